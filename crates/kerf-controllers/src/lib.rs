@@ -1,0 +1,2 @@
+//! The shell: every controller, one module each, and the process that they run in. Controllers read the cluster's state,
+//! ask the engine, and act; a rule that could be in the engine does not live here, and no concrete provider is named.

@@ -1,0 +1,2 @@
+//! The simulated provider (`karpenter.kwok.sh`): instance types from a JSON file or built in, and nodes without machines.
+//! It is what `kerf plan` prices files with, and what the sandbox and scale tests launch.
