@@ -1,0 +1,39 @@
+# What a person or CI types. Each recipe is a few plain commands; anything that needs thought lives in xtask.
+# Rust (rustup reads rust-toolchain.toml) and make are all that is needed: cargo fetches the rest.
+
+CARGO ?= cargo
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test fmt fmt-check lint doc unit coverage
+
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## build in release mode and show what works today
+	$(CARGO) run --release --quiet --package kerf -- --version
+
+# One after the other, cheapest first. clippy and rustdoc share their artefacts; the tests come last so that their results
+# are what stands at the end.
+test: ## format, lint, docs, all tests: what CI runs
+	@$(MAKE) --no-print-directory fmt-check
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory doc
+	@$(MAKE) --no-print-directory unit
+
+fmt: ## format the code
+	$(CARGO) fmt --all
+
+fmt-check:
+	$(CARGO) fmt --all --check
+
+lint: ## clippy on all targets, warnings are errors
+	$(CARGO) clippy --quiet --all-targets -- -D warnings
+
+doc: ## build the documentation, warnings are errors
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --no-deps
+
+unit: ## the tests alone
+	$(CARGO) test --quiet
+
+coverage: ## which edge cases of docs/spec no test names yet
+	$(CARGO) xtask spec-coverage
