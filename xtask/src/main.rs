@@ -1,2 +1,69 @@
-//! Checks on the repository itself: `cargo xtask tidy` and `cargo xtask spec-coverage`.
-fn main() {}
+//! Checks on the repository itself, for what the compiler and clippy cannot see: `cargo xtask tidy` and
+//! `cargo xtask spec-coverage`. Both are tests as well, so that nobody has to remember to run them.
+
+mod code;
+mod repository;
+mod spec_coverage;
+mod tidy;
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use repository::Repository;
+
+const USAGE: &str = "\
+Checks on the repository itself.
+
+  cargo xtask tidy                        dead files, crate edges, module heads, names, lengths, left-overs
+  cargo xtask spec-coverage               the edge cases of docs/spec that no test names
+  cargo xtask spec-coverage --spec 02     the same for one specification
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["tidy"] => Repository::read().map(|repository| tidy_report(&repository)),
+        ["spec-coverage"] => Repository::read().map(|repository| coverage_report(&repository, None)),
+        ["spec-coverage", "--spec", spec] => {
+            Repository::read().map(|repository| coverage_report(&repository, Some(spec)))
+        }
+        ["--help" | "-h" | "help"] => Ok((USAGE.to_owned(), ExitCode::SUCCESS)),
+        _ => Err(format!("unknown arguments: {}\n\n{USAGE}", words.join(" "))),
+    };
+    match outcome {
+        Ok((text, code)) => {
+            // A reader that has gone away has read enough.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            code
+        }
+        Err(message) => {
+            let _ = writeln!(std::io::stderr(), "error: {message}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn tidy_report(repository: &Repository) -> (String, ExitCode) {
+    let problems = tidy::problems(repository);
+    let mut text = String::new();
+    for problem in &problems {
+        let _ = writeln!(text, "{problem}");
+    }
+    match problems.len() {
+        0 => ("tidy: nothing to complain about\n".to_owned(), ExitCode::SUCCESS),
+        count => (format!("{text}tidy: {count} problems\n"), ExitCode::FAILURE),
+    }
+}
+
+fn coverage_report(repository: &Repository, only: Option<&str>) -> (String, ExitCode) {
+    let coverage = spec_coverage::coverage(repository);
+    if let Some(spec) = only
+        && !coverage.specs.iter().any(|covered| covered.number == spec)
+    {
+        return (format!("there is no docs/spec/{spec}-*.md\n"), ExitCode::from(2));
+    }
+    let code = if coverage.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    (spec_coverage::render(&coverage, only), code)
+}

@@ -1,0 +1,201 @@
+//! Rust source as the rules see it: code without comments and literals, the part that is only for tests, and the modules that
+//! a file declares. A small lexer, not a parser: it always keeps the line structure, so that a line number in its output is
+//! the line number in the file.
+
+/// The source with comments and the contents of string and character literals turned into spaces.
+pub(crate) fn without_comments_and_literals(source: &str) -> String {
+    let mut lexer = Lexer { rest: source, out: String::with_capacity(source.len()) };
+    lexer.run();
+    lexer.out
+}
+
+struct Lexer<'s> {
+    rest: &'s str,
+    out: String,
+}
+
+impl Lexer<'_> {
+    fn run(&mut self) {
+        while let Some(next) = self.rest.chars().next() {
+            let word_before = self.out.chars().next_back().is_some_and(is_word);
+            if self.rest.starts_with("//") {
+                self.blank(self.rest.find('\n').unwrap_or(self.rest.len()));
+            } else if self.rest.starts_with("/*") {
+                self.blank(block_comment(self.rest));
+            } else if let Some(length) = raw_string(self.rest).filter(|_| !word_before) {
+                self.blank(length);
+            } else if next == '"' {
+                self.blank(quoted(self.rest, '"'));
+            } else if next == '\'' && is_character_literal(self.rest) {
+                self.blank(quoted(self.rest, '\''));
+            } else {
+                self.out.push(next);
+                self.rest = &self.rest[next.len_utf8()..];
+            }
+        }
+    }
+
+    /// Replaces that many bytes by spaces, except for line ends.
+    fn blank(&mut self, length: usize) {
+        let (gone, rest) = self.rest.split_at(length);
+        self.out.extend(gone.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+        self.rest = rest;
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Length of the block comment at the start; they nest.
+fn block_comment(text: &str) -> usize {
+    let mut depth = 0_usize;
+    let mut at = 0;
+    while at < text.len() {
+        let rest = &text[at..];
+        if rest.starts_with("/*") {
+            depth += 1;
+            at += 2;
+        } else if rest.starts_with("*/") {
+            depth -= 1;
+            at += 2;
+            if depth == 0 {
+                return at;
+            }
+        } else {
+            at += rest.chars().next().map_or(1, char::len_utf8);
+        }
+    }
+    text.len()
+}
+
+/// Length of the raw string literal at the start (`r"…"`, `r#"…"#`, `br"…"`), if there is one.
+fn raw_string(text: &str) -> Option<usize> {
+    let body = text.strip_prefix("br").or_else(|| text.strip_prefix("cr")).or_else(|| text.strip_prefix('r'))?;
+    let hashes = body.len() - body.trim_start_matches('#').len();
+    let content = body[hashes..].strip_prefix('"')?;
+    let close = format!("\"{}", "#".repeat(hashes));
+    let start = text.len() - content.len();
+    Some(content.find(&close).map_or(text.len(), |end| start + end + close.len()))
+}
+
+/// Length of the literal at the start that ends at the next `quote` without a backslash before it.
+fn quoted(text: &str, quote: char) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            c if c == quote => return at + 1,
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// `'a'` and `'\n'` are literals, `'a` in `&'a str` is a lifetime.
+fn is_character_literal(text: &str) -> bool {
+    let mut chars = text.chars().skip(1);
+    match chars.next() {
+        Some('\\') => true,
+        Some(_) => chars.next() == Some('\''),
+        None => false,
+    }
+}
+
+/// Which lines are inside an item that is marked `#[cfg(test)]`. Takes code without comments and literals.
+pub(crate) fn test_lines(code: &str) -> Vec<bool> {
+    let mut marks = Vec::new();
+    let mut depth = 0_usize;
+    // The depth at which the test item that we are in began, and whether its body has opened.
+    let mut inside: Option<(usize, bool)> = None;
+    for line in code.lines() {
+        if inside.is_none() && line.trim_start().starts_with("#[cfg(test)]") {
+            inside = Some((depth, false));
+        }
+        marks.push(inside.is_some());
+        for c in line.chars() {
+            match c {
+                '{' => {
+                    depth += 1;
+                    if let Some((_, opened)) = &mut inside {
+                        *opened = true;
+                    }
+                }
+                '}' => depth = depth.saturating_sub(1),
+                // `#[cfg(test)] mod tests;` and `#[cfg(test)] use …;` end without a body.
+                ';' if matches!(inside, Some((began, false)) if began == depth) => inside = None,
+                _ => {}
+            }
+            if matches!(inside, Some((began, true)) if began == depth) {
+                inside = None;
+            }
+        }
+    }
+    marks
+}
+
+/// A module that a file declares.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Module {
+    /// Its name.
+    pub(crate) name: String,
+    /// Whether it has its body in another file.
+    pub(crate) elsewhere: bool,
+}
+
+/// The modules that are declared in code without comments and literals.
+pub(crate) fn modules(code: &str) -> Vec<Module> {
+    let mut found = Vec::new();
+    for line in code.lines() {
+        let mut words = line.trim().trim_start_matches("#[cfg(test)]").trim_start();
+        if let Some(rest) = words.strip_prefix("pub") {
+            words = rest.trim_start();
+            if let Some(scope) = words.strip_prefix('(') {
+                words = scope.split_once(')').map_or("", |(_, rest)| rest).trim_start();
+            }
+        }
+        let Some(rest) = words.strip_prefix("mod ") else { continue };
+        let name: String = rest.trim_start().chars().take_while(|&c| is_word(c)).collect();
+        if !name.is_empty() {
+            found.push(Module { name, elsewhere: rest.contains(';') });
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_and_literals_become_spaces_and_lines_stay() {
+        let source =
+            "let a = \"// no \\\" comment\"; // gone\n/* one /* two */ */ b\nr#\"a \" b\"# 'x' '\\'' &'a str\nvar\"c\"";
+        let code = without_comments_and_literals(source);
+        assert_eq!(code.lines().count(), source.lines().count());
+        assert_eq!(code.split_whitespace().collect::<Vec<_>>(), ["let", "a", "=", ";", "b", "&'a", "str", "var"]);
+    }
+
+    #[test]
+    fn unfinished_literals_end_with_the_file() {
+        for source in ["\"abc", "r#\"abc\"", "/* abc", "'\\", "'"] {
+            assert_eq!(without_comments_and_literals(source).len(), source.len(), "{source}");
+        }
+    }
+
+    #[test]
+    fn test_items_are_marked_to_their_closing_brace() {
+        let code =
+            "fn a() {}\n#[cfg(test)]\nmod tests {\n    fn b() { }\n}\nfn c() {}\n#[cfg(test)]\nmod other;\nfn d() {}\n";
+        assert_eq!(test_lines(code), [false, true, true, true, true, false, true, true, false]);
+    }
+
+    #[test]
+    fn modules_are_found_with_and_without_a_body() {
+        let code = "mod a;\npub(crate) mod b;\npub mod c {\n#[cfg(test)] mod tests;\nlet model = 1;";
+        let found: Vec<_> = modules(code).into_iter().map(|m| (m.name, m.elsewhere)).collect();
+        let expected = [("a", true), ("b", true), ("c", false), ("tests", true)];
+        assert_eq!(found, expected.map(|(name, elsewhere)| (name.to_owned(), elsewhere)));
+    }
+}

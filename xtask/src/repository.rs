@@ -1,0 +1,164 @@
+//! The repository as the rules see it: its text files, and what cargo knows of its crates. Read once, so that every rule is a pure
+//! function of it and can be tested on a repository made by hand.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::code;
+
+/// Folders (in a work tree `.git` is a file) that hold nothing that was written here.
+const SKIPPED: [&str; 5] = [".git", ".cache", "target", "corpus", "artifacts"];
+
+/// Everything that the rules look at.
+pub(crate) struct Repository {
+    /// Text files, sorted by path.
+    pub(crate) files: Vec<TextFile>,
+    /// The crates of the workspace.
+    pub(crate) crates: Vec<Crate>,
+}
+
+/// A text file, Rust or not.
+pub(crate) struct TextFile {
+    /// Path from the root, with `/` between its parts.
+    pub(crate) path: String,
+    /// Contents.
+    pub(crate) text: String,
+}
+
+/// A crate of the workspace.
+pub(crate) struct Crate {
+    /// Its name.
+    pub(crate) name: String,
+    /// The files that cargo compiles it from: library, binaries, tests, benches, examples.
+    pub(crate) roots: Vec<String>,
+    /// What it needs.
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+/// A dependency of a crate.
+pub(crate) struct Dependency {
+    /// The name of the other crate.
+    pub(crate) name: String,
+    /// Whether only tests and benchmarks need it.
+    pub(crate) for_tests: bool,
+}
+
+impl Repository {
+    /// Reads the repository that this program was built in.
+    pub(crate) fn read() -> Result<Self, String> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
+        let mut files = Vec::new();
+        read_folder(root, root, &mut files)?;
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(Self { files, crates: crates(root)? })
+    }
+
+    /// The Rust files.
+    pub(crate) fn rust(&self) -> impl Iterator<Item = &TextFile> {
+        self.files.iter().filter(|file| file.is_rust())
+    }
+
+    /// The file at a path.
+    pub(crate) fn file(&self, path: &str) -> Option<&TextFile> {
+        self.files.iter().find(|file| file.path == path)
+    }
+}
+
+impl TextFile {
+    /// Whether it is Rust.
+    pub(crate) fn is_rust(&self) -> bool {
+        Path::new(&self.path).extension().is_some_and(|extension| extension == "rs")
+    }
+
+    /// The Rust code without comments and literals.
+    pub(crate) fn code(&self) -> String {
+        code::without_comments_and_literals(&self.text)
+    }
+
+    /// Whether the whole file is there for tests: it lies in a folder `tests` or is the `tests.rs` of a module.
+    pub(crate) fn is_for_tests(&self) -> bool {
+        let parts: Vec<&str> = self.path.split('/').collect();
+        parts.contains(&"tests") || parts.last() == Some(&"tests.rs")
+    }
+}
+
+fn read_folder(root: &Path, folder: &Path, files: &mut Vec<TextFile>) -> Result<(), String> {
+    let unreadable = |path: &Path, cause: std::io::Error| format!("cannot read {}: {cause}", path.display());
+    for entry in std::fs::read_dir(folder).map_err(|cause| unreadable(folder, cause))? {
+        let entry = entry.map_err(|cause| unreadable(folder, cause))?;
+        if SKIPPED.iter().any(|skipped| entry.file_name() == *skipped) {
+            continue;
+        }
+        let path = entry.path();
+        let kind = entry.file_type().map_err(|cause| unreadable(&path, cause))?;
+        if kind.is_dir() {
+            read_folder(root, &path, files)?;
+        } else if kind.is_file()
+            && let Ok(text) = String::from_utf8(std::fs::read(&path).map_err(|cause| unreadable(&path, cause))?)
+        {
+            files.push(TextFile { path: from_root(root, &path), text });
+        }
+    }
+    Ok(())
+}
+
+fn from_root(root: &Path, path: &Path) -> String {
+    let relative = path.strip_prefix(root).unwrap_or(path);
+    let parts: Vec<_> = relative.components().map(|part| part.as_os_str().to_string_lossy()).collect();
+    parts.join("/")
+}
+
+/// Asks cargo for the crates of the workspace; that is exact where reading manifests by hand would guess.
+fn crates(root: &Path) -> Result<Vec<Crate>, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let answer = Command::new(cargo)
+        .current_dir(root)
+        .args(["metadata", "--format-version", "1", "--no-deps", "--offline"])
+        .output()
+        .map_err(|cause| format!("cannot run cargo metadata: {cause}"))?;
+    if !answer.status.success() {
+        return Err(format!("cargo metadata failed: {}", String::from_utf8_lossy(&answer.stderr)));
+    }
+    let metadata: Value =
+        serde_json::from_slice(&answer.stdout).map_err(|cause| format!("cargo metadata is not JSON: {cause}"))?;
+    list(&metadata["packages"])
+        .map(|package| {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let roots =
+                list(&package["targets"]).map(|target| from_root(root, &PathBuf::from(text(&target["src_path"]))));
+            let dependencies = list(&package["dependencies"])
+                .map(|needed| Dependency { name: text(&needed["name"]), for_tests: needed["kind"] == "dev" });
+            let name = text(&package["name"]);
+            if name.is_empty() {
+                return Err("cargo metadata lists a package without a name".to_owned());
+            }
+            Ok(Crate { name, roots: roots.collect(), dependencies: dependencies.collect() })
+        })
+        .collect()
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+#[cfg(test)]
+impl Repository {
+    /// A repository made by hand.
+    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
+        let mut files: Vec<TextFile> =
+            files.iter().map(|(path, text)| TextFile { path: (*path).to_owned(), text: (*text).to_owned() }).collect();
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Self { files, crates: Vec::new() }
+    }
+
+    /// The same with one more crate.
+    pub(crate) fn with_crate(mut self, name: &str, roots: &[&str], dependencies: &[(&str, bool)]) -> Self {
+        let dependencies =
+            dependencies.iter().map(|&(name, for_tests)| Dependency { name: name.to_owned(), for_tests }).collect();
+        let roots = roots.iter().map(|&root| root.to_owned()).collect();
+        self.crates.push(Crate { name: name.to_owned(), roots, dependencies });
+        self
+    }
+}

@@ -1,0 +1,200 @@
+//! Who may depend on whom. The rules are the tables of `docs/ARCHITECTURE.md`, read from there so that what people read is what is
+//! checked: a new edge between crates and a new dependency are changes of that page first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Problem;
+use crate::repository::Repository;
+
+const PAGE: &str = "docs/ARCHITECTURE.md";
+const MANIFEST: &str = "Cargo.toml";
+
+/// Crates that every crate's tests may use, and those that only some may.
+const TESTS_MAY_USE: &str = "kerf-referee";
+const SANDBOXED: [&str; 4] = ["kerf-kwok", "kerf-aws", "kerf-aws-sdk", "kerf-controllers"];
+const SANDBOX: &str = "kerf-sandbox";
+
+/// What one crate may and may not need.
+struct Rule {
+    own: Own,
+    never: Vec<String>,
+}
+
+/// The crates of this workspace that one may depend on.
+enum Own {
+    These(BTreeSet<String>),
+    AllBut(BTreeSet<String>),
+}
+
+impl Own {
+    fn allows(&self, name: &str) -> bool {
+        match self {
+            Self::These(names) => names.contains(name),
+            Self::AllBut(names) => !names.contains(name),
+        }
+    }
+}
+
+pub(super) fn check_crates(repository: &Repository) -> Vec<Problem> {
+    let Some(page) = repository.file(PAGE) else { return vec![Problem::in_file(PAGE, "is missing")] };
+    let rules = rules(&page.text);
+    let own: BTreeSet<&str> = repository.crates.iter().map(|krate| krate.name.as_str()).collect();
+
+    let mut problems = Vec::new();
+    for krate in &repository.crates {
+        let Some(rule) = rules.get(&krate.name) else {
+            problems.push(Problem::in_file(PAGE, format!("the table of edges has no row for `{}`", krate.name)));
+            continue;
+        };
+        for needed in &krate.dependencies {
+            let name = needed.name.as_str();
+            let allowed = if own.contains(name) {
+                rule.own.allows(name) || (needed.for_tests && tests_may_use(&krate.name, name))
+            } else {
+                needed.for_tests || !rule.never.iter().any(|pattern| matches(pattern, name))
+            };
+            if !allowed {
+                let message = format!("`{}` may not depend on `{name}` (the table of edges in {PAGE})", krate.name);
+                problems.push(Problem::in_file(&format!("crates/{}/Cargo.toml", krate.name), message));
+            }
+        }
+    }
+    for name in rules.keys().filter(|name| !own.contains(name.as_str())) {
+        problems.push(Problem::in_file(
+            PAGE,
+            format!("the table of edges names `{name}`, which is no crate of the workspace"),
+        ));
+    }
+    problems
+}
+
+/// Every dependency of the workspace has its sentence, and every sentence its dependency.
+pub(super) fn check_sentences(repository: &Repository) -> Vec<Problem> {
+    let (Some(page), Some(manifest)) = (repository.file(PAGE), repository.file(MANIFEST)) else {
+        return vec![Problem::in_file(PAGE, format!("is missing, or {MANIFEST} is"))];
+    };
+    let declared = workspace_dependencies(&manifest.text);
+    let explained: BTreeSet<&str> =
+        rows(&page.text, "## Dependencies").filter_map(|row| names(row[0]).next()).collect();
+    let missing = declared
+        .difference(&explained)
+        .map(|name| Problem::in_file(PAGE, format!("the table of dependencies has no sentence for `{name}`")));
+    let stale = explained.difference(&declared).map(|name| {
+        Problem::in_file(PAGE, format!("the table of dependencies explains `{name}`, which nobody declares"))
+    });
+    missing.chain(stale).collect()
+}
+
+fn tests_may_use(krate: &str, name: &str) -> bool {
+    name == TESTS_MAY_USE || (name == SANDBOX && SANDBOXED.contains(&krate))
+}
+
+fn matches(pattern: &str, name: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => name == pattern,
+    }
+}
+
+fn rules(page: &str) -> BTreeMap<String, Rule> {
+    let mut rules = BTreeMap::new();
+    for row in rows(page, "## Edges") {
+        let (Some(krate), Some(own), Some(never)) = (names(row[0]).next(), row.get(1), row.get(2)) else { continue };
+        let listed: BTreeSet<String> = names(own).map(str::to_owned).collect();
+        let own = if own.trim_start().starts_with("all") { Own::AllBut(listed) } else { Own::These(listed) };
+        rules.insert(krate.to_owned(), Rule { own, never: names(never).map(str::to_owned).collect() });
+    }
+    rules
+}
+
+/// The rows of the tables under a heading, cell by cell, without heads and rules.
+fn rows<'p>(page: &'p str, heading: &str) -> impl Iterator<Item = Vec<&'p str>> {
+    let section =
+        page.lines().skip_while(move |line| *line != heading).skip(1).take_while(|line| !line.starts_with("## "));
+    section
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect::<Vec<_>>()
+        .into_iter()
+}
+
+/// The names in backticks.
+fn names(cell: &str) -> impl Iterator<Item = &str> {
+    cell.split('`').skip(1).step_by(2)
+}
+
+/// The keys of `[workspace.dependencies]` that are not crates of the workspace.
+fn workspace_dependencies(manifest: &str) -> BTreeSet<&str> {
+    manifest
+        .lines()
+        .skip_while(|line| *line != "[workspace.dependencies]")
+        .skip(1)
+        .take_while(|line| !line.starts_with('['))
+        .filter(|line| !line.starts_with('#') && !line.contains("path ="))
+        .filter_map(|line| line.split_once(['=', '.']))
+        .map(|(name, _)| name.trim())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLES: &str = "\
+## Edges
+| crate | may | never |
+|---|---|---|
+| `kerf-engine` | `kerf-api` | `tokio`, `aws-*` |
+| `kerf` | all but `kerf-aws-sdk` | none |
+| `kerf-api` | none | none |
+| `kerf-aws-sdk` | all | none |
+| `kerf-referee` | `kerf-api` | none |
+## Dependencies
+| dependency | why |
+|---|---|
+| `tokio` | async |
+| `gone` | nobody knows |
+";
+    const CARGO: &str = "[workspace.dependencies]\nkerf-api = { path = \"x\" }\n# note\ntokio = \"1\"\nserde = { version = \"1\" }\n[lints]\n";
+
+    fn complaints(engine_needs: &[(&str, bool)]) -> Vec<String> {
+        let repository = Repository::of(&[(PAGE, TABLES), (MANIFEST, CARGO)])
+            .with_crate("kerf-engine", &[], engine_needs)
+            .with_crate("kerf", &[], &[("kerf-engine", false)])
+            .with_crate("kerf-api", &[], &[])
+            .with_crate("kerf-aws-sdk", &[], &[])
+            .with_crate("kerf-referee", &[], &[]);
+        check_crates(&repository).into_iter().map(|problem| problem.message).collect()
+    }
+
+    #[test]
+    fn allowed_edges_pass() {
+        assert_eq!(
+            complaints(&[("kerf-api", false), ("jiff", false), ("kerf-referee", true), ("tokio", true)]),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn forbidden_edges_are_named() {
+        let found =
+            complaints(&[("kerf-referee", false), ("kerf-aws-sdk", true), ("aws-config", false), ("tokio", false)]);
+        assert_eq!(found.len(), 4, "{found:?}");
+        assert!(found[2].starts_with("`kerf-engine` may not depend on `aws-config`"), "{found:?}");
+    }
+
+    #[test]
+    fn a_crate_without_a_row_and_a_row_without_a_crate_are_named() {
+        let repository = Repository::of(&[(PAGE, "## Edges\n| `old` | none | none |\n")]).with_crate("new", &[], &[]);
+        let found: Vec<_> = check_crates(&repository).into_iter().map(|problem| problem.message).collect();
+        assert_eq!(found.len(), 2, "{found:?}");
+    }
+
+    #[test]
+    fn every_dependency_needs_its_sentence() {
+        let repository = Repository::of(&[(PAGE, TABLES), (MANIFEST, CARGO)]);
+        let found: Vec<_> = check_sentences(&repository).into_iter().map(|problem| problem.message).collect();
+        assert!(found[0].contains("no sentence for `serde`") && found[1].contains("explains `gone`"), "{found:?}");
+        assert_eq!(found.len(), 2);
+    }
+}

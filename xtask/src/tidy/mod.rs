@@ -1,0 +1,69 @@
+//! `cargo xtask tidy`: the rules that keep the house in order. A rule is a function from the repository to its problems; all of them run
+//! every time, here and as a test, and a problem always says where it is and what would end it.
+
+mod dead_files;
+mod edges;
+mod sources;
+
+use std::fmt;
+
+use crate::repository::Repository;
+
+/// Something that is not as it should be.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Problem {
+    /// The file, from the root.
+    path: String,
+    /// The line, counted from 1, where one can be named.
+    line: Option<usize>,
+    /// What is wrong and what to do about it.
+    message: String,
+}
+
+impl Problem {
+    fn in_file(path: &str, message: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line: None, message: message.into() }
+    }
+
+    fn on_line(path: &str, line: usize, message: impl Into<String>) -> Self {
+        Self { path: path.to_owned(), line: Some(line), message: message.into() }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.path, self.message),
+            None => write!(f, "{}: {}", self.path, self.message),
+        }
+    }
+}
+
+/// All problems of the repository, by file and line.
+pub(crate) fn problems(repository: &Repository) -> Vec<Problem> {
+    let rules = [
+        dead_files::check,
+        edges::check_crates,
+        edges::check_sentences,
+        sources::check_heads,
+        sources::check_names,
+        sources::check_lengths,
+        sources::check_left_overs,
+        sources::check_machine_paths,
+    ];
+    let mut problems: Vec<Problem> = rules.iter().flat_map(|rule| rule(repository)).collect();
+    problems.sort();
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_repository_is_tidy() {
+        let repository = Repository::read().expect("the repository can be read");
+        let problems: Vec<String> = problems(&repository).iter().map(Problem::to_string).collect();
+        assert!(problems.is_empty(), "cargo xtask tidy complains:\n{}", problems.join("\n"));
+    }
+}
