@@ -5,3 +5,5 @@
 //! rules, the names that travel on the wire, exact quantities, durations, budget schedules and the drift hashes.
 //!
 //! It never does IO, never reads a clock, and never decides anything about a cluster.
+
+pub mod quantity;
