@@ -6,4 +6,11 @@
 //!
 //! It never does IO, never reads a clock, and never decides anything about a cluster.
 
+pub mod annotations;
+pub mod finalizers;
+pub mod labels;
+mod open_enum;
 pub mod quantity;
+mod schema;
+pub mod taints;
+pub mod written;

@@ -1,0 +1,367 @@
+//! Every label that Kerf reads, writes or forbids, once, and the rules that say which keys users may use (spec 01 §10).
+//!
+//! What is well known, restricted or an old spelling depends on the cloud provider, so the rules are a value,
+//! [`LabelRules`], that a provider starts from and may extend. Admission asks a similar question in CEL with looser
+//! text matching (`crds`); the two differ on purpose where Karpenter's do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The pool that a NodeClaim and its Node belong to.
+pub const NODEPOOL: &str = "karpenter.sh/nodepool";
+/// How the machine is paid for: [`CAPACITY_TYPE_ON_DEMAND`], [`CAPACITY_TYPE_SPOT`] or [`CAPACITY_TYPE_RESERVED`].
+pub const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
+/// On a Node that has been matched with its NodeClaim: `true`.
+pub const REGISTERED: &str = "karpenter.sh/registered";
+/// On a Node that is ready for the pods it was made for: `true`.
+pub const INITIALIZED: &str = "karpenter.sh/initialized";
+/// On a Node whose kubelet sets the NodeClaim's taints itself: `true`.
+pub const DO_NOT_SYNC_TAINTS: &str = "karpenter.sh/do-not-sync-taints";
+/// Set to [`EXCLUDED_BY`] on a Node that is being terminated, so that load balancers let go of it.
+pub const EXCLUDE_FROM_EXTERNAL_LOAD_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+/// The value of [`EXCLUDE_FROM_EXTERNAL_LOAD_BALANCERS`] that says who set it.
+pub const EXCLUDED_BY: &str = "karpenter";
+
+/// Zone name.
+pub const ZONE: &str = "topology.kubernetes.io/zone";
+/// Region name.
+pub const REGION: &str = "topology.kubernetes.io/region";
+/// Instance type name.
+pub const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+/// Processor architecture in Go's words: `amd64`, `arm64`.
+pub const ARCH: &str = "kubernetes.io/arch";
+/// Operating system: `linux`, `windows`.
+pub const OS: &str = "kubernetes.io/os";
+/// Windows build number; absent on Linux.
+pub const WINDOWS_BUILD: &str = "node.kubernetes.io/windows-build";
+/// The node's own name; nobody may ask for it before there is a node.
+pub const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// Paid by the second at list price.
+pub const CAPACITY_TYPE_ON_DEMAND: &str = "on-demand";
+/// Cheap, and taken away at short notice.
+pub const CAPACITY_TYPE_SPOT: &str = "spot";
+/// Already paid for.
+pub const CAPACITY_TYPE_RESERVED: &str = "reserved";
+
+/// The domain of Karpenter's own names.
+pub const KARPENTER_DOMAIN: &str = "karpenter.sh";
+
+/// Labels that every provider knows.
+pub const CORE_WELL_KNOWN: [&str; 8] = [NODEPOOL, CAPACITY_TYPE, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, WINDOWS_BUILD];
+
+/// Labels whose value is a matter of the offering, not of the instance type.
+pub const OFFERING: [&str; 2] = [ZONE, CAPACITY_TYPE];
+
+/// Old spellings of label keys and what they mean today, for every provider.
+const CORE_ALIASES: [(&str, &str); 5] = [
+    ("failure-domain.beta.kubernetes.io/zone", ZONE),
+    ("failure-domain.beta.kubernetes.io/region", REGION),
+    ("beta.kubernetes.io/arch", ARCH),
+    ("beta.kubernetes.io/os", OS),
+    ("beta.kubernetes.io/instance-type", INSTANCE_TYPE),
+];
+
+/// Labels of the EC2 provider.
+pub mod aws {
+    /// The provider's domain.
+    pub const DOMAIN: &str = "karpenter.k8s.aws";
+    /// Name of the EC2NodeClass, on NodeClaims and Nodes. Not well known: nobody may ask for it.
+    pub const EC2NODECLASS: &str = "karpenter.k8s.aws/ec2nodeclass";
+    /// Capacity reservation id; reserved capacity only.
+    pub const CAPACITY_RESERVATION_ID: &str = "karpenter.k8s.aws/capacity-reservation-id";
+    /// `default` or `capacity-block`; reserved capacity only.
+    pub const CAPACITY_RESERVATION_TYPE: &str = "karpenter.k8s.aws/capacity-reservation-type";
+    /// Whether the reservation may be called back; reserved capacity only.
+    pub const CAPACITY_RESERVATION_INTERRUPTIBLE: &str = "karpenter.k8s.aws/capacity-reservation-interruptible";
+    /// Number of accelerators.
+    pub const INSTANCE_ACCELERATOR_COUNT: &str = "karpenter.k8s.aws/instance-accelerator-count";
+    /// Maker of the accelerators.
+    pub const INSTANCE_ACCELERATOR_MANUFACTURER: &str = "karpenter.k8s.aws/instance-accelerator-manufacturer";
+    /// Model of the accelerators.
+    pub const INSTANCE_ACCELERATOR_NAME: &str = "karpenter.k8s.aws/instance-accelerator-name";
+    /// Whether the family is a flex one.
+    pub const INSTANCE_CAPABILITY_FLEX: &str = "karpenter.k8s.aws/instance-capability-flex";
+    /// Letters before the generation number.
+    pub const INSTANCE_CATEGORY: &str = "karpenter.k8s.aws/instance-category";
+    /// Default vCPUs.
+    pub const INSTANCE_CPU: &str = "karpenter.k8s.aws/instance-cpu";
+    /// Maker of the processor.
+    pub const INSTANCE_CPU_MANUFACTURER: &str = "karpenter.k8s.aws/instance-cpu-manufacturer";
+    /// Sustained clock speed in MHz.
+    pub const INSTANCE_CPU_SUSTAINED_CLOCK_SPEED_MHZ: &str = "karpenter.k8s.aws/instance-cpu-sustained-clock-speed-mhz";
+    /// Maximum EBS bandwidth in Mbps.
+    pub const INSTANCE_EBS_BANDWIDTH: &str = "karpenter.k8s.aws/instance-ebs-bandwidth";
+    /// Whether traffic between instances is encrypted by the hardware.
+    pub const INSTANCE_ENCRYPTION_IN_TRANSIT_SUPPORTED: &str =
+        "karpenter.k8s.aws/instance-encryption-in-transit-supported";
+    /// Text before the dot.
+    pub const INSTANCE_FAMILY: &str = "karpenter.k8s.aws/instance-family";
+    /// Generation number.
+    pub const INSTANCE_GENERATION: &str = "karpenter.k8s.aws/instance-generation";
+    /// Number of GPUs.
+    pub const INSTANCE_GPU_COUNT: &str = "karpenter.k8s.aws/instance-gpu-count";
+    /// Maker of the GPUs.
+    pub const INSTANCE_GPU_MANUFACTURER: &str = "karpenter.k8s.aws/instance-gpu-manufacturer";
+    /// MiB of memory of one GPU.
+    pub const INSTANCE_GPU_MEMORY: &str = "karpenter.k8s.aws/instance-gpu-memory";
+    /// Model of the GPUs.
+    pub const INSTANCE_GPU_NAME: &str = "karpenter.k8s.aws/instance-gpu-name";
+    /// Hypervisor; empty on bare metal.
+    pub const INSTANCE_HYPERVISOR: &str = "karpenter.k8s.aws/instance-hypervisor";
+    /// GB of NVMe instance store.
+    pub const INSTANCE_LOCAL_NVME: &str = "karpenter.k8s.aws/instance-local-nvme";
+    /// MiB of memory.
+    pub const INSTANCE_MEMORY: &str = "karpenter.k8s.aws/instance-memory";
+    /// Baseline network bandwidth in Mbps.
+    pub const INSTANCE_NETWORK_BANDWIDTH: &str = "karpenter.k8s.aws/instance-network-bandwidth";
+    /// Text after the dot.
+    pub const INSTANCE_SIZE: &str = "karpenter.k8s.aws/instance-size";
+    /// [`TENANCY_DEFAULT`] or [`TENANCY_DEDICATED`].
+    pub const INSTANCE_TENANCY: &str = "karpenter.k8s.aws/instance-tenancy";
+    /// Whether Nitro Enclaves are supported.
+    pub const NITRO_SANDBOX: &str = "karpenter.k8s.aws/nitro-sandbox";
+    /// Placement group id.
+    pub const PLACEMENT_GROUP_ID: &str = "karpenter.k8s.aws/placement-group-id";
+    /// Partition number within a placement group.
+    pub const PLACEMENT_GROUP_PARTITION: &str = "karpenter.k8s.aws/placement-group-partition";
+    /// Zone id, which unlike the name means the same place in every account.
+    pub const ZONE_ID: &str = "topology.k8s.aws/zone-id";
+
+    /// Shared hardware.
+    pub const TENANCY_DEFAULT: &str = "default";
+    /// Hardware of one's own.
+    pub const TENANCY_DEDICATED: &str = "dedicated";
+
+    /// Keys of [`DOMAIN`] that template labels and requirements may use at admission, in alphabetical order.
+    pub const ALLOWED: [&str; 29] = [
+        CAPACITY_RESERVATION_ID,
+        CAPACITY_RESERVATION_INTERRUPTIBLE,
+        CAPACITY_RESERVATION_TYPE,
+        EC2NODECLASS,
+        INSTANCE_ACCELERATOR_COUNT,
+        INSTANCE_ACCELERATOR_MANUFACTURER,
+        INSTANCE_ACCELERATOR_NAME,
+        INSTANCE_CAPABILITY_FLEX,
+        INSTANCE_CATEGORY,
+        INSTANCE_CPU,
+        INSTANCE_CPU_MANUFACTURER,
+        INSTANCE_CPU_SUSTAINED_CLOCK_SPEED_MHZ,
+        INSTANCE_EBS_BANDWIDTH,
+        INSTANCE_ENCRYPTION_IN_TRANSIT_SUPPORTED,
+        INSTANCE_FAMILY,
+        INSTANCE_GENERATION,
+        INSTANCE_GPU_COUNT,
+        INSTANCE_GPU_MANUFACTURER,
+        INSTANCE_GPU_MEMORY,
+        INSTANCE_GPU_NAME,
+        INSTANCE_HYPERVISOR,
+        INSTANCE_LOCAL_NVME,
+        INSTANCE_MEMORY,
+        INSTANCE_NETWORK_BANDWIDTH,
+        INSTANCE_SIZE,
+        INSTANCE_TENANCY,
+        NITRO_SANDBOX,
+        PLACEMENT_GROUP_ID,
+        PLACEMENT_GROUP_PARTITION,
+    ];
+
+    /// Keys of [`ALLOWED`] that a NodeOverlay may not use.
+    pub const NOT_FOR_OVERLAYS: [&str; 6] = [
+        CAPACITY_RESERVATION_ID,
+        CAPACITY_RESERVATION_INTERRUPTIBLE,
+        CAPACITY_RESERVATION_TYPE,
+        INSTANCE_TENANCY,
+        PLACEMENT_GROUP_ID,
+        PLACEMENT_GROUP_PARTITION,
+    ];
+
+    /// The EBS driver's own word for the zone.
+    pub(super) const ALIASES: [(&str, &str); 1] = [("topology.ebs.csi.aws.com/zone", super::ZONE)];
+}
+
+/// Labels of the simulated provider.
+pub mod kwok {
+    /// The provider's domain.
+    pub const DOMAIN: &str = "karpenter.kwok.sh";
+    /// Name of the KWOKNodeClass, on NodeClaims and Nodes. Not well known: nobody may ask for it.
+    pub const KWOKNODECLASS: &str = "karpenter.kwok.sh/kwoknodeclass";
+    /// CPU of the type, as a quantity.
+    pub const INSTANCE_CPU: &str = "karpenter.kwok.sh/instance-cpu";
+    /// Memory of the type, as a quantity.
+    pub const INSTANCE_MEMORY: &str = "karpenter.kwok.sh/instance-memory";
+    /// Family part of the type's name.
+    pub const INSTANCE_FAMILY: &str = "karpenter.kwok.sh/instance-family";
+    /// Size part of the type's name.
+    pub const INSTANCE_SIZE: &str = "karpenter.kwok.sh/instance-size";
+
+    /// The four labels that instance types of the simulated provider carry.
+    pub const WELL_KNOWN: [&str; 4] = [INSTANCE_SIZE, INSTANCE_FAMILY, INSTANCE_CPU, INSTANCE_MEMORY];
+    /// Keys of [`DOMAIN`] that requirements may use at admission.
+    pub const ALLOWED: [&str; 5] = [KWOKNODECLASS, INSTANCE_CPU, INSTANCE_MEMORY, INSTANCE_FAMILY, INSTANCE_SIZE];
+}
+
+/// The label key that names the node class of an object: `<group>/<kind in lower case>`.
+pub fn node_class_key(group: &str, kind: &str) -> String {
+    format!("{group}/{}", kind.to_lowercase())
+}
+
+/// The domain of a label key: the text before the first `/`, if there is one.
+pub fn domain(key: &str) -> Option<&str> {
+    key.split_once('/').map(|(domain, _)| domain)
+}
+
+/// What one provider's labels mean: which are known, which are off limits, which have older spellings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LabelRules {
+    well_known: BTreeSet<String>,
+    restricted_domains: BTreeSet<&'static str>,
+    known_values: BTreeMap<&'static str, BTreeSet<&'static str>>,
+    aliases: BTreeMap<&'static str, &'static str>,
+}
+
+impl LabelRules {
+    /// The rules of the EC2 provider.
+    pub fn aws() -> Self {
+        let well_known = aws::ALLOWED.iter().filter(|key| **key != aws::EC2NODECLASS).copied();
+        let mut rules = Self::core(aws::DOMAIN, well_known.chain([aws::ZONE_ID]));
+        rules
+            .known_values
+            .insert(aws::INSTANCE_TENANCY, BTreeSet::from([aws::TENANCY_DEFAULT, aws::TENANCY_DEDICATED]));
+        rules.aliases.extend(aws::ALIASES);
+        rules
+    }
+
+    /// The rules of the simulated provider.
+    pub fn kwok() -> Self {
+        Self::core(kwok::DOMAIN, kwok::WELL_KNOWN)
+    }
+
+    fn core(provider_domain: &'static str, provider_keys: impl IntoIterator<Item = &'static str>) -> Self {
+        Self {
+            well_known: CORE_WELL_KNOWN.into_iter().chain(provider_keys).map(str::to_owned).collect(),
+            restricted_domains: BTreeSet::from([KARPENTER_DOMAIN, provider_domain]),
+            known_values: BTreeMap::from([(
+                CAPACITY_TYPE,
+                BTreeSet::from([CAPACITY_TYPE_ON_DEMAND, CAPACITY_TYPE_SPOT, CAPACITY_TYPE_RESERVED]),
+            )]),
+            aliases: BTreeMap::from(CORE_ALIASES),
+        }
+    }
+
+    /// Adds a key that the provider's offerings carry.
+    pub fn add_well_known(&mut self, key: impl Into<String>) {
+        self.well_known.insert(key.into());
+    }
+
+    /// All well-known keys, sorted.
+    pub fn well_known(&self) -> impl Iterator<Item = &str> {
+        self.well_known.iter().map(String::as_str)
+    }
+
+    /// Whether instance types or pools give the key its values, so that a pod may ask for it without the pool naming it.
+    pub fn is_well_known(&self, key: &str) -> bool {
+        self.well_known.contains(key)
+    }
+
+    /// Domains that users may not use, sorted.
+    pub fn restricted_domains(&self) -> impl Iterator<Item = &str> {
+        self.restricted_domains.iter().copied()
+    }
+
+    /// Whether users may not put the key on templates, or ask for it, because Kerf gives it its meaning.
+    pub fn is_restricted(&self, key: &str) -> bool {
+        !self.is_well_known(key)
+            && (key == HOSTNAME || domain(key).is_some_and(|domain| self.is_restricted_domain(domain)))
+    }
+
+    fn is_restricted_domain(&self, domain: &str) -> bool {
+        self.restricted_domains.iter().any(|restricted| {
+            domain.strip_suffix(restricted).is_some_and(|parent| parent.is_empty() || parent.ends_with('.'))
+        })
+    }
+
+    /// The values that make sense for a key, where they are a closed set.
+    pub fn known_values(&self, key: &str) -> Option<&BTreeSet<&'static str>> {
+        self.known_values.get(key)
+    }
+
+    /// The key that an old spelling stands for today; any other key is itself. Applied to the keys of requirements, never
+    /// to labels on objects.
+    pub fn normalise<'a>(&self, key: &'a str) -> &'a str {
+        self.aliases.get(key).copied().unwrap_or(key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn well_known_sets_have_the_size_of_the_specification() {
+        assert_eq!(LabelRules::aws().well_known().count(), 8 + 28 + 1);
+        assert_eq!(LabelRules::kwok().well_known().count(), 8 + 4);
+        assert_eq!(aws::ALLOWED.iter().filter(|key| !aws::NOT_FOR_OVERLAYS.contains(key)).count(), 23);
+    }
+
+    // spec 01 #42: admission lets the key pass, the rules at run time do not.
+    #[test]
+    fn the_node_class_label_is_restricted() {
+        assert!(aws::ALLOWED.contains(&aws::EC2NODECLASS));
+        assert!(LabelRules::aws().is_restricted(aws::EC2NODECLASS));
+        assert!(LabelRules::kwok().is_restricted(kwok::KWOKNODECLASS));
+    }
+
+    // spec 01 #22, #23, #37
+    #[test]
+    fn only_karpenters_own_domains_and_the_hostname_are_restricted() {
+        let rules = LabelRules::aws();
+        for key in [
+            "karpenter.sh/test",
+            "a.karpenter.sh/x",
+            "karpenter.k8s.aws/instance-pods",
+            "b.karpenter.k8s.aws/x",
+            HOSTNAME,
+        ] {
+            assert!(rules.is_restricted(key), "{key}");
+        }
+        for key in [
+            "kubernetes.io/test",
+            "k8s.io/test",
+            "subdomain.kubernetes.io/test",
+            "kops.k8s.io/instancegroup",
+            "kops.k8s.io/gpu",
+            "mykarpenter.sh/x",
+            "karpenter.sh",
+            "karpenter.kwok.sh/x",
+            CAPACITY_TYPE,
+            aws::INSTANCE_CPU,
+        ] {
+            assert!(!rules.is_restricted(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn offerings_of_the_simulated_provider_may_add_keys() {
+        let mut rules = LabelRules::kwok();
+        assert!(rules.is_restricted("karpenter.kwok.sh/rack"));
+        rules.add_well_known("karpenter.kwok.sh/rack");
+        assert!(!rules.is_restricted("karpenter.kwok.sh/rack"));
+    }
+
+    // spec 01 #41 (the key; its validation is tested in `validation`)
+    #[test]
+    fn old_spellings_are_read_as_the_new_ones() {
+        let rules = LabelRules::aws();
+        assert_eq!(rules.normalise("beta.kubernetes.io/arch"), ARCH);
+        assert_eq!(rules.normalise("failure-domain.beta.kubernetes.io/zone"), ZONE);
+        assert_eq!(rules.normalise("topology.ebs.csi.aws.com/zone"), ZONE);
+        assert_eq!(LabelRules::kwok().normalise("topology.ebs.csi.aws.com/zone"), "topology.ebs.csi.aws.com/zone");
+        assert_eq!(rules.normalise("example.com/arch"), "example.com/arch");
+    }
+
+    #[test]
+    fn a_node_class_has_a_label_of_its_own() {
+        assert_eq!(node_class_key("karpenter.k8s.aws", "EC2NodeClass"), aws::EC2NODECLASS);
+        assert_eq!(node_class_key("karpenter.kwok.sh", "KWOKNodeClass"), kwok::KWOKNODECLASS);
+    }
+}

@@ -1,0 +1,82 @@
+//! Enumerations of the wire that stay open: a value outside the set decodes, and is named when it is refused.
+//!
+//! The schema lists the set, so the API server refuses anything else. But a list of objects is decoded as a whole, and one
+//! object that was stored under another release's schema must not blind Kerf to all the others.
+
+/// Declares an enumeration with its wire texts, in the order in which the schema lists them.
+macro_rules! open_enum {
+    (
+        $(#[$meta:meta])*
+        $vis:vis enum $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $text:literal),+ $(,)? }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        $vis enum $name {
+            $($(#[$variant_meta])* $variant,)+
+            /// Something that is none of these; it is named when the object is refused.
+            Unsupported(::smol_str::SmolStr),
+        }
+
+        impl $name {
+            /// The texts of all supported values, in the schema's order.
+            pub const SUPPORTED: &'static [&'static str] = &[$($text),+];
+
+            /// The value as it is written.
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$variant => $text,)+
+                    Self::Unsupported(text) => text,
+                }
+            }
+        }
+
+        impl From<&str> for $name {
+            fn from(text: &str) -> Self {
+                match text {
+                    $($text => Self::$variant,)+
+                    _ => Self::Unsupported(text.into()),
+                }
+            }
+        }
+
+        impl From<::smol_str::SmolStr> for $name {
+            fn from(text: ::smol_str::SmolStr) -> Self {
+                Self::from(text.as_str())
+            }
+        }
+
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
+        impl ::serde::Serialize for $name {
+            fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $name {
+            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                <::smol_str::SmolStr as ::serde::Deserialize>::deserialize(deserializer).map(Self::from)
+            }
+        }
+
+        impl ::schemars::JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> ::std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
+                ::schemars::json_schema!({ "type": "string", "enum": Self::SUPPORTED })
+            }
+        }
+    };
+}
+
+pub(crate) use open_enum;

@@ -1,0 +1,116 @@
+//! Quantities and durations exactly as somebody wrote them.
+//!
+//! Reading an object and writing it back must not change a byte of its spec: `50000` and `50k`, `1h` and `60m` are equal in
+//! value, yet a NodeClaim whose spec changed is refused, and a NodePool whose spec changed is drift in a GitOps tool. And
+//! admission lets texts pass that have no value (`9999999999h`, a volume size of `Ti`): such an object must still decode, so
+//! that the one field can be reported. So these types hold the text, and what it means is asked when it is needed.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use crate::schema::QUANTITY;
+
+/// Quantities by resource name.
+pub type Resources = BTreeMap<String, QuantityText>;
+
+/// A quantity as written: a JSON integer or a text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum QuantityText {
+    /// Written as a number.
+    Number(serde_json::Number),
+    /// Written as a text.
+    Text(String),
+}
+
+impl QuantityText {
+    /// The text of the quantity, whichever way it was written.
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Number(number) => Cow::Owned(number.to_string()),
+            Self::Text(text) => Cow::Borrowed(text),
+        }
+    }
+}
+
+impl From<&str> for QuantityText {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for QuantityText {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl fmt::Display for QuantityText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
+impl JsonSchema for QuantityText {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Quantity".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "anyOf": [{ "type": "integer" }, { "type": "string" }],
+            "pattern": QUANTITY,
+            "x-kubernetes-int-or-string": true,
+        })
+    }
+}
+
+/// A duration as written: `720h`, `1h30m`, and where the field allows it `Never`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline)]
+pub struct DurationText(pub String);
+
+impl DurationText {
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for DurationText {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl fmt::Display for DurationText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
+    use super::*;
+
+    // spec 01 #57 (the text; the whole object is tested in `nodeclaim`)
+    #[test]
+    fn texts_survive_a_round_trip() {
+        for json in [r#""50000""#, "50000", r#""50k""#, r#""1e1.5""#, r#""+0.50""#] {
+            let quantity: QuantityText = serde_json::from_str(json).unwrap();
+            assert_eq!(serde_json::to_string(&quantity).unwrap(), json);
+        }
+        let duration: DurationText = serde_json::from_str(r#""9999999999h""#).unwrap();
+        assert_eq!(serde_json::to_string(&duration).unwrap(), r#""9999999999h""#);
+    }
+}
