@@ -6,11 +6,12 @@
 //!
 //! It never does IO, never reads a clock, and never decides anything about a cluster.
 
+mod open_enum;
+mod schema;
 pub mod annotations;
 pub mod finalizers;
 pub mod labels;
-mod open_enum;
 pub mod quantity;
-mod schema;
+pub mod slim;
 pub mod taints;
 pub mod written;

@@ -1,9 +1,8 @@
 //! What every object has: names, labels, owners, times.
 
 use jiff::Timestamp;
-use serde::Deserialize;
 
-use crate::quantity::Quantity;
+use crate::quantity::{Quantity, QuantityError};
 
 /// A short string: names and label values mostly fit in place, long ones are shared.
 pub type Str = smol_str::SmolStr;
@@ -42,13 +41,27 @@ impl Labels {
 impl FromIterator<(Str, Str)> for Labels {
     /// Of a key that comes twice the last value counts, as in a JSON object.
     fn from_iter<I: IntoIterator<Item = (Str, Str)>>(pairs: I) -> Self {
-        let mut pairs: Vec<_> = pairs.into_iter().collect();
+        Self(sorted(pairs))
+    }
+}
+
+impl<const N: usize> From<[(&str, &str); N]> for Labels {
+    fn from(pairs: [(&str, &str); N]) -> Self {
+        pairs.into_iter().map(|(key, value)| (Str::new(key), Str::new(value))).collect()
+    }
+}
+
+/// Sorts pairs by key; of a key that comes twice the last one counts.
+fn sorted<V>(pairs: impl IntoIterator<Item = (Str, V)>) -> Box<[(Str, V)]> {
+    let mut pairs: Vec<_> = pairs.into_iter().collect();
+    // The API server writes its maps in order.
+    if !pairs.is_sorted_by(|a, b| a.0 < b.0) {
         pairs.sort_by(|a, b| a.0.cmp(&b.0));
         pairs.reverse();
         pairs.dedup_by(|a, b| a.0 == b.0);
         pairs.reverse();
-        Self(pairs.into_boxed_slice())
     }
+    pairs.into_boxed_slice()
 }
 
 /// Quantities by resource name, sorted by name, each name once.
@@ -66,6 +79,11 @@ impl ResourceList {
         self.0.iter().map(|(k, q)| (k, *q))
     }
 
+    /// How many resources are named.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether no resource is named.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -74,18 +92,27 @@ impl ResourceList {
 
 impl FromIterator<(Str, Quantity)> for ResourceList {
     fn from_iter<I: IntoIterator<Item = (Str, Quantity)>>(pairs: I) -> Self {
-        let mut pairs: Vec<_> = pairs.into_iter().collect();
-        pairs.sort_by(|a, b| a.0.cmp(&b.0));
-        pairs.reverse();
-        pairs.dedup_by(|a, b| a.0 == b.0);
-        pairs.reverse();
-        Self(pairs.into_boxed_slice())
+        Self(sorted(pairs))
+    }
+}
+
+impl<const N: usize> From<[(&str, Quantity); N]> for ResourceList {
+    fn from(pairs: [(&str, Quantity); N]) -> Self {
+        pairs.into_iter().map(|(name, quantity)| (Str::new(name), quantity)).collect()
+    }
+}
+
+/// Quantities as they are written: `[("cpu", "500m"), ("memory", "1Gi")]`. A text that is no quantity is an error.
+impl<const N: usize> TryFrom<[(&str, &str); N]> for ResourceList {
+    type Error = QuantityError;
+
+    fn try_from(pairs: [(&str, &str); N]) -> Result<Self, QuantityError> {
+        pairs.into_iter().map(|(name, text)| Ok((Str::new(name), text.parse()?))).collect()
     }
 }
 
 /// The part of `metadata` that decisions read.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ObjectMeta {
     /// The object's name.
     pub name: Str,
@@ -105,9 +132,34 @@ pub struct ObjectMeta {
     pub owner_references: Vec<OwnerReference>,
 }
 
+impl ObjectMeta {
+    /// `namespace/name`, or the name alone for an object without a namespace.
+    pub fn namespaced_name(&self) -> Str {
+        if self.namespace.is_empty() {
+            self.name.clone()
+        } else {
+            smol_str::format_smolstr!("{}/{}", self.namespace, self.name)
+        }
+    }
+
+    /// Whether the object has been told to go.
+    pub fn is_terminating(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    /// The owner that manages the object.
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owner_references.iter().find(|owner| owner.controller)
+    }
+
+    /// Whether some owner is of this version and kind.
+    pub fn is_owned_by(&self, api_version: &str, kind: &str) -> bool {
+        self.owner_references.iter().any(|owner| owner.api_version == api_version && owner.kind == kind)
+    }
+}
+
 /// One owner of an object.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OwnerReference {
     /// Group and version, for example `apps/v1`.
     pub api_version: Str,

@@ -5,19 +5,23 @@
 //! and are what the engine takes as input: there is no second model of a pod. `kerf-state` keeps them, and nobody writes
 //! them back: a writer patches the field it means.
 
+mod decode;
 mod meta;
 mod node;
 mod pod;
 mod storage;
+#[cfg(test)]
+mod tests;
 mod workload;
 
 pub use meta::{Labels, ObjectMeta, OwnerReference, ResourceList, Str};
 pub use node::{Node, NodeCondition, NodeSpec, NodeStatus, Taint, TaintEffect};
 pub use pod::{
-    Affinity, Container, ContainerResources, ContainerStatus, HostPort, LabelSelector, LabelSelectorOperator, LabelSelectorRequirement,
-    NodeAffinity, NodeInclusionPolicy, NodeSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, Pod, PodAffinity,
-    PodAffinityTerm, PodCondition, PodPhase, PodSpec, PodStatus, PodVolume, PreferredSchedulingTerm, Toleration,
-    TolerationOperator, TopologySpreadConstraint, VolumeClaimSource, WeightedPodAffinityTerm, WhenUnsatisfiable,
+    Affinity, Container, ContainerResources, ContainerStatus, HostPort, LabelSelector, LabelSelectorOperator,
+    LabelSelectorRequirement, NodeAffinity, NodeInclusionPolicy, NodeSelectorOperator, NodeSelectorRequirement,
+    NodeSelectorTerm, Pod, PodAffinity, PodAffinityTerm, PodCondition, PodPhase, PodSpec, PodStatus, PodVolume,
+    PreferredSchedulingTerm, Toleration, TolerationOperator, TopologySpreadConstraint, VolumeClaimSource,
+    WeightedPodAffinityTerm, WhenUnsatisfiable,
 };
 pub use storage::{
     CsiNode, CsiNodeDriver, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment, VolumeBindingMode,

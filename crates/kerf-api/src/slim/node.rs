@@ -6,8 +6,7 @@ use serde::Deserialize;
 use super::meta::{ObjectMeta, ResourceList, Str};
 
 /// A node.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Node {
     /// Names, labels.
     pub metadata: ObjectMeta,
@@ -18,11 +17,9 @@ pub struct Node {
 }
 
 /// The part of a node's spec that decisions read.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeSpec {
     /// The machine behind the node.
-    #[serde(rename = "providerID")]
     pub provider_id: Str,
     /// Taints.
     pub taints: Vec<Taint>,
@@ -31,8 +28,7 @@ pub struct NodeSpec {
 }
 
 /// A taint.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Taint {
     /// Key.
     pub key: Str,
@@ -81,8 +77,7 @@ impl From<Str> for TaintEffect {
 }
 
 /// The part of a node's status that decisions read.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeStatus {
     /// All resources.
     pub capacity: ResourceList,
@@ -93,11 +88,9 @@ pub struct NodeStatus {
 }
 
 /// A condition of a node.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeCondition {
     /// Type.
-    #[serde(rename = "type")]
     pub kind: Str,
     /// `True`, `False` or `Unknown`.
     pub status: Str,

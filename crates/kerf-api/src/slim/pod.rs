@@ -7,8 +7,7 @@ use super::meta::{Labels, ObjectMeta, ResourceList, Str};
 use super::node::TaintEffect;
 
 /// A pod.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pod {
     /// Names, labels, owners.
     pub metadata: ObjectMeta,
@@ -18,9 +17,45 @@ pub struct Pod {
     pub status: PodStatus,
 }
 
+impl Pod {
+    /// `namespace/name`.
+    pub fn namespaced_name(&self) -> Str {
+        self.metadata.namespaced_name()
+    }
+
+    /// Whether the pod has ended, well or badly.
+    pub fn is_terminal(&self) -> bool {
+        matches!(self.status.phase, PodPhase::Succeeded | PodPhase::Failed)
+    }
+
+    /// Whether the pod has been told to go.
+    pub fn is_terminating(&self) -> bool {
+        self.metadata.is_terminating()
+    }
+
+    /// Whether a daemon set owns the pod.
+    pub fn is_owned_by_daemonset(&self) -> bool {
+        self.metadata.is_owned_by("apps/v1", "DaemonSet")
+    }
+
+    /// Whether a stateful set owns the pod.
+    pub fn is_owned_by_statefulset(&self) -> bool {
+        self.metadata.is_owned_by("apps/v1", "StatefulSet")
+    }
+
+    /// Whether the pod is the shadow of a static pod on a node.
+    pub fn is_mirror(&self) -> bool {
+        self.metadata.is_owned_by("v1", "Node")
+    }
+
+    /// The condition of that type.
+    pub fn condition(&self, kind: &str) -> Option<&PodCondition> {
+        self.status.conditions.iter().find(|condition| condition.kind == kind)
+    }
+}
+
 /// The part of a pod's spec that decisions read.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct PodSpec {
     /// The node that the pod is bound to.
     pub node_name: Option<Str>,
@@ -39,47 +74,42 @@ pub struct PodSpec {
     /// What the runtime class adds to the requests.
     pub overhead: ResourceList,
     /// Requests on the level of the pod.
-    #[serde(rename = "resources", deserialize_with = "super::decode::requests_of_resources")]
     pub pod_requests: ResourceList,
     /// Volumes that are backed by persistent volume claims.
-    #[serde(deserialize_with = "super::decode::claim_volumes")]
     pub volumes: Vec<PodVolume>,
     /// The number behind the priority class.
     pub priority: Option<i32>,
+    /// Whether the priority class is one of the two that keep a cluster running; such pods are drained last.
+    pub is_critical: bool,
+    /// How long the pod may take to end.
+    pub termination_grace_period_seconds: Option<i64>,
     /// Whether the pod lists DRA resource claims, on itself or on a container.
-    #[serde(rename = "resourceClaims", deserialize_with = "super::decode::non_empty")]
     pub has_resource_claims: bool,
     /// Whether scheduling gates hold the pod back.
-    #[serde(rename = "schedulingGates", deserialize_with = "super::decode::non_empty")]
     pub is_gated: bool,
 }
 
 /// A container's resources and host ports.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Container {
     /// Its name, by which its status is found.
     pub name: Str,
     /// Requests and limits, and whether the container names DRA claims.
     pub resources: ContainerResources,
     /// Ports opened on the host; others are dropped.
-    #[serde(deserialize_with = "super::decode::host_ports")]
     pub ports: Vec<HostPort>,
     /// `Always` makes an init container a sidecar.
-    #[serde(rename = "restartPolicy", deserialize_with = "super::decode::is_always")]
     pub is_sidecar: bool,
 }
 
 /// `resources` of a container.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct ContainerResources {
     /// What is reserved.
     pub requests: ResourceList,
     /// What is the most.
     pub limits: ResourceList,
     /// Whether the container uses DRA claims.
-    #[serde(rename = "claims", deserialize_with = "super::decode::non_empty")]
     pub has_claims: bool,
 }
 
@@ -113,8 +143,7 @@ pub enum VolumeClaimSource {
 }
 
 /// `spec.affinity`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Affinity {
     /// Which nodes.
     pub node_affinity: NodeAffinity,
@@ -125,23 +154,16 @@ pub struct Affinity {
 }
 
 /// Node affinity, required and preferred.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NodeAffinity {
     /// Alternatives of which one must hold; `None` when there is no requirement at all.
-    #[serde(
-        rename = "requiredDuringSchedulingIgnoredDuringExecution",
-        deserialize_with = "super::decode::node_selector_terms"
-    )]
     pub required: Option<Vec<NodeSelectorTerm>>,
     /// Wishes with weights.
-    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
     pub preferred: Vec<PreferredSchedulingTerm>,
 }
 
 /// One alternative of a node selector: all expressions must hold.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NodeSelectorTerm {
     /// Expressions on labels.
     pub match_expressions: Vec<NodeSelectorRequirement>,
@@ -150,8 +172,7 @@ pub struct NodeSelectorTerm {
 }
 
 /// One expression of a node selector or of a node pool.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct NodeSelectorRequirement {
     /// Label key.
     pub key: Str,
@@ -220,8 +241,7 @@ impl From<Str> for NodeSelectorOperator {
 }
 
 /// A preferred node selector term.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct PreferredSchedulingTerm {
     /// 1 to 100.
     pub weight: i32,
@@ -230,20 +250,16 @@ pub struct PreferredSchedulingTerm {
 }
 
 /// Pod affinity or anti-affinity, required and preferred.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct PodAffinity {
     /// All of these must hold.
-    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
     pub required: Vec<PodAffinityTerm>,
     /// Wishes with weights.
-    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
     pub preferred: Vec<WeightedPodAffinityTerm>,
 }
 
 /// A preferred pod (anti-)affinity term.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct WeightedPodAffinityTerm {
     /// 1 to 100.
     pub weight: i32,
@@ -253,8 +269,7 @@ pub struct WeightedPodAffinityTerm {
 
 /// One pod (anti-)affinity term. `matchLabelKeys` and `mismatchLabelKeys` need no field: the API server has already merged
 /// them into the selector.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct PodAffinityTerm {
     /// Which pods; without a selector, none.
     pub label_selector: Option<LabelSelector>,
@@ -267,8 +282,7 @@ pub struct PodAffinityTerm {
 }
 
 /// A topology spread constraint.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct TopologySpreadConstraint {
     /// The most by which a domain may exceed the least filled one.
     pub max_skew: i32,
@@ -308,8 +322,7 @@ pub enum NodeInclusionPolicy {
 }
 
 /// A label selector: all parts must hold; without parts it selects everything.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelector {
     /// Exact labels.
     pub match_labels: Labels,
@@ -318,8 +331,7 @@ pub struct LabelSelector {
 }
 
 /// One expression of a label selector.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct LabelSelectorRequirement {
     /// Label key.
     pub key: Str,
@@ -359,8 +371,7 @@ impl From<Str> for LabelSelectorOperator {
 }
 
 /// A toleration.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Toleration {
     /// Taint key; empty with `Exists` means every taint.
     pub key: Str,
@@ -404,23 +415,19 @@ impl From<Str> for TolerationOperator {
 }
 
 /// The part of a pod's status that decisions read.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodStatus {
     /// How far the pod is.
     pub phase: PodPhase,
     /// Conditions; only `PodScheduled`, `Ready` and `PodResizePending` are kept.
-    #[serde(deserialize_with = "super::decode::pod_conditions")]
     pub conditions: Vec<PodCondition>,
     /// Set while the pod preempts others.
     pub nominated_node_name: Option<Str>,
     /// When the kubelet took the pod on.
     pub start_time: Option<Timestamp>,
-    /// Containers whose resources are being resized.
-    #[serde(deserialize_with = "super::decode::resized_containers")]
+    /// Containers for which the kubelet says other resources than the spec.
     pub container_statuses: Vec<ContainerStatus>,
     /// The same for init containers.
-    #[serde(deserialize_with = "super::decode::resized_containers")]
     pub init_container_statuses: Vec<ContainerStatus>,
 }
 
@@ -454,11 +461,9 @@ impl From<Str> for PodPhase {
 }
 
 /// A condition of a pod.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodCondition {
     /// Type.
-    #[serde(rename = "type")]
     pub kind: Str,
     /// `True`, `False` or `Unknown`.
     pub status: Str,
@@ -473,6 +478,8 @@ pub struct PodCondition {
 pub struct ContainerStatus {
     /// The container's name.
     pub name: Str,
+    /// Whether the status names `resources` at all; without them the spec alone counts.
+    pub has_resources: bool,
     /// Requests in force.
     pub requests: ResourceList,
     /// Requests that the node has set aside.

@@ -1,13 +1,10 @@
 //! What stands behind pods: daemon sets, replica owners, disruption budgets, services, namespaces.
 
-use serde::Deserialize;
-
 use super::meta::{Labels, ObjectMeta, Str};
 use super::pod::{LabelSelector, PodSpec};
 
 /// A pod template.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodTemplate {
     /// Labels of the pods.
     pub metadata: ObjectMeta,
@@ -29,7 +26,7 @@ pub struct DaemonSet {
 pub struct ReplicaOwner {
     /// Names.
     pub metadata: ObjectMeta,
-    /// Kind, for example `ReplicaSet`.
+    /// Kind, for example `ReplicaSet`; empty when the object was an item of a list, which does not say.
     pub kind: Str,
     /// Whom it selects.
     pub selector: LabelSelector,
@@ -45,8 +42,7 @@ pub struct Service {
 }
 
 /// A namespace.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Namespace {
     /// Name and labels.
     pub metadata: ObjectMeta,

@@ -1,0 +1,220 @@
+//! Reading slim objects from the JSON of the API server.
+//!
+//! Three things hold for every type here. `null` is the same as absent. What is not known is skipped without being looked at, for
+//! most of a pod is. And a value of the wrong type is an error that carries its path
+//! (`.spec.containers[0].resources.requests[cpu]: invalid quantity …`), never a default. Serde's derive gives none of the three, so
+//! objects are read by the macro below: one line per field that is kept.
+
+mod meta;
+mod node;
+mod pod;
+mod storage;
+mod text;
+mod workload;
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::meta::Str;
+use text::Text;
+
+/// Implements `Deserialize` for an object: `decode_object!(Type(out, field) { "wireName" => out.place = field.get()?, … })`.
+/// Reading begins with the type's default, or with what `from` says; `finally` runs once all fields are read.
+macro_rules! decode_object {
+    ($type:ident($out:ident, $field:ident) { $($wire:literal => $read:expr,)+ } $(finally $finish:expr)?) => {
+        decode_object!($type($out, $field) from $type::default(); { $($wire => $read,)+ } $(finally $finish)?);
+    };
+    ($type:ident($out:ident, $field:ident) from $start:expr; { $($wire:literal => $read:expr,)+ } $(finally $finish:expr)?) => {
+        impl<'de> serde::Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                struct Object;
+
+                impl<'de> serde::de::Visitor<'de> for Object {
+                    type Value = $type;
+
+                    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                        f.write_str("an object")
+                    }
+
+                    fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<$type, A::Error> {
+                        use $crate::slim::decode::{Field, Key};
+                        let mut $out = $start;
+                        let known = |key: &str| match key {
+                            $($wire => Some($wire),)+
+                            _ => None,
+                        };
+                        while let Some(name) = map.next_key_seed(Key(known))? {
+                            match name {
+                                $(Some($wire) => {
+                                    let $field = Field { name: $wire, map: &mut map };
+                                    $read;
+                                })+
+                                _ => {
+                                    map.next_value::<serde::de::IgnoredAny>()?;
+                                }
+                            }
+                        }
+                        $($finish;)?
+                        Ok($out)
+                    }
+                }
+
+                deserializer.deserialize_map(Object)
+            }
+        }
+    };
+}
+
+pub(super) use decode_object;
+
+/// A field of an object whose value is about to be read.
+pub(super) struct Field<'m, A> {
+    pub(super) name: &'static str,
+    pub(super) map: &'m mut A,
+}
+
+impl<'de, A: MapAccess<'de>> Field<'_, A> {
+    /// The value, or none when it is `null`.
+    fn optional<T: Deserialize<'de>>(self) -> Result<Option<T>, A::Error> {
+        self.map.next_value().map_err(|error| within(format_args!(".{}", self.name), &error))
+    }
+
+    /// The value, or the default when it is `null`.
+    fn get<T: Deserialize<'de> + Default>(self) -> Result<T, A::Error> {
+        Ok(self.optional()?.unwrap_or_default())
+    }
+
+    /// A string, empty when it is `null`.
+    fn text(self) -> Result<Str, A::Error> {
+        Ok(self.optional::<Text>()?.unwrap_or_default().0)
+    }
+
+    /// A string that means nothing when it is empty.
+    fn non_empty_text(self) -> Result<Option<Str>, A::Error> {
+        Ok(Some(self.text()?).filter(|text| !text.is_empty()))
+    }
+
+    /// A list of objects, empty when it is `null`.
+    fn list<T: Deserialize<'de>>(self) -> Result<Vec<T>, A::Error> {
+        Ok(self.optional::<List<T>>()?.map(|list| list.0).unwrap_or_default())
+    }
+
+    /// A list of strings.
+    fn texts(self) -> Result<Vec<Str>, A::Error> {
+        Ok(self.list::<Text>()?.into_iter().map(|text| text.0).collect())
+    }
+
+    /// Whether there is anything at all, whatever it is.
+    fn exists(self) -> Result<bool, A::Error> {
+        Ok(self.optional::<IgnoredAny>()?.is_some())
+    }
+
+    /// Whether there is a list with something in it.
+    fn has_items(self) -> Result<bool, A::Error> {
+        Ok(!self.list::<IgnoredAny>()?.is_empty())
+    }
+}
+
+/// Puts a step of the path in front of an error. Causes start with a letter, paths with a dot or a bracket.
+#[cold]
+fn within<E: Error>(step: fmt::Arguments<'_>, error: &E) -> E {
+    let inner = error.to_string();
+    if inner.starts_with(['.', '[']) {
+        E::custom(format_args!("{step}{inner}"))
+    } else {
+        E::custom(format_args!("{step}: {inner}"))
+    }
+}
+
+/// Reads a key and says what it is to the object, without keeping the text.
+pub(super) struct Key<F>(pub(super) F);
+
+impl<'de, T, F: FnOnce(&str) -> T> DeserializeSeed<'de> for Key<F> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+        deserializer.deserialize_identifier(self)
+    }
+}
+
+impl<T, F: FnOnce(&str) -> T> Visitor<'_> for Key<F> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a field name")
+    }
+
+    fn visit_str<E: Error>(self, key: &str) -> Result<T, E> {
+        Ok((self.0)(key))
+    }
+}
+
+/// A list without spare room, whose errors name the position.
+struct List<T>(Vec<T>);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_seq(ListVisitor(PhantomData))
+    }
+}
+
+struct ListVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
+    type Value = List<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<List<T>, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = seq.next_element().map_err(|error| within(format_args!("[{}]", items.len()), &error))? {
+            items.push(item);
+        }
+        items.shrink_to_fit();
+        Ok(List(items))
+    }
+}
+
+/// Reads an object of any keys, leaving out those that `keep` does not want, into pairs sorted by key.
+struct Entries<V> {
+    keep: fn(&str) -> bool,
+    value: PhantomData<V>,
+}
+
+impl<V> Entries<V> {
+    fn all() -> Self {
+        Self::only(|_| true)
+    }
+
+    fn only(keep: fn(&str) -> bool) -> Self {
+        Self { keep, value: PhantomData }
+    }
+}
+
+impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
+    type Value = Vec<(Str, V)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut entries = Vec::new();
+        while let Some(key) = map.next_key_seed(Key(|key: &str| (self.keep)(key).then(|| text::text(key))))? {
+            let Some(key) = key else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            match map.next_value::<Option<V>>() {
+                Ok(Some(value)) => entries.push((key, value)),
+                Ok(None) => {}
+                Err(error) => return Err(within(format_args!("[{key}]"), &error)),
+            }
+        }
+        Ok(entries)
+    }
+}

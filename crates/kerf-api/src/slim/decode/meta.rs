@@ -1,0 +1,66 @@
+//! Names, labels, owners.
+
+use serde::de::{Deserialize, Deserializer};
+
+use super::super::meta::{Labels, ObjectMeta, OwnerReference, ResourceList};
+use super::text::Text;
+use super::{Entries, decode_object};
+use crate::quantity::Quantity;
+
+decode_object!(ObjectMeta(out, field) {
+    "name" => out.name = field.text()?,
+    "namespace" => out.namespace = field.text()?,
+    "uid" => out.uid = field.text()?,
+    "labels" => out.labels = field.get()?,
+    "annotations" => out.annotations = field.get::<Annotations>()?.0,
+    "creationTimestamp" => out.creation_timestamp = field.optional()?,
+    "deletionTimestamp" => out.deletion_timestamp = field.optional()?,
+    "ownerReferences" => out.owner_references = field.list()?,
+});
+
+decode_object!(OwnerReference(out, field) {
+    "apiVersion" => out.api_version = field.text()?,
+    "kind" => out.kind = field.text()?,
+    "name" => out.name = field.text()?,
+    "uid" => out.uid = field.text()?,
+    "controller" => out.controller = field.get()?,
+});
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Entries::<Text>::all()).map(labels)
+    }
+}
+
+impl<'de> Deserialize<'de> for ResourceList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Entries::<Quantity>::all()).map(Self::from_iter)
+    }
+}
+
+fn labels(pairs: Vec<(super::Str, Text)>) -> Labels {
+    pairs.into_iter().map(|(key, value)| (key, value.0)).collect()
+}
+
+/// Annotations that some decision reads; most of the bytes of the others are for people and tools.
+#[derive(Default)]
+struct Annotations(Labels);
+
+impl<'de> Deserialize<'de> for Annotations {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Entries::<Text>::only(is_read)).map(|pairs| Self(labels(pairs)))
+    }
+}
+
+fn is_read(annotation: &str) -> bool {
+    let domain = annotation.split_once('/').map_or("", |(domain, _)| domain);
+    match domain {
+        "controller.kubernetes.io" => annotation == "controller.kubernetes.io/pod-deletion-cost",
+        "pv.kubernetes.io" => annotation == "pv.kubernetes.io/bind-completed",
+        // What a simulated kubelet is told.
+        "kwok.x-k8s.io" => true,
+        _ => ["karpenter.sh", "karpenter.k8s.aws", "karpenter.kwok.sh", "kerf.sh"]
+            .into_iter()
+            .any(|ours| domain.strip_suffix(ours).is_some_and(|parent| parent.is_empty() || parent.ends_with('.'))),
+    }
+}
