@@ -4,3 +4,5 @@
 //! It is pure: no IO, no clock, no randomness of its own, no logs, no async. The same input and seed give the same
 //! answer on every machine and for any number of threads. Because it touches nothing outside, it cannot fail: trouble in
 //! the input is part of the answer.
+
+pub mod requirement;

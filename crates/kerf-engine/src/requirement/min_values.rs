@@ -1,0 +1,81 @@
+//! `minValues`: how many values of a label the instance types must offer together.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use kerf_api::slim::Str;
+
+use super::one::Requirement;
+use super::set::Requirements;
+
+/// Whether a list of instance types offers enough values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MinValues {
+    /// It does.
+    Met {
+        /// How many types from the front of the list are enough.
+        types_needed: usize,
+    },
+    /// It does not.
+    Unmet(UnmetMinValues),
+}
+
+/// The labels of which there are too few values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnmetMinValues {
+    /// Label keys in alphabetical order, each with the number of values that there are.
+    pub reached: Vec<(Str, usize)>,
+}
+
+impl fmt::Display for UnmetMinValues {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys: Vec<_> = self.reached.iter().map(|(key, _)| key.as_str()).collect();
+        write!(f, "minValues requirement is not met for label(s) (label(s)=[{}])", keys.join(" "))
+    }
+}
+
+impl std::error::Error for UnmetMinValues {}
+
+/// Counts, over the types in their order, the values that they declare for each label with `minValues`. No types at all is
+/// nothing to complain of here: that there are none is said elsewhere.
+pub fn satisfies_min_values<'a>(
+    types: impl IntoIterator<Item = &'a Requirements>,
+    requirements: &Requirements,
+) -> MinValues {
+    let mut counts: Vec<_> = requirements.iter().filter_map(Count::start).collect();
+    let mut seen = 0;
+    for declared in types {
+        if counts.iter().all(Count::is_reached) {
+            break;
+        }
+        seen += 1;
+        for count in &mut counts {
+            let declared = declared.get(count.key).and_then(Requirement::allowed_values);
+            count.values.extend(declared.unwrap_or_default().iter().map(Str::as_str));
+        }
+    }
+    let unmet = |count: &Count<'_>| (!count.is_reached()).then(|| (count.key.clone(), count.values.len()));
+    let reached: Vec<_> = counts.iter().filter_map(unmet).collect();
+    if seen == 0 || reached.is_empty() {
+        MinValues::Met { types_needed: seen }
+    } else {
+        MinValues::Unmet(UnmetMinValues { reached })
+    }
+}
+
+struct Count<'a> {
+    key: &'a Str,
+    least: usize,
+    values: BTreeSet<&'a str>,
+}
+
+impl<'a> Count<'a> {
+    fn start(requirement: &'a Requirement) -> Option<Self> {
+        let least = requirement.min_values()? as usize;
+        Some(Self { key: requirement.key(), least, values: BTreeSet::new() })
+    }
+
+    fn is_reached(&self) -> bool {
+        self.values.len() >= self.least
+    }
+}

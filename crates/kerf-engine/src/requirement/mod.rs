@@ -1,0 +1,17 @@
+//! The algebra of requirements (spec 02 §3): which values a label may have, what two sides have in common, and whether what is
+//! asked can be had from what is offered.
+//!
+//! Everything here works on texts and is exact; it speaks with users and with the API. The solver's inner loops work on the bit
+//! sets that the catalogue makes of these, and must give the same answers.
+
+mod min_values;
+mod one;
+mod render;
+mod set;
+#[cfg(test)]
+mod tests;
+
+pub use min_values::{MinValues, UnmetMinValues, satisfies_min_values};
+pub use one::{EffectiveOperator, Requirement, RequirementError};
+pub use render::SelectorEntry;
+pub use set::{Conflict, Incompatible, Requirements, Undefined};

@@ -1,0 +1,183 @@
+//! The algebra against sets that are written out: every value of a small universe, one by one.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// Words, integers around the bounds that are tried, spellings of integers, and one value that no requirement names.
+const UNIVERSE: [&str; 16] =
+    ["a", "b", "c", "-1", "0", "1", "2", "3", "4", "5", "6", "+3", "007", "1.5", "", "named by nobody"];
+const NAMED: usize = UNIVERSE.len() - 1;
+
+/// An expression as it is written, and the values it allows by the words of its operator.
+#[derive(Debug, Clone)]
+struct Expression {
+    operator: NodeSelectorOperator,
+    values: Vec<&'static str>,
+}
+
+impl Expression {
+    fn allows(&self, value: &str) -> bool {
+        let bound = || self.values[0].parse::<i64>().unwrap();
+        let number = value.parse::<i64>();
+        match self.operator {
+            In => self.values.contains(&value),
+            NotIn => !self.values.contains(&value),
+            Exists => true,
+            DoesNotExist => false,
+            Gt => number.is_ok_and(|number| number > bound()),
+            Lt => number.is_ok_and(|number| number < bound()),
+            Gte => number.is_ok_and(|number| number >= bound()),
+            Lte => number.is_ok_and(|number| number <= bound()),
+            NodeSelectorOperator::Unsupported(_) => unreachable!("not generated"),
+        }
+    }
+
+    fn requirement(&self) -> Requirement {
+        req(self.operator.clone(), &self.values)
+    }
+}
+
+fn expression() -> impl Strategy<Value = Expression> {
+    let values = prop::collection::vec(prop::sample::select(&UNIVERSE[..NAMED]), 1..5);
+    let number = prop::sample::select(vec!["-1", "0", "1", "2", "3", "4", "5", "6"]);
+    prop_oneof![
+        values.clone().prop_map(|values| Expression { operator: In, values }),
+        values.prop_map(|values| Expression { operator: NotIn, values }),
+        Just(Expression { operator: Exists, values: vec![] }),
+        Just(Expression { operator: DoesNotExist, values: vec![] }),
+        (prop::sample::select(vec![Gt, Lt, Gte, Lte]), number)
+            .prop_map(|(operator, number)| Expression { operator, values: vec![number] }),
+    ]
+}
+
+/// What both sides of a label come to: some expressions, all of which must hold.
+fn expressions() -> impl Strategy<Value = Vec<Expression>> {
+    prop::collection::vec(expression(), 1..4)
+}
+
+fn folded(expressions: &[Expression]) -> Requirement {
+    expressions.iter().map(Expression::requirement).reduce(|a, b| a.intersection(&b)).unwrap()
+}
+
+fn allowed(expressions: &[Expression]) -> Vec<&'static str> {
+    UNIVERSE.into_iter().filter(|value| expressions.iter().all(|expression| expression.allows(value))).collect()
+}
+
+/// Whether all expressions describe "anything but": the label may have values beyond every universe.
+fn is_open(expressions: &[Expression]) -> bool {
+    let finite = |expression: &Expression| matches!(expression.operator, In | DoesNotExist);
+    let contradicting = allowed_bounds(expressions).is_none();
+    !expressions.iter().any(finite) && !contradicting
+}
+
+/// The range of integers that the bounds leave, or none if they contradict each other.
+fn allowed_bounds(expressions: &[Expression]) -> Option<(i64, i64)> {
+    let (mut least, mut most) = (i64::MIN, i64::MAX);
+    for expression in expressions {
+        let bound = || expression.values[0].parse::<i64>().unwrap();
+        match expression.operator {
+            Gt => least = least.max(bound() + 1),
+            Gte => least = least.max(bound()),
+            Lt => most = most.min(bound() - 1),
+            Lte => most = most.min(bound()),
+            _ => {}
+        }
+    }
+    (least <= most).then_some((least, most))
+}
+
+/// The table of spec 02 §3.4 in terms of the written-out sets.
+fn fits(offered: &[Expression], asked: &[Expression]) -> bool {
+    let both = [offered, asked].concat();
+    let common = !allowed(&both).is_empty() || is_open(&both);
+    common || (may_be_absent(offered) && may_be_absent(asked))
+}
+
+fn may_be_absent(expressions: &[Expression]) -> bool {
+    if is_open(expressions) {
+        // `NotIn` counts unless the bounds have made its values pointless.
+        let (least, most) = allowed_bounds(expressions).unwrap();
+        let is_bounded = (least, most) != (i64::MIN, i64::MAX);
+        let excluded = expressions.iter().filter(|e| e.operator == NotIn).flat_map(|e| &e.values);
+        excluded
+            .into_iter()
+            .any(|value| !is_bounded || value.parse::<i64>().is_ok_and(|number| (least..=most).contains(&number)))
+    } else {
+        allowed(expressions).is_empty()
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_requirement_has_what_its_operator_says(expression in expression()) {
+        let requirement = expression.requirement();
+        for value in UNIVERSE {
+            prop_assert_eq!(requirement.has(value), expression.allows(value), "{} {}", requirement, value);
+        }
+    }
+
+    #[test]
+    fn an_intersection_has_what_all_sides_have(expressions in expressions()) {
+        let requirement = folded(&expressions);
+        for value in UNIVERSE {
+            let all = expressions.iter().all(|expression| expression.allows(value));
+            prop_assert_eq!(requirement.has(value), all, "{} {:?}", requirement, value);
+        }
+        let mut reversed = expressions;
+        reversed.reverse();
+        prop_assert_eq!(folded(&reversed), requirement);
+    }
+
+    #[test]
+    fn has_intersection_agrees_with_the_written_out_sets(a in expressions(), b in expressions()) {
+        // Folding one side first loses nothing but the knowledge that a contradiction was bounded.
+        let both = [a.clone(), b.clone()].concat();
+        let expected = !allowed(&both).is_empty() || is_open(&both);
+        prop_assert_eq!(folded(&a).has_intersection(&folded(&b)), expected);
+        prop_assert_eq!(folded(&b).has_intersection(&folded(&a)), expected);
+    }
+
+    #[test]
+    fn compatibility_agrees_with_the_table(offered in prop::option::of(expressions()), asked in expressions(), well_known in any::<bool>(), strict in any::<bool>()) {
+        let rules = LabelRules::aws();
+        let key = if well_known { "topology.kubernetes.io/zone" } else { "example.com/key" };
+        let on_key = |expressions: &[Expression]| -> Requirements {
+            expressions.iter().map(|e| requirement(key, e.operator.clone(), &e.values)).collect()
+        };
+        let offers = offered.as_deref().map(on_key).unwrap_or_default();
+        let undefined = if strict { Undefined::Strict } else { Undefined::WellKnown(&rules) };
+        let expected = match &offered {
+            Some(offered) => fits(offered, &asked),
+            None => (well_known && !strict) || may_be_absent(&asked),
+        };
+        prop_assert_eq!(offers.compatible(&on_key(&asked), undefined).is_ok(), expected);
+        // What intersects is a matter of both sides alike.
+        prop_assert_eq!(offers.intersects(&on_key(&asked)).is_ok(), on_key(&asked).intersects(&offers).is_ok());
+    }
+
+    #[test]
+    fn entries_read_back_are_the_same_requirement(expressions in expressions()) {
+        let requirement = folded(&expressions);
+        prop_assume!(!requirement.is_below_zero() && requirement.gte().is_none_or(|gte| gte >= 0));
+        let entries = requirement.to_entries();
+        let read = entries.iter().map(|e| requirement_of(e)).reduce(|a, b| a.intersection(&b)).unwrap();
+        prop_assert_eq!(read, requirement);
+    }
+
+    #[test]
+    fn a_picked_value_is_allowed(expressions in expressions()) {
+        let requirement = folded(&expressions);
+        match requirement.pick_value() {
+            Some(value) => prop_assert!(requirement.has(&value)),
+            None => {
+                let none_of_the_naturals = (0..20).all(|number| !requirement.has(&number.to_string()));
+                prop_assert!(none_of_the_naturals && requirement.values().iter().all(|value| !requirement.has(value)));
+            }
+        }
+    }
+}
+
+fn requirement_of(entry: &SelectorEntry) -> Requirement {
+    Requirement::new(&LabelRules::aws(), &entry.key, &entry.operator, &entry.values, entry.min_values).unwrap()
+}
