@@ -1,0 +1,157 @@
+//! Kube-scheduler's default filters: may this pod be bound to that node, now, and if not, why?
+//!
+//! [`Filters::new`] looks once at the whole cluster for one pod, as the scheduler's pre-filter step does; [`Filters::reasons`]
+//! then answers for a node. The answers are those of kube-scheduler 1.36 with its default plug-ins, and a [`Reason`] prints
+//! in its words. Nothing is remembered between two pods: whoever binds a pod adds it to its node's `pods` and asks anew.
+//!
+//! Left out, because nothing in the project needs them: ports of init containers, `ReadWriteOncePod`, static volumes that wait to be
+//! matched (`kubernetes.io/no-provisioner`), storage capacity, and dynamic resources.
+
+mod pod_affinity;
+mod reason;
+mod topology_spread;
+mod volumes;
+
+use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use k8s_openapi::api::storage::v1::CSINode;
+
+use crate::placement::{Namespaces, is_terminal};
+use crate::ports;
+use crate::resources::{PODS, Resources, pod_requests, sum_of_requests};
+use crate::selectors::node_wanted;
+use crate::storage::Storage;
+use crate::taints::{tolerates, untolerated};
+
+pub use self::reason::{Plugin, Reason};
+
+/// A node and the pods that are bound to it.
+#[derive(Debug, Clone)]
+pub struct NodeView<'a> {
+    /// The node.
+    pub node: &'a Node,
+    /// The pods on it; those that have run to their end are passed over.
+    pub pods: Vec<&'a Pod>,
+    /// Its volume drivers and their limits.
+    pub csi: Option<&'a CSINode>,
+}
+
+impl NodeView<'_> {
+    /// The node's name.
+    pub fn name(&self) -> &str {
+        self.node.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    fn live_pods(&self) -> impl Iterator<Item = &Pod> {
+        self.pods.iter().copied().filter(|pod| !is_terminal(pod))
+    }
+
+    fn taints(&self) -> &[Taint] {
+        self.node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
+    }
+}
+
+/// Everything that the filters look at.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterView<'a> {
+    /// All nodes with their pods.
+    pub nodes: Vec<NodeView<'a>>,
+    /// The labels of the namespaces.
+    pub namespaces: Namespaces,
+    /// Volumes, claims, classes.
+    pub storage: Storage<'a>,
+}
+
+/// The filters, prepared for one pod.
+#[derive(Debug)]
+pub struct Filters<'a> {
+    pod: &'a Pod,
+    requests: Resources,
+    affinity: pod_affinity::State<'a>,
+    spread: topology_spread::State<'a>,
+    volumes: volumes::State<'a>,
+}
+
+impl<'a> Filters<'a> {
+    /// Looks at the cluster for one pod that is to be bound.
+    pub fn new(pod: &'a Pod, cluster: &ClusterView<'a>) -> Self {
+        Self {
+            pod,
+            requests: pod_requests(pod),
+            affinity: pod_affinity::State::new(pod, cluster),
+            spread: topology_spread::State::new(pod, cluster),
+            volumes: volumes::State::new(pod, cluster),
+        }
+    }
+
+    /// Every reason why the pod may not be bound to the node, in the order of the plug-ins. None: it may.
+    pub fn reasons(&self, node: &NodeView<'_>) -> Vec<Reason> {
+        let mut reasons = Vec::new();
+        reasons.extend(unschedulable(self.pod, node));
+        reasons.extend(taint_toleration(self.pod, node));
+        reasons.extend(node_affinity(self.pod, node));
+        reasons.extend(node_ports(self.pod, node));
+        reasons.extend(resources_fit(&self.requests, node));
+        reasons.extend(self.volumes.reasons(node));
+        reasons.extend(self.spread.reason(self.pod, node));
+        reasons.extend(self.affinity.reasons(node));
+        reasons
+    }
+
+    /// What kube-scheduler reports: the reasons of the first plug-in that objects.
+    pub fn refusal(&self, node: &NodeView<'_>) -> Vec<Reason> {
+        let mut reasons = self.reasons(node);
+        if let Some(first) = reasons.first().map(Reason::plugin) {
+            reasons.retain(|reason| reason.plugin() == first);
+        }
+        reasons
+    }
+}
+
+/// A node marked unschedulable takes only pods that tolerate the taint which says the same.
+fn unschedulable(pod: &Pod, node: &NodeView<'_>) -> Option<Reason> {
+    let marked = node.node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
+    let taint = Taint {
+        key: "node.kubernetes.io/unschedulable".to_owned(),
+        effect: "NoSchedule".to_owned(),
+        ..Taint::default()
+    };
+    (marked && !tolerates(pod, &taint)).then_some(Reason::Unschedulable)
+}
+
+fn taint_toleration(pod: &Pod, node: &NodeView<'_>) -> Option<Reason> {
+    let taint = untolerated(pod, node.taints())?;
+    Some(Reason::UntoleratedTaint { key: taint.key.clone(), value: taint.value.clone().unwrap_or_default() })
+}
+
+fn node_affinity(pod: &Pod, node: &NodeView<'_>) -> Option<Reason> {
+    (!node_wanted(pod, node.name(), crate::selectors::node_labels(node.node))).then_some(Reason::NodeAffinity)
+}
+
+fn node_ports(pod: &Pod, node: &NodeView<'_>) -> Option<Reason> {
+    let taken = node.live_pods().find_map(|other| ports::conflict(pod, other));
+    taken.map(|(wanted, _)| Reason::NodePorts { wanted })
+}
+
+/// The sum of all pods' requests, this one's included, must not exceed what the node can allocate; what the pod does not ask
+/// for is not looked at.
+fn resources_fit(requests: &Resources, node: &NodeView<'_>) -> Vec<Reason> {
+    let allocatable = Resources::read(node.node.status.as_ref().and_then(|status| status.allocatable.as_ref()));
+    let used = sum_of_requests(node.live_pods());
+    let zero = kerf_api::quantity::Quantity::ZERO;
+    let asked = requests.iter().filter(|(_, amount)| *amount > zero);
+    let short = asked.filter(|(name, amount)| *amount + used.get(name) > allocatable.get(name));
+    short
+        .map(|(name, requested)| match name {
+            PODS => Reason::TooManyPods,
+            name => Reason::Insufficient {
+                resource: name.to_owned(),
+                requested,
+                used: used.get(name),
+                allocatable: allocatable.get(name),
+            },
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! Topology spread: the number of matching pods in the node's domain may exceed that of the emptiest domain by `maxSkew`.
+//!
+//! Domains are those of the nodes that exist and that the constraint looks at; a node that lacks the key of any constraint of
+//! the pod is looked at by none. With fewer domains than `minDomains` the emptiest counts as empty.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Pod, TopologySpreadConstraint};
+
+use super::{ClusterView, NodeView, Reason};
+use crate::placement::{is_terminating, spread_constraints, spread_includes, spread_selects};
+use crate::selectors::node_labels;
+use crate::taints::repels;
+
+/// What the cluster means for one pod.
+#[derive(Debug)]
+pub(super) struct State<'a> {
+    constraints: Vec<(&'a TopologySpreadConstraint, BTreeMap<String, i64>)>,
+}
+
+impl<'a> State<'a> {
+    pub(super) fn new(pod: &'a Pod, cluster: &ClusterView<'_>) -> Self {
+        let all: Vec<_> = spread_constraints(pod).collect();
+        let counts = all.iter().map(|constraint| {
+            let mut counts = BTreeMap::new();
+            for node in &cluster.nodes {
+                let labels = node_labels(node.node);
+                let has_all_keys = all.iter().all(|constraint| labels.contains_key(&constraint.topology_key));
+                let Some(domain) = labels.get(&constraint.topology_key) else { continue };
+                if has_all_keys && spread_includes(constraint, pod, node.name(), labels, node.taints(), repels) {
+                    *counts.entry(domain.clone()).or_insert(0) += matching(constraint, pod, node);
+                }
+            }
+            (*constraint, counts)
+        });
+        Self { constraints: counts.collect() }
+    }
+
+    pub(super) fn reason(&self, pod: &Pod, node: &NodeView<'_>) -> Option<Reason> {
+        let labels = node_labels(node.node);
+        self.constraints.iter().find_map(|(constraint, counts)| {
+            let key = constraint.topology_key.clone();
+            let Some(domain) = labels.get(&key) else { return Some(Reason::SpreadLabelMissing { key }) };
+            let too_few = counts.len() < usize::try_from(constraint.min_domains.unwrap_or(1)).unwrap_or(0);
+            let minimum = if too_few { 0 } else { counts.values().copied().min().unwrap_or(0) };
+            let itself = i64::from(spread_selects(constraint, pod, pod));
+            let count = counts.get(domain).copied().unwrap_or(0) + itself;
+            let max_skew = i64::from(constraint.max_skew);
+            (count - minimum > max_skew).then(|| Reason::TopologySpread {
+                key,
+                domain: domain.clone(),
+                count,
+                minimum,
+                max_skew,
+            })
+        })
+    }
+}
+
+/// The pods of a node that the constraint counts. One that selects everything counts nobody: kube-scheduler's way.
+fn matching(constraint: &TopologySpreadConstraint, pod: &Pod, node: &NodeView<'_>) -> i64 {
+    let selector = constraint.label_selector.as_ref();
+    let everything = selector.is_some_and(|selector| {
+        selector.match_labels.iter().flatten().next().is_none()
+            && selector.match_expressions.iter().flatten().next().is_none()
+            && constraint.match_label_keys.iter().flatten().next().is_none()
+    });
+    if everything {
+        return 0;
+    }
+    let counted = node.live_pods().filter(|other| !is_terminating(other) && spread_selects(constraint, pod, other));
+    counted.count() as i64
+}

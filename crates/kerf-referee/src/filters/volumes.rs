@@ -1,0 +1,115 @@
+//! Volumes: bound ones must be usable on the node, others must be provisionable there, and no driver may get more volumes on
+//! a node than it can attach.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{PersistentVolume, Pod};
+
+use super::{ClusterView, NodeView, Reason};
+use crate::placement::namespace;
+use crate::selectors::{Labels, labels_of, node_labels};
+use crate::storage::{ClaimState, Storage, claim_names, class_reaches, volume_reaches};
+
+/// The labels of a volume that say where it is; a value may list several zones, joined by `__`.
+const PLACE_LABELS: [(&str, &str); 4] = [
+    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+    ("topology.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+    ("topology.kubernetes.io/region", "topology.kubernetes.io/region"),
+];
+
+/// The pod's claims, and the storage they are in.
+#[derive(Debug)]
+pub(super) struct State<'a> {
+    claims: Vec<(String, ClaimState<'a>)>,
+    drivers: BTreeMap<String, BTreeSet<(String, String)>>,
+    storage: Storage<'a>,
+}
+
+impl<'a> State<'a> {
+    pub(super) fn new(pod: &'a Pod, cluster: &ClusterView<'a>) -> Self {
+        let home = namespace(pod);
+        let claims = claim_names(pod).into_iter().map(|name| {
+            let state = cluster.storage.state(home, &name);
+            (name, state)
+        });
+        Self {
+            claims: claims.collect(),
+            drivers: volumes_by_driver(pod, &cluster.storage),
+            storage: cluster.storage.clone(),
+        }
+    }
+
+    pub(super) fn reasons(&self, node: &NodeView<'_>) -> Vec<Reason> {
+        if self.claims.is_empty() {
+            return Vec::new();
+        }
+        let labels = node_labels(node.node);
+        let mut reasons: Vec<Reason> = self.over_limit(node).into_iter().collect();
+        for (name, state) in &self.claims {
+            let reason = match state {
+                ClaimState::Missing => Some(Reason::ClaimMissing { claim: name.clone() }),
+                ClaimState::Deleting => Some(Reason::ClaimDeleting { claim: name.clone() }),
+                ClaimState::Lost => Some(Reason::VolumeMissing),
+                ClaimState::Unbound => Some(Reason::UnboundImmediate),
+                ClaimState::Bound(volume) if !volume_reaches(volume, node.name(), labels) => {
+                    Some(Reason::VolumeNodeAffinity)
+                }
+                ClaimState::Waiting(class) if !class_reaches(class, labels) => Some(Reason::VolumeBinding),
+                ClaimState::Bound(_) | ClaimState::Waiting(_) => None,
+            };
+            reasons.extend(reason);
+        }
+        let elsewhere = |(_, state): &(String, ClaimState<'_>)| match state {
+            ClaimState::Bound(volume) => !in_zone_of(volume, labels),
+            _ => false,
+        };
+        if self.claims.iter().any(elsewhere) {
+            reasons.push(Reason::VolumeZone);
+        }
+        reasons.dedup();
+        reasons
+    }
+
+    fn over_limit(&self, node: &NodeView<'_>) -> Option<Reason> {
+        let drivers = node.csi.iter().flat_map(|csi| &csi.spec.drivers);
+        let limits = drivers.filter_map(|driver| Some((&driver.name, driver.allocatable.as_ref()?.count?)));
+        for (driver, limit) in limits {
+            let Some(wanted) = self.drivers.get(driver) else { continue };
+            let mut volumes = wanted.clone();
+            for other in node.live_pods() {
+                volumes.extend(volumes_by_driver(other, &self.storage).remove(driver).unwrap_or_default());
+            }
+            let limit = usize::try_from(limit).unwrap_or(0);
+            if volumes.len() > limit {
+                return Some(Reason::VolumeLimit { driver: driver.clone(), count: volumes.len(), limit });
+            }
+        }
+        None
+    }
+}
+
+/// The claims of a pod by the driver that attaches their volumes.
+pub(crate) fn volumes_by_driver(pod: &Pod, storage: &Storage<'_>) -> BTreeMap<String, BTreeSet<(String, String)>> {
+    let home = namespace(pod);
+    let mut by_driver = BTreeMap::<_, BTreeSet<_>>::new();
+    for name in claim_names(pod) {
+        if let Some(driver) = storage.driver(home, &name) {
+            by_driver.entry(driver).or_default().insert((home.to_owned(), name));
+        }
+    }
+    by_driver
+}
+
+/// Whether the node is in the zone and region that the volume's labels name, if both say where they are.
+fn in_zone_of(volume: &PersistentVolume, labels: &Labels) -> bool {
+    let theirs = labels_of(volume.metadata.labels.as_ref());
+    let nowhere = PLACE_LABELS.iter().all(|(old, _)| !labels.contains_key(*old));
+    nowhere
+        || PLACE_LABELS.iter().all(|(old, new)| {
+            theirs.get(*old).is_none_or(|places| {
+                let here = labels.get(*old).or_else(|| labels.get(*new));
+                here.is_some_and(|here| places.split("__").any(|place| place == here))
+            })
+        })
+}

@@ -1,0 +1,106 @@
+//! Rules between pods: which pods a term or a spread constraint speaks of, and which nodes a spread constraint counts.
+//!
+//! These are the parts on which kube-scheduler and Karpenter's specification agree. What follows from the counts is in
+//! `filters` (kube-scheduler) and `check` (the specification).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Pod, PodAffinityTerm, Taint, TopologySpreadConstraint};
+
+use crate::selectors::{Labels, labels_of, node_wanted, pod_labels, selects};
+use crate::taints::tolerates;
+
+/// Labels of the namespaces of a cluster, by name.
+pub type Namespaces = BTreeMap<String, Labels>;
+
+/// The namespace of a pod.
+pub fn namespace(pod: &Pod) -> &str {
+    pod.metadata.namespace.as_deref().filter(|name| !name.is_empty()).unwrap_or("default")
+}
+
+/// `namespace/name` of a pod.
+pub fn pod_key(pod: &Pod) -> String {
+    format!("{}/{}", namespace(pod), pod.metadata.name.as_deref().unwrap_or_default())
+}
+
+/// Whether the pod has run to its end.
+pub fn is_terminal(pod: &Pod) -> bool {
+    matches!(pod.status.as_ref().and_then(|status| status.phase.as_deref()), Some("Succeeded" | "Failed"))
+}
+
+/// Whether the pod is being deleted.
+pub fn is_terminating(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+}
+
+/// The pod affinity terms that must hold.
+pub fn affinity_terms(pod: &Pod) -> &[PodAffinityTerm] {
+    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
+    let terms = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
+    terms.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_deref()).unwrap_or_default()
+}
+
+/// The pod anti-affinity terms that must hold.
+pub fn anti_affinity_terms(pod: &Pod) -> &[PodAffinityTerm] {
+    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
+    let terms = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+    terms.and_then(|a| a.required_during_scheduling_ignored_during_execution.as_deref()).unwrap_or_default()
+}
+
+/// The spread constraints that must hold.
+pub fn spread_constraints(pod: &Pod) -> impl Iterator<Item = &TopologySpreadConstraint> {
+    let constraints = pod.spec.as_ref().and_then(|spec| spec.topology_spread_constraints.as_deref());
+    constraints.unwrap_or_default().iter().filter(|constraint| constraint.when_unsatisfiable == "DoNotSchedule")
+}
+
+/// Whether an affinity or anti-affinity term of `owner` speaks of `pod`: it is in one of the term's namespaces (those listed and
+/// those that the namespace selector selects; the owner's if neither is given) and the selector selects it.
+pub fn term_selects(term: &PodAffinityTerm, owner: &Pod, pod: &Pod, namespaces: &Namespaces) -> bool {
+    let listed = term.namespaces.as_deref().unwrap_or_default();
+    let home = namespace(pod);
+    let in_namespace = if listed.is_empty() && term.namespace_selector.is_none() {
+        home == namespace(owner)
+    } else {
+        listed.iter().any(|name| name == home)
+            || selects(term.namespace_selector.as_ref(), labels_of(namespaces.get(home)))
+    };
+    in_namespace && selects(term.label_selector.as_ref(), pod_labels(pod)) && label_keys_agree(term, owner, pod)
+}
+
+/// `matchLabelKeys` and `mismatchLabelKeys`: the API server merges them into the selector, manifests have them plain.
+fn label_keys_agree(term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
+    let label_of = |pod, key: &String| pod_labels(pod).get(key).cloned();
+    let own = |key: &&String| pod_labels(owner).contains_key(*key);
+    let mut equal = term.match_label_keys.iter().flatten().filter(own);
+    let mut unequal = term.mismatch_label_keys.iter().flatten().filter(own);
+    equal.all(|key| label_of(pod, key) == label_of(owner, key))
+        && unequal.all(|key| label_of(pod, key) != label_of(owner, key))
+}
+
+/// Whether a spread constraint of `owner` counts `pod`: same namespace, selected, and equal in every label of `matchLabelKeys`
+/// that the owner has. A constraint without selector counts nobody.
+pub fn spread_selects(constraint: &TopologySpreadConstraint, owner: &Pod, pod: &Pod) -> bool {
+    let ours = pod_labels(owner);
+    let mut keys = constraint.match_label_keys.iter().flatten().filter(|key| ours.contains_key(*key));
+    namespace(pod) == namespace(owner)
+        && selects(constraint.label_selector.as_ref(), pod_labels(pod))
+        && keys.all(|key| pod_labels(pod).get(key) == ours.get(key))
+}
+
+/// Whether a spread constraint of `owner` looks at a node: unless told to ignore node affinity, only at nodes that the owner
+/// asks for; if told to honour taints, only at nodes whose taints it tolerates (those for which `matters` says so).
+pub fn spread_includes(
+    constraint: &TopologySpreadConstraint,
+    owner: &Pod,
+    node: &str,
+    labels: &Labels,
+    taints: &[Taint],
+    matters: impl Fn(&Taint) -> bool,
+) -> bool {
+    (constraint.node_affinity_policy.as_deref() == Some("Ignore") || node_wanted(owner, node, labels))
+        && (constraint.node_taints_policy.as_deref() != Some("Honor")
+            || taints.iter().all(|taint| !matters(taint) || tolerates(owner, taint)))
+}
+
+#[cfg(test)]
+mod tests;

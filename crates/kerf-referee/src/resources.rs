@@ -1,0 +1,206 @@
+//! Amounts of resources by name, and what one pod asks for.
+//!
+//! The arithmetic is that of spec 02 §4.3 and the effective request that of §4.2, which is Kubernetes' own. Amounts are exact
+//! whole nano-units. A quantity that cannot be read counts as nothing: the API server has refused it long before.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, ResourceRequirements};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as WireQuantity;
+use kerf_api::quantity::Quantity;
+
+/// The resource that counts pods.
+pub const PODS: &str = "pods";
+
+/// Amounts by resource name. A name that is absent stands for zero.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Resources(BTreeMap<String, Quantity>);
+
+impl Resources {
+    /// Nothing of anything.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What a resource map of an API object says.
+    pub fn read(map: Option<&BTreeMap<String, WireQuantity>>) -> Self {
+        let amounts = map.into_iter().flatten().filter_map(|(name, text)| Some((name.clone(), text.0.parse().ok()?)));
+        Self(amounts.collect())
+    }
+
+    /// What a resource map in plain text says.
+    pub fn parse<'a>(map: impl IntoIterator<Item = (&'a String, &'a String)>) -> Self {
+        Self(map.into_iter().filter_map(|(name, text)| Some((name.clone(), text.parse().ok()?))).collect())
+    }
+
+    /// How much there is of a resource.
+    pub fn get(&self, name: &str) -> Quantity {
+        self.0.get(name).copied().unwrap_or(Quantity::ZERO)
+    }
+
+    /// Whether the resource is named at all, be it with zero.
+    pub fn names(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Says how much there is of a resource.
+    pub fn set(&mut self, name: &str, amount: Quantity) {
+        self.0.insert(name.to_owned(), amount);
+    }
+
+    /// Every named resource with its amount, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Quantity)> {
+        self.0.iter().map(|(name, amount)| (name.as_str(), *amount))
+    }
+
+    /// Element-wise sum over the union of names.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        let mut sum = self.clone();
+        for (name, amount) in &other.0 {
+            sum.set(name, sum.get(name) + *amount);
+        }
+        sum
+    }
+
+    /// Element-wise difference over the names of `self`; may be negative.
+    #[must_use]
+    pub fn minus(&self, other: &Self) -> Self {
+        Self(self.0.iter().map(|(name, amount)| (name.clone(), *amount - other.get(name))).collect())
+    }
+
+    /// Element-wise maximum over the union of names.
+    #[must_use]
+    pub fn max(&self, other: &Self) -> Self {
+        let mut most = self.clone();
+        for (name, amount) in &other.0 {
+            if !most.names(name) || most.get(name) < *amount {
+                most.set(name, *amount);
+            }
+        }
+        most
+    }
+
+    /// Element-wise minimum over the names that both have.
+    #[must_use]
+    pub fn min(&self, other: &Self) -> Self {
+        let both = self.0.iter().filter(|(name, _)| other.names(name));
+        Self(both.map(|(name, amount)| (name.clone(), (*amount).min(other.get(name)))).collect())
+    }
+
+    /// The same with every negative amount raised to zero.
+    #[must_use]
+    pub fn at_least_zero(&self) -> Self {
+        Self(self.0.iter().map(|(name, amount)| (name.clone(), (*amount).max(Quantity::ZERO))).collect())
+    }
+
+    /// What is missing when `self` is put into `room`: names with the amount asked and the amount there. Empty means that it
+    /// fits. Room that is overdrawn in any resource takes nothing, so its negative resources are listed too.
+    pub fn lacking_in(&self, room: &Self) -> Vec<Lack> {
+        let short = self.iter().filter(|(name, amount)| *amount > room.get(name));
+        let mut lacks: Vec<Lack> =
+            short.map(|(name, asked)| Lack { resource: name.to_owned(), asked, there: room.get(name) }).collect();
+        for (name, there) in room.iter().filter(|(_, there)| *there < Quantity::ZERO) {
+            if !lacks.iter().any(|lack| lack.resource == name) {
+                lacks.push(Lack { resource: name.to_owned(), asked: self.get(name), there });
+            }
+        }
+        lacks
+    }
+
+    /// Whether `self` can be put into `room`.
+    pub fn fits_into(&self, room: &Self) -> bool {
+        self.lacking_in(room).is_empty()
+    }
+}
+
+impl fmt::Display for Resources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("{")?;
+        for (i, (name, amount)) in self.iter().enumerate() {
+            write!(f, "{}{name}: {amount}", if i == 0 { "" } else { ", " })?;
+        }
+        f.write_str("}")
+    }
+}
+
+/// A resource that does not suffice.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lack {
+    /// Its name.
+    pub resource: String,
+    /// How much was asked.
+    pub asked: Quantity,
+    /// How much there was.
+    pub there: Quantity,
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} asked, {} there", self.resource, self.asked, self.there)
+    }
+}
+
+/// What a pod asks for, itself as one of `pods` included (spec 02 §4.2).
+pub fn pod_requests(pod: &Pod) -> Resources {
+    let Some(spec) = &pod.spec else { return one_pod() };
+    let status = pod.status.as_ref();
+    let infeasible = status.and_then(|s| s.conditions.as_ref()).is_some_and(|conditions| {
+        conditions.iter().any(|c| c.type_ == "PodResizePending" && c.reason.as_deref() == Some("Infeasible"))
+    });
+    let statuses = status.and_then(|s| s.container_statuses.as_deref()).unwrap_or_default();
+    let init_statuses = status.and_then(|s| s.init_container_statuses.as_deref()).unwrap_or_default();
+
+    let mut running = Resources::new();
+    for container in &spec.containers {
+        running = running.plus(&container_requests(container, statuses, infeasible));
+    }
+    let mut sidecars = Resources::new();
+    let mut starting = Resources::new();
+    for container in spec.init_containers.iter().flatten() {
+        if container.restart_policy.as_deref() == Some("Always") {
+            sidecars = sidecars.plus(&container_requests(container, init_statuses, infeasible));
+            starting = starting.max(&sidecars);
+        } else {
+            // A plain init container runs beside the sidecars that were started before it.
+            starting = starting.max(&requests_of(container.resources.as_ref()).plus(&sidecars));
+        }
+    }
+    let mut requests = running.plus(&sidecars).max(&starting);
+    for (name, amount) in requests_of(spec.resources.as_ref()).iter() {
+        if name == "cpu" || name == "memory" || name.starts_with("hugepages-") {
+            requests.set(name, amount);
+        }
+    }
+    requests.plus(&Resources::read(spec.overhead.as_ref())).plus(&one_pod())
+}
+
+/// What several pods ask for together; names `pods` also when there are none.
+pub fn sum_of_requests<'a>(pods: impl IntoIterator<Item = &'a Pod>) -> Resources {
+    let mut none = Resources::new();
+    none.set(PODS, Quantity::ZERO);
+    pods.into_iter().fold(none, |sum, pod| sum.plus(&pod_requests(pod)))
+}
+
+fn one_pod() -> Resources {
+    let mut one = Resources::new();
+    one.set(PODS, Quantity::from_units(1));
+    one
+}
+
+fn requests_of(resources: Option<&ResourceRequirements>) -> Resources {
+    Resources::read(resources.and_then(|r| r.requests.as_ref()))
+}
+
+/// A container's request; while it is being resized, the largest of what is wanted, what is set and what is allocated.
+fn container_requests(container: &Container, statuses: &[ContainerStatus], infeasible: bool) -> Resources {
+    let wanted = requests_of(container.resources.as_ref());
+    let status = statuses.iter().find(|s| s.name == container.name);
+    let Some((status, set)) = status.and_then(|s| Some((s, s.resources.as_ref()?))) else { return wanted };
+    let current = requests_of(Some(set)).max(&Resources::read(status.allocated_resources.as_ref()));
+    if infeasible { current } else { current.max(&wanted) }
+}
+
+#[cfg(test)]
+mod tests;

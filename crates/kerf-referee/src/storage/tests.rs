@@ -1,0 +1,108 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixtures::{object, pod};
+
+fn claim(spec: Value, bound: bool) -> PersistentVolumeClaim {
+    let annotations = if bound { json!({"pv.kubernetes.io/bind-completed": "yes"}) } else { json!({}) };
+    object(json!({"metadata": {"name": "data", "namespace": "default", "annotations": annotations}, "spec": spec}))
+}
+
+fn volume(spec: Value) -> PersistentVolume {
+    object(json!({"metadata": {"name": "pv"}, "spec": spec}))
+}
+
+fn class(mode: &str) -> StorageClass {
+    object(json!({
+        "metadata": {"name": "sc"}, "provisioner": "kubernetes.io/aws-ebs", "volumeBindingMode": mode,
+        "allowedTopologies": [{"matchLabelExpressions": [{"key": "zone", "values": ["b", "c"]}]}],
+    }))
+}
+
+fn zone(zone: &str) -> Labels {
+    object(json!({"zone": zone}))
+}
+
+#[test]
+fn claims_are_those_named_and_those_of_ephemeral_volumes() {
+    let pod = pod(
+        "p",
+        json!({}),
+        json!({"volumes": [
+            {"name": "a", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "b", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+            {"name": "c", "emptyDir": {}},
+        ]}),
+    );
+    assert_eq!(claim_names(&pod), ["data", "p-b"]);
+}
+
+#[test]
+fn spec_02_113_only_bound_and_waiting_claims_let_a_pod_go() {
+    let wait = class("WaitForFirstConsumer");
+    let immediate = class("Immediate");
+    let volume = volume(json!({}));
+    let waiting = claim(json!({"storageClassName": "sc"}), false);
+    let named = claim(json!({"volumeName": "pv"}), false);
+    let bound = claim(json!({"volumeName": "pv"}), true);
+    let of = |claim, class| Storage::new([claim], [&volume], [class]).state("default", "data");
+    assert!(matches!(of(&waiting, &wait), ClaimState::Waiting(_)));
+    assert!(matches!(of(&waiting, &immediate), ClaimState::Unbound));
+    assert!(matches!(of(&named, &wait), ClaimState::Unbound));
+    assert!(matches!(of(&bound, &wait), ClaimState::Bound(_)));
+    let gone = claim(json!({"volumeName": "other"}), true);
+    assert!(matches!(of(&gone, &wait), ClaimState::Lost));
+    let mut deleting = bound.clone();
+    deleting.metadata.deletion_timestamp = object(json!("2026-01-01T00:00:00Z"));
+    assert!(matches!(of(&deleting, &wait), ClaimState::Deleting));
+    assert!(matches!(Storage::default().state("default", "data"), ClaimState::Missing));
+}
+
+#[test]
+fn spec_02_114_a_bound_claim_needs_no_class() {
+    let volume = volume(json!({}));
+    let bound = claim(json!({"volumeName": "pv", "storageClassName": ""}), true);
+    assert!(matches!(Storage::new([&bound], [&volume], []).state("default", "data"), ClaimState::Bound(_)));
+    let unbound = claim(json!({"storageClassName": ""}), false);
+    assert!(matches!(Storage::new([&unbound], [], []).state("default", "data"), ClaimState::Unbound));
+}
+
+#[test]
+fn spec_02_108_a_class_reaches_its_topologies_only() {
+    let class = class("WaitForFirstConsumer");
+    assert!(class_reaches(&class, &zone("c")));
+    assert!(!class_reaches(&class, &zone("a")));
+    assert!(!class_reaches(&class, &Labels::new()));
+}
+
+#[test]
+fn spec_02_109_a_volume_reaches_any_of_its_terms() {
+    let term = |zone: &str| json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]});
+    let volume = volume(json!({"nodeAffinity": {"required": {"nodeSelectorTerms": [term("a"), term("b")]}}}));
+    assert!(volume_reaches(&volume, "n", &zone("b")) && volume_reaches_new_node(&volume, &zone("b")));
+    assert!(!volume_reaches(&volume, "n", &zone("c")) && !volume_reaches_new_node(&volume, &zone("c")));
+}
+
+#[test]
+fn spec_02_111_a_host_of_a_local_volume_is_no_pin_for_a_new_node() {
+    let host = json!({"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["gone"]}]});
+    let affinity = json!({"required": {"nodeSelectorTerms": [host]}});
+    let local = volume(json!({"local": {"path": "/data"}, "nodeAffinity": affinity}));
+    let network = volume(json!({"nodeAffinity": affinity}));
+    assert!(volume_reaches_new_node(&local, &zone("a")));
+    assert!(!volume_reaches_new_node(&network, &zone("a")));
+    assert!(!volume_reaches(&local, "new", &zone("a")), "kube-scheduler knows no such exception");
+}
+
+#[test]
+fn drivers_are_found_through_volume_or_class() {
+    let by_class = claim(json!({"storageClassName": "sc"}), false);
+    let class = class("WaitForFirstConsumer");
+    assert_eq!(Storage::new([&by_class], [], [&class]).driver("default", "data").as_deref(), Some("ebs.csi.aws.com"));
+    let by_volume = claim(json!({"volumeName": "pv", "storageClassName": "sc"}), true);
+    let csi = volume(json!({"csi": {"driver": "disk.example.com", "volumeHandle": "v"}}));
+    let found = Storage::new([&by_volume], [&csi], [&class]).driver("default", "data");
+    assert_eq!(found.as_deref(), Some("disk.example.com"));
+    let nfs = volume(json!({"nfs": {"path": "/", "server": "s"}}));
+    assert_eq!(Storage::new([&by_volume], [&nfs], [&class]).driver("default", "data"), None);
+}
