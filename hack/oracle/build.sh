@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Builds the oracle (Karpenter's own code behind `kerf plan`'s command line) into .cache/oracle and prints its path.
+# Needs Go 1.26 and the Go module proxy; the first build takes 2-3 minutes, later ones a second. Does nothing when the
+# binary is newer than its sources.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+out=${1:-$root/.cache/oracle}
+
+if [[ ! -x $out || -n $(find "$here" -maxdepth 1 \( -name '*.go' -o -name 'go.*' \) -newer "$out" -print -quit) ]]; then
+    mkdir -p "$(dirname "$out")"
+    (cd "$here" && CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o "$out" .) >&2
+fi
+echo "$out"
