@@ -6,12 +6,21 @@
 //!
 //! It never does IO, never reads a clock, and never decides anything about a cluster.
 
-mod open_enum;
-mod schema;
 pub mod annotations;
+pub mod capacitybuffer;
+pub mod conditions;
+pub mod ec2nodeclass;
 pub mod finalizers;
+pub mod kind;
+pub mod kwoknodeclass;
 pub mod labels;
+pub mod nodeclaim;
+pub mod nodeoverlay;
+pub mod nodepool;
+mod open_enum;
 pub mod quantity;
+pub mod requirement;
+mod schema;
 pub mod slim;
 pub mod taints;
 pub mod written;

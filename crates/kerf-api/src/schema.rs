@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A label key with an optional DNS prefix. Also used for taint keys and values.
 pub(crate) const QUALIFIED_KEY: &str =
@@ -32,19 +32,64 @@ pub(crate) const fn rule(rule: &'static str, message: &'static str) -> Rule {
     Rule { message: Cow::Borrowed(message), rule: Cow::Borrowed(rule) }
 }
 
-/// The schema of a point in time, for fields whose Rust type is not ours.
-pub(crate) struct DateTime;
+/// Marks where label keys stand in a schema. Which keys are refused there depends on the provider, so the rules themselves are
+/// put in when the CRD is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum LabelKeys {
+    /// Keys of a map of labels on a NodePool's template.
+    TemplateLabels,
+    /// The key of a requirement of a NodePool.
+    NodePool,
+    /// The key of a requirement of a NodeClaim.
+    NodeClaim,
+    /// The key of a requirement of a NodeOverlay.
+    NodeOverlay,
+}
 
-impl JsonSchema for DateTime {
-    fn inline_schema() -> bool {
-        true
-    }
+impl LabelKeys {
+    /// The keyword under which the mark stands until the CRD is made.
+    pub(crate) const MARKER: &'static str = "x-kerf-label-keys";
+}
 
-    fn schema_name() -> Cow<'static, str> {
-        "DateTime".into()
-    }
+/// Declares a type that only stands for a schema, for fields whose Rust type is foreign or says too much.
+macro_rules! stand_in {
+    ($(#[$meta:meta])* $name:ident = $schema:tt) => {
+        $(#[$meta])*
+        pub(crate) struct $name;
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "string", "format": "date-time" })
+        impl JsonSchema for $name {
+            fn inline_schema() -> bool {
+                true
+            }
+
+            fn schema_name() -> Cow<'static, str> {
+                stringify!($name).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!($schema)
+            }
+        }
+    };
+}
+
+stand_in! {
+    /// A point in time.
+    DateTime = { "type": "string", "format": "date-time" }
+}
+stand_in! {
+    /// An integer whose bounds say all about its size.
+    Integer = { "type": "integer" }
+}
+stand_in! {
+    /// Metadata, whose schema the API server knows better.
+    Metadata = { "type": "object" }
+}
+stand_in! {
+    /// An object of which every field is kept, whatever it is.
+    OpenObject = {
+        "type": "object",
+        "additionalProperties": { "x-kubernetes-preserve-unknown-fields": true },
+        "x-kubernetes-preserve-unknown-fields": true,
     }
 }

@@ -1,0 +1,125 @@
+//! CapacityBuffer, `autoscaling.x-k8s.io/v1beta1`: room that is kept free for pods to come (spec 01 §6).
+//!
+//! The API is shared with Cluster Autoscaler; Kerf reads the spec and writes the status.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::conditions::{self, Condition};
+use crate::kind::{AGE_COLUMN, Column, CustomKind, Scale, column, kind};
+use crate::schema::{Rule, rule};
+use crate::written::Resources;
+
+/// The strategy that a buffer without one gets.
+pub const ACTIVE_CAPACITY: &str = "buffer.x-k8s.io/active-capacity";
+
+kind! {
+    /// CapacityBuffer keeps room for a number of pods of one shape, so that they start at once when they come.
+    pub struct CapacityBuffer {
+        /// Wanted room.
+        spec: required CapacityBufferSpec,
+        /// Observed state of the buffer.
+        status: CapacityBufferStatus,
+    }
+    "autoscaling.x-k8s.io" / "v1beta1", "capacitybuffers", NamespaceResourceScope
+}
+
+impl CustomKind for CapacityBuffer {
+    const NAMESPACED: bool = true;
+    const SHORT_NAMES: &'static [&'static str] = &["cb"];
+    const CATEGORIES: &'static [&'static str] = &["autoscaling"];
+    const COLUMNS: &'static [Column] = &[
+        column("Strategy", "string", ".spec.provisioningStrategy"),
+        column("PodTemplate", "string", ".status.podTemplateRef.name"),
+        column("Replicas", "integer", ".status.replicas"),
+        column("ConditionsType", "string", ".status.conditions[*].type"),
+        column("ConditionsStatus", "string", ".status.conditions[*].status"),
+        column("ConditionsReason", "string", ".status.conditions[*].reason"),
+        AGE_COLUMN,
+    ];
+    const SCALE: Option<Scale> = None;
+}
+
+const TEMPLATE_NEEDS_A_COUNT: Rule = rule(
+    "!has(self.podTemplateRef) || has(self.replicas) || has(self.limits)",
+    "If podTemplateRef is set, replicas or limits must also be set",
+);
+const ONE_REFERENCE: Rule = rule(
+    "!has(self.podTemplateRef) || !has(self.scalableRef)",
+    "You must define either PodTemplateRef or ScalableRef, but not both",
+);
+
+/// How much room is kept, for pods of which shape.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [TEMPLATE_NEEDS_A_COUNT, ONE_REFERENCE]))]
+pub struct CapacityBufferSpec {
+    /// Upper bounds on the resources of the room. Alone they say how much room is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Resources>,
+    /// Size of the buffer in percent of the replicas of the referenced workload, rounded up. Used only with scalableRef. If
+    /// replicas is set too, the larger of the two counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0))]
+    pub percentage: Option<i32>,
+    /// PodTemplate in the same namespace that gives the pods their shape.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_template_ref: Option<LocalObjectRef>,
+    /// How the room is kept free. The value is not interpreted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = ACTIVE_CAPACITY))]
+    pub provisioning_strategy: Option<String>,
+    /// Number of pods that room is kept for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0))]
+    pub replicas: Option<i32>,
+    /// Workload in the same namespace whose pods give the shape.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scalable_ref: Option<ScalableRef>,
+}
+
+/// An object of the same namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LocalObjectRef {
+    /// Name of the object.
+    #[schemars(extend("minLength" = 1))]
+    pub name: String,
+}
+
+/// A workload of the same namespace.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ScalableRef {
+    /// API group of the workload; apps when empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_group: Option<String>,
+    /// Kind of the workload: Deployment, StatefulSet or ReplicaSet.
+    #[schemars(extend("minLength" = 1))]
+    pub kind: String,
+    /// Name of the workload.
+    #[schemars(extend("minLength" = 1))]
+    pub name: String,
+}
+
+/// What is known of a buffer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CapacityBufferStatus {
+    /// Whether the buffer could be resolved, and whether its room exists.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = conditions::map_list)]
+    pub conditions: Vec<Condition>,
+    /// Generation of the PodTemplate that the shape was taken from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_template_generation: Option<i64>,
+    /// PodTemplate that the shape was taken from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_template_ref: Option<LocalObjectRef>,
+    /// Strategy that is in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provisioning_strategy: Option<String>,
+    /// Number of pods that room is kept for, after percentage and limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+}

@@ -1,0 +1,230 @@
+//! Every rule of spec 01 §8 (and its twin, spec 04 §1.5) by number.
+#![allow(clippy::unwrap_used, reason = "a failing test may panic")]
+
+use super::*;
+
+const CREATED: i64 = 1_000;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn object(generation: i64) -> ObjectFacts {
+    ObjectFacts { generation, created: at(CREATED), is_deleting: false }
+}
+
+fn open(generation: i64, conditions: Vec<Condition>) -> ConditionSet {
+    ConditionSet::open(dependents::NODECLAIM, object(generation), conditions)
+}
+
+/// `Type=Status(reason)@seconds/generation` of each condition, in stored order.
+fn show(set: &ConditionSet) -> Vec<String> {
+    set.conditions()
+        .iter()
+        .map(|c| {
+            let generation = c.observed_generation.unwrap();
+            let second = c.last_transition_time.0.as_second();
+            format!("{}={}({})@{second}/{generation}", c.condition_type, c.status, c.reason)
+        })
+        .collect()
+}
+
+fn all_true(generation: i64) -> ConditionSet {
+    let mut set = open(generation, vec![]);
+    for (name, second) in [("Launched", 1_010), ("Registered", 1_020), ("Initialized", 1_030)] {
+        assert!(set.set_true(name, at(second)));
+    }
+    set
+}
+
+// spec 01 §8 rule 1
+#[test]
+fn opening_adds_what_is_missing_as_unknown_since_creation() {
+    let set = open(3, vec![]);
+    assert_eq!(
+        show(&set),
+        [
+            "Launched=Unknown(AwaitingReconciliation)@1000/3",
+            "Registered=Unknown(AwaitingReconciliation)@1000/3",
+            "Initialized=Unknown(AwaitingReconciliation)@1000/3",
+            "Ready=Unknown(ReconcilingDependents)@1000/3",
+        ]
+    );
+    assert_eq!(set.get("Launched").unwrap().message, "object is awaiting reconciliation");
+    assert_eq!(set.get(READY).unwrap().message, "Launched=Unknown, Registered=Unknown, Initialized=Unknown");
+
+    let lone = ConditionSet::open(dependents::KWOKNODECLASS, object(1), vec![]);
+    assert_eq!(show(&lone), ["Ready=Unknown(AwaitingReconciliation)@1000/1"]);
+}
+
+// spec 01 §8 rule 1: what is there stays as it is.
+#[test]
+fn opening_changes_nothing_that_is_there() {
+    let set = all_true(1);
+    assert_eq!(open(1, set.conditions().to_vec()), set);
+}
+
+// spec 01 §8 rule 2
+#[test]
+fn the_transition_time_follows_the_status_and_the_generation_follows_the_object() {
+    let mut set = open(1, vec![]);
+    assert!(set.set_unknown("Launched", "LaunchFailed", "no room", at(1_005)));
+    assert_eq!(set.get("Launched").unwrap().last_transition_time.0, at(CREATED));
+    assert!(set.set_true("Launched", at(1_010)));
+    assert_eq!(set.get("Launched").unwrap().last_transition_time.0, at(1_010));
+    assert!(set.set_true("Drifted", at(1_020)), "a new independent condition starts now");
+    assert_eq!(set.get("Drifted").unwrap().last_transition_time.0, at(1_020));
+
+    let mut set = open(2, set.into_conditions());
+    assert!(set.set_true("Launched", at(1_030)), "the generation moved on");
+    let launched = set.get("Launched").unwrap();
+    assert_eq!((launched.last_transition_time.0, launched.observed_generation), (at(1_010), Some(2)));
+}
+
+// spec 01 §8 rule 2, spec 04 §1.5 rule 3
+#[test]
+fn setting_what_is_already_so_is_no_change() {
+    let mut set = all_true(1);
+    let before = set.clone();
+    assert!(!set.set_true("Launched", at(9_999)));
+    assert_eq!(set, before);
+    assert!(set.set_true_with_reason("Launched", "Other", "", at(9_999)), "a new reason is a change");
+    assert_eq!(set.get("Launched").unwrap().last_transition_time.0, at(1_010));
+}
+
+// spec 01 §8 rule 3
+#[test]
+fn true_without_a_reason_gives_its_own_name() {
+    let mut set = open(1, vec![]);
+    set.set_true("Drifted", at(1_001));
+    let drifted = set.get("Drifted").unwrap();
+    assert_eq!((drifted.reason.as_str(), drifted.message.as_str()), ("Drifted", ""));
+}
+
+// spec 01 §8 rule 4, spec 01 #60
+#[test]
+fn deletion_does_not_turn_the_root_unknown() {
+    let stored = all_true(1).into_conditions();
+    let deleting = ObjectFacts { generation: 2, created: at(CREATED), is_deleting: true };
+    let mut set = ConditionSet::open(dependents::NODECLAIM, deleting, stored.clone());
+    assert!(set.set_true("InstanceTerminating", at(1_040)));
+    assert!(set.is_true(READY));
+    assert!(set.conditions().iter().all(|condition| condition.observed_generation == Some(2)));
+    assert!(!set.set_true("InstanceTerminating", at(1_050)));
+
+    let mut alive = open(2, stored);
+    alive.set_true("InstanceTerminating", at(1_040));
+    assert_eq!(alive.status(READY), ConditionStatus::Unknown, "without a deletion the dependents are stale");
+}
+
+// spec 01 §8 rule 5
+#[test]
+fn the_root_says_what_the_dependents_say() {
+    let mut set = all_true(1);
+    assert_eq!(show(&set)[3], "Ready=True(Ready)@1030/1");
+    assert_eq!(set.get(READY).unwrap().message, "");
+
+    set.set_unknown("Initialized", "NodeNotReady", "", at(1_040));
+    assert_eq!(set.get(READY).unwrap().reason, RECONCILING_DEPENDENTS);
+    set.set_false("Registered", "MultipleNodesFound", "", at(1_050));
+    let root = set.get(READY).unwrap();
+    assert_eq!((root.status.clone(), root.reason.as_str()), (ConditionStatus::False, UNHEALTHY_DEPENDENTS));
+    assert_eq!(root.message, "Registered=False, Initialized=Unknown", "newest transition first");
+}
+
+// spec 01 §8 rule 5: only a False of the current generation makes the root False, and a stale True is unhealthy.
+#[test]
+fn a_stale_false_leaves_the_root_unknown() {
+    let mut set = all_true(1);
+    set.set_false("Registered", "MultipleNodesFound", "", at(1_050));
+    let mut set = open(2, set.into_conditions());
+    set.set_true("Launched", at(1_060));
+    let root = set.get(READY).unwrap();
+    assert_eq!(root.status, ConditionStatus::Unknown);
+    assert_eq!(root.message, "Registered=False, Initialized=True");
+}
+
+// spec 01 §8 rule 5: independent conditions trigger the computation but do not weigh in it.
+#[test]
+fn independent_conditions_do_not_move_the_root() {
+    let mut set = all_true(1);
+    set.set_false("ConsistentStateFound", "ConsistencyCheckFailed", "", at(1_050));
+    assert!(set.is_true(READY));
+}
+
+// spec 01 #59
+#[test]
+fn after_a_generation_bump_rewriting_all_dependents_makes_the_root_current_again() {
+    let mut set = open(2, all_true(1).into_conditions());
+    for name in dependents::NODECLAIM {
+        assert!(set.set_true(name, at(2_000)));
+    }
+    assert_eq!(
+        show(&set),
+        [
+            "Launched=True(Launched)@1010/2",
+            "Registered=True(Registered)@1020/2",
+            "Initialized=True(Initialized)@1030/2",
+            "Ready=True(Ready)@2000/2",
+        ]
+    );
+}
+
+// spec 01 §8 rule 6
+#[test]
+fn conditions_are_kept_oldest_first_and_the_root_last_and_by_name_after_a_removal() {
+    let mut set = all_true(1);
+    set.set_true("Consolidatable", at(1_005));
+    assert_eq!(names(&set), ["Consolidatable", "Launched", "Registered", "Initialized", "Ready"]);
+    set.set_unknown("Launched", "x", "", at(1_100));
+    assert_eq!(names(&set), ["Consolidatable", "Registered", "Initialized", "Launched", "Ready"]);
+    assert_eq!(set.clear("Consolidatable"), Ok(true));
+    assert_eq!(names(&set), ["Initialized", "Launched", "Ready", "Registered"]);
+}
+
+fn names(set: &ConditionSet) -> Vec<&str> {
+    set.conditions().iter().map(|condition| condition.condition_type.as_str()).collect()
+}
+
+// spec 01 §8 rule 7
+#[test]
+fn only_independent_conditions_can_be_removed() {
+    let mut set = all_true(1);
+    assert_eq!(set.clear("Drifted"), Ok(false));
+    for name in [READY, "Launched"] {
+        assert_eq!(set.clear(name).unwrap_err().to_string(), format!("condition {name} cannot be cleared"));
+    }
+    assert!(set.is_true(READY));
+}
+
+// spec 04 §1.5 rule 9
+#[test]
+fn a_missing_condition_is_neither_true_nor_false() {
+    let set = open(1, vec![]);
+    assert!(!set.is_true("Drifted") && !set.is_false("Drifted"));
+    assert_eq!(set.status("Drifted"), ConditionStatus::Unknown);
+}
+
+// spec 01 §2.6: longer messages are cut before they are written, between characters.
+#[test]
+fn long_messages_are_cut() {
+    let mut set = open(1, vec![]);
+    set.set_false("Registered", "x", &"é".repeat(40_000), at(1_001));
+    assert_eq!(set.get("Registered").unwrap().message.chars().count(), 32_768);
+}
+
+#[test]
+fn times_are_kept_in_whole_seconds_as_the_wire_holds_them() {
+    let mut set = open(1, vec![]);
+    set.set_true("Drifted", Timestamp::from_millisecond(1_001_900).unwrap());
+    let json = serde_json::to_value(set.get("Drifted").unwrap()).unwrap();
+    assert_eq!(json["lastTransitionTime"], "1970-01-01T00:16:41Z");
+    assert_eq!(serde_json::from_value::<Condition>(json).unwrap(), *set.get("Drifted").unwrap());
+}
+
+#[test]
+fn facts_come_from_the_metadata() {
+    let metadata = ObjectMeta { generation: Some(4), deletion_timestamp: Some(Time(at(5))), ..Default::default() };
+    let facts = ObjectFacts::of(&metadata);
+    assert_eq!(facts, ObjectFacts { generation: 4, created: at(0), is_deleting: true });
+}

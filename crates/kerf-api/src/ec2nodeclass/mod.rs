@@ -1,0 +1,222 @@
+//! EC2NodeClass, `karpenter.k8s.aws/v1`: how EC2 instances are made (spec 01 §7).
+//!
+//! Everything that admission accepts decodes, also where the text has no meaning (a volume of `Ti`, an alias with two `@`):
+//! the object must stay visible to be reported as not ready. `spec` itself may be absent, as in Karpenter.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::kind::{AGE_COLUMN, Column, CustomKind, READY_COLUMN, Scale, kind, wide_column};
+use crate::open_enum::open_enum;
+use crate::schema::{Rule, rule};
+
+mod ami;
+mod devices;
+mod instance;
+mod selectors;
+mod status;
+
+pub use ami::{Alias, AliasError, AmiFamily};
+pub use devices::{BlockDevice, BlockDeviceMapping};
+pub use instance::{
+    ConnectionTracking, CpuOptions, InterfaceType, MetadataOptions, NetworkInterface, PlacementGroupSelector,
+};
+pub use selectors::{
+    AmiSelectorTerm, CapacityReservationSelectorTerm, InstanceMatchCriteria, SecurityGroupSelectorTerm,
+    SubnetSelectorTerm,
+};
+pub use status::{
+    Ami, CapacityReservation, EC2NodeClassStatus, ReservationState, ReservationType, SecurityGroup, Subnet,
+};
+
+kind! {
+    /// EC2NodeClass says how EC2 instances for NodePools are made: from which images, in which subnets, with which disks,
+    /// identity and settings.
+    pub struct EC2NodeClass {
+        /// How instances are made.
+        spec: optional EC2NodeClassSpec,
+        /// What the selectors resolved to, and whether the class can be used.
+        status: EC2NodeClassStatus,
+    }
+    "karpenter.k8s.aws" / "v1", "ec2nodeclasses", ClusterResourceScope
+}
+
+impl CustomKind for EC2NodeClass {
+    const NAMESPACED: bool = false;
+    const SHORT_NAMES: &'static [&'static str] = &["ec2nc", "ec2ncs"];
+    const CATEGORIES: &'static [&'static str] = &["karpenter"];
+    const COLUMNS: &'static [Column] = &[READY_COLUMN, AGE_COLUMN, wide_column("Role", "string", ".spec.role")];
+    const SCALE: Option<Scale> = None;
+}
+
+open_enum! {
+    /// What is done with instance-store volumes.
+    pub enum InstanceStorePolicy {
+        /// They become one striped array that holds pods' ephemeral storage.
+        Raid0 = "RAID0",
+    }
+}
+
+const ONE_IDENTITY: Rule =
+    rule("has(self.role) != has(self.instanceProfile)", "must specify exactly one of ['role', 'instanceProfile']");
+const FAMILY_OR_ALIAS: Rule = rule(
+    "has(self.amiFamily) || self.amiSelectorTerms.exists(x, has(x.alias))",
+    "must specify amiFamily if amiSelectorTerms does not contain an alias",
+);
+
+/// How instances are made.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = spec_rules()))]
+pub struct EC2NodeClassSpec {
+    /// Family of the images, which decides how user data is rendered, which disks there are by default, and how much is
+    /// reserved for the system. Only needed if no image is selected by alias.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ami_family: Option<AmiFamily>,
+    /// Images that instances may be launched from. Terms are alternatives.
+    #[schemars(transform = selectors::of_amis)]
+    pub ami_selector_terms: Vec<AmiSelectorTerm>,
+    /// Whether instances get a public address. Without it the subnet decides.
+    #[serde(default, rename = "associatePublicIPAddress", skip_serializing_if = "Option::is_none")]
+    pub associate_public_ip_address: Option<bool>,
+    /// Disks of the instances. Without any the image family's own are used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxItems" = 50, "x-kubernetes-validations" = [devices::ONE_ROOT]))]
+    pub block_device_mappings: Option<Vec<BlockDeviceMapping>>,
+    /// Capacity reservations that instances may use. Terms are alternatives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(transform = selectors::of_capacity_reservations)]
+    pub capacity_reservation_selector_terms: Option<Vec<CapacityReservationSelectorTerm>>,
+    /// How long idle connections are tracked by the instances' network interfaces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection_tracking: Option<ConnectionTracking>,
+    /// Context of the fleet request. Reserved by EC2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// Options of the instances' processors.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_options: Option<CpuOptions>,
+    /// Whether instances report metrics every minute instead of every five.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detailed_monitoring: Option<bool>,
+    /// Instance profile that instances run with. Excludes role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = [rule("self != ''", "instanceProfile cannot be empty")]))]
+    pub instance_profile: Option<String>,
+    /// What is done with instance-store volumes. RAID0 makes them one array for ephemeral storage; without a policy they
+    /// are left alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance_store_policy: Option<InstanceStorePolicy>,
+    /// Number of IPv4 prefixes that the primary network interface gets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0))]
+    pub ip_prefix_count: Option<i32>,
+    /// Settings of the kubelet, as fields of KubeletConfiguration (kubelet.config.k8s.io/v1beta1). They are checked by the
+    /// controller; see the condition ValidationSucceeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<crate::schema::OpenObject>")]
+    pub kubelet: Option<Map<String, Value>>,
+    /// Access to the metadata service from instances.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = {
+        "httpEndpoint": "enabled",
+        "httpProtocolIPv6": "disabled",
+        "httpPutResponseHopLimit": 1,
+        "httpTokens": "required",
+    }))]
+    pub metadata_options: Option<MetadataOptions>,
+    /// Network interfaces that instances are launched with. Without any they have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend(
+        "maxItems" = 150,
+        "x-kubernetes-validations" = [instance::PRIMARY_INTERFACE, instance::DISTINCT_INTERFACES],
+    ))]
+    pub network_interfaces: Option<Vec<NetworkInterface>>,
+    /// Placement group that instances are launched into.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement_group_selector: Option<PlacementGroupSelector>,
+    /// IAM role that instances run with. An instance profile for it is made and kept by the controller. Excludes
+    /// instanceProfile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = [rule("self != ''", "role cannot be empty")]))]
+    pub role: Option<String>,
+    /// Security groups of the instances. Terms are alternatives, and all groups that match are used.
+    #[schemars(transform = selectors::of_security_groups)]
+    pub security_group_selector_terms: Vec<SecurityGroupSelectorTerm>,
+    /// Subnets that instances may be launched in. Terms are alternatives.
+    #[schemars(transform = selectors::of_subnets)]
+    pub subnet_selector_terms: Vec<SubnetSelectorTerm>,
+    /// Tags of everything that is made in EC2 for the class. Tags that the controller sets itself are refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-validations" = tag_rules()))]
+    pub tags: Option<BTreeMap<String, String>>,
+    /// User data of the instances, merged with what the image family needs; for the family Custom it is all there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_data: Option<String>,
+}
+
+fn spec_rules() -> Vec<Rule> {
+    let mut rules = vec![ONE_IDENTITY];
+    rules.extend(ami::FAMILIES.iter().filter_map(|(family, alias)| alias.map(|alias| ami::alias_rule(alias, family))));
+    rules.push(FAMILY_OR_ALIAS);
+    rules
+}
+
+/// Tag keys that the controller sets itself.
+pub const RESTRICTED_TAGS: [&str; 4] =
+    ["eks:eks-cluster-name", "karpenter.sh/nodepool", "karpenter.sh/nodeclaim", "karpenter.k8s.aws/ec2nodeclass"];
+
+fn tag_rules() -> Vec<Rule> {
+    let restricted = |key: &str| Rule {
+        rule: format!("!('{key}' in self)").into(),
+        message: format!("tag contains a restricted tag matching {key}").into(),
+    };
+    let [cluster_name, nodepool, nodeclaim, node_class] = RESTRICTED_TAGS;
+    vec![
+        rule("!('' in self)", "empty tag keys aren't supported"),
+        restricted(cluster_name),
+        rule(
+            "self.all(k, !k.startsWith('kubernetes.io/cluster'))",
+            "tag contains a restricted tag matching kubernetes.io/cluster/",
+        ),
+        restricted(nodepool),
+        restricted(nodeclaim),
+        restricted(node_class),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_has_no_meaning_still_decodes_and_keeps_its_text() {
+        let stored = json!({
+            "apiVersion": "karpenter.k8s.aws/v1",
+            "kind": "EC2NodeClass",
+            "metadata": { "name": "default" },
+            "spec": {
+                "amiSelectorTerms": [{ "alias": "al2023@a@b" }],
+                "blockDeviceMappings": [{ "ebs": { "volumeSize": "Ti", "encrypted": false, "iops": 0 } }],
+                "kubelet": { "notAKubeletField": true, "podsPerCore": "ten" },
+                "role": "r",
+                "securityGroupSelectorTerms": [{ "tags": {} }],
+                "subnetSelectorTerms": [{ "id": "subnet-1" }],
+            },
+        });
+        let class: EC2NodeClass = serde_json::from_value(stored.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&class).unwrap(), stored);
+    }
+
+    #[test]
+    fn a_class_without_a_spec_decodes() {
+        let class: EC2NodeClass = serde_json::from_value(json!({ "metadata": { "name": "a" } })).unwrap();
+        assert_eq!(class.spec, None);
+        assert_eq!(serde_json::to_value(&class).unwrap().get("spec"), None);
+    }
+}

@@ -1,0 +1,130 @@
+//! What an EC2NodeClass resolved to (spec 01 §7.6).
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::selectors::InstanceMatchCriteria;
+use crate::conditions::Condition;
+use crate::open_enum::open_enum;
+use crate::requirement::{self, NodeSelectorRequirement};
+
+/// What an EC2NodeClass resolved to.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EC2NodeClassStatus {
+    /// Images that the selector matched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amis: Option<Vec<Ami>>,
+    /// Capacity reservations that the selector matched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_reservations: Option<Vec<CapacityReservation>>,
+    /// Signals for health and readiness.
+    // No list type: Karpenter's schema has none here, so the list is atomic and may hold a type twice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Instance profile that instances run with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance_profile: Option<String>,
+    /// Security groups that the selector matched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub security_groups: Option<Vec<SecurityGroup>>,
+    /// Subnets that the selector matched, the one with most free addresses first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subnets: Option<Vec<Subnet>>,
+}
+
+/// An image.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Ami {
+    /// Whether its owner has declared the image obsolete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deprecated: Option<bool>,
+    /// Id of the image.
+    pub id: String,
+    /// Name of the image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Requirements on instance types that can run the image.
+    #[schemars(transform = requirement::of_status)]
+    pub requirements: Vec<NodeSelectorRequirement>,
+}
+
+/// A subnet.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Subnet {
+    /// Id of the subnet.
+    pub id: String,
+    /// Zone of the subnet.
+    pub zone: String,
+    /// Id of the zone, which means the same place in every account.
+    #[serde(default, rename = "zoneID", skip_serializing_if = "Option::is_none")]
+    pub zone_id: Option<String>,
+}
+
+/// A security group.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecurityGroup {
+    /// Id of the security group.
+    pub id: String,
+    /// Name of the security group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+open_enum! {
+    /// What was reserved.
+    pub enum ReservationType {
+        /// An on-demand capacity reservation.
+        Default = "default",
+        /// A block of machines for a fixed time.
+        CapacityBlock = "capacity-block",
+    }
+}
+
+open_enum! {
+    /// Whether a reservation can be used.
+    pub enum ReservationState {
+        /// It can.
+        Active = "active",
+        /// It is about to end, and takes no more instances.
+        Expiring = "expiring",
+    }
+}
+
+/// A capacity reservation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CapacityReservation {
+    /// Zone of the reserved capacity.
+    pub availability_zone: String,
+    /// Time at which the reservation ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<crate::schema::DateTime>")]
+    pub end_time: Option<Time>,
+    /// Id of the reservation.
+    #[schemars(extend("pattern" = "^cr-[0-9a-z]+$"))]
+    pub id: String,
+    /// Which instances the reservation accepts: any that fit (open), or only those that name it (targeted).
+    pub instance_match_criteria: InstanceMatchCriteria,
+    /// Instance type of the reserved capacity.
+    pub instance_type: String,
+    /// Whether EC2 may call the capacity back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interruptible: Option<bool>,
+    /// Account that owns the reservation.
+    #[serde(rename = "ownerID")]
+    #[schemars(extend("pattern" = "^[0-9]{12}$"))]
+    pub owner_id: String,
+    /// What was reserved: single machines (default) or a block of them (capacity-block).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "default"))]
+    pub reservation_type: Option<ReservationType>,
+    /// Whether the reservation can be used: active, or expiring when it is about to end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "active"))]
+    pub state: Option<ReservationState>,
+}

@@ -1,0 +1,181 @@
+//! What makes a struct an API object of ours: group, version and names, the JSON frame around `spec` and `status`, and what
+//! `kubectl get` shows.
+//!
+//! A kind implements `k8s_openapi`'s `Resource` and `Metadata`, so every Kubernetes client in Rust can use it as it is. Decoding
+//! refuses an object that says it is of another kind; an object that does not say is taken at its reader's word, as items of
+//! lists are.
+
+use k8s_openapi::{Metadata, Resource};
+use schemars::JsonSchema;
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Serialize};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+/// A kind that Kerf ships a CustomResourceDefinition for.
+pub trait CustomKind:
+    Resource + Metadata<Ty = ObjectMeta> + JsonSchema + Serialize + DeserializeOwned + Clone + Send + Sync + 'static
+{
+    /// Whether objects live in a namespace.
+    const NAMESPACED: bool;
+    /// Short names that `kubectl` accepts.
+    const SHORT_NAMES: &'static [&'static str];
+    /// Groups of kinds that `kubectl get` lists together.
+    const CATEGORIES: &'static [&'static str];
+    /// The columns of `kubectl get`, in order.
+    const COLUMNS: &'static [Column];
+    /// The `scale` subresource, if there is one.
+    const SCALE: Option<Scale>;
+}
+
+/// A column of `kubectl get`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// Heading.
+    pub name: &'static str,
+    /// OpenAPI type of the cell.
+    pub column_type: &'static str,
+    /// Where the value stands in the object.
+    pub json_path: &'static str,
+    /// Whether it is shown only with `-o wide`.
+    pub is_wide: bool,
+}
+
+/// Where the `scale` subresource reads and writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scale {
+    /// The wanted number.
+    pub spec_replicas_path: &'static str,
+    /// The number there is.
+    pub status_replicas_path: &'static str,
+}
+
+/// A column that is always shown.
+pub(crate) const fn column(name: &'static str, column_type: &'static str, json_path: &'static str) -> Column {
+    Column { name, column_type, json_path, is_wide: false }
+}
+
+/// A column that is shown with `-o wide`.
+pub(crate) const fn wide_column(name: &'static str, column_type: &'static str, json_path: &'static str) -> Column {
+    Column { name, column_type, json_path, is_wide: true }
+}
+
+/// The status of the root condition.
+pub(crate) const READY_COLUMN: Column = column("Ready", "string", r#".status.conditions[?(@.type=="Ready")].status"#);
+/// How long ago the object was created.
+pub(crate) const AGE_COLUMN: Column = column("Age", "date", ".metadata.creationTimestamp");
+
+/// An object on its way out.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Outgoing<'a, Spec, Status> {
+    pub(crate) api_version: &'static str,
+    pub(crate) kind: &'static str,
+    pub(crate) metadata: &'a ObjectMeta,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) spec: Option<&'a Spec>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) status: Option<&'a Status>,
+}
+
+/// An object on its way in.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", bound(deserialize = "Spec: Deserialize<'de>, Status: Deserialize<'de>"))]
+pub(crate) struct Incoming<Spec, Status> {
+    api_version: Option<String>,
+    kind: Option<String>,
+    #[serde(default)]
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) spec: Spec,
+    pub(crate) status: Option<Status>,
+}
+
+impl<Spec, Status> Incoming<Spec, Status> {
+    /// Refuses an object that says it is something else than a `K`.
+    pub(crate) fn check<K: Resource, E: Error>(&self) -> Result<(), E> {
+        let is_other = |said: &Option<String>, meant: &str| said.as_deref().is_some_and(|said| said != meant);
+        if is_other(&self.api_version, K::API_VERSION) || is_other(&self.kind, K::KIND) {
+            let api_version = self.api_version.as_deref().unwrap_or_default();
+            let kind = self.kind.as_deref().unwrap_or_default();
+            return Err(E::custom(format_args!("expected {} {}, found {api_version} {kind}", K::API_VERSION, K::KIND)));
+        }
+        Ok(())
+    }
+}
+
+/// Declares a kind: its struct with `metadata`, `spec` and `status`, its names, and how it is written as JSON.
+macro_rules! kind {
+    (@field required $spec:ty) => { $spec };
+    (@field optional $spec:ty) => { Option<$spec> };
+    (
+        $(#[$meta:meta])*
+        pub struct $name:ident {
+            $(#[$spec_meta:meta])*
+            spec: $presence:ident $spec:ty,
+            $(#[$status_meta:meta])*
+            status: $status:ty,
+        }
+        $group:literal / $version:literal, $plural:literal, $scope:ident
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, Default, PartialEq, ::schemars::JsonSchema)]
+        #[schemars(rename_all = "camelCase")]
+        pub struct $name {
+            /// Standard object's metadata.
+            #[schemars(with = "crate::schema::Metadata")]
+            pub metadata: ::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
+            $(#[$spec_meta])*
+            pub spec: $crate::kind::kind!(@field $presence $spec),
+            $(#[$status_meta])*
+            pub status: Option<$status>,
+        }
+
+        impl ::k8s_openapi::Resource for $name {
+            const API_VERSION: &'static str = concat!($group, "/", $version);
+            const GROUP: &'static str = $group;
+            const KIND: &'static str = stringify!($name);
+            const VERSION: &'static str = $version;
+            const URL_PATH_SEGMENT: &'static str = $plural;
+            type Scope = ::k8s_openapi::$scope;
+        }
+
+        impl ::k8s_openapi::ListableResource for $name {
+            const LIST_KIND: &'static str = concat!(stringify!($name), "List");
+        }
+
+        impl ::k8s_openapi::Metadata for $name {
+            type Ty = ::k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+            fn metadata(&self) -> &Self::Ty {
+                &self.metadata
+            }
+
+            fn metadata_mut(&mut self) -> &mut Self::Ty {
+                &mut self.metadata
+            }
+        }
+
+        impl ::serde::Serialize for $name {
+            fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                $crate::kind::Outgoing {
+                    api_version: <Self as ::k8s_openapi::Resource>::API_VERSION,
+                    kind: <Self as ::k8s_openapi::Resource>::KIND,
+                    metadata: &self.metadata,
+                    spec: Option::<&$spec>::from(&self.spec),
+                    status: self.status.as_ref(),
+                }
+                .serialize(serializer)
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $name {
+            fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let incoming = $crate::kind::Incoming::deserialize(deserializer)?;
+                incoming.check::<Self, D::Error>()?;
+                Ok(Self { metadata: incoming.metadata, spec: incoming.spec, status: incoming.status })
+            }
+        }
+    };
+}
+
+pub(crate) use kind;

@@ -1,0 +1,59 @@
+//! KWOKNodeClass, `karpenter.kwok.sh/v1alpha1`: the node class of the simulated provider (spec 04 §14.1).
+//!
+//! No controller looks after it: the schema's default makes it ready at birth.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::conditions::Condition;
+use crate::kind::{Column, CustomKind, Scale, kind};
+use crate::schema::DURATION;
+use crate::written::DurationText;
+
+kind! {
+    /// KWOKNodeClass says how simulated nodes come into being. They exist only as objects, kept alive by KWOK.
+    pub struct KWOKNodeClass {
+        /// How nodes are simulated.
+        spec: optional KWOKNodeClassSpec,
+        /// Observed state of the class. It is ready from the start.
+        #[schemars(extend("default" = {
+            "conditions": [{
+                "lastTransitionTime": "2024-01-01T01:01:01Z",
+                "message": "",
+                "reason": "Ready",
+                "status": "True",
+                "type": "Ready",
+            }],
+        }))]
+        status: KWOKNodeClassStatus,
+    }
+    "karpenter.kwok.sh" / "v1alpha1", "kwoknodeclasses", ClusterResourceScope
+}
+
+impl CustomKind for KWOKNodeClass {
+    const NAMESPACED: bool = false;
+    const SHORT_NAMES: &'static [&'static str] = &["kwoknc", "kwokncs"];
+    const CATEGORIES: &'static [&'static str] = &["karpenter"];
+    const COLUMNS: &'static [Column] = &[];
+    const SCALE: Option<Scale> = None;
+}
+
+/// How nodes are simulated.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KWOKNodeClassSpec {
+    /// Time between the launch of a machine and the appearance of its Node, as real machines need to boot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = DURATION))]
+    pub node_registration_delay: Option<DurationText>,
+}
+
+/// What is known of the class.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KWOKNodeClassStatus {
+    /// Signals for health and readiness.
+    // No list type: Karpenter's schema has none here, so the list is atomic and may hold a type twice.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}

@@ -1,0 +1,156 @@
+//! NodeClaim, `karpenter.sh/v1`: one node that is wanted, and what has become of it (spec 01 §4).
+//!
+//! The spec never changes after creation, not by a byte: writers patch metadata and status only.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use crate::conditions::{self, Condition};
+use crate::kind::{AGE_COLUMN, Column, CustomKind, READY_COLUMN, Scale, column, kind, wide_column};
+use crate::nodepool::NodeClassReference;
+use crate::requirement::{self, Requirement};
+use crate::schema::{DURATION, DURATION_OR_NEVER, rule};
+use crate::taints::Taint;
+use crate::written::{DurationText, Resources};
+
+kind! {
+    /// NodeClaim asks for one node that meets certain requirements, and tracks it from launch to termination.
+    pub struct NodeClaim {
+        /// Wanted node. It cannot be changed.
+        #[schemars(extend("x-kubernetes-validations" = [rule("self == oldSelf", "spec is immutable")]))]
+        spec: required NodeClaimSpec,
+        /// Observed state of the node.
+        status: NodeClaimStatus,
+    }
+    "karpenter.sh" / "v1", "nodeclaims", ClusterResourceScope
+}
+
+impl CustomKind for NodeClaim {
+    const NAMESPACED: bool = false;
+    const SHORT_NAMES: &'static [&'static str] = &[];
+    const CATEGORIES: &'static [&'static str] = &["karpenter"];
+    const COLUMNS: &'static [Column] = &[
+        column("Type", "string", r".metadata.labels.node\.kubernetes\.io/instance-type"),
+        column("Capacity", "string", r".metadata.labels.karpenter\.sh/capacity-type"),
+        column("Zone", "string", r".metadata.labels.topology\.kubernetes\.io/zone"),
+        column("Node", "string", ".status.nodeName"),
+        READY_COLUMN,
+        AGE_COLUMN,
+        wide_column("ImageID", "string", ".status.imageID"),
+        wide_column("ID", "string", ".status.providerID"),
+        wide_column("NodePool", "string", r".metadata.labels.karpenter\.sh/nodepool"),
+        wide_column("NodeClass", "string", ".spec.nodeClassRef.name"),
+        wide_column("Drifted", "string", r#".status.conditions[?(@.type=="Drifted")].status"#),
+    ];
+    const SCALE: Option<Scale> = None;
+}
+
+/// The node that is wanted.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeClaimSpec {
+    /// Age at which the node is replaced, whatever runs on it. Never lets it grow old.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "720h", "pattern" = DURATION_OR_NEVER))]
+    pub expire_after: Option<DurationText>,
+    /// Node class that says how the machine is made.
+    pub node_class_ref: NodeClassReference,
+    /// Requirements that the node must meet.
+    #[schemars(transform = requirement::of_nodeclaim)]
+    pub requirements: Vec<Requirement>,
+    /// Resources that the node must have at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceRequirements>,
+    /// Taints that the node starts with and that something else removes. The node is not initialized while one is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub startup_taints: Option<Vec<Taint>>,
+    /// Taints that the node keeps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub taints: Option<Vec<Taint>>,
+    /// How long the node may drain before its remaining pods are deleted by force. Without it a drain waits for as long as
+    /// pods and their disruption budgets ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = DURATION))]
+    pub termination_grace_period: Option<DurationText>,
+}
+
+/// Resources that the node must have.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ResourceRequirements {
+    /// Resources that the pods planned for the node request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests: Option<Resources>,
+}
+
+/// What has become of the node.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeClaimStatus {
+    /// Resources that pods can use, as estimated at launch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocatable: Option<Resources>,
+    /// All resources of the node, as estimated at launch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity: Option<Resources>,
+    /// Signals for health and readiness.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = conditions::lenient_map_list)]
+    pub conditions: Vec<Condition>,
+    /// Image that the machine runs.
+    #[serde(default, rename = "imageID", skip_serializing_if = "Option::is_none")]
+    pub image_id: Option<String>,
+    /// Time at which a pod last came to or left the node. Consolidation waits from here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<crate::schema::DateTime>")]
+    pub last_pod_event_time: Option<Time>,
+    /// Name of the Node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_name: Option<String>,
+    /// Provider's name for the machine, the same as on the Node.
+    #[serde(default, rename = "providerID", skip_serializing_if = "Option::is_none")]
+    pub provider_id: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
+    use super::*;
+    use serde_json::json;
+
+    // spec 01 #57: a patch computed from the typed object never touches the spec.
+    #[test]
+    fn a_stored_claim_survives_a_round_trip_byte_for_byte() {
+        let stored = json!({
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodeClaim",
+            "metadata": { "name": "a", "finalizers": ["karpenter.sh/termination"] },
+            "spec": {
+                "expireAfter": "60m",
+                "nodeClassRef": { "group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default" },
+                "requirements": [
+                    { "key": "a", "operator": "In", "values": ["1"], "minValues": 1 },
+                    { "key": "b", "operator": "Exists" },
+                    { "key": "c", "operator": "NotIn", "values": [] },
+                ],
+                "resources": { "requests": { "memory": "50000", "cpu": 1, "pods": "1e1" } },
+                "startupTaints": [],
+                "terminationGracePeriod": "1s1h",
+            },
+        });
+        let claim: NodeClaim = serde_json::from_value(stored.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&claim).unwrap(), stored);
+    }
+
+    #[test]
+    fn an_object_of_another_kind_is_refused_and_one_that_does_not_say_is_not() {
+        let spec = json!({ "nodeClassRef": { "group": "g", "kind": "k", "name": "n" }, "requirements": [] });
+        let error = serde_json::from_value::<NodeClaim>(json!({ "kind": "NodePool", "spec": spec })).unwrap_err();
+        assert_eq!(error.to_string(), "expected karpenter.sh/v1 NodeClaim, found  NodePool");
+        serde_json::from_value::<NodeClaim>(json!({ "spec": spec })).unwrap();
+    }
+}

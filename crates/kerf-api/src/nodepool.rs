@@ -1,0 +1,269 @@
+//! NodePool, `karpenter.sh/v1`: what nodes of a pool look like, how many there may be, and how fast they may be disrupted
+//! (spec 01 §3).
+//!
+//! There is no defaulting in the process: an object that the API server returns is complete. `None`, an empty list and zero
+//! are different things here (`budgets: []` lifts all limits, absent ones get the default), so they are kept apart.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::conditions::{self, Condition};
+use crate::kind::{AGE_COLUMN, Column, CustomKind, READY_COLUMN, Scale, column, kind, wide_column};
+use crate::open_enum::open_enum;
+use crate::requirement::{self, Requirement};
+use crate::schema::{DURATION, DURATION_OR_NEVER, LABEL_VALUE, LabelKeys, Rule, rule};
+use crate::taints::Taint;
+use crate::written::{DurationText, Resources};
+
+/// The resource that counts nodes, in limits and in a pool's status.
+pub const NODES_RESOURCE: &str = "nodes";
+
+kind! {
+    /// NodePool describes the nodes that may be made for pods which do not fit on the cluster, and how and when they are
+    /// taken away again.
+    pub struct NodePool {
+        /// Wanted state of the pool.
+        spec: required NodePoolSpec,
+        /// Observed state of the pool.
+        status: NodePoolStatus,
+    }
+    "karpenter.sh" / "v1", "nodepools", ClusterResourceScope
+}
+
+impl CustomKind for NodePool {
+    const NAMESPACED: bool = false;
+    const SHORT_NAMES: &'static [&'static str] = &[];
+    const CATEGORIES: &'static [&'static str] = &["karpenter"];
+    const COLUMNS: &'static [Column] = &[
+        column("NodeClass", "string", ".spec.template.spec.nodeClassRef.name"),
+        column("Nodes", "string", ".status.nodes"),
+        READY_COLUMN,
+        AGE_COLUMN,
+        wide_column("Weight", "integer", ".spec.weight"),
+        wide_column("CPU", "string", ".status.resources.cpu"),
+        wide_column("Memory", "string", ".status.resources.memory"),
+    ];
+    const SCALE: Option<Scale> =
+        Some(Scale { spec_replicas_path: ".spec.replicas", status_replicas_path: ".status.nodes" });
+}
+
+const MODE_IS_FIXED: Rule = rule(
+    "has(self.replicas) == has(oldSelf.replicas)",
+    "Cannot transition NodePool between static (replicas set) and dynamic (replicas unset) provisioning modes",
+);
+const STATIC_LIMITS: Rule = rule(
+    "!has(self.replicas) || !has(self.limits) || self.limits.size() == (('nodes' in self.limits) ? 1 : 0)",
+    "only 'limits.nodes' is supported on static NodePools",
+);
+const STATIC_WEIGHT: Rule =
+    rule("!has(self.replicas) || !has(self.weight)", "'weight' is not supported on static NodePools");
+
+/// What a pool's nodes are made from and bounded by.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = [MODE_IS_FIXED, STATIC_LIMITS, STATIC_WEIGHT]))]
+pub struct NodePoolSpec {
+    /// How nodes of the pool may be replaced or removed, and how many at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = { "consolidateAfter": "0s" }))]
+    pub disruption: Option<Disruption>,
+    /// Upper bounds on the resources of all nodes of the pool together. The resource nodes bounds their number. Resources
+    /// that are not named are not bounded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Resources>,
+    /// Number of nodes to keep, whether or not pods need them. A pool with replicas is static: it does not react to pods and
+    /// is not consolidated. Whether a pool is static cannot be changed. Alpha.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 0))]
+    pub replicas: Option<i64>,
+    /// What the nodes of the pool look like.
+    pub template: NodeClaimTemplate,
+    /// Preference among pools: the one with the larger weight is tried first. Without a weight a pool counts as 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("minimum" = 1, "maximum" = 100))]
+    pub weight: Option<i32>,
+}
+
+/// How nodes of a pool may be disrupted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Disruption {
+    /// Bounds on how many nodes may be disrupted at once. Of all budgets that are active and cover the reason, the
+    /// strictest counts. An empty list bounds nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend(
+        "default" = [{ "nodes": "10%" }],
+        "maxItems" = 50,
+        "x-kubernetes-list-type" = "atomic",
+        "x-kubernetes-validations" = [SCHEDULE_WITH_DURATION],
+    ))]
+    pub budgets: Option<Vec<Budget>>,
+    /// Time without a change of its pods after which a node may be consolidated. Never turns consolidation off. Ignored for
+    /// static pools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "0s", "pattern" = DURATION_OR_NEVER))]
+    pub consolidate_after: Option<DurationText>,
+    /// Which nodes consolidation looks at: those without pods (WhenEmpty), also those whose pods fit elsewhere or on a
+    /// cheaper node (WhenEmptyOrUnderutilized), or those where the saving outweighs the disruption (Balanced). Ignored for
+    /// static pools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "WhenEmptyOrUnderutilized"))]
+    pub consolidation_policy: Option<ConsolidationPolicy>,
+}
+
+const SCHEDULE_WITH_DURATION: Rule =
+    rule("self.all(x, has(x.schedule) == has(x.duration))", "'schedule' must be set with 'duration'");
+
+open_enum! {
+    /// Which nodes consolidation looks at.
+    pub enum ConsolidationPolicy {
+        /// Nodes without pods.
+        WhenEmpty = "WhenEmpty",
+        /// Also nodes whose pods fit elsewhere, or on a cheaper node.
+        WhenEmptyOrUnderutilized = "WhenEmptyOrUnderutilized",
+        /// Those where the saving outweighs the disruption.
+        Balanced = "Balanced",
+    }
+}
+
+open_enum! {
+    /// Why a node is disrupted voluntarily.
+    pub enum DisruptionReason {
+        /// Its pods fit elsewhere or on a cheaper node.
+        Underutilized = "Underutilized",
+        /// It has no pods.
+        Empty = "Empty",
+        /// It is no longer what its pool or class says.
+        Drifted = "Drifted",
+    }
+}
+
+/// A bound on how many nodes may be disrupted at once, always or in certain windows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Budget {
+    /// Length of each window that the schedule opens, in hours and minutes. Goes with schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = "^((([0-9]+(h|m))|([0-9]+h[0-9]+m))(0s)?)$"))]
+    pub duration: Option<DurationText>,
+    /// Number of nodes, or share of the pool's nodes in percent rounded up, that may be disrupted at once.
+    #[schemars(extend("default" = "10%", "pattern" = "^((100|[0-9]{1,2})%|[0-9]+)$"))]
+    pub nodes: String,
+    /// Reasons that the budget bounds. Without any it bounds all of them; an empty list bounds none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxItems" = 50, "x-kubernetes-list-type" = "set"))]
+    pub reasons: Option<Vec<DisruptionReason>>,
+    /// When windows open, in UTC: five cron fields, or one of @annually, @yearly, @monthly, @weekly, @daily, @midnight and
+    /// @hourly. Goes with duration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend(
+        "pattern" = r"^(@(annually|yearly|monthly|weekly|daily|midnight|hourly))|((.+)\s(.+)\s(.+)\s(.+)\s(.+))$"
+    ))]
+    pub schedule: Option<String>,
+}
+
+/// What the NodeClaims of a pool look like.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeClaimTemplate {
+    /// Labels and annotations that NodeClaims and Nodes of the pool get.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<TemplateMetadata>,
+    /// Spec that NodeClaims of the pool are made from.
+    pub spec: NodeClaimTemplateSpec,
+}
+
+/// Labels and annotations of a pool's nodes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TemplateMetadata {
+    /// Annotations that NodeClaims and Nodes of the pool get.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-map-type" = "granular"))]
+    pub annotations: Option<BTreeMap<String, String>>,
+    /// Labels that NodeClaims and Nodes of the pool get. Pods may select nodes by them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<BTreeMap<String, LabelValue>>", extend(
+        "maxProperties" = 100,
+        "x-kubernetes-map-type" = "atomic",
+        "x-kerf-label-keys" = LabelKeys::TemplateLabels,
+    ))]
+    pub labels: Option<BTreeMap<String, String>>,
+}
+
+/// Only for its schema: the value of a label.
+#[derive(JsonSchema)]
+#[schemars(inline, extend("maxLength" = 63, "pattern" = LABEL_VALUE))]
+struct LabelValue(#[allow(dead_code, reason = "stands for a schema; no value is ever made")] String);
+
+/// What the specs of a pool's NodeClaims are made from.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeClaimTemplateSpec {
+    /// Age at which a node is replaced, whatever runs on it. Never lets nodes grow old.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = "720h", "pattern" = DURATION_OR_NEVER))]
+    pub expire_after: Option<DurationText>,
+    /// Node class that says how machines of the provider are made.
+    #[schemars(extend("x-kubernetes-validations" = [GROUP_IS_IMMUTABLE, KIND_IS_IMMUTABLE]))]
+    pub node_class_ref: NodeClassReference,
+    /// Requirements that every node of the pool meets. Pods can narrow them further. An empty list allows every instance
+    /// type of the provider.
+    #[schemars(transform = requirement::of_nodepool)]
+    pub requirements: Vec<Requirement>,
+    /// Taints that nodes start with and that something else removes. Pods need not tolerate them; the node is not
+    /// initialized while one is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub startup_taints: Option<Vec<Taint>>,
+    /// Taints that nodes of the pool keep. Pods must tolerate them to be placed there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("x-kubernetes-list-type" = "atomic"))]
+    pub taints: Option<Vec<Taint>>,
+    /// How long a node may drain before its remaining pods are deleted by force. Without it a drain waits for as long as
+    /// pods and their disruption budgets ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("pattern" = DURATION))]
+    pub termination_grace_period: Option<DurationText>,
+}
+
+const GROUP_IS_IMMUTABLE: Rule = rule("self.group == oldSelf.group", "nodeClassRef.group is immutable");
+const KIND_IS_IMMUTABLE: Rule = rule("self.kind == oldSelf.kind", "nodeClassRef.kind is immutable");
+
+/// Which node class nodes are made by.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeClassReference {
+    /// API group of the node class, without a version.
+    #[schemars(extend("pattern" = "^[^/]*$", "x-kubernetes-validations" = [rule("self != ''", "group may not be empty")]))]
+    pub group: String,
+    /// Kind of the node class.
+    #[schemars(extend("x-kubernetes-validations" = [rule("self != ''", "kind may not be empty")]))]
+    pub kind: String,
+    /// Name of the node class.
+    #[schemars(extend("x-kubernetes-validations" = [rule("self != ''", "name may not be empty")]))]
+    pub name: String,
+}
+
+/// What is known of a pool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodePoolStatus {
+    /// Signals for health and readiness.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(transform = conditions::map_list)]
+    pub conditions: Vec<Condition>,
+    /// Generation of the node class that was seen when the health of registrations was last judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_class_observed_generation: Option<i64>,
+    /// Number of nodes of the pool.
+    // No minimum: the scale subresource refuses negative numbers by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("default" = 0))]
+    pub nodes: Option<i64>,
+    /// Resources of all nodes of the pool together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+}
