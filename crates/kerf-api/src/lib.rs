@@ -9,6 +9,7 @@
 pub mod annotations;
 pub mod capacitybuffer;
 pub mod conditions;
+pub mod duration;
 pub mod ec2nodeclass;
 pub mod finalizers;
 pub mod kind;

@@ -1,4 +1,4 @@
-//! Requirements as people read them, and as NodeClaims store them.
+//! Requirements as people read them, and as a NodeClaim stores them.
 
 use std::fmt;
 
