@@ -1,9 +1,9 @@
 //! Nodes: labels, taints, what they can hold.
 
 use jiff::Timestamp;
-use serde::Deserialize;
 
 use super::meta::{ObjectMeta, ResourceList, Str};
+pub use crate::taints::TaintEffect;
 
 /// A node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -36,44 +36,6 @@ pub struct Taint {
     pub value: Str,
     /// What it does to pods that do not tolerate it.
     pub effect: TaintEffect,
-}
-
-/// What a taint does.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Deserialize)]
-#[serde(from = "Str")]
-pub enum TaintEffect {
-    /// New pods stay away.
-    #[default]
-    NoSchedule,
-    /// New pods stay away if they can.
-    PreferNoSchedule,
-    /// Running pods leave as well.
-    NoExecute,
-    /// Something that is no effect.
-    Unsupported(Str),
-}
-
-impl TaintEffect {
-    /// The effect as it is written.
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::NoSchedule => "NoSchedule",
-            Self::PreferNoSchedule => "PreferNoSchedule",
-            Self::NoExecute => "NoExecute",
-            Self::Unsupported(text) => text,
-        }
-    }
-}
-
-impl From<Str> for TaintEffect {
-    fn from(text: Str) -> Self {
-        match text.as_str() {
-            "NoSchedule" => Self::NoSchedule,
-            "PreferNoSchedule" => Self::PreferNoSchedule,
-            "NoExecute" => Self::NoExecute,
-            _ => Self::Unsupported(text),
-        }
-    }
 }
 
 /// The part of a node's status that decisions read.

@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::meta::{Labels, ObjectMeta, ResourceList, Str};
 use super::node::TaintEffect;
+pub use crate::requirement::Operator as NodeSelectorOperator;
 
 /// A pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -180,64 +181,6 @@ pub struct NodeSelectorRequirement {
     pub operator: NodeSelectorOperator,
     /// Values.
     pub values: Vec<Str>,
-}
-
-/// Operators of node selectors; `Gte` and `Lte` are Karpenter's.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Deserialize)]
-#[serde(from = "Str")]
-pub enum NodeSelectorOperator {
-    /// One of the values.
-    #[default]
-    In,
-    /// None of the values.
-    NotIn,
-    /// Any value.
-    Exists,
-    /// No such label.
-    DoesNotExist,
-    /// An integer above the value.
-    Gt,
-    /// An integer below the value.
-    Lt,
-    /// An integer not below the value.
-    Gte,
-    /// An integer not above the value.
-    Lte,
-    /// Something that is no operator; it is named when the object is refused.
-    Unsupported(Str),
-}
-
-impl NodeSelectorOperator {
-    /// The operator as it is written.
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::In => "In",
-            Self::NotIn => "NotIn",
-            Self::Exists => "Exists",
-            Self::DoesNotExist => "DoesNotExist",
-            Self::Gt => "Gt",
-            Self::Lt => "Lt",
-            Self::Gte => "Gte",
-            Self::Lte => "Lte",
-            Self::Unsupported(text) => text,
-        }
-    }
-}
-
-impl From<Str> for NodeSelectorOperator {
-    fn from(text: Str) -> Self {
-        match text.as_str() {
-            "In" => Self::In,
-            "NotIn" => Self::NotIn,
-            "Exists" => Self::Exists,
-            "DoesNotExist" => Self::DoesNotExist,
-            "Gt" => Self::Gt,
-            "Lt" => Self::Lt,
-            "Gte" => Self::Gte,
-            "Lte" => Self::Lte,
-            _ => Self::Unsupported(text),
-        }
-    }
 }
 
 /// A preferred node selector term.
