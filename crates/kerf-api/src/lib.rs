@@ -21,6 +21,7 @@ pub mod nodepool;
 mod open_enum;
 pub mod quantity;
 pub mod requirement;
+pub mod schedule;
 mod schema;
 pub mod slim;
 pub mod taints;

@@ -1,0 +1,111 @@
+//! When disruption budgets apply: cron schedules whose hits open windows (spec 01 §3.2).
+//!
+//! The dialect is the one that Karpenter's users have written against, quirks included, since a schedule that were read
+//! differently would let nodes be disrupted at the wrong time. All times are UTC. A schedule is a value; the instant comes from
+//! the caller.
+
+mod budgets;
+mod parse;
+#[cfg(test)]
+mod tests;
+
+use jiff::civil::{Date, DateTime};
+use jiff::tz::{Offset, TimeZone};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::duration::Duration;
+
+pub use budgets::{BudgetError, BudgetProblem, UNLIMITED, allowed_disruptions};
+pub use parse::ScheduleError;
+
+/// How many years ahead of the year in which it starts a search for a hit looks.
+const HORIZON_YEARS: i16 = 5;
+
+/// A cron schedule: minutes in UTC.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schedule {
+    minutes: Field,
+    hours: Field,
+    days_of_month: Field,
+    months: Field,
+    days_of_week: Field,
+}
+
+/// The values of one field of a schedule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Field {
+    /// A bit for each value.
+    values: u64,
+    /// Whether the field was written as a star, which changes how the two day fields go together.
+    is_star: bool,
+}
+
+impl Field {
+    fn has(self, value: i8) -> bool {
+        // No value is negative, and none is above 59.
+        self.values >> (value & 63) & 1 == 1
+    }
+
+    /// The first value that is not below `least`.
+    fn first_from(self, least: i8) -> Option<i8> {
+        let rest = self.values & (u64::MAX.checked_shl(least.unsigned_abs().into()).unwrap_or(0));
+        (rest != 0).then_some(rest.trailing_zeros() as i8)
+    }
+}
+
+impl Schedule {
+    /// Whether a window of this length that some hit opened is open now. A schedule that never hits counts as open: that is the
+    /// choice that protects nodes.
+    pub fn is_active(&self, window: Duration, now: Timestamp) -> bool {
+        self.next_after(window.before(now)).is_none_or(|hit| hit <= now)
+    }
+
+    /// The first hit after an instant; none if there is none until the end of the fifth year after.
+    pub fn next_after(&self, instant: Timestamp) -> Option<Timestamp> {
+        let next_second =
+            Timestamp::from_second(instant.as_second() + i64::from(instant.subsec_nanosecond() >= 0)).ok()?;
+        let last_year = TimeZone::UTC.to_datetime(next_second).year().saturating_add(HORIZON_YEARS);
+        let mut from = TimeZone::UTC.to_datetime(full_minute(next_second)?);
+        while from.year() <= last_year {
+            let date = from.date();
+            if !self.months.has(date.month()) {
+                from = next_month(date)?.at(0, 0, 0, 0);
+            } else if let Some(hit) = self.hit_of_day(from) {
+                return Offset::UTC.to_timestamp(hit).ok();
+            } else {
+                from = date.tomorrow().ok()?.at(0, 0, 0, 0);
+            }
+        }
+        None
+    }
+
+    /// The first hit on the day of an instant, from that instant on.
+    fn hit_of_day(&self, from: DateTime) -> Option<DateTime> {
+        if !self.matches_day(from.date()) {
+            return None;
+        }
+        let in_this_hour = self.hours.has(from.hour()).then(|| self.minutes.first_from(from.minute())).flatten();
+        let (hour, minute) = match in_this_hour {
+            Some(minute) => (from.hour(), minute),
+            None => (self.hours.first_from(from.hour() + 1)?, self.minutes.first_from(0)?),
+        };
+        Some(from.date().at(hour, minute, 0, 0))
+    }
+
+    /// If both day fields say something, either will do.
+    fn matches_day(&self, date: Date) -> bool {
+        let by_month = self.days_of_month.has(date.day());
+        let by_week = self.days_of_week.has(date.weekday().to_sunday_zero_offset());
+        if self.days_of_month.is_star || self.days_of_week.is_star { by_month && by_week } else { by_month || by_week }
+    }
+}
+
+/// The first full minute from an instant on.
+fn full_minute(second: Timestamp) -> Option<Timestamp> {
+    let rest = second.as_second().rem_euclid(60);
+    second.checked_add(SignedDuration::from_secs(if rest == 0 { 0 } else { 60 - rest })).ok()
+}
+
+fn next_month(date: Date) -> Option<Date> {
+    date.last_of_month().tomorrow().ok()
+}

@@ -1,0 +1,194 @@
+//! Reading schedules: five cron fields or one of the descriptors.
+
+use std::str::FromStr;
+
+use super::{Field, Schedule};
+
+/// Why a text is no schedule, in the words of the parser that Karpenter uses.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ScheduleError {
+    /// Too few or too many fields; a time zone in front makes six.
+    #[error("expected exactly 5 fields, found {}: [{}]", .fields.len(), .fields.join(" "))]
+    FieldCount {
+        /// What was found.
+        fields: Vec<String>,
+    },
+    /// An `@` with something that is none of the known names.
+    #[error("unrecognized descriptor: {0}")]
+    Descriptor(String),
+    /// Not a number, and not a name that the field knows.
+    #[error("failed to parse int from {text}: strconv.Atoi: parsing {text:?}: {why}")]
+    Number {
+        /// The part that is no number.
+        text: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// A step with a minus.
+    #[error("negative number ({number}) not allowed: {number}")]
+    Negative {
+        /// The number.
+        number: i64,
+    },
+    /// More than one hyphen in a range.
+    #[error("too many hyphens: {0}")]
+    Hyphens(String),
+    /// More than one step.
+    #[error("too many slashes: {0}")]
+    Slashes(String),
+    /// A value below what the field allows.
+    #[error("beginning of range ({start}) below minimum ({min}): {expression}")]
+    BelowMinimum {
+        /// The first value.
+        start: u64,
+        /// The least value of the field.
+        min: u64,
+        /// The part of the field that is wrong.
+        expression: String,
+    },
+    /// A value above what the field allows.
+    #[error("end of range ({end}) above maximum ({max}): {expression}")]
+    AboveMaximum {
+        /// The last value.
+        end: u64,
+        /// The greatest value of the field.
+        max: u64,
+        /// The part of the field that is wrong.
+        expression: String,
+    },
+    /// A range that runs backwards.
+    #[error("beginning of range ({start}) beyond end of range ({end}): {expression}")]
+    Backwards {
+        /// The first value.
+        start: u64,
+        /// The last value.
+        end: u64,
+        /// The part of the field that is wrong.
+        expression: String,
+    },
+    /// A step of zero.
+    #[error("step of range should be a positive number: {0}")]
+    ZeroStep(String),
+}
+
+/// What a field may hold.
+struct Bounds {
+    min: u64,
+    max: u64,
+    /// Names of values, from the least on.
+    names: &'static [&'static str],
+}
+
+const MINUTES: Bounds = Bounds { min: 0, max: 59, names: &[] };
+const HOURS: Bounds = Bounds { min: 0, max: 23, names: &[] };
+const DAYS_OF_MONTH: Bounds = Bounds { min: 1, max: 31, names: &[] };
+const MONTHS: Bounds = Bounds {
+    min: 1,
+    max: 12,
+    names: &["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"],
+};
+const DAYS_OF_WEEK: Bounds = Bounds { min: 0, max: 6, names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"] };
+
+impl FromStr for Schedule {
+    type Err = ScheduleError;
+
+    fn from_str(text: &str) -> Result<Self, ScheduleError> {
+        let text = text.trim();
+        let text = match text {
+            "@yearly" | "@annually" => "0 0 1 1 *",
+            "@monthly" => "0 0 1 * *",
+            "@weekly" => "0 0 * * 0",
+            "@daily" | "@midnight" => "0 0 * * *",
+            "@hourly" => "0 * * * *",
+            _ if text.starts_with('@') => return Err(ScheduleError::Descriptor(text.to_owned())),
+            _ => text,
+        };
+        let fields: Vec<_> = text.split_whitespace().collect();
+        let [minutes, hours, days_of_month, months, days_of_week] = fields[..] else {
+            return Err(ScheduleError::FieldCount { fields: fields.into_iter().map(str::to_owned).collect() });
+        };
+        Ok(Self {
+            minutes: field(minutes, &MINUTES)?,
+            hours: field(hours, &HOURS)?,
+            days_of_month: field(days_of_month, &DAYS_OF_MONTH)?,
+            months: field(months, &MONTHS)?,
+            days_of_week: field(days_of_week, &DAYS_OF_WEEK)?,
+        })
+    }
+}
+
+/// A list of ranges. Empty members are passed over, so a lone comma is a field without values.
+fn field(text: &str, bounds: &Bounds) -> Result<Field, ScheduleError> {
+    let mut all = Field { values: 0, is_star: false };
+    for expression in text.split(',').filter(|expression| !expression.is_empty()) {
+        let Field { values, is_star } = range(expression, bounds)?;
+        all.values |= values;
+        all.is_star |= is_star;
+    }
+    Ok(all)
+}
+
+/// `*`, `?`, `a`, `a-b`, each with or without `/step`.
+fn range(expression: &str, bounds: &Bounds) -> Result<Field, ScheduleError> {
+    let mut by_slash = expression.split('/');
+    let values = by_slash.next().unwrap_or_default();
+    let (step, is_too_long) = (by_slash.next(), by_slash.next().is_some());
+    let mut by_hyphen = values.split('-');
+    let low = by_hyphen.next().unwrap_or_default();
+    let (high, has_more) = (by_hyphen.next(), by_hyphen.next().is_some());
+
+    let star = matches!(low, "*" | "?");
+    let (start, mut end) = if star {
+        (bounds.min, bounds.max)
+    } else {
+        let start = value(low, bounds)?;
+        if has_more {
+            return Err(ScheduleError::Hyphens(expression.to_owned()));
+        }
+        (start, high.map_or(Ok(start), |high| value(high, bounds))?)
+    };
+    if is_too_long {
+        return Err(ScheduleError::Slashes(expression.to_owned()));
+    }
+    let step = match step {
+        Some(step) => {
+            let step = number(step)?;
+            if high.is_none() {
+                end = bounds.max;
+            }
+            step
+        }
+        None => 1,
+    };
+    let expression = || expression.to_owned();
+    if start < bounds.min {
+        return Err(ScheduleError::BelowMinimum { start, min: bounds.min, expression: expression() });
+    }
+    if end > bounds.max {
+        return Err(ScheduleError::AboveMaximum { end, max: bounds.max, expression: expression() });
+    }
+    if start > end {
+        return Err(ScheduleError::Backwards { start, end, expression: expression() });
+    }
+    let Some(stride) = usize::try_from(step).ok().filter(|stride| *stride > 0) else {
+        return Err(ScheduleError::ZeroStep(expression()));
+    };
+    let values = (start..=end).step_by(stride).fold(0, |values, value| values | 1 << value);
+    // A star with a step is a restriction like any other.
+    Ok(Field { values, is_star: star && step == 1 })
+}
+
+fn value(text: &str, bounds: &Bounds) -> Result<u64, ScheduleError> {
+    let named = bounds.names.iter().zip(bounds.min..).find(|(name, _)| name.eq_ignore_ascii_case(text));
+    named.map_or_else(|| number(text), |(_, value)| Ok(value))
+}
+
+fn number(text: &str) -> Result<u64, ScheduleError> {
+    use std::num::IntErrorKind::{NegOverflow, PosOverflow};
+    let number = text.parse::<i64>().map_err(|error| {
+        let is_too_big = matches!(error.kind(), PosOverflow | NegOverflow);
+        let why = if is_too_big { "value out of range" } else { "invalid syntax" };
+        ScheduleError::Number { text: text.to_owned(), why }
+    })?;
+    u64::try_from(number).map_err(|_| ScheduleError::Negative { number })
+}

@@ -1,0 +1,141 @@
+//! Windows against a model that asks of each minute whether the schedule hits it.
+
+use jiff::ToSpan;
+use proptest::prelude::*;
+
+use super::*;
+
+/// One range of a field, in words of its own.
+#[derive(Debug, Clone)]
+enum Item {
+    Star,
+    StarStep(i8),
+    One(i8),
+    OneStep(i8, i8),
+    Range(i8, i8),
+    RangeStep(i8, i8, i8),
+}
+
+impl Item {
+    fn text(&self) -> String {
+        match self {
+            Self::Star => "*".to_owned(),
+            Self::StarStep(step) => format!("?/{step}"),
+            Self::One(one) => one.to_string(),
+            Self::OneStep(one, step) => format!("{one}/{step}"),
+            Self::Range(a, b) => format!("{a}-{b}"),
+            Self::RangeStep(a, b, step) => format!("{a}-{b}/{step}"),
+        }
+    }
+
+    fn has(&self, value: i8, min: i8) -> bool {
+        match *self {
+            Self::Star => true,
+            Self::StarStep(step) => (value - min) % step == 0,
+            Self::One(one) => value == one,
+            Self::OneStep(one, step) => value >= one && (value - one) % step == 0,
+            Self::Range(a, b) => (a..=b).contains(&value),
+            Self::RangeStep(a, b, step) => (a..=b).contains(&value) && (value - a) % step == 0,
+        }
+    }
+
+    fn is_star(&self) -> bool {
+        matches!(self, Self::Star | Self::StarStep(1))
+    }
+}
+
+#[derive(Debug, Clone)]
+struct WrittenField {
+    min: i8,
+    items: Vec<Item>,
+}
+
+impl WrittenField {
+    fn text(&self) -> String {
+        self.items.iter().map(Item::text).collect::<Vec<_>>().join(",")
+    }
+
+    fn has(&self, value: i8) -> bool {
+        self.items.iter().any(|item| item.has(value, self.min))
+    }
+
+    fn is_star(&self) -> bool {
+        self.items.iter().any(Item::is_star)
+    }
+}
+
+fn field(min: i8, max: i8) -> impl Strategy<Value = WrittenField> {
+    let range = (min..=max, min..=max).prop_map(|(a, b)| (a.min(b), a.max(b)));
+    let item = prop_oneof![
+        3 => Just(Item::Star),
+        1 => (1..20_i8).prop_map(Item::StarStep),
+        3 => (min..=max).prop_map(Item::One),
+        1 => (min..=max, 1..20_i8).prop_map(|(one, step)| Item::OneStep(one, step)),
+        2 => range.clone().prop_map(|(a, b)| Item::Range(a, b)),
+        1 => (range, 1..20_i8).prop_map(|((a, b), step)| Item::RangeStep(a, b, step)),
+    ];
+    prop::collection::vec(item, 1..3).prop_map(move |items| WrittenField { min, items })
+}
+
+/// Minute, hour, day of month, month, day of week.
+fn fields() -> impl Strategy<Value = [WrittenField; 5]> {
+    (field(0, 59), field(0, 23), field(1, 31), field(1, 12), field(0, 6)).prop_map(|(a, b, c, d, e)| [a, b, c, d, e])
+}
+
+fn hits_day(fields: &[WrittenField; 5], date: Date) -> bool {
+    let [_, _, days, months, weekdays] = fields;
+    let by_month = days.has(date.day());
+    let by_week = weekdays.has(date.weekday().to_sunday_zero_offset());
+    let both = days.is_star() || weekdays.is_star();
+    months.has(date.month()) && if both { by_month && by_week } else { by_month || by_week }
+}
+
+fn hits(fields: &[WrittenField; 5], minute: i64) -> bool {
+    let at = TimeZone::UTC.to_datetime(Timestamp::from_second(minute * 60).unwrap());
+    fields[0].has(at.minute()) && fields[1].has(at.hour()) && hits_day(fields, at.date())
+}
+
+fn is_active(fields: &[WrittenField; 5], window_seconds: i64, now: i64) -> bool {
+    let first = (now - window_seconds).div_euclid(60) + 1;
+    let last = now.div_euclid(60);
+    if (first..=last).any(|minute| hits(fields, minute)) {
+        return true;
+    }
+    // Nothing in the window: active all the same if there is nothing in the five years after its beginning.
+    let start = TimeZone::UTC.to_datetime(Timestamp::from_second(now - window_seconds + 1).unwrap()).date();
+    let mut days = start.series(1.day());
+    !days.by_ref().take_while(|day| day.year() <= start.year() + 5).skip(1).any(|day| hits_day(fields, day))
+        && !(first..first + 24 * 60).any(|minute| hits(fields, minute))
+}
+
+proptest! {
+    #[test]
+    fn windows_agree_with_a_look_at_each_minute(
+        fields in fields(),
+        window_minutes in 0..4_000_i64,
+        // 2020 to 2045
+        now in 1_577_836_800..2_366_841_600_i64,
+    ) {
+        let text = fields.iter().map(WrittenField::text).collect::<Vec<_>>().join(" ");
+        let schedule = schedule(&text);
+        let window = Duration::from_secs(window_minutes * 60);
+        let ours = schedule.is_active(window, Timestamp::from_second(now).unwrap());
+        prop_assert_eq!(ours, is_active(&fields, window_minutes * 60, now), "{} for {}m at {}", text, window_minutes, now);
+    }
+
+    #[test]
+    fn the_next_hit_is_a_hit_and_none_lies_before_it(fields in fields(), after in 1_577_836_800..2_366_841_600_i64) {
+        let text = fields.iter().map(WrittenField::text).collect::<Vec<_>>().join(" ");
+        let next = schedule(&text).next_after(Timestamp::from_second(after).unwrap());
+        let first = after.div_euclid(60) + 1;
+        let model = (first..first + 4_000).find(|minute| hits(&fields, *minute)).map(|minute| minute * 60);
+        match (next.map(Timestamp::as_second), model) {
+            (Some(ours), Some(model)) => prop_assert_eq!(ours, model),
+            (ours, None) => {
+                prop_assert!(ours.is_none_or(|ours| ours >= (first + 4_000) * 60));
+                prop_assert!(ours.is_none_or(|ours| hits(&fields, ours / 60)));
+            }
+            (None, Some(model)) => prop_assert!(false, "missed {}", model),
+        }
+    }
+}
