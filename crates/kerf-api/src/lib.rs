@@ -6,6 +6,7 @@
 //!
 //! It never does IO, never reads a clock, and never decides anything about a cluster.
 
+pub mod admission;
 pub mod annotations;
 pub mod capacitybuffer;
 pub mod conditions;

@@ -1,0 +1,48 @@
+//! Defaults are values too: each must be known to its own schema and valid by it, rules included, because nobody will look at it again
+//! when it is filled in.
+
+use serde_json::Value;
+
+use super::super::error::FieldError;
+use super::super::path::Path;
+use super::super::schema::Schema;
+use super::super::{cel, objectmeta, prune, validate as schema_validation};
+
+/// Everything that is wrong with the defaults of a structural schema.
+pub(crate) fn validate(at: &Path<'_>, schema: &Schema) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    node(at, schema, &mut errors);
+    errors
+}
+
+fn node(at: &Path<'_>, schema: &Schema, errors: &mut Vec<FieldError>) {
+    if let Some(default) = &schema.default {
+        check(&at.child("default"), schema, default, errors);
+    }
+    if let Some(items) = schema.items.as_deref() {
+        node(&at.child("items"), items, errors);
+    }
+    let properties_at = at.child("properties");
+    for (name, property) in &schema.properties {
+        node(&properties_at.key(name), property, errors);
+    }
+}
+
+fn check(at: &Path<'_>, schema: &Schema, default: &Value, errors: &mut Vec<FieldError>) {
+    let mut pruned = default.clone();
+    prune::prune_default(&mut pruned, schema);
+    if pruned != *default {
+        errors.push(FieldError::invalid(at, default.clone(), "must not have unknown fields"));
+    }
+    let embedded_errors = objectmeta::validate_embedded(at, default, schema);
+    if !embedded_errors.is_empty() {
+        errors.extend(embedded_errors);
+        return;
+    }
+    let schema_errors = schema_validation::validate(at, schema, default, None);
+    if !schema_errors.is_empty() {
+        errors.extend(schema_errors);
+        return;
+    }
+    errors.extend(cel::check_default(at, schema, default));
+}

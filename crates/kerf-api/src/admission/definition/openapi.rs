@@ -1,0 +1,469 @@
+//! The rules for a schema as a document: which keywords may stand where, what the `x-kubernetes-*` markers need, and that every CEL rule
+//! compiles. Rules are compiled only where the schema below them is sound: an unsound one has no types to compile against.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
+};
+
+use super::super::cel;
+use super::super::error::FieldError;
+use super::super::path::Path;
+use super::super::schema::{Schema, additional, items, properties};
+use super::version::field_path;
+use super::{defaults, structural};
+
+const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+
+/// Everything that is wrong with a version's schema.
+pub(crate) fn validate(at: &Path<'_>, schema: &JSONSchemaProps, has_status: bool, errors: &mut Vec<FieldError>) {
+    let at = at.child("openAPIV3Schema");
+    let before = errors.len();
+    if has_status {
+        root_keywords(&at, schema, errors);
+    }
+    if schema.nullable == Some(true) {
+        errors.push(FieldError::forbidden(&at.child("nullable"), "nullable cannot be true at the root"));
+    }
+    let unsupported = unsupported_keyword(schema);
+    let mut built = None;
+    if unsupported.is_none() {
+        let structural_errors = structural::validate(&at, schema);
+        if structural_errors.is_empty() {
+            let root = Schema::build(schema);
+            let default_errors = defaults::validate(&at, &root);
+            if default_errors.is_empty() {
+                built = Some(root);
+            } else {
+                errors.extend(default_errors);
+            }
+        } else {
+            errors.extend(structural_errors);
+        }
+    }
+    let mut walk = Walk { schema_errors: Vec::new(), cel_errors: Vec::new(), costs: cel::CostTotal::default() };
+    let place = Place { root: true, defaults: Defaults::Allowed, inside_metadata: false, uncorrelatable: None };
+    walk.node(&at, schema, built.as_ref(), &place, cel::Cardinality::ONE);
+    errors.extend(walk.schema_errors);
+    errors.extend(walk.cel_errors);
+    if let Some(detail) = unsupported.filter(|_| errors.len() == before) {
+        errors.push(FieldError::invalid(&at, "", detail));
+    }
+    errors.extend(walk.costs.errors(&at));
+}
+
+/// With a status subresource the schema of `status` is used by itself, so the root must not say anything across fields.
+fn root_keywords(at: &Path<'_>, schema: &JSONSchemaProps, errors: &mut Vec<FieldError>) {
+    let type_ = schema.type_.as_deref().unwrap_or_default();
+    if !type_.is_empty() && type_ != "object" {
+        let detail =
+            "only \"object\" is allowed as the type at the root of the schema if the status subresource is enabled";
+        errors.push(FieldError::invalid(&at.child("type"), type_, detail));
+    }
+    let allowed = JSONSchemaProps {
+        description: schema.description.clone(),
+        type_: schema.type_.clone(),
+        format: schema.format.clone(),
+        title: schema.title.clone(),
+        maximum: schema.maximum,
+        exclusive_maximum: schema.exclusive_maximum,
+        minimum: schema.minimum,
+        exclusive_minimum: schema.exclusive_minimum,
+        max_length: schema.max_length,
+        min_length: schema.min_length,
+        pattern: schema.pattern.clone(),
+        max_items: schema.max_items,
+        min_items: schema.min_items,
+        unique_items: schema.unique_items,
+        multiple_of: schema.multiple_of,
+        required: schema.required.clone(),
+        items: schema.items.clone(),
+        properties: schema.properties.clone(),
+        external_docs: schema.external_docs.clone(),
+        example: schema.example.clone(),
+        x_kubernetes_preserve_unknown_fields: schema.x_kubernetes_preserve_unknown_fields,
+        x_kubernetes_validations: schema.x_kubernetes_validations.clone(),
+        // Said of its own, with its own words.
+        nullable: schema.nullable.filter(|nullable| *nullable),
+        ..JSONSchemaProps::default()
+    };
+    if allowed != *schema {
+        let detail = "only [Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern \
+                      MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields \
+                      XValidations] fields are allowed at the root of the schema if the status subresource is enabled";
+        errors.push(FieldError::new(at, super::super::error::ErrorKind::Invalid, None, detail));
+    }
+}
+
+/// The first keyword, anywhere, that a structural schema cannot even be built with.
+fn unsupported_keyword(schema: &JSONSchemaProps) -> Option<String> {
+    let text = |text: &Option<String>| text.as_deref().is_some_and(|text| !text.is_empty());
+    let here = [
+        ("id", text(&schema.id)),
+        ("schema", text(&schema.schema)),
+        ("$ref", text(&schema.ref_path)),
+        ("patternProperties", schema.pattern_properties.as_ref().is_some_and(|map| !map.is_empty())),
+        ("dependencies", schema.dependencies.as_ref().is_some_and(|map| !map.is_empty())),
+        ("additionalItems", schema.additional_items.is_some()),
+        ("definitions", schema.definitions.as_ref().is_some_and(|map| !map.is_empty())),
+    ];
+    if let Some((keyword, _)) = here.into_iter().find(|(_, set)| *set) {
+        return Some(format!("OpenAPIV3Schema '{keyword}' is not supported"));
+    }
+    if schema.x_kubernetes_preserve_unknown_fields == Some(false) {
+        return Some("internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined".to_owned());
+    }
+    if matches!(schema.items, Some(JSONSchemaPropsOrArray::Schemas(_))) {
+        return Some("OpenAPIV3Schema 'items' must be a schema, but is an array".to_owned());
+    }
+    let branches = [&schema.all_of, &schema.any_of, &schema.one_of].into_iter().flatten().flatten();
+    branches
+        .chain(schema.not.as_deref())
+        .chain(items(schema))
+        .chain(additional(schema))
+        .chain(properties(schema).map(|(_, property)| property))
+        .find_map(unsupported_keyword)
+}
+
+/// What the place of a node in the schema forbids.
+#[derive(Clone)]
+struct Place {
+    root: bool,
+    defaults: Defaults,
+    inside_metadata: bool,
+    /// The nearest ancestor whose elements cannot be told apart between two versions of an object.
+    uncorrelatable: Option<String>,
+}
+
+#[derive(Clone)]
+enum Defaults {
+    Allowed,
+    Forbidden(String),
+}
+
+struct Walk {
+    schema_errors: Vec<FieldError>,
+    cel_errors: Vec<FieldError>,
+    costs: cel::CostTotal,
+}
+
+impl Walk {
+    fn node(
+        &mut self,
+        at: &Path<'_>,
+        schema: &JSONSchemaProps,
+        built: Option<&Schema>,
+        place: &Place,
+        cardinality: cel::Cardinality,
+    ) {
+        let before = self.schema_errors.len();
+        self.keywords(at, schema, place);
+        let below = cardinality.below(schema);
+        if let Some(kind) = &schema.additional_properties {
+            let at = at.child("additionalProperties");
+            if properties(schema).next().is_some() && !matches!(kind, JSONSchemaPropsOrBool::Bool(true)) {
+                let detail = "additionalProperties and properties are mutual exclusive";
+                self.schema_errors.push(FieldError::forbidden(&at, detail));
+            }
+            if let Some(values) = additional(schema) {
+                let mut place = Place { root: false, ..place.clone() };
+                if place.inside_metadata {
+                    let reason = "inside additionalProperties applying to object metadata".to_owned();
+                    place.defaults = Defaults::Forbidden(reason);
+                }
+                self.node(&at, values, built.and_then(Schema::map_values), &place, below);
+            }
+        }
+        let properties_at = at.child("properties");
+        for (name, property) in properties(schema) {
+            let mut inner = Place { root: false, ..place.clone() };
+            if (place.root || schema.x_kubernetes_embedded_resource == Some(true))
+                && super::super::prune::is_meta_field(name)
+            {
+                inner.inside_metadata = true;
+                if place.root {
+                    inner.defaults = Defaults::Forbidden(format!("in top-level {name}"));
+                }
+            }
+            let built = built.and_then(|built| built.properties.get(name));
+            self.node(&properties_at.key(name), property, built, &inner, below);
+        }
+        let nested = Place { root: false, ..place.clone() };
+        if let Some(not) = schema.not.as_deref() {
+            self.node(&at.child("not"), not, None, &nested, cardinality);
+        }
+        for (keyword, branches) in [("allOf", &schema.all_of), ("oneOf", &schema.one_of), ("anyOf", &schema.any_of)] {
+            for (i, branch) in branches.iter().flatten().enumerate() {
+                self.node(&at.child(keyword).index(i), branch, None, &nested, cardinality);
+            }
+        }
+        if let Some(items) = items(schema) {
+            let mut inner = Place { root: false, ..place.clone() };
+            if schema.x_kubernetes_list_type.as_deref() != Some("map") && inner.uncorrelatable.is_none() {
+                inner.uncorrelatable = Some(at.to_string());
+            }
+            self.node(&at.child("items"), items, built.and_then(|built| built.items.as_deref()), &inner, below);
+        }
+        self.markers(at, schema);
+        self.rule_texts(at, schema);
+        if self.schema_errors.len() == before
+            && let Some(built) = built.filter(|built| !built.rules.is_empty())
+        {
+            self.rules(at, schema, built, place, cardinality);
+        }
+    }
+
+    fn keywords(&mut self, at: &Path<'_>, schema: &JSONSchemaProps, place: &Place) {
+        let errors = &mut self.schema_errors;
+        let type_ = schema.type_.as_deref().unwrap_or_default();
+        if !type_.is_empty() && !TYPES.contains(&type_) {
+            errors.push(FieldError::not_supported(&at.child("type"), type_, &TYPES));
+        }
+        if let (Some(_), Defaults::Forbidden(reason)) = (&schema.default, &place.defaults) {
+            errors.push(FieldError::forbidden(&at.child("default"), format!("must not be set {reason}")));
+        }
+        for (keyword, set) in [
+            ("id", schema.id.as_deref().is_some_and(|id| !id.is_empty())),
+            ("additionalItems", schema.additional_items.is_some()),
+            ("patternProperties", schema.pattern_properties.as_ref().is_some_and(|map| !map.is_empty())),
+            ("definitions", schema.definitions.as_ref().is_some_and(|map| !map.is_empty())),
+            ("dependencies", schema.dependencies.is_some()),
+            ("$ref", schema.ref_path.is_some()),
+        ] {
+            if set {
+                errors.push(FieldError::forbidden(&at.child(keyword), format!("{keyword} is not supported")));
+            }
+        }
+        if type_ == "null" {
+            let detail = "type cannot be set to null, use nullable as an alternative";
+            errors.push(FieldError::forbidden(&at.child("type"), detail));
+        }
+        if matches!(schema.items, Some(JSONSchemaPropsOrArray::Schemas(_))) {
+            errors.push(FieldError::forbidden(&at.child("items"), "items must be a schema object and not an array"));
+        }
+        if place.inside_metadata && schema.x_kubernetes_embedded_resource == Some(true) {
+            let detail = "must not be used inside of resource meta";
+            errors.push(FieldError::forbidden(&at.child("x-kubernetes-embedded-resource"), detail));
+        }
+        if schema.unique_items == Some(true) {
+            let detail = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic";
+            errors.push(FieldError::forbidden(&at.child("uniqueItems"), detail));
+        }
+    }
+
+    fn markers(&mut self, at: &Path<'_>, schema: &JSONSchemaProps) {
+        let errors = &mut self.schema_errors;
+        if schema.x_kubernetes_preserve_unknown_fields == Some(false) {
+            errors.push(FieldError::invalid(
+                &at.child("x-kubernetes-preserve-unknown-fields"),
+                false,
+                "must be true or undefined",
+            ));
+        }
+        if let Some(map_type) = schema.x_kubernetes_map_type.as_deref() {
+            marker_type(at, schema, "object", "x-kubernetes-map-type", errors);
+            if !matches!(map_type, "atomic" | "granular") {
+                errors.push(FieldError::not_supported(
+                    &at.child("x-kubernetes-map-type"),
+                    map_type,
+                    &["atomic", "granular"],
+                ));
+            }
+        }
+        let list_at = at.child("x-kubernetes-list-type");
+        let keys = schema.x_kubernetes_list_map_keys.as_deref().unwrap_or_default();
+        if let Some(list_type) = schema.x_kubernetes_list_type.as_deref() {
+            if marker_type(at, schema, "array", "x-kubernetes-list-type", errors) && list_type == "set" {
+                set_items(&at.child("items"), schema, errors);
+            }
+            if !matches!(list_type, "atomic" | "set" | "map") {
+                errors.push(FieldError::not_supported(&list_at, list_type, &["atomic", "set", "map"]));
+            }
+            if !keys.is_empty() && list_type != "map" {
+                let detail = "must be map if x-kubernetes-list-map-keys is non-empty";
+                errors.push(FieldError::invalid(&list_at, list_type, detail));
+            }
+            if list_type == "map" {
+                map_keys(at, schema, keys, errors);
+            }
+            element_rules(at, schema, list_type, keys, errors);
+        } else if !keys.is_empty() {
+            errors.push(FieldError::required(&list_at, "must be map if x-kubernetes-list-map-keys is non-empty"));
+        }
+    }
+
+    /// The texts around a rule, before the rule itself is looked at.
+    fn rule_texts(&mut self, at: &Path<'_>, schema: &JSONSchemaProps) {
+        let rules_at = at.child("x-kubernetes-validations");
+        for (i, rule) in schema.x_kubernetes_validations.iter().flatten().enumerate() {
+            rule_text(&rules_at.index(i), schema, rule, &mut self.schema_errors);
+        }
+    }
+
+    fn rules(
+        &mut self,
+        at: &Path<'_>,
+        schema: &JSONSchemaProps,
+        built: &Schema,
+        place: &Place,
+        cardinality: cel::Cardinality,
+    ) {
+        let rules_at = at.child("x-kubernetes-validations");
+        let is_resource = place.root || built.embedded;
+        for (i, rule) in schema.x_kubernetes_validations.iter().flatten().enumerate() {
+            let at = rules_at.index(i);
+            cel::check_rule(
+                &cel::RulePlace {
+                    at: &at,
+                    schema: built,
+                    is_resource,
+                    cardinality,
+                    uncorrelatable: place.uncorrelatable.as_deref(),
+                },
+                rule,
+                &mut self.costs,
+                &mut self.cel_errors,
+            );
+        }
+    }
+}
+
+fn rule_text(at: &Path<'_>, schema: &JSONSchemaProps, rule: &ValidationRule, errors: &mut Vec<FieldError>) {
+    let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
+    let (message, message_expression, path) =
+        (text(&rule.message), text(&rule.message_expression), text(&rule.field_path));
+    let line_break = |text: &str| text.contains(['\n', '\r']);
+    let blank = |text: &str| !text.is_empty() && text.trim().is_empty();
+    if rule.rule.trim().is_empty() {
+        errors.push(FieldError::required(&at.child("rule"), "rule is not specified"));
+    } else if blank(&message) {
+        errors.push(FieldError::invalid(&at.child("message"), message, "must be non-empty if specified"));
+    } else if line_break(message.trim()) {
+        errors.push(FieldError::invalid(&at.child("message"), message, "must not contain line breaks"));
+    } else if line_break(rule.rule.trim()) && message.trim().is_empty() {
+        errors
+            .push(FieldError::required(&at.child("message"), "message must be specified if rule contains line breaks"));
+    }
+    if blank(&message_expression) {
+        let detail = "messageExpression must be non-empty if specified";
+        errors.push(FieldError::required(&at.child("messageExpression"), detail));
+    }
+    if let Some(reason) = rule.reason.as_deref().filter(|reason| !REASONS.contains(reason)) {
+        errors.push(FieldError::not_supported(&at.child("reason"), reason, &REASONS));
+    }
+    let path_at = at.child("fieldPath");
+    if blank(&path) {
+        errors.push(FieldError::invalid(&path_at, path.as_str(), "must be non-empty if specified"));
+    }
+    if line_break(&path) {
+        errors.push(FieldError::invalid(&path_at, path.as_str(), "must not contain line breaks"));
+    }
+    if !path.is_empty() && field_path(&path, schema, true).is_err() {
+        errors.push(FieldError::invalid(&path_at, path.as_str(), "must be a valid path"));
+    }
+}
+
+/// A marker stands only on its own type; true if it does here.
+fn marker_type(
+    at: &Path<'_>,
+    schema: &JSONSchemaProps,
+    wanted: &str,
+    marker: &str,
+    errors: &mut Vec<FieldError>,
+) -> bool {
+    let type_ = schema.type_.as_deref().unwrap_or_default();
+    let detail = format!("must be {wanted} if {marker} is specified");
+    match type_ {
+        "" => errors.push(FieldError::required(&at.child("type"), detail)),
+        other if other != wanted => errors.push(FieldError::invalid(&at.child("type"), other, detail)),
+        _ => return true,
+    }
+    false
+}
+
+/// The elements of a set are compared as wholes.
+fn set_items(at: &Path<'_>, schema: &JSONSchemaProps, errors: &mut Vec<FieldError>) {
+    let Some(element) = items(schema) else { return };
+    let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
+    let list_type = || element.x_kubernetes_list_type.clone().map_or(serde_json::Value::Null, Into::into);
+    match element.type_.as_deref() {
+        Some("array") if element.x_kubernetes_list_type.as_deref().is_some_and(|list_type| list_type != "atomic") => {
+            errors.push(FieldError::invalid(&at.child("x-kubernetes-list-type"), list_type(), detail));
+        }
+        Some("object") if element.x_kubernetes_map_type.as_deref() != Some("atomic") => {
+            errors.push(FieldError::invalid(&at.child("x-kubernetes-map-type"), list_type(), detail));
+        }
+        _ => {}
+    }
+}
+
+fn map_keys(at: &Path<'_>, schema: &JSONSchemaProps, keys: &[String], errors: &mut Vec<FieldError>) {
+    let keys_at = at.child("x-kubernetes-list-map-keys");
+    if keys.is_empty() {
+        errors.push(FieldError::required(&keys_at, "must not be empty if x-kubernetes-list-type is map"));
+    }
+    let items_at = at.child("items");
+    let Some(element) = items(schema) else {
+        errors.push(FieldError::required(&items_at, "must have a schema if x-kubernetes-list-type is map"));
+        return;
+    };
+    let element_type = element.type_.as_deref().unwrap_or_default();
+    if element_type != "object" {
+        let detail = "must be object if parent array's x-kubernetes-list-type is map";
+        errors.push(FieldError::invalid(&items_at.child("type"), element_type, detail));
+        return;
+    }
+    let properties_at = items_at.child("properties");
+    let mut seen = std::collections::BTreeSet::new();
+    for key in keys {
+        match properties(element).find(|(name, _)| *name == key) {
+            Some((_, property)) if matches!(property.type_.as_deref(), Some("array" | "object")) => {
+                let detail = "must be a scalar type if parent array's x-kubernetes-list-type is map";
+                errors.push(FieldError::invalid(&properties_at.key(key).child("type"), element_type, detail));
+            }
+            Some(_) => {}
+            None => errors.push(FieldError::invalid(
+                &keys_at,
+                keys.to_vec(),
+                "entries must all be names of item properties",
+            )),
+        }
+        if !seen.insert(key) {
+            errors.push(FieldError::invalid(&keys_at, keys.to_vec(), "must not contain duplicate entries"));
+        }
+    }
+}
+
+/// The elements of sets and maps are never null, and a key is always there.
+fn element_rules(
+    at: &Path<'_>,
+    schema: &JSONSchemaProps,
+    list_type: &str,
+    keys: &[String],
+    errors: &mut Vec<FieldError>,
+) {
+    let Some(element) = items(schema).filter(|_| matches!(list_type, "set" | "map")) else { return };
+    let items_at = at.child("items");
+    if element.nullable == Some(true) {
+        let detail = format!("cannot be nullable when x-kubernetes-list-type is {list_type}");
+        errors.push(FieldError::forbidden(&items_at.child("nullable"), detail));
+    }
+    if list_type != "map" {
+        return;
+    }
+    let properties_at = items_at.child("properties");
+    for key in keys {
+        let Some((_, property)) = properties(element).find(|(name, _)| *name == key) else { continue };
+        let at = properties_at.key(key);
+        let required = element.required.iter().flatten().any(|name| name == key);
+        if !required && property.default.is_none() {
+            let detail =
+                "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property";
+            errors.push(FieldError::required(&at.child("default"), detail));
+        }
+        if property.nullable == Some(true) {
+            let detail = "this property is in x-kubernetes-list-map-keys, so it cannot be nullable";
+            errors.push(FieldError::forbidden(&at.child("nullable"), detail));
+        }
+    }
+}

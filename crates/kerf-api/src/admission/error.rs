@@ -1,0 +1,270 @@
+//! Refusals in the API server's own words: what is wrong with which field, as `kubectl` shows it, and the `Status` that a client receives.
+//! `Display` of every type here is word for word what kube-apiserver 1.36 prints; `admission/testdata` holds its answers.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use super::path::Path;
+use super::text;
+
+/// The kind of a field error, which decides its wording and the `reason` of its cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorKind {
+    /// A value that must be there is not.
+    Required,
+    /// A value breaks a rule.
+    Invalid,
+    /// A value is not one of the few that are allowed.
+    NotSupported,
+    /// A value that must be unique is there twice.
+    Duplicate,
+    /// A value is of another JSON type than the schema says.
+    TypeInvalid,
+    /// A string is longer than allowed.
+    TooLong,
+    /// A list or map has more entries than allowed.
+    TooMany,
+    /// The value may not be set here.
+    Forbidden,
+    /// The check itself could not be made.
+    Internal,
+}
+
+impl ErrorKind {
+    /// The `reason` of the cause that a client receives.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Required => "FieldValueRequired",
+            Self::Invalid => "FieldValueInvalid",
+            Self::NotSupported => "FieldValueNotSupported",
+            Self::Duplicate => "FieldValueDuplicate",
+            Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
+            Self::Forbidden => "FieldValueForbidden",
+            Self::Internal => "InternalError",
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Self::Required => "Required value",
+            Self::Invalid | Self::TypeInvalid => "Invalid value",
+            Self::NotSupported => "Unsupported value",
+            Self::Duplicate => "Duplicate value",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
+            Self::Forbidden => "Forbidden",
+            Self::Internal => "Internal error",
+        }
+    }
+}
+
+/// One thing that is wrong with one field.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FieldError {
+    /// Where, e.g. `spec.template.spec.taints[0].key`; `<nil>` for the object as a whole.
+    pub path: String,
+    /// What sort of error.
+    pub kind: ErrorKind,
+    /// The value that was refused; `None` where the text leaves it out.
+    pub value: Option<Value>,
+    /// The rule that it broke; may be empty.
+    pub detail: String,
+}
+
+impl FieldError {
+    pub(crate) fn new(path: &Path<'_>, kind: ErrorKind, value: Option<Value>, detail: impl Into<String>) -> Self {
+        Self { path: path.to_string(), kind, value, detail: detail.into() }
+    }
+
+    pub(crate) fn required(path: &Path<'_>, detail: impl Into<String>) -> Self {
+        Self::new(path, ErrorKind::Required, None, detail)
+    }
+
+    pub(crate) fn invalid(path: &Path<'_>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
+        Self::new(path, ErrorKind::Invalid, Some(value.into()), detail)
+    }
+
+    pub(crate) fn forbidden(path: &Path<'_>, detail: impl Into<String>) -> Self {
+        Self::new(path, ErrorKind::Forbidden, None, detail)
+    }
+
+    pub(crate) fn duplicate(path: &Path<'_>, value: impl Into<Value>) -> Self {
+        Self::new(path, ErrorKind::Duplicate, Some(value.into()), "")
+    }
+
+    pub(crate) fn internal(path: &Path<'_>, detail: impl Into<String>) -> Self {
+        Self::new(path, ErrorKind::Internal, None, detail)
+    }
+
+    pub(crate) fn not_supported<S: AsRef<str>>(path: &Path<'_>, value: impl Into<Value>, supported: &[S]) -> Self {
+        Self::new(path, ErrorKind::NotSupported, Some(value.into()), supported_values(supported))
+    }
+
+    pub(crate) fn too_long(path: &Path<'_>, max: i64) -> Self {
+        Self::new(path, ErrorKind::TooLong, None, too_long(max))
+    }
+
+    pub(crate) fn too_many(path: &Path<'_>, actual: usize, max: i64) -> Self {
+        Self::new(path, ErrorKind::TooMany, Some(actual.into()), too_many(max))
+    }
+
+    /// The text without the field's path, as the cause of a `Status` carries it.
+    pub fn body(&self) -> String {
+        let mut body = self.kind.words().to_owned();
+        if let Some(value) = &self.value {
+            body.push_str(": ");
+            match value {
+                Value::String(s) => body.push_str(&text::quote(s)),
+                Value::Number(n) if n.is_f64() => body.push_str(&text::float(n.as_f64().unwrap_or_default())),
+                other => body.push_str(&text::json(other)),
+            }
+        }
+        if !self.detail.is_empty() {
+            body.push_str(": ");
+            body.push_str(&self.detail);
+        }
+        body
+    }
+}
+
+impl fmt::Display for FieldError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path, self.body())
+    }
+}
+
+impl std::error::Error for FieldError {}
+
+pub(crate) fn supported_values<S: AsRef<str>>(supported: &[S]) -> String {
+    if supported.is_empty() {
+        return String::new();
+    }
+    let quoted: Vec<String> = supported.iter().map(|value| text::quote(value.as_ref())).collect();
+    format!("supported values: {}", quoted.join(", "))
+}
+
+pub(crate) fn too_long(max: i64) -> String {
+    match max {
+        1 => "may not be more than 1 byte".to_owned(),
+        max if max >= 0 => format!("may not be more than {max} bytes"),
+        _ => "value is too long".to_owned(),
+    }
+}
+
+pub(crate) fn too_many(max: i64) -> String {
+    match max {
+        1 => "must have at most 1 item".to_owned(),
+        max if max >= 0 => format!("must have at most {max} items"),
+        _ => "has too many items".to_owned(),
+    }
+}
+
+/// The field errors in one line: alone as it is, several in brackets; a text that repeats is said once.
+pub fn join(errors: &[FieldError]) -> String {
+    let mut texts: Vec<String> = Vec::with_capacity(errors.len());
+    let mut seen = std::collections::HashSet::new();
+    for error in errors {
+        let text = error.to_string();
+        if seen.insert(text.clone()) {
+            texts.push(text);
+        }
+    }
+    if texts.len() == 1 { texts.remove(0) } else { format!("[{}]", texts.join(", ")) }
+}
+
+/// Why an object was not admitted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Rejection {
+    /// The object could not be read as its kind at all, or strict field validation found unknown fields: 400.
+    Malformed(Malformed),
+    /// The object could be read and breaks rules: 422.
+    Invalid(Vec<FieldError>),
+}
+
+/// Why an object could not be read as its kind.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Malformed {
+    /// Fields that the schema does not know, each as `unknown field "spec.foo"`, under strict field validation.
+    UnknownFields(Vec<String>),
+    /// Metadata (or an embedded object's) of a wrong type, in the decoder's words.
+    Decoding(String),
+}
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownFields(fields) => write!(f, "strict decoding error: {}", fields.join(", ")),
+            Self::Decoding(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Display for Rejection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Malformed(malformed) => malformed.fmt(f),
+            Self::Invalid(errors) => f.write_str(&join(errors)),
+        }
+    }
+}
+
+impl std::error::Error for Rejection {}
+
+impl Rejection {
+    /// The field errors; none if the object could not even be read.
+    pub fn field_errors(&self) -> &[FieldError] {
+        match self {
+            Self::Malformed(_) => &[],
+            Self::Invalid(errors) => errors,
+        }
+    }
+
+    /// The HTTP status code that carries this answer.
+    pub fn code(&self) -> u16 {
+        match self {
+            Self::Malformed(_) => 400,
+            Self::Invalid(_) => 422,
+        }
+    }
+
+    /// The whole sentence, e.g. `NodePool.karpenter.sh "default" is invalid: spec.weight: Invalid value: ...`.
+    pub fn message(&self, group: &str, version: &str, kind: &str, name: &str) -> String {
+        match self {
+            Self::Malformed(malformed) => {
+                format!("{kind} in version {} cannot be handled as a {kind}: {malformed}", text::quote(version))
+            }
+            Self::Invalid(errors) => {
+                let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+                format!("{qualified} {} is invalid: {}", text::quote(name), join(errors))
+            }
+        }
+    }
+
+    /// The `Status` object that a client receives, with one cause per field error.
+    pub fn status(&self, group: &str, version: &str, kind: &str, name: &str) -> Value {
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": self.message(group, version, kind, name),
+            "reason": match self { Self::Malformed(_) => "BadRequest", Self::Invalid(_) => "Invalid" },
+            "code": self.code(),
+        });
+        if let Self::Invalid(errors) = self {
+            let causes: Vec<Value> = errors
+                .iter()
+                .map(|error| json!({"reason": error.kind.reason(), "message": error.body(), "field": error.path}))
+                .collect();
+            let mut details = json!({"name": name, "group": group, "kind": kind, "causes": causes});
+            if let Some(details) = details.as_object_mut() {
+                details.retain(|_, value| value.as_str() != Some(""));
+            }
+            status["details"] = details;
+        }
+        status
+    }
+}

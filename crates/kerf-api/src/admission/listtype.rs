@@ -1,0 +1,90 @@
+//! Lists that say of themselves that they are sets or maps hold no element, and no key, twice.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use super::error::FieldError;
+use super::path::Path;
+use super::schema::{ListType, Schema};
+use super::text;
+
+/// Every duplicate in every set and map list below `value`; the second appearance is the one that is named.
+pub(crate) fn validate(at: &Path<'_>, schema: &Schema, value: &Value) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    node(at, schema, value, &mut errors);
+    errors
+}
+
+fn node(at: &Path<'_>, schema: &Schema, value: &Value, errors: &mut Vec<FieldError>) {
+    match value {
+        Value::Array(items) => {
+            match &schema.list_type {
+                Some(ListType::Set) => {
+                    for i in second_appearances(items) {
+                        errors.push(FieldError::duplicate(&at.index(i), items[i].clone()));
+                    }
+                }
+                Some(ListType::Map(keys)) => map_list(at, keys, items, errors),
+                Some(ListType::Atomic) | None => {}
+            }
+            if let Some(item_schema) = schema.items.as_deref() {
+                for (i, item) in items.iter().enumerate() {
+                    node(&at.index(i), item_schema, item, errors);
+                }
+            }
+        }
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                if let Some(values) = schema.map_values() {
+                    node(&at.key(name), values, value, errors);
+                }
+                if let Some(property) = schema.properties.get(name) {
+                    node(&at.child(name), property, value, errors);
+                }
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn map_list(at: &Path<'_>, keys: &[String], items: &[Value], errors: &mut Vec<FieldError>) {
+    if let Some(i) = items.iter().position(|item| !item.is_null() && !item.is_object()) {
+        let detail = "must be an object for an array of list-type map";
+        errors.push(FieldError::invalid(&at.index(i), items[i].clone(), detail));
+        return;
+    }
+    let key_of = |item: &Value| {
+        let present = keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone())));
+        Value::Object(present.collect::<Map<_, _>>())
+    };
+    let element_keys: Vec<Value> = items.iter().map(key_of).collect();
+    for i in second_appearances(&element_keys) {
+        errors.push(FieldError::duplicate(&at.index(i), element_keys[i].clone()));
+    }
+}
+
+/// The index of the second appearance of each value that appears more than once.
+fn second_appearances(items: &[Value]) -> Vec<usize> {
+    if items.len() < 2 {
+        return Vec::new();
+    }
+    let mut times: HashMap<String, u32> = HashMap::with_capacity(items.len());
+    let mut seconds = Vec::new();
+    for (i, item) in items.iter().enumerate() {
+        let seen = times.entry(identity(item)).or_default();
+        *seen += 1;
+        if *seen == 2 {
+            seconds.push(i);
+        }
+    }
+    seconds
+}
+
+/// Integers and floats of one value are two values, as they are upstream; everything else is its JSON.
+fn identity(value: &Value) -> String {
+    match value {
+        Value::Number(n) if n.is_f64() => format!("float {n}"),
+        other => text::json(other),
+    }
+}

@@ -1,0 +1,137 @@
+//! JSON numbers as the API server holds them: an int64 where the text is one, a float64 otherwise (`2.0` and `1e3` are floats).
+//! A whole float is written to storage without its point, so an admitted object has none left.
+
+use std::fmt;
+
+use serde_json::{Number, Value};
+
+use super::text;
+
+/// A number in one of the two forms that the API server knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum JsonNumber {
+    Int(i64),
+    Float(f64),
+}
+
+impl JsonNumber {
+    pub(crate) fn of(number: &Number) -> Self {
+        match number.as_i64() {
+            Some(n) => Self::Int(n),
+            None => Self::Float(number.as_f64().unwrap_or(f64::INFINITY)),
+        }
+    }
+
+    pub(crate) fn as_f64(self) -> f64 {
+        match self {
+            Self::Int(n) => n as f64,
+            Self::Float(f) => f,
+        }
+    }
+
+    /// The integer that this is, without rounding; `None` outside int64.
+    pub(crate) fn as_i64_exact(self) -> Option<i64> {
+        match self {
+            Self::Int(n) => Some(n),
+            Self::Float(f) => whole_i64(f),
+        }
+    }
+
+    /// Compares with a bound of the schema, as integers where value and bound are, and says how the bound is printed.
+    pub(crate) fn compare(
+        self,
+        bound: f64,
+        bound_fits: bool,
+        beyond: impl Fn(Ordered, Ordered) -> bool,
+    ) -> (bool, Self) {
+        match self {
+            Self::Int(value) if bound_fits => {
+                (beyond(Ordered::Int(value), Ordered::Int(bound as i64)), Self::Int(bound as i64))
+            }
+            value => (beyond(Ordered::Float(value.as_f64()), Ordered::Float(bound)), Self::Float(bound)),
+        }
+    }
+
+    /// The value as an error about a bound shows it: a bound outside the type makes both floats.
+    pub(crate) fn as_bound(self, bound_fits: bool) -> Value {
+        match self {
+            Self::Int(value) if bound_fits => value.into(),
+            value => value.as_f64().into(),
+        }
+    }
+}
+
+/// Two numbers of one form; never compared across.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Ordered {
+    Int(i64),
+    Float(f64),
+}
+
+impl PartialOrd for Ordered {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        match (self, other) {
+            (Self::Int(a), Self::Int(b)) => a.partial_cmp(b),
+            (Self::Float(a), Self::Float(b)) => a.partial_cmp(b),
+            (Self::Int(_), Self::Float(_)) | (Self::Float(_), Self::Int(_)) => None,
+        }
+    }
+}
+
+impl fmt::Display for JsonNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(n) => n.fmt(f),
+            Self::Float(value) => f.write_str(&text::float(*value)),
+        }
+    }
+}
+
+impl From<JsonNumber> for Value {
+    fn from(number: JsonNumber) -> Self {
+        match number {
+            JsonNumber::Int(n) => n.into(),
+            JsonNumber::Float(f) => f.into(),
+        }
+    }
+}
+
+/// Whether a number passes for an integer; as upstream, with a tolerance of one in a billion and only up to 2^53.
+pub(crate) fn is_whole(number: JsonNumber) -> bool {
+    const LIMIT: f64 = 9_007_199_254_740_991.0;
+    const TOLERANCE: f64 = 1e-9;
+    match number {
+        JsonNumber::Int(_) => true,
+        JsonNumber::Float(f) => {
+            if !f.is_finite() || f.abs() > LIMIT {
+                return false;
+            }
+            let truncated = f.trunc();
+            let difference = (f - truncated).abs();
+            // Both sides are bounded by LIMIT; an exact zero difference is the usual case.
+            difference == 0.0 || (truncated != 0.0 && f > 0.0 && difference / (f.abs() + truncated.abs()) < TOLERANCE)
+        }
+    }
+}
+
+/// The int64 that a float is, if it is one.
+pub(crate) fn whole_i64(f: f64) -> Option<i64> {
+    // 2^63 is the first float above i64::MAX; everything whole below it converts without loss.
+    (f.fract() == 0.0 && (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&f)).then_some(f as i64)
+}
+
+/// Writes whole floats as integers, everywhere: what storage does to them.
+pub(crate) fn settle(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if number.is_f64()
+                && let Some(whole) = number.as_f64().and_then(whole_i64)
+            {
+                *number = whole.into();
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(settle),
+        Value::Object(fields) => fields.values_mut().for_each(settle),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}

@@ -1,0 +1,251 @@
+//! Metadata into the form in which it is stored: fields of `ObjectMeta` and nothing else, empty ones left out, instants in UTC seconds.
+//! A field of a wrong type makes the whole object unreadable, in the words of Go's JSON decoder.
+
+use serde_json::{Map, Value};
+
+use super::super::number::{JsonNumber, whole_i64};
+use super::super::{text, time};
+
+/// Decoded metadata, and the paths (below `metadata`) of fields that `ObjectMeta` does not have.
+pub(crate) struct Decoded {
+    pub(crate) metadata: Map<String, Value>,
+    pub(crate) unknown: Vec<String>,
+}
+
+/// Decodes the value of an object's `metadata`.
+pub(crate) fn decode(metadata: &Value) -> Result<Decoded, String> {
+    let mut unknown = Vec::new();
+    let metadata = match metadata {
+        Value::Null => Map::new(),
+        Value::Object(fields) => decode_struct(&OBJECT_META, fields, "", &mut unknown)?,
+        other => {
+            return Err(format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", json_type(other)));
+        }
+    };
+    Ok(Decoded { metadata, unknown })
+}
+
+struct Struct {
+    go_name: &'static str,
+    fields: &'static [Field],
+}
+
+struct Field {
+    name: &'static str,
+    shape: Shape,
+    /// Whether the zero value is left out when the object is written.
+    omit_empty: bool,
+}
+
+enum Shape {
+    Text,
+    Uid,
+    Int64,
+    Int64Pointer,
+    BoolPointer,
+    Instant,
+    TextMap,
+    TextList,
+    List(&'static Struct),
+    /// Raw JSON that is kept as it is.
+    Raw,
+}
+
+const fn field(name: &'static str, shape: Shape) -> Field {
+    Field { name, shape, omit_empty: true }
+}
+
+const fn always(name: &'static str, shape: Shape) -> Field {
+    Field { name, shape, omit_empty: false }
+}
+
+static OBJECT_META: Struct = Struct {
+    go_name: "ObjectMeta",
+    fields: &[
+        field("name", Shape::Text),
+        field("generateName", Shape::Text),
+        field("namespace", Shape::Text),
+        field("selfLink", Shape::Text),
+        field("uid", Shape::Uid),
+        field("resourceVersion", Shape::Text),
+        field("generation", Shape::Int64),
+        field("creationTimestamp", Shape::Instant),
+        field("deletionTimestamp", Shape::Instant),
+        field("deletionGracePeriodSeconds", Shape::Int64Pointer),
+        field("labels", Shape::TextMap),
+        field("annotations", Shape::TextMap),
+        field("ownerReferences", Shape::List(&OWNER_REFERENCE)),
+        field("finalizers", Shape::TextList),
+        field("managedFields", Shape::List(&MANAGED_FIELDS)),
+    ],
+};
+
+static OWNER_REFERENCE: Struct = Struct {
+    go_name: "OwnerReference",
+    fields: &[
+        always("apiVersion", Shape::Text),
+        always("kind", Shape::Text),
+        always("name", Shape::Text),
+        always("uid", Shape::Uid),
+        field("controller", Shape::BoolPointer),
+        field("blockOwnerDeletion", Shape::BoolPointer),
+    ],
+};
+
+static MANAGED_FIELDS: Struct = Struct {
+    go_name: "ManagedFieldsEntry",
+    fields: &[
+        field("manager", Shape::Text),
+        field("operation", Shape::Text),
+        field("apiVersion", Shape::Text),
+        field("time", Shape::Instant),
+        field("fieldsType", Shape::Text),
+        field("fieldsV1", Shape::Raw),
+        field("subresource", Shape::Text),
+    ],
+};
+
+fn decode_struct(
+    shape: &Struct,
+    fields: &Map<String, Value>,
+    path: &str,
+    unknown: &mut Vec<String>,
+) -> Result<Map<String, Value>, String> {
+    let mut decoded = Map::new();
+    for (name, value) in fields {
+        let at = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        let Some(known) = shape.fields.iter().find(|field| field.name == name) else {
+            unknown.push(at);
+            continue;
+        };
+        let context = format!("{}.{}", "ObjectMeta", strip_indices(&at));
+        if let Some(value) = decode_field(&known.shape, value, &at, &context, unknown)?
+            && !(known.omit_empty && is_empty(&value, &known.shape))
+        {
+            decoded.insert(name.clone(), value);
+        }
+    }
+    for required in shape.fields.iter().filter(|field| !field.omit_empty) {
+        decoded.entry(required.name).or_insert_with(|| Value::String(String::new()));
+    }
+    Ok(decoded)
+}
+
+/// `None` for null, which leaves a field at its zero value.
+fn decode_field(
+    shape: &Shape,
+    value: &Value,
+    at: &str,
+    context: &str,
+    unknown: &mut Vec<String>,
+) -> Result<Option<Value>, String> {
+    let wrong = |value: &Value, go_type: &str| {
+        Err(format!("json: cannot unmarshal {} into Go struct field {context} of type {go_type}", json_type(value)))
+    };
+    let text_or = |value: &Value, go_type: &str| match value {
+        Value::String(_) => Ok(Some(value.clone())),
+        Value::Null => Ok(Some(Value::String(String::new()))),
+        other => wrong(other, go_type),
+    };
+    if value.is_null() {
+        return Ok(None);
+    }
+    match (shape, value) {
+        (Shape::Raw, value) => Ok(Some(value.clone())),
+        (Shape::Text, value) => text_or(value, "string"),
+        (Shape::Uid, value) => text_or(value, "types.UID"),
+        (Shape::BoolPointer, Value::Bool(_)) => Ok(Some(value.clone())),
+        (Shape::BoolPointer, other) => wrong(other, "bool"),
+        (Shape::Int64 | Shape::Int64Pointer, Value::Number(number)) => match JsonNumber::of(number) {
+            JsonNumber::Int(n) => Ok(Some(n.into())),
+            // Metadata goes through JSON text once more, where a whole float has lost its point.
+            JsonNumber::Float(f) => match whole_i64(f) {
+                Some(n) => Ok(Some(n.into())),
+                None => Err(format!(
+                    "json: cannot unmarshal number {} into Go struct field {context} of type int64",
+                    text::json_number(number)
+                )),
+            },
+        },
+        (Shape::Int64 | Shape::Int64Pointer, other) => wrong(other, "int64"),
+        (Shape::Instant, Value::String(instant)) => decode_instant(instant).map(Some),
+        (Shape::Instant, other) => {
+            Err(format!("json: cannot unmarshal {} into Go value of type string", json_type(other)))
+        }
+        (Shape::TextMap, Value::Object(entries)) => {
+            let mut decoded = Map::new();
+            for (key, value) in entries {
+                if let Some(value) = text_or(value, "string")? {
+                    decoded.insert(key.clone(), value);
+                }
+            }
+            Ok(Some(Value::Object(decoded)))
+        }
+        (Shape::TextMap, other) => wrong(other, "map[string]string"),
+        (Shape::TextList, Value::Array(items)) => {
+            let items: Result<Vec<Option<Value>>, String> = items.iter().map(|item| text_or(item, "string")).collect();
+            Ok(Some(items?.into_iter().flatten().collect()))
+        }
+        (Shape::TextList, other) => wrong(other, "[]string"),
+        (Shape::List(element), Value::Array(items)) => {
+            let mut decoded = Vec::with_capacity(items.len());
+            for (i, item) in items.iter().enumerate() {
+                let at = format!("{at}[{i}]");
+                decoded.push(Value::Object(match item {
+                    Value::Object(fields) => decode_struct(element, fields, &at, unknown)?,
+                    Value::Null => decode_struct(element, &Map::new(), &at, unknown)?,
+                    other => return wrong(other, &format!("v1.{}", element.go_name)),
+                }));
+            }
+            Ok(Some(Value::Array(decoded)))
+        }
+        (Shape::List(element), other) => wrong(other, &format!("[]v1.{}", element.go_name)),
+    }
+}
+
+/// An instant, to the second and in UTC, as Kubernetes stores it.
+fn decode_instant(instant: &str) -> Result<Value, String> {
+    const LAYOUT: &str = "\"2006-01-02T15:04:05Z07:00\"";
+    let zoned = instant.ends_with('Z') || instant.get(19..).is_some_and(|rest| rest.contains(['+', '-']));
+    if let Some(timestamp) = time::parse_timestamp(instant).filter(|_| zoned) {
+        Ok(timestamp.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into())
+    } else {
+        let quoted = text::quote(instant);
+        Err(format!("parsing time {quoted} as {LAYOUT}: cannot parse {quoted} as \"2006\""))
+    }
+}
+
+fn is_empty(value: &Value, shape: &Shape) -> bool {
+    match value {
+        Value::String(text) => text.is_empty(),
+        Value::Object(entries) => entries.is_empty() && !matches!(shape, Shape::Raw),
+        Value::Array(items) => items.is_empty(),
+        Value::Number(number) => matches!(shape, Shape::Int64) && number.as_i64() == Some(0),
+        Value::Null | Value::Bool(_) => false,
+    }
+}
+
+fn strip_indices(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    let mut inside = false;
+    for c in path.chars() {
+        match c {
+            '[' => inside = true,
+            ']' => inside = false,
+            c if !inside => out.push(c),
+            _ => {}
+        }
+    }
+    out
+}
+
+fn json_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}

@@ -1,0 +1,227 @@
+//! Kubernetes' rules for metadata: names, namespaces by scope, labels, annotations, owners, finalizers; and what an update may not change.
+//! Works on decoded metadata, so every field is known to be of its type.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+
+use super::super::error::FieldError;
+use super::super::names;
+use super::super::path::Path;
+use super::super::text;
+
+const ORPHAN: &str = "orphan";
+const FOREGROUND: &str = "foregroundDeletion";
+const ANNOTATIONS_LIMIT: i64 = 256 << 10;
+
+/// Which names an object may have.
+#[derive(Clone, Copy)]
+pub(crate) enum NameRule {
+    /// A subdomain of DNS: custom resources and their definitions.
+    Subdomain,
+    /// Anything that fits into a URL's path: what every object needs at least.
+    PathSegment,
+}
+
+impl NameRule {
+    fn name(self, name: &str) -> Vec<String> {
+        match self {
+            Self::Subdomain => names::dns1123_subdomain(name),
+            Self::PathSegment => names::path_segment(name),
+        }
+    }
+
+    fn prefix(self, prefix: &str) -> Vec<String> {
+        match self {
+            Self::Subdomain => names::generate_name_prefix(prefix),
+            Self::PathSegment => names::path_segment_prefix(prefix),
+        }
+    }
+}
+
+/// The rules for metadata by itself. A name that is still to be generated is not missed.
+pub(crate) fn validate(
+    at: &Path<'_>,
+    metadata: &Map<String, Value>,
+    namespaced: bool,
+    rule: NameRule,
+) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let (name, prefix) = (text_of(metadata, "name"), text_of(metadata, "generateName"));
+    if !prefix.is_empty() {
+        let at = at.child("generateName");
+        errors.extend(rule.prefix(prefix).into_iter().map(|detail| FieldError::invalid(&at, prefix, detail)));
+    }
+    if !name.is_empty() {
+        let at = at.child("name");
+        errors.extend(rule.name(name).into_iter().map(|detail| FieldError::invalid(&at, name, detail)));
+    } else if prefix.is_empty() {
+        errors.push(FieldError::required(&at.child("name"), "name or generateName is required"));
+    }
+    let namespace = text_of(metadata, "namespace");
+    let namespace_at = at.child("namespace");
+    match (namespaced, namespace.is_empty()) {
+        (true, true) => errors.push(FieldError::required(&namespace_at, "")),
+        (true, false) => errors.extend(
+            names::dns1123_label(namespace)
+                .into_iter()
+                .map(|detail| FieldError::invalid(&namespace_at, namespace, detail)),
+        ),
+        (false, false) => errors.push(FieldError::forbidden(&namespace_at, "not allowed on this type")),
+        (false, true) => {}
+    }
+    if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|generation| *generation < 0) {
+        errors.push(FieldError::invalid(&at.child("generation"), generation, "must be greater than or equal to 0"));
+    }
+    errors.extend(labels(&at.child("labels"), metadata));
+    errors.extend(annotations(&at.child("annotations"), metadata));
+    errors.extend(owners(&at.child("ownerReferences"), metadata));
+    errors.extend(finalizers(&at.child("finalizers"), metadata));
+    errors
+}
+
+/// The rules for a change of metadata. The resource version is the server's business and not looked at.
+pub(crate) fn validate_update(at: &Path<'_>, new: &Map<String, Value>, old: &Map<String, Value>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    if old.contains_key("deletionTimestamp") {
+        let before: BTreeSet<&str> = texts(old, "finalizers").collect();
+        let added: BTreeSet<&str> = texts(new, "finalizers").filter(|finalizer| !before.contains(finalizer)).collect();
+        if !added.is_empty() {
+            let added: Vec<String> = added.into_iter().map(text::quote).collect();
+            let detail = format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                added.join(", ")
+            );
+            errors.push(FieldError::forbidden(&at.child("finalizers"), detail));
+        }
+    }
+    let generation = |metadata: &Map<String, Value>| metadata.get("generation").and_then(Value::as_i64).unwrap_or(0);
+    if generation(new) < generation(old) {
+        errors.push(FieldError::invalid(&at.child("generation"), generation(new), "must not be decremented"));
+    }
+    for name in ["name", "namespace", "uid"] {
+        let (new, old) = (text_of(new, name), text_of(old, name));
+        if new != old {
+            errors.push(FieldError::invalid(&at.child(name), new, "field is immutable"));
+        }
+    }
+    for name in ["creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+        if new.get(name) != old.get(name) {
+            let value = new.get(name).cloned().unwrap_or(Value::Null);
+            errors.push(FieldError::invalid(&at.child(name), value, "field is immutable"));
+        }
+    }
+    errors.extend(labels(&at.child("labels"), new));
+    errors.extend(annotations(&at.child("annotations"), new));
+    errors.extend(owners(&at.child("ownerReferences"), new));
+    errors
+}
+
+/// What the API server says of finalizers that were added and do not name a domain.
+pub(crate) fn finalizer_warnings(new: &Map<String, Value>, old: Option<&Map<String, Value>>) -> Vec<String> {
+    let before: BTreeSet<&str> = old.map(|old| texts(old, "finalizers").collect()).unwrap_or_default();
+    let added: BTreeSet<&str> = texts(new, "finalizers").filter(|finalizer| !before.contains(finalizer)).collect();
+    let mut warnings = Vec::new();
+    for finalizer in added {
+        let quoted = text::quote(finalizer);
+        for detail in names::qualified_name(finalizer) {
+            warnings.push(format!("metadata.finalizers: {quoted}: {detail}"));
+        }
+        if !finalizer.contains('/') && !matches!(finalizer, ORPHAN | FOREGROUND | "kubernetes") {
+            let path = if finalizer.contains('.') { " including a path (/)" } else { "" };
+            warnings.push(format!(
+                "metadata.finalizers: {quoted}: prefer a domain-qualified finalizer name{path} to avoid accidental conflicts with other finalizer writers"
+            ));
+        }
+    }
+    warnings
+}
+
+fn labels(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (key, value) in entries(metadata, "labels") {
+        errors.extend(names::qualified_name(key).into_iter().map(|detail| FieldError::invalid(at, key, detail)));
+        errors.extend(names::label_value(value).into_iter().map(|detail| FieldError::invalid(at, value, detail)));
+    }
+    errors
+}
+
+fn annotations(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut size = 0;
+    for (key, value) in entries(metadata, "annotations") {
+        let details = names::qualified_name(&key.to_lowercase());
+        errors.extend(details.into_iter().map(|detail| FieldError::invalid(at, key, detail)));
+        size += key.len() + value.len();
+    }
+    if size as i64 > ANNOTATIONS_LIMIT {
+        errors.push(FieldError::too_long(at, ANNOTATIONS_LIMIT));
+    }
+    errors
+}
+
+fn owners(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let mut controller: Option<String> = None;
+    let references = metadata.get("ownerReferences").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    for reference in references.iter().filter_map(Value::as_object) {
+        let (api_version, kind) = (text_of(reference, "apiVersion"), text_of(reference, "kind"));
+        if api_version.rsplit('/').next().is_none_or(str::is_empty) {
+            errors.push(FieldError::invalid(&at.child("apiVersion"), api_version, "version must not be empty"));
+        }
+        for name in ["kind", "name", "uid"] {
+            if text_of(reference, name).is_empty() {
+                errors.push(FieldError::invalid(&at.child(name), "", "must not be empty"));
+            }
+        }
+        if (api_version, kind) == ("v1", "Event") {
+            let detail = "/v1, Kind=Event is disallowed from being an owner";
+            errors.push(FieldError::invalid(at, Value::Object(reference.clone()), detail));
+        }
+        if reference.get("controller").and_then(Value::as_bool) == Some(true) {
+            let this = format!("{kind}/{}", text_of(reference, "name"));
+            match &controller {
+                Some(first) => {
+                    let detail = format!(
+                        "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
+                    );
+                    errors.push(FieldError::invalid(at, Value::Array(references.to_vec()), detail));
+                }
+                None => controller = Some(this),
+            }
+        }
+    }
+    errors
+}
+
+fn finalizers(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    let all: Vec<&str> = texts(metadata, "finalizers").collect();
+    for finalizer in &all {
+        errors.extend(
+            names::qualified_name(finalizer).into_iter().map(|detail| FieldError::invalid(at, *finalizer, detail)),
+        );
+    }
+    if all.contains(&ORPHAN) && all.contains(&FOREGROUND) {
+        let detail = format!("finalizer {ORPHAN} and {FOREGROUND} cannot be both set");
+        errors.push(FieldError::invalid(at, all, detail));
+    }
+    errors
+}
+
+fn text_of<'a>(metadata: &'a Map<String, Value>, name: &str) -> &'a str {
+    metadata.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn texts<'a>(metadata: &'a Map<String, Value>, name: &str) -> impl Iterator<Item = &'a str> {
+    metadata.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+fn entries<'a>(metadata: &'a Map<String, Value>, name: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    metadata
+        .get(name)
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
+}

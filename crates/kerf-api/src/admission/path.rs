@@ -1,0 +1,67 @@
+//! Where in an object a check stands: a chain on the stack that costs nothing until an error has to name it.
+//! Two spellings exist and both are kept: field paths write map keys as `labels[app]`, schema validation writes `labels.app`.
+
+use std::fmt;
+
+/// One step from the root to a value; `Path::ROOT` is the whole object, which the API server prints as `<nil>`.
+#[derive(Clone, Copy)]
+pub(crate) struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Root,
+    Child(&'a str),
+    Index(usize),
+    Key(&'a str),
+}
+
+impl<'a> Path<'a> {
+    pub(crate) const ROOT: Path<'static> = Path { parent: None, step: Step::Root };
+
+    /// A named field.
+    pub(crate) fn child(&'a self, name: &'a str) -> Path<'a> {
+        Path { parent: Some(self), step: Step::Child(name) }
+    }
+
+    /// A list element.
+    pub(crate) fn index(&'a self, index: usize) -> Path<'a> {
+        Path { parent: Some(self), step: Step::Index(index) }
+    }
+
+    /// A map entry.
+    pub(crate) fn key(&'a self, key: &'a str) -> Path<'a> {
+        Path { parent: Some(self), step: Step::Key(key) }
+    }
+
+    pub(crate) fn is_root(&self) -> bool {
+        matches!(self.step, Step::Root)
+    }
+
+    /// As schema validation names it in its sentences: empty for the root, never `<nil>`.
+    pub(crate) fn name(&self) -> String {
+        if self.is_root() { String::new() } else { self.to_string() }
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at_start = self.parent.is_none_or(Path::is_root);
+        if let Some(parent) = self.parent {
+            parent.write(f)?;
+        }
+        match self.step {
+            Step::Root => Ok(()),
+            Step::Child(name) if at_start => f.write_str(name),
+            Step::Child(name) => write!(f, ".{name}"),
+            Step::Index(index) => write!(f, "[{index}]"),
+            Step::Key(key) => write!(f, "[{key}]"),
+        }
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_root() { f.write_str("<nil>") } else { self.write(f) }
+    }
+}

@@ -1,0 +1,122 @@
+//! Fields that the schema does not know are removed on the way in, and named so that the caller can refuse or warn.
+//! Metadata is not touched here: its fields are Kubernetes' own and `objectmeta` decodes them.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::schema::{Additional, Schema};
+
+/// Removes unknown fields from a whole object; returns their paths, sorted.
+pub(crate) fn prune(object: &mut Value, schema: &Schema) -> Vec<String> {
+    let mut pruner = Pruner { path: String::new(), unknown: Vec::new() };
+    pruner.node(object, Some(schema), true);
+    pruner.unknown.sort();
+    pruner.unknown
+}
+
+/// Removes unknown fields from a default, which is no object of its own unless the schema embeds one.
+pub(crate) fn prune_default(default: &mut Value, schema: &Schema) {
+    let mut pruner = Pruner { path: String::new(), unknown: Vec::new() };
+    pruner.node(default, Some(schema), schema.embedded);
+}
+
+struct Pruner {
+    path: String,
+    unknown: Vec<String>,
+}
+
+impl Pruner {
+    /// `schema` is `None` below an `additionalProperties: true`, where everything nested is unknown.
+    fn node(&mut self, value: &mut Value, schema: Option<&Schema>, is_resource: bool) {
+        if let Some(schema) = schema.filter(|schema| schema.preserve_unknown) {
+            self.preserving(value, schema, is_resource);
+            return;
+        }
+        match value {
+            Value::Object(fields) => fields.retain(|name, value| {
+                let keep_meta = schema.is_some_and(|schema| schema.embedded || is_resource) && is_meta_field(name);
+                if keep_meta {
+                    return true;
+                }
+                let mark = self.enter(name);
+                let known = match schema.map(|schema| (schema.properties.get(name), &schema.additional)) {
+                    Some((Some(property), _)) => {
+                        self.node(value, Some(property), false);
+                        true
+                    }
+                    Some((None, Some(Additional::Schema(values)))) => {
+                        self.node(value, Some(values), false);
+                        true
+                    }
+                    Some((None, Some(Additional::Bool(_)))) => {
+                        self.node(value, None, false);
+                        true
+                    }
+                    Some((None, None)) | None => false,
+                };
+                // At the root, metadata that a definition leaves out is still metadata.
+                if !known && (mark > 0 || !is_meta_field(name)) {
+                    self.unknown.push(self.path.clone());
+                }
+                self.path.truncate(mark);
+                known
+            }),
+            Value::Array(items) => {
+                let item_schema = schema.and_then(|schema| schema.items.as_deref());
+                self.items(items, |pruner, item| pruner.node(item, item_schema, false));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    /// Below `x-kubernetes-preserve-unknown-fields` everything stays, but declared fields are pruned again by their own schema.
+    fn preserving(&mut self, value: &mut Value, schema: &Schema, is_resource: bool) {
+        match value {
+            Value::Object(fields) => {
+                for (name, value) in fields.iter_mut() {
+                    if (schema.embedded || is_resource) && is_meta_field(name) {
+                        continue;
+                    }
+                    let mark = self.enter(name);
+                    match (schema.properties.get(name), &schema.additional) {
+                        (Some(property), _) => self.node(value, Some(property), false),
+                        (None, Some(Additional::Schema(values))) => self.node(value, Some(values), false),
+                        (None, Some(Additional::Bool(_))) => self.node(value, None, false),
+                        (None, None) => {}
+                    }
+                    self.path.truncate(mark);
+                }
+            }
+            Value::Array(items) => {
+                if let Some(item_schema) = schema.items.as_deref() {
+                    self.items(items, |pruner, item| pruner.preserving(item, item_schema, false));
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+
+    fn items(&mut self, items: &mut [Value], mut visit: impl FnMut(&mut Self, &mut Value)) {
+        let mark = self.path.len();
+        for (i, item) in items.iter_mut().enumerate() {
+            // Writing into a String cannot fail.
+            let _ = write!(self.path, "[{i}]");
+            visit(self, item);
+            self.path.truncate(mark);
+        }
+    }
+
+    fn enter(&mut self, name: &str) -> usize {
+        let mark = self.path.len();
+        if mark > 0 {
+            self.path.push('.');
+        }
+        self.path.push_str(name);
+        mark
+    }
+}
+
+pub(crate) fn is_meta_field(name: &str) -> bool {
+    matches!(name, "apiVersion" | "kind" | "metadata")
+}

@@ -1,0 +1,205 @@
+//! A definition that passed every check: names, scope and versions, each with its compiled schema. Immutable and free to share.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinitionSpec, CustomResourceDefinitionVersion,
+};
+use serde_json::Value;
+
+use super::definition;
+use super::error::FieldError;
+use super::scale::Scale;
+use super::schema::Schema;
+
+/// A kind that can be served: the result of compiling a `CustomResourceDefinition`.
+#[derive(Debug)]
+pub struct CustomResource {
+    /// The API group, e.g. `karpenter.sh`.
+    pub group: String,
+    /// What the kind is called.
+    pub names: Names,
+    /// Whether objects live in namespaces.
+    pub scope: Scope,
+    /// The versions, in the definition's order.
+    pub versions: Vec<Version>,
+}
+
+/// What a kind is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Names {
+    /// `nodepools`
+    pub plural: String,
+    /// `nodepool`
+    pub singular: String,
+    /// `NodePool`
+    pub kind: String,
+    /// `NodePoolList`
+    pub list_kind: String,
+    /// What people type.
+    pub short_names: Vec<String>,
+    /// The groups of kinds that `kubectl get` knows, such as `all`.
+    pub categories: Vec<String>,
+}
+
+/// Where the objects of a kind live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In the cluster.
+    Cluster,
+    /// In a namespace each.
+    Namespaced,
+}
+
+/// One version of a kind.
+#[derive(Debug)]
+pub struct Version {
+    /// `v1`
+    pub name: String,
+    /// Whether requests for it are answered.
+    pub served: bool,
+    /// Whether objects are stored in it.
+    pub storage: bool,
+    /// What a client of a deprecated version is told.
+    pub deprecation: Option<String>,
+    /// What objects look like.
+    pub schema: Schema,
+    /// Whether there is a status subresource.
+    pub status: bool,
+    /// Where the scale subresource finds its counts, if there is one.
+    pub scale: Option<Scale>,
+    /// The columns of `kubectl get`, after the name.
+    pub columns: Vec<PrinterColumn>,
+    /// The JSON paths that field selectors may use beside the name.
+    pub selectable_fields: Vec<String>,
+}
+
+/// A column of `kubectl get`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrinterColumn {
+    /// The heading.
+    pub name: String,
+    /// `string`, `integer`, `number`, `boolean` or `date`.
+    pub type_: String,
+    /// A refinement of the type.
+    pub format: Option<String>,
+    /// What the column means.
+    pub description: Option<String>,
+    /// 0 is always shown, more only with `-o wide`.
+    pub priority: i32,
+    /// Where the value is.
+    pub json_path: String,
+}
+
+impl CustomResource {
+    /// Compiles a `CustomResourceDefinition` (`apiextensions.k8s.io/v1`), or says everything that is wrong with it.
+    pub fn compile(crd: &Value) -> Result<Self, Vec<FieldError>> {
+        let spec = definition::read(crd)?.spec;
+        let deprecations: Vec<Option<String>> =
+            spec.versions.iter().map(|version| deprecation(&spec, version)).collect();
+        let names = spec.names;
+        Ok(Self {
+            group: spec.group,
+            names: Names {
+                plural: names.plural,
+                singular: names.singular.unwrap_or_default(),
+                kind: names.kind,
+                list_kind: names.list_kind.unwrap_or_default(),
+                short_names: names.short_names.unwrap_or_default(),
+                categories: names.categories.unwrap_or_default(),
+            },
+            scope: if spec.scope == "Namespaced" { Scope::Namespaced } else { Scope::Cluster },
+            versions: spec
+                .versions
+                .into_iter()
+                .zip(deprecations)
+                .map(|(version, deprecation)| build(version, deprecation))
+                .collect(),
+        })
+    }
+
+    /// The version of that name.
+    pub fn version(&self, name: &str) -> Option<&Version> {
+        self.versions.iter().find(|version| version.name == name)
+    }
+
+    /// The version in which objects are stored.
+    pub fn storage_version(&self) -> &Version {
+        self.versions
+            .iter()
+            .find(|version| version.storage)
+            .expect("a compiled definition has exactly one storage version")
+    }
+}
+
+fn build(version: CustomResourceDefinitionVersion, deprecation: Option<String>) -> Version {
+    let schema = definition::schema_of(&version).map(Schema::build).unwrap_or_default();
+    let subresources = version.subresources.unwrap_or_default();
+    Version {
+        schema,
+        deprecation,
+        name: version.name,
+        served: version.served,
+        storage: version.storage,
+        status: subresources.status.is_some(),
+        scale: subresources.scale.map(|scale| Scale {
+            spec_replicas_path: scale.spec_replicas_path,
+            status_replicas_path: scale.status_replicas_path,
+            label_selector_path: scale.label_selector_path.filter(|path| !path.is_empty()),
+        }),
+        columns: version
+            .additional_printer_columns
+            .into_iter()
+            .flatten()
+            .map(|column| PrinterColumn {
+                name: column.name,
+                type_: column.type_,
+                format: column.format,
+                description: column.description,
+                priority: column.priority.unwrap_or_default(),
+                json_path: column.json_path,
+            })
+            .collect(),
+        selectable_fields: version.selectable_fields.into_iter().flatten().map(|field| field.json_path).collect(),
+    }
+}
+
+/// The warning of a deprecated version; if it brings none of its own, it names the newest version that is not deprecated.
+fn deprecation(spec: &CustomResourceDefinitionSpec, version: &CustomResourceDefinitionVersion) -> Option<String> {
+    if version.deprecated != Some(true) {
+        return None;
+    }
+    if let Some(warning) = &version.deprecation_warning {
+        return Some(warning.clone());
+    }
+    let (group, kind) = (&spec.group, &spec.names.kind);
+    let mut warning = format!("{group}/{} {kind} is deprecated", version.name);
+    let newest = spec
+        .versions
+        .iter()
+        .filter(|other| {
+            other.served && other.deprecated != Some(true) && priority(&other.name) > priority(&version.name)
+        })
+        .max_by_key(|other| priority(&other.name));
+    if let Some(newest) = newest {
+        warning = format!("{warning}; use {group}/{} {kind}", newest.name);
+    }
+    Some(warning)
+}
+
+/// Kubernetes' order of versions: `v2 > v1 > v1beta2 > v1beta1 > v1alpha1`, anything else below.
+fn priority(name: &str) -> (u8, u64, u64) {
+    let parsed = || {
+        let rest = name.strip_prefix('v')?;
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (major, suffix) = rest.split_at(digits);
+        let major: u64 = major.parse().ok()?;
+        let (stage, minor) = match suffix {
+            "" => return Some((3, major, 0)),
+            suffix => suffix
+                .strip_prefix("beta")
+                .map(|minor| (2, minor))
+                .or(suffix.strip_prefix("alpha").map(|minor| (1, minor)))?,
+        };
+        Some((stage, major, minor.parse().ok()?))
+    };
+    parsed().unwrap_or((0, 0, 0))
+}

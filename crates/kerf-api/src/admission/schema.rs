@@ -1,0 +1,229 @@
+//! A version's schema in the form that admission walks: types decided, regular expressions compiled, properties sorted.
+//! Built only from a definition that passed `definition`'s checks, so nothing here can be contradictory; the part that CEL adds hangs in
+//! `rules`, compiled by `cel`.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
+};
+use serde_json::Value;
+
+use super::format::Format;
+use super::regexp::Regexp;
+
+/// The JSON type that a schema asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchemaType {
+    /// `object`
+    Object,
+    /// `array`
+    Array,
+    /// `string`
+    String,
+    /// `integer`
+    Integer,
+    /// `number`
+    Number,
+    /// `boolean`
+    Boolean,
+}
+
+impl SchemaType {
+    /// The name that the schema writes.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Object => "object",
+            Self::Array => "array",
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Boolean => "boolean",
+        }
+    }
+
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        [Self::Object, Self::Array, Self::String, Self::Integer, Self::Number, Self::Boolean]
+            .into_iter()
+            .find(|candidate| candidate.name() == name)
+    }
+}
+
+/// How a list is merged and compared (`x-kubernetes-list-type`).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListType {
+    /// Replaced as a whole; the default.
+    Atomic,
+    /// Each element at most once, order without meaning for comparison.
+    Set,
+    /// Elements are objects, told apart by these keys.
+    Map(Vec<String>),
+}
+
+/// What `additionalProperties` says.
+#[derive(Debug)]
+pub(crate) enum Additional {
+    /// `true` or `false` without a schema.
+    Bool(bool),
+    /// Every entry has this schema.
+    Schema(Box<Schema>),
+}
+
+/// One node of a schema.
+#[derive(Debug, Default)]
+pub struct Schema {
+    pub(crate) type_: Option<SchemaType>,
+    pub(crate) nullable: bool,
+    pub(crate) default: Option<Value>,
+    pub(crate) int_or_string: bool,
+    pub(crate) preserve_unknown: bool,
+    pub(crate) embedded: bool,
+    pub(crate) list_type: Option<ListType>,
+    pub(crate) atomic_map: bool,
+    pub(crate) properties: BTreeMap<String, Schema>,
+    pub(crate) additional: Option<Additional>,
+    pub(crate) items: Option<Box<Schema>>,
+    pub(crate) format: Option<Format>,
+    /// The format as written, known or not: CEL reads it too.
+    pub(crate) format_name: String,
+    pub(crate) maximum: Option<f64>,
+    pub(crate) exclusive_maximum: bool,
+    pub(crate) minimum: Option<f64>,
+    pub(crate) exclusive_minimum: bool,
+    pub(crate) multiple_of: Option<f64>,
+    pub(crate) max_length: Option<i64>,
+    pub(crate) min_length: Option<i64>,
+    pub(crate) pattern: Option<Regexp>,
+    pub(crate) max_items: Option<i64>,
+    pub(crate) min_items: Option<i64>,
+    pub(crate) max_properties: Option<i64>,
+    pub(crate) min_properties: Option<i64>,
+    pub(crate) required: Vec<String>,
+    pub(crate) enumeration: Vec<Value>,
+    pub(crate) all_of: Vec<Schema>,
+    pub(crate) any_of: Vec<Schema>,
+    pub(crate) one_of: Vec<Schema>,
+    pub(crate) not: Option<Box<Schema>>,
+    pub(crate) rules: Vec<ValidationRule>,
+}
+
+impl Schema {
+    /// The node for a schema that `definition` has checked.
+    pub(crate) fn build(props: &JSONSchemaProps) -> Self {
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let list = |schemas: &Option<Vec<JSONSchemaProps>>| schemas.iter().flatten().map(Self::build).collect();
+        let type_ = props.type_.as_deref().and_then(SchemaType::parse);
+        let int_or_string = props.x_kubernetes_int_or_string.unwrap_or_default();
+        let format_name = text(&props.format);
+        Self {
+            type_,
+            nullable: props.nullable.unwrap_or_default(),
+            default: props.default.as_ref().map(|default| default.0.clone()),
+            int_or_string,
+            preserve_unknown: props.x_kubernetes_preserve_unknown_fields.unwrap_or_default(),
+            embedded: props.x_kubernetes_embedded_resource.unwrap_or_default(),
+            list_type: props.x_kubernetes_list_type.as_deref().map(|list_type| match list_type {
+                "set" => ListType::Set,
+                "map" => ListType::Map(props.x_kubernetes_list_map_keys.clone().unwrap_or_default()),
+                _ => ListType::Atomic,
+            }),
+            atomic_map: props.x_kubernetes_map_type.as_deref() == Some("atomic"),
+            properties: properties(props).map(|(name, schema)| (name.clone(), Self::build(schema))).collect(),
+            additional: props.additional_properties.as_ref().map(|additional| match additional {
+                JSONSchemaPropsOrBool::Bool(allowed) => Additional::Bool(*allowed),
+                JSONSchemaPropsOrBool::Schema(schema) => Additional::Schema(Box::new(Self::build(schema))),
+            }),
+            items: items(props).map(|schema| Box::new(Self::build(schema))),
+            format: Format::for_type(&format_name, type_, int_or_string),
+            format_name,
+            maximum: props.maximum,
+            exclusive_maximum: props.exclusive_maximum.unwrap_or_default(),
+            minimum: props.minimum,
+            exclusive_minimum: props.exclusive_minimum.unwrap_or_default(),
+            multiple_of: props.multiple_of,
+            max_length: props.max_length,
+            min_length: props.min_length,
+            pattern: props.pattern.as_deref().filter(|p| !p.is_empty()).and_then(|p| Regexp::new(p).ok()),
+            max_items: props.max_items,
+            min_items: props.min_items,
+            max_properties: props.max_properties,
+            min_properties: props.min_properties,
+            required: props.required.clone().unwrap_or_default(),
+            enumeration: props.enum_.iter().flatten().map(|value| value.0.clone()).collect(),
+            all_of: list(&props.all_of),
+            any_of: list(&props.any_of),
+            one_of: list(&props.one_of),
+            not: props.not.as_deref().map(|schema| Box::new(Self::build(schema))),
+            rules: props.x_kubernetes_validations.clone().unwrap_or_default(),
+        }
+    }
+
+    /// The schema of the values of a map, if this is one.
+    pub(crate) fn map_values(&self) -> Option<&Schema> {
+        match &self.additional {
+            Some(Additional::Schema(schema)) => Some(schema),
+            Some(Additional::Bool(_)) | None => None,
+        }
+    }
+
+    /// The schema of the field `name`: a declared property, or else the map's value schema.
+    pub(crate) fn field(&self, name: &str) -> Option<&Schema> {
+        self.properties.get(name).or_else(|| self.map_values())
+    }
+
+    /// The type that the schema writes.
+    pub fn schema_type(&self) -> Option<SchemaType> {
+        self.type_
+    }
+
+    /// The declared properties, by name.
+    pub fn properties(&self) -> impl Iterator<Item = (&str, &Schema)> {
+        self.properties.iter().map(|(name, schema)| (name.as_str(), schema))
+    }
+
+    /// The schema of the elements, if this is a list.
+    pub fn items(&self) -> Option<&Schema> {
+        self.items.as_deref()
+    }
+
+    /// The schema of the entries, if this is a map.
+    pub fn entries(&self) -> Option<&Schema> {
+        self.map_values()
+    }
+
+    /// How a list is merged and compared; `None` where the schema does not say.
+    pub fn list_type(&self) -> Option<&ListType> {
+        self.list_type.as_ref()
+    }
+
+    /// Whether an object or map is replaced as a whole (`x-kubernetes-map-type: atomic`).
+    pub fn is_atomic_map(&self) -> bool {
+        self.atomic_map
+    }
+
+    /// Whether unknown fields below are kept.
+    pub fn preserves_unknown_fields(&self) -> bool {
+        self.preserve_unknown
+    }
+}
+
+/// The declared properties of a schema as the definition writes them.
+pub(crate) fn properties(props: &JSONSchemaProps) -> impl Iterator<Item = (&String, &JSONSchemaProps)> {
+    props.properties.iter().flatten()
+}
+
+/// The single item schema, if there is one.
+pub(crate) fn items(props: &JSONSchemaProps) -> Option<&JSONSchemaProps> {
+    match &props.items {
+        Some(JSONSchemaPropsOrArray::Schema(schema)) => Some(schema),
+        Some(JSONSchemaPropsOrArray::Schemas(_)) | None => None,
+    }
+}
+
+/// The schema under `additionalProperties`, if it is one.
+pub(crate) fn additional(props: &JSONSchemaProps) -> Option<&JSONSchemaProps> {
+    match &props.additional_properties {
+        Some(JSONSchemaPropsOrBool::Schema(schema)) => Some(schema),
+        Some(JSONSchemaPropsOrBool::Bool(_)) | None => None,
+    }
+}

@@ -1,0 +1,433 @@
+//! Values against their schema: types, formats, bounds, enumerations, required fields and the four logical junctors, every error at once.
+//! The order of checks and the choice among failed alternatives follow kube-openapi, because the texts of a refusal depend on both.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::correlate::Correlated;
+use super::error::{ErrorKind, FieldError, supported_values, too_long, too_many};
+use super::format::Format;
+use super::number::{JsonNumber, is_whole};
+use super::path::Path;
+use super::schema::{Additional, Schema, SchemaType};
+use super::text;
+
+/// More errors than anyone reads; a hostile object of a million bad elements must not become a million sentences.
+const MAX_ERRORS: usize = 10_000;
+
+/// Validates `value`, whose errors are named below `base`. With `stored`, the errors of unchanged parts are dropped.
+pub(crate) fn validate(
+    base: &Path<'_>,
+    schema: &Schema,
+    value: &Value,
+    stored: Option<Correlated<'_>>,
+) -> Vec<FieldError> {
+    let mut validator = Validator { base, errors: Vec::new() };
+    validator.node(schema, value, &Path::ROOT, stored);
+    let mut seen = HashSet::new();
+    validator.errors.retain(|error| seen.insert(error.to_string()));
+    validator.errors
+}
+
+struct Validator<'a> {
+    base: &'a Path<'a>,
+    errors: Vec<FieldError>,
+}
+
+impl Validator<'_> {
+    /// Checks one value; returns how many checks matched, by which failed alternatives are ranked.
+    fn node(&mut self, schema: &Schema, value: &Value, at: &Path<'_>, stored: Option<Correlated<'_>>) -> usize {
+        let mark = self.errors.len();
+        let matches = self.checks(schema, value, at, stored);
+        if self.errors.len() > mark && stored.is_some_and(Correlated::unchanged) {
+            self.errors.truncate(mark);
+        }
+        matches
+    }
+
+    fn checks(&mut self, schema: &Schema, value: &Value, at: &Path<'_>, stored: Option<Correlated<'_>>) -> usize {
+        if self.errors.len() >= MAX_ERRORS {
+            return 0;
+        }
+        let typed = schema.type_.is_some() || schema.int_or_string;
+        if value.is_null() {
+            let matches = self.type_of_null(schema, typed, at);
+            self.enumeration(schema, value, at);
+            return matches;
+        }
+        // The common (enum) check and the node itself count once each whatever happens.
+        let mut matches = 2;
+        if typed || schema.format.is_some() {
+            matches += 1 + self.type_of(schema, value, at);
+        }
+        matches += 1 + self.junctors(schema, value, at, stored);
+        match value {
+            Value::String(text) => {
+                matches += 1;
+                self.string(schema, text, at);
+                if let Some(format) = schema.format {
+                    matches += 1;
+                    self.format(schema, format, text, at);
+                }
+            }
+            Value::Number(number) => {
+                matches += 2;
+                self.number(schema, JsonNumber::of(number), at);
+            }
+            Value::Array(items) => matches += 2 + self.array(schema, items, at, stored),
+            Value::Null | Value::Bool(_) | Value::Object(_) => {}
+        }
+        self.enumeration(schema, value, at);
+        if let Value::Object(fields) = value {
+            matches += 1 + self.object(schema, fields, at, stored);
+        }
+        matches
+    }
+
+    fn type_of_null(&mut self, schema: &Schema, typed: bool, at: &Path<'_>) -> usize {
+        if typed && !schema.nullable {
+            self.wrong_type(at, type_names(schema), "null");
+            return 0;
+        }
+        1
+    }
+
+    fn type_of(&mut self, schema: &Schema, value: &Value, at: &Path<'_>) -> usize {
+        let (actual, actual_format) = match value {
+            Value::Null | Value::Bool(_) => ("boolean", ""),
+            Value::String(_) => ("string", ""),
+            Value::Number(number) => match JsonNumber::of(number) {
+                JsonNumber::Int(_) => ("integer", "int64"),
+                JsonNumber::Float(_) => ("number", "float64"),
+            },
+            Value::Array(_) => ("array", ""),
+            Value::Object(_) => ("object", ""),
+        };
+        let asks_integer = schema.int_or_string || schema.type_ == Some(SchemaType::Integer);
+        let asks_number = !schema.int_or_string && schema.type_ == Some(SchemaType::Number);
+        let asked = type_names(schema);
+        let whole_float = asks_integer && value.as_number().is_some_and(|n| is_whole(JsonNumber::of(n)));
+        let fits = asked.split(',').any(|name| name == actual)
+            || (actual == "number" && whole_float)
+            || (actual == "integer" && asks_number);
+        let text_or_list = matches!(actual, "string" | "array");
+        if let Some(format) = schema.format.map(|_| schema.format_name.as_str()) {
+            if !text_or_list && !fits && actual_format != format {
+                self.wrong_type(at, format, actual_format);
+                return 0;
+            }
+            if text_or_list && !asks_integer && !asks_number {
+                return 1;
+            }
+        }
+        if fits {
+            return 1;
+        }
+        self.wrong_type(at, asked, actual);
+        0
+    }
+
+    fn wrong_type(&mut self, at: &Path<'_>, asked: &str, actual: &str) {
+        let detail = format!("{} in body must be of type {asked}: {}", at.name(), text::quote(actual));
+        self.push(at, ErrorKind::TypeInvalid, Some(actual.into()), detail);
+    }
+
+    fn string(&mut self, schema: &Schema, value: &str, at: &Path<'_>) {
+        let length = || value.chars().count() as i64;
+        if let Some(max) = schema.max_length.filter(|max| length() > *max) {
+            self.push(at, ErrorKind::TooLong, None, too_long(max));
+        } else if let Some(min) = schema.min_length.filter(|min| length() < *min) {
+            self.invalid(at, value.into(), &format!("should be at least {min} chars long"));
+        } else if let Some(pattern) = schema.pattern.as_ref().filter(|pattern| !pattern.is_match(value)) {
+            self.invalid(at, value.into(), &format!("should match '{}'", pattern.source));
+        }
+    }
+
+    fn format(&mut self, schema: &Schema, format: Format, value: &str, at: &Path<'_>) {
+        if !format.accepts(value) {
+            let detail =
+                format!("{} in body must be of type {}: {}", at.name(), schema.format_name, text::quote(value));
+            self.push(at, ErrorKind::TypeInvalid, Some(value.into()), detail);
+        }
+    }
+
+    fn number(&mut self, schema: &Schema, value: JsonNumber, at: &Path<'_>) {
+        // An int-or-string has two types, and a range belongs to one.
+        let (type_, format) = if schema.int_or_string { (None, None) } else { (schema.type_, schema.format) };
+        self.range(value, type_, format, "Checked", at);
+        if let Some(factor) = schema.multiple_of {
+            let constraint = JsonNumber::Float(factor);
+            let fits = self.range(constraint, type_, format, "MultipleOf", at);
+            self.multiple_of(value, factor, fits, at);
+        }
+        if let Some(min) = schema.minimum {
+            let fits = self.range(JsonNumber::Float(min), type_, format, "Minimum boundary", at);
+            let (below, bound) = value
+                .compare(min, fits, |value, min| if schema.exclusive_minimum { value <= min } else { value < min });
+            if below {
+                let words = if schema.exclusive_minimum { "greater than" } else { "greater than or equal to" };
+                self.invalid(at, value.as_bound(fits), &format!("should be {words} {bound}"));
+            }
+        }
+        if let Some(max) = schema.maximum {
+            let fits = self.range(JsonNumber::Float(max), type_, format, "Maximum boundary", at);
+            let (above, bound) = value
+                .compare(max, fits, |value, max| if schema.exclusive_maximum { value >= max } else { value > max });
+            if above {
+                let words = if schema.exclusive_maximum { "less than" } else { "less than or equal to" };
+                self.invalid(at, value.as_bound(fits), &format!("should be {words} {bound}"));
+            }
+        }
+    }
+
+    /// Whether a number can be held in the schema's type and format; says so if not.
+    fn range(
+        &mut self,
+        value: JsonNumber,
+        type_: Option<SchemaType>,
+        format: Option<Format>,
+        what: &str,
+        at: &Path<'_>,
+    ) -> bool {
+        let fits = match (type_, format) {
+            (Some(SchemaType::Integer), Some(Format::Int32)) => {
+                value.as_i64_exact().is_some_and(|n| i32::try_from(n).is_ok())
+            }
+            (Some(SchemaType::Integer), _) => value.as_i64_exact().is_some(),
+            (_, Some(Format::Float)) => value.as_f64().abs() <= f64::from(f32::MAX),
+            _ => true,
+        };
+        if !fits {
+            let type_name = type_.map_or("", SchemaType::name);
+            let form = match format {
+                Some(Format::Int32) => "with format int32",
+                Some(Format::Int64) => "with format int64",
+                Some(Format::Float) => "with format float",
+                Some(Format::Double) => "with format double",
+                _ => "(default format)",
+            };
+            let detail = format!("{what} value must be of type {type_name} {form} in {}", at.name());
+            self.whole_object(detail);
+        }
+        fits
+    }
+
+    fn multiple_of(&mut self, value: JsonNumber, factor: f64, fits: bool, at: &Path<'_>) {
+        let (factor_value, is_multiple) = match value {
+            JsonNumber::Int(value) if fits => {
+                let factor = factor as i64;
+                (JsonNumber::Int(factor), factor > 0 && value % factor == 0)
+            }
+            value => {
+                let quotient = if factor < 1.0 { 1.0 / factor * value.as_f64() } else { value.as_f64() / factor };
+                (JsonNumber::Float(factor), is_whole(JsonNumber::Float(quotient)))
+            }
+        };
+        if factor_value.as_f64() <= 0.0 {
+            let detail = format!("factor MultipleOf declared for {} must be positive: {factor_value}", at.name());
+            self.push(at, ErrorKind::Invalid, Some(factor_value.into()), detail);
+        } else if !is_multiple {
+            self.invalid(at, value.as_bound(fits), &format!("should be a multiple of {factor_value}"));
+        }
+    }
+
+    fn array(&mut self, schema: &Schema, items: &[Value], at: &Path<'_>, stored: Option<Correlated<'_>>) -> usize {
+        let mut matches = 0;
+        if let Some(item_schema) = schema.items.as_deref() {
+            for (i, item) in items.iter().enumerate() {
+                matches += self.node(item_schema, item, &at.index(i), stored.and_then(|stored| stored.index(i)));
+            }
+        }
+        if let Some(min) = schema.min_items.filter(|min| (items.len() as i64) < *min) {
+            self.invalid(at, items.len().into(), &format!("should have at least {min} items"));
+        }
+        if let Some(max) = schema.max_items.filter(|max| items.len() as i64 > *max) {
+            self.push(at, ErrorKind::TooMany, Some(items.len().into()), too_many(max));
+        }
+        matches
+    }
+
+    fn object(
+        &mut self,
+        schema: &Schema,
+        fields: &serde_json::Map<String, Value>,
+        at: &Path<'_>,
+        stored: Option<Correlated<'_>>,
+    ) -> usize {
+        let mut matches = 0;
+        if let Some(min) = schema.min_properties.filter(|min| (fields.len() as i64) < *min) {
+            self.invalid(at, fields.len().into(), &format!("should have at least {min} properties"));
+        }
+        if let Some(max) = schema.max_properties.filter(|max| fields.len() as i64 > *max) {
+            self.push(at, ErrorKind::TooMany, Some(fields.len().into()), too_many(max));
+        }
+        for (name, value) in fields.iter().filter(|(name, _)| !schema.properties.contains_key(*name)) {
+            match &schema.additional {
+                Some(Additional::Bool(false)) => {
+                    let detail = format!("{}.{name} in body is a forbidden property", at.name());
+                    self.push(at, ErrorKind::Invalid, Some(name.as_str().into()), detail);
+                }
+                Some(Additional::Schema(values)) => {
+                    matches += self.node(values, value, &at.child(name), stored_field(at, stored, name));
+                }
+                Some(Additional::Bool(true)) | None => {}
+            }
+        }
+        for (name, property) in &schema.properties {
+            if let Some(value) = fields.get(name) {
+                matches += self.node(property, value, &at.child(name), stored_field(at, stored, name));
+            }
+        }
+        for name in schema.required.iter().filter(|name| !fields.contains_key(*name)) {
+            self.push(&at.child(name), ErrorKind::Required, None, String::new());
+        }
+        matches
+    }
+
+    fn enumeration(&mut self, schema: &Schema, value: &Value, at: &Path<'_>) {
+        if schema.enumeration.is_empty() || schema.enumeration.iter().any(|allowed| same_enum_value(value, allowed)) {
+            return;
+        }
+        let supported: Vec<String> = schema
+            .enumeration
+            .iter()
+            .map(|allowed| allowed.as_str().map_or_else(|| text::json(allowed), str::to_owned))
+            .collect();
+        self.push(at, ErrorKind::NotSupported, Some(value.clone()), supported_values(&supported));
+    }
+
+    /// `anyOf`, `oneOf`, `allOf` and `not`, in the order in which their errors are told.
+    fn junctors(&mut self, schema: &Schema, value: &Value, at: &Path<'_>, stored: Option<Correlated<'_>>) -> usize {
+        let mut matches = 1;
+        let name = || text::quote(&at.name());
+        if !schema.any_of.is_empty() {
+            let tried = self.alternatives(&schema.any_of, value, at, stored, true);
+            if tried.valid == 0 {
+                self.whole_object(format!("{} must validate at least one schema (anyOf)", name()));
+            }
+            matches += tried.matches;
+            self.errors.extend(tried.errors);
+        }
+        if !schema.one_of.is_empty() {
+            let tried = self.alternatives(&schema.one_of, value, at, stored, false);
+            if tried.valid != 1 {
+                let found = match tried.valid {
+                    0 => "Found none valid".to_owned(),
+                    n => format!("Found {n} valid alternatives"),
+                };
+                self.whole_object(format!("{} must validate one and only one schema (oneOf). {found}", name()));
+            }
+            if tried.valid <= 1 {
+                matches += tried.matches;
+            }
+            self.errors.extend(tried.errors);
+        }
+        if !schema.all_of.is_empty() {
+            let mut valid = 0;
+            for branch in &schema.all_of {
+                let mark = self.errors.len();
+                matches += self.checks(branch, value, at, stored);
+                valid += usize::from(self.errors.len() == mark);
+            }
+            if valid != schema.all_of.len() {
+                let none = if valid == 0 { ". None validated" } else { "" };
+                self.whole_object(format!("{} must validate all the schemas (allOf){none}", name()));
+            }
+        }
+        if let Some(not) = &schema.not {
+            let mark = self.errors.len();
+            self.checks(not, value, at, stored);
+            let validates = self.errors.len() == mark;
+            self.errors.truncate(mark);
+            if validates {
+                self.whole_object(format!("{} must not validate the schema (not)", name()));
+            }
+        }
+        matches
+    }
+
+    /// Tries each branch; keeps the errors of the one with the most matches if none is valid.
+    fn alternatives(
+        &mut self,
+        branches: &[Schema],
+        value: &Value,
+        at: &Path<'_>,
+        stored: Option<Correlated<'_>>,
+        first_is_enough: bool,
+    ) -> Tried {
+        let mut tried = Tried { valid: 0, matches: 0, errors: Vec::new() };
+        let mut failed = false;
+        for branch in branches {
+            let mark = self.errors.len();
+            let matches = self.checks(branch, value, at, stored);
+            let errors = self.errors.split_off(mark);
+            if errors.is_empty() {
+                if tried.valid == 0 {
+                    tried.matches = matches;
+                }
+                tried.valid += 1;
+                tried.errors.clear();
+                if first_is_enough {
+                    break;
+                }
+            } else if tried.valid == 0 && (!failed || matches > tried.matches) {
+                failed = true;
+                tried.matches = matches;
+                tried.errors = errors;
+            }
+        }
+        tried
+    }
+
+    fn invalid(&mut self, at: &Path<'_>, value: Value, sentence: &str) {
+        let detail = format!("{} in body {sentence}", at.name());
+        self.push(at, ErrorKind::Invalid, Some(value), detail);
+    }
+
+    fn push(&mut self, at: &Path<'_>, kind: ErrorKind, value: Option<Value>, detail: String) {
+        let relative = at.name();
+        let error = match (self.base.is_root(), relative.is_empty()) {
+            (_, true) => FieldError::new(self.base, kind, value, detail),
+            (true, false) => FieldError { path: relative, kind, value, detail },
+            (false, false) => FieldError::new(&self.base.child(&relative), kind, value, detail),
+        };
+        self.errors.push(error);
+    }
+
+    /// Some sentences name no field of their own; the API server hangs them on the object.
+    fn whole_object(&mut self, detail: String) {
+        self.errors.push(FieldError::invalid(self.base, "", detail));
+    }
+}
+
+struct Tried {
+    valid: usize,
+    matches: usize,
+    errors: Vec<FieldError>,
+}
+
+/// `kind` and `apiVersion` of the object itself are converted before they are compared, so they never count as unchanged.
+fn stored_field<'a>(at: &Path<'_>, stored: Option<Correlated<'a>>, name: &str) -> Option<Correlated<'a>> {
+    if at.is_root() && matches!(name, "kind" | "apiVersion") {
+        return None;
+    }
+    stored?.key(name)
+}
+
+fn type_names(schema: &Schema) -> &'static str {
+    if schema.int_or_string { "integer,string" } else { schema.type_.map_or("", SchemaType::name) }
+}
+
+/// Numbers are compared in the number type of the enumeration, everything else as it is.
+fn same_enum_value(value: &Value, allowed: &Value) -> bool {
+    match (value, allowed) {
+        (Value::Null, _) => false,
+        (Value::Number(value), Value::Number(allowed)) => match (JsonNumber::of(value), JsonNumber::of(allowed)) {
+            (JsonNumber::Int(value), JsonNumber::Int(allowed)) => value == allowed,
+            (JsonNumber::Float(value), JsonNumber::Int(allowed)) => value as i64 == allowed,
+            (value, JsonNumber::Float(allowed)) => value.as_f64().total_cmp(&allowed).is_eq(),
+        },
+        (value, allowed) => value == allowed,
+    }
+}
