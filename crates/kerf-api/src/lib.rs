@@ -13,6 +13,7 @@ pub mod conditions;
 pub mod duration;
 pub mod ec2nodeclass;
 pub mod finalizers;
+pub mod hash;
 pub mod kind;
 pub mod kwoknodeclass;
 pub mod labels;

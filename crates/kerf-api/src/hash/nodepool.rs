@@ -1,0 +1,74 @@
+//! The hash of what a pool's nodes are made from.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::structure::{Record, bytes, int64, list, map, non_empty};
+use crate::duration::{Duration, DurationError, parse_nillable};
+use crate::nodepool::{NodeClaimTemplate, NodeClaimTemplateSpec, NodeClassReference, TemplateMetadata};
+use crate::taints::Taint;
+
+/// The hash of a pool's template, as the annotation `karpenter.sh/nodepool-hash` carries it in decimal. Durations count by their
+/// value; one that has none leaves the pool without a hash.
+pub fn nodepool_hash(template: &NodeClaimTemplate) -> Result<u64, DurationError> {
+    let metadata = template.metadata.as_ref().filter(|metadata| **metadata != TemplateMetadata::default());
+    Ok(Record::named("NodeClaimTemplate")
+        .field("ObjectMeta", metadata.map(object_meta))
+        .field("Spec", Some(spec(&template.spec)?))
+        .hash())
+}
+
+fn object_meta(metadata: &TemplateMetadata) -> u64 {
+    Record::named("ObjectMeta")
+        .field("Labels", metadata.labels.as_ref().map(map))
+        .field("Annotations", metadata.annotations.as_ref().map(map))
+        .hash()
+}
+
+fn spec(spec: &NodeClaimTemplateSpec) -> Result<u64, DurationError> {
+    let grace = spec.termination_grace_period.as_ref().map(|text| text.as_str().parse()).transpose()?;
+    let expiry = parse_nillable(spec.expire_after.as_ref().map(|text| text.as_str()))?;
+    let taints = |taints: &Vec<Taint>| list(taints.iter().map(taint));
+    Ok(Record::named("NodeClaimTemplateSpec")
+        .field("Taints", spec.taints.as_ref().map(taints))
+        .field("StartupTaints", spec.startup_taints.as_ref().map(taints))
+        .field("NodeClassRef", Some(node_class_ref(&spec.node_class_ref)))
+        .field("TerminationGracePeriod", grace.map(grace_period))
+        .field("ExpireAfter", expiry.map(nillable))
+        .hash())
+}
+
+fn taint(taint: &Taint) -> u64 {
+    Record::named("Taint")
+        .field("Key", non_empty(&taint.key))
+        .field("Value", taint.value.as_deref().and_then(non_empty))
+        .field("Effect", non_empty(taint.effect.as_str()))
+        .field("TimeAdded", taint.time_added.as_ref().map(time))
+        .hash()
+}
+
+fn node_class_ref(reference: &NodeClassReference) -> u64 {
+    Record::named("NodeClassReference")
+        .field("Kind", non_empty(&reference.kind))
+        .field("Name", non_empty(&reference.name))
+        .field("Group", non_empty(&reference.group))
+        .hash()
+}
+
+fn grace_period(duration: Duration) -> u64 {
+    let nanos = (duration != Duration::ZERO).then(|| int64(duration.nanos()));
+    Record::named("Duration").field("Duration", nanos).hash()
+}
+
+fn nillable(duration: Duration) -> u64 {
+    Record::named("NillableDuration").field("Duration", Some(int64(duration.nanos()))).hash()
+}
+
+/// A time as Go marshals it to bytes: version, seconds since the year one, nanoseconds, minutes of offset.
+fn time(time: &Time) -> u64 {
+    const YEAR_ONE: i64 = 62_135_596_800;
+    let mut binary = [0; 15];
+    binary[0] = 1;
+    binary[1..9].copy_from_slice(&(time.0.as_second() + YEAR_ONE).to_be_bytes());
+    binary[9..13].copy_from_slice(&time.0.subsec_nanosecond().to_be_bytes());
+    Record::named("Time").field("Time", Some(bytes(&binary))).hash()
+}

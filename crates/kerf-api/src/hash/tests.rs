@@ -1,0 +1,327 @@
+//! The vectors of spec 01 §12.7, and what does and does not change a hash.
+#![allow(clippy::unwrap_used, reason = "a test that cannot read its own fixture must fail")]
+
+use serde_json::{Value, json};
+
+use super::kubelet::canonical_json;
+use super::*;
+use crate::ec2nodeclass::EC2NodeClassSpec;
+use crate::nodepool::{NodeClaimTemplate, NodePoolSpec};
+
+fn template(object: Value) -> NodeClaimTemplate {
+    serde_json::from_value(object).unwrap()
+}
+
+/// A template with Karpenter's usual reference, some fields of its spec, and metadata if any.
+fn pool(metadata: &Value, spec: Value) -> u64 {
+    let mut spec = spec;
+    spec["requirements"] = json!([]);
+    spec["nodeClassRef"] = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
+    nodepool_hash(&template(json!({"metadata": metadata, "spec": spec}))).unwrap()
+}
+
+#[test]
+fn spec_01_119_node_pool_vectors() {
+    let eks = json!({"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "default"});
+    let observed = template(json!({"metadata": {}, "spec": {
+        "nodeClassRef": eks, "requirements": [], "expireAfter": "336h", "terminationGracePeriod": "24h0m0s",
+    }}));
+    assert_eq!(nodepool_hash(&observed).unwrap(), 4_012_513_481_623_584_108);
+
+    let none = Value::Null;
+    let team = json!({"labels": {"eks-immersion-team": "my-team"}});
+    assert_eq!(pool(&team, json!({"expireAfter": "Never"})), 16_405_996_431_342_975_497);
+    assert_eq!(pool(&none, json!({"expireAfter": "720h"})), 6_821_555_240_594_823_858);
+    assert_eq!(pool(&none, json!({"expireAfter": "Never"})), 17_369_979_337_536_258_260);
+    assert_eq!(pool(&none, json!({})), 17_369_979_337_536_258_260);
+
+    let (a, c) =
+        (json!({"key": "a", "value": "b", "effect": "NoSchedule"}), json!({"key": "c", "effect": "NoExecute"}));
+    for taints in [json!([a, c]), json!([c, a])] {
+        assert_eq!(pool(&none, json!({"expireAfter": "720h", "taints": taints})), 10_450_290_681_353_908_783);
+    }
+    assert_eq!(pool(&none, json!({"expireAfter": "720h", "taints": []})), 17_700_736_223_175_069_915);
+    assert_eq!(pool(&json!({"labels": {}}), json!({"expireAfter": "720h"})), 1_287_117_484_082_965_808);
+
+    let metadata = json!({
+        "labels": {"keyLabel": "valueLabel"},
+        "annotations": {"keyAnnotation": "valueAnnotation", "keyAnnotation2": "valueAnnotation2"},
+    });
+    let taint = json!([{"key": "key", "effect": "NoExecute"}]);
+    let full = json!({"expireAfter": "5m", "terminationGracePeriod": "5m", "taints": taint, "startupTaints": taint});
+    assert_eq!(pool(&metadata, full), 7_280_272_686_889_155_491);
+}
+
+fn base() -> Value {
+    json!({
+        "amiFamily": "Custom", "amiSelectorTerms": [{"id": "ami-1"}],
+        "subnetSelectorTerms": [{"id": "subnet-1"}], "securityGroupSelectorTerms": [{"id": "sg-1"}],
+        "role": "role-1",
+        "tags": {"keyTag-1": "valueTag-1", "keyTag-2": "valueTag-2"},
+        "context": "fake-context",
+        "detailedMonitoring": false,
+        "associatePublicIPAddress": false,
+        "metadataOptions": {"httpEndpoint": "disabled", "httpProtocolIPv6": "disabled", "httpPutResponseHopLimit": 1, "httpTokens": "optional"},
+        "userData": "userdata-test-1",
+        "blockDeviceMappings": [
+            {"deviceName": "map-device-1", "ebs": {
+                "deleteOnTermination": false, "encrypted": false, "iops": 0, "kmsKeyID": "fakeKMSKeyID", "snapshotID": "fakeSnapshot",
+                "throughput": 0, "volumeSize": "2G", "volumeType": "standard",
+            }},
+            {"deviceName": "map-device-2"},
+        ],
+    })
+}
+
+fn class_hash(spec: Value, ca_bundle: &str) -> u64 {
+    let spec: EC2NodeClassSpec = serde_json::from_value(spec).unwrap();
+    ec2nodeclass_hash(&spec, ca_bundle).unwrap()
+}
+
+/// The base with some top-level fields replaced; `null` takes one away.
+fn class(changes: Value) -> u64 {
+    let mut spec = base();
+    for (field, value) in changes.as_object().unwrap() {
+        spec[field] = value.clone();
+    }
+    class_hash(spec, "test-ca-bundle")
+}
+
+#[test]
+fn spec_01_119_node_class_vectors() {
+    let mut bigger = base()["blockDeviceMappings"].clone();
+    bigger[0]["ebs"]["volumeSize"] = json!("10G");
+    for (changes, hash) in [
+        (json!({}), 11_148_166_120_438_674_859),
+        (json!({"userData": "userdata-test-2"}), 11_774_429_238_106_843_388),
+        (json!({"detailedMonitoring": true}), 1_936_848_126_751_988_570),
+        (json!({"blockDeviceMappings": bigger}), 10_372_902_467_896_351_912),
+        (json!({"role": null, "instanceProfile": "test-instance-profile"}), 10_323_991_363_677_716_244),
+        (json!({"connectionTracking": {"tcpEstablishedTimeout": 300}}), 1_619_669_030_802_245_540),
+        (json!({"cpuOptions": {"nestedVirtualization": "enabled"}}), 6_157_846_767_212_910_604),
+        (json!({"kubelet": {"maxPods": 110}}), 5_128_599_174_861_426_106),
+    ] {
+        assert_eq!(class(changes.clone()), hash, "{changes}");
+    }
+}
+
+#[test]
+fn spec_01_113_only_what_a_node_is_made_from_changes_the_pools_hash() {
+    let pool = |changes: &[(&str, Value)]| {
+        let mut spec = json!({
+            "limits": {"cpu": "10"}, "weight": 1, "disruption": {"consolidateAfter": "0s"},
+            "template": {"metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}}, "spec": {
+                "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}],
+                "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"},
+                "expireAfter": "720h", "terminationGracePeriod": "1h",
+                "taints": [{"key": "a", "effect": "NoSchedule"}], "startupTaints": [{"key": "b", "effect": "NoSchedule"}],
+            }},
+        });
+        for (path, value) in changes {
+            *spec.pointer_mut(path).unwrap() = value.clone();
+        }
+        let spec: NodePoolSpec = serde_json::from_value(spec).unwrap();
+        nodepool_hash(&spec.template).unwrap()
+    };
+    let same = pool(&[]);
+    for (path, value) in [
+        ("/limits", json!({"cpu": "20"})),
+        ("/weight", json!(50)),
+        ("/disruption", json!({"consolidateAfter": "5m"})),
+        ("/template/spec/requirements", json!([])),
+        // Durations count by value, not text.
+        ("/template/spec/expireAfter", json!("30m719h30m")),
+        ("/template/spec/terminationGracePeriod", json!("60m")),
+    ] {
+        assert_eq!(pool(&[(path, value)]), same, "{path}");
+    }
+    let mut seen = vec![same];
+    for (path, value) in [
+        ("/template/metadata/labels", json!({"a": "c"})),
+        ("/template/metadata/labels", json!({"b": "a"})),
+        ("/template/metadata/annotations", json!({"c": "e"})),
+        ("/template/spec/taints", json!([{"key": "a", "effect": "NoExecute"}])),
+        ("/template/spec/taints", json!(null)),
+        ("/template/spec/taints", json!([])),
+        ("/template/spec/startupTaints", json!([{"key": "b", "value": "x", "effect": "NoSchedule"}])),
+        ("/template/spec/nodeClassRef/name", json!("other")),
+        ("/template/spec/expireAfter", json!("721h")),
+        ("/template/spec/expireAfter", json!("Never")),
+        ("/template/spec/expireAfter", json!("0s")),
+        ("/template/spec/terminationGracePeriod", json!("2h")),
+        ("/template/spec/terminationGracePeriod", json!("0s")),
+        ("/template/spec/terminationGracePeriod", json!(null)),
+        ("/template/spec/taints", json!([{"key": "a", "effect": "NoSchedule", "timeAdded": "2026-03-04T12:00:00Z"}])),
+    ] {
+        let hash = pool(&[(path, value.clone())]);
+        assert!(!seen.contains(&hash), "{path} {value}");
+        seen.push(hash);
+    }
+}
+
+#[test]
+fn spec_01_114_order_does_not_matter() {
+    let none = Value::Null;
+    let (a, b) = (json!({"key": "a", "effect": "NoSchedule"}), json!({"key": "b", "effect": "NoSchedule"}));
+    for field in ["taints", "startupTaints"] {
+        assert_eq!(pool(&none, json!({field: [a, b]})), pool(&none, json!({field: [b, a]})));
+    }
+    let mut devices = base()["blockDeviceMappings"].clone();
+    devices.as_array_mut().unwrap().reverse();
+    assert_eq!(class(json!({"blockDeviceMappings": devices})), class(json!({})));
+    // Tags are a map, whose order the types do not keep; the text gives the other order.
+    let reordered: EC2NodeClassSpec = serde_json::from_str(&base().to_string().replace(
+        r#""keyTag-1":"valueTag-1","keyTag-2":"valueTag-2""#,
+        r#""keyTag-2":"valueTag-2","keyTag-1":"valueTag-1""#,
+    ))
+    .unwrap();
+    assert_eq!(ec2nodeclass_hash(&reordered, "test-ca-bundle").unwrap(), class(json!({})));
+    let interfaces = |a: i32, b: i32| {
+        let interface = |index: i32| json!({"networkCardIndex": index, "deviceIndex": 0, "interfaceType": "interface"});
+        class(json!({"networkInterfaces": [interface(a), interface(b)]}))
+    };
+    assert_eq!(interfaces(0, 1), interfaces(1, 0));
+    assert_ne!(interfaces(0, 1), interfaces(0, 2));
+}
+
+#[test]
+fn spec_01_115_the_ca_bundle_counts_and_selectors_do_not() {
+    let same = class(json!({}));
+    assert_ne!(class_hash(base(), "another-ca-bundle"), same);
+    assert_ne!(class_hash(base(), ""), same);
+    for changes in [
+        json!({"subnetSelectorTerms": [{"tags": {"a": "b"}}]}),
+        json!({"securityGroupSelectorTerms": [{"name": "x"}]}),
+        json!({"amiSelectorTerms": [{"id": "ami-2"}]}),
+        json!({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}),
+        json!({"ipPrefixCount": 3}),
+    ] {
+        assert_eq!(class(changes.clone()), same, "{changes}");
+    }
+    let alias = json!([{"alias": "al2023@latest"}]);
+    let by_alias = class(json!({"amiFamily": null, "amiSelectorTerms": alias}));
+    assert_eq!(by_alias, class(json!({"amiFamily": "AL2023", "amiSelectorTerms": alias})));
+    assert_ne!(by_alias, same);
+}
+
+#[test]
+fn absent_empty_and_zero_are_three_things() {
+    let mut seen = vec![class(json!({}))];
+    for changes in [
+        json!({"tags": null}),
+        json!({"tags": {}}),
+        json!({"associatePublicIPAddress": null}),
+        json!({"userData": ""}),
+        json!({"userData": null}),
+        json!({"blockDeviceMappings": null}),
+        json!({"blockDeviceMappings": []}),
+        json!({"networkInterfaces": []}),
+        json!({"metadataOptions": {}}),
+        json!({"metadataOptions": null}),
+        json!({"connectionTracking": {}}),
+        json!({"cpuOptions": {}}),
+        json!({"placementGroupSelector": {"name": "g"}}),
+        json!({"placementGroupSelector": {"id": "g"}}),
+        json!({"instanceStorePolicy": "RAID0"}),
+        json!({"blockDeviceMappings": [{"deviceName": "map-device-1", "rootVolume": true}]}),
+        json!({"blockDeviceMappings": [{"deviceName": "map-device-1", "ebs": {}}]}),
+        json!({"blockDeviceMappings": [{"deviceName": "map-device-1"}]}),
+        json!({"blockDeviceMappings": [{"ebs": {"volumeInitializationRate": 100}}]}),
+    ] {
+        let hash = class(changes.clone());
+        assert!(!seen.contains(&hash), "{changes}");
+        seen.push(hash);
+    }
+    let mapping = |root: Value| class(json!({"blockDeviceMappings": [{"deviceName": "a", "rootVolume": root}]}));
+    assert_eq!(mapping(json!(false)), mapping(json!(null)));
+}
+
+#[test]
+fn volume_sizes_count_in_canonical_form() {
+    let sized = |size: &str| class(json!({"blockDeviceMappings": [{"ebs": {"volumeSize": size}}]}));
+    assert_eq!(sized("1024Gi"), sized("1Ti"));
+    assert_eq!(sized("1000G"), sized("1T"));
+    assert_ne!(sized("1Ti"), sized("1T"));
+    let bare: EC2NodeClassSpec = serde_json::from_value(json!({
+        "amiSelectorTerms": [], "subnetSelectorTerms": [], "securityGroupSelectorTerms": [],
+        "blockDeviceMappings": [{"ebs": {"volumeSize": "Ti"}}],
+    }))
+    .unwrap();
+    assert!(ec2nodeclass_hash(&bare, "").is_err());
+    let endless = template(json!({"spec": {
+        "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}, "requirements": [], "expireAfter": "9999999999h",
+    }}));
+    assert!(nodepool_hash(&endless).is_err());
+}
+
+#[test]
+fn spec_01_116_the_kubelets_configuration_counts() {
+    assert_ne!(class(json!({"kubelet": {"maxPods": 12}})), class(json!({"kubelet": {"maxPods": 21}})));
+    assert_eq!(class(json!({"kubelet": {}})), class(json!({"kubelet": null})));
+}
+
+#[test]
+fn kubelet_json_is_written_as_go_writes_it() {
+    let text = |kubelet: Value| canonical_json(kubelet.as_object());
+    assert_eq!(canonical_json(None), "null");
+    assert_eq!(text(json!({})), "null");
+    assert_eq!(
+        text(json!({"b": [1, -2, 1.5, true, null, {}], "a": {"z": "", "y": {"x": []}}})),
+        r#"{"a":{"y":{"x":[]},"z":""},"b":[1,-2,1.5,true,null,{}]}"#
+    );
+    assert_eq!(
+        text(json!({"<&>": "\u{2028}\u{2029}\"\\\n\r\t\u{8}\u{c}\u{1}\u{7f}é日/"})),
+        "{\"\\u003c\\u0026\\u003e\":\"\\u2028\\u2029\\\"\\\\\\n\\r\\t\\b\\f\\u0001\u{7f}é日/\"}"
+    );
+    let number = |json: &str| text(serde_json::from_str(&format!("{{\"n\":{json}}}")).unwrap());
+    for (written, read) in [
+        ("1.0", "1"),
+        ("0.0", "0"),
+        ("-0.25", "-0.25"),
+        ("1e3", "1000"),
+        ("100000000000000000000.0", "100000000000000000000"),
+        ("1e21", "1e+21"),
+        ("1.5e300", "1.5e+300"),
+        ("0.000001", "0.000001"),
+        ("0.0000001", "1e-7"),
+        ("18446744073709551615", "18446744073709551615"),
+    ] {
+        assert_eq!(number(written), format!("{{\"n\":{read}}}"), "{written}");
+    }
+}
+
+#[test]
+fn spec_01_117_a_new_version_adopts_what_has_not_drifted() {
+    for (claim_version, has_drifted_condition, expected) in [
+        (Some("v2"), false, Migration::SetVersionAndHash),
+        (None, false, Migration::SetVersionAndHash),
+        (Some("v2"), true, Migration::SetVersion),
+        (None, true, Migration::SetVersion),
+        (Some("v3"), false, Migration::Keep),
+        (Some("v3"), true, Migration::Keep),
+    ] {
+        assert_eq!(migration(claim_version, has_drifted_condition, NODEPOOL_HASH_VERSION), expected);
+    }
+}
+
+#[test]
+fn spec_01_118_only_equal_versions_are_compared() {
+    fn annotated<'a>(hash: Option<&'a str>, version: Option<&'a str>) -> HashAnnotations<'a> {
+        HashAnnotations { hash, version }
+    }
+    let source = annotated(Some("1"), Some("v3"));
+    assert!(is_drifted(source, annotated(Some("2"), Some("v3"))));
+    // Texts are compared.
+    assert!(is_drifted(source, annotated(Some("01"), Some("v3"))));
+    assert!(!is_drifted(source, annotated(Some("1"), Some("v3"))));
+    for silent in [
+        annotated(Some("2"), Some("v2")),
+        annotated(None, Some("v3")),
+        annotated(Some("2"), None),
+        annotated(None, None),
+    ] {
+        assert!(!is_drifted(source, silent));
+        assert!(!is_drifted(silent, source));
+    }
+    assert!(!is_drifted(annotated(Some("1"), None), annotated(Some("2"), None)));
+}
