@@ -4,5 +4,26 @@
 //! It is pure: no IO, no clock, no randomness of its own, no logs, no async. The same input and seed give the same
 //! answer on every machine and for any number of threads. Because it touches nothing outside, it cannot fail: trouble in
 //! the input is part of the answer.
+//!
+//! The front door is [`solve()`]: an [`Input`] and [`Settings`] in, a [`Solution`] out.
 
+mod bits;
+pub mod catalogue;
+mod explain;
+mod intern;
+mod narrow;
+mod pod;
+mod price;
 pub mod requirement;
+mod resources;
+mod solve;
+mod topology;
+mod world;
+
+pub use explain::{PoolRefusal, Reason, Rule};
+pub use price::Price;
+pub use solve::{Estimate, NodePlacement, PlannedClaim, Solution, Stats, Unplaced, solve};
+pub use world::{
+    Effort, Input, MinValuesPolicy, NodeClaim, Pool, PoolAvailability, PoolRequirement, PreferencePolicy, ReservedMode,
+    Settings,
+};

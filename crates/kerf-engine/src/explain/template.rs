@@ -1,0 +1,244 @@
+//! Why no pool accepts a pod: each pool is asked once more, slowly, and its first objection is put into spec 02's words.
+
+use kerf_api::slim::ResourceList;
+
+use super::reason::{PoolRefusal, Reason, Rule, min_values_text};
+use crate::bits::Bits;
+use crate::narrow::{SetIx, Undefined};
+use crate::pod::tolerations::{taint_text, tolerates};
+use crate::requirement::Undefined as Labels;
+use crate::resources::{Amounts, ResourceIx, UNIT};
+use crate::solve::{Class, ClassIx, Pass, Template, limits, min_values};
+use crate::topology::{GroupKind, TopologyKeyIx};
+use crate::world::ports;
+
+/// Asks every pool about the class with all its wishes given up.
+pub(crate) fn why_nowhere(pass: &mut Pass<'_>, class: ClassIx) -> Reason {
+    let problem = pass.problem;
+    if !problem.has_pools {
+        return Reason::NoPools;
+    }
+    if problem.templates.is_empty() {
+        return Reason::NoTypes;
+    }
+    let mut class = class;
+    while let Some(next) = problem.classes[class.0 as usize].relaxed {
+        class = next;
+    }
+    let facts = &problem.classes[class.0 as usize];
+    let refusals = (0..problem.templates.len())
+        .map(|ix| {
+            let (rule, text) = refusal(pass, class, facts, ix);
+            PoolRefusal { pool: problem.templates[ix].name.clone(), rule, text }
+        })
+        .collect();
+    Reason::Nowhere(refusals)
+}
+
+fn refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, ix: usize) -> (Rule, String) {
+    let problem = pass.problem;
+    let template = &problem.templates[ix];
+    let columns = &problem.world.columns[template.columns];
+    if limits::nodes_exhausted(&pass.limits[ix]) {
+        return (Rule::Limits, format!("node limits have been exhausted for nodepool (NodePool={})", template.name));
+    }
+    let mut within = template.rows.clone();
+    limits::keep_within(&mut within, columns, &pass.limits[ix]);
+    if within.is_empty() {
+        let text = format!("all available instance types exceed limits for nodepool (NodePool={})", template.name);
+        return (Rule::Limits, text);
+    }
+    let untolerated: Vec<String> = template
+        .taints
+        .iter()
+        .filter(|t| !tolerates(&facts.tolerations, t))
+        .map(|t| format!("did not tolerate taint (taint={})", taint_text(t)))
+        .collect();
+    if !untolerated.is_empty() {
+        return (Rule::Taint, untolerated.join("; "));
+    }
+    let Some(asked) = pass.table.join(template.set, facts.demands, Undefined::WellKnownAllowed) else {
+        let text = incompatible(pass, template.set, facts.demands);
+        return (Rule::Requirements, format!("incompatible requirements, {text}"));
+    };
+    let unnamed = |h: &crate::requirement::Requirement| !h.has(crate::solve::UNNAMED_HOST);
+    if let Some(hostname) = facts.hostname.as_ref().filter(|h| unnamed(h)) {
+        return (
+            Rule::Requirements,
+            format!("incompatible requirements, key kubernetes.io/hostname, {hostname} not in a new node"),
+        );
+    }
+    let mut set = asked;
+    for (volume, host) in &facts.volumes {
+        match pass.table.join(asked, *volume, Undefined::WellKnownAllowed) {
+            Some(joined) if !host.as_ref().is_some_and(unnamed) => {
+                set = joined;
+                break;
+            }
+            _ => set = SetIx::EMPTY,
+        }
+    }
+    if set == SetIx::EMPTY && !facts.volumes.is_empty() {
+        let last = facts.volumes.last().map_or(SetIx::EMPTY, |v| v.0);
+        let text = incompatible(pass, asked, last);
+        return (Rule::VolumeTopology, format!("incompatible volume requirements, {text}"));
+    }
+    if let Some(text) = topology_refusal(pass, class, facts, set) {
+        return (Rule::Topology, text);
+    }
+    let hosts = template.overhead_groups.iter().filter(|g| g.rows.intersects(&within));
+    let all_taken = !facts.ports.is_empty()
+        && hosts.clone().next().is_some()
+        && hosts.clone().all(|g| ports::conflict(&facts.ports, &g.ports).is_some());
+    let (rule, text) = filter_text(pass, facts, template, &within, set);
+    (if all_taken { Rule::HostPorts } else { rule }, text)
+}
+
+fn incompatible(pass: &Pass<'_>, offered: SetIx, asked: SetIx) -> String {
+    let (offered, asked) = (pass.table.requirements(offered), pass.table.requirements(asked));
+    offered
+        .compatible(&asked, Labels::WellKnown(&pass.problem.world.label_rules))
+        .err()
+        .map_or_else(String::new, |e| e.to_string())
+}
+
+/// The first constraint between pods that no domain satisfies.
+fn topology_refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, set: SetIx) -> Option<String> {
+    let open = pass.open_domains(class);
+    for key in &open {
+        let label = pass.keys.label(key.key);
+        let by_node = pass.table.get(set, label);
+        let mut allowed = key.allowed.clone();
+        allowed.and_with(pass.keys.accepted(key.key, by_node, &pass.table));
+        if !allowed.is_empty() {
+            continue;
+        }
+        let bounds = &facts.keyed.iter().find(|(k, _)| *k == key.key)?.1;
+        let group = bounds.iter().map(|b| b.group).find(|g| !alone_satisfied(pass, class, *g, key.key, set));
+        let group = group.or_else(|| bounds.first().map(|b| b.group))?;
+        let text = |one: Option<crate::narrow::OneIx>| {
+            one.map_or_else(|| format!("{} Exists", pass.keys.text(key.key)), |o| pass.table.requirement(o).to_string())
+        };
+        return Some(format!(
+            "unsatisfiable topology constraint for {}, key={} (counts = {}, podDomains = {}, nodeDomains = {}",
+            pass.problem.groups[group.0].name(),
+            pass.keys.text(key.key),
+            counts_text(pass, group, key.key),
+            text(pass.table.get(facts.strict, label)),
+            text(by_node),
+        ));
+    }
+    let closed = facts.hosts.iter().find(|bound| match pass.problem.groups[bound.group.0].identity.kind {
+        GroupKind::Spread { max_skew, .. } => i32::from(bound.counts_self) > max_skew,
+        GroupKind::Affinity => !(bound.counts_self && pass.counts[bound.group.0].no_host_is_occupied()),
+        GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => false,
+    })?;
+    Some(format!(
+        "unsatisfiable topology constraint for {}, key=kubernetes.io/hostname (counts = , podDomains = \
+         kubernetes.io/hostname Exists, nodeDomains = kubernetes.io/hostname Exists",
+        pass.problem.groups[closed.group.0].name(),
+    ))
+}
+
+fn alone_satisfied(
+    pass: &mut Pass<'_>,
+    class: ClassIx,
+    group: crate::topology::GroupIx,
+    key: TopologyKeyIx,
+    set: SetIx,
+) -> bool {
+    let label = pass.keys.label(key);
+    let by_node = pass.table.get(set, label);
+    let accepted = pass.keys.accepted(key, by_node, &pass.table).clone();
+    pass.domains_of(class, key, group).is_some_and(|allowed| allowed.intersects(&accepted))
+}
+
+fn counts_text(pass: &Pass<'_>, group: crate::topology::GroupIx, key: TopologyKeyIx) -> String {
+    let counts = &pass.counts[group.0];
+    let mut all: Vec<(&str, i32)> =
+        counts.known.iter().map(|d| (pass.keys.domain_text(key, d).as_str(), counts.get(d))).collect();
+    all.sort_unstable();
+    let shown: Vec<String> = all.iter().take(25).map(|(domain, count)| format!("{domain}: {count}")).collect();
+    let more = all.len().saturating_sub(25);
+    if more == 0 { shown.join(", ") } else { format!("{} and {more} other(s)", shown.join(", ")) }
+}
+
+/// The diagnostic of spec 02 §7.2: which of requirements, resources and offerings no type meets.
+fn filter_text(pass: &mut Pass<'_>, facts: &Class, template: &Template, within: &Bits, set: SetIx) -> (Rule, String) {
+    let view = pass.view(template.columns, set).clone();
+    let columns = &pass.problem.world.columns[template.columns];
+    let mut rows = within.clone();
+    for group in &template.overhead_groups {
+        if !facts.ports.is_empty() && ports::conflict(&facts.ports, &group.ports).is_some() {
+            rows.and_not_with(&group.rows);
+        }
+    }
+    let with_offering: Bits = view.offerings.iter().map(|o| columns.offerings[o].row).collect();
+    let mut fitting = rows.clone();
+    template.fit.keep_fitting(&mut fitting, &facts.requests);
+    fitting.and_with(&with_offering);
+    let mut kept = fitting.clone();
+    kept.and_with(&view.compatible);
+    let any = |f: &dyn Fn(usize) -> bool| rows.iter().any(f);
+    let (c, o, f) =
+        (any(&|r| view.compatible.contains(r)), any(&|r| with_offering.contains(r)), any(&|r| fitting.contains(r)));
+    let resources = resources_text(pass, facts, template, &rows);
+    let requirements = pass.table.requirements(set).to_string();
+    if !kept.is_empty() && pass.table.has_min_values(set) {
+        let keys = min_values::short(columns, &kept, set, &pass.table).into_iter().map(|s| s.key).collect::<Vec<_>>();
+        let text = min_values_text(&keys);
+        return (Rule::MinValues, format!("{text}, requirements={requirements}, resources={resources}"));
+    }
+    let fo = any(&|r| fitting.contains(r) && !view.compatible.contains(r));
+    let co = any(&|r| view.compatible.contains(r) && with_offering.contains(r) && !fitting.contains(r));
+    let message = match (c, f, o) {
+        (false, false, false) => {
+            "no instance type met the scheduling requirements or had enough resources or had a required offering"
+        }
+        (false, false, true) => "no instance type met the scheduling requirements or had enough resources",
+        (false, true, false) => "no instance type met the scheduling requirements or had a required offering",
+        (true, false, false) => "no instance type had enough resources or had a required offering",
+        (false, true, true) => "no instance type met all requirements",
+        (true, false, true) => "no instance type has enough resources",
+        (true, true, false) => "no instance type has the required offering",
+        (true, true, true) if fo => {
+            "no instance type which had enough resources and the required offering met the scheduling requirements"
+        }
+        (true, true, true) if co => {
+            "no instance type which met the scheduling requirements and the required offering had the required resources"
+        }
+        (true, true, true) => "no instance type met the requirements/resources/offering tuple",
+    };
+    let million = c && !f && o && facts.requests.get(ResourceIx::CPU) >= 1_000_000 * UNIT;
+    let typo = if million { " (CPU request >= 1 Million, m vs M typo?)" } else { "" };
+    (Rule::InstanceTypes, format!("{message}, requirements={requirements}, resources={resources}{typo}"))
+}
+
+fn resources_text(pass: &Pass<'_>, facts: &Class, template: &Template, rows: &Bits) -> String {
+    let names = &pass.problem.world.names;
+    let overheads: Vec<&Amounts> = template
+        .overhead_groups
+        .iter()
+        .filter(|g| g.rows.intersects(rows) && g.requests != Amounts::default())
+        .map(|g| &g.requests)
+        .collect();
+    let total = |overhead: Option<&Amounts>| {
+        let amounts = overhead.map_or_else(|| facts.requests.clone(), |o| facts.requests.plus(o));
+        json(&names.list(&amounts))
+    };
+    let (mut least, mut most) = (overheads.first().map(|a| (*a).clone()), overheads.first().map(|a| (*a).clone()));
+    for overhead in overheads.iter().skip(1) {
+        if let (Some(least), Some(most)) = (&mut least, &mut most) {
+            least.min_with(overhead);
+            most.max_with(overhead);
+        }
+    }
+    let (least, most) = (total(least.as_ref()), total(most.as_ref()));
+    if least == most { least } else { format!("min={least}, max={most}") }
+}
+
+/// `{"cpu":"1","pods":"1"}`, keys sorted.
+fn json(list: &ResourceList) -> String {
+    let parts: Vec<String> = list.iter().map(|(name, quantity)| format!("\"{name}\":\"{quantity}\"")).collect();
+    format!("{{{}}}", parts.join(","))
+}

@@ -1,0 +1,231 @@
+//! Requirement sets as small integers, with remembered intersections.
+//!
+//! Placing pods narrows the same few requirement sets over and over: a pool's set by a pod class's set, by a zone. Here every
+//! requirement and every set is stored once and named by an index, and the result of each intersection is remembered, so that
+//! the solver's inner loop asks a hash table instead of comparing strings. The algebra itself is [`crate::requirement`].
+//!
+//! The hostname key never enters a set: it is a node's or claim's identity and is judged where those are known.
+
+use kerf_api::slim::Str;
+use rustc_hash::FxHashMap;
+
+use crate::intern::{Interner, Sym};
+use crate::requirement::{EffectiveOperator, Requirement, Requirements};
+
+/// An interned label key.
+pub(crate) type KeyIx = Sym;
+
+/// One requirement on one key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct OneIx(u32);
+
+impl OneIx {
+    /// No requirement at all; never a real index.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+}
+
+/// A set of requirements, at most one per key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct SetIx(u32);
+
+impl SetIx {
+    /// No requirements at all.
+    pub(crate) const EMPTY: Self = Self(0);
+}
+
+/// Whether a key that only the asking side names is a problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Undefined {
+    /// Well-known labels may be undefined: a machine yet to be launched can still get them.
+    WellKnownAllowed,
+    /// The label must be there: the node exists.
+    Refused,
+}
+
+/// All requirements and sets of one world, and what was learned about them.
+#[derive(Debug, Clone)]
+pub(crate) struct Narrowing {
+    keys: Interner,
+    well_known: Vec<bool>,
+    ones: Vec<Requirement>,
+    one_index: FxHashMap<Requirement, OneIx>,
+    one_joins: FxHashMap<(OneIx, OneIx), (OneIx, bool)>,
+    sets: Vec<Box<[(KeyIx, OneIx)]>>,
+    set_index: FxHashMap<Box<[(KeyIx, OneIx)]>, SetIx>,
+    set_joins: FxHashMap<(SetIx, SetIx, Undefined), Option<SetIx>>,
+    is_well_known: Vec<Str>,
+}
+
+impl Narrowing {
+    /// A table whose well-known labels are the given ones.
+    pub(crate) fn new(well_known: impl IntoIterator<Item = Str>) -> Self {
+        let mut is_well_known: Vec<Str> = well_known.into_iter().collect();
+        is_well_known.sort_unstable();
+        is_well_known.dedup();
+        let mut table = Self {
+            keys: Interner::default(),
+            well_known: Vec::new(),
+            ones: Vec::new(),
+            one_index: FxHashMap::default(),
+            one_joins: FxHashMap::default(),
+            sets: Vec::new(),
+            set_index: FxHashMap::default(),
+            set_joins: FxHashMap::default(),
+            is_well_known,
+        };
+        let empty = table.intern_pairs(Vec::new());
+        debug_assert_eq!(empty, SetIx::EMPTY);
+        table
+    }
+
+    pub(crate) fn key(&mut self, key: &str) -> KeyIx {
+        let ix = self.keys.intern(key);
+        while self.well_known.len() <= ix.0 as usize {
+            let text = self.keys.text(Sym(self.well_known.len() as u32));
+            self.well_known.push(self.is_well_known.binary_search(text).is_ok());
+        }
+        ix
+    }
+
+    pub(crate) fn known_key(&self, key: &str) -> Option<KeyIx> {
+        self.keys.get(key)
+    }
+
+    pub(crate) fn key_text(&self, key: KeyIx) -> &Str {
+        self.keys.text(key)
+    }
+
+    pub(crate) fn well_known_labels(&self) -> &[Str] {
+        &self.is_well_known
+    }
+
+    pub(crate) fn is_well_known(&self, key: KeyIx) -> bool {
+        self.well_known[key.0 as usize]
+    }
+
+    pub(crate) fn one(&mut self, requirement: Requirement) -> OneIx {
+        if let Some(ix) = self.one_index.get(&requirement) {
+            return *ix;
+        }
+        let ix = OneIx(self.ones.len() as u32);
+        self.ones.push(requirement.clone());
+        self.one_index.insert(requirement, ix);
+        ix
+    }
+
+    pub(crate) fn requirement(&self, one: OneIx) -> &Requirement {
+        &self.ones[one.0 as usize]
+    }
+
+    pub(crate) fn intern(&mut self, requirements: &Requirements) -> SetIx {
+        let pairs = requirements.iter().map(|r| (self.key(r.key()), self.one(r.clone()))).collect();
+        self.intern_pairs(pairs)
+    }
+
+    fn intern_pairs(&mut self, mut pairs: Vec<(KeyIx, OneIx)>) -> SetIx {
+        pairs.sort_unstable();
+        let pairs = pairs.into_boxed_slice();
+        if let Some(ix) = self.set_index.get(&pairs) {
+            return *ix;
+        }
+        let ix = SetIx(self.sets.len() as u32);
+        self.sets.push(pairs.clone());
+        self.set_index.insert(pairs, ix);
+        ix
+    }
+
+    pub(crate) fn pairs(&self, set: SetIx) -> &[(KeyIx, OneIx)] {
+        &self.sets[set.0 as usize]
+    }
+
+    pub(crate) fn get(&self, set: SetIx, key: KeyIx) -> Option<OneIx> {
+        let pairs = self.pairs(set);
+        pairs.binary_search_by_key(&key, |p| p.0).ok().map(|i| pairs[i].1)
+    }
+
+    /// The set as requirements again, for people and for API objects.
+    pub(crate) fn requirements(&self, set: SetIx) -> Requirements {
+        self.pairs(set).iter().map(|(_, one)| self.requirement(*one).clone()).collect()
+    }
+
+    pub(crate) fn has_min_values(&self, set: SetIx) -> bool {
+        self.pairs(set).iter().any(|(_, one)| self.requirement(*one).min_values().is_some())
+    }
+
+    /// Both requirements at once, and whether something can still satisfy them: two sides that both accept absence agree on
+    /// absence (spec 02 §3.4).
+    pub(crate) fn join_ones(&mut self, a: OneIx, b: OneIx) -> (OneIx, bool) {
+        if let Some(known) = self.one_joins.get(&(a, b)) {
+            return *known;
+        }
+        let (left, right) = (self.requirement(a), self.requirement(b));
+        let absent =
+            |r: &Requirement| matches!(r.operator(), EffectiveOperator::NotIn | EffectiveOperator::DoesNotExist);
+        let agree = left.has_intersection(right) || (absent(left) && absent(right));
+        let joined = left.intersection(right);
+        let joined = self.one(joined);
+        self.one_joins.insert((a, b), (joined, agree));
+        (joined, agree)
+    }
+
+    /// `offered` narrowed by what is `asked`, or nothing if the two are not compatible (spec 02 §3.4).
+    pub(crate) fn join(&mut self, offered: SetIx, asked: SetIx, undefined: Undefined) -> Option<SetIx> {
+        if asked == SetIx::EMPTY || offered == asked {
+            return Some(offered);
+        }
+        if let Some(known) = self.set_joins.get(&(offered, asked, undefined)) {
+            return *known;
+        }
+        let result = self.join_pairs(offered, asked, undefined);
+        self.set_joins.insert((offered, asked, undefined), result);
+        result
+    }
+
+    fn join_pairs(&mut self, offered: SetIx, asked: SetIx, undefined: Undefined) -> Option<SetIx> {
+        let asked_pairs = self.pairs(asked).to_vec();
+        let mut pairs = self.pairs(offered).to_vec();
+        for (key, one) in asked_pairs {
+            match pairs.iter().position(|p| p.0 == key) {
+                Some(at) => {
+                    let (joined, agree) = self.join_ones(pairs[at].1, one);
+                    if !agree {
+                        return None;
+                    }
+                    pairs[at].1 = joined;
+                }
+                None => {
+                    let absent = matches!(
+                        self.requirement(one).operator(),
+                        EffectiveOperator::NotIn | EffectiveOperator::DoesNotExist
+                    );
+                    let open = undefined == Undefined::WellKnownAllowed && self.is_well_known(key);
+                    if !absent && !open {
+                        return None;
+                    }
+                    pairs.push((key, one));
+                }
+            }
+        }
+        Some(self.intern_pairs(pairs))
+    }
+
+    /// The set with one requirement replaced, whatever it was before.
+    pub(crate) fn replace(&mut self, set: SetIx, requirement: Requirement) -> SetIx {
+        let key = self.key(requirement.key());
+        let one = self.one(requirement);
+        let mut pairs: Vec<_> = self.pairs(set).iter().copied().filter(|p| p.0 != key).collect();
+        pairs.push((key, one));
+        self.intern_pairs(pairs)
+    }
+
+    /// The set with only the given keys, which must be sorted.
+    pub(crate) fn project(&mut self, set: SetIx, keys: &[KeyIx]) -> SetIx {
+        let pairs = keys.iter().filter_map(|key| self.get(set, *key).map(|one| (*key, one))).collect();
+        self.intern_pairs(pairs)
+    }
+
+    /// A set that demands only this.
+    pub(crate) fn only(&mut self, key: KeyIx, one: OneIx) -> SetIx {
+        self.intern_pairs(vec![(key, one)])
+    }
+}

@@ -1,0 +1,61 @@
+//! Effective requests of a pod (spec 02 §4.2): the same arithmetic as kube-scheduler's, with in-place resize taken into account.
+
+use kerf_api::slim::{Container, ContainerStatus, Pod, ResourceList, Str};
+
+use crate::resources::{Amounts, ResourceIx, ResourceNames, UNIT};
+
+/// What the pod needs, with `pods: 1`.
+pub(crate) fn effective(pod: &Pod, names: &mut ResourceNames) -> Amounts {
+    let spec = &pod.spec;
+    let infeasible = pod.status.conditions.iter().any(|c| c.kind == "PodResizePending" && c.reason == "Infeasible");
+    let mut sum = Amounts::default();
+    for container in &spec.containers {
+        sum.add(&in_force(container, &pod.status.container_statuses, infeasible, names));
+    }
+    let mut sidecars = Amounts::default();
+    let mut init_most = Amounts::default();
+    for container in &spec.init_containers {
+        if container.is_sidecar {
+            sidecars.add(&in_force(container, &pod.status.init_container_statuses, infeasible, names));
+            init_most.max_with(&sidecars);
+        } else {
+            init_most.max_with(&names.amounts(&container.resources.requests).plus(&sidecars));
+        }
+    }
+    sum.add(&sidecars);
+    sum.max_with(&init_most);
+    for (name, quantity) in spec.pod_requests.iter() {
+        if *name == "cpu" || *name == "memory" || name.starts_with("hugepages-") {
+            sum.set(names.intern(name), quantity.nanos());
+        }
+    }
+    sum.add(&names.amounts(&spec.overhead));
+    sum.set(ResourceIx::PODS, UNIT);
+    sum
+}
+
+/// A container's requests; while a resize is under way the largest of what was asked, granted and set aside.
+fn in_force(
+    container: &Container,
+    statuses: &[ContainerStatus],
+    infeasible: bool,
+    names: &mut ResourceNames,
+) -> Amounts {
+    let asked = names.amounts(&container.resources.requests);
+    let Some(status) = statuses.iter().find(|s| s.name == container.name) else { return asked };
+    let mut most = if infeasible { Amounts::default() } else { asked };
+    most.max_with(&names.amounts(&status.requests));
+    most.max_with(&names.amounts(&status.allocated));
+    most
+}
+
+/// A daemon set's template has its limits count as requests where requests are missing (spec 02 §4.5).
+pub(crate) fn fill_from_limits(container: &mut Container) {
+    let mut filled: Vec<(Str, _)> = container.resources.requests.iter().map(|(k, q)| (k.clone(), q)).collect();
+    for (name, quantity) in container.resources.limits.iter() {
+        if container.resources.requests.get(name).is_none() {
+            filled.push((name.clone(), quantity));
+        }
+    }
+    container.resources.requests = filled.into_iter().collect::<ResourceList>();
+}

@@ -1,0 +1,92 @@
+//! What a pod demands of its node's labels (spec 02 §3.8), with the hostname apart because it is a node's identity.
+
+use kerf_api::labels::{self, LabelRules};
+use kerf_api::slim::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Str};
+
+use crate::requirement::{Requirement, Requirements};
+
+/// A pod's demands on labels: everything but the hostname, and what it says of the hostname.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Demands {
+    pub(crate) labels: Requirements,
+    pub(crate) hostname: Option<Requirement>,
+}
+
+impl Demands {
+    pub(crate) fn from_requirements(all: Requirements) -> Self {
+        let hostname = all.get(labels::HOSTNAME).cloned();
+        Self { labels: all.iter().filter(|r| r.key() != labels::HOSTNAME).cloned().collect(), hostname }
+    }
+}
+
+/// Whether preferred node affinity takes part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Preferences {
+    Included,
+    Excluded,
+}
+
+/// Node selector ∩ heaviest preferred term (if preferences count) ∩ first required term.
+pub(crate) fn of_pod(spec: &PodSpec, preferences: Preferences, rules: &LabelRules) -> Demands {
+    let mut all = node_selector(spec, rules);
+    if let Some(affinity) = &spec.affinity {
+        if preferences == Preferences::Included {
+            let heaviest = affinity.node_affinity.preferred.iter().rev().max_by_key(|p| p.weight);
+            if let Some(term) = heaviest {
+                add_term(&mut all, &term.preference, rules);
+            }
+        }
+        if let Some(first) = affinity.node_affinity.required.as_ref().and_then(|terms| terms.first()) {
+            add_term(&mut all, first, rules);
+        }
+    }
+    Demands::from_requirements(all)
+}
+
+/// Every alternative that required node affinity leaves: the node selector with each term, or alone without terms.
+pub(crate) fn alternatives(spec: &PodSpec, rules: &LabelRules) -> Vec<Demands> {
+    let base = node_selector(spec, rules);
+    let terms = spec.affinity.as_ref().and_then(|a| a.node_affinity.required.as_deref()).unwrap_or_default();
+    if terms.is_empty() {
+        return vec![Demands::from_requirements(base)];
+    }
+    terms
+        .iter()
+        .map(|term| {
+            let mut all = base.clone();
+            add_term(&mut all, term, rules);
+            Demands::from_requirements(all)
+        })
+        .collect()
+}
+
+fn node_selector(spec: &PodSpec, rules: &LabelRules) -> Requirements {
+    spec.node_selector.iter().map(|(key, value)| Requirement::from_label(rules, key, value)).collect()
+}
+
+fn add_term(all: &mut Requirements, term: &NodeSelectorTerm, rules: &LabelRules) {
+    for expression in &term.match_expressions {
+        all.add(of_expression(expression, rules));
+    }
+}
+
+/// Requirements of a term on its own, as for volumes.
+pub(crate) fn of_term(term: &NodeSelectorTerm, skip: Option<&str>, rules: &LabelRules) -> Requirements {
+    let kept = term.match_expressions.iter().filter(|e| skip.is_none_or(|key| e.key != key));
+    kept.map(|e| of_expression(e, rules)).collect()
+}
+
+/// Labels as the requirements that they satisfy.
+pub(crate) fn of_labels<'a>(pairs: impl Iterator<Item = (&'a Str, &'a Str)>, rules: &LabelRules) -> Requirements {
+    pairs
+        .filter(|(key, _)| *key != labels::HOSTNAME)
+        .map(|(key, value)| Requirement::from_label(rules, key, value))
+        .collect()
+}
+
+/// What an expression demands. One that has no meaning demands a value that no label has: it is a wish that nobody checked,
+/// or a pool's requirement that slipped past admission, and neither may be satisfied by accident.
+pub(crate) fn of_expression(expression: &NodeSelectorRequirement, rules: &LabelRules) -> Requirement {
+    Requirement::from_expression(rules, expression)
+        .unwrap_or_else(|_| Requirement::one_of(rules.normalise(&expression.key), [Str::new_static("\u{0}")]))
+}

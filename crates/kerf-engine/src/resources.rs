@@ -1,0 +1,154 @@
+//! Amounts of resources as dense vectors over interned resource names.
+//!
+//! Amounts are exact nano-units in `i128`, like the quantities they come from, so nothing is ever rounded and no sum over a
+//! cluster can overflow. The first four names have fixed places because nearly every pod uses them.
+
+use kerf_api::quantity::{Format, Quantity};
+use kerf_api::slim::{ResourceList, Str};
+use smallvec::SmallVec;
+
+/// The place of a resource name in every [`Amounts`] of one world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ResourceIx(pub(crate) usize);
+
+impl ResourceIx {
+    pub(crate) const CPU: Self = Self(0);
+    pub(crate) const MEMORY: Self = Self(1);
+    pub(crate) const PODS: Self = Self(2);
+    pub(crate) const NODES: Self = Self(4);
+}
+
+/// One whole unit in nano-units.
+pub(crate) const UNIT: i128 = 1_000_000_000;
+
+/// Resource names of one world.
+#[derive(Debug, Clone)]
+pub(crate) struct ResourceNames(Vec<Str>);
+
+impl Default for ResourceNames {
+    fn default() -> Self {
+        Self(["cpu", "memory", "pods", "ephemeral-storage", "nodes"].into_iter().map(Str::new_static).collect())
+    }
+}
+
+impl ResourceNames {
+    /// The place of a name, made if it is new. Few names exist, so a scan beats a map.
+    pub(crate) fn intern(&mut self, name: &str) -> ResourceIx {
+        if let Some(i) = self.0.iter().position(|n| n == name) {
+            return ResourceIx(i);
+        }
+        self.0.push(Str::new(name));
+        ResourceIx(self.0.len() - 1)
+    }
+
+    pub(crate) fn name(&self, ix: ResourceIx) -> &Str {
+        &self.0[ix.0]
+    }
+
+    pub(crate) fn amounts(&mut self, list: &ResourceList) -> Amounts {
+        let mut amounts = Amounts::default();
+        for (name, quantity) in list.iter() {
+            amounts.set(self.intern(name), quantity.nanos());
+        }
+        amounts
+    }
+
+    /// The non-zero amounts as quantities; memory-like resources in binary form, the rest decimal.
+    pub(crate) fn list(&self, amounts: &Amounts) -> ResourceList {
+        let format = |name: &str| match name {
+            "memory" | "ephemeral-storage" => Format::BinarySi,
+            _ if name.starts_with("hugepages-") => Format::BinarySi,
+            _ => Format::DecimalSi,
+        };
+        amounts
+            .iter()
+            .filter(|(_, n)| *n != 0)
+            .map(|(ix, n)| (self.name(ix).clone(), Quantity::from_nanos(n, format(self.name(ix)))))
+            .collect()
+    }
+}
+
+/// An amount of each resource; absent means zero.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Amounts(SmallVec<[i128; 4]>);
+
+impl Amounts {
+    pub(crate) fn get(&self, ix: ResourceIx) -> i128 {
+        self.0.get(ix.0).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn set(&mut self, ix: ResourceIx, value: i128) {
+        if self.0.len() <= ix.0 {
+            if value == 0 {
+                return;
+            }
+            self.0.resize(ix.0 + 1, 0);
+        }
+        self.0[ix.0] = value;
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (ResourceIx, i128)> + '_ {
+        self.0.iter().enumerate().map(|(i, n)| (ResourceIx(i), *n))
+    }
+
+    pub(crate) fn as_slice(&self) -> &[i128] {
+        &self.0
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (mine, more) in self.0.iter_mut().zip(&other.0) {
+            *mine = mine.saturating_add(*more);
+        }
+    }
+
+    pub(crate) fn sub(&mut self, other: &Self) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (mine, less) in self.0.iter_mut().zip(&other.0) {
+            *mine = mine.saturating_sub(*less);
+        }
+    }
+
+    pub(crate) fn plus(&self, other: &Self) -> Self {
+        let mut sum = self.clone();
+        sum.add(other);
+        sum
+    }
+
+    /// Element-wise maximum.
+    pub(crate) fn max_with(&mut self, other: &Self) {
+        if self.0.len() < other.0.len() {
+            self.0.resize(other.0.len(), 0);
+        }
+        for (i, mine) in self.0.iter_mut().enumerate() {
+            *mine = (*mine).max(other.0.get(i).copied().unwrap_or(0));
+        }
+    }
+
+    /// Element-wise minimum.
+    pub(crate) fn min_with(&mut self, other: &Self) {
+        for (i, mine) in self.0.iter_mut().enumerate() {
+            *mine = (*mine).min(other.0.get(i).copied().unwrap_or(0));
+        }
+    }
+
+    /// Nothing below zero.
+    pub(crate) fn floor_at_zero(&mut self) {
+        for mine in &mut self.0 {
+            *mine = (*mine).max(0);
+        }
+    }
+
+    pub(crate) fn any_negative(&self) -> bool {
+        self.0.iter().any(|n| *n < 0)
+    }
+
+    /// Whether every need is met by `room`. A room that is over-committed in anything takes nothing (spec 02 §4.3).
+    pub(crate) fn fits_in(&self, room: &Self) -> bool {
+        !room.any_negative() && self.0.iter().enumerate().all(|(i, need)| *need <= room.0.get(i).copied().unwrap_or(0))
+    }
+}

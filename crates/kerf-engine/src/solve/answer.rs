@@ -1,0 +1,245 @@
+//! What the caller gets: machines to launch with every type that would do, pods for nodes that exist, and the rest with reasons.
+
+use kerf_api::labels;
+use kerf_api::slim::{ResourceList, Str};
+
+use super::claim::Claim;
+use super::min_values;
+use super::pass::{Pass, Place};
+use crate::bits::Bits;
+use crate::explain::{self, Reason};
+use crate::narrow::SetIx;
+use crate::price::Price;
+use crate::requirement::{Requirement, Requirements};
+use crate::world::MinValuesPolicy;
+
+/// Where the pods of a cluster go.
+#[derive(Debug, Clone)]
+pub struct Solution {
+    /// Machines to launch.
+    pub claims: Vec<PlannedClaim>,
+    /// Pods that fit on what is there.
+    pub nodes: Vec<NodePlacement>,
+    /// Pods that stay pending, each with the reason.
+    pub unplaced: Vec<Unplaced>,
+    /// How much there was to do.
+    pub stats: Stats,
+}
+
+/// A machine to launch.
+#[derive(Debug, Clone)]
+pub struct PlannedClaim {
+    /// The pool that it belongs to.
+    pub pool: Str,
+    /// Pods that it is for, as `namespace/name`, sorted.
+    pub pods: Vec<Str>,
+    /// Every type that would do, cheapest first.
+    pub instance_types: Vec<Str>,
+    /// What the machine must be.
+    pub requirements: Requirements,
+    /// Pods and daemons together.
+    pub requests: ResourceList,
+    /// The cheapest launch.
+    pub estimate: Option<Estimate>,
+    /// Whether a `minValues` of the pool was lowered.
+    pub min_values_relaxed: bool,
+}
+
+/// The launch that is expected: the cheapest offering of the cheapest type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Estimate {
+    /// Type.
+    pub instance_type: Str,
+    /// Zone.
+    pub zone: Str,
+    /// Capacity type.
+    pub capacity_type: Str,
+    /// Price per hour.
+    pub price: Price,
+}
+
+/// Pods for a node that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodePlacement {
+    /// The node, or the claim that will become one.
+    pub node: Str,
+    /// Pods as `namespace/name`, sorted.
+    pub pods: Vec<Str>,
+}
+
+/// A pod that stays pending.
+#[derive(Debug, Clone)]
+pub struct Unplaced {
+    /// `namespace/name`
+    pub pod: Str,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// How much there was to do; the caller measures time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Pods looked at.
+    pub pods: usize,
+    /// Nodes that could take pods.
+    pub nodes: usize,
+    /// Distinct instance types.
+    pub instance_types: usize,
+    /// Classes of pods, relaxations not counted.
+    pub pod_classes: usize,
+    /// Complete attempts, the first-fit one included.
+    pub attempts: usize,
+    /// What first fit in Karpenter's order would have cost.
+    pub first_fit_price: Price,
+}
+
+impl Solution {
+    /// Price of all machines to launch.
+    pub fn price(&self) -> Price {
+        self.claims.iter().filter_map(|c| c.estimate.as_ref()).map(|e| e.price).sum()
+    }
+}
+
+/// Turns a finished pass into the answer.
+pub(crate) fn answer(mut pass: Pass<'_>, attempts: usize, first_fit_price: Price) -> Solution {
+    let problem = pass.problem;
+    let mut unplaced: Vec<Unplaced> =
+        problem.refused.iter().map(|(pod, reason)| Unplaced { pod: pod.clone(), reason: reason.clone() }).collect();
+    let mut claims = Vec::new();
+    for claim in std::mem::take(&mut pass.claims) {
+        match planned(&mut pass, &claim) {
+            Ok(planned) => claims.push(planned),
+            Err(reason) => {
+                let pods = claim.pods.iter().map(|p| problem.pods[p.0 as usize].name.clone());
+                unplaced.extend(pods.map(|pod| Unplaced { pod, reason: reason.clone() }));
+            }
+        }
+    }
+    claims.sort_by(|a, b| a.pool.cmp(&b.pool).then_with(|| a.pods.cmp(&b.pods)));
+    unplaced.extend(explain::unplaced(&mut pass));
+    unplaced.sort_by(|a, b| a.pod.cmp(&b.pod));
+    let mut pod_classes: Vec<u32> = problem.pods.iter().map(|p| p.class.0).collect();
+    pod_classes.sort_unstable();
+    pod_classes.dedup();
+    let stats = Stats {
+        pods: problem.pods.len() + problem.refused.len(),
+        nodes: problem.world.nodes.len(),
+        instance_types: problem.world.columns.iter().map(|c| c.types.len()).sum(),
+        pod_classes: pod_classes.len(),
+        attempts,
+        first_fit_price,
+    };
+    Solution { claims, nodes: node_placements(&pass), unplaced, stats }
+}
+
+fn node_placements(pass: &Pass<'_>) -> Vec<NodePlacement> {
+    let problem = pass.problem;
+    let mut by_node: Vec<(usize, Str)> = pass
+        .places
+        .iter()
+        .zip(&problem.pods)
+        .filter_map(|(place, pod)| match place {
+            Some(Place::Node(node)) => Some((*node, pod.name.clone())),
+            Some(Place::Claim(_)) | None => None,
+        })
+        .collect();
+    by_node.sort_by(|a, b| problem.world.nodes[a.0].name.cmp(&problem.world.nodes[b.0].name).then_with(|| a.cmp(b)));
+    let mut placements: Vec<NodePlacement> = Vec::new();
+    for (node, pod) in by_node {
+        let name = &problem.world.nodes[node].name;
+        match placements.last_mut().filter(|last| last.node == *name) {
+            Some(last) => last.pods.push(pod),
+            None => placements.push(NodePlacement { node: name.clone(), pods: vec![pod] }),
+        }
+    }
+    placements
+}
+
+/// The claim as it would be created (spec 02 §6.8, §7.5 and §12.1).
+fn planned(pass: &mut Pass<'_>, claim: &Claim) -> Result<PlannedClaim, Reason> {
+    let problem = pass.problem;
+    let template = &problem.templates[claim.template];
+    let columns = &problem.world.columns[template.columns];
+    let mut set = claim.set;
+    if !claim.reserved.is_empty() {
+        set = hold_reservations(pass, set, &claim.reserved, template.columns);
+    }
+    let view = pass.view(template.columns, set).clone();
+    let mut names: Vec<Str> = Vec::new();
+    let mut rows = Bits::new();
+    for (_, row) in view.by_price.iter().filter(|(_, row)| claim.rows.contains(*row)) {
+        let name = columns.row_name(*row);
+        if names.last() != Some(name) && !names.contains(name) {
+            if names.len() == problem.world.settings.max_instance_types {
+                break;
+            }
+            names.push(name.clone());
+        }
+        rows.insert(*row);
+    }
+    let failing = min_values::short(columns, &rows, set, &pass.table);
+    if !failing.is_empty() && problem.world.settings.min_values_policy == MinValuesPolicy::Strict {
+        return Err(Reason::MinValuesAfterTruncation {
+            pool: template.name.clone(),
+            keys: failing.into_iter().map(|s| s.key).collect(),
+        });
+    }
+    let estimate = estimate(columns, &view, &rows);
+    let mut requirements: Requirements = pass
+        .table
+        .requirements(set)
+        .iter()
+        .filter(|r| r.key() != labels::REGISTERED && r.key() != labels::INITIALIZED)
+        .cloned()
+        .collect();
+    requirements.add(Requirement::one_of(labels::INSTANCE_TYPE, names.iter().cloned()));
+    let mut capacity_types: Vec<Str> = view
+        .offerings
+        .iter()
+        .map(|o| &columns.offerings[o])
+        .filter(|o| rows.contains(o.row))
+        .map(|o| o.capacity_type.clone())
+        .collect();
+    capacity_types.sort_unstable();
+    capacity_types.dedup();
+    if !capacity_types.is_empty() {
+        requirements.add(Requirement::one_of(labels::CAPACITY_TYPE, capacity_types));
+    }
+    let requests = claim.requests.plus(&template.least_overhead(&claim.rows));
+    let mut pods: Vec<Str> = claim.pods.iter().map(|p| problem.pods[p.0 as usize].name.clone()).collect();
+    pods.sort_unstable();
+    Ok(PlannedClaim {
+        pool: template.name.clone(),
+        pods,
+        instance_types: names,
+        requirements,
+        requests: problem.world.names.list(&requests),
+        estimate,
+        min_values_relaxed: claim.min_values_relaxed,
+    })
+}
+
+fn estimate(columns: &crate::catalogue::Columns, view: &crate::catalogue::RowView, rows: &Bits) -> Option<Estimate> {
+    let (price, row) = view.by_price.iter().find(|(_, row)| rows.contains(*row))?;
+    let offering = view
+        .offerings
+        .iter()
+        .map(|o| &columns.offerings[o])
+        .filter(|o| o.row == *row && o.price == *price)
+        .min_by(|a, b| a.zone.cmp(&b.zone).then_with(|| a.capacity_type.cmp(&b.capacity_type)))?;
+    Some(Estimate {
+        instance_type: columns.row_name(*row).clone(),
+        zone: offering.zone.clone(),
+        capacity_type: offering.capacity_type.clone(),
+        price: *price,
+    })
+}
+
+/// A claim that holds reservations is launched on reserved capacity and nothing else.
+fn hold_reservations(pass: &mut Pass<'_>, set: SetIx, held: &[usize], columns: usize) -> SetIx {
+    let reserved = Requirement::one_of(labels::CAPACITY_TYPE, [Str::new_static("reserved")]);
+    let set = pass.table.replace(set, reserved);
+    let Some(key) = pass.problem.world.columns[columns].reservation_key.clone() else { return set };
+    let ids: Vec<Str> = held.iter().map(|r| pass.problem.reservations[*r].0.clone()).collect();
+    pass.table.replace(set, Requirement::one_of(key, ids))
+}

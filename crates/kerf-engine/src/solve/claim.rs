@@ -1,0 +1,28 @@
+//! A machine to be launched, while it is being put together.
+
+use kerf_api::slim::HostPort;
+
+use super::problem::PodIx;
+use crate::bits::Bits;
+use crate::narrow::SetIx;
+use crate::price::Price;
+use crate::resources::Amounts;
+
+/// An open claim: the pods on it so far and what they leave of the pool's choices.
+#[derive(Debug, Clone)]
+pub(crate) struct Claim {
+    pub(crate) template: usize,
+    /// What the machine must be by now.
+    pub(crate) set: SetIx,
+    /// The rows that still fit everything.
+    pub(crate) rows: Bits,
+    /// Requests of the pods; daemons come on top.
+    pub(crate) requests: Amounts,
+    pub(crate) pods: Vec<PodIx>,
+    pub(crate) ports: Vec<HostPort>,
+    /// Reservations that it holds, by index.
+    pub(crate) reserved: Vec<usize>,
+    /// The cheapest machine that it could be.
+    pub(crate) price: Price,
+    pub(crate) min_values_relaxed: bool,
+}

@@ -1,0 +1,52 @@
+//! Pods that are alike are one class: the same demands, the same constraints, the same selectors that see them. Work is done per
+//! class, and what is learned about one pod (this node will never take it) holds for all of them.
+
+use kerf_api::slim::{HostPort, Labels, PodSpec, Str, Toleration};
+
+use crate::narrow::SetIx;
+use crate::requirement::Requirement;
+use crate::resources::Amounts;
+use crate::topology::{GroupIx, TopologyKeyIx};
+
+/// A class of pods, or one of its relaxations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ClassIx(pub(crate) u32);
+
+/// What is common to pods that are alike.
+#[derive(Debug, Clone)]
+pub(crate) struct Class {
+    pub(crate) namespace: Str,
+    pub(crate) labels: Labels,
+    pub(crate) spec: PodSpec,
+    pub(crate) requests: Amounts,
+    /// All demands on labels, wishes included while they last.
+    pub(crate) demands: SetIx,
+    pub(crate) hostname: Option<Requirement>,
+    /// The demands that are musts; they say which domains count for the pod.
+    pub(crate) strict: SetIx,
+    pub(crate) tolerations: Vec<Toleration>,
+    /// Where its volumes let it run; empty means anywhere.
+    pub(crate) volumes: Vec<(SetIx, Option<Requirement>)>,
+    pub(crate) ports: Vec<HostPort>,
+    /// Constraints by label key: its own, and those of others that keep it away.
+    pub(crate) keyed: Vec<(TopologyKeyIx, Vec<Bound>)>,
+    /// The same for the hostname.
+    pub(crate) hosts: Vec<Bound>,
+    /// Groups that count pods of this class.
+    pub(crate) counted_by: Vec<GroupIx>,
+    /// Inverse groups that pods of this class stand behind.
+    pub(crate) repels: Vec<GroupIx>,
+    /// The class that a pod turns into when it gives up its next wish.
+    pub(crate) relaxed: Option<ClassIx>,
+    /// Which templates' taints it tolerates.
+    pub(crate) tolerates: Vec<bool>,
+    pub(crate) needs_devices: bool,
+}
+
+/// A group that binds a class.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bound {
+    pub(crate) group: GroupIx,
+    /// Whether the group counts the pod itself.
+    pub(crate) counts_self: bool,
+}

@@ -1,0 +1,196 @@
+//! Pods become classes, each with the chain of what it turns into as it gives up its wishes.
+
+use kerf_api::slim::{Labels, Pod, PodSpec, Str};
+
+use rustc_hash::{FxHashMap, FxHasher};
+use smallvec::SmallVec;
+use std::hash::{Hash, Hasher};
+
+use super::groups::GroupTable;
+use crate::explain::Reason;
+use crate::pod::relax::relax;
+use crate::pod::requests;
+use crate::pod::requirements::{Demands, Preferences, of_pod};
+use crate::pod::tolerations::tolerates_all;
+use crate::solve::class::{Class, ClassIx};
+use crate::solve::problem::{PodEntry, Problem};
+use crate::world::{PreferencePolicy, needs_devices, ports, selection};
+
+/// Classes seen so far, found by hash and then compared.
+#[derive(Default)]
+struct Seen<'a> {
+    by_hash: FxHashMap<u64, SmallVec<[(ClassIx, &'a Pod, Vec<Demands>); 1]>>,
+}
+
+/// Sorts pending and leaving pods into classes; pods that break a rule of spec 02 §2.2 are refused with their reason.
+pub(crate) fn classes<'a>(
+    problem: &mut Problem,
+    pending: impl Iterator<Item = &'a Pod>,
+    leaving: impl Iterator<Item = &'a Pod>,
+) {
+    let mut seen = Seen::default();
+    let mut groups = GroupTable::default();
+    for pod in pending {
+        let name = pod.namespaced_name();
+        if let Some(reason) = refusal(problem, pod) {
+            problem.refused.push((name, reason));
+            continue;
+        }
+        add(problem, &mut seen, &mut groups, pod);
+    }
+    for pod in leaving {
+        add(problem, &mut seen, &mut groups, pod);
+    }
+    groups.finish(problem);
+}
+
+/// Why a pending pod is not looked at (spec 02 §2.2); all causes at once.
+fn refusal(problem: &Problem, pod: &Pod) -> Option<Reason> {
+    if selection::refuses_our_nodes(pod, &problem.world.label_rules) {
+        return Some(Reason::RefusesOurNodes);
+    }
+    let mut problems: Vec<String> = Vec::new();
+    let well_known = problem.table.well_known_labels();
+    for (key, value) in pod.spec.node_selector.iter() {
+        problems.extend(requirement_problems(key, "In", std::slice::from_ref(value), well_known));
+    }
+    let terms = pod.spec.affinity.iter().filter_map(|a| a.node_affinity.required.as_deref()).flatten();
+    for term in terms {
+        if !term.match_fields.is_empty() {
+            problems.push("node selector term with matchFields is not supported".into());
+        }
+        for e in &term.match_expressions {
+            problems.extend(requirement_problems(&e.key, e.operator.as_str(), &e.values, well_known));
+        }
+    }
+    let volume = problem.world.storage.problem(pod);
+    if problems.is_empty() {
+        return volume.map(Reason::Volume);
+    }
+    problems.extend(volume);
+    Some(Reason::Invalid(problems.join("; ")))
+}
+
+fn add<'a>(problem: &mut Problem, seen: &mut Seen<'a>, groups: &mut GroupTable, pod: &'a Pod) {
+    let volumes = problem.world.storage.alternatives(pod, &problem.world.label_rules);
+    let class = find(seen, pod, &volumes).unwrap_or_else(|| {
+        let class = new_class(problem, groups, pod, &volumes);
+        seen.by_hash.entry(hash(pod, &volumes)).or_default().push((class, pod, volumes));
+        class
+    });
+    let attachments = problem.world.storage.attachments(pod);
+    problem.pods.push(PodEntry {
+        name: pod.namespaced_name(),
+        class,
+        created: pod.metadata.creation_timestamp,
+        uid: pod.metadata.uid.clone(),
+        attachments,
+    });
+}
+
+fn hash(pod: &Pod, volumes: &[Demands]) -> u64 {
+    let mut hasher = FxHasher::default();
+    pod.metadata.namespace.hash(&mut hasher);
+    pod.metadata.labels.hash(&mut hasher);
+    pod.spec.containers.hash(&mut hasher);
+    pod.spec.node_selector.hash(&mut hasher);
+    pod.spec.affinity.hash(&mut hasher);
+    pod.spec.topology_spread_constraints.hash(&mut hasher);
+    volumes.hash(&mut hasher);
+    hasher.finish()
+}
+
+fn find(seen: &Seen<'_>, pod: &Pod, volumes: &[Demands]) -> Option<ClassIx> {
+    let candidates = seen.by_hash.get(&hash(pod, volumes))?;
+    candidates.iter().find(|(_, known, at)| at == volumes && alike(known, pod)).map(|(class, ..)| *class)
+}
+
+/// Whether no rule can tell the two pods apart. The node that a leaving pod runs on does not matter.
+fn alike(a: &Pod, b: &Pod) -> bool {
+    let (x, y) = (&a.spec, &b.spec);
+    a.metadata.namespace == b.metadata.namespace
+        && a.metadata.labels == b.metadata.labels
+        && x.containers == y.containers
+        && x.init_containers == y.init_containers
+        && x.node_selector == y.node_selector
+        && x.affinity == y.affinity
+        && x.tolerations == y.tolerations
+        && x.topology_spread_constraints == y.topology_spread_constraints
+        && x.overhead == y.overhead
+        && x.pod_requests == y.pod_requests
+        && x.has_resource_claims == y.has_resource_claims
+        && a.status.container_statuses == b.status.container_statuses
+        && a.status.init_container_statuses == b.status.init_container_statuses
+}
+
+fn new_class(problem: &mut Problem, groups: &mut GroupTable, pod: &Pod, volumes: &[Demands]) -> ClassIx {
+    let mut names = std::mem::take(&mut problem.world.names);
+    let requests = requests::effective(pod, &mut names);
+    problem.world.names = names;
+    let volumes: Vec<_> = volumes.iter().map(|d| (problem.table.intern(&d.labels), d.hostname.clone())).collect();
+    let facts = Facts {
+        namespace: pod.metadata.namespace.clone(),
+        labels: pod.metadata.labels.clone(),
+        requests,
+        volumes,
+        needs_devices: needs_devices(pod),
+    };
+    let ignore = problem.world.settings.preference_policy == PreferencePolicy::Ignore;
+    let prefers = problem
+        .templates
+        .iter()
+        .flat_map(|t| &t.taints)
+        .any(|t| t.effect == kerf_api::slim::TaintEffect::PreferNoSchedule);
+    let mut spec = PodSpec { node_name: None, ..pod.spec.clone() };
+    let first = push(problem, groups, &facts, spec.clone());
+    let mut last = first;
+    while let Some(next) = relax(&spec, ignore, prefers) {
+        spec = next;
+        let relaxed = push(problem, groups, &facts, spec.clone());
+        problem.classes[last.0 as usize].relaxed = Some(relaxed);
+        last = relaxed;
+    }
+    first
+}
+
+/// What relaxation does not change.
+struct Facts {
+    namespace: Str,
+    labels: Labels,
+    requests: crate::resources::Amounts,
+    volumes: Vec<(crate::narrow::SetIx, Option<crate::requirement::Requirement>)>,
+    needs_devices: bool,
+}
+
+fn push(problem: &mut Problem, groups: &mut GroupTable, facts: &Facts, spec: PodSpec) -> ClassIx {
+    let ignore = problem.world.settings.preference_policy == PreferencePolicy::Ignore;
+    let rules = &problem.world.label_rules;
+    let all = of_pod(&spec, if ignore { Preferences::Excluded } else { Preferences::Included }, rules);
+    let strict = of_pod(&spec, Preferences::Excluded, rules);
+    let ix = ClassIx(problem.classes.len() as u32);
+    let class = Class {
+        namespace: facts.namespace.clone(),
+        labels: facts.labels.clone(),
+        requests: facts.requests.clone(),
+        demands: problem.table.intern(&all.labels),
+        hostname: all.hostname,
+        strict: problem.table.intern(&strict.labels),
+        tolerations: spec.tolerations.clone(),
+        volumes: facts.volumes.clone(),
+        ports: ports::of_pod(&spec),
+        keyed: Vec::new(),
+        hosts: Vec::new(),
+        counted_by: Vec::new(),
+        repels: Vec::new(),
+        relaxed: None,
+        tolerates: problem.templates.iter().map(|t| tolerates_all(&spec.tolerations, &t.taints)).collect(),
+        needs_devices: facts.needs_devices,
+        spec,
+    };
+    groups.add_owner(problem, ix, &class);
+    problem.classes.push(class);
+    ix
+}
+fn requirement_problems(_k: &str, _o: &str, _v: &[Str], _w: &[Str]) -> Vec<String> {
+    Vec::new()
+}

@@ -1,0 +1,112 @@
+//! Where pods can go: what pools can launch, which domains exist, and nodes grouped by what classes can tell of them.
+
+use kerf_api::slim::Str;
+use rustc_hash::FxHashMap;
+
+use crate::bits::Bits;
+use crate::narrow::{Narrowing, SetIx};
+use crate::requirement::EffectiveOperator;
+use crate::solve::problem::{Problem, Shape};
+use crate::solve::template::pool_set;
+use crate::world::{MinValuesPolicy, Pool, World};
+
+/// The types that a pool's own requirements leave (spec 02 §5.4). Under `BestEffort` its `minValues` are lowered to what there is.
+pub(crate) fn pre_filter(world: &World, pool: &Pool, set: SetIx, table: &mut Narrowing) -> (SetIx, Bits) {
+    let Some(columns) = pool.catalogue.map(|c| &world.columns[c]) else { return (set, Bits::new()) };
+    let rows = columns.view(set, table).rows;
+    if !table.has_min_values(set) {
+        return (set, rows);
+    }
+    let short = crate::solve::min_values::short(columns, &rows, set, table);
+    if short.is_empty() || world.settings.min_values_policy == MinValuesPolicy::BestEffort {
+        (set, rows)
+    } else {
+        (set, Bits::new())
+    }
+}
+
+/// All domains of the keys that constraints use: what pools can make, and what nodes have (spec 02 §8.2).
+pub(crate) fn domains(problem: &mut Problem, pools: &[usize]) {
+    let Problem { world, table, keys, node_domains, .. } = problem;
+    for ix in keys.iter() {
+        let key = keys.label(ix);
+        for pool_ix in pools {
+            let pool = &world.pools[*pool_ix];
+            let Some(columns) = pool.catalogue.map(|c| &world.columns[c]) else { continue };
+            let set = pool_set(pool, &world.label_rules, table);
+            let asked = table.get(set, key);
+            let mut values: Vec<Str> = Vec::new();
+            if let Some(one) = asked {
+                values.extend(concrete(table, one));
+            }
+            for column in &columns.types {
+                let one = match (asked, table.get(column.set, key)) {
+                    (Some(asked), Some(declared)) => table.join_ones(asked, declared).0,
+                    (None, Some(declared)) => declared,
+                    (_, None) => continue,
+                };
+                values.extend(concrete(table, one));
+            }
+            values.sort_unstable();
+            values.dedup();
+            for value in &values {
+                keys.add_domain(ix, value, Some(*pool_ix));
+            }
+        }
+        let text = keys.text(ix).clone();
+        let mut on_nodes: Vec<&str> = world.nodes.iter().filter_map(|n| n.labels.get(&text)).collect();
+        on_nodes.sort_unstable();
+        on_nodes.dedup();
+        for value in on_nodes {
+            keys.add_domain(ix, &Str::from(value), None);
+        }
+        let of_node =
+            |n: &crate::world::NodeState| n.labels.get(&text).and_then(|v| keys.domain(ix, v)).map(|d| d as u32);
+        node_domains.push(world.nodes.iter().map(of_node).collect());
+    }
+}
+
+fn concrete(table: &Narrowing, one: crate::narrow::OneIx) -> Vec<Str> {
+    let requirement = table.requirement(one);
+    if requirement.operator() == EffectiveOperator::In { requirement.values().to_vec() } else { Vec::new() }
+}
+
+/// Groups nodes by the labels that some class asks about and by their taints.
+pub(crate) fn shapes(problem: &mut Problem) {
+    let Problem { world, table, classes, shapes, .. } = problem;
+    let mut asked: Vec<crate::narrow::KeyIx> = classes
+        .iter()
+        .flat_map(|c| [c.demands, c.strict].into_iter().chain(c.volumes.iter().map(|v| v.0)))
+        .flat_map(|set| table.pairs(set).iter().map(|p| p.0).collect::<Vec<_>>())
+        .collect();
+    asked.sort_unstable();
+    asked.dedup();
+    let mut index: FxHashMap<(SetIx, &[kerf_api::slim::Taint]), usize> = FxHashMap::default();
+    for (at, node) in world.nodes.iter().enumerate().filter(|(_, n)| !n.is_leaving) {
+        let labels = table.project(node.set, &asked);
+        let next = shapes.len();
+        let shape = *index.entry((labels, node.taints.as_slice())).or_insert(next);
+        if shape == next {
+            shapes.push(Shape { labels, taints_of: at, nodes: Bits::new() });
+        }
+        shapes[shape].nodes.insert(at);
+    }
+}
+
+/// Slots per reservation over all pools; the smallest number seen counts (spec 02 §10).
+pub(crate) fn reservations(problem: &mut Problem) {
+    if !problem.world.settings.reserved_capacity {
+        return;
+    }
+    let mut all: Vec<(Str, i32)> = Vec::new();
+    for template in &problem.templates {
+        for (id, slots) in &problem.world.columns[template.columns].reservations {
+            match all.iter_mut().find(|(known, _)| known == id) {
+                Some((_, least)) => *least = (*least).min(*slots),
+                None => all.push((id.clone(), *slots)),
+            }
+        }
+    }
+    all.sort();
+    problem.reservations = all;
+}

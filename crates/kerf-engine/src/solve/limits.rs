@@ -1,0 +1,38 @@
+//! Pool limits within one pass (spec 02 §4.6): every claim is counted at the largest machine that it could become.
+
+use crate::bits::Bits;
+use crate::catalogue::Columns;
+use crate::resources::{ResourceIx, UNIT};
+
+/// Whether the number of nodes is used up.
+pub(crate) fn nodes_exhausted(limits: &[(ResourceIx, i128)]) -> bool {
+    limits.iter().any(|(resource, left)| *resource == ResourceIx::NODES && *left < UNIT)
+}
+
+/// Drops the rows whose machine would exceed what is left.
+pub(crate) fn keep_within(rows: &mut Bits, columns: &Columns, limits: &[(ResourceIx, i128)]) {
+    if limits.is_empty() {
+        return;
+    }
+    let too_big: Bits = rows
+        .iter()
+        .filter(|row| {
+            let capacity = &columns.types[columns.rows[*row].type_ix].capacity;
+            limits.iter().any(|(resource, left)| *resource != ResourceIx::NODES && capacity.get(*resource) > *left)
+        })
+        .collect();
+    rows.and_not_with(&too_big);
+}
+
+/// Takes a new claim out of what is left.
+pub(crate) fn deduct(limits: &mut [(ResourceIx, i128)], rows: &Bits, columns: &Columns) {
+    for (resource, left) in limits {
+        let most = if *resource == ResourceIx::NODES {
+            UNIT
+        } else {
+            let capacities = rows.iter().map(|row| columns.types[columns.rows[row].type_ix].capacity.get(*resource));
+            capacities.max().unwrap_or(0)
+        };
+        *left -= most;
+    }
+}

@@ -1,0 +1,36 @@
+//! From pods to machines: which pods go on which existing nodes, which new machines to launch, and why the rest must wait
+//! (spec 02 §5 to §11).
+//!
+//! [`Problem`] is what is fixed: templates, classes of pods, groups. [`Pass`] is one attempt to place every pod, in some order and with some taste
+//! in claims; the first is Karpenter's. `search` runs further passes and keeps the cheapest answer that gives up no more.
+
+mod answer;
+mod claim;
+mod class;
+mod compile;
+pub(crate) mod limits;
+pub(crate) mod min_values;
+mod pass;
+mod place_claim;
+mod place_node;
+mod problem;
+mod search;
+mod template;
+
+pub use answer::{Estimate, NodePlacement, PlannedClaim, Solution, Stats, Unplaced};
+pub(crate) use class::{Class, ClassIx};
+pub(crate) use pass::{Pass, Refusal};
+pub(crate) use problem::Problem;
+pub(crate) use template::Template;
+
+use crate::world::{Input, Settings};
+
+/// Decides where the pods of a cluster go.
+pub fn solve(input: &Input, settings: &Settings) -> Solution {
+    let problem = Problem::new(input, settings);
+    search::best(&problem)
+}
+
+/// Stands for the name of a machine that has none yet. No node can be called this, so only demands that accept any name but
+/// some accept it.
+pub(crate) const UNNAMED_HOST: &str = "\u{0}unnamed";

@@ -1,0 +1,269 @@
+//! One attempt to place every pod: take them in an order, put each on the first place that accepts it, let it give up its wishes
+//! one at a time when nothing does, and try again what failed as long as anything else succeeds (spec 02 §6).
+//!
+//! What a pass learns holds to its end: a claim or node that refused a class for want of room, labels or taints will refuse it
+//! again, because claims only narrow and nodes only fill. Refusals by topology are not remembered; counts move both ways.
+
+use std::collections::VecDeque;
+
+use kerf_api::slim::HostPort;
+use rustc_hash::FxHashMap;
+
+use super::claim::Claim;
+use super::class::{Bound, Class, ClassIx};
+use super::problem::{PodIx, Problem};
+use crate::bits::Bits;
+use crate::catalogue::RowView;
+use crate::narrow::{Narrowing, SetIx};
+use crate::price::Price;
+use crate::resources::{Amounts, ResourceIx};
+use crate::topology::{Counts, GroupIx, GroupKind, TopologyKeyIx, TopologyKeys};
+use crate::world::Attachment;
+
+/// Which open claim a pod is offered first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Taste {
+    /// The one with the fewest pods, as Karpenter does.
+    FewestPods,
+    /// The oldest.
+    Oldest,
+    /// The one whose price grows least, or a new one if that is cheaper still.
+    CheapestGrowth,
+}
+
+/// Where a pod went, and after how many concessions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Node(usize),
+    Claim(usize),
+}
+
+/// Why a pod was not placed, as far as the loop needs to know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// Nothing accepts it.
+    Nowhere,
+    /// It waits for a reservation that is spoken for; it must not give in and must not go elsewhere.
+    Reserved,
+    /// It asks for devices, which are not looked at.
+    Devices,
+}
+
+/// One attempt.
+#[derive(Debug)]
+pub(crate) struct Pass<'p> {
+    pub(crate) problem: &'p Problem,
+    pub(crate) taste: Taste,
+    /// Turns ties between domains.
+    pub(crate) seed: u64,
+    pub(crate) table: Narrowing,
+    pub(crate) keys: TopologyKeys,
+    views: FxHashMap<(usize, SetIx), RowView>,
+    /// What placed pods have taken of nodes.
+    pub(crate) remaining: FxHashMap<usize, Amounts>,
+    pub(crate) node_ports: FxHashMap<usize, Vec<HostPort>>,
+    pub(crate) node_attached: FxHashMap<usize, Vec<Attachment>>,
+    pub(crate) eligible: Vec<Option<Bits>>,
+    pub(crate) claims: Vec<Claim>,
+    /// Claims by number of pods.
+    pub(crate) by_pods: Vec<Bits>,
+    pub(crate) claim_refused: Vec<Bits>,
+    /// Per topology key and domain the claims that may still end up there.
+    pub(crate) may_be_in: Vec<Vec<Bits>>,
+    pub(crate) counts: Vec<Counts>,
+    pub(crate) limits: Vec<Vec<(ResourceIx, i128)>>,
+    pub(crate) reservations: Vec<i32>,
+    pub(crate) places: Vec<Option<Place>>,
+    pub(crate) refusals: Vec<Option<Refusal>>,
+    /// How many wishes were given up in all.
+    pub(crate) concessions: usize,
+    commits: usize,
+    failed_at: Vec<Option<usize>>,
+}
+
+impl<'p> Pass<'p> {
+    pub(crate) fn new(problem: &'p Problem, taste: Taste, seed: u64) -> Self {
+        let may_be_in = problem.keys.iter().map(|k| vec![Bits::new(); problem.keys.domain_count(k)]).collect();
+        Self {
+            problem,
+            taste,
+            seed,
+            table: problem.table.clone(),
+            keys: problem.keys.clone(),
+            views: FxHashMap::default(),
+            remaining: FxHashMap::default(),
+            node_ports: FxHashMap::default(),
+            node_attached: FxHashMap::default(),
+            eligible: vec![None; problem.classes.len()],
+            claims: Vec::new(),
+            by_pods: Vec::new(),
+            claim_refused: vec![Bits::new(); problem.classes.len()],
+            may_be_in,
+            counts: problem.counts.clone(),
+            limits: problem.templates.iter().map(|t| t.limits.clone()).collect(),
+            reservations: problem.reservations.iter().map(|(_, slots)| *slots).collect(),
+            places: vec![None; problem.pods.len()],
+            refusals: vec![None; problem.pods.len()],
+            concessions: 0,
+            commits: 0,
+            failed_at: vec![None; problem.classes.len()],
+        }
+    }
+
+    /// Places the pods in this order as far as they can be placed.
+    pub(crate) fn run(&mut self, order: &[PodIx]) {
+        let mut queue: VecDeque<PodIx> = order.iter().copied().collect();
+        let mut length_when_pushed: Vec<usize> = vec![0; self.problem.pods.len()];
+        while let Some(pod) = queue.pop_front() {
+            // Every pod in the queue has been tried since the last success.
+            if length_when_pushed[pod.0 as usize] == queue.len() + 1 {
+                break;
+            }
+            match self.try_place(pod) {
+                Ok(()) => self.refusals[pod.0 as usize] = None,
+                Err(refusal) => {
+                    self.refusals[pod.0 as usize] = Some(refusal);
+                    queue.push_back(pod);
+                    length_when_pushed[pod.0 as usize] = queue.len();
+                }
+            }
+        }
+    }
+
+    /// Alternates placing and giving in (spec 02 §6.4).
+    fn try_place(&mut self, pod: PodIx) -> Result<(), Refusal> {
+        let entry = &self.problem.pods[pod.0 as usize];
+        let mut class = entry.class;
+        // A class that failed when the world was just like this fails again; pods with volumes differ by their claims.
+        let repeatable = entry.attachments.is_empty();
+        if repeatable && self.failed_at[class.0 as usize] == Some(self.commits) {
+            return Err(Refusal::Nowhere);
+        }
+        let mut given_up = 0;
+        loop {
+            match self.place(pod, class) {
+                Ok(()) => {
+                    self.concessions += given_up;
+                    self.commits += 1;
+                    return Ok(());
+                }
+                Err(refusal @ (Refusal::Reserved | Refusal::Devices)) => return Err(refusal),
+                Err(refusal @ Refusal::Nowhere) => match self.problem.classes[class.0 as usize].relaxed {
+                    Some(next) => {
+                        class = next;
+                        given_up += 1;
+                    }
+                    None => {
+                        if repeatable {
+                            self.failed_at[entry.class.0 as usize] = Some(self.commits);
+                        }
+                        return Err(refusal);
+                    }
+                },
+            }
+        }
+    }
+
+    fn place(&mut self, pod: PodIx, class: ClassIx) -> Result<(), Refusal> {
+        let facts = &self.problem.classes[class.0 as usize];
+        if facts.needs_devices && self.problem.world.settings.ignore_dra {
+            return Err(Refusal::Devices);
+        }
+        let open = self.open_domains(class);
+        if self.place_on_node(pod, class, &open) {
+            return Ok(());
+        }
+        self.place_on_claim(pod, class, &open)
+    }
+
+    /// Per topology key of the class the domains that its groups allow, before any particular place is looked at.
+    pub(crate) fn open_domains(&mut self, class: ClassIx) -> Vec<KeyDomains> {
+        let facts = &self.problem.classes[class.0 as usize];
+        let mut open = Vec::with_capacity(facts.keyed.len());
+        for (key, bounds) in &facts.keyed {
+            let by_pod = self.domains_of_pod(facts, *key);
+            let mut domains =
+                KeyDomains { key: *key, allowed: Bits::full(self.keys.domain_count(*key)), pick_one: None };
+            for bound in bounds {
+                self.restrict(&mut domains, *bound, &by_pod);
+            }
+            open.push(domains);
+        }
+        open
+    }
+
+    /// The domains that one group alone would allow.
+    pub(crate) fn domains_of(&mut self, class: ClassIx, key: TopologyKeyIx, group: GroupIx) -> Option<Bits> {
+        let facts = &self.problem.classes[class.0 as usize];
+        let bound = facts.keyed.iter().find(|(k, _)| *k == key)?.1.iter().find(|b| b.group == group)?;
+        let by_pod = self.domains_of_pod(facts, key);
+        let mut domains = KeyDomains { key, allowed: Bits::full(self.keys.domain_count(key)), pick_one: None };
+        self.restrict(&mut domains, *bound, &by_pod);
+        Some(domains.allowed)
+    }
+
+    /// The domains that the pod's own musts accept.
+    fn domains_of_pod(&mut self, facts: &Class, key: TopologyKeyIx) -> Bits {
+        let strict = self.table.get(facts.strict, self.keys.label(key));
+        self.keys.accepted(key, strict, &self.table).clone()
+    }
+
+    /// What one group leaves of the domains (spec 02 §8.5).
+    fn restrict(&self, domains: &mut KeyDomains, bound: Bound, by_pod: &Bits) {
+        let counts = &self.counts[bound.group.0];
+        match self.problem.groups[bound.group.0].identity.kind {
+            GroupKind::Spread { max_skew, min_domains } => {
+                let own = i32::from(bound.counts_self);
+                domains.allowed.and_with(&counts.spread_valid(max_skew, min_domains, own, by_pod));
+                domains.pick_one.get_or_insert(bound.group);
+            }
+            GroupKind::Affinity => {
+                let mut there = counts.occupied.clone();
+                there.and_with(by_pod);
+                if there.is_empty() && bound.counts_self {
+                    // Nobody to be near to that this pod could reach: it is the first, in one domain.
+                    domains.allowed.and_with(&counts.known);
+                    domains.allowed.and_with(by_pod);
+                    domains.pick_one.get_or_insert(bound.group);
+                } else {
+                    domains.allowed.and_with(&there);
+                }
+            }
+            GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => {
+                domains.allowed.and_not_with(&counts.occupied);
+                domains.allowed.and_with(by_pod);
+            }
+        }
+    }
+
+    /// The rows and offerings of a catalogue that satisfy a set.
+    pub(crate) fn view(&mut self, columns: usize, set: SetIx) -> &RowView {
+        let problem = self.problem;
+        let table = &mut self.table;
+        self.views.entry((columns, set)).or_insert_with(|| problem.world.columns[columns].view(set, table))
+    }
+
+    /// The price of the cheapest machine among the rows.
+    pub(crate) fn cheapest(&mut self, columns: usize, set: SetIx, rows: &Bits) -> Price {
+        let view = self.view(columns, set);
+        view.by_price.iter().find(|(_, row)| rows.contains(*row)).map_or(Price::UNKNOWN, |(price, _)| *price)
+    }
+
+    /// Total price of the machines to launch.
+    pub(crate) fn total_price(&self) -> Price {
+        self.claims.iter().map(|c| c.price).sum()
+    }
+
+    pub(crate) fn placed(&self) -> usize {
+        self.places.iter().flatten().count()
+    }
+}
+
+/// The domains of one key that a class may go to.
+#[derive(Debug, Clone)]
+pub(crate) struct KeyDomains {
+    pub(crate) key: TopologyKeyIx,
+    pub(crate) allowed: Bits,
+    /// The pod must end up in exactly one domain, preferably the one where this group has the fewest pods.
+    pub(crate) pick_one: Option<GroupIx>,
+}

@@ -1,0 +1,489 @@
+//! Putting a pod on a machine yet to be launched (spec 02 §6.7): on a claim that is already open, else on a new one from the
+//! first pool that accepts it.
+
+use smallvec::SmallVec;
+
+use super::claim::Claim;
+use super::class::{Class, ClassIx};
+use super::pass::{KeyDomains, Pass, Place, Refusal, Taste};
+use super::problem::PodIx;
+use super::{limits, min_values};
+use crate::bits::{Bits, WordBits};
+use crate::narrow::{SetIx, Undefined};
+use crate::price::Price;
+use crate::resources::Amounts;
+use crate::topology::{GroupKey, GroupKind};
+use crate::world::{MinValuesPolicy, ReservedMode, ports};
+
+/// How many claims are compared when the cheapest growth is looked for.
+const COMPARED: usize = 24;
+
+/// What a claim would be with one more pod.
+#[derive(Debug, Clone)]
+struct Grown {
+    set: SetIx,
+    rows: Bits,
+    requests: Amounts,
+    reserved: Vec<usize>,
+    min_values_relaxed: bool,
+}
+
+/// Why a claim does not take a pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum No {
+    /// Labels, taints or room: for good.
+    Never,
+    /// Counts are against it for now.
+    NotNow,
+    /// Reservations are spoken for.
+    Reserved,
+}
+
+impl Pass<'_> {
+    pub(super) fn place_on_claim(&mut self, pod: PodIx, class: ClassIx, open: &[KeyDomains]) -> Result<(), Refusal> {
+        match self.taste {
+            Taste::FewestPods | Taste::Oldest => {
+                if let Some((claim, grown)) = self.first_accepting(class, open) {
+                    self.commit_to_claim(pod, class, claim, grown);
+                    return Ok(());
+                }
+                let (template, grown) = self.fresh(class, open)?;
+                self.open_claim(pod, class, template, grown);
+                Ok(())
+            }
+            Taste::CheapestGrowth => self.place_cheaply(pod, class, open),
+        }
+    }
+
+    fn first_accepting(&mut self, class: ClassIx, open: &[KeyDomains]) -> Option<(usize, Grown)> {
+        let facts = &self.problem.classes[class.0 as usize];
+        let candidates = self.claim_candidates(class, facts, open);
+        if self.taste == Taste::Oldest {
+            return candidates.iter().find_map(|claim| self.grow(class, claim, open).ok().map(|grown| (claim, grown)));
+        }
+        for pods in 1..self.by_pods.len() {
+            for word in 0..self.by_pods[pods].words() {
+                let word_bits = self.by_pods[pods].word(word) & candidates.word(word);
+                for bit in WordBits(word_bits) {
+                    let claim = word * 64 + bit;
+                    if let Ok(grown) = self.grow(class, claim, open) {
+                        return Some((claim, grown));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn place_cheaply(&mut self, pod: PodIx, class: ClassIx, open: &[KeyDomains]) -> Result<(), Refusal> {
+        let facts = &self.problem.classes[class.0 as usize];
+        let candidates = self.claim_candidates(class, facts, open);
+        let mut best: Option<(Price, usize, Grown)> = None;
+        let mut compared = 0;
+        // The latest claims have the most room; of equals the oldest wins, so that claims fill up.
+        let newest_first: SmallVec<[usize; 64]> = candidates.iter().collect();
+        for claim in newest_first.into_iter().rev() {
+            if compared == COMPARED {
+                break;
+            }
+            let Ok(grown) = self.grow(class, claim, open) else { continue };
+            compared += 1;
+            let columns = self.problem.templates[self.claims[claim].template].columns;
+            let growth = self.cheapest(columns, grown.set, &grown.rows) - self.claims[claim].price;
+            if best.as_ref().is_none_or(|(least, ..)| growth <= *least) {
+                best = Some((growth, claim, grown));
+            }
+        }
+        let fresh = self.fresh(class, open);
+        match (best, fresh) {
+            (Some((growth, claim, grown)), Ok((template, new))) => {
+                let columns = self.problem.templates[template].columns;
+                if saves_enough(self.cheapest(columns, new.set, &new.rows), growth) {
+                    self.open_claim(pod, class, template, new);
+                } else {
+                    self.commit_to_claim(pod, class, claim, grown);
+                }
+                Ok(())
+            }
+            (Some((_, claim, grown)), Err(_)) => {
+                self.commit_to_claim(pod, class, claim, grown);
+                Ok(())
+            }
+            (None, Ok((template, new))) => {
+                self.open_claim(pod, class, template, new);
+                Ok(())
+            }
+            (None, Err(refusal)) => Err(refusal),
+        }
+    }
+
+    /// Claims that have not refused the class for good and that no count rules out.
+    fn claim_candidates(&self, class: ClassIx, facts: &Class, open: &[KeyDomains]) -> Bits {
+        let mut candidates = Bits::full(self.claims.len());
+        candidates.and_not_with(&self.claim_refused[class.0 as usize]);
+        for bound in &facts.hosts {
+            let counts = &self.counts[bound.group.0];
+            match self.problem.groups[bound.group.0].identity.kind {
+                GroupKind::Spread { .. } => {
+                    let full = if bound.counts_self { &counts.claims.at_limit } else { &counts.claims.over_limit };
+                    candidates.and_not_with(full);
+                }
+                GroupKind::Affinity => {
+                    if !(bound.counts_self && counts.no_host_is_occupied()) {
+                        candidates.and_with(&counts.claims.occupied);
+                    }
+                }
+                GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => {
+                    candidates.and_not_with(&counts.claims.occupied);
+                }
+            }
+        }
+        for key in open {
+            let mut there = Bits::new();
+            for domain in key.allowed.iter() {
+                there.or_with(&self.may_be_in[key.key.0][domain]);
+            }
+            candidates.and_with(&there);
+        }
+        candidates
+    }
+
+    /// An open claim with one more pod.
+    fn grow(&mut self, class: ClassIx, claim_ix: usize, open: &[KeyDomains]) -> Result<Grown, No> {
+        let facts = &self.problem.classes[class.0 as usize];
+        let claim = &self.claims[claim_ix];
+        let template = &self.problem.templates[claim.template];
+        if !facts.tolerates[claim.template] {
+            self.claim_refused[class.0 as usize].insert(claim_ix);
+            return Err(No::Never);
+        }
+        let requests = claim.requests.plus(&facts.requests);
+        let mut rows = claim.rows.clone();
+        template.fit.keep_fitting(&mut rows, &requests);
+        if !facts.ports.is_empty() {
+            if ports::conflict(&facts.ports, &claim.ports).is_some() {
+                rows = Bits::new();
+            }
+            drop_conflicting(&mut rows, template, facts);
+        }
+        if rows.is_empty() {
+            self.claim_refused[class.0 as usize].insert(claim_ix);
+            return Err(No::Never);
+        }
+        let (template_ix, set, held) = (claim.template, claim.set, claim.reserved.clone());
+        let no_before = self.claims[claim_ix].min_values_relaxed;
+        let outcome = self.narrow(class, template_ix, set, rows, requests, open, Some((claim_ix, &held)));
+        match outcome {
+            Ok(mut grown) => {
+                grown.min_values_relaxed = no_before;
+                Ok(grown)
+            }
+            Err(no) => {
+                if no == No::Never {
+                    self.claim_refused[class.0 as usize].insert(claim_ix);
+                }
+                Err(no)
+            }
+        }
+    }
+
+    /// A new claim with the pod on it, from the first pool that accepts it (spec 02 §6.5, step 5).
+    fn fresh(&mut self, class: ClassIx, open: &[KeyDomains]) -> Result<(usize, Grown), Refusal> {
+        let facts = &self.problem.classes[class.0 as usize];
+        if !self.host_is_open(facts) {
+            return Err(Refusal::Nowhere);
+        }
+        for (ix, template) in self.problem.templates.iter().enumerate() {
+            if !facts.tolerates[ix] || limits::nodes_exhausted(&self.limits[ix]) {
+                continue;
+            }
+            let mut rows = template.rows.clone();
+            limits::keep_within(&mut rows, &self.problem.world.columns[template.columns], &self.limits[ix]);
+            template.fit.keep_fitting(&mut rows, &facts.requests);
+            drop_conflicting(&mut rows, template, facts);
+            if rows.is_empty() {
+                continue;
+            }
+            match self.narrow(class, ix, template.set, rows, facts.requests.clone(), open, None) {
+                Ok(grown) => return Ok((ix, grown)),
+                Err(No::Reserved) => return Err(Refusal::Reserved),
+                Err(No::Never | No::NotNow) => {}
+            }
+        }
+        Err(Refusal::Nowhere)
+    }
+
+    /// Whether a host that does not exist yet satisfies the constraints on hosts.
+    fn host_is_open(&self, facts: &Class) -> bool {
+        facts.hosts.iter().all(|bound| match self.problem.groups[bound.group.0].identity.kind {
+            GroupKind::Spread { max_skew, .. } => i32::from(bound.counts_self) <= max_skew,
+            GroupKind::Affinity => bound.counts_self && self.counts[bound.group.0].no_host_is_occupied(),
+            GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => true,
+        })
+    }
+
+    /// Labels, volumes, domains and offerings, in this order; the first combination that leaves a machine wins.
+    #[allow(clippy::too_many_arguments, reason = "one step of the algorithm, with the state it works on")]
+    fn narrow(
+        &mut self,
+        class: ClassIx,
+        template: usize,
+        set: SetIx,
+        rows: Bits,
+        requests: Amounts,
+        open: &[KeyDomains],
+        claim: Option<(usize, &[usize])>,
+    ) -> Result<Grown, No> {
+        let facts = &self.problem.classes[class.0 as usize];
+        // A machine yet to come has a name that nobody knows.
+        if facts.hostname.as_ref().is_some_and(|h| !h.has(super::UNNAMED_HOST)) {
+            return Err(No::Never);
+        }
+        let columns = self.problem.templates[template].columns;
+        let Some(asked) = self.table.join(set, facts.demands, Undefined::WellKnownAllowed) else {
+            return Err(No::Never);
+        };
+        let anywhere = [(SetIx::EMPTY, None)];
+        let alternatives = if facts.volumes.is_empty() { &anywhere[..] } else { &facts.volumes };
+        let mut no = No::Never;
+        for (volume, volume_host) in alternatives {
+            if volume_host.as_ref().is_some_and(|h| !h.has(super::UNNAMED_HOST)) {
+                continue;
+            }
+            let Some(base) = self.table.join(asked, *volume, Undefined::WellKnownAllowed) else { continue };
+            let mut left = rows.clone();
+            if base != set || claim.is_none() {
+                left.and_with(&self.view(columns, base).rows);
+            }
+            if left.is_empty() {
+                continue;
+            }
+            let work = Work { columns, rows: &left, requests: &requests, claim };
+            match self.choose_domains(base, open, &work) {
+                Ok(grown) => return Ok(grown),
+                Err(other) => no = other,
+            }
+        }
+        Err(no)
+    }
+
+    /// Settles the label keys that constraints are about, trying domains with few pods first (spec 02 §8.5, Q15).
+    fn choose_domains(&mut self, set: SetIx, open: &[KeyDomains], work: &Work<'_>) -> Result<Grown, No> {
+        let Some((key, rest)) = open.split_first() else { return self.settle(set, work) };
+        let label = self.keys.label(key.key);
+        let by_node = self.table.get(set, label);
+        let mut allowed = key.allowed.clone();
+        allowed.and_with(self.keys.accepted(key.key, by_node, &self.table));
+        if allowed.is_empty() {
+            return Err(No::NotNow);
+        }
+        let mut no = No::NotNow;
+        let options: SmallVec<[Bits; 4]> = match key.pick_one {
+            None => SmallVec::from_iter([allowed]),
+            Some(group) => self.in_order_of_preference(group, &allowed),
+        };
+        for option in options {
+            let one = self.keys.narrowed(key.key, &option, &mut self.table);
+            let narrowed = self.table.only(label, one);
+            let Some(next) = self.table.join(set, narrowed, Undefined::WellKnownAllowed) else { continue };
+            match self.choose_domains(next, rest, work) {
+                Ok(grown) => return Ok(grown),
+                Err(No::Reserved) => no = No::Reserved,
+                Err(No::Never | No::NotNow) => {}
+            }
+        }
+        Err(no)
+    }
+
+    /// Single domains, fewest pods first; ties are turned by the seed so that workloads do not all start in one zone.
+    fn in_order_of_preference(&self, group: crate::topology::GroupIx, allowed: &Bits) -> SmallVec<[Bits; 4]> {
+        let counts = &self.counts[group.0];
+        let mut order: SmallVec<[(i32, u64, usize); 4]> = allowed
+            .iter()
+            .map(|domain| (counts.get(domain), mix(self.seed ^ ((group.0 as u64) << 32) ^ domain as u64), domain))
+            .collect();
+        order.sort_unstable();
+        order.into_iter().map(|(_, _, domain)| std::iter::once(domain).collect()).collect()
+    }
+
+    /// With everything narrowed: is there still a machine, are `minValues` kept, are reservations free?
+    fn settle(&mut self, set: SetIx, work: &Work<'_>) -> Result<Grown, No> {
+        let mut rows = work.rows.clone();
+        rows.and_with(&self.view(work.columns, set).rows);
+        if rows.is_empty() {
+            return Err(No::NotNow);
+        }
+        let mut set = set;
+        let mut min_values_relaxed = false;
+        if self.table.has_min_values(set) {
+            let columns = &self.problem.world.columns[work.columns];
+            let failing = min_values::short(columns, &rows, set, &self.table);
+            if !failing.is_empty() {
+                let may_lower = self.problem.world.settings.min_values_policy == MinValuesPolicy::BestEffort;
+                if work.claim.is_some() || !may_lower {
+                    return Err(No::NotNow);
+                }
+                set = min_values::lower(set, &failing, &mut self.table);
+                min_values_relaxed = true;
+            }
+        }
+        let reserved = self.reservable(set, &rows, work)?;
+        Ok(Grown { set, rows, requests: work.requests.clone(), reserved, min_values_relaxed })
+    }
+
+    /// The reservations that the claim would hold (spec 02 §10).
+    fn reservable(&mut self, set: SetIx, rows: &Bits, work: &Work<'_>) -> Result<Vec<usize>, No> {
+        if self.reservations.is_empty() {
+            return Ok(Vec::new());
+        }
+        let held = work.claim.map_or(&[][..], |(_, held)| held);
+        let offerings = self.view(work.columns, set).offerings.clone();
+        let columns = &self.problem.world.columns[work.columns];
+        let mut seen = false;
+        let mut collected: Vec<usize> = Vec::new();
+        for offering in offerings.iter().map(|o| &columns.offerings[o]).filter(|o| rows.contains(o.row)) {
+            let Some(id) = &offering.reservation else { continue };
+            let Ok(ix) = self.problem.reservations.binary_search_by(|(known, _)| known.cmp(id)) else { continue };
+            seen = true;
+            if (held.contains(&ix) || self.reservations[ix] > 0) && !collected.contains(&ix) {
+                collected.push(ix);
+            }
+        }
+        collected.sort_unstable();
+        let strict = self.problem.world.settings.reserved_mode == ReservedMode::Strict;
+        if strict && collected.is_empty() && (seen || !held.is_empty()) {
+            return Err(No::Reserved);
+        }
+        Ok(collected)
+    }
+
+    fn open_claim(&mut self, pod: PodIx, class: ClassIx, template: usize, grown: Grown) {
+        let ix = self.claims.len();
+        self.claims.push(Claim {
+            template,
+            set: SetIx::EMPTY,
+            rows: Bits::new(),
+            requests: Amounts::default(),
+            pods: Vec::new(),
+            ports: Vec::new(),
+            reserved: Vec::new(),
+            price: Price::ZERO,
+            min_values_relaxed: grown.min_values_relaxed,
+        });
+        let columns = &self.problem.world.columns[self.problem.templates[template].columns];
+        limits::deduct(&mut self.limits[template], &grown.rows, columns);
+        self.commit_to_claim(pod, class, ix, grown);
+    }
+
+    fn commit_to_claim(&mut self, pod: PodIx, class: ClassIx, ix: usize, grown: Grown) {
+        let facts = &self.problem.classes[class.0 as usize];
+        let template = &self.problem.templates[self.claims[ix].template];
+        let (set, columns) = (grown.set, template.columns);
+        let price = self.cheapest(columns, set, &grown.rows);
+        let claim = &mut self.claims[ix];
+        for released in claim.reserved.iter().filter(|r| !grown.reserved.contains(r)) {
+            self.reservations[*released] += 1;
+        }
+        for taken in grown.reserved.iter().filter(|r| !claim.reserved.contains(r)) {
+            self.reservations[*taken] -= 1;
+        }
+        let narrowed = claim.set != set;
+        let before = claim.pods.len();
+        claim.set = set;
+        claim.rows = grown.rows;
+        claim.requests = grown.requests;
+        claim.reserved = grown.reserved;
+        claim.price = price;
+        claim.pods.push(pod);
+        claim.ports.extend(facts.ports.iter().cloned());
+        if self.by_pods.len() <= before + 1 {
+            self.by_pods.resize(before + 2, Bits::new());
+        }
+        self.by_pods[before].remove(ix);
+        self.by_pods[before + 1].insert(ix);
+        if narrowed {
+            self.update_domains(ix, set);
+        }
+        self.record(class, ix, set);
+        self.places[pod.0 as usize] = Some(Place::Claim(ix));
+    }
+
+    fn update_domains(&mut self, claim: usize, set: SetIx) {
+        for key in self.keys.iter() {
+            let one = self.table.get(set, self.keys.label(key));
+            let accepted = self.keys.accepted(key, one, &self.table);
+            for (domain, claims) in self.may_be_in[key.0].iter_mut().enumerate() {
+                claims.set(claim, accepted.contains(domain));
+            }
+        }
+    }
+
+    /// Counts the pod in every group that selects it (spec 02 §8.6).
+    fn record(&mut self, class: ClassIx, claim: usize, set: SetIx) {
+        let facts = &self.problem.classes[class.0 as usize];
+        let template = &self.problem.templates[self.claims[claim].template];
+        for group in facts.counted_by.iter().chain(&facts.repels) {
+            let identity = &self.problem.groups[group.0].identity;
+            if !identity.filter.accepts(set, None, &template.taints, &mut self.table) {
+                continue;
+            }
+            let key = match identity.key {
+                GroupKey::Hostname => {
+                    self.counts[group.0].add_claim(claim, identity.kind);
+                    continue;
+                }
+                GroupKey::Label(key) => key,
+            };
+            let Some(one) = self.table.get(set, self.keys.label(key)) else { continue };
+            let requirement = self.table.requirement(one);
+            if requirement.operator() != crate::requirement::EffectiveOperator::In {
+                continue;
+            }
+            let every = match identity.kind {
+                GroupKind::Spread { .. } | GroupKind::Affinity => false,
+                GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => true,
+            };
+            if every || requirement.values().len() == 1 {
+                let domains: SmallVec<[usize; 8]> =
+                    requirement.values().iter().filter_map(|v| self.keys.domain(key, v)).collect();
+                for domain in domains {
+                    self.counts[group.0].add(domain, 1);
+                }
+            }
+        }
+    }
+}
+
+/// What choosing domains works on.
+struct Work<'a> {
+    columns: usize,
+    rows: &'a Bits,
+    requests: &'a Amounts,
+    /// The open claim and the reservations it holds; none for a new one.
+    claim: Option<(usize, &'a [usize])>,
+}
+
+/// Rows on which a daemon already listens on the pod's ports are out.
+fn drop_conflicting(rows: &mut Bits, template: &super::template::Template, facts: &Class) {
+    if facts.ports.is_empty() {
+        return;
+    }
+    for group in &template.overhead_groups {
+        if ports::conflict(&facts.ports, &group.ports).is_some() {
+            rows.and_not_with(&group.rows);
+        }
+    }
+}
+
+/// A machine more is only worth it when it is cheaper by more than a hair: nodes cost more than their price.
+pub(crate) fn saves_enough(new: Price, old: Price) -> bool {
+    new.nanos() < old.nanos() - old.nanos() / 100
+}
+
+/// A cheap mixing of bits (the finaliser of splitmix64), so that ties do not always fall the same way.
+pub(crate) fn mix(value: u64) -> u64 {
+    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

@@ -1,0 +1,163 @@
+//! Putting a pod on a node that exists (spec 02 §6.6): nodes in order, the first that accepts wins.
+
+use super::class::{Class, ClassIx};
+use super::pass::{KeyDomains, Pass, Place};
+use super::problem::PodIx;
+use crate::bits::Bits;
+use crate::narrow::Undefined;
+use crate::pod::tolerations::tolerates_all;
+use crate::topology::{GroupKey, GroupKind};
+use crate::world::ports;
+
+impl Pass<'_> {
+    pub(super) fn place_on_node(&mut self, pod: PodIx, class: ClassIx, open: &[KeyDomains]) -> bool {
+        if self.problem.world.nodes.is_empty() {
+            return false;
+        }
+        if self.eligible[class.0 as usize].is_none() {
+            self.eligible[class.0 as usize] = Some(self.eligible_nodes(class));
+        }
+        let facts = &self.problem.classes[class.0 as usize];
+        let words = self.eligible[class.0 as usize].as_ref().map_or(0, Bits::words);
+        for word in 0..words {
+            let candidates = self.node_candidates(class, facts, word);
+            for bit in crate::bits::WordBits(candidates) {
+                let node = word * 64 + bit;
+                if self.node_accepts(pod, class, node, open) {
+                    self.commit_to_node(pod, class, node);
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Nodes that tolerate the class and carry the labels it demands; learned refusals are taken out as they come.
+    fn eligible_nodes(&mut self, class: ClassIx) -> Bits {
+        let facts = &self.problem.classes[class.0 as usize];
+        let mut eligible = Bits::new();
+        for shape in &self.problem.shapes {
+            let taints = &self.problem.world.nodes[shape.taints_of].taints;
+            let volumes_agree = facts.volumes.is_empty()
+                || facts
+                    .volumes
+                    .iter()
+                    .any(|(asked, _)| self.table.join(shape.labels, *asked, Undefined::Refused).is_some());
+            if tolerates_all(&facts.tolerations, taints)
+                && volumes_agree
+                && self.table.join(shape.labels, facts.demands, Undefined::Refused).is_some()
+            {
+                eligible.or_with(&shape.nodes);
+            }
+        }
+        let named = facts.hostname.is_some() || facts.volumes.iter().any(|v| v.1.is_some());
+        if named {
+            let fits = |node: usize| {
+                let hostname = &self.problem.world.nodes[node].hostname;
+                facts.hostname.as_ref().is_none_or(|h| h.has(hostname))
+                    && (facts.volumes.is_empty()
+                        || facts.volumes.iter().any(|(_, h)| h.as_ref().is_none_or(|h| h.has(hostname))))
+            };
+            eligible = eligible.iter().filter(|n| fits(*n)).collect();
+        }
+        eligible
+    }
+
+    /// Sixty-four nodes at a time: eligible, and not ruled out by a constraint on hosts.
+    fn node_candidates(&self, class: ClassIx, facts: &Class, word: usize) -> u64 {
+        let mut candidates = self.eligible[class.0 as usize].as_ref().map_or(0, |e| e.word(word));
+        for bound in &facts.hosts {
+            let counts = &self.counts[bound.group.0];
+            match self.problem.groups[bound.group.0].identity.kind {
+                GroupKind::Spread { .. } => {
+                    let full = if bound.counts_self { &counts.nodes.at_limit } else { &counts.nodes.over_limit };
+                    candidates &= !full.word(word);
+                }
+                GroupKind::Affinity => {
+                    if !(bound.counts_self && counts.no_host_is_occupied()) {
+                        candidates &= counts.nodes.occupied.word(word);
+                    }
+                }
+                GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => {
+                    candidates &= !counts.nodes.occupied.word(word);
+                }
+            }
+        }
+        candidates
+    }
+
+    fn node_accepts(&mut self, pod: PodIx, class: ClassIx, node: usize, open: &[KeyDomains]) -> bool {
+        let facts = &self.problem.classes[class.0 as usize];
+        let state = &self.problem.world.nodes[node];
+        let room = self.remaining.get(&node).unwrap_or(&state.remaining);
+        if !facts.requests.fits_in(room) {
+            // Nodes only fill up: no pod of this class will ever fit here again in this pass.
+            if let Some(eligible) = &mut self.eligible[class.0 as usize] {
+                eligible.remove(node);
+            }
+            return false;
+        }
+        if !facts.ports.is_empty() {
+            let more = self.node_ports.get(&node).map_or(&[][..], Vec::as_slice);
+            if ports::conflict(&facts.ports, &state.ports).is_some() || ports::conflict(&facts.ports, more).is_some() {
+                return false;
+            }
+        }
+        let in_domain = |k: &KeyDomains| {
+            self.problem.node_domains[k.key.0][node].is_some_and(|domain| k.allowed.contains(domain as usize))
+        };
+        open.iter().all(in_domain) && self.volumes_fit(pod, node)
+    }
+
+    /// Whether the node can attach what the pod brings (spec 02 §9.2); a claim that is there already counts once.
+    fn volumes_fit(&self, pod: PodIx, node: usize) -> bool {
+        let attachments = &self.problem.pods[pod.0 as usize].attachments;
+        let state = &self.problem.world.nodes[node];
+        if attachments.is_empty() || state.attach_limits.is_empty() {
+            return true;
+        }
+        let more = self.node_attached.get(&node).map_or(&[][..], Vec::as_slice);
+        state.attach_limits.iter().all(|(driver, limit)| {
+            let mut claims: Vec<&str> = state
+                .attached
+                .iter()
+                .chain(more)
+                .chain(attachments)
+                .filter(|a| a.driver == *driver)
+                .map(|a| a.claim.as_str())
+                .collect();
+            claims.sort_unstable();
+            claims.dedup();
+            claims.len() <= *limit || !attachments.iter().any(|a| a.driver == *driver)
+        })
+    }
+
+    fn commit_to_node(&mut self, pod: PodIx, class: ClassIx, node: usize) {
+        let facts = &self.problem.classes[class.0 as usize];
+        let state = &self.problem.world.nodes[node];
+        self.remaining.entry(node).or_insert_with(|| state.remaining.clone()).sub(&facts.requests);
+        if !facts.ports.is_empty() {
+            self.node_ports.entry(node).or_default().extend(facts.ports.iter().cloned());
+        }
+        let attachments = &self.problem.pods[pod.0 as usize].attachments;
+        if !attachments.is_empty() {
+            self.node_attached.entry(node).or_default().extend(attachments.iter().cloned());
+        }
+        for group in facts.counted_by.iter().chain(&facts.repels) {
+            let identity = &self.problem.groups[group.0].identity;
+            let counts_here = state.own_taints.as_ref().map_or(state.taints.as_slice(), Vec::as_slice);
+            if !identity.filter.accepts(state.set, Some(&state.hostname), counts_here, &mut self.table) {
+                continue;
+            }
+            match identity.key {
+                GroupKey::Hostname => self.counts[group.0].add_node(node, 1, identity.kind),
+                GroupKey::Label(key) => {
+                    if let Some(domain) = self.problem.node_domains[key.0][node] {
+                        self.counts[group.0].add(domain as usize, 1);
+                    }
+                }
+            }
+        }
+        self.places[pod.0 as usize] = Some(Place::Node(node));
+    }
+}

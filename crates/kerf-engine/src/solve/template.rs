@@ -1,0 +1,151 @@
+//! What a new claim of a pool starts from (spec 02 §5.3 and §5.4), with the daemons that every machine will run.
+
+use kerf_api::labels::{self, LabelRules};
+use kerf_api::slim::{HostPort, Str, Taint};
+
+use crate::bits::Bits;
+use crate::catalogue::{Columns, FitIndex};
+use crate::narrow::{Narrowing, SetIx};
+use crate::pod::requirements::of_expression;
+use crate::requirement::{Requirement, Requirements};
+use crate::resources::{Amounts, ResourceIx, UNIT};
+use crate::world::{Pool, PoolAvailability, World};
+
+/// A pool, ready to launch from.
+#[derive(Debug, Clone)]
+pub(crate) struct Template {
+    pub(crate) name: Str,
+    pub(crate) columns: usize,
+    /// Labels and requirements of the pool, and the labels that only daemons ask about.
+    pub(crate) set: SetIx,
+    pub(crate) taints: Vec<Taint>,
+    /// Rows that the pool's requirements leave.
+    pub(crate) rows: Bits,
+    pub(crate) fit: FitIndex,
+    /// Types by the daemons that run on them.
+    pub(crate) overhead_groups: Vec<OverheadGroup>,
+    /// What the pool may still grow by, for the resources that it limits.
+    pub(crate) limits: Vec<(ResourceIx, i128)>,
+}
+
+/// Rows on which exactly these daemons run.
+#[derive(Debug, Clone)]
+pub(crate) struct OverheadGroup {
+    pub(crate) rows: Bits,
+    pub(crate) requests: Amounts,
+    pub(crate) ports: Vec<HostPort>,
+}
+
+/// Pools that take part in scheduling, in the order in which they are tried: heavier first, then the later name.
+pub(crate) fn pools_in_order(pools: &[Pool]) -> Vec<usize> {
+    let mut order: Vec<usize> =
+        (0..pools.len()).filter(|i| pools[*i].availability == PoolAvailability::Ready).collect();
+    order.sort_by(|a, b| {
+        let (a, b) = (&pools[*a], &pools[*b]);
+        b.weight.cmp(&a.weight).then_with(|| b.name.cmp(&a.name))
+    });
+    order
+}
+
+/// The pool's labels and requirements as one set.
+pub(crate) fn pool_set(pool: &Pool, rules: &LabelRules, table: &mut Narrowing) -> SetIx {
+    let mut all: Requirements =
+        pool.requirements.iter().map(|r| of_expression(&r.expression, rules).with_min_values(r.min_values)).collect();
+    for (key, value) in pool.labels.iter() {
+        all.add(Requirement::from_label(rules, key, value));
+    }
+    for key in [labels::REGISTERED, labels::INITIALIZED] {
+        all.add(Requirement::one_of(key, [Str::new_static("true")]));
+    }
+    table.intern(&all)
+}
+
+impl Template {
+    pub(crate) fn new(world: &World, pool_ix: usize, set: SetIx, rows: Bits, table: &mut Narrowing) -> Option<Self> {
+        let pool = &world.pools[pool_ix];
+        let columns_ix = pool.catalogue?;
+        let columns = &world.columns[columns_ix];
+        let overhead_groups = overhead_groups(world, columns, set, &pool.taints, table);
+        let mut net: Vec<Amounts> = columns.rows.iter().map(|r| r.allocatable.clone()).collect();
+        for group in &overhead_groups {
+            for row in group.rows.iter() {
+                // A row that is negative by itself stays negative: it takes nothing.
+                net[row].sub(&group.requests);
+            }
+        }
+        Some(Self {
+            name: pool.name.clone(),
+            columns: columns_ix,
+            set,
+            taints: pool.taints.clone(),
+            rows,
+            fit: FitIndex::new(&net),
+            overhead_groups,
+            limits: remaining_limits(world, pool),
+        })
+    }
+
+    /// The daemons' least requests over the rows that are left (spec 02 §6.8).
+    pub(crate) fn least_overhead(&self, rows: &Bits) -> Amounts {
+        let mut groups = self.overhead_groups.iter().filter(|g| g.rows.intersects(rows));
+        let Some(first) = groups.next() else { return Amounts::default() };
+        let mut least = first.requests.clone();
+        for group in groups {
+            least.min_with(&group.requests);
+        }
+        least
+    }
+}
+
+fn overhead_groups(
+    world: &World,
+    columns: &Columns,
+    set: SetIx,
+    taints: &[Taint],
+    table: &mut Narrowing,
+) -> Vec<OverheadGroup> {
+    let mut keys: Vec<Bits> = Vec::new();
+    let mut groups: Vec<OverheadGroup> = Vec::new();
+    let per_type: Vec<Bits> = columns
+        .types
+        .iter()
+        .map(|t| {
+            (0..world.daemons.len())
+                .filter(|d| {
+                    let daemon = &world.daemons[*d];
+                    !(world.settings.ignore_dra && daemon.needs_devices)
+                        && daemon.runs_on_type(set, taints, t.set, table)
+                })
+                .collect()
+        })
+        .collect();
+    for (row_ix, row) in columns.rows.iter().enumerate() {
+        let running = &per_type[row.type_ix];
+        let at = keys.iter().position(|k| k == running).unwrap_or_else(|| {
+            let mut requests = Amounts::default();
+            let mut ports = Vec::new();
+            for daemon in running.iter().map(|d| &world.daemons[d]) {
+                requests.add(&daemon.requests);
+                ports.extend(daemon.ports.iter().cloned());
+            }
+            keys.push(running.clone());
+            groups.push(OverheadGroup { rows: Bits::new(), requests, ports });
+            groups.len() - 1
+        });
+        groups[at].rows.insert(row_ix);
+    }
+    groups
+}
+
+/// Limits less what the pool's nodes have already (spec 02 §4.6).
+fn remaining_limits(world: &World, pool: &Pool) -> Vec<(ResourceIx, i128)> {
+    let mut names = world.names.clone();
+    let mut limits: Vec<(ResourceIx, i128)> =
+        pool.limits.iter().map(|(name, q)| (names.intern(name), q.nanos())).collect();
+    for node in world.nodes.iter().filter(|n| !n.is_leaving && n.pool.as_ref() == Some(&pool.name)) {
+        for (resource, left) in &mut limits {
+            *left -= if *resource == ResourceIx::NODES { UNIT } else { node.capacity.get(*resource) };
+        }
+    }
+    limits
+}

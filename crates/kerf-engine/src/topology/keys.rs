@@ -1,0 +1,122 @@
+//! The node labels that constraints are about, and the domains that each of them can have.
+
+use kerf_api::slim::Str;
+use rustc_hash::FxHashMap;
+
+use crate::bits::Bits;
+use crate::narrow::{KeyIx, Narrowing, OneIx};
+use crate::requirement::Requirement;
+
+/// A topology key other than the hostname.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct TopologyKeyIx(pub(crate) usize);
+
+/// All topology keys of a problem with their domains.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TopologyKeys {
+    keys: Vec<Domains>,
+    index: FxHashMap<Str, TopologyKeyIx>,
+}
+
+#[derive(Debug, Clone)]
+struct Domains {
+    key: KeyIx,
+    text: Str,
+    values: Vec<Str>,
+    index: FxHashMap<Str, usize>,
+    /// Per domain the pools that can make it; a domain that only nodes have has none.
+    offered_by: Vec<Vec<usize>>,
+    accepted: FxHashMap<OneIx, Bits>,
+    narrowed: FxHashMap<Bits, OneIx>,
+}
+
+impl TopologyKeys {
+    pub(crate) fn key(&mut self, text: &Str, table: &mut Narrowing) -> TopologyKeyIx {
+        if let Some(ix) = self.index.get(text) {
+            return *ix;
+        }
+        let ix = TopologyKeyIx(self.keys.len());
+        self.keys.push(Domains {
+            key: table.key(text),
+            text: text.clone(),
+            values: Vec::new(),
+            index: FxHashMap::default(),
+            offered_by: Vec::new(),
+            accepted: FxHashMap::default(),
+            narrowed: FxHashMap::default(),
+        });
+        self.index.insert(text.clone(), ix);
+        ix
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = TopologyKeyIx> + use<> {
+        (0..self.keys.len()).map(TopologyKeyIx)
+    }
+
+    pub(crate) fn label(&self, ix: TopologyKeyIx) -> KeyIx {
+        self.keys[ix.0].key
+    }
+
+    pub(crate) fn text(&self, ix: TopologyKeyIx) -> &Str {
+        &self.keys[ix.0].text
+    }
+
+    /// Makes a domain known. All domains must be known before the first question about acceptance.
+    pub(crate) fn add_domain(&mut self, ix: TopologyKeyIx, value: &Str, pool: Option<usize>) {
+        let domains = &mut self.keys[ix.0];
+        let next = domains.values.len();
+        let at = *domains.index.entry(value.clone()).or_insert(next);
+        if at == next {
+            domains.values.push(value.clone());
+            domains.offered_by.push(Vec::new());
+        }
+        if let Some(pool) = pool
+            && !domains.offered_by[at].contains(&pool)
+        {
+            domains.offered_by[at].push(pool);
+        }
+    }
+
+    pub(crate) fn domain(&self, ix: TopologyKeyIx, value: &str) -> Option<usize> {
+        self.keys[ix.0].index.get(value).copied()
+    }
+
+    pub(crate) fn domain_text(&self, ix: TopologyKeyIx, domain: usize) -> &Str {
+        &self.keys[ix.0].values[domain]
+    }
+
+    pub(crate) fn domain_count(&self, ix: TopologyKeyIx) -> usize {
+        self.keys[ix.0].values.len()
+    }
+
+    pub(crate) fn offered_by(&self, ix: TopologyKeyIx, domain: usize) -> &[usize] {
+        &self.keys[ix.0].offered_by[domain]
+    }
+
+    /// The domains that a requirement accepts; without one, all.
+    pub(crate) fn accepted(&mut self, ix: TopologyKeyIx, one: Option<OneIx>, table: &Narrowing) -> &Bits {
+        let domains = &mut self.keys[ix.0];
+        // The table has no requirement that means "no requirement"; u32::MAX cannot be a real one.
+        let slot = one.unwrap_or(OneIx::NONE);
+        let values = &domains.values;
+        domains.accepted.entry(slot).or_insert_with(|| match one {
+            None => Bits::full(values.len()),
+            Some(one) => {
+                let requirement = table.requirement(one);
+                (0..values.len()).filter(|d| requirement.has(&values[*d])).collect()
+            }
+        })
+    }
+
+    /// The requirement that the label is one of these domains.
+    pub(crate) fn narrowed(&mut self, ix: TopologyKeyIx, to: &Bits, table: &mut Narrowing) -> OneIx {
+        let domains = &mut self.keys[ix.0];
+        if let Some(known) = domains.narrowed.get(to) {
+            return *known;
+        }
+        let values: Vec<Str> = to.iter().map(|d| domains.values[d].clone()).collect();
+        let one = table.one(Requirement::one_of(domains.text.clone(), values));
+        domains.narrowed.insert(to.clone(), one);
+        one
+    }
+}

@@ -1,0 +1,128 @@
+//! Nodes as targets: a Node and a NodeClaim joined by provider id, with the room that is left (spec 02 §5.5, spec 04 §4.6).
+
+use kerf_api::slim::{HostPort, Labels, Node, ResourceList, Str, Taint};
+use kerf_api::{labels, taints};
+use rustc_hash::FxHashMap;
+
+use super::input::NodeClaim;
+use super::volumes::Attachment;
+use crate::narrow::SetIx;
+use crate::resources::{Amounts, ResourceIx, ResourceNames, UNIT};
+
+/// A node or a launched claim that is not a node yet.
+#[derive(Debug, Clone)]
+pub(crate) struct NodeState {
+    pub(crate) name: Str,
+    pub(crate) hostname: Str,
+    pub(crate) labels: Labels,
+    /// The labels as requirements, without the hostname.
+    pub(crate) set: SetIx,
+    /// Taints that pods must tolerate.
+    pub(crate) taints: Vec<Taint>,
+    /// The Node object's own taints, on which spread constraints judge; none without a Node.
+    pub(crate) own_taints: Option<Vec<Taint>>,
+    pub(crate) capacity: Amounts,
+    /// Allocatable less what bound pods and outstanding daemons take.
+    pub(crate) remaining: Amounts,
+    pub(crate) ports: Vec<HostPort>,
+    pub(crate) attached: Vec<Attachment>,
+    pub(crate) attach_limits: Vec<(Str, usize)>,
+    /// Pool by name, for limits.
+    pub(crate) pool: Option<Str>,
+    pub(crate) is_initialized: bool,
+    pub(crate) is_leaving: bool,
+    pub(crate) claim_name: Option<Str>,
+    /// Inverse groups that pods running here stand behind; filled per problem.
+    pub(crate) repels: Vec<crate::topology::GroupIx>,
+}
+
+/// Joins nodes and claims. Claims without a machine are left out: a pass does not start while there are any.
+pub(crate) fn join(nodes: &[Node], claims: &[NodeClaim], names: &mut ResourceNames) -> Vec<NodeState> {
+    let mut by_provider: FxHashMap<&Str, &NodeClaim> = FxHashMap::default();
+    for claim in claims.iter().filter(|c| !c.provider_id.is_empty()) {
+        by_provider.entry(&claim.provider_id).or_insert(claim);
+    }
+    let mut states: Vec<NodeState> = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        let claim = by_provider.remove(&node.spec.provider_id).filter(|_| !node.spec.provider_id.is_empty());
+        if claim.is_none() && !is_tracked_alone(node) {
+            continue;
+        }
+        states.push(state(Some(node), claim, names));
+    }
+    let mut alone: Vec<&NodeClaim> = by_provider.into_values().collect();
+    alone.sort_by(|a, b| a.name.cmp(&b.name));
+    states.extend(alone.into_iter().map(|claim| state(None, Some(claim), names)));
+    states.sort_by(|a, b| b.is_initialized.cmp(&a.is_initialized).then_with(|| a.name.cmp(&b.name)));
+    states
+}
+
+/// A node of ours is only looked at once its machine is known (spec 02 §14.2).
+fn is_tracked_alone(node: &Node) -> bool {
+    let ours = node.metadata.labels.get(labels::NODEPOOL).is_some_and(|p| !p.is_empty());
+    let initialized = node.metadata.labels.get(labels::INITIALIZED).is_some_and(|p| !p.is_empty());
+    !ours
+        || (!node.spec.provider_id.is_empty()
+            && (initialized || node.metadata.labels.get(labels::INSTANCE_TYPE).is_some()))
+}
+
+fn state(node: Option<&Node>, claim: Option<&NodeClaim>, names: &mut ResourceNames) -> NodeState {
+    let is_managed = claim.is_some();
+    let labelled = |key: &str| node.is_some_and(|n| n.metadata.labels.is(key, "true"));
+    let is_registered = !is_managed || labelled(labels::REGISTERED);
+    let is_initialized = !is_managed || labelled(labels::INITIALIZED);
+    // Until it is registered a managed node is what its claim says.
+    let (name, node_labels, all_taints) = match (node, claim) {
+        (Some(node), Some(_)) if is_registered => {
+            (node.metadata.name.clone(), node.metadata.labels.clone(), node.spec.taints.clone())
+        }
+        (_, Some(claim)) => (claim.name.clone(), claim.labels.clone(), claim.taints.clone()),
+        (Some(node), None) => (node.metadata.name.clone(), node.metadata.labels.clone(), node.spec.taints.clone()),
+        (None, None) => Default::default(),
+    };
+    let passing = |taint: &Taint| {
+        is_managed
+            && !is_initialized
+            && (taints::is_ephemeral(&taint.key, &taint.effect)
+                || claim
+                    .is_some_and(|c| c.startup_taints.iter().any(|s| s.key == taint.key && s.effect == taint.effect)))
+    };
+    let taints = all_taints.into_iter().filter(|t| !passing(t)).collect();
+    let fill = |own: Option<&ResourceList>, claimed: Option<&ResourceList>, names: &mut ResourceNames| {
+        let mut amounts = own.map(|list| names.amounts(list)).unwrap_or_default();
+        if let (false, Some(claimed)) = (is_initialized, claimed) {
+            for (resource, amount) in names.amounts(claimed).iter() {
+                if amounts.get(resource) == 0 {
+                    amounts.set(resource, amount);
+                }
+            }
+        }
+        amounts
+    };
+    let mut capacity = fill(node.map(|n| &n.status.capacity), claim.map(|c| &c.capacity), names);
+    capacity.set(ResourceIx::NODES, UNIT);
+    let allocatable = fill(node.map(|n| &n.status.allocatable), claim.map(|c| &c.allocatable), names);
+    let is_leaving = match claim {
+        Some(claim) => claim.is_deleting || claim.is_marked,
+        None => node.is_some_and(|n| n.metadata.deletion_timestamp.is_some()),
+    };
+    let hostname = node_labels.get(labels::HOSTNAME).filter(|h| !h.is_empty()).map_or_else(|| name.clone(), Str::from);
+    NodeState {
+        hostname,
+        pool: node_labels.get(labels::NODEPOOL).map(Str::from),
+        labels: node_labels,
+        set: SetIx::EMPTY,
+        taints,
+        own_taints: node.map(|n| n.spec.taints.clone()),
+        remaining: allocatable,
+        capacity,
+        ports: Vec::new(),
+        attached: Vec::new(),
+        attach_limits: Vec::new(),
+        is_initialized,
+        is_leaving,
+        claim_name: claim.map(|c| c.name.clone()),
+        repels: Vec::new(),
+        name,
+    }
+}

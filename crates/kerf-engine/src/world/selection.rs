@@ -1,0 +1,81 @@
+//! Which pods a pass is about (spec 02 §2): pending ones that capacity could help, and those on nodes that are leaving.
+
+use jiff::Timestamp;
+use kerf_api::duration::do_not_disrupt;
+use kerf_api::labels::LabelRules;
+use kerf_api::slim::{IntOrPercent, Pod, PodDisruptionBudget, Str, Taint, TaintEffect};
+use kerf_api::{annotations, labels, taints};
+
+use super::Settings;
+use crate::pod::requirements::{Preferences, of_pod};
+use crate::pod::selector;
+use crate::pod::tolerations::tolerates;
+use crate::requirement::EffectiveOperator;
+
+/// Whether a new node could help this pod (spec 02 §2.1).
+pub(crate) fn is_provisionable(pod: &Pod, settings: &Settings) -> bool {
+    let unschedulable = pod.status.conditions.iter().any(|c| c.kind == "PodScheduled" && c.reason == "Unschedulable");
+    (unschedulable || !settings.require_unschedulable)
+        && pod.spec.node_name.is_none()
+        && pod.status.nominated_node_name.is_none()
+        && !pod.is_owned_by_daemonset()
+        && !pod.is_mirror()
+        && !pod.spec.is_gated
+        && !pod.is_terminal()
+        && !pod.is_terminating()
+}
+
+/// The pod says that it does not want a node of ours.
+pub(crate) fn refuses_our_nodes(pod: &Pod, rules: &LabelRules) -> bool {
+    let demands = of_pod(&pod.spec, Preferences::Included, rules);
+    demands.labels.get(labels::NODEPOOL).is_some_and(|r| r.operator() == EffectiveOperator::DoesNotExist)
+}
+
+/// Whether a pod on a leaving node needs a place elsewhere now (spec 02 §2.3).
+pub(crate) fn is_leaving(pod: &Pod, budgets: &[PodDisruptionBudget], at: Timestamp) -> bool {
+    let active = !pod.is_terminal() && !pod.is_terminating();
+    let stays_known = active || (pod.is_terminating() && pod.is_owned_by_statefulset());
+    stays_known
+        && !pod.is_owned_by_daemonset()
+        && !pod.is_mirror()
+        && !(active && is_protected(pod, at))
+        && !is_fully_blocked(pod, budgets, at)
+}
+
+fn is_protected(pod: &Pod, at: Timestamp) -> bool {
+    pod.metadata
+        .annotations
+        .get(annotations::DO_NOT_DISRUPT)
+        .is_some_and(|value| do_not_disrupt(value, pod.status.start_time, at).is_protected())
+}
+
+/// No eviction will ever be allowed: several budgets, or one that allows none (spec 02 §2.3).
+fn is_fully_blocked(pod: &Pod, budgets: &[PodDisruptionBudget], at: Timestamp) -> bool {
+    let evictable = !pod.is_terminal()
+        && !pod.is_terminating()
+        && !pod.is_mirror()
+        && !tolerates(&pod.spec.tolerations, &disrupted())
+        && !is_protected(pod, at);
+    if !evictable {
+        return false;
+    }
+    let mut selecting = budgets.iter().filter(|b| {
+        b.metadata.namespace == pod.metadata.namespace
+            && b.selector.as_ref().is_some_and(|s| selector::selects(s, &pod.metadata.labels))
+    });
+    let Some(budget) = selecting.next() else { return false };
+    if selecting.next().is_some() {
+        return true;
+    }
+    let unready = pod.status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "False");
+    if budget.always_allow_unhealthy && unready {
+        return false;
+    }
+    matches!(budget.max_unavailable, Some(IntOrPercent::Int(0) | IntOrPercent::Percent(0)))
+        || matches!(budget.min_available, Some(IntOrPercent::Percent(100)))
+}
+
+/// The taint of a node that is about to go.
+fn disrupted() -> Taint {
+    Taint { key: Str::new_static(taints::DISRUPTED), value: Str::default(), effect: TaintEffect::NoSchedule }
+}
