@@ -1,2 +1,7 @@
 //! The simulated provider (`karpenter.kwok.sh`): instance types from a JSON file or built in, and nodes without machines.
 //! It is what `kerf plan` prices files with, and what the sandbox and scale tests launch.
+
+mod catalogue;
+mod money;
+
+pub use catalogue::{Catalogue, CatalogueProblem, built_in, parse};

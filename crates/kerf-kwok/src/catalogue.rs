@@ -1,0 +1,411 @@
+//! Instance types of the simulated provider: the JSON format of KWOK's file, and the built-in set (spec 04 §14.2).
+//!
+//! Reading a file never gives half a catalogue: either every type is sound, or all problems are listed. `Available: false` is
+//! honoured. Keys are matched whatever their case, because Go's decoder does so and files rely on it.
+
+use std::collections::BTreeSet;
+
+use kerf_api::labels::{self, LabelRules, kwok};
+use kerf_api::quantity::Quantity;
+use kerf_api::slim::{NodeSelectorOperator, ResourceList, Str};
+use kerf_engine::Price;
+use kerf_engine::catalogue::{InstanceType, Offering, Overhead};
+use kerf_engine::requirement::{EffectiveOperator, Requirement, Requirements};
+use serde_json::{Map, Value};
+
+use crate::money;
+
+/// Instance types, and what their labels mean.
+#[derive(Debug, Clone)]
+pub struct Catalogue {
+    /// The types, sorted by name.
+    pub types: Vec<InstanceType>,
+    /// The simulated provider's labels, with every key that some offering names.
+    pub label_rules: LabelRules,
+}
+
+/// Something wrong with an instance-type file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {what}")]
+pub struct CatalogueProblem {
+    /// Where, for example `[3].offerings[0].Price`.
+    pub path: String,
+    /// What is wrong and what was expected.
+    pub what: String,
+}
+
+/// Reads a file, or says everything that is wrong with it.
+pub fn parse(text: &str) -> Result<Catalogue, Vec<CatalogueProblem>> {
+    let problem = |path: &str, what: String| vec![CatalogueProblem { path: path.into(), what }];
+    let value: Value = serde_json::from_str(text).map_err(|e| problem("file", format!("is not JSON: {e}")))?;
+    let Value::Array(entries) = value else {
+        return Err(problem("file", "expected a JSON list of instance types".into()));
+    };
+    let mut reader = Reader { problems: Vec::new(), label_rules: LabelRules::kwok() };
+    let mut types: Vec<InstanceType> = Vec::new();
+    for (i, entry) in entries.iter().enumerate() {
+        let path = format!("[{i}]");
+        if let Some(read) = reader.instance_type(&path, entry) {
+            if types.iter().any(|t| t.name == read.name) {
+                reader
+                    .problem(&format!("{path}.name"), format!("instance type {:?} is there twice", read.name.as_str()));
+            }
+            types.push(read);
+        }
+    }
+    if !reader.problems.is_empty() {
+        return Err(reader.problems);
+    }
+    types.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Catalogue { types, label_rules: reader.label_rules })
+}
+
+struct Reader {
+    problems: Vec<CatalogueProblem>,
+    label_rules: LabelRules,
+}
+
+impl Reader {
+    fn problem(&mut self, path: &str, what: String) {
+        self.problems.push(CatalogueProblem { path: path.into(), what });
+    }
+
+    fn instance_type(&mut self, path: &str, entry: &Value) -> Option<InstanceType> {
+        let Some(fields) = entry.as_object() else {
+            self.problem(
+                path,
+                "expected an object with name, architecture, operatingSystems, resources, offerings".into(),
+            );
+            return None;
+        };
+        let name = self.text(path, fields, "name")?;
+        let arch = self.text(path, fields, "architecture")?;
+        let systems = self.texts(path, fields, "operatingSystems");
+        let resources = self.resources(path, fields)?;
+        let offerings = match field(fields, "offerings") {
+            Some(Value::Array(list)) => list
+                .iter()
+                .enumerate()
+                .filter_map(|(i, o)| self.offering(&format!("{path}.offerings[{i}]"), o))
+                .collect(),
+            Some(Value::Null) | None => Vec::new(),
+            Some(other) => {
+                self.problem(&format!("{path}.offerings"), format!("expected a list, found {other}"));
+                Vec::new()
+            }
+        };
+        Some(describe(Str::from(name), &arch, &systems, resources, offerings))
+    }
+
+    fn offering(&mut self, path: &str, entry: &Value) -> Option<Offering> {
+        let Some(fields) = entry.as_object() else {
+            self.problem(path, "expected an object with Price, Available and Requirements".into());
+            return None;
+        };
+        let before = self.problems.len();
+        let price = match field(fields, "Price") {
+            None | Some(Value::Null) => Some(Price::ZERO),
+            Some(Value::Number(number)) => money::price(&number.to_string()),
+            Some(_) => None,
+        };
+        if price.is_none() {
+            self.problem(&format!("{path}.Price"), "expected a number of dollars an hour that is not negative".into());
+        }
+        let available = match field(fields, "Available") {
+            None | Some(Value::Null) => true,
+            Some(Value::Bool(available)) => *available,
+            Some(other) => {
+                self.problem(&format!("{path}.Available"), format!("expected true or false, found {other}"));
+                false
+            }
+        };
+        let reservation_capacity = match field(fields, "ReservationCapacity") {
+            None | Some(Value::Null) => 0,
+            Some(value) => value.as_i64().and_then(|n| i32::try_from(n).ok()).unwrap_or_else(|| {
+                self.problem(&format!("{path}.ReservationCapacity"), format!("expected a whole number, found {value}"));
+                0
+            }),
+        };
+        let requirements = self.requirements(path, fields);
+        for key in labels::OFFERING {
+            if requirements.get(key).is_none_or(|r| r.operator() != EffectiveOperator::In) {
+                self.problem(&format!("{path}.Requirements"), format!("expected a requirement {key} In [...]"));
+            }
+        }
+        (self.problems.len() == before).then(|| Offering {
+            requirements,
+            price: price.unwrap_or_default(),
+            available,
+            reservation_capacity,
+            capacity_override: None,
+            overhead_override: None,
+        })
+    }
+
+    fn requirements(&mut self, path: &str, fields: &Map<String, Value>) -> Requirements {
+        let mut all = Requirements::default();
+        let list = match field(fields, "Requirements") {
+            Some(Value::Array(list)) => list.as_slice(),
+            _ => &[],
+        };
+        for (i, entry) in list.iter().enumerate() {
+            let at = format!("{path}.Requirements[{i}]");
+            let Some(entry) = entry.as_object() else {
+                self.problem(&at, "expected an object with key, operator and values".into());
+                continue;
+            };
+            let (Some(key), Some(operator)) = (self.text(&at, entry, "key"), self.text(&at, entry, "operator")) else {
+                continue;
+            };
+            let values: Vec<Str> = self.texts(&at, entry, "values").into_iter().map(Str::from).collect();
+            let operator = NodeSelectorOperator::from(operator.as_str());
+            match Requirement::new(&self.label_rules, &key, &operator, &values, None) {
+                Ok(requirement) => {
+                    self.label_rules.add_well_known(requirement.key().as_str());
+                    all.add(requirement);
+                }
+                Err(e) => self.problem(&at, e.to_string()),
+            }
+        }
+        all
+    }
+
+    fn resources(&mut self, path: &str, fields: &Map<String, Value>) -> Option<Vec<(Str, Quantity)>> {
+        let at = format!("{path}.resources");
+        let Some(Value::Object(map)) = field(fields, "resources") else {
+            self.problem(&at, "expected an object of quantities".into());
+            return None;
+        };
+        let mut all = Vec::new();
+        for (name, value) in map {
+            let text = match value {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            };
+            match text.parse::<Quantity>() {
+                Ok(quantity) if !quantity.is_negative() => all.push((Str::from(name.as_str()), quantity)),
+                Ok(_) => self.problem(&format!("{at}.{name}"), format!("{text} is negative")),
+                Err(e) => self.problem(&format!("{at}.{name}"), e.to_string()),
+            }
+        }
+        if !all.iter().any(|(name, _)| *name == "pods") {
+            all.push((Str::new_static("pods"), Quantity::from_units(110)));
+        }
+        Some(all)
+    }
+
+    fn text(&mut self, path: &str, fields: &Map<String, Value>, key: &str) -> Option<String> {
+        match field(fields, key) {
+            Some(Value::String(text)) if !text.is_empty() => Some(text.clone()),
+            _ => {
+                self.problem(&format!("{path}.{key}"), "expected a text".into());
+                None
+            }
+        }
+    }
+
+    fn texts(&mut self, path: &str, fields: &Map<String, Value>, key: &str) -> Vec<String> {
+        match field(fields, key) {
+            Some(Value::Array(list)) if list.iter().all(Value::is_string) => {
+                list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+            }
+            None | Some(Value::Null) => Vec::new(),
+            Some(other) => {
+                self.problem(&format!("{path}.{key}"), format!("expected a list of texts, found {other}"));
+                Vec::new()
+            }
+        }
+    }
+}
+
+fn field<'a>(fields: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    fields.get(key).or_else(|| fields.iter().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, v)| v))
+}
+
+/// The type that an entry describes, with the labels that follow from its name and resources.
+fn describe(
+    name: Str,
+    arch: &str,
+    systems: &[String],
+    resources: Vec<(Str, Quantity)>,
+    offerings: Vec<Offering>,
+) -> InstanceType {
+    let text_of = |resource: &str| {
+        resources.iter().find(|(name, _)| name == resource).map_or_else(String::new, |(_, q)| q.to_string())
+    };
+    let (cpu, memory) = (text_of("cpu"), text_of("memory"));
+    let values_of = |key: &str| -> Vec<Str> {
+        let all: BTreeSet<Str> = offerings
+            .iter()
+            .filter_map(|o| o.requirements.get(key))
+            .flat_map(|r| r.allowed_values().unwrap_or_default().iter().cloned())
+            .collect();
+        all.into_iter().collect()
+    };
+    let requirements: Requirements = [
+        Requirement::one_of(labels::INSTANCE_TYPE, [name.clone()]),
+        Requirement::one_of(labels::ARCH, [Str::from(arch)]),
+        Requirement::one_of(labels::OS, systems.iter().map(Str::from)),
+        Requirement::one_of(labels::ZONE, values_of(labels::ZONE)),
+        Requirement::one_of(labels::CAPACITY_TYPE, values_of(labels::CAPACITY_TYPE)),
+        Requirement::one_of(kwok::INSTANCE_SIZE, [Str::from(size(&name, &cpu))]),
+        Requirement::one_of(kwok::INSTANCE_FAMILY, [Str::from(family(&name))]),
+        Requirement::one_of(kwok::INSTANCE_CPU, [Str::from(cpu.as_str())]),
+        Requirement::one_of(kwok::INSTANCE_MEMORY, [Str::from(memory.as_str())]),
+    ]
+    .into_iter()
+    .collect();
+    InstanceType { requirements, name, offerings, capacity: resources.into_iter().collect(), overhead: overhead() }
+}
+
+/// What the simulated kubelet keeps for itself.
+fn overhead() -> Overhead {
+    let reserved: ResourceList = [
+        (Str::new_static("cpu"), Quantity::from_nanos(100_000_000, kerf_api::quantity::Format::DecimalSi)),
+        (Str::new_static("memory"), Quantity::from_units(10 * 1024 * 1024)),
+    ]
+    .into_iter()
+    .collect();
+    Overhead { kube_reserved: reserved, ..Overhead::default() }
+}
+
+/// `8xlarge` of `m5.8xlarge`; of a name of another form, its CPUs.
+fn size<'a>(name: &'a str, cpu: &'a str) -> &'a str {
+    let after_dot = name.split_once('.').filter(|(before, _)| is_word(before)).map(|(_, after)| after);
+    let named = after_dot.filter(|after| {
+        matches!(*after, "nano" | "micro" | "small" | "medium" | "large" | "metal")
+            || after.strip_suffix("xlarge").is_some_and(|n| n.bytes().all(|b| b.is_ascii_digit()))
+    });
+    named.unwrap_or(cpu)
+}
+
+fn is_word(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+/// The text before the first `.` or `-`; without one, the first character.
+fn family(name: &str) -> &str {
+    match name.find(['.', '-']) {
+        Some(end) => &name[..end],
+        None => name.chars().next().map_or("", |c| &name[..c.len_utf8()]),
+    }
+}
+
+/// The set that is used when no file is given: 12 sizes, three ratios of memory to CPU, two systems, two architectures.
+pub fn built_in() -> Catalogue {
+    let mut types = Vec::new();
+    for cpus in [1_i64, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256] {
+        for (ratio, family) in [(2, "c"), (4, "s"), (8, "m")] {
+            for system in ["linux", "windows"] {
+                for arch in ["amd64", "arm64"] {
+                    types.push(built_in_type(cpus, ratio, family, system, arch));
+                }
+            }
+        }
+    }
+    types.sort_by(|a, b| a.name.cmp(&b.name));
+    Catalogue { types, label_rules: LabelRules::kwok() }
+}
+
+fn built_in_type(cpus: i64, ratio: i64, family: &str, system: &str, arch: &str) -> InstanceType {
+    let name = Str::from(format!("{family}-{cpus}x-{arch}-{system}"));
+    let memory_bytes = cpus * ratio * 1024 * 1024 * 1024;
+    let memory = Quantity::from_nanos(i128::from(memory_bytes) * 1_000_000_000, kerf_api::quantity::Format::BinarySi);
+    // 0.025 dollars a CPU and 0.001 a gigabyte of a thousand million bytes, in nano-dollars.
+    let on_demand = cpus * 25_000_000 + (memory_bytes + 500) / 1000;
+    let offerings = ["test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d"]
+        .into_iter()
+        .flat_map(|zone| {
+            [("spot", on_demand * 7 / 10), ("on-demand", on_demand)].map(|(kind, price)| (zone, kind, price))
+        })
+        .map(|(zone, kind, price)| Offering {
+            requirements: [
+                Requirement::one_of(labels::ZONE, [Str::new_static(zone)]),
+                Requirement::one_of(labels::CAPACITY_TYPE, [Str::new_static(kind)]),
+            ]
+            .into_iter()
+            .collect(),
+            price: Price::from_nanos(price),
+            available: true,
+            reservation_capacity: 0,
+            capacity_override: None,
+            overhead_override: None,
+        })
+        .collect();
+    let storage = Quantity::from_nanos(20 * 1024 * 1024 * 1024 * 1_000_000_000, kerf_api::quantity::Format::BinarySi);
+    let resources = vec![
+        (Str::new_static("cpu"), Quantity::from_units(cpus)),
+        (Str::new_static("memory"), memory),
+        (Str::new_static("pods"), Quantity::from_units((16 * cpus).min(1024))),
+        (Str::new_static("ephemeral-storage"), storage),
+    ];
+    describe(name, arch, &[system.to_owned()], resources, offerings)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
+    use super::*;
+
+    #[test]
+    fn the_built_in_set_has_its_published_size_and_prices() {
+        let catalogue = built_in();
+        assert_eq!(catalogue.types.len(), 144);
+        let small = catalogue.types.iter().find(|t| t.name == "c-1x-amd64-linux").unwrap();
+        assert_eq!(small.offerings.len(), 8);
+        let dearest = small.offerings.iter().map(|o| o.price.nanos()).max().unwrap();
+        assert_eq!(dearest, 27_147_484);
+        assert_eq!(small.requirements.get(kwok::INSTANCE_FAMILY).unwrap().values(), ["c"]);
+        assert_eq!(small.requirements.get(kwok::INSTANCE_SIZE).unwrap().values(), ["1"]);
+    }
+
+    #[test]
+    fn names_give_family_and_size() {
+        assert_eq!(size("m5.8xlarge", "32"), "8xlarge");
+        assert_eq!(size("m5.xlarge", "4"), "xlarge");
+        assert_eq!(size("m5.weird", "4"), "4");
+        assert_eq!(size("c-4x-amd64-linux", "4"), "4");
+        assert_eq!(family("m5.8xlarge"), "m5");
+        assert_eq!(family("c-4x"), "c");
+        assert_eq!(family("plain"), "p");
+        assert_eq!(family(""), "");
+    }
+
+    #[test]
+    fn keys_are_matched_whatever_their_case_and_availability_is_honoured() {
+        let text = r#"[{"Name":"a","Architecture":"amd64","OperatingSystems":["linux"],"Resources":{"cpu":"2","memory":"4Gi"},
+            "Offerings":[{"price":0.5,"available":false,"requirements":[
+                {"key":"topology.kubernetes.io/zone","operator":"In","values":["z"]},
+                {"key":"karpenter.sh/capacity-type","operator":"In","values":["spot"]},
+                {"key":"example.com/rack","operator":"In","values":["r1"]}]}]}]"#;
+        let catalogue = parse(text).unwrap();
+        assert!(!catalogue.types[0].offerings[0].available);
+        assert_eq!(catalogue.types[0].offerings[0].price, Price::from_nanos(500_000_000));
+        assert_eq!(catalogue.types[0].capacity.get("pods"), Some(Quantity::from_units(110)));
+        assert!(catalogue.label_rules.is_well_known("example.com/rack"));
+    }
+
+    // spec 09 #10
+    #[test]
+    fn every_problem_of_a_file_is_named() {
+        assert!(parse("nonsense").unwrap_err()[0].what.contains("is not JSON"));
+        let offering = |price: &str| {
+            format!(
+                r#"{{"Price":{price},"Requirements":[{{"key":"topology.kubernetes.io/zone","operator":"In","values":["z"]}},
+                {{"key":"karpenter.sh/capacity-type","operator":"In","values":["spot"]}}]}}"#
+            )
+        };
+        let entry = |name: &str, price: &str| {
+            format!(
+                r#"{{"name":"{name}","architecture":"amd64","operatingSystems":["linux"],"resources":{{"cpu":"1"}},"offerings":[{}]}}"#,
+                offering(price)
+            )
+        };
+        let text = format!("[{},{},{{\"name\":\"b\"}}]", entry("a", "-1"), entry("a", "1"));
+        let problems = parse(&text).unwrap_err();
+        let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        assert!(all.iter().any(|p| p.starts_with("[0].offerings[0].Price")), "{all:?}");
+        assert!(all.iter().any(|p| p.contains("\"a\" is there twice")), "{all:?}");
+        assert!(all.iter().any(|p| p.starts_with("[2].architecture")), "{all:?}");
+    }
+}
