@@ -62,7 +62,7 @@ pub struct CapacityBufferSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0))]
     pub percentage: Option<i32>,
-    /// PodTemplate in the same namespace that gives the pods their shape.
+    /// `PodTemplate` in the same namespace that gives the pods their shape.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_template_ref: Option<LocalObjectRef>,
     /// How the room is kept free. The value is not interpreted.
@@ -110,10 +110,10 @@ pub struct CapacityBufferStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(transform = conditions::map_list)]
     pub conditions: Vec<Condition>,
-    /// Generation of the PodTemplate that the shape was taken from.
+    /// Generation of the `PodTemplate` that the shape was taken from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_template_generation: Option<i64>,
-    /// PodTemplate that the shape was taken from.
+    /// `PodTemplate` that the shape was taken from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod_template_ref: Option<LocalObjectRef>,
     /// Strategy that is in use.

@@ -42,13 +42,14 @@ open_enum! {
 /// One signal for the health of an object.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(transform = require_texts)]
 pub struct Condition {
     /// Time at which the status last changed.
     #[schemars(with = "crate::schema::DateTime")]
     pub last_transition_time: Time,
     /// Details for people. May be empty.
     #[serde(default)]
-    #[schemars(required, extend("maxLength" = MESSAGE_LENGTH_MAX))]
+    #[schemars(extend("maxLength" = MESSAGE_LENGTH_MAX))]
     pub message: String,
     /// Generation of the object that the condition was set for. If it is not the current one, the condition is out of date.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,7 +57,7 @@ pub struct Condition {
     pub observed_generation: Option<i64>,
     /// Why the status is what it is, in one CamelCase word for programs.
     #[serde(default)]
-    #[schemars(required, extend(
+    #[schemars(extend(
         "minLength" = 1,
         "maxLength" = 1024,
         "pattern" = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
@@ -71,6 +72,18 @@ pub struct Condition {
         "pattern" = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
     ))]
     pub condition_type: String,
+}
+
+/// Reason and message decode when they are absent, as on NodeClaims they may be; elsewhere the schema demands them.
+fn require_texts(schema: &mut Schema) {
+    for name in ["message", "reason"] {
+        if let Some(property) = schema.pointer_mut(&format!("/properties/{name}")).and_then(Value::as_object_mut) {
+            property.remove("default");
+        }
+        if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+            required.push(json!(name));
+        }
+    }
 }
 
 /// Schema of a list with at most one condition of each type.

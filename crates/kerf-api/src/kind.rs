@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// A kind that Kerf ships a CustomResourceDefinition for.
+/// A kind that Kerf ships a `CustomResourceDefinition` for.
 pub trait CustomKind:
     Resource + Metadata<Ty = ObjectMeta> + JsonSchema + Serialize + DeserializeOwned + Clone + Send + Sync + 'static
 {

@@ -108,7 +108,7 @@ pub mod aws {
     pub const INSTANCE_GPU_NAME: &str = "karpenter.k8s.aws/instance-gpu-name";
     /// Hypervisor; empty on bare metal.
     pub const INSTANCE_HYPERVISOR: &str = "karpenter.k8s.aws/instance-hypervisor";
-    /// GB of NVMe instance store.
+    /// GB of `NVMe` instance store.
     pub const INSTANCE_LOCAL_NVME: &str = "karpenter.k8s.aws/instance-local-nvme";
     /// MiB of memory.
     pub const INSTANCE_MEMORY: &str = "karpenter.k8s.aws/instance-memory";

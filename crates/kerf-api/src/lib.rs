@@ -10,6 +10,7 @@ pub mod admission;
 pub mod annotations;
 pub mod capacitybuffer;
 pub mod conditions;
+pub mod crds;
 pub mod duration;
 pub mod ec2nodeclass;
 pub mod finalizers;

@@ -13,7 +13,7 @@ use crate::conditions::{self, Condition};
 use crate::kind::{AGE_COLUMN, Column, CustomKind, READY_COLUMN, Scale, column, kind, wide_column};
 use crate::open_enum::open_enum;
 use crate::requirement::{self, Requirement};
-use crate::schema::{DURATION, DURATION_OR_NEVER, LABEL_VALUE, LabelKeys, Rule, rule};
+use crate::schema::{DURATION, DURATION_OR_NEVER, LabelKeys, LabelValue, Rule, rule};
 use crate::taints::Taint;
 use crate::written::{DurationText, Resources};
 
@@ -105,8 +105,8 @@ pub struct Disruption {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "0s", "pattern" = DURATION_OR_NEVER))]
     pub consolidate_after: Option<DurationText>,
-    /// Which nodes consolidation looks at: those without pods (WhenEmpty), also those whose pods fit elsewhere or on a
-    /// cheaper node (WhenEmptyOrUnderutilized), or those where the saving outweighs the disruption (Balanced). Ignored for
+    /// Which nodes consolidation looks at: those without pods (`WhenEmpty`), also those whose pods fit elsewhere or on a
+    /// cheaper node (`WhenEmptyOrUnderutilized`), or those where the saving outweighs the disruption (`Balanced`). Ignored for
     /// static pools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("default" = "WhenEmptyOrUnderutilized"))]
@@ -192,11 +192,6 @@ pub struct TemplateMetadata {
     ))]
     pub labels: Option<BTreeMap<String, String>>,
 }
-
-/// Only for its schema: the value of a label.
-#[derive(JsonSchema)]
-#[schemars(inline, extend("maxLength" = 63, "pattern" = LABEL_VALUE))]
-struct LabelValue(#[allow(dead_code, reason = "stands for a schema; no value is ever made")] String);
 
 /// What the specs of a pool's NodeClaims are made from.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

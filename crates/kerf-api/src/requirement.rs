@@ -47,11 +47,11 @@ pub struct Requirement {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<crate::schema::Integer>", extend("minimum" = 1, "maximum" = 50))]
     pub min_values: Option<i64>,
-    /// How the label relates to the values: In, NotIn, Exists, DoesNotExist, or one of the integer comparisons Gt, Lt, Gte
-    /// and Lte.
+    /// How the label relates to the values: `In`, `NotIn`, `Exists`, `DoesNotExist`, or one of the integer comparisons
+    /// `Gt`, `Lt`, `Gte` and `Lte`.
     pub operator: Operator,
-    /// Values that the operator works on: at least one for In, exactly one integer for Gt, Lt, Gte and Lte, none for Exists
-    /// and DoesNotExist.
+    /// Values that the operator works on: at least one for `In`, exactly one integer for `Gt`, `Lt`, `Gte` and `Lte`, none for
+    /// `Exists` and `DoesNotExist`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = values)]
     pub values: Option<Vec<String>>,
@@ -64,11 +64,11 @@ pub struct NodeSelectorRequirement {
     /// Label key that the requirement is about.
     #[schemars(extend("maxLength" = 316, "pattern" = QUALIFIED_KEY))]
     pub key: String,
-    /// How the label relates to the values: In, NotIn, Exists, DoesNotExist, or one of the integer comparisons Gt, Lt, Gte
-    /// and Lte.
+    /// How the label relates to the values: `In`, `NotIn`, `Exists`, `DoesNotExist`, or one of the integer comparisons
+    /// `Gt`, `Lt`, `Gte` and `Lte`.
     pub operator: Operator,
-    /// Values that the operator works on: at least one for In and NotIn, exactly one integer for Gt, Lt, Gte and Lte, none
-    /// for Exists and DoesNotExist.
+    /// Values that the operator works on: at least one for `In` and `NotIn`, exactly one integer for `Gt`, `Lt`, `Gte` and
+    /// `Lte`, none for `Exists` and `DoesNotExist`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(transform = values)]
     pub values: Option<Vec<String>>,

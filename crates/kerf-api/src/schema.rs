@@ -82,6 +82,10 @@ stand_in! {
     Integer = { "type": "integer" }
 }
 stand_in! {
+    /// The value of a label.
+    LabelValue = { "type": "string", "maxLength": 63, "pattern": LABEL_VALUE }
+}
+stand_in! {
     /// Metadata, whose schema the API server knows better.
     Metadata = { "type": "object" }
 }

@@ -40,12 +40,12 @@ open_enum! {
     }
 }
 
-/// A taint as NodePools and NodeClaims write it.
+/// A taint that nodes carry.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Taint {
-    /// Effect on pods that do not tolerate the taint: NoSchedule keeps new pods away, PreferNoSchedule does so where
-    /// possible, NoExecute also evicts running ones.
+    /// Effect on pods that do not tolerate the taint: `NoSchedule` keeps new pods away, `PreferNoSchedule` does so where
+    /// possible, `NoExecute` also evicts running ones.
     pub effect: TaintEffect,
     /// Key of the taint, with an optional DNS prefix.
     #[schemars(extend("minLength" = 1, "pattern" = QUALIFIED_KEY))]

@@ -114,8 +114,8 @@ pub struct EC2NodeClassSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("minimum" = 0))]
     pub ip_prefix_count: Option<i32>,
-    /// Settings of the kubelet, as fields of KubeletConfiguration (kubelet.config.k8s.io/v1beta1). They are checked by the
-    /// controller; see the condition ValidationSucceeded.
+    /// Settings of the kubelet, as fields of `KubeletConfiguration` (kubelet.config.k8s.io/v1beta1). They are checked by the
+    /// controller; see the condition `ValidationSucceeded`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<crate::schema::OpenObject>")]
     pub kubelet: Option<Map<String, Value>>,

@@ -1,0 +1,77 @@
+//! Which label keys the API server refuses, and where (spec 01 §10.2).
+//!
+//! The rules match domains as text: `mykarpenter.sh/x` is refused along with `a.karpenter.sh/x`. Karpenter's do, and an object
+//! that is refused there must be refused here.
+
+use serde_json::{Value, json};
+
+use super::Flavour;
+use crate::labels::{self, aws, kwok};
+use crate::schema::{LabelKeys, Rule, rule};
+
+/// Puts the flavour's rules where the types have marked label keys.
+pub(super) fn guard(mut schema: Value, flavour: Flavour) -> Value {
+    place(&mut schema, flavour);
+    schema
+}
+
+fn place(schema: &mut Value, flavour: Flavour) {
+    match schema {
+        Value::Object(object) => {
+            if let Some(mark) = object.remove(LabelKeys::MARKER)
+                && let Ok(keys) = serde_json::from_value(mark)
+            {
+                object.insert("x-kubernetes-validations".into(), json!(rules(keys, flavour)));
+            }
+            object.values_mut().for_each(|inner| place(inner, flavour));
+        }
+        Value::Array(elements) => elements.iter_mut().for_each(|inner| place(inner, flavour)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn rules(keys: LabelKeys, flavour: Flavour) -> Vec<Rule> {
+    let mut rules = vec![domain_rule(labels::KARPENTER_DOMAIN, &[labels::CAPACITY_TYPE, labels::NODEPOOL])];
+    match keys {
+        LabelKeys::TemplateLabels | LabelKeys::NodePool => {
+            rules.push(rule("self != 'karpenter.sh/nodepool'", r#"label "karpenter.sh/nodepool" is restricted"#));
+        }
+        LabelKeys::NodeClaim | LabelKeys::NodeOverlay => {}
+    }
+    rules.push(rule("self != 'kubernetes.io/hostname'", r#"label "kubernetes.io/hostname" is restricted"#));
+    rules.extend(provider_rule(keys, flavour));
+    match keys {
+        LabelKeys::TemplateLabels => rules.into_iter().map(for_each_key).collect(),
+        LabelKeys::NodePool | LabelKeys::NodeClaim | LabelKeys::NodeOverlay => rules,
+    }
+}
+
+fn provider_rule(keys: LabelKeys, flavour: Flavour) -> Option<Rule> {
+    match (flavour, keys) {
+        (Flavour::Aws, LabelKeys::NodeOverlay) => {
+            let allowed: Vec<&str> =
+                aws::ALLOWED.into_iter().filter(|key| !aws::NOT_FOR_OVERLAYS.contains(key)).collect();
+            Some(domain_rule(aws::DOMAIN, &allowed))
+        }
+        (Flavour::Aws, LabelKeys::TemplateLabels | LabelKeys::NodePool | LabelKeys::NodeClaim) => {
+            Some(domain_rule(aws::DOMAIN, &aws::ALLOWED))
+        }
+        (Flavour::Kwok, LabelKeys::NodePool | LabelKeys::NodeClaim) => Some(domain_rule(kwok::DOMAIN, &kwok::ALLOWED)),
+        (Flavour::Kwok, LabelKeys::TemplateLabels | LabelKeys::NodeOverlay) => None,
+    }
+}
+
+/// The key is one of those allowed, or the part before its first slash does not end with the domain.
+fn domain_rule(domain: &str, allowed: &[&str]) -> Rule {
+    let allowed: Vec<String> = allowed.iter().map(|key| format!("'{key}'")).collect();
+    let escaped = domain.replace('.', "[.]");
+    Rule {
+        rule: format!("self in [{}] || !self.matches('^[^/]*{escaped}(/|$)')", allowed.join(", ")).into(),
+        message: format!("label domain \"{domain}\" is restricted").into(),
+    }
+}
+
+/// The same rule over the keys of a map.
+fn for_each_key(on_a_key: Rule) -> Rule {
+    Rule { rule: format!("self.all(key, {})", on_a_key.rule.replace("self", "key")).into(), message: on_a_key.message }
+}

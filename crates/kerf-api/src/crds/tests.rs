@@ -1,0 +1,164 @@
+//! The CRDs against the specification's own tables: every field of `01-api-fields.csv` and no other, and every name and column
+//! of spec 01 §1.
+#![allow(clippy::unwrap_used, reason = "a failing test may panic")]
+
+mod fields;
+mod spec_tables;
+
+use std::path::PathBuf;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+
+use super::*;
+
+/// The rows of all kinds whose fields the table lists.
+fn rows(flavour: Flavour) -> Vec<fields::Row> {
+    all(flavour).iter().filter(|crd| crd.kind != "KWOKNodeClass").flat_map(fields::of_schema).collect()
+}
+
+#[test]
+fn the_schemas_have_every_field_of_the_specification_and_no_other() {
+    let (mut specified, mut generated) = (fields::of_specification(), rows(Flavour::Aws));
+    specified.sort();
+    generated.sort();
+    let show = |rows: &[fields::Row]| rows.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let (specified, generated) = (show(&specified), show(&generated));
+    let missing: Vec<_> = specified.iter().filter(|row| !generated.contains(row)).collect();
+    let extra: Vec<_> = generated.iter().filter(|row| !specified.contains(row)).collect();
+    assert!(missing.is_empty() && extra.is_empty(), "missing: {missing:#?}\nextra: {extra:#?}");
+    assert_eq!(specified.len(), generated.len(), "each field once");
+    assert!(specified.len() > 200, "the table was read");
+}
+
+#[test]
+fn the_fields_of_the_simulated_node_class_are_those_of_spec_04_14_1() {
+    let rows: Vec<String> =
+        fields::of_schema(&of::<KWOKNodeClass>(Flavour::Kwok)).iter().map(ToString::to_string).collect();
+    for row in [
+        "KWOKNodeClass spec: object, optional",
+        "KWOKNodeClass spec.nodeRegistrationDelay: string, optional, pattern ^([0-9]+(s|m|h))+$",
+        "KWOKNodeClass status.conditions: array<object>, optional, list-type unset (treated as atomic)",
+    ] {
+        assert!(rows.iter().any(|r| r == row), "{row} is not in {rows:#?}");
+    }
+    let status = of::<KWOKNodeClass>(Flavour::Kwok).json["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"].clone();
+    assert_eq!(status["default"]["conditions"][0]["lastTransitionTime"], "2024-01-01T01:01:01Z");
+    assert_eq!(status["default"]["conditions"][0]["status"], "True");
+}
+
+#[test]
+fn names_scopes_and_subresources_are_those_of_the_inventory() {
+    let specified = spec_tables::inventory();
+    assert_eq!(specified.len(), 5);
+    for expected in specified {
+        let crds = all(Flavour::Aws);
+        let crd = crds.iter().find(|crd| crd.kind == expected.kind).unwrap();
+        assert_eq!(spec_tables::Inventory::of(crd), expected);
+    }
+    let kwok = spec_tables::Inventory::of(&of::<KWOKNodeClass>(Flavour::Aws));
+    assert_eq!((kwok.version.as_str(), kwok.scope.as_str()), ("karpenter.kwok.sh/v1alpha1", "Cluster"));
+    assert_eq!(kwok.short_names, ["kwoknc", "kwokncs"]);
+}
+
+#[test]
+fn printer_columns_are_those_of_the_specification() {
+    let specified = spec_tables::columns();
+    let generated: Vec<_> = ["NodePool", "NodeClaim", "NodeOverlay", "CapacityBuffer", "EC2NodeClass"]
+        .into_iter()
+        .flat_map(|kind| spec_tables::columns_of(all(Flavour::Aws).iter().find(|crd| crd.kind == kind).unwrap()))
+        .collect();
+    assert_eq!(generated, specified);
+    assert_eq!(specified.len(), 31);
+}
+
+#[test]
+fn every_field_is_described() {
+    for crd in all(Flavour::Aws) {
+        let schema = &crd.json["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        let undescribed = fields::undescribed(schema, String::new());
+        assert_eq!(undescribed, [".metadata"], "{}", crd.kind);
+        assert!(schema["description"].as_str().unwrap().starts_with(crd.kind));
+    }
+}
+
+// spec 01 §10.2: the flavours differ in the provider's rule and in nothing else.
+#[test]
+fn flavours_differ_in_the_domain_they_guard() {
+    let without_provider_rules = |flavour| {
+        rows(flavour)
+            .into_iter()
+            .map(|mut row| {
+                row.validations.retain(|text| {
+                    !text.contains("karpenter.k8s.aws\" is") && !text.contains("karpenter.kwok.sh\" is")
+                });
+                row
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(without_provider_rules(Flavour::Aws), without_provider_rules(Flavour::Kwok));
+    let guarded: Vec<String> = rows(Flavour::Kwok)
+        .iter()
+        .filter(|row| {
+            row.validations.iter().any(|text| text.contains("label domain \"karpenter.kwok.sh\" is restricted"))
+        })
+        .map(|row| format!("{} {}", row.kind, row.path))
+        .collect();
+    assert_eq!(guarded, ["NodeClaim spec.requirements[].key", "NodePool spec.template.spec.requirements[].key"]);
+    assert!(
+        rows(Flavour::Kwok)
+            .iter()
+            .all(|row| row.validations.iter().all(|text| !text.contains("karpenter.k8s.aws\" is")))
+    );
+}
+
+/// A keyword that the API's own type does not know is silently lost on the way through it.
+#[test]
+fn every_keyword_is_one_that_the_api_server_knows() {
+    for flavour in [Flavour::Aws, Flavour::Kwok] {
+        for crd in all(flavour) {
+            let typed: CustomResourceDefinition = serde_json::from_value(crd.json.clone()).unwrap();
+            let schema = typed.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
+            check_nothing_is_lost(schema, &crd.json["spec"]["versions"][0]["schema"]["openAPIV3Schema"], crd.kind);
+        }
+    }
+}
+
+fn check_nothing_is_lost(typed: &JSONSchemaProps, json: &Value, path: &str) {
+    let kept = serde_json::to_value(typed).unwrap();
+    let names = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&kept), names(json), "{path}");
+    for (name, property) in typed.properties.iter().flatten() {
+        check_nothing_is_lost(property, &json["properties"][name], &format!("{path}.{name}"));
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &typed.items {
+        check_nothing_is_lost(items, &json["items"], &format!("{path}[]"));
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &typed.additional_properties {
+        check_nothing_is_lost(values, &json["additionalProperties"], &format!("{path}{{}}"));
+    }
+}
+
+fn deployed(crd: &Crd) -> PathBuf {
+    PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds")).join(crd.file_name())
+}
+
+/// `KERF_UPDATE=1 cargo test -p kerf-api crds` writes the files anew.
+#[test]
+fn the_deployed_files_are_what_the_types_say() {
+    for crd in all(Flavour::default()) {
+        let yaml = crd.to_yaml();
+        if std::env::var_os("KERF_UPDATE").is_some() {
+            std::fs::write(deployed(&crd), &yaml).unwrap();
+        }
+        let stored = std::fs::read_to_string(deployed(&crd)).unwrap_or_default();
+        assert!(stored == yaml, "deploy/crds/{} is out of date; set KERF_UPDATE=1 to write it anew", crd.file_name());
+        assert_eq!(serde_yaml_ng::from_str::<Value>(&yaml).unwrap(), crd.json);
+    }
+    let names: Vec<String> = all(Flavour::default()).iter().map(Crd::file_name).collect();
+    for entry in std::fs::read_dir(deployed(&all(Flavour::default())[0]).parent().unwrap()).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(names.contains(&name), "deploy/crds/{name} belongs to no kind");
+    }
+}
