@@ -1,1 +1,41 @@
 //! What a person sees: the command line. The only crate that knows of terminals and of output formats.
+//!
+//! Arguments are read as typed and turned into what is meant (`args`), files into objects that remember where they came from (`input`);
+//! a command (`commands`) asks the crates below, and its answer is shown (`output`). Always: results go to stdout and everything else
+//! to stderr, a result is printed whole or not at all, and the exit code is one of four.
+
+mod args;
+mod commands;
+mod exit;
+mod input;
+mod output;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use exit::Exit;
+use output::Messages;
+
+/// Runs the program with these arguments, the first of which is its own name.
+pub fn run<I>(arguments: I) -> ExitCode
+where
+    I: IntoIterator,
+    I::Item: Into<OsString> + Clone,
+{
+    let exit = match args::parse(arguments) {
+        Ok(command) => {
+            let mut messages = Messages::on_stderr();
+            commands::run(command, &mut messages).unwrap_or_else(|failure| messages.failure(&failure))
+        }
+        Err(answer) => print_parser_answer(&answer),
+    };
+    exit.into()
+}
+
+/// The parser's own answers: help and version on stdout, bad usage on stderr.
+fn print_parser_answer(answer: &clap::Error) -> Exit {
+    let exit = if answer.use_stderr() { Exit::BadInput } else { Exit::Done };
+    // A reader that has gone away has read enough.
+    let _ = answer.print();
+    exit
+}

@@ -1,0 +1,40 @@
+//! Where objects are read from, as every command that takes manifests spells it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// The options that name manifests.
+#[derive(Debug, Args)]
+pub(super) struct TypedInput {
+    /// Manifest file, or folder (recursively its *.yaml, *.yml and *.json), or '-' for stdin; may be repeated.
+    #[arg(short = 'f', long = "filename", value_name = "PATH", help_heading = "Input")]
+    filename: Vec<PathBuf>,
+}
+
+impl TypedInput {
+    /// What is meant: each path is a place to read, `-` is stdin.
+    pub(super) fn resolve(self) -> Vec<InputPath> {
+        let place = |path: PathBuf| if path.as_os_str() == "-" { InputPath::Stdin } else { InputPath::Path(path) };
+        self.filename.into_iter().map(place).collect()
+    }
+}
+
+/// A place that objects are read from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum InputPath {
+    /// Standard input.
+    Stdin,
+    /// A file or folder.
+    Path(PathBuf),
+}
+
+impl fmt::Display for InputPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stdin => f.write_str("stdin"),
+            Self::Path(path) => write!(f, "{}", path.display()),
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! The controller's settings that change a decision (spec 07 section 2), as flags and as environment variables of the same names. A flag
+//! wins over its variable, a variable over the default; all that is wrong with them is reported together.
+
+use clap::Args;
+
+use crate::exit::Problem;
+
+/// How the environment is asked: by name, for the value.
+pub(super) type Environment<'e> = &'e dyn Fn(&str) -> Option<String>;
+
+/// The settings as flags.
+#[derive(Debug, Args)]
+pub(super) struct TypedSettings {
+    /// Feature gates, for example SpotToSpotConsolidation=true,NodeOverlay=true [env: FEATURE_GATES].
+    #[arg(long, value_name = "NAME=BOOL,...", help_heading = "Settings of the controller")]
+    feature_gates: Option<String>,
+    /// Whether soft constraints are kept while they can be: Respect or Ignore [env: PREFERENCE_POLICY] [default: Respect].
+    #[arg(long, value_name = "POLICY", help_heading = "Settings of the controller")]
+    preference_policy: Option<String>,
+    /// Whether minValues must be kept: Strict or BestEffort [env: MIN_VALUES_POLICY] [default: Strict].
+    #[arg(long, value_name = "POLICY", help_heading = "Settings of the controller")]
+    min_values_policy: Option<String>,
+    /// Whether dynamic resource claims are left out of scheduling [env: IGNORE_DRA_REQUESTS] [default: true].
+    #[arg(
+        long,
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        help_heading = "Settings of the controller"
+    )]
+    ignore_dra_requests: Option<String>,
+}
+
+/// The settings as meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Which features are on.
+    pub(crate) feature_gates: FeatureGates,
+    /// What becomes of soft constraints.
+    pub(crate) preference_policy: PreferencePolicy,
+    /// What becomes of `minValues`.
+    pub(crate) min_values_policy: MinValuesPolicy,
+    /// Whether dynamic resource claims are left out of scheduling.
+    pub(crate) ignore_dra_requests: bool,
+}
+
+/// What becomes of soft constraints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PreferencePolicy {
+    /// They are musts until a pod cannot be placed with them.
+    Respect,
+    /// They play no part.
+    Ignore,
+}
+
+/// What becomes of `minValues` that cannot be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum MinValuesPolicy {
+    /// The pod is not placed.
+    Strict,
+    /// They are lowered.
+    BestEffort,
+}
+
+/// Feature gates (spec 07 section 2.4).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct FeatureGates {
+    /// Capacity reservations.
+    pub(crate) reserved_capacity: bool,
+    /// Spot may be consolidated into cheaper spot.
+    pub(crate) spot_to_spot_consolidation: bool,
+    /// Nodes are replaced by repair policy.
+    pub(crate) node_repair: bool,
+    /// NodeOverlay objects count.
+    pub(crate) node_overlay: bool,
+    /// Node pools with `replicas`.
+    pub(crate) static_capacity: bool,
+    /// CapacityBuffer objects count.
+    pub(crate) capacity_buffer: bool,
+}
+
+impl Default for FeatureGates {
+    fn default() -> Self {
+        Self {
+            reserved_capacity: true,
+            spot_to_spot_consolidation: false,
+            node_repair: false,
+            node_overlay: false,
+            static_capacity: false,
+            capacity_buffer: false,
+        }
+    }
+}
+
+impl TypedSettings {
+    /// What is meant, or everything that is wrong.
+    pub(super) fn resolve(self, environment: Environment<'_>) -> Result<Settings, Vec<Problem>> {
+        // An empty variable is one that a chart left empty: it says nothing.
+        let variable = |name: &str| environment(name).filter(|value| !value.trim().is_empty());
+        let mut problems = Vec::new();
+        let mut invalid = |name: &str, value: &str| {
+            problems.push(Problem::new(format!("validating cli flags / env vars, invalid {name} \"{value}\"")));
+        };
+
+        let preference_policy = match self.preference_policy.or_else(|| variable("PREFERENCE_POLICY")).as_deref() {
+            None | Some("Respect") => PreferencePolicy::Respect,
+            Some("Ignore") => PreferencePolicy::Ignore,
+            Some(other) => {
+                invalid("PREFERENCE_POLICY", other);
+                PreferencePolicy::Respect
+            }
+        };
+        let min_values_policy = match self.min_values_policy.or_else(|| variable("MIN_VALUES_POLICY")).as_deref() {
+            None | Some("Strict") => MinValuesPolicy::Strict,
+            Some("BestEffort") => MinValuesPolicy::BestEffort,
+            Some(other) => {
+                invalid("MIN_VALUES_POLICY", other);
+                MinValuesPolicy::Strict
+            }
+        };
+        let ignore_dra_requests = match self.ignore_dra_requests.as_deref() {
+            Some("true") => true,
+            Some("false") => false,
+            Some(other) => {
+                let message = format!("--ignore-dra-requests: \"{other}\" is not a valid value, must be true or false");
+                problems.push(Problem::new(message));
+                true
+            }
+            // A variable that is no boolean falls back to the default without a word.
+            None => variable("IGNORE_DRA_REQUESTS").and_then(|value| boolean(&value)).unwrap_or(true),
+        };
+        let feature_gates = match self.feature_gates.or_else(|| variable("FEATURE_GATES")) {
+            None => FeatureGates::default(),
+            Some(text) => FeatureGates::parse(&text).unwrap_or_else(|cause| {
+                problems.push(Problem::new(format!("parsing feature gates, {cause}")));
+                FeatureGates::default()
+            }),
+        };
+        if problems.is_empty() {
+            Ok(Settings { feature_gates, preference_policy, min_values_policy, ignore_dra_requests })
+        } else {
+            Err(problems)
+        }
+    }
+}
+
+impl FeatureGates {
+    /// Reads `Name=bool,…`. Names that are not known are left alone: charts are often newer than the program.
+    fn parse(text: &str) -> Result<Self, String> {
+        let mut gates = Self::default();
+        for token in text.split(',').map(str::trim).filter(|token| !token.is_empty()) {
+            let (name, value) = token.split_once('=').ok_or_else(|| format!("missing bool value for {token}"))?;
+            let value = value.trim();
+            let value = boolean(value).ok_or_else(|| format!("invalid value of {token}: \"{value}\" is not a boolean"))?;
+            match name.trim() {
+                "ReservedCapacity" => gates.reserved_capacity = value,
+                "SpotToSpotConsolidation" => gates.spot_to_spot_consolidation = value,
+                "NodeRepair" => gates.node_repair = value,
+                "NodeOverlay" => gates.node_overlay = value,
+                "StaticCapacity" => gates.static_capacity = value,
+                "CapacityBuffer" => gates.capacity_buffer = value,
+                _ => {}
+            }
+        }
+        Ok(gates)
+    }
+}
+
+/// The spellings of a boolean that Karpenter's settings take.
+fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
+        "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        settings: TypedSettings,
+    }
+
+    fn resolve(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Settings, Vec<String>> {
+        let program = Program::try_parse_from([&["kerf"], arguments].concat()).map_err(|cause| vec![cause.to_string()])?;
+        let environment = |name: &str| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        };
+        program.settings.resolve(&environment).map_err(|problems| problems.iter().map(Problem::to_string).collect())
+    }
+
+    fn defaults() -> Settings {
+        Settings {
+            feature_gates: FeatureGates::default(),
+            preference_policy: PreferencePolicy::Respect,
+            min_values_policy: MinValuesPolicy::Strict,
+            ignore_dra_requests: true,
+        }
+    }
+
+    #[test]
+    fn without_flags_and_variables_the_defaults_hold() {
+        assert_eq!(resolve(&[], &[("PREFERENCE_POLICY", ""), ("FEATURE_GATES", " ")]).unwrap(), defaults());
+    }
+
+    // spec 07 #2
+    #[test]
+    fn a_flag_wins_over_its_variable_and_they_mix() {
+        let variables = [("PREFERENCE_POLICY", "Ignore"), ("MIN_VALUES_POLICY", "BestEffort"), ("IGNORE_DRA_REQUESTS", "f")];
+        let settings = resolve(&["--preference-policy", "Respect"], &variables).unwrap();
+        let expected = Settings { min_values_policy: MinValuesPolicy::BestEffort, ignore_dra_requests: false, ..defaults() };
+        assert_eq!(settings, expected);
+    }
+
+    // Spec 07 section 2.1.
+    #[test]
+    fn an_unreadable_boolean_is_fatal_as_a_flag_and_silent_as_a_variable() {
+        assert_eq!(resolve(&[], &[("IGNORE_DRA_REQUESTS", "maybe")]).unwrap(), defaults());
+        assert_eq!(
+            resolve(&["--ignore-dra-requests=yes"], &[]).unwrap_err(),
+            ["--ignore-dra-requests: \"yes\" is not a valid value, must be true or false"]
+        );
+        assert!(resolve(&["--ignore-dra-requests"], &[("IGNORE_DRA_REQUESTS", "false")]).unwrap().ignore_dra_requests);
+        assert!(!resolve(&["--ignore-dra-requests=false"], &[]).unwrap().ignore_dra_requests);
+    }
+
+    // spec 07 #7 and #8
+    #[test]
+    fn feature_gates_are_read_leniently_and_keep_their_defaults() {
+        let variables = [("FEATURE_GATES", "Hello=true,SpotToSpotConsolidation\t= true,World=true")];
+        let gates = resolve(&[], &variables).unwrap().feature_gates;
+        assert_eq!(gates, FeatureGates { spot_to_spot_consolidation: true, ..FeatureGates::default() });
+        let off = resolve(&[], &[("FEATURE_GATES", "SpotToSpotConsolidation\t= false")]).unwrap().feature_gates;
+        assert_eq!(off, FeatureGates::default());
+        let gates = resolve(&["--feature-gates", "NodeRepair=true"], &[]).unwrap().feature_gates;
+        assert!(gates.node_repair && gates.reserved_capacity);
+    }
+
+    #[test]
+    fn everything_wrong_is_reported_together() {
+        let variables = [("PREFERENCE_POLICY", "x"), ("MIN_VALUES_POLICY", "y"), ("FEATURE_GATES", "NodeRepair")];
+        assert_eq!(
+            resolve(&[], &variables).unwrap_err(),
+            [
+                "validating cli flags / env vars, invalid PREFERENCE_POLICY \"x\"",
+                "validating cli flags / env vars, invalid MIN_VALUES_POLICY \"y\"",
+                "parsing feature gates, missing bool value for NodeRepair",
+            ]
+        );
+    }
+}

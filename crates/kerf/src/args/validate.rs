@@ -1,0 +1,33 @@
+//! `kerf validate`, as typed and as meant.
+
+use clap::Args;
+
+use super::input::{InputPath, TypedInput};
+
+/// Check manifests as an API server with Kerf's CRDs would, without a cluster.
+#[derive(Debug, Args)]
+#[command(
+    help_template = super::HELP_TEMPLATE,
+    before_help = "\
+Examples:
+  kerf validate -f nodepools.yaml
+  kerf validate -f deploy/ -f extra.json
+  kubectl get nodepools -o yaml | kerf validate -f -"
+)]
+pub(super) struct TypedValidate {
+    #[command(flatten)]
+    input: TypedInput,
+}
+
+impl TypedValidate {
+    pub(super) fn resolve(self) -> Validate {
+        Validate { input: self.input.resolve() }
+    }
+}
+
+/// Which manifests to check.
+#[derive(Debug)]
+pub(crate) struct Validate {
+    /// Where they are.
+    pub(crate) input: Vec<InputPath>,
+}

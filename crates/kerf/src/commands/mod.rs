@@ -1,0 +1,21 @@
+//! One module per command: from what is meant to an exit code. A command asks the crates below and shows the answer; it decides nothing.
+
+mod validate;
+
+use std::num::NonZeroUsize;
+
+use crate::args::Command;
+use crate::exit::{Exit, Failure};
+use crate::output::Messages;
+
+/// Does what was asked for.
+pub(crate) fn run(command: Command, messages: &mut Messages) -> Result<Exit, Failure> {
+    match command {
+        Command::Validate(wish) => validate::run(&wish, messages),
+    }
+}
+
+/// How many threads the machine gives us.
+fn threads() -> NonZeroUsize {
+    std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)
+}

@@ -1,0 +1,22 @@
+//! `kerf validate`: reads manifests as `kerf plan` does and stops there. Bad input is reported by the reading itself, so a result is only
+//! the count of what was found good.
+
+use std::fmt::Write as _;
+
+use crate::args::Validate;
+use crate::exit::{Exit, Failure};
+use crate::input;
+use crate::output::{self, Messages};
+
+pub(super) fn run(wish: &Validate, messages: &mut Messages) -> Result<Exit, Failure> {
+    let loaded = input::load(&wish.input, super::threads())?;
+    for warning in &loaded.warnings {
+        messages.warning(warning);
+    }
+    let mut result = String::new();
+    for (kind, count) in loaded.objects.counts().into_iter().filter(|(_, count)| *count > 0) {
+        let _ = writeln!(result, "{count:>7} {}", kind.name());
+    }
+    output::print(&result)?;
+    Ok(Exit::Done)
+}

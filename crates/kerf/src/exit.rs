@@ -1,0 +1,85 @@
+//! How a command ends (spec 09 section 1): the exit codes that scripts rely on, and the failures that lead to them. A failure holds
+//! every problem that was found, not the first; each says what is wrong, and where there is one, what to do next.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// How the program ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// 0: done.
+    Done,
+    /// 1: the work failed.
+    Failed,
+    /// 2: bad usage or bad input.
+    BadInput,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Done => Self::from(0),
+            Exit::Failed => Self::from(1),
+            Exit::BadInput => Self::from(2),
+        }
+    }
+}
+
+/// Why a command has no result.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// What was asked or given is wrong: every problem found.
+    BadInput(Vec<Problem>),
+    /// The work itself failed.
+    Work(anyhow::Error),
+    /// Whoever read the result has gone away; nobody is left to tell.
+    ReaderGone,
+}
+
+impl Failure {
+    /// One thing that is wrong with what was asked or given.
+    pub(crate) fn bad_input(problem: Problem) -> Self {
+        Self::BadInput(vec![problem])
+    }
+
+    /// The exit code that it leads to.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::BadInput(_) => Exit::BadInput,
+            Self::Work(_) => Exit::Failed,
+            Self::ReaderGone => Exit::Done,
+        }
+    }
+}
+
+/// Something that is wrong, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Problem {
+    /// What is wrong, with its place in front.
+    message: String,
+    /// What to type or change.
+    hint: Option<String>,
+}
+
+impl Problem {
+    /// A problem whose message says it all.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: None }
+    }
+
+    /// The same with advice.
+    pub(crate) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// What to do about it.
+    pub(crate) fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}

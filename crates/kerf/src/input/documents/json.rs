@@ -1,0 +1,196 @@
+//! JSON streams. A document is scanned once to find its items as pieces of the text; only what a piece is (`apiVersion`, `kind`) is read
+//! here, so that 100,000 pods are split without building a tree of them.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Error, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{Body, Found, LIST_DEPTH_MAX, Origin, Split, TOO_DEEP, list_of, without_position};
+
+/// The outside of a document.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Outside<'s> {
+    #[serde(borrow, default)]
+    api_version: Cow<'s, str>,
+    #[serde(borrow, default)]
+    kind: Cow<'s, str>,
+    #[serde(borrow, default)]
+    items: Option<Vec<&'s RawValue>>,
+}
+
+/// The objects of a JSON text.
+pub(super) fn split(source: u32, text: &str) -> Split<'_> {
+    let mut splitter = Splitter { lines: Lines { text, at: 0, line: 1 }, items: 0, split: Split::default() };
+    let mut rest = text;
+    for document in 1.. {
+        rest = rest.trim_start();
+        let start = text.len() - rest.len();
+        let origin = Origin { source, document, item: 0, line: splitter.lines.line_of(start) };
+        let mut stream = serde_json::Deserializer::from_str(rest).into_iter::<Outside<'_>>();
+        match stream.next() {
+            Some(Ok(outside)) => {
+                let body = &rest[..stream.byte_offset()];
+                splitter.items = 0;
+                splitter.open(origin, outside, body, 0);
+                rest = &rest[stream.byte_offset()..];
+            }
+            Some(Err(cause)) => {
+                // After a syntax error nobody knows where the next document begins.
+                let line = origin.line + (cause.line() as u32).saturating_sub(1);
+                splitter.split.refuse(Origin { line, ..origin }, in_words(&cause));
+                break;
+            }
+            None => break,
+        }
+    }
+    splitter.split
+}
+
+struct Splitter<'s> {
+    lines: Lines<'s>,
+    /// How many objects the lists of this document have given so far.
+    items: u32,
+    split: Split<'s>,
+}
+
+impl<'s> Splitter<'s> {
+    /// Takes an object, or all that its list holds.
+    fn open(&mut self, origin: Origin, outside: Outside<'s>, body: &'s str, depth: usize) {
+        let Outside { api_version, kind, items } = outside;
+        let (Some(of), Some(items)) = (list_of(&kind), items) else {
+            self.split.objects.push(Found { origin, api_version, kind, body: Body::Json(body) });
+            return;
+        };
+        if depth == LIST_DEPTH_MAX {
+            self.split.refuse(origin, TOO_DEEP.to_owned());
+            return;
+        }
+        for item in items {
+            let text = item.get();
+            let line = self.lines.line_of_piece(text);
+            self.items += 1;
+            let origin = Origin { item: self.items, line, ..origin };
+            let head = match head(text) {
+                Ok(head) => head,
+                Err(cause) => {
+                    self.split.refuse(origin, in_words(&cause));
+                    continue;
+                }
+            };
+            // A typed list of the API server does not repeat the kind in its items.
+            let kind = head.kind.unwrap_or_else(|| Cow::Owned(of.to_owned()));
+            let api_version = head.api_version.unwrap_or_else(|| api_version.clone());
+            if list_of(&kind).is_none() {
+                self.split.objects.push(Found { origin, api_version, kind, body: Body::Json(text) });
+                continue;
+            }
+            match serde_json::from_str::<Outside<'s>>(text) {
+                Ok(inside) => {
+                    self.items -= 1;
+                    self.open(origin, inside, text, depth + 1);
+                }
+                Err(cause) => self.split.refuse(origin, in_words(&cause)),
+            }
+        }
+    }
+}
+
+fn in_words(cause: &serde_json::Error) -> String {
+    use serde_json::error::Category;
+    let words = without_position(&cause.to_string());
+    match cause.classify() {
+        Category::Syntax | Category::Eof | Category::Io => {
+            format!("is not valid JSON: {words} (column {})", cause.column())
+        }
+        Category::Data => format!("is not a Kubernetes object: {words}"),
+    }
+}
+
+/// What an object says that it is.
+#[derive(Default)]
+struct Head<'s> {
+    api_version: Option<Cow<'s, str>>,
+    kind: Option<Cow<'s, str>>,
+}
+
+/// Reads `apiVersion` and `kind` and stops as soon as both are known: they usually come first.
+fn head(text: &str) -> Result<Head<'_>, serde_json::Error> {
+    let mut head = Head::default();
+    let outcome = HeadSeed(&mut head).deserialize(&mut serde_json::Deserializer::from_str(text));
+    match outcome {
+        Err(cause) if head.api_version.is_none() || head.kind.is_none() => Err(cause),
+        Ok(()) | Err(_) => Ok(head),
+    }
+}
+
+struct HeadSeed<'h, 's>(&'h mut Head<'s>);
+
+impl<'s> DeserializeSeed<'s> for HeadSeed<'_, 's> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'s>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'s> Visitor<'s> for HeadSeed<'_, 's> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with `apiVersion` and `kind`")
+    }
+
+    fn visit_map<A: MapAccess<'s>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<Key>()? {
+            match key {
+                Key::ApiVersion => self.0.api_version = Some(map.next_value::<Text<'s>>()?.0),
+                Key::Kind => self.0.kind = Some(map.next_value::<Text<'s>>()?.0),
+                Key::Other => drop(map.next_value::<IgnoredAny>()?),
+            }
+            if self.0.api_version.is_some() && self.0.kind.is_some() {
+                // Not an error: it is how a visitor says that it has seen enough, and `head` knows.
+                return Err(A::Error::custom("enough"));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "camelCase")]
+enum Key {
+    ApiVersion,
+    Kind,
+    #[serde(other)]
+    Other,
+}
+
+#[derive(Deserialize)]
+struct Text<'s>(#[serde(borrow)] Cow<'s, str>);
+
+/// Line numbers of places that are asked for in rising order, so that the text is counted through once.
+struct Lines<'s> {
+    text: &'s str,
+    at: usize,
+    line: u32,
+}
+
+impl Lines<'_> {
+    /// The line of a byte.
+    fn line_of(&mut self, byte: usize) -> u32 {
+        let ahead = self.text.as_bytes().get(self.at..byte).unwrap_or_default();
+        self.line += ahead.split(|byte| *byte == b'\n').skip(1).count() as u32;
+        self.at = self.at.max(byte);
+        self.line
+    }
+
+    /// The line on which a piece of this text begins.
+    fn line_of_piece(&mut self, piece: &str) -> u32 {
+        let offset = (piece.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
+        self.line_of(offset.min(self.text.len()))
+    }
+}

@@ -1,0 +1,129 @@
+//! Streams of every shape: what is found in them, and where.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use super::*;
+
+/// Kind, document, item and line of an object.
+type Row = (String, u32, u32, u32);
+/// Document, line and message of what cannot be read.
+type Trouble = (u32, u32, String);
+
+fn outline(text: &str) -> (Vec<Row>, Vec<Trouble>) {
+    let Split { objects, unreadable } = split(0, text);
+    let objects = objects
+        .iter()
+        .map(|found| (found.kind.to_string(), found.origin.document, found.origin.item, found.origin.line));
+    let unreadable =
+        unreadable.into_iter().map(|trouble| (trouble.origin.document, trouble.origin.line, trouble.message));
+    (objects.collect(), unreadable.collect())
+}
+
+fn objects(text: &str) -> Vec<Row> {
+    let (objects, unreadable) = outline(text);
+    assert_eq!(unreadable, [], "{text}");
+    objects
+}
+
+fn row(kind: &str, document: u32, item: u32, line: u32) -> Row {
+    (kind.to_owned(), document, item, line)
+}
+
+#[test]
+fn yaml_documents_are_numbered_and_know_their_line() {
+    let text = "# head\n---\nkind: A\n---\n\n# note\nkind: B\n--- {kind: C}\n---\n# only a comment\n---\nkind: D\n";
+    assert_eq!(objects(text), [row("A", 1, 0, 3), row("B", 2, 0, 7), row("C", 3, 0, 8), row("D", 5, 0, 12)]);
+    assert_eq!(objects("kind: A\r\n---\r\nkind: B\r\n"), [row("A", 1, 0, 1), row("B", 2, 0, 3)]);
+    assert_eq!(objects("%YAML 1.2\n---\nkind: A\n...\n---\nkind: B\n"), [row("A", 1, 0, 3), row("B", 2, 0, 6)]);
+}
+
+#[test]
+fn a_marker_in_a_block_scalar_is_one_only_at_the_beginning_of_a_line() {
+    assert_eq!(objects("kind: A\ntext: |\n  ---\n  more\n---\nkind: B\n"), [row("A", 1, 0, 1), row("B", 2, 0, 6)]);
+}
+
+// spec 09 #2: files without an object
+#[test]
+fn nothing_is_found_in_nothing() {
+    for text in ["", "\n", "# a comment\n", "---\n", "---\n---\n# nothing\n", "null\n"] {
+        assert_eq!(objects(text), [], "{text:?}");
+    }
+}
+
+// spec 09 #3
+#[test]
+fn a_syntax_error_names_document_and_line_and_hides_no_other_document() {
+    let (objects, unreadable) = outline("kind: A\n---\nkind: B\n---\nkind: C\nmeta:\n  - x\n bad: [\n---\nkind: D\n");
+    assert_eq!(objects, [row("A", 1, 0, 1), row("B", 2, 0, 3), row("D", 4, 0, 10)]);
+    let (document, line, message) = &unreadable[0];
+    assert_eq!((*document, *line, unreadable.len()), (3, 8, 1), "{message}");
+    assert!(message.starts_with("is not valid YAML: "), "{message}");
+}
+
+#[test]
+fn lists_are_opened_in_yaml_and_json() {
+    let yaml =
+        "kind: List\napiVersion: v1\nitems:\n- kind: Pod\n- {kind: Node}\n- kind: List\n  items: [{kind: Job}]\n";
+    assert_eq!(objects(yaml), [row("Pod", 1, 1, 1), row("Node", 1, 2, 1), row("Job", 1, 3, 1)]);
+    let json = "\n{\"kind\": \"List\", \"items\": [\n{\"kind\":\"Pod\",\"apiVersion\":\"v1\"},\n{\"metadata\":{},\"kind\":\"Node\"},\n{\"kind\":\"List\",\"items\":[\n{\"kind\":\"Job\"}]}]}\n{\"kind\":\"Last\"}";
+    assert_eq!(objects(json), [row("Pod", 1, 1, 3), row("Node", 1, 2, 4), row("Job", 1, 3, 6), row("Last", 2, 0, 7)]);
+}
+
+#[test]
+fn items_of_a_typed_list_take_their_kind_from_it() {
+    for text in [
+        "{\"kind\": \"PodList\", \"apiVersion\": \"v1\", \"items\": [{\"metadata\": {}}]}",
+        "kind: PodList\napiVersion: v1\nitems:\n- metadata: {}\n",
+    ] {
+        let found = split(0, text).objects;
+        assert_eq!((found[0].api_version.as_ref(), found[0].kind.as_ref()), ("v1", "Pod"), "{text}");
+    }
+}
+
+#[test]
+fn empty_lists_are_no_objects_and_no_problem() {
+    assert_eq!(objects("{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":[]}"), []);
+    assert_eq!(objects("kind: List\napiVersion: v1\nitems: []\n"), []);
+}
+
+#[test]
+fn json_documents_may_stand_between_yaml_markers() {
+    assert_eq!(objects("{\"kind\": \"A\"}\n---\n{\"kind\": \"B\"}\n"), [row("A", 1, 0, 1), row("B", 2, 0, 3)]);
+    assert_eq!(objects("{kind: A, note: flow}\n---\nkind: B\n"), [row("A", 1, 0, 1), row("B", 2, 0, 3)]);
+}
+
+#[test]
+fn merge_keys_and_anchors_are_resolved() {
+    let Split { objects: found, unreadable } = split(0, "base: &b {x: 1}\nkind: A\nmore:\n  <<: *b\n  y: 2\n");
+    assert_eq!(unreadable, []);
+    assert_eq!(found[0].body.tree().unwrap()["more"], serde_json::json!({"x": 1, "y": 2}));
+}
+
+#[test]
+fn what_is_no_object_is_named() {
+    for (text, start) in [
+        ("[1, 2]", "is not a Kubernetes object: expected fields like `apiVersion` and `kind`, found a list"),
+        ("just text", "is not a Kubernetes object: expected fields like `apiVersion` and `kind`, found a string"),
+        ("kind: [A]", "is not a Kubernetes object: kind: expected a string, found a list"),
+        ("{\"kind\": 1}", "is not a Kubernetes object: "),
+        ("{\"kind\": \"A\"", "is not valid JSON: "),
+        ("{\"kind\": \"List\", \"items\": 3}", "is not a Kubernetes object: "),
+        ("{\"kind\": \"List\", \"items\": [3]}", "is not a Kubernetes object: "),
+        ("a: *missing", "is not valid YAML: "),
+    ] {
+        let (found, unreadable) = outline(text);
+        assert!(found.is_empty() && unreadable.len() == 1, "{text}: {found:?} {unreadable:?}");
+        assert!(unreadable[0].2.starts_with(start), "{text}: {}", unreadable[0].2);
+    }
+}
+
+#[test]
+fn lists_in_lists_end_somewhere() {
+    let mut text = "{\"kind\":\"Pod\",\"apiVersion\":\"v1\"}".to_owned();
+    for _ in 0..100 {
+        text = format!("{{\"kind\":\"List\",\"apiVersion\":\"v1\",\"items\":[{text}]}}");
+    }
+    let (found, unreadable) = outline(&text);
+    assert!(found.is_empty());
+    assert_eq!(unreadable[0].2, "lists stand in lists more than 8 deep");
+}

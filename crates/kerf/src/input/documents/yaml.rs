@@ -1,0 +1,160 @@
+//! YAML streams. They are cut at the document markers by hand, because then each document has its number and line whatever becomes of
+//! the others; a marker at the beginning of a line is one wherever it stands, YAML allows no exception.
+
+use serde_json::Value;
+use serde_yaml_ng as yaml;
+
+use super::{Body, Found, LIST_DEPTH_MAX, Origin, Split, TOO_DEEP, list_of, without_position};
+
+/// One document of a stream.
+#[derive(Debug, PartialEq, Eq)]
+struct Document<'s> {
+    text: &'s str,
+    /// The line that its text begins on, from 1.
+    line: u32,
+}
+
+/// Whether the text has a document marker after its first line.
+pub(super) fn has_several_documents(text: &str) -> bool {
+    text.lines().skip(1).any(|line| marker(line).is_some())
+}
+
+/// The objects of a YAML text.
+pub(super) fn split(source: u32, text: &str) -> Split<'_> {
+    let mut splitter = Splitter { items: 0, split: Split::default() };
+    for (index, document) in documents(text).into_iter().enumerate() {
+        let skipped = document.text.lines().take_while(|line| is_blank(line)).count() as u32;
+        let origin = Origin { source, document: index as u32 + 1, item: 0, line: document.line + skipped };
+        match parse(document.text) {
+            Ok(Value::Null) => {}
+            Ok(tree) => {
+                splitter.items = 0;
+                splitter.open(origin, tree, None, 0);
+            }
+            Err((line, message)) => {
+                let line = line.map_or(origin.line, |line| document.line + line - 1);
+                splitter.split.refuse(Origin { line, ..origin }, message);
+            }
+        }
+    }
+    splitter.split
+}
+
+/// A list that items stand in, for what they do not say themselves.
+struct List<'l> {
+    api_version: &'l str,
+    of: &'l str,
+}
+
+struct Splitter<'s> {
+    /// How many objects the lists of this document have given so far.
+    items: u32,
+    split: Split<'s>,
+}
+
+impl Splitter<'_> {
+    /// Takes an object, or all that its list holds.
+    fn open(&mut self, origin: Origin, mut tree: Value, list: Option<&List<'_>>, depth: usize) {
+        let (api_version, kind) = match head(&tree, list) {
+            Ok(head) => head,
+            Err(message) => {
+                self.split.refuse(origin, format!("is not a Kubernetes object: {message}"));
+                return;
+            }
+        };
+        let Some((of, Value::Array(items))) = list_of(&kind).zip(tree.get_mut("items")) else {
+            let found = Found { origin, api_version: api_version.into(), kind: kind.into(), body: Body::Tree(tree) };
+            self.split.objects.push(found);
+            return;
+        };
+        if depth == LIST_DEPTH_MAX {
+            self.split.refuse(origin, TOO_DEEP.to_owned());
+            return;
+        }
+        let list = List { api_version: &api_version, of };
+        for item in std::mem::take(items) {
+            let is_list = item.get("kind").and_then(Value::as_str).is_some_and(|kind| list_of(kind).is_some());
+            if !is_list {
+                self.items += 1;
+            }
+            self.open(Origin { item: self.items.max(1), ..origin }, item, Some(&list), depth + 1);
+        }
+    }
+}
+
+/// What an object says that it is, or what its list says for it.
+fn head(tree: &Value, list: Option<&List<'_>>) -> Result<(String, String), String> {
+    let Value::Object(fields) = tree else {
+        return Err(format!("expected fields like `apiVersion` and `kind`, found {}", shape(tree)));
+    };
+    let text = |name: &str, otherwise: Option<&str>| match fields.get(name) {
+        None | Some(Value::Null) => Ok(otherwise.unwrap_or_default().to_owned()),
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(other) => Err(format!("{name}: expected a string, found {}", shape(other))),
+    };
+    Ok((text("apiVersion", list.map(|list| list.api_version))?, text("kind", list.map(|list| list.of))?))
+}
+
+/// What a value is, for a sentence.
+fn shape(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "fields",
+    }
+}
+
+/// The tree of a document, or the line (within it) and what is wrong there.
+fn parse(text: &str) -> Result<Value, (Option<u32>, String)> {
+    let wrong = |cause: yaml::Error| {
+        let line = cause.location().map(|location| location.line() as u32);
+        (line, format!("is not valid YAML: {}", without_position(&cause.to_string())))
+    };
+    if !text.contains("<<") {
+        return yaml::from_str(text).map_err(wrong);
+    }
+    // Merge keys are resolved on YAML's own tree.
+    let mut tree: yaml::Value = yaml::from_str(text).map_err(wrong)?;
+    tree.apply_merge().map_err(wrong)?;
+    yaml::from_value(tree).map_err(wrong)
+}
+
+/// Cuts a stream at its markers. What stands before the first marker is a document only if it says something.
+fn documents(text: &str) -> Vec<Document<'_>> {
+    let mut documents = Vec::new();
+    let mut start = 0;
+    let mut start_line = 1;
+    let mut is_preamble = true;
+    let mut at = 0;
+    for (line, number) in text.split_inclusive('\n').zip(1..) {
+        if let Some(same_line) = marker(line) {
+            push(&mut documents, &text[start..at], start_line, is_preamble);
+            start = at + line.len() - same_line.len();
+            start_line = number;
+            is_preamble = false;
+        }
+        at += line.len();
+    }
+    push(&mut documents, &text[start..], start_line, is_preamble);
+    documents
+}
+
+fn push<'s>(documents: &mut Vec<Document<'s>>, text: &'s str, line: u32, is_preamble: bool) {
+    // `...` ends a document; what follows it before the next marker can only be comments.
+    if !is_preamble || !text.lines().all(|line| is_blank(line) || line.starts_with('%')) {
+        documents.push(Document { text, line });
+    }
+}
+
+/// What follows a document marker on its line, if the line is one.
+fn marker(line: &str) -> Option<&str> {
+    line.strip_prefix("---").filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
+}
+
+fn is_blank(line: &str) -> bool {
+    let line = line.trim();
+    line.is_empty() || line.starts_with('#')
+}

@@ -1,0 +1,267 @@
+//! The way from places to objects, in one function. Everything that is wrong anywhere is collected on the way; what does not stop anything
+//! (kinds that nobody reads, fields that nobody knows) becomes a warning.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+
+use kerf_api::slim::Str;
+
+use super::decode::FieldProblem;
+use super::documents::{self, Body, Found};
+use super::kind::Kind;
+use super::objects::{Given, Objects, Readable};
+use super::source::{self, Origin, Source, SourceNames};
+use super::workloads::{self, Workloads};
+use crate::args::InputPath;
+use crate::exit::{Failure, Problem};
+
+/// The namespace of objects that do not name one.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// Fewer objects than this are not worth a second thread.
+const PARALLEL_MIN: usize = 512;
+
+/// What was read, and what a person should know about it.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// The objects.
+    pub(crate) objects: Objects,
+    /// How many were read, the pods that workloads lack not counted.
+    pub(crate) count: usize,
+    /// What does not stop anything.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Reads all places.
+pub(crate) fn load(places: &[InputPath], threads: NonZeroUsize) -> Result<Loaded, Failure> {
+    let (sources, unreadable) = source::read(places);
+    let (loaded, problems) = load_sources(&sources, threads);
+    let problems: Vec<Problem> = unreadable.into_iter().chain(problems).collect();
+    if !problems.is_empty() {
+        return Err(Failure::BadInput(problems));
+    }
+    if loaded.count == 0 && loaded.warnings.is_empty() {
+        let names: Vec<String> = places.iter().map(ToString::to_string).collect();
+        return Err(Failure::bad_input(
+            Problem::new(format!("no object was found in {}", names.join(", ")))
+                .with_hint("folders are searched for *.yaml, *.yml and *.json; `-f -` reads stdin"),
+        ));
+    }
+    Ok(loaded)
+}
+
+fn load_sources(sources: &[Source], threads: NonZeroUsize) -> (Loaded, Vec<Problem>) {
+    let names = SourceNames::of(sources);
+    let mut loader = Loader {
+        names: &names,
+        threads,
+        found: BTreeMap::new(),
+        ignored: BTreeMap::new(),
+        problems: Vec::new(),
+        count: 0,
+    };
+    for (source, index) in sources.iter().zip(0..) {
+        let split = documents::split(index, &source.text);
+        for trouble in split.unreadable {
+            loader.complain(trouble.origin, &trouble.message);
+        }
+        for found in split.objects {
+            loader.sort(found);
+        }
+    }
+    let mut objects = Objects {
+        nodes: loader.read(Kind::Node),
+        pods: loader.read(Kind::Pod),
+        daemon_sets: loader.read(Kind::DaemonSet),
+        volume_claims: loader.read(Kind::PersistentVolumeClaim),
+        volumes: loader.read(Kind::PersistentVolume),
+        storage_classes: loader.read(Kind::StorageClass),
+        csi_nodes: loader.read(Kind::CsiNode),
+        volume_attachments: loader.read(Kind::VolumeAttachment),
+        disruption_budgets: loader.read(Kind::PodDisruptionBudget),
+        namespaces: loader.read(Kind::Namespace),
+    };
+    let workloads = Workloads {
+        deployments: loader.read(Kind::Deployment),
+        replica_sets: loader.read(Kind::ReplicaSet),
+        stateful_sets: loader.read(Kind::StatefulSet),
+        jobs: loader.read(Kind::Job),
+    };
+    match workloads::create_lacking(&workloads, &objects.pods, &objects.volume_claims) {
+        Ok(created) => objects.add(created),
+        Err((origin, message)) => loader.complain(origin, &message),
+    }
+    let warnings = loader.ignored_in_words().into_iter().collect();
+    let Loader { mut problems, count, .. } = loader;
+    problems.sort();
+    let problems = problems.into_iter().map(|(_, text)| Problem::new(text)).collect();
+    (Loaded { objects, count, warnings }, problems)
+}
+
+struct Loader<'n, 's> {
+    names: &'n SourceNames,
+    threads: NonZeroUsize,
+    /// What is still to be read.
+    found: BTreeMap<Kind, Vec<Found<'s>>>,
+    /// Kinds that nobody reads, with how many there were of each.
+    ignored: BTreeMap<String, usize>,
+    /// Each with its place, by which they are sorted in the end.
+    problems: Vec<(Origin, String)>,
+    count: usize,
+}
+
+impl<'s> Loader<'_, 's> {
+    /// Puts an object with those of its kind.
+    fn sort(&mut self, found: Found<'s>) {
+        match Kind::of(&found.api_version, &found.kind) {
+            Some(kind) => self.found.entry(kind).or_default().push(found),
+            None if found.kind.is_empty() || found.api_version.is_empty() => {
+                let missing = if found.kind.is_empty() { "kind" } else { "apiVersion" };
+                let message = format!("{missing}: Required value: every object names its apiVersion and kind");
+                self.complain(found.origin, &message);
+            }
+            None => {
+                let (version, kind) = (&found.api_version, &found.kind);
+                let served =
+                    Kind::served_version(version, kind).map_or(String::new(), |served| format!(" (not {served})"));
+                *self.ignored.entry(format!("{version} {kind}{served}")).or_default() += 1;
+            }
+        }
+    }
+
+    /// Reads all objects of a kind.
+    fn read<T: Readable>(&mut self, kind: Kind) -> Vec<Given<T>> {
+        let found = self.found.remove(&kind).unwrap_or_default();
+        self.count += found.len();
+        let Decoded { mut objects, problems } = decode_all::<T>(&found, self.threads);
+        for (origin, problem) in &problems {
+            self.complain_of(kind, at(&found, *origin), problem);
+        }
+        objects.retain_mut(|given| {
+            let metadata = given.object.metadata_mut();
+            if !kind.is_namespaced() {
+                metadata.namespace = Str::default();
+            } else if metadata.namespace.is_empty() {
+                metadata.namespace = Str::new_static(DEFAULT_NAMESPACE);
+            }
+            let is_named = !metadata.name.is_empty();
+            if !is_named {
+                self.complain_of(
+                    kind,
+                    at(&found, given.origin),
+                    &FieldProblem::required("metadata.name", "name is required"),
+                );
+            }
+            is_named
+        });
+        self.remove_duplicates(kind, &mut objects, &found);
+        objects
+    }
+
+    /// Sorts by name; of objects that say the same once more the first stays, and those that say something else are problems.
+    fn remove_duplicates<T: Readable>(&mut self, kind: Kind, objects: &mut Vec<Given<T>>, found: &[Found<'_>]) {
+        objects.sort_unstable_by(|a, b| (a.object.identity(), a.origin).cmp(&(b.object.identity(), b.origin)));
+        objects.dedup_by(|again, first| {
+            let is_same_object = again.object.identity() == first.object.identity();
+            if is_same_object && !say_the_same(&at(found, again.origin).body, &at(found, first.origin).body) {
+                let name = again.object.metadata().namespaced_name();
+                let there = self.names.place(first.origin);
+                let message = format!("{} `{name}` differs from the one of the same name at {there}", kind.name());
+                self.complain(again.origin, &message);
+            }
+            is_same_object
+        });
+    }
+
+    fn complain(&mut self, origin: Origin, message: &str) {
+        self.problems.push((origin, format!("{}: {message}", self.names.place(origin))));
+    }
+
+    fn complain_of(&mut self, kind: Kind, found: &Found<'_>, problem: &FieldProblem) {
+        let kind = kind.name();
+        let object = name_in(&found.body).map_or_else(|| kind.to_owned(), |name| format!("{kind} `{name}`"));
+        self.complain(found.origin, &format!("{object}: {problem}"));
+    }
+
+    /// One line on all that nobody reads.
+    fn ignored_in_words(&self) -> Option<String> {
+        let total: usize = self.ignored.values().sum();
+        let kinds: Vec<String> = self.ignored.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        let objects = if total == 1 { "object" } else { "objects" };
+        (total > 0).then(|| format!("ignored {total} {objects} of kinds that Kerf does not read: {}", kinds.join(", ")))
+    }
+}
+
+/// What became of a number of objects.
+struct Decoded<T> {
+    objects: Vec<Given<T>>,
+    problems: Vec<(Origin, FieldProblem)>,
+}
+
+/// Decodes all objects, in order, on as many threads as are worth it.
+fn decode_all<T: Readable>(found: &[Found<'_>], threads: NonZeroUsize) -> Decoded<T> {
+    let threads = threads.get().min(found.len() / PARALLEL_MIN).max(1);
+    if threads == 1 {
+        return decode_part(found);
+    }
+    let parts: Vec<Decoded<T>> = std::thread::scope(|scope| {
+        let parts = found.chunks(found.len().div_ceil(threads));
+        let workers: Vec<_> = parts.map(|part| scope.spawn(move || decode_part(part))).collect();
+        let results =
+            workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        results.collect()
+    });
+    let mut parts = parts.into_iter();
+    let first = parts.next().unwrap_or(Decoded { objects: Vec::new(), problems: Vec::new() });
+    parts.fold(first, |mut all, part| {
+        all.objects.extend(part.objects);
+        all.problems.extend(part.problems);
+        all
+    })
+}
+
+fn decode_part<T: Readable>(found: &[Found<'_>]) -> Decoded<T> {
+    let mut decoded = Decoded { objects: Vec::with_capacity(found.len()), problems: Vec::new() };
+    for Found { origin, body, .. } in found {
+        match T::read(body) {
+            Ok(object) => decoded.objects.push(Given { origin: *origin, object }),
+            Err(problems) => decoded.problems.extend(problems.into_iter().map(|problem| (*origin, problem))),
+        }
+    }
+    decoded
+}
+
+/// What was found at a place; objects are found in the order of their places.
+fn at<'f, 's>(found: &'f [Found<'s>], origin: Origin) -> &'f Found<'s> {
+    let index = found.binary_search_by(|found| found.origin.cmp(&origin));
+    &found[index.expect("an object's origin is that of what was found there")]
+}
+
+/// Whether two objects say the same, however they are written. What a list has said for its items does not count.
+fn say_the_same(a: &Body<'_>, b: &Body<'_>) -> bool {
+    if let (Body::Json(a), Body::Json(b)) = (a, b)
+        && a == b
+    {
+        return true;
+    }
+    let tree = |body: &Body<'_>| {
+        let mut tree = body.tree().ok()?;
+        if let Some(fields) = tree.as_object_mut() {
+            fields.remove("apiVersion");
+            fields.remove("kind");
+        }
+        Some(tree)
+    };
+    tree(a).zip(tree(b)).is_some_and(|(a, b)| a == b)
+}
+
+/// The name of an object that may not decode as a whole.
+fn name_in(body: &Body<'_>) -> Option<String> {
+    let tree = body.tree().ok()?;
+    let text = |name: &str| tree["metadata"][name].as_str().filter(|text| !text.is_empty());
+    let name = text("name")?;
+    Some(text("namespace").map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}")))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,116 @@
+//! Whole inputs: what is read from them and what is complained about.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use super::*;
+
+const ONE: NonZeroUsize = NonZeroUsize::MIN;
+
+/// Reads texts as if they were files.
+fn load_texts(texts: &[(&str, &str)]) -> Result<Loaded, Vec<String>> {
+    let sources: Vec<Source> =
+        texts.iter().map(|(name, text)| Source { name: (*name).to_owned(), text: (*text).to_owned() }).collect();
+    let (loaded, problems) = load_sources(&sources, ONE);
+    if problems.is_empty() { Ok(loaded) } else { Err(problems.iter().map(Problem::to_string).collect()) }
+}
+
+fn pod_names(loaded: &Loaded) -> Vec<String> {
+    loaded.objects.pods.iter().map(|pod| pod.object.metadata.namespaced_name().to_string()).collect()
+}
+
+#[test]
+fn objects_come_out_by_name_whatever_the_order_of_documents() {
+    let a = "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\n";
+    let b = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: z}\n";
+    let c = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n";
+    let d = "apiVersion: v1\nkind: Node\nmetadata: {name: n, namespace: ignored}\n";
+    let forward = load_texts(&[("x", &[a, b, c, d].join("---\n"))]).unwrap();
+    let backward = load_texts(&[("x", d), ("y", &[c, b, a].join("---\n"))]).unwrap();
+    assert_eq!(pod_names(&forward), ["default/a", "default/b", "z/a"]);
+    assert_eq!(pod_names(&backward), pod_names(&forward));
+    assert_eq!(forward.objects.nodes[0].object.metadata.namespace, "");
+    assert_eq!((forward.count, backward.count), (4, 4));
+}
+
+// spec 09 #7
+#[test]
+fn identical_duplicates_are_accepted_however_they_are_written() {
+    let yaml = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {x: y}}\nspec: {containers: []}\n";
+    let json = r#"{"kind": "PodList", "apiVersion": "v1", "items": [{"spec": {"containers": []}, "metadata": {"labels": {"x": "y"}, "name": "a"}}]}"#;
+    let loaded = load_texts(&[("a.yaml", yaml), ("b.yaml", yaml), ("c.json", json)]).unwrap();
+    assert_eq!(pod_names(&loaded), ["default/a"]);
+}
+
+// spec 09 #7
+#[test]
+fn different_duplicates_name_both_places() {
+    let first = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: x, image: one}]}\n";
+    // They differ in a field that no decision reads: they are different all the same.
+    let second = "---\n# again\napiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: default}\nspec: {containers: [{name: x, image: two}]}\n";
+    assert_eq!(
+        load_texts(&[("a.yaml", first), ("b.yaml", second)]).unwrap_err(),
+        [
+            "b.yaml, document 1, line 3: Pod `default/a` differs from the one of the same name at a.yaml, document 1, line 1"
+        ]
+    );
+}
+
+// spec 09 #7
+#[test]
+fn objects_of_one_name_in_two_namespaces_or_kinds_are_no_duplicates() {
+    let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: b}\n---\napiVersion: v1\nkind: Node\nmetadata: {name: a}\n";
+    assert_eq!(load_texts(&[("x", text)]).unwrap().count, 3);
+}
+
+#[test]
+fn every_problem_of_every_file_is_listed_in_order() {
+    let first = "apiVersion: v1\nkind: Pod\nmetadata: {}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: b}\nspec:\n  priority: high\n  containers: [{resources: {requests: {cpu: much}}}]\n---\nkind: Pod\n---\nx: [\n";
+    let second = r#"{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"replicas": -1, "template": {"spec": {"nodeName": 3}}}}, {"metadata": {}}]}"#;
+    let problems = load_texts(&[("first.yaml", first), ("second.json", second)]).unwrap_err();
+    insta::assert_snapshot!(problems.join("\n"), @r#"
+    first.yaml, document 1, line 1: Pod: metadata.name: Required value: name is required
+    first.yaml, document 2, line 5: Pod `b/a`: spec.containers[0].resources.requests[cpu]: invalid quantity "much": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
+    first.yaml, document 2, line 5: Pod `b/a`: spec.priority: invalid type: string "high", expected i32
+    first.yaml, document 3, line 12: apiVersion: Required value: every object names its apiVersion and kind
+    first.yaml, document 4, line 15: is not valid YAML: did not find expected node content, while parsing a flow node
+    second.json, document 1, line 1, item 1: Deployment `d`: spec.replicas: Invalid value: -1: must be greater than or equal to 0
+    second.json, document 1, line 1, item 1: Deployment `d`: spec.template.spec.nodeName: invalid type: integer `3`, expected a string
+    second.json, document 1, line 1, item 2: kind: Required value: every object names its apiVersion and kind
+    "#);
+}
+
+#[test]
+fn kinds_that_nobody_reads_are_one_line() {
+    let text = "apiVersion: v1\nkind: ConfigMap\n---\napiVersion: v1\nkind: ConfigMap\n---\napiVersion: policy/v1beta1\nkind: PodDisruptionBudget\n";
+    let loaded = load_texts(&[("x", text)]).unwrap();
+    assert_eq!(
+        loaded.warnings,
+        [
+            "ignored 3 objects of kinds that Kerf does not read: 1 policy/v1beta1 PodDisruptionBudget (not policy/v1), 2 v1 ConfigMap"
+        ]
+    );
+}
+
+// spec 09 #11, as far as reading goes
+#[test]
+fn any_number_of_threads_reads_the_same() {
+    let items: Vec<String> = (0..3000)
+        .map(|n| {
+            format!(
+                r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"p{n}"}},"spec":{{"priority":{}}}}}"#,
+                if n % 1000 == 7 { "\"x\"" } else { "1" }
+            )
+        })
+        .collect();
+    let text = format!(r#"{{"apiVersion":"v1","kind":"List","items":[{}]}}"#, items.join(",\n"));
+    let sources = [Source { name: "x".to_owned(), text }];
+    let read = |threads: usize| {
+        let (loaded, problems) = load_sources(&sources, NonZeroUsize::new(threads).unwrap());
+        (pod_names(&loaded), problems)
+    };
+    let (names, problems) = read(1);
+    assert_eq!((names.len(), problems.len()), (2997, 3));
+    for threads in 2..5 {
+        assert_eq!(read(threads), (names.clone(), problems.clone()));
+    }
+}

@@ -1,0 +1,16 @@
+//! From files to objects: every object that some decision reads, each with the place that it came from.
+//!
+//! A manifest passes here what it would pass on its way into a cluster: the kinds of this API are admitted by the same schema, defaults and
+//! rules as at an API server, the others are decoded strictly where a decision depends on them. All problems of all files are found
+//! before any is reported, and the order of files and documents leaves no trace: objects come out by namespace and name.
+
+mod decode;
+mod documents;
+mod kind;
+mod load;
+mod objects;
+mod parts;
+mod source;
+mod workloads;
+
+pub(crate) use load::load;

@@ -1,0 +1,152 @@
+//! The places that objects are read from: files, folders, stdin. All of them are read before anything is decoded, in an order that
+//! does not depend on the file system, and everything that cannot be read is reported at once.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use crate::args::InputPath;
+use crate::exit::Problem;
+
+/// The endings of files that are read from a folder. A file that is named itself may end as it likes.
+const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
+
+/// One text that was read.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// What a person calls it.
+    pub(crate) name: String,
+    /// Its contents.
+    pub(crate) text: String,
+}
+
+/// Where an object stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Origin {
+    /// Which source.
+    pub(crate) source: u32,
+    /// Which document of it, from 1.
+    pub(crate) document: u32,
+    /// Which object of the list (and of the lists in it) in that document, from 1; 0 if it is no list.
+    pub(crate) item: u32,
+    /// The line that the object begins on, from 1; for an item of a YAML list the line of its document.
+    pub(crate) line: u32,
+}
+
+/// The names of sources, which outlive their texts.
+#[derive(Debug, Default)]
+pub(crate) struct SourceNames(Vec<String>);
+
+impl SourceNames {
+    pub(crate) fn of(sources: &[Source]) -> Self {
+        Self(sources.iter().map(|source| source.name.clone()).collect())
+    }
+
+    /// An origin as a person reads it: `pools.yaml, document 3, line 17`.
+    pub(crate) fn place(&self, origin: Origin) -> Place<'_> {
+        Place { name: self.0.get(origin.source as usize).map_or("?", String::as_str), origin }
+    }
+}
+
+/// See [`SourceNames::place`].
+pub(crate) struct Place<'n> {
+    name: &'n str,
+    origin: Origin,
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Origin { document, item, line, .. } = self.origin;
+        write!(f, "{}, document {document}, line {line}", self.name)?;
+        if item > 0 { write!(f, ", item {item}") } else { Ok(()) }
+    }
+}
+
+/// Reads every place. The problems are those places that cannot be read.
+pub(crate) fn read(places: &[InputPath]) -> (Vec<Source>, Vec<Problem>) {
+    let mut reader = Reader::default();
+    for place in places {
+        match place {
+            InputPath::Stdin => reader.stdin(),
+            InputPath::Path(path) if path.is_dir() => reader.folder(path),
+            InputPath::Path(path) => reader.file(path),
+        }
+    }
+    (reader.sources, reader.problems)
+}
+
+#[derive(Default)]
+struct Reader {
+    sources: Vec<Source>,
+    problems: Vec<Problem>,
+    /// Folders that were entered, by their real path: links may lead in circles.
+    entered: BTreeSet<PathBuf>,
+    stdin_is_read: bool,
+}
+
+impl Reader {
+    fn stdin(&mut self) {
+        if std::mem::replace(&mut self.stdin_is_read, true) {
+            self.problems.push(Problem::new("stdin: can be read only once, and `-f -` was given twice"));
+            return;
+        }
+        let mut bytes = Vec::new();
+        let outcome = std::io::stdin().lock().read_to_end(&mut bytes);
+        self.take("stdin".to_owned(), outcome.map(|_| bytes));
+    }
+
+    fn file(&mut self, path: &Path) {
+        self.take(path.display().to_string(), std::fs::read(path));
+    }
+
+    fn folder(&mut self, folder: &Path) {
+        let entries = std::fs::canonicalize(folder).and_then(|real| {
+            if !self.entered.insert(real) {
+                return Ok(Vec::new());
+            }
+            let mut entries = std::fs::read_dir(folder)?
+                .map(|entry| entry.map(|entry| entry.path()))
+                .collect::<Result<Vec<_>, _>>()?;
+            entries.sort();
+            Ok(entries)
+        });
+        match entries {
+            Ok(entries) => {
+                for entry in entries {
+                    if entry.is_dir() {
+                        self.folder(&entry);
+                    } else if entry
+                        .extension()
+                        .is_some_and(|end| EXTENSIONS.iter().any(|known| end.eq_ignore_ascii_case(known)))
+                    {
+                        self.file(&entry);
+                    }
+                }
+            }
+            Err(cause) => self.problems.push(Problem::new(format!("{}: cannot be read: {cause}", folder.display()))),
+        }
+    }
+
+    fn take(&mut self, name: String, bytes: std::io::Result<Vec<u8>>) {
+        let bytes = match bytes {
+            Ok(bytes) => bytes,
+            Err(cause) => {
+                self.problems.push(Problem::new(format!("{name}: cannot be read: {cause}")));
+                return;
+            }
+        };
+        match String::from_utf8(bytes) {
+            Ok(mut text) => {
+                if text.starts_with('\u{feff}') {
+                    text.remove(0);
+                }
+                self.sources.push(Source { name, text });
+            }
+            Err(cause) => {
+                let valid = cause.utf8_error().valid_up_to();
+                self.problems.push(Problem::new(format!("{name}: is not text: byte {} is not UTF-8", valid + 1)));
+            }
+        }
+    }
+}

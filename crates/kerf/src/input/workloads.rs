@@ -1,0 +1,332 @@
+//! Workloads stand for the pods that they still lack (spec 09 section 2.1): what the workload controllers would have created by the time
+//! the autoscaler looks. A pod counts for the workload that owns it, directly or through a replica set, and counts once; pods that are
+//! over or on their way out do not, since their controllers replace them (a stateful set's only once it is gone).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kerf_api::slim::{
+    Labels, ObjectMeta, OwnerReference, PersistentVolumeClaim, Pod, PodPhase, PodTemplate, PodVolume, Str,
+    VolumeClaimSource,
+};
+use serde::Deserialize;
+
+use super::decode::FieldProblem;
+use super::documents::Body;
+use super::kind::Kind;
+use super::objects::{Given, readable};
+use super::parts::Parts;
+use super::source::Origin;
+
+/// The label by which a deployment tells its replica sets apart.
+const TEMPLATE_HASH: &str = "pod-template-hash";
+
+/// More pods than this are a slip of the pen, not a cluster.
+const PODS_MAX: usize = 1_000_000;
+
+/// The workloads of the input.
+#[derive(Debug, Default)]
+pub(crate) struct Workloads {
+    pub(crate) deployments: Vec<Given<Workload>>,
+    pub(crate) replica_sets: Vec<Given<Workload>>,
+    pub(crate) stateful_sets: Vec<Given<Workload>>,
+    pub(crate) jobs: Vec<Given<Workload>>,
+}
+
+/// A deployment, replica set, stateful set or job; which of them it is, is known from its list.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Workload {
+    metadata: ObjectMeta,
+    template: PodTemplate,
+    replicas: u32,
+    first_ordinal: u32,
+    claim_templates: Vec<PersistentVolumeClaim>,
+    job: JobDemand,
+}
+
+/// What decides how many pods a job runs at a time.
+#[derive(Debug, Clone, Default)]
+struct JobDemand {
+    parallelism: u32,
+    /// None for a work queue, whose pods decide themselves when it is done.
+    completions: Option<u32>,
+    succeeded: u32,
+    is_suspended: bool,
+    is_finished: bool,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct JobCondition {
+    r#type: String,
+    status: String,
+}
+
+readable!(Workload: read);
+
+fn read(body: &Body<'_>) -> Result<Workload, Vec<FieldProblem>> {
+    let mut parts = Parts::of(body)?;
+    let parallelism = parts.count("spec.parallelism");
+    let completions = parts.count("spec.completions");
+    let conditions: Vec<JobCondition> = parts.get("status.conditions");
+    let is_end = |condition: &JobCondition| {
+        condition.status == "True" && matches!(condition.r#type.as_str(), "Complete" | "Failed" | "SuccessCriteriaMet")
+    };
+    let job = JobDemand {
+        parallelism: parallelism.unwrap_or(1),
+        // With neither of the two, a job is one pod that must succeed.
+        completions: completions.or(if parallelism.is_none() { Some(1) } else { None }),
+        succeeded: parts.count("status.succeeded").unwrap_or(0),
+        is_suspended: parts.get("spec.suspend"),
+        is_finished: conditions.iter().any(is_end),
+    };
+    let workload = Workload {
+        metadata: parts.get("metadata"),
+        template: parts.get("spec.template"),
+        replicas: parts.count("spec.replicas").unwrap_or(1),
+        first_ordinal: parts.count("spec.ordinals.start").unwrap_or(0),
+        claim_templates: parts.get("spec.volumeClaimTemplates"),
+        job,
+    };
+    parts.finish(workload)
+}
+
+/// What the workload controllers would have created.
+#[derive(Debug, Default)]
+pub(crate) struct Created {
+    pub(crate) pods: Vec<Given<Pod>>,
+    /// Claims of stateful sets' pods.
+    pub(crate) volume_claims: Vec<Given<PersistentVolumeClaim>>,
+}
+
+/// The pods that workloads lack, with the claims that they need; or the workload with which the number of pods is beyond all reason.
+pub(crate) fn create_lacking(
+    workloads: &Workloads,
+    pods: &[Given<Pod>],
+    volume_claims: &[Given<PersistentVolumeClaim>],
+) -> Result<Created, (Origin, String)> {
+    let owners = Owners::of(workloads);
+    let mut owned: BTreeMap<Owner, Owned> = BTreeMap::new();
+    for pod in pods {
+        if let Some(owner) = owners.of_pod(&pod.object) {
+            let kind = owner.kind;
+            owned.entry(owner).or_default().count(&pod.object, kind);
+        }
+    }
+    let mut taken: BTreeSet<(Str, Str)> = pods.iter().map(|pod| identity(&pod.object.metadata)).collect();
+    let mut claims: BTreeSet<(Str, Str)> = volume_claims.iter().map(|claim| identity(&claim.object.metadata)).collect();
+
+    let mut created = Created::default();
+    for (kind, given) in owners.all() {
+        if kind == Kind::ReplicaSet && owners.deployment_of(&given.object.metadata).is_some() {
+            continue;
+        }
+        let owner = Owner::new(kind, &given.object.metadata);
+        let lacking = given.object.lacking(kind, owned.get(&owner).copied().unwrap_or_default());
+        if created.pods.len() + lacking > PODS_MAX {
+            let text = format!(
+                "{} `{}` lacks {lacking} pods; with them the input has more than {PODS_MAX}",
+                kind.name(),
+                given.object.metadata.namespaced_name()
+            );
+            return Err((given.origin, text));
+        }
+        given.create(kind, lacking, &mut taken, &mut claims, &mut created);
+    }
+    Ok(created)
+}
+
+/// A workload, by what no other shares with it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Owner {
+    kind: Kind,
+    namespace: Str,
+    name: Str,
+}
+
+impl Owner {
+    fn new(kind: Kind, metadata: &ObjectMeta) -> Self {
+        Self { kind, namespace: metadata.namespace.clone(), name: metadata.name.clone() }
+    }
+}
+
+/// The pods of a workload that are in the input.
+#[derive(Debug, Clone, Copy, Default)]
+struct Owned {
+    /// Those that its controller counts.
+    active: u32,
+    succeeded: u32,
+}
+
+impl Owned {
+    fn count(&mut self, pod: &Pod, kind: Kind) {
+        // A stateful set waits until a pod that is going has gone, for it will use the name again.
+        let is_leaving = pod.metadata.is_terminating() && kind != Kind::StatefulSet;
+        match pod.status.phase {
+            PodPhase::Succeeded => self.succeeded += 1,
+            PodPhase::Failed => {}
+            PodPhase::Pending | PodPhase::Running | PodPhase::Unknown if is_leaving => {}
+            PodPhase::Pending | PodPhase::Running | PodPhase::Unknown => self.active += 1,
+        }
+    }
+}
+
+/// The workloads of the input by name.
+struct Owners<'w> {
+    workloads: BTreeMap<Owner, &'w Given<Workload>>,
+}
+
+impl<'w> Owners<'w> {
+    fn of(workloads: &'w Workloads) -> Self {
+        let lists = [
+            (Kind::Deployment, &workloads.deployments),
+            (Kind::ReplicaSet, &workloads.replica_sets),
+            (Kind::StatefulSet, &workloads.stateful_sets),
+            (Kind::Job, &workloads.jobs),
+        ];
+        let entries = lists
+            .into_iter()
+            .flat_map(|(kind, list)| list.iter().map(move |given| (Owner::new(kind, &given.object.metadata), given)));
+        Self { workloads: entries.collect() }
+    }
+
+    /// All of them, by kind, namespace and name.
+    fn all(&self) -> impl Iterator<Item = (Kind, &'w Given<Workload>)> {
+        self.workloads.iter().map(|(owner, given)| (owner.kind, *given))
+    }
+
+    /// The workload that a reference in a namespace means.
+    fn get(&self, namespace: &Str, reference: &OwnerReference) -> Option<Owner> {
+        let kind = Kind::of(&reference.api_version, &reference.kind)?;
+        self.find(Owner { kind, namespace: namespace.clone(), name: reference.name.clone() }, &reference.uid)
+    }
+
+    fn find(&self, owner: Owner, uid: &str) -> Option<Owner> {
+        let known = &self.workloads.get(&owner)?.object.metadata.uid;
+        // Manifests from a repository have no uid; where both sides have one, it tells a namesake from the owner.
+        (uid.is_empty() || known.is_empty() || known == uid).then_some(owner)
+    }
+
+    /// The deployment in the input that owns a replica set.
+    fn deployment_of(&self, replica_set: &ObjectMeta) -> Option<Owner> {
+        let mut owners = replica_set.owner_references.iter().filter(|owner| owner.kind == Kind::Deployment.name());
+        owners.find_map(|reference| self.get(&replica_set.namespace, reference))
+    }
+
+    /// The workload in the input for which a pod counts.
+    fn of_pod(&self, pod: &Pod) -> Option<Owner> {
+        pod.metadata.owner_references.iter().find_map(|reference| match self.get(&pod.metadata.namespace, reference) {
+            Some(owner) if owner.kind == Kind::ReplicaSet => {
+                let replica_set = self.workloads.get(&owner)?;
+                Some(self.deployment_of(&replica_set.object.metadata).unwrap_or(owner))
+            }
+            Some(owner) => Some(owner),
+            None if reference.kind == Kind::ReplicaSet.name() => self.deployment_by_hash(pod, &reference.name),
+            None => None,
+        })
+    }
+
+    /// A replica set that is not in the input still says whose it is: its name is the deployment's with the template's hash behind.
+    fn deployment_by_hash(&self, pod: &Pod, replica_set: &str) -> Option<Owner> {
+        let hash = pod.metadata.labels.get(TEMPLATE_HASH)?;
+        let deployment = replica_set.strip_suffix(hash)?.strip_suffix('-')?;
+        let namespace = pod.metadata.namespace.clone();
+        self.find(Owner { kind: Kind::Deployment, namespace, name: Str::new(deployment) }, "")
+    }
+}
+
+impl Workload {
+    fn lacking(&self, kind: Kind, owned: Owned) -> usize {
+        let wanted = if kind == Kind::Job { self.job.wanted(owned.succeeded) } else { self.replicas };
+        wanted.saturating_sub(owned.active) as usize
+    }
+}
+
+impl JobDemand {
+    /// How many pods are to run now.
+    fn wanted(&self, succeeded_in_input: u32) -> u32 {
+        let succeeded = self.succeeded.max(succeeded_in_input);
+        match self.completions {
+            _ if self.is_suspended || self.is_finished => 0,
+            Some(completions) => self.parallelism.min(completions.saturating_sub(succeeded)),
+            None if succeeded > 0 => 0,
+            None => self.parallelism,
+        }
+    }
+}
+
+impl Given<Workload> {
+    fn create(
+        &self,
+        kind: Kind,
+        lacking: usize,
+        taken: &mut BTreeSet<(Str, Str)>,
+        claims: &mut BTreeSet<(Str, Str)>,
+        created: &mut Created,
+    ) {
+        let Workload { metadata, template, first_ordinal, claim_templates, .. } = &self.object;
+        let owner = OwnerReference {
+            api_version: Str::new_static(kind.api_version()),
+            kind: Str::new_static(kind.name()),
+            name: metadata.name.clone(),
+            uid: metadata.uid.clone(),
+            controller: true,
+        };
+        let mut ordinal = if kind == Kind::StatefulSet { *first_ordinal } else { 0 };
+        for _ in 0..lacking {
+            let name = loop {
+                let name = Str::from(format!("{}-{ordinal}", metadata.name));
+                ordinal += 1;
+                if taken.insert((metadata.namespace.clone(), name.clone())) {
+                    break name;
+                }
+            };
+            let mut pod = Pod { spec: template.spec.clone(), ..Pod::default() };
+            for claim_template in claim_templates {
+                let claim = claim_of(claim_template, metadata, &name);
+                pod.spec.volumes.retain(|volume| volume.name != claim_template.metadata.name);
+                let source = VolumeClaimSource::Claim(claim.metadata.name.clone());
+                pod.spec.volumes.push(PodVolume { name: claim_template.metadata.name.clone(), source });
+                if claims.insert(identity(&claim.metadata)) {
+                    created.volume_claims.push(Given { origin: self.origin, object: claim });
+                }
+            }
+            pod.metadata = ObjectMeta {
+                labels: labels(kind, &template.metadata.labels, metadata, &name),
+                annotations: template.metadata.annotations.clone(),
+                namespace: metadata.namespace.clone(),
+                owner_references: vec![owner.clone()],
+                name,
+                ..ObjectMeta::default()
+            };
+            created.pods.push(Given { origin: self.origin, object: pod });
+        }
+    }
+}
+
+/// A stateful set's claim for one of its pods.
+fn claim_of(template: &PersistentVolumeClaim, owner: &ObjectMeta, pod: &str) -> PersistentVolumeClaim {
+    let metadata = ObjectMeta {
+        name: Str::from(format!("{}-{pod}", template.metadata.name)),
+        namespace: owner.namespace.clone(),
+        ..template.metadata.clone()
+    };
+    PersistentVolumeClaim { metadata, ..template.clone() }
+}
+
+/// The template's labels and those that the controller adds.
+fn labels(kind: Kind, template: &Labels, owner: &ObjectMeta, pod: &Str) -> Labels {
+    let added: &[(&'static str, &Str)] = match kind {
+        Kind::Job => &[("batch.kubernetes.io/job-name", &owner.name), ("job-name", &owner.name)],
+        Kind::StatefulSet => &[("statefulset.kubernetes.io/pod-name", pod)],
+        _ => return template.clone(),
+    };
+    let pairs = template.iter().map(|(key, value)| (key.clone(), value.clone()));
+    pairs.chain(added.iter().map(|(key, value)| (Str::new_static(key), (*value).clone()))).collect()
+}
+
+fn identity(metadata: &ObjectMeta) -> (Str, Str) {
+    (metadata.namespace.clone(), metadata.name.clone())
+}
+
+#[cfg(test)]
+mod tests;

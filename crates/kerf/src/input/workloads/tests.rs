@@ -1,0 +1,160 @@
+//! Which pods workloads lack.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use super::*;
+use crate::input::documents;
+use crate::input::objects::Readable;
+
+/// The pods that the workloads of a text lack, with their owner; then the claims that come with them.
+fn created(text: &str) -> (Vec<String>, Vec<String>) {
+    let split = documents::split(0, text);
+    assert_eq!(split.unreadable, []);
+    fn all<T: Readable>(found: &[documents::Found<'_>], kind: Kind) -> Vec<Given<T>> {
+        let of_kind = found.iter().filter(|found| Kind::of(&found.api_version, &found.kind) == Some(kind));
+        of_kind.map(|found| Given { origin: found.origin, object: T::read(&found.body).unwrap() }).collect()
+    }
+    let workloads = Workloads {
+        deployments: all(&split.objects, Kind::Deployment),
+        replica_sets: all(&split.objects, Kind::ReplicaSet),
+        stateful_sets: all(&split.objects, Kind::StatefulSet),
+        jobs: all(&split.objects, Kind::Job),
+    };
+    let (pods, claims) = (all(&split.objects, Kind::Pod), all(&split.objects, Kind::PersistentVolumeClaim));
+    let created = create_lacking(&workloads, &pods, &claims).unwrap();
+    let pod = |given: &Given<Pod>| given.object.metadata.name.to_string();
+    let claim = |given: &Given<PersistentVolumeClaim>| given.object.metadata.name.to_string();
+    (created.pods.iter().map(pod).collect(), created.volume_claims.iter().map(claim).collect())
+}
+
+fn pods(text: &str) -> Vec<String> {
+    created(text).0
+}
+
+const DEPLOYMENT: &str = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web, uid: u1}\nspec: {replicas: 3, template: {metadata: {labels: {app: web}}}}\n";
+
+fn pod(name: &str, owner: &str, rest: &str) -> String {
+    format!(
+        "---\napiVersion: v1\nkind: Pod\nmetadata: {{name: {name}, labels: {{pod-template-hash: 5d4f}}, ownerReferences: [{owner}]}}\n{rest}\n"
+    )
+}
+
+const BY_DEPLOYMENT: &str = "{apiVersion: apps/v1, kind: Deployment, name: web}";
+const BY_REPLICA_SET: &str = "{apiVersion: apps/v1, kind: ReplicaSet, name: web-5d4f, controller: true}";
+const REPLICA_SET: &str = "---\napiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: web-5d4f, ownerReferences: [{apiVersion: apps/v1, kind: Deployment, name: web, uid: u1}]}\nspec: {replicas: 3}\n";
+
+#[test]
+fn spec_09_16_a_deployment_of_three_with_two_pods_lacks_one() {
+    assert_eq!(pods(DEPLOYMENT), ["web-0", "web-1", "web-2"]);
+    for owner in [BY_DEPLOYMENT, BY_REPLICA_SET] {
+        let two = format!("{DEPLOYMENT}{}{}", pod("web-0", owner, ""), pod("web-x", owner, ""));
+        assert_eq!(pods(&two), ["web-1"], "{owner}");
+        // The replica set between them makes no difference, and lacks nothing on its own account.
+        assert_eq!(pods(&format!("{two}{REPLICA_SET}")), ["web-1"], "{owner}");
+    }
+    assert_eq!(pods(&format!("{DEPLOYMENT}{REPLICA_SET}")), ["web-0", "web-1", "web-2"]);
+}
+
+// spec 09 #16: a pod of someone else does not count
+#[test]
+fn only_owned_pods_count() {
+    for owner in [
+        "{apiVersion: apps/v1, kind: Deployment, name: web, uid: another}",
+        "{apiVersion: apps/v1, kind: Deployment, name: other}",
+        "{apiVersion: apps/v1, kind: ReplicaSet, name: web-ffff}",
+        "{apiVersion: apps/v1, kind: StatefulSet, name: web}",
+        "{apiVersion: v1, kind: Deployment, name: web}",
+    ] {
+        assert_eq!(pods(&format!("{DEPLOYMENT}{}", pod("x", owner, ""))).len(), 3, "{owner}");
+    }
+}
+
+#[test]
+fn pods_that_are_over_or_going_are_replaced() {
+    for rest in ["status: {phase: Succeeded}", "status: {phase: Failed}"] {
+        assert_eq!(pods(&format!("{DEPLOYMENT}{}", pod("x", BY_DEPLOYMENT, rest))).len(), 3, "{rest}");
+    }
+    let going =
+        pod("x", BY_DEPLOYMENT, "").replace("metadata: {", "metadata: {deletionTimestamp: \"2026-03-04T12:00:00Z\", ");
+    assert_eq!(pods(&format!("{DEPLOYMENT}{going}")).len(), 3);
+    let set = DEPLOYMENT.replace("Deployment", "StatefulSet");
+    assert_eq!(pods(&format!("{set}{}", going.replace("Deployment", "StatefulSet"))).len(), 2);
+}
+
+#[test]
+fn a_replica_set_of_its_own_stands_for_its_pods() {
+    let alone = "apiVersion: apps/v1\nkind: ReplicaSet\nmetadata: {name: r}\nspec: {replicas: 2}\n";
+    assert_eq!(pods(alone), ["r-0", "r-1"]);
+    assert_eq!(pods(&REPLICA_SET.replace("---\n", "")), ["web-5d4f-0", "web-5d4f-1", "web-5d4f-2"]);
+}
+
+#[test]
+fn replicas_default_to_one_and_may_be_none() {
+    assert_eq!(pods("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {}\n"), ["d-0"]);
+    assert_eq!(pods("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {replicas: 0}\n"), [""; 0]);
+}
+
+fn job(spec: &str, status: &str) -> String {
+    format!("apiVersion: batch/v1\nkind: Job\nmetadata: {{name: j}}\nspec: {{{spec}}}\nstatus: {{{status}}}\n")
+}
+
+#[test]
+fn spec_09_17_a_job_lacks_what_it_may_run_now() {
+    let by_job = "{apiVersion: batch/v1, kind: Job, name: j}";
+    assert_eq!(pods(&job("parallelism: 5, completions: 3", "")), ["j-0", "j-1", "j-2"]);
+    assert_eq!(pods(&job("parallelism: 5, completions: 3, suspend: true", "")), [""; 0]);
+    for end in ["Complete", "Failed"] {
+        let status = format!("conditions: [{{type: {end}, status: \"True\"}}]");
+        assert_eq!(pods(&job("parallelism: 5, completions: 3", &status)), [""; 0]);
+    }
+    assert_eq!(
+        pods(&job("parallelism: 5, completions: 3", "conditions: [{type: Complete, status: \"False\"}]")).len(),
+        3
+    );
+    assert_eq!(pods(&job("", "")), ["j-0"]);
+    assert_eq!(pods(&job("parallelism: 0, completions: 3", "")), [""; 0]);
+    assert_eq!(pods(&job("parallelism: 2, completions: 3", "succeeded: 2")).len(), 1);
+    // A work queue runs at its width until one of its pods succeeds.
+    assert_eq!(pods(&job("parallelism: 4", "")).len(), 4);
+    assert_eq!(pods(&job("parallelism: 4", "succeeded: 1")), [""; 0]);
+    let running = job("parallelism: 2, completions: 3", "") + &pod("a", by_job, "status: {phase: Running}");
+    assert_eq!(pods(&running).len(), 1);
+    let done = job("parallelism: 5, completions: 3", "") + &pod("a", by_job, "status: {phase: Succeeded}");
+    assert_eq!(pods(&done).len(), 2);
+}
+
+#[test]
+fn stateful_sets_fill_their_gaps_and_bring_their_claims() {
+    let set = "apiVersion: apps/v1\nkind: StatefulSet\nmetadata: {name: db}\nspec: {replicas: 3, ordinals: {start: 5}, volumeClaimTemplates: [{metadata: {name: data}, spec: {storageClassName: fast}}]}\n";
+    let owner = "{apiVersion: apps/v1, kind: StatefulSet, name: db}";
+    let claim = "---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: data-db-7}\n";
+    let (pods, claims) = created(&format!("{set}{}{claim}", pod("db-6", owner, "")));
+    assert_eq!((pods, claims), (vec!["db-5".to_owned(), "db-7".to_owned()], vec!["data-db-5".to_owned()]));
+}
+
+#[test]
+fn two_workloads_of_one_name_share_the_names_of_pods() {
+    let both = format!("{DEPLOYMENT}---\n{}", DEPLOYMENT.replace("Deployment", "StatefulSet"));
+    assert_eq!(pods(&both), ["web-0", "web-1", "web-2", "web-3", "web-4", "web-5"]);
+}
+
+#[test]
+fn created_pods_look_like_their_template_and_name_their_owner() {
+    let split = documents::split(0, DEPLOYMENT);
+    let deployment = Workload::read(&split.objects[0].body).unwrap();
+    let deployments = vec![Given { origin: split.objects[0].origin, object: deployment }];
+    let created = create_lacking(&Workloads { deployments, ..Workloads::default() }, &[], &[]).unwrap();
+    let metadata = &created.pods[0].object.metadata;
+    assert!(metadata.labels.is("app", "web") && metadata.is_owned_by("apps/v1", "Deployment"));
+    assert_eq!(metadata.controller().unwrap().uid, "u1");
+}
+
+#[test]
+fn a_slip_of_the_pen_is_no_cluster() {
+    let text = DEPLOYMENT.replace("replicas: 3", "replicas: 2000000000");
+    let split = documents::split(0, &text);
+    let deployment = Workload::read(&split.objects[0].body).unwrap();
+    let deployments = vec![Given { origin: split.objects[0].origin, object: deployment }];
+    let (_, message) = create_lacking(&Workloads { deployments, ..Workloads::default() }, &[], &[]).unwrap_err();
+    assert_eq!(message, "Deployment `web` lacks 2000000000 pods; with them the input has more than 1000000");
+}

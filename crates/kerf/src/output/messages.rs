@@ -1,0 +1,55 @@
+//! What goes to stderr: warnings, errors with their hints, notes. Every line makes sense without colour; colour is only added on a
+//! terminal, and never when `NO_COLOR` is set.
+
+use std::fmt::Display;
+use std::io::{IsTerminal, Write};
+
+use crate::exit::{Exit, Failure, Problem};
+
+/// The writer of messages.
+pub(crate) struct Messages {
+    to: Box<dyn Write>,
+    coloured: bool,
+}
+
+impl Messages {
+    /// Messages for the person who started the program.
+    pub(crate) fn on_stderr() -> Self {
+        let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let stderr = std::io::stderr();
+        Self { coloured: stderr.is_terminal() && !no_colour, to: Box::new(stderr) }
+    }
+
+    /// Something that the person should know and that stops nothing.
+    pub(crate) fn warning(&mut self, text: impl Display) {
+        self.line("warning", "33", &text);
+    }
+
+    /// Tells why there is no result, and with which code the program ends.
+    pub(crate) fn failure(&mut self, failure: &Failure) -> Exit {
+        match failure {
+            Failure::BadInput(problems) => problems.iter().for_each(|problem| self.problem(problem)),
+            Failure::Work(error) => self.line("error", "31", &format_args!("{error:#}")),
+            Failure::ReaderGone => {}
+        }
+        failure.exit()
+    }
+
+    fn problem(&mut self, problem: &Problem) {
+        self.line("error", "31", problem);
+        if let Some(hint) = problem.hint() {
+            self.line("hint", "32", &hint);
+        }
+    }
+
+    /// One message; a person who has closed stderr does not want to hear it.
+    fn line(&mut self, label: &str, colour: &str, text: &dyn Display) {
+        // `error: ` and `hint:  ` are equally wide, so that the two sentences stand under each other.
+        let gap = if label == "hint" { "  " } else { " " };
+        let _ = if self.coloured {
+            writeln!(self.to, "\x1b[1;{colour}m{label}:\x1b[0m{gap}{text}")
+        } else {
+            writeln!(self.to, "{label}:{gap}{text}")
+        };
+    }
+}

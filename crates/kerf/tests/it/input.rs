@@ -1,0 +1,101 @@
+//! How input is given and what is said of bad input (spec 09 sections 1 and 2.1).
+
+use insta::assert_snapshot;
+
+use crate::program::{folder, kerf};
+
+const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n";
+
+fn validate(files: &[(&str, &str)], arguments: &[&str]) -> String {
+    let folder = folder(files);
+    kerf(&[&["validate"], arguments].concat()).within(folder.path()).seen()
+}
+
+#[test]
+fn files_folders_and_stdin_can_be_mixed() {
+    let folder = folder(&[
+        ("a.yaml", POD),
+        ("deep/er/b.yml", &POD.replace("name: a", "name: b")),
+        ("deep/c.json", r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "c"}}"#),
+        ("deep/notes.txt", "not: [read"),
+    ]);
+    let stdin = "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n";
+    let seen = kerf(&["validate", "-f", "a.yaml", "-f", "deep", "-f", "-"]).within(folder.path()).stdin(stdin).seen();
+    assert_snapshot!(seen, @r"
+    exit code 0
+    --- stdout
+          1 Node
+          3 Pod
+    ");
+}
+
+// spec 09 #2
+#[test]
+fn no_object_at_all_is_bad_input() {
+    for (files, arguments) in [
+        (&[("empty.yaml", "")][..], &["-f", "empty.yaml"][..]),
+        (&[("comments.yaml", "# nothing\n---\n# here\n")], &["-f", "comments.yaml"]),
+        (&[("folder/readme.txt", "x")], &["-f", "folder"]),
+    ] {
+        let seen = validate(files, arguments);
+        assert!(seen.starts_with("exit code 2\n--- stderr\nerror: no object was found in "), "{seen}");
+    }
+    assert_snapshot!(validate(&[("a/x.txt", ""), ("b.yaml", "---\n")], &["-f", "a", "-f", "b.yaml"]), @r"
+    exit code 2
+    --- stderr
+    error: no object was found in a, b.yaml
+    hint:  folders are searched for *.yaml, *.yml and *.json; `-f -` reads stdin
+    ");
+}
+
+// spec 09 #3
+#[test]
+fn a_syntax_error_names_file_document_and_line() {
+    let text = format!("{POD}---\n{}---\nkind: Pod\n  bad: indent\n", POD.replace("name: a", "name: b"));
+    assert_snapshot!(validate(&[("pods.yaml", &text)], &["-f", "pods.yaml"]), @r"
+    exit code 2
+    --- stderr
+    error: pods.yaml, document 3, line 10: is not valid YAML: mapping values are not allowed in this context
+    ");
+}
+
+#[test]
+fn what_cannot_be_read_is_listed_with_everything_else() {
+    let folder = folder(&[("bad.yaml", "kind: Pod\n")]);
+    std::fs::write(folder.path().join("binary.yaml"), [b'a', 0xff]).unwrap();
+    let seen = kerf(&["validate", "-f", "missing.yaml", "-f", "bad.yaml", "-f", "binary.yaml", "-f", "-", "-f", "-"])
+        .within(folder.path())
+        .stdin("")
+        .seen();
+    assert_snapshot!(seen, @r"
+    exit code 2
+    --- stderr
+    error: missing.yaml: cannot be read: No such file or directory (os error 2)
+    error: binary.yaml: is not text: byte 2 is not UTF-8
+    error: stdin: can be read only once, and `-f -` was given twice
+    error: bad.yaml, document 1, line 1: apiVersion: Required value: every object names its apiVersion and kind
+    ");
+}
+
+// spec 09 #7
+#[test]
+fn duplicates_name_both_places() {
+    let other = POD.replace("{name: a}", "{name: a, labels: {x: y}}");
+    assert_snapshot!(validate(&[("a.yaml", POD), ("b.yaml", &other)], &["-f", "."]), @r"
+    exit code 2
+    --- stderr
+    error: ./b.yaml, document 1, line 1: Pod `default/a` differs from the one of the same name at ./a.yaml, document 1, line 1
+    ");
+}
+
+#[test]
+fn ignored_kinds_are_one_warning() {
+    let text = format!("{POD}---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: a}}\n");
+    assert_snapshot!(validate(&[("a.yaml", &text)], &["-f", "a.yaml"]), @r"
+    exit code 0
+    --- stdout
+          1 Pod
+    --- stderr
+    warning: ignored 1 object of kinds that Kerf does not read: 1 v1 ConfigMap
+    ");
+}

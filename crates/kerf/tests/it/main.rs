@@ -1,0 +1,7 @@
+//! The command line as a person meets it: the real binary, what it prints and how it ends.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+mod conventions;
+mod input;
+mod program;

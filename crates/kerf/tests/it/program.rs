@@ -1,0 +1,71 @@
+//! Runs the program and puts everything that can be seen of it into one text for snapshots.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use assert_cmd::Command;
+
+/// A run of the program that is being put together.
+pub(crate) struct Program {
+    command: Command,
+}
+
+/// What can be seen of a run.
+pub(crate) struct Seen {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// The program with arguments, in an environment that says nothing.
+pub(crate) fn kerf(arguments: &[&str]) -> Program {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("kerf"));
+    command.args(arguments).env_clear().env("HOME", "/nonexistent");
+    Program { command }
+}
+
+impl Program {
+    /// In this folder, so that paths in messages are the same everywhere.
+    pub(crate) fn within(mut self, folder: &Path) -> Self {
+        self.command.current_dir(folder);
+        self
+    }
+
+    pub(crate) fn stdin(mut self, text: &str) -> Self {
+        self.command.write_stdin(text);
+        self
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(mut self) -> Seen {
+        let output = self.command.output().unwrap();
+        Seen {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// Runs it and renders exit code, stdout and stderr, leaving out what is empty.
+    pub(crate) fn seen(self) -> String {
+        let seen = self.run();
+        let mut text = format!("exit code {}\n", seen.code);
+        for (name, stream) in [("stdout", &seen.stdout), ("stderr", &seen.stderr)] {
+            if !stream.is_empty() {
+                let _ = write!(text, "--- {name}\n{stream}");
+            }
+        }
+        text
+    }
+}
+
+/// A folder with these files in it.
+pub(crate) fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    folder
+}
