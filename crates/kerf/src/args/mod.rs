@@ -1,6 +1,7 @@
 //! The command line as typed, and from it what is meant. The types with clap's attributes hold the words of a person, defaults and
 //! help included; each is turned into a plain struct of a command's wishes before anything runs, so that no command ever looks at a flag.
 
+mod crds;
 mod input;
 mod validate;
 
@@ -8,6 +9,7 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use crds::{Crds, CrdsOutput};
 pub(crate) use input::InputPath;
 pub(crate) use validate::Validate;
 
@@ -24,6 +26,7 @@ where
 {
     let typed = Typed::try_parse_from(arguments)?;
     Ok(match typed.command {
+        TypedCommand::Crds(typed) => Command::Crds(typed.resolve()),
         TypedCommand::Validate(typed) => Command::Validate(typed.resolve()),
     })
 }
@@ -31,6 +34,8 @@ where
 /// What the program is to do.
 #[derive(Debug)]
 pub(crate) enum Command {
+    /// Print CRDs.
+    Crds(Crds),
     /// Check manifests.
     Validate(Validate),
 }
@@ -44,7 +49,8 @@ pub(crate) enum Command {
     help_template = HELP_TEMPLATE,
     before_help = "\
 Examples:
-  kerf validate -f manifests/     would an API server take these objects?"
+  kerf validate -f manifests/          would an API server take these objects?
+  kerf crds | kubectl apply -f -       install the API"
 )]
 struct Typed {
     #[command(subcommand)]
@@ -54,6 +60,7 @@ struct Typed {
 #[derive(Debug, Subcommand)]
 enum TypedCommand {
     Validate(validate::TypedValidate),
+    Crds(crds::TypedCrds),
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::program::{folder, kerf};
 #[test]
 fn help_reads_like_documentation() {
     assert_snapshot!("help", kerf(&["--help"]).seen());
+    assert_snapshot!("help_crds", kerf(&["crds", "--help"]).seen());
     assert_snapshot!("help_validate", kerf(&["validate", "--help"]).seen());
 }
 

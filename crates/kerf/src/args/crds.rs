@@ -1,0 +1,81 @@
+//! `kerf crds`, as typed and as meant.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use kerf_api::crds::Flavour;
+
+/// Print the CRD manifests that Kerf needs.
+#[derive(Debug, Args)]
+#[command(
+    help_template = super::HELP_TEMPLATE,
+    before_help = "\
+Examples:
+  kerf crds | kubectl apply --server-side -f -    install or update the API
+  kerf crds --group karpenter.sh -o table         what is in a group
+  kerf crds -o dir=deploy/crds                    one file per kind"
+)]
+pub(super) struct TypedCrds {
+    /// Only the kinds of this API group.
+    #[arg(long, value_name = "GROUP", help_heading = "Choice")]
+    group: Option<String>,
+    /// Whose labels the rules on labels know: aws or kwok.
+    #[arg(long, value_name = "PROVIDER", default_value = "aws", help_heading = "Choice", hide_possible_values = true)]
+    provider: Provider,
+    /// yaml, json, table, or dir=PATH for one file per kind in that folder.
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = output, help_heading = "Output")]
+    output: CrdsOutput,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Provider {
+    Aws,
+    Kwok,
+}
+
+impl TypedCrds {
+    pub(super) fn resolve(self) -> Crds {
+        let flavour = match self.provider {
+            Provider::Aws => Flavour::Aws,
+            Provider::Kwok => Flavour::Kwok,
+        };
+        Crds { group: self.group, flavour, output: self.output }
+    }
+}
+
+/// Which manifests to print, and how.
+#[derive(Debug)]
+pub(crate) struct Crds {
+    /// Only this group.
+    pub(crate) group: Option<String>,
+    /// Whose labels they know.
+    pub(crate) flavour: Flavour,
+    /// Where to and in which form.
+    pub(crate) output: CrdsOutput,
+}
+
+/// The forms of CRD manifests.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CrdsOutput {
+    /// A stream of YAML documents.
+    Yaml,
+    /// A `List`.
+    Json,
+    /// A summary for people.
+    Table,
+    /// A file for each.
+    Folder(PathBuf),
+}
+
+fn output(text: &str) -> Result<CrdsOutput, String> {
+    match text {
+        "yaml" => Ok(CrdsOutput::Yaml),
+        "json" => Ok(CrdsOutput::Json),
+        "table" => Ok(CrdsOutput::Table),
+        _ => match text.strip_prefix("dir=") {
+            Some(path) if !path.is_empty() => Ok(CrdsOutput::Folder(PathBuf::from(path))),
+            Some(_) => Err("dir= needs a path behind it".to_owned()),
+            None => Err("expected yaml, json, table or dir=PATH".to_owned()),
+        },
+    }
+}

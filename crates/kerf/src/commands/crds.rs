@@ -1,0 +1,64 @@
+//! `kerf crds`: the CRD manifests, from the same code that `deploy/crds/` is checked against.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::Context;
+use kerf_api::crds::{self, Crd, Flavour};
+use serde_json::{Value, json};
+
+use crate::args::{Crds, CrdsOutput};
+use crate::exit::{Exit, Failure, Problem};
+use crate::output;
+
+pub(super) fn run(wish: &Crds) -> Result<Exit, Failure> {
+    let chosen = choose(wish.flavour, wish.group.as_deref())?;
+    let result = match &wish.output {
+        CrdsOutput::Yaml => chosen.iter().map(|crd| format!("---\n{}", crd.to_yaml())).collect(),
+        CrdsOutput::Json => output::json(&list(&chosen)),
+        CrdsOutput::Table => summary(&chosen),
+        CrdsOutput::Folder(folder) => write_files(folder, &chosen).map_err(Failure::Work)?,
+    };
+    output::print(&result)?;
+    Ok(Exit::Done)
+}
+
+fn choose(flavour: Flavour, group: Option<&str>) -> Result<Vec<Crd>, Failure> {
+    let all = crds::all(flavour);
+    let Some(group) = group else { return Ok(all) };
+    let mut groups: Vec<&str> = all.iter().map(Crd::group).collect();
+    groups.dedup();
+    if !groups.contains(&group) {
+        let problem = Problem::new(format!("Kerf has no kind in the group `{group}`"));
+        return Err(Failure::bad_input(problem.with_hint(format!("name one of: {}", groups.join(", ")))));
+    }
+    Ok(all.into_iter().filter(|crd| crd.group() == group).collect())
+}
+
+/// The manifests as one object that `kubectl` takes.
+fn list(crds: &[Crd]) -> Value {
+    json!({ "apiVersion": "v1", "kind": "List", "items": crds.iter().map(Crd::json).collect::<Vec<_>>() })
+}
+
+fn summary(crds: &[Crd]) -> String {
+    let row = |crd: &Crd| {
+        let spec = &crd.json()["spec"];
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let short: Vec<String> = spec["names"]["shortNames"].as_array().into_iter().flatten().map(text).collect();
+        let version = format!("{}/{}", crd.group(), text(&spec["versions"][0]["name"]));
+        [crd.kind().to_owned(), version, text(&spec["scope"]), crd.plural().to_owned(), short.join(",")]
+    };
+    output::table(&["KIND", "APIVERSION", "SCOPE", "NAME", "SHORT"], crds.iter().map(row))
+}
+
+/// Writes a file for each kind; the result is the list of what was written.
+fn write_files(folder: &Path, crds: &[Crd]) -> anyhow::Result<String> {
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    let mut written = String::new();
+    for crd in crds {
+        let path = folder.join(crd.file_name());
+        std::fs::write(&path, crd.to_yaml()).with_context(|| format!("cannot write {}", path.display()))?;
+        let _ = writeln!(written, "{}", path.display());
+    }
+    Ok(written)
+}

@@ -1,0 +1,27 @@
+//! Tables for people: aligned columns without lines, at most 100 columns wide, so that they can be read on a small terminal, pasted
+//! into an issue and cut with the usual tools.
+
+use comfy_table::{Cell, ContentArrangement, Table, presets};
+
+/// The most columns of text.
+const WIDTH_MAX: u16 = 100;
+
+/// A table with its heading; cells that do not fit are continued on the next line. Nothing at all if there are no rows.
+pub(crate) fn table<R>(head: &[&str], rows: impl IntoIterator<Item = R>) -> String
+where
+    R: IntoIterator<Item = String>,
+{
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH_MAX);
+    table.set_header(head.iter().copied());
+    table.add_rows(rows.into_iter().map(|row| row.into_iter().map(Cell::new).collect::<Vec<_>>()));
+    if table.is_empty() {
+        return String::new();
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let mut text = table.trim_fmt();
+    text.push('\n');
+    text
+}
