@@ -22,7 +22,7 @@ mod world;
 
 pub use explain::{PoolRefusal, Reason, Rule};
 pub use price::Price;
-pub use solve::{Estimate, NodePlacement, PlannedClaim, Solution, Stats, Unplaced, solve};
+pub use solve::{Estimate, Launch, NodePlacement, PlannedClaim, Solution, Stats, Unplaced, solve};
 pub use world::{
     Effort, Input, MinValuesPolicy, NodeClaim, Pool, PoolAvailability, PoolRequirement, PreferencePolicy, ReservedMode,
     Settings,

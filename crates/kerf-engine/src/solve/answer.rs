@@ -1,7 +1,10 @@
 //! What the caller gets: machines to launch with every type that would do, pods for nodes that exist, and the rest with reasons.
 
+use std::sync::Arc;
+
 use kerf_api::labels;
 use kerf_api::slim::{ResourceList, Str};
+use rustc_hash::FxHashMap;
 
 use super::claim::Claim;
 use super::min_values;
@@ -33,16 +36,23 @@ pub struct PlannedClaim {
     pub pool: Str,
     /// Pods that it is for, as `namespace/name`, sorted.
     pub pods: Vec<Str>,
+    /// What would do. Claims that may become the same machines share it.
+    pub launch: Arc<Launch>,
+    /// Pods and daemons together.
+    pub requests: ResourceList,
+    /// Whether a `minValues` of the pool was lowered.
+    pub min_values_relaxed: bool,
+}
+
+/// The machines that a claim may become.
+#[derive(Debug, Clone)]
+pub struct Launch {
     /// Every type that would do, cheapest first.
     pub instance_types: Vec<Str>,
     /// What the machine must be.
     pub requirements: Requirements,
-    /// Pods and daemons together.
-    pub requests: ResourceList,
     /// The cheapest launch.
     pub estimate: Option<Estimate>,
-    /// Whether a `minValues` of the pool was lowered.
-    pub min_values_relaxed: bool,
 }
 
 /// The launch that is expected: the cheapest offering of the cheapest type.
@@ -96,9 +106,12 @@ pub struct Stats {
 impl Solution {
     /// Price of all machines to launch.
     pub fn price(&self) -> Price {
-        self.claims.iter().filter_map(|c| c.estimate.as_ref()).map(|e| e.price).sum()
+        self.claims.iter().filter_map(|c| c.launch.estimate.as_ref()).map(|e| e.price).sum()
     }
 }
+
+/// Launches that were worked out already, by template, requirements and rows.
+type Launches = FxHashMap<(usize, SetIx, Bits), Result<Arc<Launch>, Reason>>;
 
 /// Turns a finished pass into the answer.
 pub(crate) fn answer(mut pass: Pass<'_>, attempts: usize, first_fit_price: Price) -> Solution {
@@ -106,8 +119,9 @@ pub(crate) fn answer(mut pass: Pass<'_>, attempts: usize, first_fit_price: Price
     let mut unplaced: Vec<Unplaced> =
         problem.refused.iter().map(|(pod, reason)| Unplaced { pod: pod.clone(), reason: reason.clone() }).collect();
     let mut claims = Vec::new();
+    let mut launches = Launches::default();
     for claim in std::mem::take(&mut pass.claims) {
-        match planned(&mut pass, &claim) {
+        match planned(&mut pass, &mut launches, &claim) {
             Ok(planned) => claims.push(planned),
             Err(reason) => {
                 let pods = claim.pods.iter().map(|p| problem.pods[p.0 as usize].name.clone());
@@ -156,24 +170,45 @@ fn node_placements(pass: &Pass<'_>) -> Vec<NodePlacement> {
 }
 
 /// The claim as it would be created (spec 02 §6.8, §7.5 and §12.1).
-fn planned(pass: &mut Pass<'_>, claim: &Claim) -> Result<PlannedClaim, Reason> {
+fn planned(pass: &mut Pass<'_>, launches: &mut Launches, claim: &Claim) -> Result<PlannedClaim, Reason> {
     let problem = pass.problem;
     let template = &problem.templates[claim.template];
-    let columns = &problem.world.columns[template.columns];
     let mut set = claim.set;
     if !claim.reserved.is_empty() {
         set = hold_reservations(pass, set, &claim.reserved, template.columns);
     }
+    let key = (claim.template, set, claim.rows.clone());
+    let known = launches.entry(key).or_insert_with(|| launch(pass, claim.template, set, &claim.rows).map(Arc::new));
+    let launch = known.clone()?;
+    let requests = claim.requests.plus(&template.least_overhead(&claim.rows));
+    let mut pods: Vec<Str> = claim.pods.iter().map(|p| problem.pods[p.0 as usize].name.clone()).collect();
+    pods.sort_unstable();
+    Ok(PlannedClaim {
+        pool: template.name.clone(),
+        pods,
+        launch,
+        requests: problem.world.names.list(&requests),
+        min_values_relaxed: claim.min_values_relaxed,
+    })
+}
+
+/// The types by price, cut to the most that a claim may list, and the requirements that follow from them.
+fn launch(pass: &mut Pass<'_>, template: usize, set: SetIx, open: &Bits) -> Result<Launch, Reason> {
+    let problem = pass.problem;
+    let template = &problem.templates[template];
+    let columns = &problem.world.columns[template.columns];
     let view = pass.view(template.columns, set).clone();
-    let mut names: Vec<Str> = Vec::new();
+    let mut instance_types: Vec<Str> = Vec::new();
+    let mut listed = Bits::new();
     let mut rows = Bits::new();
-    for (_, row) in view.by_price.iter().filter(|(_, row)| claim.rows.contains(*row)) {
-        let name = columns.row_name(*row);
-        if names.last() != Some(name) && !names.contains(name) {
-            if names.len() == problem.world.settings.max_instance_types {
+    for (_, row) in view.by_price.iter().filter(|(_, row)| open.contains(*row)) {
+        let type_ix = columns.rows[*row].type_ix;
+        if !listed.contains(type_ix) {
+            if instance_types.len() == problem.world.settings.max_instance_types {
                 break;
             }
-            names.push(name.clone());
+            listed.insert(type_ix);
+            instance_types.push(columns.types[type_ix].name.clone());
         }
         rows.insert(*row);
     }
@@ -184,7 +219,6 @@ fn planned(pass: &mut Pass<'_>, claim: &Claim) -> Result<PlannedClaim, Reason> {
             keys: failing.into_iter().map(|s| s.key).collect(),
         });
     }
-    let estimate = estimate(columns, &view, &rows);
     let mut requirements: Requirements = pass
         .table
         .requirements(set)
@@ -192,31 +226,20 @@ fn planned(pass: &mut Pass<'_>, claim: &Claim) -> Result<PlannedClaim, Reason> {
         .filter(|r| r.key() != labels::REGISTERED && r.key() != labels::INITIALIZED)
         .cloned()
         .collect();
-    requirements.add(Requirement::one_of(labels::INSTANCE_TYPE, names.iter().cloned()));
-    let mut capacity_types: Vec<Str> = view
+    requirements.add(Requirement::one_of(labels::INSTANCE_TYPE, instance_types.iter().cloned()));
+    let mut capacity_types: Vec<&Str> = view
         .offerings
         .iter()
         .map(|o| &columns.offerings[o])
         .filter(|o| rows.contains(o.row))
-        .map(|o| o.capacity_type.clone())
+        .map(|o| &o.capacity_type)
         .collect();
     capacity_types.sort_unstable();
     capacity_types.dedup();
     if !capacity_types.is_empty() {
-        requirements.add(Requirement::one_of(labels::CAPACITY_TYPE, capacity_types));
+        requirements.add(Requirement::one_of(labels::CAPACITY_TYPE, capacity_types.into_iter().cloned()));
     }
-    let requests = claim.requests.plus(&template.least_overhead(&claim.rows));
-    let mut pods: Vec<Str> = claim.pods.iter().map(|p| problem.pods[p.0 as usize].name.clone()).collect();
-    pods.sort_unstable();
-    Ok(PlannedClaim {
-        pool: template.name.clone(),
-        pods,
-        instance_types: names,
-        requirements,
-        requests: problem.world.names.list(&requests),
-        estimate,
-        min_values_relaxed: claim.min_values_relaxed,
-    })
+    Ok(Launch { instance_types, requirements, estimate: estimate(columns, &view, &rows) })
 }
 
 fn estimate(columns: &crate::catalogue::Columns, view: &crate::catalogue::RowView, rows: &Bits) -> Option<Estimate> {

@@ -17,7 +17,7 @@ mod problem;
 mod search;
 mod template;
 
-pub use answer::{Estimate, NodePlacement, PlannedClaim, Solution, Stats, Unplaced};
+pub use answer::{Estimate, Launch, NodePlacement, PlannedClaim, Solution, Stats, Unplaced};
 pub(crate) use class::{Class, ClassIx};
 pub(crate) use pass::{Pass, Refusal};
 pub(crate) use problem::Problem;
