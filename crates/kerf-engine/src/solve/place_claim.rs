@@ -15,9 +15,6 @@ use crate::resources::Amounts;
 use crate::topology::{GroupKey, GroupKind};
 use crate::world::{MinValuesPolicy, ReservedMode, ports};
 
-/// How many claims are compared when the cheapest growth is looked for.
-const COMPARED: usize = 24;
-
 /// What a claim would be with one more pod.
 #[derive(Debug, Clone)]
 struct Grown {
@@ -80,10 +77,11 @@ impl Pass<'_> {
         let candidates = self.claim_candidates(class, facts, open);
         let mut best: Option<(Price, usize, Grown)> = None;
         let mut compared = 0;
+        let most = compared_at_most(self.problem.pods.len());
         // The latest claims have the most room; of equals the oldest wins, so that claims fill up.
         let newest_first: SmallVec<[usize; 64]> = candidates.iter().collect();
         for claim in newest_first.into_iter().rev() {
-            if compared == COMPARED {
+            if compared == most {
                 break;
             }
             let Ok(grown) = self.grow(class, claim, open) else { continue };
@@ -473,6 +471,11 @@ fn drop_conflicting(rows: &mut Bits, template: &super::template::Template, facts
             rows.and_not_with(&group.rows);
         }
     }
+}
+
+/// How many claims are compared when the cheapest growth is looked for: fewer for many pods, so that the work stays bounded.
+fn compared_at_most(pods: usize) -> usize {
+    (80_000 / pods.max(1)).clamp(4, 24)
 }
 
 /// A machine more is only worth it when it is cheaper by more than a hair: nodes cost more than their price.
