@@ -5,6 +5,7 @@
 //! per-offering overrides a type is exactly one row. Unavailable offerings belong to no row (spec 02 §4.4).
 
 use kerf_api::labels;
+use kerf_api::quantity::Quantity;
 use kerf_api::slim::Str;
 use rustc_hash::FxHashMap;
 
@@ -248,7 +249,7 @@ fn allocatable(described: &InstanceType, overrides: Option<&Offering>, names: &m
         let parts = [&overhead.kube_reserved, &overhead.system_reserved, &overhead.eviction_threshold];
         let mut named = parts.iter().filter_map(|list| list.get(name)).peekable();
         named.peek()?;
-        Some(named.map(|q| q.nanos()).sum())
+        Some(named.map(Quantity::nanos).sum())
     };
     let overhead_of = |name: &str| {
         let replaced = overrides.and_then(|o| o.overhead_override.as_ref()).and_then(|o| total(o, name));

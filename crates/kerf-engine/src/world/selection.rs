@@ -35,11 +35,8 @@ pub(crate) fn refuses_our_nodes(pod: &Pod, rules: &LabelRules) -> bool {
 pub(crate) fn is_leaving(pod: &Pod, budgets: &[PodDisruptionBudget], at: Timestamp) -> bool {
     let active = !pod.is_terminal() && !pod.is_terminating();
     let stays_known = active || (pod.is_terminating() && pod.is_owned_by_statefulset());
-    stays_known
-        && !pod.is_owned_by_daemonset()
-        && !pod.is_mirror()
-        && !(active && is_protected(pod, at))
-        && !is_fully_blocked(pod, budgets, at)
+    let may_move = !active || !is_protected(pod, at);
+    stays_known && may_move && !pod.is_owned_by_daemonset() && !pod.is_mirror() && !is_fully_blocked(pod, budgets, at)
 }
 
 fn is_protected(pod: &Pod, at: Timestamp) -> bool {
