@@ -6,6 +6,7 @@ use super::structure::{Record, bytes, int64, list, map, non_empty};
 use crate::duration::{Duration, DurationError, parse_nillable};
 use crate::nodepool::{NodeClaimTemplate, NodeClaimTemplateSpec, NodeClassReference, TemplateMetadata};
 use crate::taints::Taint;
+use crate::written::DurationText;
 
 /// The hash of a pool's template, as the annotation `karpenter.sh/nodepool-hash` carries it in decimal. Durations count by their
 /// value; one that has none leaves the pool without a hash.
@@ -26,7 +27,7 @@ fn object_meta(metadata: &TemplateMetadata) -> u64 {
 
 fn spec(spec: &NodeClaimTemplateSpec) -> Result<u64, DurationError> {
     let grace = spec.termination_grace_period.as_ref().map(|text| text.as_str().parse()).transpose()?;
-    let expiry = parse_nillable(spec.expire_after.as_ref().map(|text| text.as_str()))?;
+    let expiry = parse_nillable(spec.expire_after.as_ref().map(DurationText::as_str))?;
     let taints = |taints: &Vec<Taint>| list(taints.iter().map(taint));
     Ok(Record::named("NodeClaimTemplateSpec")
         .field("Taints", spec.taints.as_ref().map(taints))

@@ -8,6 +8,7 @@
 mod meta;
 mod node;
 mod pod;
+mod share;
 mod storage;
 mod text;
 mod workload;
@@ -89,6 +90,11 @@ impl<'de, A: MapAccess<'de>> Field<'_, A> {
     /// A string, empty when it is `null`.
     fn text(self) -> Result<Str, A::Error> {
         Ok(self.optional::<Text>()?.unwrap_or_default().0)
+    }
+
+    /// A string that no other object has, such as a name.
+    fn unique_text(self) -> Result<Str, A::Error> {
+        self.get()
     }
 
     /// A string that means nothing when it is empty.

@@ -1,5 +1,7 @@
 //! What every object has: names, labels, owners, times.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 
 use crate::quantity::{Quantity, QuantityError};
@@ -7,11 +9,17 @@ use crate::quantity::{Quantity, QuantityError};
 /// A short string: names and label values mostly fit in place, long ones are shared.
 pub type Str = smol_str::SmolStr;
 
-/// String pairs sorted by key, each key once: labels, annotations, node selectors.
+/// String pairs sorted by key, each key once: labels, annotations, node selectors. Clones share their pairs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Labels(Box<[(Str, Str)]>);
+pub struct Labels(Arc<[(Str, Str)]>);
 
 impl Labels {
+    /// Pairs that are sorted by key, each key once.
+    pub(super) fn of_sorted(pairs: Arc<[(Str, Str)]>) -> Self {
+        debug_assert!(pairs.is_sorted_by(|a, b| a.0 < b.0), "labels are sorted");
+        Self(pairs)
+    }
+
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.binary_search_by(|(k, _)| k.as_str().cmp(key)).ok().map(|i| self.0[i].1.as_str())
@@ -41,7 +49,7 @@ impl Labels {
 impl FromIterator<(Str, Str)> for Labels {
     /// Of a key that comes twice the last value counts, as in a JSON object.
     fn from_iter<I: IntoIterator<Item = (Str, Str)>>(pairs: I) -> Self {
-        Self(sorted(pairs))
+        Self(sorted(pairs).into())
     }
 }
 
@@ -52,7 +60,7 @@ impl<const N: usize> From<[(&str, &str); N]> for Labels {
 }
 
 /// Sorts pairs by key; of a key that comes twice the last one counts.
-fn sorted<V>(pairs: impl IntoIterator<Item = (Str, V)>) -> Box<[(Str, V)]> {
+pub(super) fn sorted<V>(pairs: impl IntoIterator<Item = (Str, V)>) -> Vec<(Str, V)> {
     let mut pairs: Vec<_> = pairs.into_iter().collect();
     // The API server writes its maps in order.
     if !pairs.is_sorted_by(|a, b| a.0 < b.0) {
@@ -61,14 +69,20 @@ fn sorted<V>(pairs: impl IntoIterator<Item = (Str, V)>) -> Box<[(Str, V)]> {
         pairs.dedup_by(|a, b| a.0 == b.0);
         pairs.reverse();
     }
-    pairs.into_boxed_slice()
+    pairs
 }
 
-/// Quantities by resource name, sorted by name, each name once.
+/// Quantities by resource name, sorted by name, each name once. Clones share their pairs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct ResourceList(Box<[(Str, Quantity)]>);
+pub struct ResourceList(Arc<[(Str, Quantity)]>);
 
 impl ResourceList {
+    /// Pairs that are sorted by name, each name once.
+    pub(super) fn of_sorted(pairs: Arc<[(Str, Quantity)]>) -> Self {
+        debug_assert!(pairs.is_sorted_by(|a, b| a.0 < b.0), "resources are sorted");
+        Self(pairs)
+    }
+
     /// The quantity of a resource, if it is named.
     pub fn get(&self, name: &str) -> Option<Quantity> {
         self.0.binary_search_by(|(k, _)| k.as_str().cmp(name)).ok().map(|i| self.0[i].1)
@@ -92,7 +106,7 @@ impl ResourceList {
 
 impl FromIterator<(Str, Quantity)> for ResourceList {
     fn from_iter<I: IntoIterator<Item = (Str, Quantity)>>(pairs: I) -> Self {
-        Self(sorted(pairs))
+        Self(sorted(pairs).into())
     }
 }
 

@@ -47,6 +47,25 @@ fn resource_lists_hold_exact_quantities() {
 }
 
 #[test]
+fn equal_values_are_shared_and_different_ones_never_mixed_up() {
+    let labels = |value: &str| read::<Labels>(json!({"app": value, "key-of-a-label-that-is-long": "x"}));
+    let (a, b, other) = (labels("web"), labels("web"), labels("api"));
+    assert!(std::ptr::eq(a.get("app").unwrap(), b.get("app").unwrap()), "one copy");
+    assert_eq!((a.get("app"), other.get("app")), (Some("web"), Some("api")));
+    // Equal in value, but not in writing.
+    let memory = |text: &str| read::<ResourceList>(json!({"memory": text})).get("memory").unwrap().to_string();
+    for _ in 0..2 {
+        assert_eq!(memory("1Gi"), "1Gi");
+        assert_eq!(memory("1073741824"), "1073741824");
+    }
+    // Far more values than are remembered.
+    for i in 0..5_000 {
+        let name = format!("ip-10-0-{i}.eu-central-1.compute.internal");
+        assert_eq!(read::<Pod>(json!({"spec": {"nodeName": name}})).spec.node_name.unwrap(), name);
+    }
+}
+
+#[test]
 fn only_annotations_that_someone_reads_are_kept() {
     let meta: ObjectMeta = read(json!({"annotations": {
         "kubectl.kubernetes.io/last-applied-configuration": "{\"long\": true}",

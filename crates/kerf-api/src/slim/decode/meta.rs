@@ -2,15 +2,15 @@
 
 use serde::de::{Deserialize, Deserializer};
 
-use super::super::meta::{Labels, ObjectMeta, OwnerReference, ResourceList};
+use super::super::meta::{Labels, ObjectMeta, OwnerReference, ResourceList, sorted};
 use super::text::Text;
-use super::{Entries, decode_object};
+use super::{Entries, Str, decode_object, share};
 use crate::quantity::Quantity;
 
 decode_object!(ObjectMeta(out, field) {
-    "name" => out.name = field.text()?,
+    "name" => out.name = field.unique_text()?,
     "namespace" => out.namespace = field.text()?,
-    "uid" => out.uid = field.text()?,
+    "uid" => out.uid = field.unique_text()?,
     "labels" => out.labels = field.get()?,
     "annotations" => out.annotations = field.get::<Annotations>()?.0,
     "creationTimestamp" => out.creation_timestamp = field.optional()?,
@@ -34,12 +34,13 @@ impl<'de> Deserialize<'de> for Labels {
 
 impl<'de> Deserialize<'de> for ResourceList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Entries::<Quantity>::all()).map(Self::from_iter)
+        let pairs = deserializer.deserialize_map(Entries::<Quantity>::all())?;
+        Ok(Self::of_sorted(share::resources(sorted(pairs))))
     }
 }
 
-fn labels(pairs: Vec<(super::Str, Text)>) -> Labels {
-    pairs.into_iter().map(|(key, value)| (key, value.0)).collect()
+fn labels(pairs: Vec<(Str, Text)>) -> Labels {
+    Labels::of_sorted(share::labels(sorted(pairs.into_iter().map(|(key, value)| (key, value.0)))))
 }
 
 /// Annotations that some decision reads; most of the bytes of the others are for people and tools.

