@@ -16,7 +16,8 @@ use kerf_api::slim::{
 use kerf_engine::catalogue::{InstanceType, Offering, Overhead};
 use kerf_engine::requirement::{Requirement, Requirements};
 use kerf_engine::{
-    Effort, Input, MinValuesPolicy, Pool, PoolAvailability, PreferencePolicy, Price, ReservedMode, Settings, solve,
+    Effort, Input, MinValuesPolicy, Pool, PoolAvailability, PreferencePolicy, Price, ReservedMode, Settings,
+    UnsupportedStorage, solve,
 };
 
 fn main() {
@@ -81,6 +82,7 @@ fn settings(effort: Effort) -> Settings {
         min_values_policy: MinValuesPolicy::Strict,
         reserved_capacity: true,
         reserved_mode: ReservedMode::Strict,
+        default_spread: Vec::new(),
         ignore_dra: true,
         require_unschedulable: false,
         max_instance_types: 600,
@@ -231,6 +233,9 @@ fn input(pods: Vec<Pod>, nodes: usize) -> Input {
         csi_nodes: Vec::new(),
         namespaces: Vec::new(),
         disruption_budgets: Vec::new(),
+        services: Vec::new(),
+        replica_owners: Vec::new(),
+        unsupported_storage: UnsupportedStorage::default(),
     }
 }
 

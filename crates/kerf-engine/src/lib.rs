@@ -25,5 +25,5 @@ pub use price::Price;
 pub use solve::{Estimate, Launch, NodePlacement, PlannedClaim, Solution, Stats, Unplaced, solve};
 pub use world::{
     Effort, Input, MinValuesPolicy, NodeClaim, Pool, PoolAvailability, PoolRequirement, PreferencePolicy, ReservedMode,
-    Settings,
+    Settings, UnsupportedStorage,
 };

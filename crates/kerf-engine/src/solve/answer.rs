@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use kerf_api::labels;
-use kerf_api::slim::{ResourceList, Str};
+use kerf_api::labels::{self, LabelRules};
+use kerf_api::slim::{Labels, ResourceList, Str};
 use rustc_hash::FxHashMap;
 
 use super::claim::Claim;
@@ -49,6 +49,8 @@ pub struct PlannedClaim {
 pub struct Launch {
     /// Every type that would do, cheapest first.
     pub instance_types: Vec<Str>,
+    /// Labels of the node: the pool's, and a value for every custom label that is asked for.
+    pub labels: Labels,
     /// What the machine must be.
     pub requirements: Requirements,
     /// The cheapest launch.
@@ -239,7 +241,16 @@ fn launch(pass: &mut Pass<'_>, template: usize, set: SetIx, open: &Bits) -> Resu
     if !capacity_types.is_empty() {
         requirements.add(Requirement::one_of(labels::CAPACITY_TYPE, capacity_types.into_iter().cloned()));
     }
-    Ok(Launch { instance_types, requirements, estimate: estimate(columns, &view, &rows) })
+    let labels = node_labels(&template.labels, &requirements, &problem.world.label_rules);
+    Ok(Launch { instance_types, labels, requirements, estimate: estimate(columns, &view, &rows) })
+}
+
+/// The pool's labels and a value for each custom label that the machine must have (spec 02 §12.1). Well-known labels come with
+/// the machine, restricted ones from Kerf itself.
+fn node_labels(template: &Labels, requirements: &Requirements, rules: &LabelRules) -> Labels {
+    let custom = requirements.iter().filter(|r| !rules.is_well_known(r.key()) && !rules.is_restricted(r.key()));
+    let picked = custom.filter_map(|r| Some((r.key().clone(), r.pick_value()?)));
+    picked.chain(template.iter().map(|(key, value)| (key.clone(), value.clone()))).collect()
 }
 
 fn estimate(columns: &crate::catalogue::Columns, view: &crate::catalogue::RowView, rows: &Bits) -> Option<Estimate> {

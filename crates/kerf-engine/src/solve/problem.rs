@@ -9,6 +9,7 @@ use super::template::{Template, pool_set, pools_in_order};
 use crate::bits::Bits;
 use crate::explain::Reason;
 use crate::narrow::{Narrowing, SetIx};
+use crate::pod::default_spread::DefaultSpread;
 use crate::topology::{Counts, Group, TopologyKeys};
 use crate::world::{Attachment, Input, Settings, World, selection};
 
@@ -91,7 +92,8 @@ impl Problem {
             world,
         };
         let pending = input.pods.iter().filter(|p| selection::is_provisionable(p, settings));
-        compile::classes(&mut problem, pending, input.pods.iter().filter(|p| is_leaving(p)));
+        let mut defaults = DefaultSpread::new(&settings.default_spread, &input.services, &input.replica_owners);
+        compile::classes(&mut problem, &mut defaults, pending, input.pods.iter().filter(|p| is_leaving(p)));
         compile::domains(&mut problem, &order);
         compile::counts(&mut problem);
         compile::shapes(&mut problem);

@@ -1,7 +1,7 @@
 //! What a new claim of a pool starts from (spec 02 §5.3 and §5.4), with the daemons that every machine will run.
 
 use kerf_api::labels::{self, LabelRules};
-use kerf_api::slim::{HostPort, Str, Taint};
+use kerf_api::slim::{HostPort, Labels, Str, Taint};
 
 use crate::bits::Bits;
 use crate::catalogue::{Columns, FitIndex};
@@ -16,6 +16,8 @@ use crate::world::{Pool, PoolAvailability, World};
 pub(crate) struct Template {
     pub(crate) name: Str,
     pub(crate) columns: usize,
+    /// Labels of its nodes.
+    pub(crate) labels: Labels,
     /// Labels and requirements of the pool, and the labels that only daemons ask about.
     pub(crate) set: SetIx,
     pub(crate) taints: Vec<Taint>,
@@ -75,6 +77,7 @@ impl Template {
         }
         Some(Self {
             name: pool.name.clone(),
+            labels: pool.labels.clone(),
             columns: columns_ix,
             set,
             taints: pool.taints.clone(),

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use kerf_api::labels::LabelRules;
 use kerf_api::slim::{
     CsiNode, DaemonSet, Labels, Namespace, Node, NodeSelectorRequirement, PersistentVolume, PersistentVolumeClaim, Pod,
-    PodDisruptionBudget, ResourceList, StorageClass, Str, Taint,
+    PodDisruptionBudget, ReplicaOwner, ResourceList, Service, StorageClass, Str, Taint, TopologySpreadConstraint,
 };
 
 use crate::catalogue::InstanceType;
@@ -41,6 +41,21 @@ pub struct Input {
     pub namespaces: Vec<Namespace>,
     /// Disruption budgets.
     pub disruption_budgets: Vec<PodDisruptionBudget>,
+    /// Services, for whom default spread constraints select.
+    pub services: Vec<Service>,
+    /// Replica sets, stateful sets and replication controllers, for the same.
+    pub replica_owners: Vec<ReplicaOwner>,
+    /// Storage that the provider's machines cannot use.
+    pub unsupported_storage: UnsupportedStorage,
+}
+
+/// Storage that a provider's machines cannot use; pods that ask for it wait.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UnsupportedStorage {
+    /// Provisioners, by the name of their CSI driver.
+    pub provisioners: Vec<Str>,
+    /// Keys that a storage class's allowed topologies may not name.
+    pub topology_keys: Vec<Str>,
 }
 
 /// A node pool as decisions see it.
@@ -125,6 +140,8 @@ pub struct Settings {
     pub reserved_capacity: bool,
     /// What to do when reservations are spoken for.
     pub reserved_mode: ReservedMode,
+    /// Spread constraints of pods that have none of their own; their selectors are deduced for each pod.
+    pub default_spread: Vec<TopologySpreadConstraint>,
     /// Whether pods that ask for dynamic resources are refused.
     pub ignore_dra: bool,
     /// Whether a pending pod must carry `PodScheduled` with reason `Unschedulable`; files seldom do.

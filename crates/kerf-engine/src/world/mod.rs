@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 pub(crate) use daemons::{Daemon, needs_devices};
 pub use input::{
     Effort, Input, MinValuesPolicy, NodeClaim, Pool, PoolAvailability, PoolRequirement, PreferencePolicy, ReservedMode,
-    Settings,
+    Settings, UnsupportedStorage,
 };
 pub(crate) use nodes::NodeState;
 pub(crate) use volumes::{Attachment, Storage};
@@ -74,7 +74,8 @@ impl World {
             .iter()
             .map(|set| Daemon::new(set, &input.pods, &input.label_rules, &mut names, &mut table))
             .collect();
-        let storage = Storage::new(&input.volume_claims, &input.volumes, &input.storage_classes);
+        let storage =
+            Storage::new(&input.volume_claims, &input.volumes, &input.storage_classes, &input.unsupported_storage);
         let node_index = index_by_node_name(&nodes, input);
         let mut world = Self {
             settings: settings.clone(),

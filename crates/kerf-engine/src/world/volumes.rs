@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 
 use crate::pod::requirements::{Demands, of_expression, of_term};
 use crate::requirement::Requirements;
+use crate::world::input::UnsupportedStorage;
 
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
@@ -18,6 +19,7 @@ pub(crate) struct Storage {
     claims: FxHashMap<(Str, Str), PersistentVolumeClaim>,
     volumes: FxHashMap<Str, PersistentVolume>,
     classes: FxHashMap<Str, StorageClass>,
+    unsupported: UnsupportedStorage,
 }
 
 /// A claim that counts against a driver's limit on a node.
@@ -33,6 +35,7 @@ impl Storage {
         claims: &[PersistentVolumeClaim],
         volumes: &[PersistentVolume],
         classes: &[StorageClass],
+        unsupported: &UnsupportedStorage,
     ) -> Self {
         Self {
             claims: claims
@@ -41,6 +44,7 @@ impl Storage {
                 .collect(),
             volumes: volumes.iter().map(|v| (v.metadata.name.clone(), v.clone())).collect(),
             classes: classes.iter().map(|c| (c.metadata.name.clone(), c.clone())).collect(),
+            unsupported: unsupported.clone(),
         }
     }
 
@@ -56,51 +60,81 @@ impl Storage {
     fn claim_problem(&self, pod: &Pod, volume: &PodVolume) -> Option<String> {
         let namespace = &pod.metadata.namespace;
         let name = claim_name(pod, volume);
-        let full = format!("{namespace}/{name}");
         let Some(claim) = self.claim(namespace, &name) else {
             return Some(format!(
-                "getting persistent volume claim, persistentvolumeclaims \"{name}\" not found (PersistentVolumeClaim={name})"
+                "getting persistent volume claim, {} (PersistentVolumeClaim={name})",
+                no_claim(&name)
             ));
         };
-        let failed = |why: &str| Some(format!("failed to validate pvc, {why} (PersistentVolumeClaim={full})"));
-        if claim.metadata.deletion_timestamp.is_some() {
-            return Some(format!("persistentvolumeclaim is being deleted (PersistentVolumeClaim={full})"));
+        let full = format!("PersistentVolumeClaim={namespace}/{name}");
+        if claim.metadata.is_terminating() {
+            return Some(format!("persistentvolumeclaim is being deleted ({full})"));
         }
         if claim.phase == "Lost" {
             return Some(format!(
-                "persistentvolumeclaim bound to non-existent persistentvolume (PersistentVolume={}, PersistentVolumeClaim={full})",
+                "persistentvolumeclaim bound to non-existent persistentvolume (PersistentVolume={}, {full})",
                 claim.volume_name
             ));
         }
-        if !claim.volume_name.is_empty() {
-            let both = format!("(PersistentVolume={}, PersistentVolumeClaim={full})", claim.volume_name);
-            return match self.volumes.get(&claim.volume_name) {
-                None => Some(format!(
-                    "failed to validate pvc, persistentvolumes \"{}\" not found {both}",
-                    claim.volume_name
-                )),
-                Some(pv) if pv.metadata.deletion_timestamp.is_some() => {
-                    Some(format!("failed to validate pvc, persistentvolume is being deleted {both}"))
-                }
-                Some(_) if claim.metadata.annotations.get(BIND_COMPLETED).is_none() => Some(format!(
-                    "pvc is considered unbound because it does not contain annotation (PersistentVolume={}, PersistentVolumeClaim={full}, annotation={BIND_COMPLETED})",
-                    claim.volume_name
-                )),
-                Some(_) => None,
-            };
-        }
-        let Some(class_name) = claim.storage_class_name.as_ref().filter(|n| !n.is_empty()) else {
-            return Some(format!("unbound pvc must define a storage class (PersistentVolumeClaim={full})"));
+        let binding = if claim.volume_name.is_empty() {
+            self.unbound_problem(claim, &full)
+        } else {
+            self.bound_problem(claim, &full)
         };
-        match self.classes.get(class_name) {
-            None => failed(&format!(
-                "failed to get storage class, storageclasses.storage.k8s.io \"{class_name}\" not found"
+        binding.or_else(|| {
+            let driver = self.driver(claim)?;
+            let unsupported = self.unsupported.provisioners.contains(&driver);
+            unsupported
+                .then(|| format!("failed to validate pvc, provisioner is not supported ({full}, provisioner={driver})"))
+        })
+    }
+
+    fn bound_problem(&self, claim: &PersistentVolumeClaim, full: &str) -> Option<String> {
+        let volume = &claim.volume_name;
+        match self.volumes.get(volume) {
+            None => Some(format!("failed to validate pvc, {} (PersistentVolume={volume}, {full})", no_volume(volume))),
+            Some(pv) if pv.metadata.is_terminating() => Some(format!(
+                "failed to validate pvc, persistentvolume is being deleted (PersistentVolume={volume}, {full})"
             )),
-            Some(class) if class.volume_binding_mode == VolumeBindingMode::Immediate => {
-                failed("pvc with immediate volume binding mode must be bound")
-            }
+            Some(_) if claim.metadata.annotations.get(BIND_COMPLETED).is_none() => Some(format!(
+                "pvc is considered unbound because it does not contain annotation (PersistentVolume={volume}, {full}, \
+                 annotation={BIND_COMPLETED})"
+            )),
             Some(_) => None,
         }
+    }
+
+    fn unbound_problem(&self, claim: &PersistentVolumeClaim, full: &str) -> Option<String> {
+        let Some(name) = claim.storage_class_name.as_ref().filter(|n| !n.is_empty()) else {
+            return Some(format!("unbound pvc must define a storage class ({full})"));
+        };
+        let failed = |why: &str| Some(format!("failed to validate pvc, {why} ({full}, StorageClass={name})"));
+        let Some(class) = self.classes.get(name) else {
+            return failed(&format!("failed to get storage class, {}", no_class(name)));
+        };
+        if class.volume_binding_mode == VolumeBindingMode::Immediate {
+            return failed("pvc with immediate volume binding mode must be bound");
+        }
+        let mut keys = class.allowed_topologies.iter().flatten().map(|e| &e.key);
+        if keys.any(|key| self.unsupported.topology_keys.contains(key)) {
+            return failed("storage class uses unsupported topology key");
+        }
+        None
+    }
+
+    /// Why it cannot be said where the pod's volumes let it run (spec 02 §9.2, Q16). Pending pods have been checked more closely.
+    pub(crate) fn unreadable(&self, pod: &Pod) -> Option<String> {
+        let missing = |volume: &PodVolume| {
+            let name = claim_name(pod, volume);
+            let Some(claim) = self.claim(&pod.metadata.namespace, &name) else { return Some(no_claim(&name)) };
+            if !claim.volume_name.is_empty() {
+                return (!self.volumes.contains_key(&claim.volume_name)).then(|| no_volume(&claim.volume_name));
+            }
+            let class = claim.storage_class_name.as_ref().filter(|n| !n.is_empty())?;
+            (!self.classes.contains_key(class)).then(|| no_class(class))
+        };
+        let missing = pod.spec.volumes.iter().find_map(missing)?;
+        Some(format!("failed getting volume topology requirements, {missing}"))
     }
 
     /// Where the pod's volumes let it run: alternatives, or none when they do not care.
@@ -164,6 +198,18 @@ impl Storage {
         let class = self.classes.get(claim.storage_class_name.as_ref()?)?;
         Some(csi_name(&class.provisioner))
     }
+}
+
+fn no_claim(name: &str) -> String {
+    format!("persistentvolumeclaims \"{name}\" not found")
+}
+
+fn no_volume(name: &str) -> String {
+    format!("persistentvolumes \"{name}\" not found")
+}
+
+fn no_class(name: &str) -> String {
+    format!("storageclasses.storage.k8s.io \"{name}\" not found")
 }
 
 fn claim_name(pod: &Pod, volume: &PodVolume) -> Str {

@@ -1,13 +1,15 @@
 //! Pods become classes, each with the chain of what it turns into as it gives up its wishes.
 
-use kerf_api::slim::{Labels, Pod, PodSpec, Str};
+use std::hash::{Hash, Hasher};
+use std::rc::Rc;
 
+use kerf_api::slim::{Labels, Pod, PodSpec, Str, TopologySpreadConstraint};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
-use std::hash::{Hash, Hasher};
 
 use super::groups::GroupTable;
 use crate::explain::Reason;
+use crate::pod::default_spread::DefaultSpread;
 use crate::pod::relax::relax;
 use crate::pod::requests;
 use crate::pod::requirements::{Demands, Preferences, of_pod};
@@ -19,12 +21,29 @@ use crate::world::{PreferencePolicy, needs_devices, ports, selection};
 /// Classes seen so far, found by hash and then compared.
 #[derive(Default)]
 struct Seen<'a> {
-    by_hash: FxHashMap<u64, SmallVec<[(ClassIx, &'a Pod, Vec<Demands>); 1]>>,
+    by_hash: FxHashMap<u64, SmallVec<[Known<'a>; 1]>>,
+}
+
+/// A class and the pod that it was made from.
+struct Known<'a> {
+    class: ClassIx,
+    pod: &'a Pod,
+    extras: Extras,
+}
+
+/// What the cluster adds to a pod's spec.
+#[derive(PartialEq, Eq, Hash)]
+struct Extras {
+    /// Where its volumes let it run.
+    volumes: Vec<Demands>,
+    /// Default spread constraints.
+    spread: Rc<[TopologySpreadConstraint]>,
 }
 
 /// Sorts pending and leaving pods into classes; pods that break a rule of spec 02 §2.2 are refused with their reason.
 pub(crate) fn classes<'a>(
     problem: &mut Problem,
+    defaults: &mut DefaultSpread<'a>,
     pending: impl Iterator<Item = &'a Pod>,
     leaving: impl Iterator<Item = &'a Pod>,
 ) {
@@ -36,10 +55,14 @@ pub(crate) fn classes<'a>(
             problem.refused.push((name, reason));
             continue;
         }
-        add(problem, &mut seen, &mut groups, pod);
+        add(problem, &mut seen, &mut groups, pod, defaults.of(pod));
     }
     for pod in leaving {
-        add(problem, &mut seen, &mut groups, pod);
+        if let Some(missing) = problem.world.storage.unreadable(pod) {
+            problem.refused.push((pod.namespaced_name(), Reason::Volume(missing)));
+            continue;
+        }
+        add(problem, &mut seen, &mut groups, pod, defaults.of(pod));
     }
     groups.finish(problem);
 }
@@ -71,11 +94,19 @@ fn refusal(problem: &Problem, pod: &Pod) -> Option<Reason> {
     Some(Reason::Invalid(problems.join("; ")))
 }
 
-fn add<'a>(problem: &mut Problem, seen: &mut Seen<'a>, groups: &mut GroupTable, pod: &'a Pod) {
+fn add<'a>(
+    problem: &mut Problem,
+    seen: &mut Seen<'a>,
+    groups: &mut GroupTable,
+    pod: &'a Pod,
+    spread: Rc<[TopologySpreadConstraint]>,
+) {
     let volumes = problem.world.storage.alternatives(pod, &problem.world.label_rules);
-    let class = find(seen, pod, &volumes).unwrap_or_else(|| {
-        let class = new_class(problem, groups, pod, &volumes);
-        seen.by_hash.entry(hash(pod, &volumes)).or_default().push((class, pod, volumes));
+    let extras = Extras { volumes, spread };
+    let hash = hash(pod, &extras);
+    let class = seen.find(hash, pod, &extras).unwrap_or_else(|| {
+        let class = new_class(problem, groups, pod, &extras);
+        seen.by_hash.entry(hash).or_default().push(Known { class, pod, extras });
         class
     });
     let attachments = problem.world.storage.attachments(pod);
@@ -88,7 +119,7 @@ fn add<'a>(problem: &mut Problem, seen: &mut Seen<'a>, groups: &mut GroupTable, 
     });
 }
 
-fn hash(pod: &Pod, volumes: &[Demands]) -> u64 {
+fn hash(pod: &Pod, extras: &Extras) -> u64 {
     let mut hasher = FxHasher::default();
     pod.metadata.namespace.hash(&mut hasher);
     pod.metadata.labels.hash(&mut hasher);
@@ -96,13 +127,15 @@ fn hash(pod: &Pod, volumes: &[Demands]) -> u64 {
     pod.spec.node_selector.hash(&mut hasher);
     pod.spec.affinity.hash(&mut hasher);
     pod.spec.topology_spread_constraints.hash(&mut hasher);
-    volumes.hash(&mut hasher);
+    extras.hash(&mut hasher);
     hasher.finish()
 }
 
-fn find(seen: &Seen<'_>, pod: &Pod, volumes: &[Demands]) -> Option<ClassIx> {
-    let candidates = seen.by_hash.get(&hash(pod, volumes))?;
-    candidates.iter().find(|(_, known, at)| at == volumes && alike(known, pod)).map(|(class, ..)| *class)
+impl Seen<'_> {
+    fn find(&self, hash: u64, pod: &Pod, extras: &Extras) -> Option<ClassIx> {
+        let candidates = self.by_hash.get(&hash)?;
+        candidates.iter().find(|known| known.extras == *extras && alike(known.pod, pod)).map(|known| known.class)
+    }
 }
 
 /// Whether no rule can tell the two pods apart. The node that a leaving pod runs on does not matter.
@@ -123,11 +156,12 @@ fn alike(a: &Pod, b: &Pod) -> bool {
         && a.status.init_container_statuses == b.status.init_container_statuses
 }
 
-fn new_class(problem: &mut Problem, groups: &mut GroupTable, pod: &Pod, volumes: &[Demands]) -> ClassIx {
+fn new_class(problem: &mut Problem, groups: &mut GroupTable, pod: &Pod, extras: &Extras) -> ClassIx {
     let mut names = std::mem::take(&mut problem.world.names);
     let requests = requests::effective(pod, &mut names);
     problem.world.names = names;
-    let volumes: Vec<_> = volumes.iter().map(|d| (problem.table.intern(&d.labels), d.hostname.clone())).collect();
+    let volumes: Vec<_> =
+        extras.volumes.iter().map(|d| (problem.table.intern(&d.labels), d.hostname.clone())).collect();
     let facts = Facts {
         namespace: pod.metadata.namespace.clone(),
         labels: pod.metadata.labels.clone(),
@@ -142,6 +176,7 @@ fn new_class(problem: &mut Problem, groups: &mut GroupTable, pod: &Pod, volumes:
         .flat_map(|t| &t.taints)
         .any(|t| t.effect == kerf_api::slim::TaintEffect::PreferNoSchedule);
     let mut spec = PodSpec { node_name: None, ..pod.spec.clone() };
+    spec.topology_spread_constraints.extend(extras.spread.iter().cloned());
     let first = push(problem, groups, &facts, spec.clone());
     let mut last = first;
     while let Some(next) = relax(&spec, ignore, prefers) {
