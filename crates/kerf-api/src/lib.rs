@@ -28,4 +28,5 @@ pub mod schedule;
 mod schema;
 pub mod slim;
 pub mod taints;
+pub mod validation;
 pub mod written;

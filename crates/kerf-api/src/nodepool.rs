@@ -4,6 +4,7 @@
 //! There is no defaulting in the process: an object that the API server returns is complete. `None`, an empty list and zero
 //! are different things here (`budgets: []` lifts all limits, absent ones get the default), so they are kept apart.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -240,6 +241,22 @@ pub struct NodeClassReference {
     /// Name of the node class.
     #[schemars(extend("x-kubernetes-validations" = [rule("self != ''", "name may not be empty")]))]
     pub name: String,
+}
+
+impl NodeClassReference {
+    /// Whether the reference is to a class of this kind. Objects that refer to classes of other kinds belong to other
+    /// controllers.
+    pub fn is_kind(&self, group: &str, kind: &str) -> bool {
+        self.group == group && self.kind == kind
+    }
+}
+
+impl NodePool {
+    /// The order in which pools are tried: larger weights first, and of equal weights the alphabetically later name.
+    pub fn by_precedence(a: &Self, b: &Self) -> Ordering {
+        let key = |pool: &Self| (pool.spec.weight.unwrap_or_default(), pool.metadata.name.clone());
+        key(b).cmp(&key(a))
+    }
 }
 
 /// What is known of a pool.

@@ -32,7 +32,7 @@ mod regexp;
 mod resource;
 mod scale;
 mod schema;
-mod text;
+pub(crate) mod text;
 #[allow(dead_code)] // the rest is for CEL's functions
 mod time;
 #[allow(dead_code)] // the rest is for CEL's functions

@@ -1,0 +1,83 @@
+//! Whether settings decode strictly into the kubelet's own type.
+
+use serde_json::{Map, Value};
+
+use super::fields::{KUBELET_CONFIGURATION, Struct, Type};
+use crate::admission::text::quote;
+use crate::duration::Duration;
+use crate::quantity::Quantity;
+
+/// Settings that are judged elsewhere, whatever their type.
+const EXEMPT: [&str; 1] = ["registerWithTaints"];
+
+/// Wrong types; or if there are none, fields that the kubelet does not know.
+pub(super) fn failures(kubelet: &Map<String, Value>) -> Vec<String> {
+    let mut found = Found::default();
+    let checked = kubelet.iter().filter(|(name, value)| {
+        // A text for the number of pods is an expression.
+        let is_expression = *name == "maxPods" && value.is_string();
+        !is_expression && !EXEMPT.contains(&name.as_str())
+    });
+    object(&KUBELET_CONFIGURATION, checked, "", &mut found);
+    if found.mistyped.is_empty() { found.unknown } else { found.mistyped }
+}
+
+#[derive(Default)]
+struct Found {
+    mistyped: Vec<String>,
+    unknown: Vec<String>,
+}
+
+fn object<'a>(kind: &Struct, fields: impl IntoIterator<Item = (&'a String, &'a Value)>, path: &str, found: &mut Found) {
+    for (name, value) in fields {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        match kind.iter().find(|(field, _)| field == name) {
+            Some((_, field_type)) => check(field_type, value, &path, found),
+            None => found.unknown.push(format!("unknown field {}", quote(&path))),
+        }
+    }
+}
+
+fn check(field_type: &Type, value: &Value, path: &str, found: &mut Found) {
+    let fits = match (field_type, value) {
+        (_, Value::Null) => true,
+        (Type::Struct(kind), Value::Object(fields)) => {
+            object(kind, fields, path, found);
+            true
+        }
+        (Type::List(element), Value::Array(elements)) => {
+            for (i, value) in elements.iter().enumerate() {
+                check(element, value, &format!("{path}[{i}]"), found);
+            }
+            true
+        }
+        (Type::Map(values), Value::Object(entries)) => {
+            for (key, value) in entries {
+                check(values, value, &format!("{path}[{key}]"), found);
+            }
+            true
+        }
+        (Type::Bool, Value::Bool(_)) | (Type::Text, Value::String(_)) | (Type::Float, Value::Number(_)) => true,
+        (Type::Int32, Value::Number(number)) => number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
+        (Type::Uint32, Value::Number(number)) => number.as_u64().is_some_and(|n| u32::try_from(n).is_ok()),
+        (Type::Int64 | Type::DurationOrNanoseconds, Value::Number(number)) => number.is_i64(),
+        (Type::Duration | Type::DurationOrNanoseconds, Value::String(text)) => text.parse::<Duration>().is_ok(),
+        (Type::Quantity, Value::String(text)) => text.parse::<Quantity>().is_ok(),
+        (Type::Quantity, Value::Number(number)) => number.is_i64(),
+        _ => false,
+    };
+    if !fits {
+        found.mistyped.push(format!("{path} must be {}, not {}", field_type.words(), describe(value)));
+    }
+}
+
+fn describe(value: &Value) -> String {
+    match value {
+        Value::Null => "null".to_owned(),
+        Value::Bool(_) => "a boolean".to_owned(),
+        Value::Number(number) => format!("the number {number}"),
+        Value::String(text) => format!("the text {}", quote(text)),
+        Value::Array(_) => "a list".to_owned(),
+        Value::Object(_) => "an object".to_owned(),
+    }
+}

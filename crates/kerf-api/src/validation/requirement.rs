@@ -1,0 +1,158 @@
+//! One requirement, wherever it comes from: a NodePool, a NodeOverlay, a pod's node selector or affinity (spec 01 §3.4 item 3,
+//! spec 02 §2.2.1).
+
+use std::collections::BTreeSet;
+
+use super::list;
+use crate::admission::names;
+use crate::labels::LabelRules;
+use crate::requirement::{NodeSelectorRequirement, Operator, Requirement};
+
+/// What a pod's term is refused with when it selects nodes by their fields.
+pub const MATCH_FIELDS_NOT_SUPPORTED: &str = "node selector term with matchFields is not supported";
+
+/// A requirement, whatever type holds it.
+#[derive(Debug)]
+pub struct RequirementFacts<'a, Text> {
+    /// The label key as written.
+    pub key: &'a str,
+    /// How the values are meant.
+    pub operator: &'a Operator,
+    /// The values.
+    pub values: &'a [Text],
+    /// How many values must stay possible.
+    pub min_values: Option<i64>,
+}
+
+// Derived impls would ask that the texts can be copied; only the references to them are.
+impl<Text> Clone for RequirementFacts<'_, Text> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<Text> Copy for RequirementFacts<'_, Text> {}
+
+impl<'a> From<&'a Requirement> for RequirementFacts<'a, String> {
+    fn from(requirement: &'a Requirement) -> Self {
+        Self {
+            key: &requirement.key,
+            operator: &requirement.operator,
+            values: requirement.values.as_deref().unwrap_or_default(),
+            min_values: requirement.min_values,
+        }
+    }
+}
+
+impl<'a> From<&'a NodeSelectorRequirement> for RequirementFacts<'a, String> {
+    fn from(requirement: &'a NodeSelectorRequirement) -> Self {
+        Self {
+            key: &requirement.key,
+            operator: &requirement.operator,
+            values: requirement.values.as_deref().unwrap_or_default(),
+            min_values: None,
+        }
+    }
+}
+
+/// Everything that is wrong with a requirement. Its key is read in today's spelling.
+pub fn failures<Text: AsRef<str>>(requirement: RequirementFacts<'_, Text>, rules: &LabelRules) -> Vec<String> {
+    let requirement = RequirementFacts { key: rules.normalise(requirement.key), ..requirement };
+    let RequirementFacts { key, operator, values, .. } = requirement;
+    let mut failures = Vec::new();
+    if let Operator::Unsupported(text) = operator {
+        let mut supported = Operator::SUPPORTED.to_vec();
+        supported.sort_unstable();
+        failures.push(format!("key {key} has an unsupported operator {text} not in {}", list(supported)));
+    }
+    if rules.is_restricted(key) {
+        failures.push(restricted_label(key, rules));
+    }
+    failures.extend(unusable_values(requirement, rules));
+    failures.extend(names::qualified_name(key).iter().map(|why| format!("key {key} is not a qualified name, {why}")));
+    for value in values.iter().map(AsRef::as_ref) {
+        failures
+            .extend(names::label_value(value).iter().map(|why| format!("invalid value {value} for key {key}, {why}")));
+    }
+    failures.extend(misused_operator(requirement));
+    failures
+}
+
+/// Failures of one requirement as a NodePool or NodeOverlay reports them; none if it is good.
+pub(super) fn wrapped(requirement: RequirementFacts<'_, String>, rules: &LabelRules) -> Option<String> {
+    let failures = failures(requirement, rules);
+    (!failures.is_empty()).then(|| format!("invalid value: {} in requirements, restricted", super::join(&failures)))
+}
+
+/// Values outside the closed set of a key's known ones, where some others are in it. The requirement works all the same; a log
+/// line should say so.
+pub fn ignored_values<'a, Text: AsRef<str>>(
+    requirement: RequirementFacts<'a, Text>,
+    rules: &LabelRules,
+) -> Vec<&'a str> {
+    match known_and_unknown(requirement, rules) {
+        Some((known, unknown)) if !known.is_empty() => unknown.into_iter().collect(),
+        Some(_) | None => Vec::new(),
+    }
+}
+
+/// Why a label may not be used on templates or asked for.
+pub(super) fn restricted_label(key: &str, rules: &LabelRules) -> String {
+    format!(
+        "using label {key} is not allowed as it might interfere with the internal provisioning logic; specify a well known \
+         label: {}, or a custom label that does not use a restricted domain: {}",
+        list(rules.well_known()),
+        list(rules.restricted_domains()),
+    )
+}
+
+/// The different values of an `In` on a key with a closed set, those in it and those not.
+fn known_and_unknown<'a, Text: AsRef<str>>(
+    requirement: RequirementFacts<'a, Text>,
+    rules: &LabelRules,
+) -> Option<(BTreeSet<&'a str>, BTreeSet<&'a str>)> {
+    let known =
+        rules.known_values(rules.normalise(requirement.key)).filter(|_| *requirement.operator == Operator::In)?;
+    Some(requirement.values.iter().map(AsRef::as_ref).partition(|value| known.contains(value)))
+}
+
+fn unusable_values<Text: AsRef<str>>(requirement: RequirementFacts<'_, Text>, rules: &LabelRules) -> Option<String> {
+    let (known, unknown) = known_and_unknown(requirement, rules)?;
+    let key = requirement.key;
+    let values = list(requirement.values.iter().map(AsRef::as_ref));
+    let expected = list(rules.known_values(key)?.iter().copied());
+    if known.is_empty() {
+        let unknown = list(unknown);
+        return Some(format!(
+            "no valid values found in {values} for {key}, expected one of: {expected}, got: {unknown}"
+        ));
+    }
+    let wanted = requirement.min_values.filter(|wanted| (known.len() as i64) < *wanted)?;
+    Some(format!(
+        "not enough valid values found in {values} for {key}, expected at least {wanted} valid values from: {expected}, got: {}",
+        known.len()
+    ))
+}
+
+fn misused_operator<Text: AsRef<str>>(requirement: RequirementFacts<'_, Text>) -> Vec<String> {
+    let RequirementFacts { key, operator, values, min_values } = requirement;
+    match operator {
+        Operator::In => {
+            let mut failures = Vec::new();
+            if values.is_empty() {
+                failures.push(format!("key {key} with operator In must have a value defined"));
+            }
+            if min_values.is_some_and(|wanted| (values.len() as i64) < wanted) {
+                failures.push(format!(
+                    "key {key} with operator In must have at least minimum number of values defined in 'values' field"
+                ));
+            }
+            failures
+        }
+        Operator::Gt | Operator::Lt | Operator::Gte | Operator::Lte => match values {
+            [value] if value.as_ref().parse::<i64>().is_ok_and(|bound| bound >= 0) => Vec::new(),
+            _ => vec![format!("key {key} with operator {operator} must have a single positive integer value")],
+        },
+        Operator::NotIn | Operator::Exists | Operator::DoesNotExist | Operator::Unsupported(_) => Vec::new(),
+    }
+}
