@@ -131,3 +131,43 @@ pub(crate) fn min_values_text(keys: &[Str]) -> String {
     let keys: Vec<&str> = keys.iter().map(Str::as_str).collect();
     format!("minValues requirement is not met for label(s) (label(s)=[{}])", keys.join(" "))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_documented() {
+        let documented = include_str!("../../../../docs/reasons.md");
+        let pool = |rule| Reason::Nowhere(vec![PoolRefusal { pool: Str::default(), rule, text: String::new() }]);
+        let rules = [
+            Rule::Taint,
+            Rule::Requirements,
+            Rule::Limits,
+            Rule::VolumeTopology,
+            Rule::Topology,
+            Rule::InstanceTypes,
+            Rule::MinValues,
+            Rule::HostPorts,
+        ];
+        let reasons = [
+            Reason::RefusesOurNodes,
+            Reason::Invalid(String::new()),
+            Reason::Volume(String::new()),
+            Reason::NoPools,
+            Reason::NoTypes,
+            Reason::DynamicResources,
+            Reason::ReservedCapacity,
+            Reason::MinValuesAfterTruncation { pool: Str::default(), keys: Vec::new() },
+        ];
+        let all: Vec<&str> = reasons.iter().map(Reason::code).chain(rules.map(|r| pool(r).code())).collect();
+        for code in &all {
+            assert!(documented.contains(&format!("| `{code}` |")), "docs/reasons.md lacks {code}");
+        }
+        let rows = documented.lines().filter(|line| line.starts_with("| `")).count();
+        let mut distinct = all;
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(rows, distinct.len(), "docs/reasons.md names a code that does not exist");
+    }
+}
