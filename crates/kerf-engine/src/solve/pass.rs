@@ -67,6 +67,8 @@ pub(crate) struct Pass<'p> {
     pub(crate) claims: Vec<Claim>,
     /// Claims by number of pods.
     pub(crate) by_pods: Vec<Bits>,
+    /// The numbers of pods that some claim has.
+    pub(crate) pod_counts: Bits,
     pub(crate) claim_refused: Vec<Bits>,
     /// Per topology key and domain the claims that may still end up there.
     pub(crate) may_be_in: Vec<Vec<Bits>>,
@@ -97,6 +99,7 @@ impl<'p> Pass<'p> {
             eligible: vec![None; problem.classes.len()],
             claims: Vec::new(),
             by_pods: Vec::new(),
+            pod_counts: Bits::new(),
             claim_refused: vec![Bits::new(); problem.classes.len()],
             may_be_in,
             counts: problem.counts.clone(),
@@ -127,6 +130,15 @@ impl<'p> Pass<'p> {
                     length_when_pushed[pod.0 as usize] = queue.len();
                 }
             }
+        }
+        self.price_claims();
+    }
+
+    fn price_claims(&mut self) {
+        for ix in 0..self.claims.len() {
+            let claim = &self.claims[ix];
+            let (columns, set, rows) = (self.problem.templates[claim.template].columns, claim.set, claim.rows.clone());
+            self.claims[ix].price = self.cheapest(columns, set, &rows);
         }
     }
 

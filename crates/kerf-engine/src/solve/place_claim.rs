@@ -58,7 +58,8 @@ impl Pass<'_> {
         if self.taste == Taste::Oldest {
             return candidates.iter().find_map(|claim| self.grow(class, claim, open).ok().map(|grown| (claim, grown)));
         }
-        for pods in 1..self.by_pods.len() {
+        let counts: SmallVec<[usize; 32]> = self.pod_counts.iter().collect();
+        for pods in counts {
             for word in 0..self.by_pods[pods].words() {
                 let word_bits = self.by_pods[pods].word(word) & candidates.word(word);
                 for bit in WordBits(word_bits) {
@@ -377,7 +378,11 @@ impl Pass<'_> {
         let facts = &self.problem.classes[class.0 as usize];
         let template = &self.problem.templates[self.claims[ix].template];
         let (set, columns) = (grown.set, template.columns);
-        let price = self.cheapest(columns, set, &grown.rows);
+        // Only one taste asks what a claim costs while it grows; for the others it is worked out once, at the end.
+        let price = match self.taste {
+            Taste::CheapestGrowth => self.cheapest(columns, set, &grown.rows),
+            Taste::FewestPods | Taste::Oldest => Price::ZERO,
+        };
         let claim = &mut self.claims[ix];
         for released in claim.reserved.iter().filter(|r| !grown.reserved.contains(r)) {
             self.reservations[*released] += 1;
@@ -399,6 +404,10 @@ impl Pass<'_> {
         }
         self.by_pods[before].remove(ix);
         self.by_pods[before + 1].insert(ix);
+        self.pod_counts.insert(before + 1);
+        if before > 0 && self.by_pods[before].is_empty() {
+            self.pod_counts.remove(before);
+        }
         if narrowed {
             self.update_domains(ix, set);
         }

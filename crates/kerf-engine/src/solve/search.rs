@@ -69,7 +69,7 @@ fn attempts(problem: &Problem, floor: &Pass<'_>) -> Vec<Attempt> {
     {
         return Vec::new();
     }
-    let passes = (PLACEMENTS / problem.pods.len().max(1)).clamp(2, MOST_PASSES);
+    let passes = (PLACEMENTS / problem.pods.len().max(1)).clamp(1, MOST_PASSES);
     let seed = problem.world.settings.seed;
     let planned = [
         (Taste::CheapestGrowth, Order::Cpu),
