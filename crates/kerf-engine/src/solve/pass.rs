@@ -59,8 +59,8 @@ pub(crate) struct Pass<'p> {
     pub(crate) table: Narrowing,
     pub(crate) keys: TopologyKeys,
     views: FxHashMap<(usize, SetIx), RowView>,
-    /// What placed pods have taken of nodes.
-    pub(crate) remaining: FxHashMap<usize, Amounts>,
+    /// What is left of each node.
+    pub(crate) remaining: Vec<Amounts>,
     pub(crate) node_ports: FxHashMap<usize, Vec<HostPort>>,
     pub(crate) node_attached: FxHashMap<usize, Vec<Attachment>>,
     pub(crate) eligible: Vec<Option<Bits>>,
@@ -93,7 +93,7 @@ impl<'p> Pass<'p> {
             table: problem.table.clone(),
             keys: problem.keys.clone(),
             views: FxHashMap::default(),
-            remaining: FxHashMap::default(),
+            remaining: problem.world.nodes.iter().map(|n| n.remaining.clone()).collect(),
             node_ports: FxHashMap::default(),
             node_attached: FxHashMap::default(),
             eligible: vec![None; problem.classes.len()],

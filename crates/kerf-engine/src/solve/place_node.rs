@@ -89,8 +89,7 @@ impl Pass<'_> {
     fn node_accepts(&mut self, pod: PodIx, class: ClassIx, node: usize, open: &[KeyDomains]) -> bool {
         let facts = &self.problem.classes[class.0 as usize];
         let state = &self.problem.world.nodes[node];
-        let room = self.remaining.get(&node).unwrap_or(&state.remaining);
-        if !facts.requests.fits_in(room) {
+        if !facts.requests.fits_in(&self.remaining[node]) {
             // Nodes only fill up: no pod of this class will ever fit here again in this pass.
             if let Some(eligible) = &mut self.eligible[class.0 as usize] {
                 eligible.remove(node);
@@ -135,7 +134,7 @@ impl Pass<'_> {
     fn commit_to_node(&mut self, pod: PodIx, class: ClassIx, node: usize) {
         let facts = &self.problem.classes[class.0 as usize];
         let state = &self.problem.world.nodes[node];
-        self.remaining.entry(node).or_insert_with(|| state.remaining.clone()).sub(&facts.requests);
+        self.remaining[node].sub(&facts.requests);
         if !facts.ports.is_empty() {
             self.node_ports.entry(node).or_default().extend(facts.ports.iter().cloned());
         }
