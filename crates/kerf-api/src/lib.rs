@@ -23,6 +23,7 @@ pub mod nodeoverlay;
 pub mod nodepool;
 mod open_enum;
 pub mod quantity;
+pub mod registration;
 pub mod requirement;
 pub mod schedule;
 mod schema;

@@ -1,0 +1,193 @@
+//! How the latest machines of a pool fared at joining the cluster, and what `NodeRegistrationHealthy` makes of it (spec 01 §3.5,
+//! spec 04 §5.7 and §8.4).
+//!
+//! The history is kept in memory by the pool's uid, so a pool that is made anew under its old name starts without a past. It
+//! remembers four outcomes; that is all that a verdict rests on.
+
+use std::collections::VecDeque;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+
+use crate::conditions::{Condition, ConditionStatus};
+
+/// The condition of a pool that tells its health. It has no part in `Ready`.
+pub const NODE_REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
+
+/// How many outcomes are remembered.
+const REMEMBERED: usize = 4;
+/// How many failures among them make a pool unhealthy: half.
+const FAILURES_UNHEALTHY: usize = REMEMBERED / 2;
+
+/// What became of a machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// Its node registered.
+    Registered,
+    /// Launch or registration took too long.
+    Failed,
+}
+
+/// What a history says of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// Nothing has happened yet.
+    Unknown,
+    /// Machines join, but for a stray one.
+    Healthy,
+    /// Machines do not join.
+    Unhealthy,
+}
+
+/// The latest outcomes of one pool, oldest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RegistrationHistory(VecDeque<Outcome>);
+
+impl RegistrationHistory {
+    /// The history of a pool after a restart, as far as its condition tells.
+    pub fn seeded(condition: Option<&Condition>) -> Self {
+        let outcomes: &[Outcome] = match condition.map(|condition| &condition.status) {
+            Some(ConditionStatus::True) => &[Outcome::Registered],
+            Some(ConditionStatus::False) => &[Outcome::Failed; FAILURES_UNHEALTHY],
+            Some(ConditionStatus::Unknown | ConditionStatus::Unsupported(_)) | None => &[],
+        };
+        Self(outcomes.iter().copied().collect())
+    }
+
+    /// What the history says.
+    pub fn health(&self) -> Health {
+        let failures = self.0.iter().filter(|outcome| **outcome == Outcome::Failed).count();
+        match (self.0.is_empty(), failures >= FAILURES_UNHEALTHY) {
+            (true, _) => Health::Unknown,
+            (false, true) => Health::Unhealthy,
+            (false, false) => Health::Healthy,
+        }
+    }
+
+    /// What it would say after one more outcome. An outcome is recorded only after what follows from it has been written.
+    pub fn health_after(&self, outcome: Outcome) -> Health {
+        let mut history = self.clone();
+        history.record(outcome);
+        history.health()
+    }
+
+    /// Adds an outcome; the oldest of more than four is forgotten.
+    pub fn record(&mut self, outcome: Outcome) {
+        self.0.push_back(outcome);
+        if self.0.len() > REMEMBERED {
+            self.0.pop_front();
+        }
+    }
+
+    /// Forgets everything: pool or class have changed, and the past says nothing of them.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Whether a pool's condition is about something that no longer is: the pool or its class have changed since, or it was never
+/// set. The condition then becomes Unknown and the history is cleared.
+pub fn is_outdated(
+    condition: Option<&Condition>,
+    pool_generation: i64,
+    class_generation_seen: Option<i64>,
+    class_generation: i64,
+) -> bool {
+    condition.is_none_or(|condition| condition.observed_generation != Some(pool_generation))
+        || class_generation_seen != Some(class_generation)
+}
+
+/// Whether a claim's outcome counts for a pool: the claim is owned by the pool with this uid, not just by one of its name.
+pub fn counts_for(claim: &ObjectMeta, pool_uid: &str) -> bool {
+    claim.owner_references.iter().flatten().any(|owner| owner.kind == "NodePool" && owner.uid == pool_uid)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
+    use jiff::Timestamp;
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+
+    use super::*;
+    use crate::conditions::{ConditionSet, ObjectFacts, READY, dependents};
+    use Outcome::{Failed, Registered};
+
+    fn history(outcomes: &[Outcome]) -> RegistrationHistory {
+        let mut history = RegistrationHistory::default();
+        outcomes.iter().for_each(|outcome| history.record(*outcome));
+        history
+    }
+
+    // spec 01 #76
+    #[test]
+    fn two_failures_of_four_make_a_pool_unhealthy() {
+        assert_eq!(history(&[]).health(), Health::Unknown);
+        assert_eq!(history(&[Registered]).health(), Health::Healthy);
+        assert_eq!(history(&[Failed]).health(), Health::Healthy, "a single failure is no verdict");
+        assert_eq!(history(&[Failed]).health_after(Failed), Health::Unhealthy);
+        assert_eq!(history(&[Failed, Registered, Registered, Failed]).health(), Health::Unhealthy);
+        assert_eq!(
+            history(&[Failed, Registered, Registered, Registered, Failed]).health(),
+            Health::Healthy,
+            "the first is forgotten"
+        );
+        assert_eq!(history(&[Failed, Failed, Registered, Registered]).health_after(Registered), Health::Healthy);
+    }
+
+    // spec 01 #76: and `Ready` is unaffected.
+    #[test]
+    fn health_has_no_part_in_readiness() {
+        let now = Timestamp::from_second(1).unwrap();
+        let object = ObjectFacts { generation: 1, created: now, is_deleting: false };
+        let mut set = ConditionSet::open(dependents::NODEPOOL, object, vec![]);
+        dependents::NODEPOOL.iter().for_each(|name| assert!(set.set_true(name, now)));
+        set.set_false(NODE_REGISTRATION_HEALTHY, "RegistrationFailed", "Failed to register node", now);
+        assert!(set.is_true(READY));
+    }
+
+    fn condition(status: ConditionStatus) -> Condition {
+        let now = Timestamp::from_second(1).unwrap();
+        let object = ObjectFacts { generation: 3, created: now, is_deleting: false };
+        let mut set = ConditionSet::open(dependents::NODEPOOL, object, vec![]);
+        match status {
+            ConditionStatus::True => set.set_true(NODE_REGISTRATION_HEALTHY, now),
+            ConditionStatus::False => set.set_false(NODE_REGISTRATION_HEALTHY, "x", "", now),
+            _ => set.set_unknown(NODE_REGISTRATION_HEALTHY, "x", "", now),
+        };
+        set.get(NODE_REGISTRATION_HEALTHY).unwrap().clone()
+    }
+
+    // spec 01 §3.5: after a restart
+    #[test]
+    fn a_restart_remembers_what_the_condition_says() {
+        assert_eq!(RegistrationHistory::seeded(Some(&condition(ConditionStatus::True))), history(&[Registered]));
+        assert_eq!(RegistrationHistory::seeded(Some(&condition(ConditionStatus::False))), history(&[Failed, Failed]));
+        assert_eq!(RegistrationHistory::seeded(Some(&condition(ConditionStatus::Unknown))), history(&[]));
+        assert_eq!(RegistrationHistory::seeded(None), history(&[]));
+    }
+
+    // spec 01 #77
+    #[test]
+    fn a_new_generation_of_pool_or_class_makes_the_past_worthless() {
+        let seen = condition(ConditionStatus::True);
+        assert!(!is_outdated(Some(&seen), 3, Some(7), 7));
+        assert!(is_outdated(Some(&seen), 4, Some(7), 7));
+        assert!(is_outdated(Some(&seen), 3, Some(7), 8));
+        assert!(is_outdated(Some(&seen), 3, None, 7));
+        assert!(is_outdated(None, 3, Some(7), 7));
+        let mut history = history(&[Failed, Failed]);
+        history.clear();
+        assert_eq!(history.health(), Health::Unknown);
+    }
+
+    // spec 01 #78
+    #[test]
+    fn a_claim_counts_for_the_pool_that_owns_it() {
+        let owner = OwnerReference { kind: "NodePool".into(), name: "a".into(), uid: "1".into(), ..Default::default() };
+        let claim = ObjectMeta { owner_references: Some(vec![owner.clone()]), ..Default::default() };
+        assert!(counts_for(&claim, "1"));
+        assert!(!counts_for(&claim, "2"), "a pool of that name, made anew");
+        let other = OwnerReference { kind: "Node".into(), ..owner };
+        assert!(!counts_for(&ObjectMeta { owner_references: Some(vec![other]), ..Default::default() }, "1"));
+        assert!(!counts_for(&ObjectMeta::default(), "1"));
+    }
+}
