@@ -95,10 +95,6 @@ impl Narrowing {
         self.keys.text(key)
     }
 
-    pub(crate) fn well_known_labels(&self) -> &[Str] {
-        &self.is_well_known
-    }
-
     pub(crate) fn is_well_known(&self, key: KeyIx) -> bool {
         self.well_known[key.0 as usize]
     }

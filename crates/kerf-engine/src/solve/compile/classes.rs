@@ -3,7 +3,8 @@
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use kerf_api::slim::{Labels, Pod, PodSpec, Str, TopologySpreadConstraint};
+use kerf_api::slim::{Labels, NodeSelectorOperator, Pod, PodSpec, Str, TopologySpreadConstraint};
+use kerf_api::validation::requirement::{self, RequirementFacts};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
@@ -73,17 +74,24 @@ fn refusal(problem: &Problem, pod: &Pod) -> Option<Reason> {
         return Some(Reason::RefusesOurNodes);
     }
     let mut problems: Vec<String> = Vec::new();
-    let well_known = problem.table.well_known_labels();
+    let rules = &problem.world.label_rules;
     for (key, value) in pod.spec.node_selector.iter() {
-        problems.extend(requirement_problems(key, "In", std::slice::from_ref(value), well_known));
+        let facts = RequirementFacts {
+            key,
+            operator: &NodeSelectorOperator::In,
+            values: std::slice::from_ref(value),
+            min_values: None,
+        };
+        problems.extend(requirement::failures(facts, rules));
     }
     let terms = pod.spec.affinity.iter().filter_map(|a| a.node_affinity.required.as_deref()).flatten();
     for term in terms {
         if !term.match_fields.is_empty() {
-            problems.push("node selector term with matchFields is not supported".into());
+            problems.push(requirement::MATCH_FIELDS_NOT_SUPPORTED.into());
         }
         for e in &term.match_expressions {
-            problems.extend(requirement_problems(&e.key, e.operator.as_str(), &e.values, well_known));
+            let facts = RequirementFacts { key: &e.key, operator: &e.operator, values: &e.values, min_values: None };
+            problems.extend(requirement::failures(facts, rules));
         }
     }
     let volume = problem.world.storage.problem(pod);
@@ -225,7 +233,4 @@ fn push(problem: &mut Problem, groups: &mut GroupTable, facts: &Facts, spec: Pod
     groups.add_owner(problem, ix, &class);
     problem.classes.push(class);
     ix
-}
-fn requirement_problems(_k: &str, _o: &str, _v: &[Str], _w: &[Str]) -> Vec<String> {
-    Vec::new()
 }
