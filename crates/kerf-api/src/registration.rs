@@ -113,7 +113,9 @@ mod tests {
 
     fn history(outcomes: &[Outcome]) -> RegistrationHistory {
         let mut history = RegistrationHistory::default();
-        outcomes.iter().for_each(|outcome| history.record(*outcome));
+        for outcome in outcomes {
+            history.record(*outcome);
+        }
         history
     }
 
@@ -139,7 +141,9 @@ mod tests {
         let now = Timestamp::from_second(1).unwrap();
         let object = ObjectFacts { generation: 1, created: now, is_deleting: false };
         let mut set = ConditionSet::open(dependents::NODEPOOL, object, vec![]);
-        dependents::NODEPOOL.iter().for_each(|name| assert!(set.set_true(name, now)));
+        for name in dependents::NODEPOOL {
+            assert!(set.set_true(name, now));
+        }
         set.set_false(NODE_REGISTRATION_HEALTHY, "RegistrationFailed", "Failed to register node", now);
         assert!(set.is_true(READY));
     }

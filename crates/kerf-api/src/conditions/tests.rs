@@ -1,6 +1,8 @@
 //! Every rule of spec 01 §8 (and its twin, spec 04 §1.5) by number.
 #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
 
+use proptest::prelude::*;
+
 use super::*;
 
 const CREATED: i64 = 1_000;
@@ -227,4 +229,64 @@ fn facts_come_from_the_metadata() {
     let metadata = ObjectMeta { generation: Some(4), deletion_timestamp: Some(Time(at(5))), ..Default::default() };
     let facts = ObjectFacts::of(&metadata);
     assert_eq!(facts, ObjectFacts { generation: 4, created: at(0), is_deleting: true });
+}
+
+/// One thing that a controller may do to the conditions of an object.
+#[derive(Debug, Clone)]
+enum Step {
+    Set(&'static str, ConditionStatus, &'static str),
+    Clear(&'static str),
+    Reopen { is_generation_new: bool, is_deleting: bool },
+}
+
+fn any_step() -> impl Strategy<Value = Step> {
+    let names = || proptest::sample::select(vec!["Launched", "Registered", "Initialized", "Drifted", "Drained", READY]);
+    let statuses =
+        proptest::sample::select(vec![ConditionStatus::True, ConditionStatus::False, ConditionStatus::Unknown]);
+    let reasons = proptest::sample::select(vec!["A", "B"]);
+    prop_oneof![
+        6 => (names(), statuses, reasons).prop_map(|(name, status, reason)| Step::Set(name, status, reason)),
+        1 => names().prop_map(Step::Clear),
+        1 => any::<(bool, bool)>().prop_map(|(is_generation_new, is_deleting)| Step::Reopen { is_generation_new, is_deleting }),
+    ]
+}
+
+proptest! {
+    // spec 01 §8: whatever is done in whatever order, the list keeps its shape and a repetition changes nothing.
+    #[test]
+    fn the_shape_of_the_list_is_kept(steps in proptest::collection::vec(any_step(), 1..40)) {
+        let mut set = open(1, vec![]);
+        let mut now = CREATED;
+        for step in steps {
+            now += 1;
+            match step {
+                Step::Set(name, status, reason) => {
+                    let before = set.clone();
+                    let is_modified = set.set(name, status.clone(), reason, "", at(now));
+                    prop_assert_eq!(is_modified, set != before, "the flag tells the truth");
+                    prop_assert!(!set.set(name, status, reason, "", at(now + 1_000)), "a repetition changes nothing");
+                    let is_sorted = set.conditions().is_sorted_by_key(|c| (c.condition_type == READY, c.last_transition_time.0));
+                    prop_assert!(is_sorted || !is_modified);
+                }
+                Step::Clear(name) => {
+                    let was_there = set.get(name).is_some();
+                    match set.clear(name) {
+                        Ok(is_modified) => prop_assert_eq!(is_modified, was_there),
+                        Err(_) => prop_assert!(name == READY || dependents::NODECLAIM.contains(&name)),
+                    }
+                }
+                Step::Reopen { is_generation_new, is_deleting } => {
+                    let generation = set.object.generation + i64::from(is_generation_new);
+                    let object = ObjectFacts { generation, created: at(CREATED), is_deleting };
+                    let stored = serde_json::to_value(set.conditions()).unwrap();
+                    let read: Vec<Condition> = serde_json::from_value(stored).unwrap();
+                    prop_assert_eq!(&read[..], set.conditions(), "the wire keeps everything");
+                    set = ConditionSet::open(dependents::NODECLAIM, object, read);
+                }
+            }
+            for name in dependents::NODECLAIM.iter().chain([&READY]) {
+                prop_assert_eq!(set.conditions().iter().filter(|c| c.condition_type == **name).count(), 1);
+            }
+        }
+    }
 }
