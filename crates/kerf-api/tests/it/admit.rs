@@ -1,0 +1,145 @@
+//! One door to admission: a manifest that is good, one change to it, and what the API server answers.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use kerf_api::admission::{CustomResource, FieldError, FieldValidation, Operation, Rejection};
+use kerf_api::crds::{self, Flavour};
+use serde_json::Value;
+
+static AWS: LazyLock<BTreeMap<&'static str, CustomResource>> = LazyLock::new(|| compiled(Flavour::Aws));
+static KWOK: LazyLock<BTreeMap<&'static str, CustomResource>> = LazyLock::new(|| compiled(Flavour::Kwok));
+
+fn compiled(flavour: Flavour) -> BTreeMap<&'static str, CustomResource> {
+    crds::all(flavour)
+        .iter()
+        .map(|crd| {
+            (
+                crd.kind(),
+                CustomResource::compile(crd.json()).unwrap_or_else(|errors| panic!("{}: {errors:#?}", crd.kind())),
+            )
+        })
+        .collect()
+}
+
+/// A manifest.
+#[derive(Clone)]
+pub(crate) struct Manifest(pub(crate) Value);
+
+impl Manifest {
+    pub(crate) fn new(yaml: &str) -> Self {
+        Self(serde_yaml_ng::from_str(yaml).unwrap())
+    }
+
+    /// The manifest with one field changed. The path is a JSON pointer under the object; missing objects on the way are made.
+    pub(crate) fn with(&self, pointer: &str, value: impl Into<Value>) -> Self {
+        let mut changed = self.0.clone();
+        let mut place = &mut changed;
+        for name in pointer.trim_start_matches('/').split('/').map(|name| name.replace("~1", "/")) {
+            place = match place {
+                Value::Array(elements) => &mut elements[name.parse::<usize>().unwrap()],
+                object => &mut object[name],
+            };
+        }
+        *place = value.into();
+        Self(changed)
+    }
+
+    /// The manifest without a field.
+    pub(crate) fn without(&self, pointer: &str) -> Self {
+        let (parent, name) = pointer.rsplit_once('/').unwrap();
+        let mut changed = self.0.clone();
+        changed.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(name).unwrap();
+        Self(changed)
+    }
+
+    fn ask(&self, flavour: Flavour, operation: Operation<'_>) -> Result<Value, Rejection> {
+        let resources = match flavour {
+            Flavour::Aws => &AWS,
+            Flavour::Kwok => &KWOK,
+        };
+        let resource = &resources[self.0["kind"].as_str().unwrap()];
+        let version = self.0["apiVersion"].as_str().unwrap().rsplit('/').next().unwrap();
+        let admitted = resource.admit(version, operation, self.0.clone(), FieldValidation::Strict)?;
+        let read = |object: &Value| {
+            resource.admit(version, Operation::Snapshot, object.clone(), FieldValidation::Strict).unwrap().object
+        };
+        let stored = read(&admitted.object);
+        assert_eq!(read(&stored), stored, "admitting an admitted object changes nothing");
+        Ok(admitted.object)
+    }
+
+    /// The object as it is stored.
+    #[track_caller]
+    pub(crate) fn accepted(&self) -> Value {
+        self.ask(Flavour::Aws, Operation::Create).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
+    }
+
+    #[track_caller]
+    pub(crate) fn accepted_with_status(&self) -> Value {
+        self.ask(Flavour::Aws, Operation::Snapshot).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
+    }
+
+    /// The object as it is stored after this manifest replaced another.
+    #[track_caller]
+    pub(crate) fn accepted_after(&self, old: &Manifest) -> Value {
+        let old = old.accepted();
+        self.ask(Flavour::Aws, Operation::Update { old: &old })
+            .unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
+    }
+
+    #[track_caller]
+    pub(crate) fn refused(&self) -> Refusal {
+        self.refused_by(Flavour::Aws)
+    }
+
+    #[track_caller]
+    pub(crate) fn refused_by(&self, flavour: Flavour) -> Refusal {
+        Refusal::of(self.ask(flavour, Operation::Create), &self.0)
+    }
+
+    #[track_caller]
+    pub(crate) fn refused_with_status(&self) -> Refusal {
+        Refusal::of(self.ask(Flavour::Aws, Operation::Snapshot), &self.0)
+    }
+}
+
+/// What is wrong with an object.
+pub(crate) struct Refusal(Vec<FieldError>);
+
+impl Refusal {
+    #[track_caller]
+    fn of(answer: Result<Value, Rejection>, object: &Value) -> Self {
+        match answer {
+            // The remark that rules were skipped on account of other errors is no error of its own.
+            Err(Rejection::Invalid(mut errors)) => {
+                errors.retain(|error| !error.detail.starts_with("some validation rules were not checked"));
+                Self(errors)
+            }
+            Err(malformed @ Rejection::Malformed(_)) => panic!("{malformed}"),
+            Ok(_) => panic!("accepted: {object:#}"),
+        }
+    }
+
+    /// There is exactly one error, at this path and with this text somewhere in it.
+    #[track_caller]
+    pub(crate) fn only(&self, path: &str, text: &str) {
+        self.has(path, text);
+        assert_eq!(self.0.len(), 1, "{}", self.texts());
+    }
+
+    /// There is an error at this path with this text somewhere in it.
+    #[track_caller]
+    pub(crate) fn has(&self, path: &str, text: &str) -> &Self {
+        assert!(
+            self.0.iter().any(|error| error.path == path && error.to_string().contains(text)),
+            "no {path}: {text} in\n{}",
+            self.texts()
+        );
+        self
+    }
+
+    fn texts(&self) -> String {
+        self.0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    }
+}

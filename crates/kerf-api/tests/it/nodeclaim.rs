@@ -1,0 +1,71 @@
+//! Admission of NodeClaims.
+
+use kerf_api::labels;
+use kerf_api::nodeclaim::NodeClaim;
+use serde_json::{Value, json};
+
+use crate::admit::Manifest;
+use crate::manifests::requirement;
+
+fn nodeclaim() -> Manifest {
+    Manifest::new(
+        "
+        apiVersion: karpenter.sh/v1
+        kind: NodeClaim
+        metadata: {name: a}
+        spec:
+          nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+          requirements: []
+        ",
+    )
+}
+
+fn with_requirement(requirement: Value) -> Manifest {
+    nodeclaim().with("/spec/requirements", vec![requirement])
+}
+
+#[test]
+fn spec_01_20_a_claim_may_name_its_pool() {
+    with_requirement(requirement(labels::NODEPOOL, "In", &["a"])).accepted();
+}
+
+#[test]
+fn spec_01_22_kubernetes_keys_are_free() {
+    for key in ["kubernetes.io/test", "k8s.io/test", "subdomain.kubernetes.io/test"] {
+        with_requirement(requirement(key, "In", &["a"])).accepted();
+    }
+}
+
+#[test]
+fn spec_01_57_a_finalizer_can_be_removed_whatever_the_quantities_look_like() {
+    let old = nodeclaim()
+        .with("/metadata/finalizers", json!(["karpenter.sh/termination"]))
+        .with("/spec/resources/requests", json!({ "memory": "50000", "cpu": 1 }));
+    // Through the typed object, as a controller would compute its patch.
+    let mut claim: NodeClaim = serde_json::from_value(old.accepted()).unwrap();
+    claim.metadata.finalizers = None;
+    let new = Manifest(serde_json::to_value(&claim).unwrap());
+    assert_eq!(new.0["spec"], old.accepted()["spec"]);
+    new.accepted_after(&old);
+}
+
+// spec 01 §2.6: reason and message may be left out here, and only here.
+#[test]
+fn conditions_may_lack_reason_and_message() {
+    let condition =
+        json!({ "type": "Launched", "status": "Unknown", "lastTransitionTime": "2024-01-01T00:00:00Z", "reason": "" });
+    let stored = nodeclaim().with("/status/conditions", vec![condition]).accepted_with_status();
+    let claim: NodeClaim = serde_json::from_value(stored).unwrap();
+    assert_eq!(claim.status.unwrap().conditions[0].reason, "");
+}
+
+#[test]
+fn whatever_passes_admission_decodes() {
+    let stored = nodeclaim()
+        .with("/spec/expireAfter", "9999999999h")
+        .with("/spec/resources/requests", json!({ "a": "1e1.5", "b": 5, "c": "+.5" }))
+        .with("/spec/requirements", vec![requirement(&"a".repeat(300), "NotIn", &[])])
+        .accepted();
+    let claim: NodeClaim = serde_json::from_value(stored.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&claim).unwrap()["spec"], stored["spec"]);
+}

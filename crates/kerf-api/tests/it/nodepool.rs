@@ -1,0 +1,337 @@
+//! Admission of NodePools.
+
+use serde_json::{Value, json};
+
+use crate::admit::Manifest;
+use crate::manifests::{nodepool, requirement};
+
+const REQUIREMENTS: &str = "/spec/template/spec/requirements";
+
+fn with_requirement(requirement: Value) -> Manifest {
+    nodepool().with(REQUIREMENTS, vec![requirement])
+}
+
+fn with_budget(budget: Value) -> Manifest {
+    nodepool().with("/spec/disruption/budgets", vec![budget])
+}
+
+fn with_label(key: &str, value: &str) -> Manifest {
+    nodepool().with("/spec/template/metadata/labels", json!({ key: value }))
+}
+
+fn with_taint(taint: Value) -> Manifest {
+    nodepool().with("/spec/template/spec/taints", vec![taint])
+}
+
+#[test]
+fn spec_01_1_disruption_is_defaulted_as_a_whole() {
+    let stored = nodepool().accepted();
+    assert_eq!(
+        stored["spec"]["disruption"],
+        json!({
+            "consolidateAfter": "0s",
+            "consolidationPolicy": "WhenEmptyOrUnderutilized",
+            "budgets": [{ "nodes": "10%" }],
+        })
+    );
+    assert_eq!(stored["spec"]["template"]["spec"]["expireAfter"], "720h");
+}
+
+#[test]
+fn spec_01_2_an_empty_disruption_is_filled() {
+    let stored = nodepool().with("/spec/disruption", json!({})).accepted();
+    assert_eq!(stored["spec"]["disruption"]["consolidateAfter"], "0s");
+    let stored = nodepool().with("/spec/disruption", json!({ "budgets": null, "consolidateAfter": null })).accepted();
+    assert_eq!(stored["spec"]["disruption"]["budgets"], json!([{ "nodes": "10%" }]), "null is as good as absent");
+    let stored = nodepool().with("/spec/disruption/budgets", json!([])).accepted();
+    assert_eq!(stored["spec"]["disruption"]["budgets"], json!([]), "an empty list is not");
+}
+
+#[test]
+fn spec_01_3_a_static_pool_needs_no_consolidation() {
+    nodepool().with("/spec/replicas", 3).accepted();
+}
+
+#[test]
+fn spec_01_4_durations() {
+    for duration in ["30s", "1h30m5s", "Never", "1s1h", "9999999999h"] {
+        nodepool().with("/spec/template/spec/expireAfter", duration).accepted();
+        nodepool().with("/spec/disruption/consolidateAfter", duration).accepted();
+    }
+}
+
+#[test]
+fn spec_01_5_bad_durations() {
+    for duration in ["-1s", "1hr", "FooNever", "", "1.5h", "1d"] {
+        let text = format!("Invalid value: \"{duration}\"");
+        nodepool()
+            .with("/spec/template/spec/expireAfter", duration)
+            .refused()
+            .only("spec.template.spec.expireAfter", &text);
+        nodepool()
+            .with("/spec/disruption/consolidateAfter", duration)
+            .refused()
+            .only("spec.disruption.consolidateAfter", &text);
+    }
+}
+
+#[test]
+fn spec_01_6_a_grace_period_ends() {
+    nodepool()
+        .with("/spec/template/spec/terminationGracePeriod", "Never")
+        .refused()
+        .only("spec.template.spec.terminationGracePeriod", "should match '^([0-9]+(s|m|h))+$'");
+    nodepool().with("/spec/template/spec/terminationGracePeriod", "1h30m5s").accepted();
+}
+
+#[test]
+fn spec_01_7_consolidation_policies() {
+    let policy = "/spec/disruption/consolidationPolicy";
+    for value in ["balanced", "WhenUnderutilized", ""] {
+        nodepool().with(policy, value).refused().only(
+            "spec.disruption.consolidationPolicy",
+            "supported values: \"WhenEmpty\", \"WhenEmptyOrUnderutilized\", \"Balanced\"",
+        );
+    }
+    nodepool().with(policy, 1).refused().has("spec.disruption.consolidationPolicy", "must be of type string");
+    nodepool().with(policy, "Balanced").accepted();
+}
+
+#[test]
+fn spec_01_8_schedules_have_five_fields() {
+    for schedule in ["*", "* * * * ", "@every 1h"] {
+        with_budget(json!({ "nodes": "1", "schedule": schedule, "duration": "1h" }))
+            .refused()
+            .only("spec.disruption.budgets[0].schedule", "should match");
+    }
+}
+
+#[test]
+fn spec_01_10_budget_durations_are_hours_and_minutes() {
+    for duration in ["30s", "-20m", "Never", "2m2h"] {
+        with_budget(json!({ "nodes": "1", "schedule": "@daily", "duration": duration }))
+            .refused()
+            .only("spec.disruption.budgets[0].duration", "should match");
+    }
+    for duration in ["20m", "2h20m", "2h20m0s", "48h"] {
+        with_budget(json!({ "nodes": "1", "schedule": "@daily", "duration": duration })).accepted();
+    }
+}
+
+#[test]
+fn spec_01_11_budget_nodes() {
+    for nodes in ["-10", "-10%", "1000%", "101%", "", "10.5%"] {
+        with_budget(json!({ "nodes": nodes })).refused().only("spec.disruption.budgets[0].nodes", "should match");
+    }
+    for nodes in ["0", "100%", "100000", "0%"] {
+        with_budget(json!({ "nodes": nodes })).accepted();
+    }
+    let stored = with_budget(json!({})).accepted();
+    assert_eq!(stored["spec"]["disruption"]["budgets"][0]["nodes"], "10%");
+}
+
+#[test]
+fn spec_01_12_budget_reasons() {
+    for reason in ["expired", "invalid", ""] {
+        with_budget(json!({ "nodes": "1", "reasons": [reason] })).refused().only(
+            "spec.disruption.budgets[0].reasons[0]",
+            "supported values: \"Underutilized\", \"Empty\", \"Drifted\"",
+        );
+    }
+    for reasons in [vec!["Drifted"], vec!["Underutilized", "Empty"], vec!["Empty", "Drifted", "Underutilized"], vec![]]
+    {
+        with_budget(json!({ "nodes": "1", "reasons": reasons })).accepted();
+    }
+}
+
+#[test]
+fn spec_01_13_reasons_are_a_set() {
+    with_budget(json!({ "nodes": "1", "reasons": ["Empty", "Empty"] }))
+        .refused()
+        .only("spec.disruption.budgets[0].reasons[1]", "Duplicate value: \"Empty\"");
+}
+
+#[test]
+fn spec_01_14_fifty_budgets_at_most() {
+    let budgets = |n: usize| nodepool().with("/spec/disruption/budgets", vec![json!({ "nodes": "1" }); n]);
+    budgets(50).accepted();
+    budgets(51).refused().only("spec.disruption.budgets", "must have at most 50 items");
+}
+
+#[test]
+fn spec_01_15_named_schedules() {
+    with_budget(json!({ "nodes": "1", "schedule": "@annually", "duration": "20m" })).accepted();
+}
+
+// The runtime halves of #16 to #19 are in `nodepool_runtime`.
+#[test]
+fn spec_01_16_taint_keys() {
+    for key in ["test.com.com}", "Test.com/test", "test/test/test", "test/", "/test", "???"] {
+        with_taint(json!({ "key": key, "effect": "NoSchedule" }))
+            .refused()
+            .only("spec.template.spec.taints[0].key", "should match");
+    }
+    with_taint(json!({ "key": "", "effect": "NoSchedule" }))
+        .refused()
+        .has("spec.template.spec.taints[0].key", "should be at least 1 chars long");
+}
+
+#[test]
+fn spec_01_17_long_taint_keys_pass_admission() {
+    with_taint(json!({ "key": format!("{}/x", "a".repeat(254)), "effect": "NoSchedule" })).accepted();
+    with_taint(json!({ "key": "a".repeat(64), "effect": "NoSchedule" })).accepted();
+}
+
+#[test]
+fn spec_01_18_taint_values() {
+    with_taint(json!({ "key": "a", "effect": "NoSchedule" })).accepted();
+    for value in ["???", ""] {
+        with_taint(json!({ "key": "a", "value": value, "effect": "NoSchedule" }))
+            .refused()
+            .only("spec.template.spec.taints[0].value", "should match");
+    }
+}
+
+#[test]
+fn spec_01_19_equal_taints_pass_admission() {
+    let taint = json!({ "key": "a", "effect": "NoSchedule" });
+    nodepool()
+        .with("/spec/template/spec/taints", json!([taint, taint, { "key": "a", "effect": "NoExecute" }]))
+        .with("/spec/template/spec/startupTaints", vec![taint])
+        .accepted();
+    with_taint(json!({ "key": "a", "effect": "NoBreakfast" })).refused().has(
+        "spec.template.spec.taints[0].effect",
+        "supported values: \"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\"",
+    );
+}
+
+#[test]
+fn spec_01_22_kubernetes_keys_are_free() {
+    for key in ["kubernetes.io/test", "k8s.io/test", "subdomain.kubernetes.io/test", "sub.domain.k8s.io/test"] {
+        with_requirement(requirement(key, "In", &["a"])).accepted();
+        with_label(key, "a").accepted();
+    }
+}
+
+#[test]
+fn spec_01_23_kops_labels() {
+    nodepool()
+        .with("/spec/template/metadata/labels", json!({ "kops.k8s.io/instancegroup": "a", "kops.k8s.io/gpu": "1" }))
+        .accepted();
+}
+
+#[test]
+fn spec_01_24_label_keys_are_not_looked_at_but_values_are() {
+    with_label("spaces are not allowed", "a").accepted();
+    with_label("a", "b/c").refused().only("spec.template.metadata.labels.a", "should match");
+    with_label("a", &"b".repeat(64)).refused().only("spec.template.metadata.labels.a", "may not be more than 63 bytes");
+}
+
+#[test]
+fn spec_01_25_operators() {
+    with_requirement(requirement("a", "unknown", &["b"])).refused().has(
+        "spec.template.spec.requirements[0].operator",
+        "Unsupported value: \"unknown\": supported values: \"Gte\", \"Lte\", \"In\", \"NotIn\", \"Exists\", \"DoesNotExist\", \"Gt\", \"Lt\"",
+    );
+    for operator in ["In", "Gt", "Lt", "Gte", "Lte", "NotIn", "Exists", "DoesNotExist"] {
+        with_requirement(requirement("a", operator, &["1"])).accepted();
+    }
+    for operator in ["NotIn", "Exists", "DoesNotExist"] {
+        with_requirement(json!({ "key": "a", "operator": operator })).accepted();
+    }
+}
+
+#[test]
+fn spec_01_27_min_values_have_bounds() {
+    for (value, text) in
+        [(-1, "greater than or equal to 1"), (0, "greater than or equal to 1"), (51, "less than or equal to 50")]
+    {
+        with_requirement(json!({ "key": "a", "operator": "Exists", "minValues": value }))
+            .refused()
+            .only("spec.template.spec.requirements[0].minValues", text);
+    }
+    with_requirement(json!({ "key": "a", "operator": "Exists", "minValues": 50 })).accepted();
+}
+
+#[test]
+fn spec_01_29_a_hundred_requirements_at_most() {
+    let requirements = |n: usize| nodepool().with(REQUIREMENTS, vec![requirement("a", "Exists", &[]); n]);
+    requirements(0).accepted();
+    requirements(100).accepted();
+    requirements(101).refused().only("spec.template.spec.requirements", "must have at most 100 items");
+    nodepool().without(REQUIREMENTS).refused().only("spec.template.spec.requirements", "Required value");
+}
+
+#[test]
+fn spec_01_32_replicas() {
+    for replicas in [0, 5, 1000, 2_147_483_647] {
+        nodepool().with("/spec/replicas", replicas).accepted();
+    }
+    nodepool().with("/spec/replicas", -100).refused().has("spec.replicas", "should be greater than or equal to 0");
+    nodepool().with("/spec/replicas", 2_147_483_648_i64).refused().has(".spec.replicas", "2147483647");
+    nodepool().with("/spec/replicas", 3.0).refused().has(".spec.replicas", "");
+}
+
+#[test]
+fn spec_01_35_a_static_pool_has_everything_else() {
+    let manifest = Manifest::new(
+        "
+        apiVersion: karpenter.sh/v1
+        kind: NodePool
+        metadata: {name: static}
+        spec:
+          replicas: 2
+          disruption:
+            budgets: [{nodes: '1', reasons: [Drifted]}]
+          template:
+            metadata:
+              labels: {team: a}
+              annotations: {example.com/note: any text at all}
+            spec:
+              nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}
+              requirements: [{key: kubernetes.io/arch, operator: In, values: [amd64]}]
+              taints: [{key: a, value: b, effect: NoSchedule}]
+              startupTaints: [{key: c, effect: NoExecute}]
+              expireAfter: Never
+              terminationGracePeriod: 1h
+        ",
+    );
+    manifest.accepted();
+}
+
+#[test]
+fn spec_01_38_values_are_not_looked_at() {
+    with_requirement(requirement("a", "In", &[&"b".repeat(100)])).accepted();
+}
+
+// spec 01 §2.1: whole numbers in other spellings, and quantities as numbers.
+#[test]
+fn numbers_and_quantities() {
+    let stored = nodepool().with("/spec/weight", 2.0).accepted();
+    assert_eq!(stored["spec"]["weight"], json!(2));
+    nodepool().with("/spec/weight", 101).refused().only("spec.weight", "should be less than or equal to 100");
+    nodepool().with("/spec/limits", json!({ "cpu": 1000, "memory": "1Ti", "a.b/c": "1e3" })).accepted();
+    nodepool().with("/spec/limits/cpu", 1.5).refused().has("spec.limits.cpu", "must be of type integer");
+    nodepool().with("/spec/limits/cpu", "a").refused().has("spec.limits.cpu", "should match");
+}
+
+// spec 01 §2.6, §3.5
+#[test]
+fn the_status_is_checked_too() {
+    let condition = json!({
+        "type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2024-01-01T00:00:00Z",
+    });
+    let with_status = nodepool().with("/status/conditions", vec![condition.clone()]);
+    assert_eq!(with_status.accepted_with_status()["status"]["nodes"], 0, "defaulted once there is a status");
+    assert!(with_status.accepted().get("status").is_none(), "a create has no status");
+    nodepool()
+        .with("/status/conditions", vec![condition.clone(), condition])
+        .refused_with_status()
+        .only("status.conditions[1]", "Duplicate value");
+    with_status.with("/status/conditions/0/reason", "").refused_with_status().has("status.conditions[0].reason", "");
+    with_status
+        .without("/status/conditions/0/message")
+        .refused_with_status()
+        .only("status.conditions[0].message", "Required value");
+    with_status.with("/status/nodes", -1).refused_with_status().only(".status.nodes", "");
+}
