@@ -1,0 +1,218 @@
+//! What kube-apiserver's admission plugins do by default and what clients rely on: namespaces must exist, pods get a priority, the
+//! usual tolerations and their runtime class's overhead, nodes begin with the not-ready taint, claims get the default class.
+
+use serde_json::{Value, json};
+
+use super::call::{Call, parse};
+use super::object;
+use super::selector::Selection;
+use super::status::{Answer, Cause, Refusal, Subject};
+use super::storage::{Key, Window};
+use super::write::Change;
+
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+
+/// Changes or refuses an object of a built-in kind before it is judged.
+pub(crate) fn admit(call: &Call<'_>, change: Change<'_>, object: &mut Value) -> Answer<()> {
+    if let Change::Create = change {
+        namespace_is_open(call, object)?;
+    }
+    if !call.subresource().is_empty() {
+        return Ok(());
+    }
+    match (call.resource.group.as_str(), call.resource.plural.as_str(), change) {
+        ("", "pods", Change::Create) => {
+            set_priority(call, object)?;
+            set_runtime_class(call, object)?;
+            default_pod(object);
+            Ok(())
+        }
+        ("", "pods", Change::Update(old)) => {
+            for key in ["priority", "preemptionPolicy", "serviceAccountName", "serviceAccount"] {
+                if let Some(value) = object::at(old, &["spec", key]) {
+                    object::made(object, &["spec"]).entry(key).or_insert_with(|| value.clone());
+                }
+            }
+            add_tolerations(object);
+            Ok(())
+        }
+        ("", "nodes", Change::Create) => {
+            add_not_ready_taint(object);
+            Ok(())
+        }
+        ("", "persistentvolumeclaims", Change::Create) => set_storage_class(call, object),
+        _ => Ok(()),
+    }
+}
+
+/// New objects need a namespace that exists and is not on its way out.
+pub(crate) fn namespace_is_open(call: &Call<'_>, object: &Value) -> Answer<()> {
+    let Some(name) = call.namespace() else { return Ok(()) };
+    let Some(namespace) = find(call, "", "namespaces", name)? else {
+        return Err(Refusal::not_found(Subject { group: "", resource: "namespaces" }, name));
+    };
+    if object::text(&namespace, &["status", "phase"]) != "Terminating" {
+        return Ok(());
+    }
+    let why = format!("unable to create new content in namespace {name} because it is being terminated");
+    let message = format!("namespace {name} is being terminated");
+    let cause = Cause { reason: "NamespaceTerminating", message, field: "metadata.namespace".into() };
+    Err(Refusal::forbidden(call.resource.subject(), object::name(object), &why, vec![cause]))
+}
+
+/// A cluster-scoped object, parsed.
+fn find(call: &Call<'_>, group: &str, plural: &str, name: &str) -> Answer<Option<Value>> {
+    let Some(resource) = call.registry.find(group, plural) else { return Ok(None) };
+    call.server.storage.get(resource.table, &Key::new(None, name)).map(|stored| parse(&stored)).transpose()
+}
+
+/// All objects of a cluster-scoped resource, parsed.
+fn all(call: &Call<'_>, group: &str, plural: &str) -> Answer<Vec<Value>> {
+    let Some(resource) = call.registry.find(group, plural) else { return Ok(Vec::new()) };
+    let everything = Selection::default();
+    let window = Window { namespace: None, selection: &everything, from: None, at: None, limit: None };
+    let page = call
+        .server
+        .storage
+        .page(resource.table, window)
+        .map_err(|_| Refusal::internal("the present is never compacted"))?;
+    page.objects.iter().map(|stored| parse(stored)).collect()
+}
+
+fn forbid<T>(call: &Call<'_>, object: &Value, why: &str) -> Answer<T> {
+    Err(Refusal::forbidden(call.resource.subject(), object::name(object), why, Vec::new()))
+}
+
+/// The priority that the pod's class says; without a class that of the default class, or zero.
+fn set_priority(call: &Call<'_>, pod: &mut Value) -> Answer<()> {
+    let name = object::text(pod, &["spec", "priorityClassName"]).to_string();
+    let class = if name.is_empty() {
+        let classes = all(call, "scheduling.k8s.io", "priorityclasses")?;
+        let defaults = classes.into_iter().filter(|class| object::flag(class, &["globalDefault"]));
+        defaults.max_by_key(|class| std::cmp::Reverse(object::number(class, &["value"])))
+    } else {
+        match find(call, "scheduling.k8s.io", "priorityclasses", &name)? {
+            Some(class) => Some(class),
+            None => return forbid(call, pod, &format!("no PriorityClass with name {name} was found")),
+        }
+    };
+    let priority = class.as_ref().and_then(|class| object::number(class, &["value"])).unwrap_or_default();
+    let policy =
+        class.as_ref().map_or("PreemptLowerPriority", |class| match object::text(class, &["preemptionPolicy"]) {
+            "" => "PreemptLowerPriority",
+            policy => policy,
+        });
+    if let Some(given) = object::number(pod, &["spec", "priority"]).filter(|given| *given != priority) {
+        let why = format!(
+            "the integer value of priority ({given}) must not be provided in pod spec; priority admission controller computed {priority} from the given PriorityClass name"
+        );
+        return forbid(call, pod, &why);
+    }
+    let given = object::text(pod, &["spec", "preemptionPolicy"]);
+    if !given.is_empty() && given != policy {
+        let why = format!(
+            "the string value of PreemptionPolicy ({given}) must not be provided in pod spec; priority admission controller computed {policy} from the given PriorityClass name"
+        );
+        return forbid(call, pod, &why);
+    }
+    let policy = policy.to_string();
+    let spec = object::made(pod, &["spec"]);
+    spec.insert("priority".into(), priority.into());
+    spec.insert("preemptionPolicy".into(), policy.into());
+    if let Some(class) = class.filter(|_| name.is_empty()) {
+        spec.insert("priorityClassName".into(), object::name(&class).into());
+    }
+    Ok(())
+}
+
+/// What the pod's runtime costs and where it can run.
+fn set_runtime_class(call: &Call<'_>, pod: &mut Value) -> Answer<()> {
+    let name = object::text(pod, &["spec", "runtimeClassName"]).to_string();
+    if name.is_empty() {
+        return Ok(());
+    }
+    let Some(class) = find(call, "node.k8s.io", "runtimeclasses", &name)? else {
+        return forbid(call, pod, &format!("pod rejected: RuntimeClass \"{name}\" not found"));
+    };
+    if let Some(overhead) = object::at(&class, &["overhead", "podFixed"]) {
+        if object::at(pod, &["spec", "overhead"]).is_some_and(|given| given != overhead) {
+            return forbid(call, pod, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead");
+        }
+        object::made(pod, &["spec"]).insert("overhead".into(), overhead.clone());
+    }
+    for (key, wanted) in
+        object::at(&class, &["scheduling", "nodeSelector"]).and_then(Value::as_object).into_iter().flatten()
+    {
+        let given = object::text(pod, &["spec", "nodeSelector", key]).to_string();
+        let wanted = wanted.as_str().unwrap_or_default();
+        if !given.is_empty() && given != wanted {
+            let why = format!(
+                "conflict: runtimeClass.scheduling.nodeSelector[{key}] = {wanted}; pod.spec.nodeSelector[{key}] = {given}"
+            );
+            return forbid(call, pod, &why);
+        }
+        object::made(pod, &["spec", "nodeSelector"]).insert(key.clone(), wanted.into());
+    }
+    for toleration in object::list(&class, &["scheduling", "tolerations"]) {
+        push_new(pod, &["spec"], "tolerations", toleration.clone());
+    }
+    Ok(())
+}
+
+fn default_pod(pod: &mut Value) {
+    let spec = object::made(pod, &["spec"]);
+    let account = spec.entry("serviceAccountName").or_insert_with(|| "default".into()).clone();
+    spec.entry("serviceAccount").or_insert(account);
+    add_tolerations(pod);
+}
+
+/// Pods outlive five minutes of a node's silence unless they say otherwise.
+fn add_tolerations(pod: &mut Value) {
+    for key in [NOT_READY, UNREACHABLE] {
+        let tolerated = object::list(pod, &["spec", "tolerations"]).iter().any(|toleration| {
+            let (own, effect) = (object::text(toleration, &["key"]), object::text(toleration, &["effect"]));
+            (own == key || own.is_empty()) && (effect == "NoExecute" || effect.is_empty())
+        });
+        if !tolerated {
+            let toleration = json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
+            push_new(pod, &["spec"], "tolerations", toleration);
+        }
+    }
+}
+
+/// A node is not ready until its controller says so.
+fn add_not_ready_taint(node: &mut Value) {
+    let taint = json!({"key": NOT_READY, "effect": "NoSchedule"});
+    push_new(node, &["spec"], "taints", taint);
+}
+
+/// A claim that leaves its class open gets the default one, the newest if there are several.
+fn set_storage_class(call: &Call<'_>, claim: &mut Value) -> Answer<()> {
+    if object::at(claim, &["spec", "storageClassName"]).is_some() {
+        return Ok(());
+    }
+    let is_default = |class: &Value| {
+        object::text(class, &["metadata", "annotations", "storageclass.kubernetes.io/is-default-class"]) == "true"
+    };
+    let mut classes: Vec<Value> =
+        all(call, "storage.k8s.io", "storageclasses")?.into_iter().filter(is_default).collect();
+    classes.sort_by_key(|class| {
+        (
+            object::text(class, &["metadata", "creationTimestamp"]).to_string(),
+            std::cmp::Reverse(object::name(class).to_string()),
+        )
+    });
+    if let Some(class) = classes.last() {
+        object::made(claim, &["spec"]).insert("storageClassName".into(), object::name(class).into());
+    }
+    Ok(())
+}
+
+/// Appends to a list what is not in it yet.
+fn push_new(object: &mut Value, path: &[&str], key: &str, item: Value) {
+    let list = object::made(object, path).entry(key).or_insert_with(|| json!([]));
+    if let Some(list) = list.as_array_mut().filter(|list| !list.contains(&item)) {
+        list.push(item);
+    }
+}

@@ -1,0 +1,138 @@
+//! Server-side apply: the applier says all that it wants; what it wants is laid over the live object, what it wanted before and
+//! wants no longer goes (unless somebody else owns it), and where it wants something else than an owner, it is told so.
+
+use serde_json::{Map, Value};
+
+use super::field_set::{FieldSet, show};
+use super::managed::{self, Entry, Operation, Writer};
+use super::typed;
+use crate::api::object;
+use crate::api::schema::Schema;
+use crate::api::status::{Cause, Refusal};
+
+/// Applies `wanted` to `live` (nothing, for an object that does not exist yet). Defaults are for the caller to fill in afterwards: they
+/// belong to nobody. Returns the object as it should be, with its managed fields.
+pub(crate) fn apply(
+    schema: &Schema,
+    live: Option<&Value>,
+    wanted: &Value,
+    writer: &Writer<'_>,
+    force: bool,
+) -> Result<Value, Refusal> {
+    let at = schema.root();
+    if object::at(wanted, &["metadata", "managedFields"]).is_some() {
+        return Err(Refusal::bad_request("metadata.managedFields must be nil"));
+    }
+    let mut entries = live.map(managed::read).unwrap_or_default();
+    let mut bare = live.cloned().unwrap_or_else(|| identity(wanted));
+    object::remove(&mut bare, &["metadata", "managedFields"]);
+
+    let set = typed::fields(at, wanted).map_err(|problem| {
+        let (namespace, name) = (object::namespace(wanted), object::name(wanted));
+        let (version, kind) = (object::text(wanted, &["apiVersion"]), object::text(wanted, &["kind"]));
+        Refusal::server_error(&format!(
+            "failed to create typed patch object ({namespace}/{name}; {version}, Kind={kind}): {problem}"
+        ))
+    })?;
+    let set = writer.ownable(set);
+    let mut merged = typed::merge(at, &bare, wanted);
+
+    let place = entries.iter().position(|entry| entry.is_of(writer, Operation::Apply));
+    let before = place.map(|place| std::mem::take(&mut entries[place].fields));
+    let ours = Entry::of(writer, Operation::Apply, set);
+    match place {
+        Some(place) => entries[place] = ours,
+        None => entries.push(ours),
+    }
+    if let Some(before) = before.filter(|before| !before.is_empty()) {
+        merged = prune(schema, &merged, &before, &entries);
+    }
+
+    let comparison = typed::compare(at, &bare, &merged, writer.standing);
+    let changed = writer.ownable(comparison.changed());
+    let mut conflicts: Vec<(String, Vec<String>)> = Vec::new();
+    for entry in entries.iter_mut().filter(|entry| !entry.is_of(writer, Operation::Apply)) {
+        let contested = entry.fields.intersection(&changed);
+        if !contested.is_empty() {
+            if !force {
+                conflicts.push((entry.describe(), contested.leaves().iter().map(|path| show(path)).collect()));
+            }
+            entry.fields = entry.fields.difference(&contested);
+        }
+        entry.fields = entry.fields.difference(&comparison.removed);
+    }
+    if !conflicts.is_empty() {
+        return Err(refuse(conflicts));
+    }
+    if live.is_some() && comparison.is_same() {
+        // Applying the same again changes nothing, not even the time.
+        let entry = entries.iter_mut().find(|entry| entry.is_of(writer, Operation::Apply));
+        if let (Some(time), Some(entry)) = (live.and_then(|live| applied_at(live, writer)), entry) {
+            entry.time = time;
+        }
+    }
+    managed::write(&mut merged, entries);
+    Ok(merged)
+}
+
+/// When `writer` last applied, if it owns something.
+fn applied_at(live: &Value, writer: &Writer<'_>) -> Option<String> {
+    managed::read(live).into_iter().find(|entry| entry.is_of(writer, Operation::Apply)).map(|entry| entry.time)
+}
+
+/// What an object is before anything is in it: its type.
+fn identity(wanted: &Value) -> Value {
+    let mut identity = Map::new();
+    for key in ["apiVersion", "kind"] {
+        if let Some(value) = wanted.get(key) {
+            identity.insert(key.into(), value.clone());
+        }
+    }
+    identity.insert("metadata".into(), Map::new().into());
+    identity.into()
+}
+
+/// Takes out of `merged` what the applier owned before and nobody owns now.
+fn prune(schema: &Schema, merged: &Value, before: &FieldSet, entries: &[Entry]) -> Value {
+    let at = schema.root();
+    let named = |set: &FieldSet| typed::with_named_fields(at, set);
+    let fields = |value: &Value| named(&typed::fields(at, value).unwrap_or_default());
+    let remove = |gone: &FieldSet| typed::without(at, merged, gone).unwrap_or_else(|| Map::new().into());
+
+    let last = named(before);
+    let pruned = remove(&last);
+    let owned = entries.iter().fold(FieldSet::default(), |owned, entry| owned.union(&entry.fields));
+    let everything = fields(merged);
+    // What others own comes back ...
+    let pruned = remove(&everything.difference(&fields(&pruned).union(&named(&owned))));
+    // ... and so does what went along without ever having been the applier's.
+    remove(&everything.difference(&fields(&pruned)).intersection(&last))
+}
+
+fn refuse(mut conflicts: Vec<(String, Vec<String>)>) -> Refusal {
+    conflicts.sort();
+    let count: usize = conflicts.iter().map(|(_, paths)| paths.len()).sum();
+    let message = match conflicts.as_slice() {
+        [(owner, paths)] if paths.len() == 1 => {
+            format!("Apply failed with 1 conflict: conflict with {owner}: {}", paths[0])
+        }
+        several => {
+            let told: Vec<String> = several
+                .iter()
+                .map(|(owner, paths)| {
+                    let paths: Vec<String> = paths.iter().map(|path| format!("\n- {path}")).collect();
+                    format!("conflicts with {owner}:{}", paths.concat())
+                })
+                .collect();
+            format!("Apply failed with {count} conflicts: {}", told.join("\n"))
+        }
+    };
+    let causes = conflicts.iter().flat_map(|(owner, paths)| {
+        paths.iter().map(move |path| Cause {
+            reason: "FieldManagerConflict",
+            message: format!("conflict with {owner}"),
+            field: path.clone(),
+        })
+    });
+    Refusal::apply_conflict(message, causes.collect())
+}

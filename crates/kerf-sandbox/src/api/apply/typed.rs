@@ -1,0 +1,332 @@
+//! What a schema says about objects: which fields an object has, which fields differ between two, how one is laid over another,
+//! and what remains when fields are taken away. The rules of structured merge: maps and structs by key, associative lists by their
+//! items' keys, everything else as a whole.
+
+use serde_json::{Map, Value};
+use smol_str::SmolStr;
+
+use super::field_set::{FieldSet, Node, field};
+use crate::api::schema::{At, ListKey, ListKind};
+
+/// The difference between two objects.
+#[derive(Debug, Default)]
+pub(super) struct Comparison {
+    pub(super) added: FieldSet,
+    pub(super) modified: FieldSet,
+    pub(super) removed: FieldSet,
+}
+
+impl Comparison {
+    pub(super) fn is_same(&self) -> bool {
+        self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
+    }
+
+    /// What is new or different.
+    pub(super) fn changed(&self) -> FieldSet {
+        self.added.clone().union(&self.modified)
+    }
+}
+
+/// What identifies an item of an associative list, or a sentence that says why it has no identity.
+pub(super) fn element(kind: &ListKind, item: &Value) -> Result<SmolStr, String> {
+    match kind {
+        ListKind::Atomic => Err("an atomic list has no items of their own".into()),
+        ListKind::Set => match item {
+            Value::Array(_) | Value::Object(_) | Value::Null => Err("an item of a set must be a scalar".into()),
+            scalar => Ok(smol_str::format_smolstr!("v:{scalar}")),
+        },
+        ListKind::Map(keys) => {
+            let item = item.as_object().ok_or("associative list with keys may not have non-map elements")?;
+            let mut identity = Map::new();
+            for ListKey { name, default } in keys {
+                match item.get(name.as_str()).or(default.as_ref()) {
+                    Some(value) => drop(identity.insert(name.to_string(), value.clone())),
+                    None => {
+                        return Err(format!(
+                            "associative list with keys has an element that omits key field \"{name}\" (and doesn't have default value)"
+                        ));
+                    }
+                }
+            }
+            Ok(smol_str::format_smolstr!("k:{}", Value::Object(identity)))
+        }
+    }
+}
+
+/// All fields that `object` sets. Fails on a list whose items cannot be told apart.
+pub(super) fn fields(at: At<'_>, object: &Value) -> Result<FieldSet, String> {
+    let mut nodes: Vec<(SmolStr, Node)> = Vec::new();
+    match object {
+        Value::Object(entries) => {
+            for (key, value) in entries {
+                let inner = at.key(key);
+                let (mut below, mut member) = (FieldSet::default(), true);
+                if !is_leaf(inner, value) {
+                    below = fields(inner, value).map_err(|problem| format!(".{key}{problem}"))?;
+                    member = !at.has_field(key);
+                }
+                nodes.push((field(key), Node { member, below }));
+            }
+        }
+        Value::Array(items) => {
+            for (place, item) in items.iter().enumerate() {
+                let identity =
+                    element(at.list_kind(), item).map_err(|problem| format!(": element {place}: {problem}"))?;
+                if nodes.iter().any(|(other, _)| *other == identity) {
+                    return Err(format!(": duplicate entries for key {}", super::field_set::show(&[identity])));
+                }
+                let below = if is_leaf(at.item(), item) { FieldSet::default() } else { fields(at.item(), item)? };
+                nodes.push((identity, Node { member: true, below }));
+            }
+        }
+        _ => {}
+    }
+    Ok(FieldSet::from_nodes(nodes.into_iter()))
+}
+
+/// Whether a value counts as one thing: scalars, atomic maps and lists, and empty ones.
+fn is_leaf(at: At<'_>, value: &Value) -> bool {
+    match value {
+        Value::Object(entries) => entries.is_empty() || at.is_atomic(),
+        Value::Array(items) => items.is_empty() || *at.list_kind() == ListKind::Atomic,
+        _ => true,
+    }
+}
+
+/// The difference from `old` to `new`. `standing` are the fields of structs that exist even in an object without content (as
+/// `spec` does in a Go struct), so that nobody comes to own them as such.
+pub(super) fn compare(at: At<'_>, old: &Value, new: &Value, standing: &[&str]) -> Comparison {
+    let mut comparison = Comparison::default();
+    let mut walk = Walk { path: Vec::new(), comparison: &mut comparison, standing };
+    walk.children(at, Some(old), Some(new));
+    comparison
+}
+
+struct Walk<'a> {
+    path: Vec<SmolStr>,
+    comparison: &'a mut Comparison,
+    standing: &'a [&'a str],
+}
+
+impl Walk<'_> {
+    fn visit(&mut self, at: At<'_>, element: SmolStr, old: Option<&Value>, new: Option<&Value>) {
+        if old == new {
+            return;
+        }
+        self.path.push(element);
+        let leaf = |value: Option<&Value>| value.is_none_or(|value| is_leaf(at, value));
+        if leaf(old) && leaf(new) || kinds_differ(old, new) {
+            self.leaf(old, new);
+        } else {
+            self.children(at, old, new);
+            match (old, new) {
+                (None, _) if !self.stands() => self.comparison.added.insert(&self.path),
+                (_, None) => self.comparison.removed.insert(&self.path),
+                _ => {}
+            }
+        }
+        self.path.pop();
+    }
+
+    fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) {
+        match (old, new) {
+            (None, _) => self.comparison.added.insert(&self.path),
+            (_, None) => self.comparison.removed.insert(&self.path),
+            _ => self.comparison.modified.insert(&self.path),
+        }
+    }
+
+    /// Whether the field at the end of the path is always there.
+    fn stands(&self) -> bool {
+        let fields_only = self.path.iter().all(|element| element.starts_with("f:"));
+        fields_only && self.path.last().is_some_and(|last| self.standing.contains(&&last[2..]))
+    }
+
+    fn children(&mut self, at: At<'_>, old: Option<&Value>, new: Option<&Value>) {
+        let empty = Map::new();
+        match (old, new) {
+            (Some(Value::Array(_)), _) | (_, Some(Value::Array(_))) => self.items(at, old, new),
+            _ => {
+                let (old, new) = (
+                    old.and_then(Value::as_object).unwrap_or(&empty),
+                    new.and_then(Value::as_object).unwrap_or(&empty),
+                );
+                for (key, was) in old {
+                    self.visit(at.key(key), field(key), Some(was), new.get(key));
+                }
+                for (key, is) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
+                    self.visit(at.key(key), field(key), None, Some(is));
+                }
+            }
+        }
+    }
+
+    fn items(&mut self, at: At<'_>, old: Option<&Value>, new: Option<&Value>) {
+        let index = |list: Option<&'_ Value>| -> Vec<(SmolStr, Vec<Value>)> {
+            let mut index: Vec<(SmolStr, Vec<Value>)> = Vec::new();
+            for item in list.and_then(Value::as_array).into_iter().flatten() {
+                if let Ok(identity) = element(at.list_kind(), item) {
+                    match index.iter_mut().find(|(other, _)| *other == identity) {
+                        Some((_, items)) => items.push(item.clone()),
+                        None => index.push((identity, vec![item.clone()])),
+                    }
+                }
+            }
+            index
+        };
+        let (old, new) = (index(old), index(new));
+        let find = |index: &[(SmolStr, Vec<Value>)], identity: &SmolStr| -> Vec<Value> {
+            index.iter().find(|(other, _)| other == identity).map(|(_, items)| items.clone()).unwrap_or_default()
+        };
+        let added = new.iter().filter(|(identity, _)| !old.iter().any(|(other, _)| other == identity));
+        for identity in old.iter().chain(added).map(|(identity, _)| identity) {
+            match (find(&old, identity).as_slice(), find(&new, identity).as_slice()) {
+                // Items that cannot be told apart are owned together, as one.
+                (was @ [_, _, ..], is @ [_, _, ..]) => {
+                    if was != is {
+                        self.path.push(identity.clone());
+                        self.comparison.modified.insert(&self.path);
+                        self.path.pop();
+                    }
+                }
+                (was @ [_, _, ..], is) => {
+                    self.visit(at.item(), identity.clone(), None, is.first());
+                    self.path.push(identity.clone());
+                    self.leaf(was.first(), None);
+                    self.path.pop();
+                }
+                (was, is @ [_, _, ..]) => {
+                    self.visit(at.item(), identity.clone(), was.first(), None);
+                    self.path.push(identity.clone());
+                    self.leaf(None, is.first());
+                    self.path.pop();
+                }
+                (was, is) => self.visit(at.item(), identity.clone(), was.first(), is.first()),
+            }
+        }
+    }
+}
+
+fn kinds_differ(old: Option<&Value>, new: Option<&Value>) -> bool {
+    match (old, new) {
+        (Some(old), Some(new)) => {
+            std::mem::discriminant(old) != std::mem::discriminant(new) && !old.is_null() && !new.is_null()
+        }
+        _ => false,
+    }
+}
+
+/// Lays `over` on `under`.
+pub(super) fn merge(at: At<'_>, under: &Value, over: &Value) -> Value {
+    match (under, over) {
+        (Value::Object(below), Value::Object(above)) if !(at.is_atomic() || (below.is_empty() && above.is_empty())) => {
+            let mut merged = below.clone();
+            for (key, value) in above {
+                let value = below.get(key).map_or_else(|| value.clone(), |under| merge(at.key(key), under, value));
+                merged.insert(key.clone(), value);
+            }
+            merged.into()
+        }
+        (Value::Array(below), Value::Array(above)) if *at.list_kind() != ListKind::Atomic => {
+            merge_lists(at, below, above).into()
+        }
+        (_, over) => over.clone(),
+    }
+}
+
+/// Items that both have are merged and stand in the order of `above`; the others keep their neighbourhood.
+fn merge_lists(at: At<'_>, below: &[Value], above: &[Value]) -> Vec<Value> {
+    let identify = |items: &[Value]| -> Vec<SmolStr> {
+        items.iter().map(|item| element(at.list_kind(), item).unwrap_or_default()).collect()
+    };
+    let (left, right) = (identify(below), identify(above));
+    let merged = |place: usize| match left.iter().position(|identity| *identity == right[place]) {
+        Some(under) => merge(at.item(), &below[under], &above[place]),
+        None => above[place].clone(),
+    };
+    let mut shared = right.iter().filter(|identity| left.contains(identity));
+    let mut next_shared = shared.next();
+    let mut done: Vec<&SmolStr> = Vec::new();
+    let mut out = Vec::with_capacity(left.len().max(right.len()));
+    let (mut l, mut r) = (0, 0);
+    while l < left.len() || r < right.len() {
+        if l < left.len() && r < right.len() {
+            if left[l] == right[r] {
+                done.push(&right[r]);
+                out.push(merged(r));
+                (l, r) = (l + 1, r + 1);
+                next_shared = shared.next();
+                continue;
+            }
+            if right.contains(&left[l]) && next_shared.is_some_and(|next| *next != left[l]) {
+                l += 1;
+                continue;
+            }
+        }
+        if l < left.len() {
+            if !right.contains(&left[l]) {
+                out.push(below[l].clone());
+                l += 1;
+                continue;
+            }
+            if done.contains(&&left[l]) {
+                l += 1;
+            }
+        }
+        if r < right.len() {
+            done.push(&right[r]);
+            out.push(merged(r));
+            if next_shared == Some(&right[r]) {
+                next_shared = shared.next();
+            }
+            r += 1;
+        }
+    }
+    out
+}
+
+/// `object` without the fields of `gone`; maps and lists that become empty go too.
+pub(super) fn without(at: At<'_>, object: &Value, gone: &FieldSet) -> Option<Value> {
+    match object {
+        Value::Object(entries) if !entries.is_empty() && !at.is_atomic() => {
+            let mut kept = Map::new();
+            for (key, value) in entries {
+                match gone.get(&field(key)) {
+                    Some(node) if node.member => {}
+                    Some(node) => {
+                        drop(kept.insert(key.clone(), without(at.key(key), value, &node.below).unwrap_or(Value::Null)));
+                    }
+                    None => drop(kept.insert(key.clone(), value.clone())),
+                }
+            }
+            kept.retain(|_, value| !value.is_null());
+            (!kept.is_empty()).then(|| kept.into())
+        }
+        Value::Array(items) if !items.is_empty() && *at.list_kind() != ListKind::Atomic => {
+            let mut kept = Vec::new();
+            for item in items {
+                match element(at.list_kind(), item).ok().and_then(|identity| gone.get(&identity)) {
+                    Some(node) if node.member => {}
+                    Some(node) => kept.extend(without(at.item(), item, &node.below)),
+                    None => kept.push(item.clone()),
+                }
+            }
+            (!kept.is_empty()).then(|| kept.into())
+        }
+        Value::Object(_) | Value::Array(_) => None,
+        scalar => Some(scalar.clone()),
+    }
+}
+
+/// The set with every struct field on the way to a member made a member too: taking a field away takes its struct when
+/// nothing else is in it.
+pub(super) fn with_named_fields(at: At<'_>, set: &FieldSet) -> FieldSet {
+    FieldSet::from_nodes(set.nodes().map(|(element, node)| {
+        let (inner, named) = match element.strip_prefix("f:") {
+            Some(name) => (at.key(name), at.has_field(name)),
+            None => (at.item(), false),
+        };
+        let member = node.member || (named && !node.below.is_empty());
+        (element.clone(), Node { member, below: with_named_fields(inner, &node.below) })
+    }))
+}

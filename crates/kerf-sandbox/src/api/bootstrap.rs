@@ -1,0 +1,39 @@
+//! What every cluster has before anybody has done anything: four namespaces, the two priority classes of the system, and the Service of the
+//! API itself.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::{HeaderValue, Method, Request, Uri};
+use serde_json::{Value, json};
+
+use super::route::Circumstances;
+use super::server::ApiServer;
+
+/// Creates it all, by the same way that clients take.
+pub(crate) fn fill(server: &ApiServer) {
+    for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
+        create(server, "/api/v1/namespaces", &json!({"metadata": {"name": name}}));
+    }
+    for (name, value, description) in [
+        ("system-cluster-critical", 2_000_000_000, "For system pods that the cluster needs, wherever they run."),
+        ("system-node-critical", 2_000_001_000, "For system pods that their node needs."),
+    ] {
+        let class = json!({"metadata": {"name": name}, "value": value, "description": description});
+        create(server, "/apis/scheduling.k8s.io/v1/priorityclasses", &class);
+    }
+    let service = json!({
+        "metadata": {"name": "kubernetes", "labels": {"component": "apiserver", "provider": "kubernetes"}},
+        "spec": {"clusterIP": "10.96.0.1", "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": 6443}]},
+    });
+    create(server, "/api/v1/namespaces/default/services", &service);
+}
+
+fn create(server: &ApiServer, path: &'static str, object: &Value) {
+    let (mut parts, ()) = Request::new(()).into_parts();
+    parts.method = Method::POST;
+    parts.uri = Uri::from_static(path);
+    parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    parts.headers.insert(USER_AGENT, HeaderValue::from_static("kube-apiserver"));
+    let response = server.answer(&parts, Bytes::from(object.to_string()), Circumstances::default());
+    debug_assert_eq!(response.status(), 201, "{path}: {object}");
+}

@@ -1,0 +1,236 @@
+//! One request on its way through the server: what it asks for, of which resource, by whom, and the registry that it sees.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::apply::Writer;
+use super::json::{self, Parsed};
+use super::kinds::{Moment, from_core, to_core};
+use super::object;
+use super::registry::{Face, Registry, Resource};
+use super::request::{Query, Target, Verb};
+use super::respond::Form;
+use super::server::Inner;
+use super::status::{Answer, Refusal};
+use super::storage::{Key, Stored};
+
+/// Fields of Go structs that are written out even when they are empty, so that nobody comes to own them.
+const STANDING: &[&str] = &[
+    "metadata",
+    "spec",
+    "status",
+    "template",
+    "strategy",
+    "updateStrategy",
+    "jobTemplate",
+    "involvedObject",
+    "regarding",
+    "source",
+    "roleRef",
+    "loadBalancer",
+    "names",
+    "scheduling",
+    "containers",
+];
+
+/// One request.
+pub(crate) struct Call<'a> {
+    pub(crate) server: &'a Arc<Inner>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) resource: Arc<Resource>,
+    pub(crate) target: Target,
+    pub(crate) verb: Verb,
+    pub(crate) query: Query,
+    pub(crate) form: Form,
+    /// The `User-Agent`.
+    pub(crate) agent: String,
+    pub(crate) media: String,
+    pub(crate) body: Bytes,
+    /// How many writes ago the state is that a read is given: a fault.
+    pub(crate) stale: Option<u64>,
+}
+
+/// What is done about fields that do not exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FieldValidation {
+    Strict,
+    Warn,
+    Ignore,
+}
+
+impl<'s> Call<'s> {
+    /// The same caller, asking about another object. It sees what is served now.
+    pub(crate) fn about(&self, resource: Arc<Resource>, namespace: Option<&str>, name: &str) -> Call<'s> {
+        let target = Target {
+            group: resource.group.to_string(),
+            version: resource.version.to_string(),
+            resource: resource.plural.to_string(),
+            namespace: namespace.map(str::to_string),
+            name: Some(name.to_string()),
+            subresource: None,
+        };
+        Call {
+            server: self.server,
+            registry: self.server.registry(),
+            resource,
+            target,
+            verb: self.verb,
+            query: Query::default(),
+            form: self.form,
+            agent: self.agent.clone(),
+            media: String::new(),
+            body: Bytes::new(),
+            stale: None,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.server.clock.now()
+    }
+
+    pub(crate) fn moment(&self) -> Moment<'_> {
+        Moment { now: self.now(), serials: &self.server.serials }
+    }
+
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.target.namespace.as_deref()
+    }
+
+    /// The name in the path. Only asked where the verb needs one.
+    pub(crate) fn name(&self) -> &str {
+        self.target.name.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn key(&self) -> Key {
+        Key::new(self.namespace(), self.name())
+    }
+
+    pub(crate) fn subresource(&self) -> &str {
+        self.target.subresource.as_deref().unwrap_or_default()
+    }
+
+    /// Which state of the past a read is given, if a fault says so.
+    pub(crate) fn stale_revision(&self) -> Option<u64> {
+        self.stale.map(|back| self.server.storage.revision_before(self.resource.table, back))
+    }
+
+    pub(crate) fn not_found(&self) -> Refusal {
+        Refusal::not_found(self.resource.subject(), self.name())
+    }
+
+    pub(crate) fn dry_run(&self) -> Answer<bool> {
+        match self.query.text("dryRun") {
+            "" => Ok(false),
+            "All" => Ok(true),
+            other => {
+                let message = format!(
+                    "invalid dry run option: dryRun: Unsupported value: \"{other}\": supported values: \"All\""
+                );
+                Err(Refusal::bad_request(message))
+            }
+        }
+    }
+
+    pub(crate) fn field_validation(&self) -> Answer<FieldValidation> {
+        match self.query.text("fieldValidation") {
+            "" | "Warn" => Ok(FieldValidation::Warn),
+            "Strict" => Ok(FieldValidation::Strict),
+            "Ignore" => Ok(FieldValidation::Ignore),
+            other => Err(Refusal::bad_request(format!(
+                "invalid field validation option: fieldValidation: Unsupported value: \"{other}\": supported values: \"Ignore\", \"Strict\", \"Warn\""
+            ))),
+        }
+    }
+
+    /// Who writes, for the bookkeeping of managed fields: the field manager that the client names, or its program's name.
+    pub(crate) fn writer<'a>(&'a self, api_version: &'a str) -> Writer<'a> {
+        let named = self.query.text("fieldManager");
+        let manager = if named.is_empty() { self.agent.split('/').next().unwrap_or_default() } else { named };
+        Writer {
+            manager: if manager.is_empty() { "unknown" } else { manager },
+            api_version,
+            subresource: if matches!(self.subresource(), "status" | "scale") { self.subresource() } else { "" },
+            now: self.now(),
+            status_apart: self.resource.has_status(),
+            standing: if self.resource.is_custom() { &[] } else { STANDING },
+        }
+    }
+
+    /// Reads the body as an object, JSON or YAML by its media type.
+    pub(crate) fn read_body(&self) -> Answer<Parsed> {
+        let kind = &self.resource.kind;
+        let unrecognized = |problem: String| {
+            let shown = String::from_utf8_lossy(&self.body[..self.body.len().min(128)]).into_owned();
+            let problem = if problem.starts_with("EOF") { "unexpected end of JSON input".to_string() } else { problem };
+            let message = format!(
+                "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; json parse error: {problem} ({shown})"
+            );
+            Refusal::bad_request(message)
+        };
+        let parsed = match self.media.as_str() {
+            "" | "application/json" | "*/*" => json::parse_json(&self.body),
+            "application/yaml" => json::parse_yaml(&self.body),
+            _ => return Err(Refusal::unsupported_media_type("application/json, application/yaml")),
+        };
+        let parsed = parsed.map_err(unrecognized)?;
+        if parsed.value.is_object() {
+            Ok(parsed)
+        } else {
+            Err(unrecognized("json: cannot unmarshal value into an object".into()))
+        }
+    }
+
+    /// An object of this resource as it is shown to the client.
+    pub(crate) fn shown(&self, stored: Bytes) -> Bytes {
+        show(&self.resource, stored)
+    }
+
+    /// An object as this resource shows it, as it is kept.
+    pub(crate) fn kept(&self, object: Value) -> Value {
+        match self.resource.face {
+            Face::Plain => object,
+            Face::Events => to_core(&object),
+            Face::Version => {
+                let mut object = object;
+                let version = format!("{}/{}", self.resource.group, self.resource.storage_version);
+                object::made(&mut object, &[]).insert("apiVersion".into(), version.into());
+                object
+            }
+        }
+    }
+
+    /// A kept object as this resource shows it.
+    pub(crate) fn faced(&self, object: &Value) -> Value {
+        face(&self.resource, object)
+    }
+}
+
+/// A kept object as `resource` shows it.
+pub(crate) fn face(resource: &Resource, object: &Value) -> Value {
+    match resource.face {
+        Face::Plain => object.clone(),
+        Face::Events => from_core(object),
+        Face::Version => {
+            let mut shown = object.clone();
+            object::made(&mut shown, &[]).insert("apiVersion".into(), resource.api_version().into());
+            shown
+        }
+    }
+}
+
+/// Kept bytes as `resource` shows them.
+pub(crate) fn show(resource: &Resource, stored: Bytes) -> Bytes {
+    if resource.face == Face::Plain {
+        return stored;
+    }
+    serde_json::from_slice(&stored).map_or(stored, |object: Value| face(resource, &object).to_string().into())
+}
+
+/// A stored object, parsed. What is stored was written by us, so this does not fail; if it does, the answer says so.
+pub(crate) fn parse(stored: &Stored) -> Answer<Value> {
+    serde_json::from_slice(stored.bytes())
+        .map_err(|problem| Refusal::internal(&format!("reading a stored object: {problem}")))
+}

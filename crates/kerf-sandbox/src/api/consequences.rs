@@ -1,0 +1,124 @@
+//! What follows from a write, for the few kinds where something does: namespaces empty themselves before they go, definitions of
+//! custom resources change what the server serves, events are forgotten after an hour.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::call::Call;
+use super::custom;
+use super::object;
+use super::server::Inner;
+use super::status::{Answer, Refusal};
+use super::storage::Key;
+
+/// How long an event is kept.
+const EVENTS: Duration = Duration::from_hours(1);
+/// Namespaces that are always there.
+const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// Whether an object may be deleted at all.
+pub(crate) fn may_delete(call: &Call<'_>, object: &Value) -> Answer<()> {
+    let name = object::name(object);
+    if call.resource.is("", "namespaces") && IMMORTAL.contains(&name) {
+        return Err(Refusal::forbidden(call.resource.subject(), name, "this namespace may not be deleted", Vec::new()));
+    }
+    Ok(())
+}
+
+/// For kinds that others must empty first: whether the object stays until that is done. Notes on the object that it is going.
+pub(crate) fn hold(call: &Call<'_>, object: &mut Value) -> Option<bool> {
+    if call.resource.is("", "namespaces") {
+        let held = !object::list(object, &["spec", "finalizers"]).is_empty();
+        if held {
+            object::made(object, &["status"]).insert("phase".into(), "Terminating".into());
+        }
+        return Some(held);
+    }
+    if is_definition(call) {
+        // The objects go first.
+        if !object::finalizers(object).iter().any(|finalizer| finalizer == custom::CLEANUP) {
+            let mut finalizers = object::finalizers(object).to_vec();
+            finalizers.push(custom::CLEANUP.into());
+            object::set_meta(object, "finalizers", finalizers);
+        }
+        return Some(true);
+    }
+    None
+}
+
+fn is_definition(call: &Call<'_>) -> bool {
+    call.resource.is("apiextensions.k8s.io", "customresourcedefinitions")
+}
+
+/// Whether an object that is being deleted has nothing left that holds it.
+pub(crate) fn is_free_to_go(call: &Call<'_>, object: &Value) -> bool {
+    let grace = object::number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or_default();
+    let held = call.resource.is("", "namespaces") && !object::list(object, &["spec", "finalizers"]).is_empty();
+    object::is_deleting(object) && object::finalizers(object).is_empty() && grace == 0 && !held
+}
+
+/// An object was created.
+pub(crate) fn created(call: &Call<'_>, object: &Value) {
+    if call.resource.plural == "events" {
+        call.server.forget_events();
+        remember_event(call, object);
+    }
+    if is_definition(call) {
+        custom::definition_changed(call, object);
+    }
+}
+
+/// An object was changed.
+pub(crate) fn updated(call: &Call<'_>, object: &Value) {
+    if call.resource.plural == "events" {
+        // An event that is seen again lives on.
+        remember_event(call, object);
+    }
+    if is_definition(call) {
+        custom::definition_changed(call, object);
+    }
+}
+
+/// An object is gone.
+pub(crate) fn deleted(call: &Call<'_>, object: &Value) {
+    if is_definition(call) {
+        custom::definition_gone(call, object);
+    }
+    if call.resource.is_custom() {
+        custom::object_gone(call);
+    }
+}
+
+fn remember_event(call: &Call<'_>, event: &Value) {
+    let namespace = object::namespace(event);
+    let key = Key::new((!namespace.is_empty()).then_some(namespace), object::name(event));
+    call.server.remember_event(call.resource.table, key, call.now());
+}
+
+impl Inner {
+    /// Notes when an event was last written.
+    fn remember_event(&self, table: super::storage::TableIx, key: Key, now: Timestamp) {
+        let Some(stored) = self.storage.get(table, &key) else { return };
+        self.events().push_back(super::server::Remembered { table, key, revision: stored.revision, at: now });
+    }
+
+    /// Takes away events that nobody has written for an hour. Done when new ones come, so that a quiet cluster stays quiet.
+    fn forget_events(&self) {
+        let now = self.clock.now();
+        loop {
+            let old = {
+                let mut events = self.events();
+                match events.front() {
+                    Some(event) if now.duration_since(event.at).unsigned_abs() >= EVENTS => events.pop_front(),
+                    _ => return,
+                }
+            };
+            // One that was written since is no longer at that revision, and stands further back in the queue.
+            if let Some(event) = old {
+                let _ = self.storage.delete(event.table, &event.key, event.revision);
+            }
+        }
+    }
+}

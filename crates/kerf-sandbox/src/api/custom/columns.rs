@@ -1,0 +1,57 @@
+//! The columns of `kubectl get` that a definition asks for.
+
+use jiff::Timestamp;
+use kerf_api::admission::PrinterColumn;
+use serde_json::{Value, json};
+
+use super::{CustomKind, JsonPath};
+use crate::api::table::{Row, human};
+
+pub(super) struct Column {
+    definition: Value,
+    kind: String,
+    path: Option<JsonPath>,
+}
+
+impl Column {
+    pub(super) fn new(column: &PrinterColumn) -> Self {
+        let told = format!("Custom resource definition column (in JSONPath format): {}", column.json_path);
+        let definition = json!({
+            "name": column.name, "type": column.type_, "format": column.format.as_deref().unwrap_or_default(),
+            "description": column.description.clone().filter(|text| !text.is_empty()).unwrap_or(told), "priority": column.priority,
+        });
+        Self { definition, kind: column.type_.clone(), path: JsonPath::parse(&column.json_path) }
+    }
+
+    fn cell(&self, row: &Row<'_>) -> Value {
+        let Some(value) = self.path.as_ref().and_then(|path| path.find(row.object)) else { return Value::Null };
+        match (self.kind.as_str(), value) {
+            ("integer", Value::Number(number)) => {
+                number.as_i64().or_else(|| number.as_f64().map(|number| number as i64)).map_or(Value::Null, Value::from)
+            }
+            ("number", Value::Number(_)) | ("boolean", Value::Bool(_)) | ("string", Value::String(_)) => value.clone(),
+            ("date", Value::String(text)) => match text.parse::<Timestamp>() {
+                Ok(at) => human(row.now.duration_since(at).as_secs()).into(),
+                Err(_) => "<invalid>".into(),
+            },
+            ("string", other) => other.to_string().into(),
+            _ => Value::Null,
+        }
+    }
+}
+
+/// The columns of a version. A definition that asks for none gets the age.
+pub(crate) fn columns(kind: &CustomKind) -> Value {
+    let name = json!({"name": "Name", "type": "string", "format": "name", "description": "", "priority": 0});
+    let age = json!({"name": "Age", "type": "date", "format": "", "description": "", "priority": 0});
+    let own = kind.columns.iter().map(|column| column.definition.clone());
+    let age = if kind.columns.is_empty() { Some(age) } else { None };
+    [name].into_iter().chain(own).chain(age).collect()
+}
+
+/// What stands in them.
+pub(crate) fn cells(kind: &CustomKind, row: &Row<'_>) -> Vec<Value> {
+    let own = kind.columns.iter().map(|column| column.cell(row));
+    let age = if kind.columns.is_empty() { Some(row.age()) } else { None };
+    [row.name()].into_iter().chain(own).chain(age).collect()
+}

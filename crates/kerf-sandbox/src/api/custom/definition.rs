@@ -1,0 +1,90 @@
+//! From a `CustomResourceDefinition` to resources, one for each version that it serves.
+
+use std::sync::Arc;
+
+use kerf_api::admission::{CustomResource, Scope};
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use super::columns::Column;
+use super::{CustomKind, JsonPath};
+use crate::api::kinds::{Access, StatusRule};
+use crate::api::names::NameRule;
+use crate::api::object;
+use crate::api::registry::{Face, Origin, Resource, ScalePaths};
+use crate::api::schema::Schema;
+use crate::api::storage::TableIx;
+
+/// The resources of a definition. A definition that does not compile, or that is not established, has none.
+pub(crate) fn resources(definition: &Value, table: TableIx, revision: u64) -> Vec<Resource> {
+    let Ok(compiled) = CustomResource::compile(definition) else { return Vec::new() };
+    let compiled = Arc::new(compiled);
+    let storage = SmolStr::from(&compiled.storage_version().name);
+    let closing = object::is_deleting(definition);
+    let versions = compiled.versions.iter().filter(|version| version.served);
+    versions
+        .map(|version| {
+            let open_api = open_api_of(definition, &version.name);
+            let text = |text: &str| SmolStr::from(text);
+            let kind = CustomKind {
+                compiled: compiled.clone(),
+                version: text(&version.name),
+                definition: object::name(definition).into(),
+                columns: version.columns.iter().map(Column::new).collect(),
+                closing,
+                deprecation: version.deprecation.clone(),
+                open_api: open_api.cloned(),
+            };
+            Resource {
+                group: text(&compiled.group),
+                version: text(&version.name),
+                kind: text(&compiled.names.kind),
+                list_kind: text(&compiled.names.list_kind),
+                plural: text(&compiled.names.plural),
+                singular: text(&compiled.names.singular),
+                short_names: compiled.names.short_names.iter().map(|name| text(name)).collect(),
+                categories: compiled.names.categories.iter().map(|name| text(name)).collect(),
+                namespaced: compiled.scope == Scope::Namespaced,
+                access: Access::All,
+                status: if version.status { StatusRule::Subresource } else { StatusRule::None },
+                scale: version.scale.as_ref().map(|scale| ScalePaths {
+                    spec_replicas: keys(&scale.spec_replicas_path),
+                    status_replicas: keys(&scale.status_replicas_path),
+                    selector: Some(scale.label_selector_path.as_deref().map(keys).unwrap_or_default()),
+                }),
+                subresources: Vec::new(),
+                generation: true,
+                names: NameRule::Subdomain,
+                selectable: version
+                    .selectable_fields
+                    .iter()
+                    .map(|path| (path.trim_start_matches('.').into(), SmolStr::default()))
+                    .collect(),
+                schema: Schema::custom(open_api),
+                definition: definition_name(&compiled.group, &version.name, &compiled.names.kind),
+                table,
+                revision,
+                face: if compiled.versions.len() > 1 { Face::Version } else { Face::Plain },
+                storage_version: storage.clone(),
+                origin: Origin::Custom(Arc::new(kind)),
+            }
+        })
+        .collect()
+}
+
+fn open_api_of<'a>(definition: &'a Value, version: &str) -> Option<&'a Value> {
+    let versions = object::list(definition, &["spec", "versions"]);
+    let version = versions.iter().find(|other| object::text(other, &["name"]) == version)?;
+    object::at(version, &["schema", "openAPIV3Schema"])
+}
+
+/// `.spec.replicas` as its keys.
+fn keys(path: &str) -> Vec<SmolStr> {
+    JsonPath::parse(path).map(|path| path.keys()).unwrap_or_default()
+}
+
+/// The name of a kind in OpenAPI documents: the group backwards, as the real server writes it.
+fn definition_name(group: &str, version: &str, kind: &str) -> SmolStr {
+    let backwards: Vec<&str> = group.split('.').rev().collect();
+    smol_str::format_smolstr!("{}.{version}.{kind}", backwards.join("."))
+}

@@ -1,0 +1,182 @@
+//! The part of `JSONPath` that printer columns, scales and selectable fields use: keys, places, wildcards and a filter for equality.
+//! `.status.conditions[?(@.type=="Ready")].status`, `.metadata.labels.karpenter\.sh/nodepool`, `.spec['a.b'][0]`.
+
+use serde_json::Value;
+use smol_str::SmolStr;
+
+#[derive(Clone, Debug, PartialEq)]
+enum Step {
+    Key(SmolStr),
+    Place(i64),
+    All,
+    /// Items of which the value at the path equals the text (or does not).
+    Where {
+        path: Vec<SmolStr>,
+        equal: bool,
+        text: SmolStr,
+    },
+}
+
+/// A parsed path.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct JsonPath(Vec<Step>);
+
+impl JsonPath {
+    /// Reads a path; nothing if it is not one of ours.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut rest = text.trim();
+        rest = rest.strip_prefix('$').unwrap_or(rest);
+        let mut steps = Vec::new();
+        while !rest.is_empty() {
+            if let Some(after) = rest.strip_prefix('[') {
+                let end = closing(after)?;
+                steps.push(bracket(&after[..end])?);
+                rest = &after[end + 1..];
+            } else {
+                let (key, after) = key(rest.strip_prefix('.').unwrap_or(rest));
+                match key.as_str() {
+                    "" if after.is_empty() && steps.is_empty() => break,
+                    "" => return None,
+                    "*" => steps.push(Step::All),
+                    _ => steps.push(Step::Key(key)),
+                }
+                rest = after;
+            }
+        }
+        Some(Self(steps))
+    }
+
+    /// The first value that the path leads to.
+    pub(crate) fn find<'a>(&self, value: &'a Value) -> Option<&'a Value> {
+        let mut found = vec![value];
+        for step in &self.0 {
+            found = found.into_iter().flat_map(|value| step.go(value)).collect();
+        }
+        found.into_iter().find(|value| !value.is_null())
+    }
+
+    /// The keys of a path that has nothing else.
+    pub(crate) fn keys(&self) -> Vec<SmolStr> {
+        let keys = self.0.iter().map(|step| match step {
+            Step::Key(key) => Some(key.clone()),
+            Step::Place(_) | Step::All | Step::Where { .. } => None,
+        });
+        keys.collect::<Option<Vec<_>>>().unwrap_or_default()
+    }
+}
+
+impl Step {
+    fn go<'a>(&self, value: &'a Value) -> Vec<&'a Value> {
+        match (self, value) {
+            (Self::Key(key), Value::Object(fields)) => fields.get(key.as_str()).into_iter().collect(),
+            (Self::Place(place), Value::Array(items)) => {
+                let place = if *place < 0 { items.len() as i64 + place } else { *place };
+                usize::try_from(place).ok().and_then(|place| items.get(place)).into_iter().collect()
+            }
+            (Self::All, Value::Array(items)) => items.iter().collect(),
+            (Self::All, Value::Object(fields)) => fields.values().collect(),
+            (Self::Where { path, equal, text }, Value::Array(items)) => {
+                let matches = |item: &&Value| {
+                    let found = path.iter().try_fold(*item, |value, key| value.get(key.as_str()));
+                    found.is_some_and(|found| (shown(found) == text.as_str()) == *equal)
+                };
+                items.iter().filter(matches).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn shown(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_string)
+}
+
+/// A key up to the next dot or bracket; a backslash takes away the meaning of what follows.
+fn key(text: &str) -> (SmolStr, &str) {
+    let mut key = String::new();
+    let mut letters = text.char_indices();
+    while let Some((place, letter)) = letters.next() {
+        match letter {
+            '\\' => key.extend(letters.next().map(|(_, letter)| letter)),
+            '.' | '[' => return (key.into(), &text[place..]),
+            _ => key.push(letter),
+        }
+    }
+    (key.into(), "")
+}
+
+/// Where a bracket closes, not counting what stands in quotes.
+fn closing(text: &str) -> Option<usize> {
+    let mut quote = None;
+    for (place, letter) in text.char_indices() {
+        match (quote, letter) {
+            (None, ']') => return Some(place),
+            (None, '\'' | '"') => quote = Some(letter),
+            (Some(open), letter) if letter == open => quote = None,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn bracket(text: &str) -> Option<Step> {
+    let text = text.trim();
+    if text == "*" {
+        return Some(Step::All);
+    }
+    if let Some(filter) = text.strip_prefix("?(").and_then(|text| text.strip_suffix(')')) {
+        let (left, equal, right) = match (filter.split_once("=="), filter.split_once("!=")) {
+            (Some((left, right)), _) => (left, true, right),
+            (None, Some((left, right))) => (left, false, right),
+            (None, None) => return None,
+        };
+        let path = JsonPath::parse(left.trim().strip_prefix('@')?)?.keys();
+        return Some(Step::Where { path, equal, text: unquote(right.trim()).into() });
+    }
+    match text.parse() {
+        Ok(place) => Some(Step::Place(place)),
+        Err(_) if text.starts_with(['\'', '"']) => Some(Step::Key(unquote(text).into())),
+        Err(_) => None,
+    }
+}
+
+fn unquote(text: &str) -> &str {
+    let quoted = |quote: char| text.strip_prefix(quote).and_then(|text| text.strip_suffix(quote));
+    quoted('"').or_else(|| quoted('\'')).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn paths_lead_to_values() {
+        let object = json!({
+            "metadata": {"labels": {"karpenter.sh/nodepool": "a"}},
+            "spec": {"a.b": [1, {"c": 2}], "list": [{"x": "one"}, {"x": "two"}]},
+            "status": {"conditions": [{"type": "Ready", "status": "False"}, {"type": "Up", "status": "True"}]},
+        });
+        for (path, value) in [
+            (".status.conditions[?(@.type==\"Up\")].status", Some(json!("True"))),
+            (".status.conditions[?(@.type=='Ready')].status", Some(json!("False"))),
+            (".status.conditions[?(@.type!=\"Ready\")].status", Some(json!("True"))),
+            (".status.conditions[?(@.type==\"No\")].status", None),
+            (".metadata.labels.karpenter\\.sh/nodepool", Some(json!("a"))),
+            (".metadata.labels['karpenter.sh/nodepool']", Some(json!("a"))),
+            (".spec['a.b'][1].c", Some(json!(2))),
+            (".spec.list[-1].x", Some(json!("two"))),
+            (".spec.list[*].x", Some(json!("one"))),
+            ("$.spec.list[0].x", Some(json!("one"))),
+            (".spec.nothing.there", None),
+            (".spec.list[7]", None),
+        ] {
+            let parsed = JsonPath::parse(path);
+            assert_eq!(parsed.as_ref().and_then(|path| path.find(&object)).cloned(), value, "{path}");
+        }
+        for path in ["..a", ".a[", ".a[?(x)]", ".a[b]", ".a[?(@.b)]"] {
+            assert_eq!(JsonPath::parse(path), None, "{path}");
+        }
+    }
+}

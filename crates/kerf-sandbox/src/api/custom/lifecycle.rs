@@ -1,0 +1,113 @@
+//! How definitions come, change and go. Custom resources are served from the moment that their definition is stored; a definition that
+//! is deleted takes its objects with it, and stays until the last of them is gone.
+
+use serde_json::Value;
+
+use super::definition::resources;
+use crate::api::call::{Call, parse};
+use crate::api::delete::{Options, delete_object};
+use crate::api::object;
+use crate::api::registry::{Origin, Resource};
+use crate::api::selector::Selection;
+use crate::api::storage::{Key, Window};
+use crate::api::subresources::overwrite;
+
+/// Holds a definition while objects of it are left.
+pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+/// A definition was created or changed: what is served follows.
+pub(crate) fn definition_changed(call: &Call<'_>, definition: &Value) {
+    let (group, plural) =
+        (object::text(definition, &["spec", "group"]), object::text(definition, &["spec", "names", "plural"]));
+    let table = call.server.custom_table(group, plural);
+    let revision = call.server.storage.revision();
+    call.server.change_registry(|registry| {
+        registry.remove(group, plural);
+        for resource in resources(definition, table, revision) {
+            registry.insert(resource);
+        }
+    });
+    if object::is_deleting(definition) {
+        delete_objects(call, group, plural);
+        finish_definition(call, object::name(definition));
+    }
+}
+
+/// A definition is gone, and what it defined with it.
+pub(crate) fn definition_gone(call: &Call<'_>, definition: &Value) {
+    let (group, plural) =
+        (object::text(definition, &["spec", "group"]), object::text(definition, &["spec", "names", "plural"]));
+    call.server.change_registry(|registry| registry.remove(group, plural));
+    call.server.close_custom_table(group, plural);
+}
+
+/// An object of a custom resource is gone: perhaps its definition was only waiting for that.
+pub(crate) fn object_gone(call: &Call<'_>) {
+    let Origin::Custom(kind) = &call.resource.origin else { return };
+    let closing =
+        call.server.registry().find(&call.resource.group, &call.resource.plural).is_some_and(
+            |resource| match &resource.origin {
+                Origin::Custom(kind) => kind.closing,
+                Origin::BuiltIn(_) => false,
+            },
+        );
+    if closing {
+        finish_definition(call, &kind.definition);
+    }
+}
+
+fn delete_objects(call: &Call<'_>, group: &str, plural: &str) {
+    let registry = call.server.registry();
+    let Some(resource) = registry.find(group, plural) else { return };
+    let everything = Selection::default();
+    let window = Window { namespace: None, selection: &everything, from: None, at: None, limit: None };
+    let Ok(page) = call.server.storage.page(resource.table, window) else { return };
+    for stored in page.objects {
+        let Ok(object) = parse(&stored) else { continue };
+        let inner = on(call, resource, &object);
+        // Objects that are held back stay, and so does the definition.
+        let _ = delete_object(&inner, &inner.key(), inner.name(), &Options::default());
+    }
+}
+
+/// The same caller, asking about an object of another resource.
+fn on<'a>(call: &Call<'a>, resource: &std::sync::Arc<Resource>, object: &Value) -> Call<'a> {
+    let namespace = object::namespace(object);
+    call.about(resource.clone(), (!namespace.is_empty()).then_some(namespace), object::name(object))
+}
+
+/// Lets a definition that is being deleted go, if nothing of it is left.
+pub(crate) fn finish_definition(call: &Call<'_>, name: &str) {
+    let registry = call.server.registry();
+    let Some(definitions) = registry.find("apiextensions.k8s.io", "customresourcedefinitions").cloned() else { return };
+    let key = Key::new(None, name);
+    let Some(definition) = call.server.storage.get(definitions.table, &key).and_then(|stored| parse(&stored).ok())
+    else {
+        return;
+    };
+    let (group, plural) =
+        (object::text(&definition, &["spec", "group"]), object::text(&definition, &["spec", "names", "plural"]));
+    let left = registry.find(group, plural).map_or(0, |resource| call.server.storage.count(resource.table));
+    if left > 0 || !object::is_deleting(&definition) {
+        return;
+    }
+    let released = overwrite(call, &definitions, &key, name, |definition| {
+        let left: Vec<Value> =
+            object::finalizers(definition).iter().filter(|finalizer| *finalizer != CLEANUP).cloned().collect();
+        if left.is_empty() {
+            object::remove(definition, &["metadata", "finalizers"]);
+        } else {
+            object::set_meta(definition, "finalizers", left);
+        }
+        Ok(())
+    });
+    let Ok(definition) = released else { return };
+    if !object::finalizers(&definition).is_empty() {
+        return;
+    }
+    if let Some(stored) = call.server.storage.get(definitions.table, &key)
+        && call.server.storage.delete(definitions.table, &key, stored.revision).is_ok()
+    {
+        definition_gone(call, &definition);
+    }
+}

@@ -1,0 +1,88 @@
+//! Custom resources: how a definition becomes resources that the server serves, what is admitted to them, and how a definition
+//! goes. Whether an object is right is for `kerf_api::admission` to say; this folder is where it plugs in.
+
+mod columns;
+mod definition;
+mod json_path;
+mod lifecycle;
+
+use std::sync::Arc;
+
+use kerf_api::admission::{Admitted, CustomResource, FieldValidation, Operation, Rejection};
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use super::call::{self, Call};
+use super::status::{Answer, Refusal};
+use super::write::Change;
+
+pub(crate) use columns::{cells, columns};
+pub(crate) use json_path::JsonPath;
+pub(crate) use lifecycle::{CLEANUP, definition_changed, definition_gone, object_gone};
+
+/// One version of a custom resource, ready to be served.
+pub(crate) struct CustomKind {
+    compiled: Arc<CustomResource>,
+    version: SmolStr,
+    /// The name of the definition: `nodepools.karpenter.sh`.
+    pub(crate) definition: SmolStr,
+    /// What the definition says objects look like.
+    open_api: Option<Value>,
+    columns: Vec<columns::Column>,
+    /// The definition is being deleted: nothing new is taken in.
+    pub(crate) closing: bool,
+    /// What clients of a deprecated version are told.
+    deprecation: Option<String>,
+}
+
+impl CustomKind {
+    /// Brings an object into the form in which it is stored, or says what is wrong with it. Returns warnings.
+    pub(crate) fn admit(&self, call: &Call<'_>, change: Change<'_>, object: &mut Value) -> Answer<Vec<String>> {
+        let shown = change.old().map(|old| call.faced(old));
+        let operation = match (change, &shown) {
+            (Change::Update(_), Some(old)) => Operation::Update { old },
+            (Change::Status(_), Some(old)) => Operation::UpdateStatus { old },
+            _ => Operation::Create,
+        };
+        let validation = match call.field_validation()? {
+            call::FieldValidation::Strict => FieldValidation::Strict,
+            call::FieldValidation::Warn => FieldValidation::Warn,
+            call::FieldValidation::Ignore => FieldValidation::Ignore,
+        };
+        match self.compiled.admit(&self.version, operation, std::mem::take(object), validation) {
+            Ok(Admitted { object: admitted, mut warnings }) => {
+                *object = admitted;
+                warnings.extend(self.deprecation.clone());
+                Ok(warnings)
+            }
+            Err(rejection) => Err(refuse(call, &rejection)),
+        }
+    }
+
+    /// The schema for OpenAPI documents: the definition's own, and the metadata that every kind has.
+    pub(crate) fn document(&self) -> Value {
+        let mut schema = self
+            .open_api
+            .clone()
+            .unwrap_or_else(|| serde_json::json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true}));
+        if let Some(properties) = super::object::made(&mut schema, &["properties"]).get_mut("metadata") {
+            *properties = Value::Null;
+        }
+        let metadata = serde_json::json!({
+            "description": "Standard object's metadata.",
+            "allOf": [{"$ref": format!("{}io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", super::schema::REFERENCE)}],
+        });
+        super::object::made(&mut schema, &["properties"]).insert("metadata".into(), metadata);
+        schema
+    }
+}
+
+fn refuse(call: &Call<'_>, rejection: &Rejection) -> Refusal {
+    let (resource, name) = (&call.resource, call.name());
+    match rejection {
+        Rejection::Invalid(errors) => Refusal::invalid(&resource.group, &resource.kind, name, errors),
+        Rejection::Malformed(_) => {
+            Refusal::bad_request(rejection.message(&resource.group, &resource.version, &resource.kind, name))
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Deleting: at once, after a grace period, or when every finalizer has been taken away; one object or a collection.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::call::{Call, parse};
+use super::encode::Encoded;
+use super::json::parse_json;
+use super::respond::Reply;
+use super::status::{Answer, Refusal, Subject};
+use super::storage::{Key, Window};
+use super::{consequences, field, object, read};
+
+/// The finalizers that a propagation policy leaves for the garbage collector.
+const FOREGROUND: &str = "foregroundDeletion";
+const ORPHAN: &str = "orphan";
+/// How often a deletion that does not insist on a version is tried again when somebody else was faster.
+const ATTEMPTS: usize = 16;
+
+/// How to delete.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Options {
+    pub(crate) grace_seconds: Option<i64>,
+    pub(crate) uid: Option<String>,
+    pub(crate) version: Option<String>,
+    pub(crate) propagation: Option<String>,
+    pub(crate) dry_run: bool,
+}
+
+/// What became of an object.
+pub(crate) enum Fate {
+    /// It is gone; this was its last state.
+    Gone(Value),
+    /// It is on its way, and looks like this.
+    Going(Value),
+}
+
+/// `DELETE` of an object.
+pub(crate) fn delete(call: &Call<'_>) -> Answer<Reply> {
+    let options = options(call)?;
+    match delete_object(call, &call.key(), call.name(), &options)? {
+        Fate::Going(object) => Ok(Reply::new(200, Bytes::from(call.faced(&object).to_string()))),
+        Fate::Gone(object) if call.resource.is("", "pods") => {
+            Ok(Reply::new(200, Bytes::from(call.faced(&object).to_string())))
+        }
+        Fate::Gone(object) => {
+            let mut details =
+                json!({"name": call.name(), "kind": call.resource.plural.as_str(), "uid": object::uid(&object)});
+            if !call.resource.group.is_empty() {
+                details["group"] = call.resource.group.as_str().into();
+            }
+            let status =
+                json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details});
+            Ok(Reply::json(200, &status))
+        }
+    }
+}
+
+/// `DELETE` of a collection.
+pub(crate) fn delete_collection(call: &Call<'_>) -> Answer<Reply> {
+    let options = options(call)?;
+    let selection = read::selection(call)?;
+    let window = Window { namespace: call.namespace(), selection: &selection, from: None, at: None, limit: None };
+    let page = call
+        .server
+        .storage
+        .page(call.resource.table, window)
+        .map_err(|_| Refusal::internal("the present is never compacted"))?;
+    let mut items = Vec::new();
+    for stored in page.objects {
+        let object = parse(&stored)?;
+        let namespace = object::namespace(&object);
+        let name = object::name(&object);
+        let key = Key::new((!namespace.is_empty()).then_some(namespace), name);
+        match delete_object(call, &key, name, &options) {
+            Ok(Fate::Gone(object) | Fate::Going(object)) => items.push(call.faced(&object)),
+            // Somebody else was faster.
+            Err(refusal) if refusal.code() == 404 => {}
+            Err(refusal) => return Err(refusal),
+        }
+    }
+    let metadata = json!({"resourceVersion": call.server.storage.revision().to_string()});
+    let list = json!({"kind": call.resource.list_kind.as_str(), "apiVersion": call.resource.api_version(), "metadata": metadata, "items": items});
+    Ok(Reply::json(200, &list))
+}
+
+/// Reads how to delete: the body, or the query if there is none.
+pub(crate) fn options(call: &Call<'_>) -> Answer<Options> {
+    if call.body.is_empty() {
+        let text = |key: &str| Some(call.query.text(key)).filter(|text| !text.is_empty()).map(str::to_string);
+        let options = Options {
+            grace_seconds: call.query.number("gracePeriodSeconds")?,
+            propagation: text("propagationPolicy"),
+            dry_run: call.dry_run()?,
+            ..Options::default()
+        };
+        return options.checked();
+    }
+    let parsed = match call.media.as_str() {
+        "" | "application/json" => parse_json(&call.body),
+        "application/yaml" => super::json::parse_yaml(&call.body),
+        _ => return Err(Refusal::unsupported_media_type("application/json, application/yaml")),
+    };
+    let body = parsed.map_err(Refusal::bad_request)?.value;
+    let options = read_options(&body)?;
+    Options { dry_run: options.dry_run || call.dry_run()?, ..options }.checked()
+}
+
+/// Reads a `DeleteOptions` object.
+pub(crate) fn read_options(body: &Value) -> Answer<Options> {
+    let text = |path: &[&str]| Some(object::text(body, path)).filter(|text| !text.is_empty()).map(str::to_string);
+    let kind = object::text(body, &["kind"]);
+    if !body.is_object() || !matches!(kind, "" | "DeleteOptions") {
+        return Err(Refusal::bad_request(format!(
+            "the object provided is unrecognized (must be of type DeleteOptions): {kind}"
+        )));
+    }
+    let grace = match body.get("gracePeriodSeconds") {
+        None | Some(Value::Null) => None,
+        Some(seconds) => {
+            Some(seconds.as_i64().ok_or_else(|| Refusal::bad_request("gracePeriodSeconds must be a whole number"))?)
+        }
+    };
+    let orphan = body
+        .get("orphanDependents")
+        .and_then(Value::as_bool)
+        .map(|orphan| if orphan { "Orphan" } else { "Background" });
+    Ok(Options {
+        grace_seconds: grace,
+        uid: text(&["preconditions", "uid"]),
+        version: text(&["preconditions", "resourceVersion"]),
+        propagation: text(&["propagationPolicy"]).or_else(|| orphan.map(str::to_string)),
+        dry_run: object::list(body, &["dryRun"]).iter().any(|value| value == "All"),
+    })
+}
+
+impl Options {
+    fn checked(self) -> Answer<Self> {
+        match self.propagation.as_deref() {
+            None | Some("Foreground" | "Background" | "Orphan") => {}
+            Some(other) => {
+                let known = &["Foreground", "Background", "Orphan", "nil"];
+                let error = field::not_supported("propagationPolicy", other, known);
+                return Err(Refusal::invalid("meta.k8s.io", "DeleteOptions", "", &[error]));
+            }
+        }
+        if self.grace_seconds.is_some_and(|seconds| seconds < 0) {
+            // What the real server makes of a negative grace period: the shortest that is one.
+            return Ok(Self { grace_seconds: Some(1), ..self });
+        }
+        Ok(self)
+    }
+
+    fn check(&self, call: &Call<'_>, object: &Value, name: &str, revision: u64) -> Answer<()> {
+        // These two speak of the kind where all others speak of the resource.
+        let subject = Subject { group: &call.resource.group, resource: &call.resource.kind };
+        let conflict = |what: &str, asked: &str, found: &str, happened: &str| {
+            let why = format!(
+                "the {what} in the precondition ({asked}) does not match the {what} in record ({found}). The object might have been {happened}"
+            );
+            Err(Refusal::conflict(subject, name, &why))
+        };
+        match (&self.uid, &self.version) {
+            (Some(uid), _) if uid != object::uid(object) => {
+                conflict("UID", uid, object::uid(object), "deleted and then recreated")
+            }
+            (_, Some(version)) if *version != revision.to_string() => {
+                conflict("ResourceVersion", version, &revision.to_string(), "modified")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Deletes one object of the call's resource.
+pub(crate) fn delete_object(call: &Call<'_>, key: &Key, name: &str, options: &Options) -> Answer<Fate> {
+    let storage = &call.server.storage;
+    for _ in 0..ATTEMPTS {
+        let stored =
+            storage.get(call.resource.table, key).ok_or_else(|| Refusal::not_found(call.resource.subject(), name))?;
+        let mut object = parse(&stored)?;
+        options.check(call, &object, name, stored.revision)?;
+        consequences::may_delete(call, &object)?;
+        let going = mark(call, &mut object, options);
+        if options.dry_run {
+            return Ok(if going { Fate::Going(object) } else { Fate::Gone(object) });
+        }
+        if !going {
+            let Ok(bytes) = storage.delete(call.resource.table, key, stored.revision) else { continue };
+            let last: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+            consequences::deleted(call, &last);
+            // As it was marked, told as of its end.
+            object::set_meta(&mut object, "resourceVersion", object::text(&last, &["metadata", "resourceVersion"]));
+            return Ok(Fate::Gone(object));
+        }
+        let old = parse(&stored)?;
+        if object == old {
+            return Ok(Fate::Going(object));
+        }
+        let facets = call.resource.facets(&object);
+        let Ok(now) = storage.put(call.resource.table, key, Some(stored.revision), &Encoded::new(&object), facets)
+        else {
+            continue;
+        };
+        consequences::updated(call, &object);
+        return Ok(Fate::Going(parse(&now)?));
+    }
+    Err(Refusal::stale(call.resource.subject(), name))
+}
+
+/// Marks an object as being deleted, if it cannot go at once. Returns whether it stays for now.
+fn mark(call: &Call<'_>, object: &mut Value, options: &Options) -> bool {
+    if let Some(going) = consequences::hold(call, object) {
+        // A kind that is emptied by others before it goes.
+        let finalizers = finalizers_after(object, options);
+        if going && !object::is_deleting(object) {
+            object::set_meta(object, "deletionTimestamp", object::seconds(call.now()));
+        }
+        set_finalizers(object, finalizers);
+        return going || !object::finalizers(object).is_empty();
+    }
+    let finalizers = finalizers_after(object, options);
+    let grace = grace_seconds(call, object, options);
+    let already = object::is_deleting(object);
+    let current = object::number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or_default();
+    if already {
+        // A grace period can be cut short, never made longer.
+        if grace < current {
+            stamp_again(call, object, grace);
+        }
+    } else if grace > 0 || !finalizers.is_empty() {
+        stamp(call, object, grace);
+    }
+    set_finalizers(object, finalizers);
+    let left = object::number(object, &["metadata", "deletionGracePeriodSeconds"]).unwrap_or_default();
+    !object::finalizers(object).is_empty() || (left > 0 && grace > 0)
+}
+
+/// How long the object may still take. Only pods have such a time: one that nobody runs, or that has ended, needs none.
+fn grace_seconds(call: &Call<'_>, object: &Value, options: &Options) -> i64 {
+    if !call.resource.is("", "pods") {
+        return 0;
+    }
+    let runs = !object::text(object, &["spec", "nodeName"]).is_empty();
+    let ended = matches!(object::text(object, &["status", "phase"]), "Succeeded" | "Failed");
+    if !runs || ended {
+        return 0;
+    }
+    let own = object::number(object, &["spec", "terminationGracePeriodSeconds"]).unwrap_or(30);
+    options.grace_seconds.unwrap_or(own).max(0)
+}
+
+fn finalizers_after(object: &Value, options: &Options) -> Vec<Value> {
+    let mut finalizers: Vec<Value> = object::finalizers(object).to_vec();
+    let wanted = match options.propagation.as_deref() {
+        Some("Foreground") => Some(FOREGROUND),
+        Some("Orphan") => Some(ORPHAN),
+        Some(_) => None,
+        None => return finalizers,
+    };
+    finalizers.retain(|finalizer| finalizer != FOREGROUND && finalizer != ORPHAN);
+    finalizers.extend(wanted.map(Value::from));
+    finalizers
+}
+
+fn set_finalizers(object: &mut Value, finalizers: Vec<Value>) {
+    if finalizers.is_empty() {
+        object::remove(object, &["metadata", "finalizers"]);
+    } else {
+        object::set_meta(object, "finalizers", finalizers);
+    }
+}
+
+/// Notes that the object is being deleted and will be gone in `grace` seconds.
+fn stamp(call: &Call<'_>, object: &mut Value, grace: i64) {
+    let at = call.now().saturating_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(jiff::Timestamp::MAX);
+    object::set_meta(object, "deletionTimestamp", object::seconds(at));
+    object::set_meta(object, "deletionGracePeriodSeconds", grace);
+    if let Some(generation) = object::number(object, &["metadata", "generation"]).filter(|generation| *generation > 0) {
+        object::set_meta(object, "generation", generation + 1);
+    }
+}
+
+/// Notes that the object will be gone sooner than it was told.
+fn stamp_again(call: &Call<'_>, object: &mut Value, grace: i64) {
+    let at = call.now().saturating_add(jiff::SignedDuration::from_secs(grace)).unwrap_or(jiff::Timestamp::MAX);
+    object::set_meta(object, "deletionTimestamp", object::seconds(at));
+    object::set_meta(object, "deletionGracePeriodSeconds", grace);
+}

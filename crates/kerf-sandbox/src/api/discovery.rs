@@ -1,0 +1,197 @@
+//! What the server has, told to clients: the version, and the groups, versions and resources, in the legacy form (one document
+//! for each) and in the aggregated one (everything at once, which is what kubectl asks for first).
+
+use bytes::Bytes;
+use http::Response;
+use serde_json::{Value, json};
+
+use super::kinds::Access;
+use super::registry::{Registry, Resource};
+use super::respond::{Body, JSON, respond};
+use super::status::{Answer, Refusal};
+
+/// The release whose API this is.
+const MINOR: u32 = 36;
+const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// `/version`.
+pub(crate) fn version() -> Value {
+    json!({
+        "major": "1", "minor": MINOR.to_string(), "gitVersion": format!("v1.{MINOR}.0+kerf"), "gitCommit": "", "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z", "goVersion": "none", "compiler": "rustc", "platform": "kerf/sandbox",
+    })
+}
+
+/// `/`.
+pub(crate) fn paths(registry: &Registry) -> Value {
+    let mut paths: Vec<String> =
+        ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"].map(String::from).to_vec();
+    for (group, versions) in registry.groups() {
+        if !group.is_empty() {
+            paths.push(format!("/apis/{group}"));
+        }
+        paths.extend(versions.iter().map(|version| {
+            if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") }
+        }));
+    }
+    paths.sort();
+    json!({"paths": paths})
+}
+
+/// `/api`, `/apis` and below.
+pub(crate) fn answer(registry: &Registry, segments: &[&str], accept: &str) -> Answer<Response<Body>> {
+    let wants_all = accept.split(',').any(|range| {
+        let range = range.replace(' ', "");
+        range.contains("g=apidiscovery.k8s.io")
+            && range.contains("v=v2")
+            && !range.contains("v=v2beta1")
+            && range.contains("as=APIGroupDiscoveryList")
+    });
+    let legacy = |value: Value| Ok(respond(200, JSON, Bytes::from(value.to_string()).into(), &[]));
+    match segments {
+        ["api" | "apis"] if wants_all => {
+            let groups = registry.groups().into_iter().filter(|(group, _)| group.is_empty() == (segments[0] == "api"));
+            let items: Vec<Value> =
+                groups.map(|(group, versions)| aggregated_group(registry, &group, &versions)).collect();
+            let list = json!({"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items});
+            Ok(respond(200, AGGREGATED, Bytes::from(list.to_string()).into(), &[]))
+        }
+        ["api"] => legacy(json!({
+            "kind": "APIVersions", "versions": ["v1"],
+            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": "127.0.0.1"}],
+        })),
+        ["apis"] => {
+            let groups: Vec<Value> = registry
+                .groups()
+                .iter()
+                .filter(|(group, _)| !group.is_empty())
+                .map(|(group, versions)| group_of(group, versions, false))
+                .collect();
+            legacy(json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}))
+        }
+        ["apis", group] => {
+            let found = registry.groups().into_iter().find(|(other, _)| other == group && !other.is_empty());
+            let (group, versions) = found.ok_or_else(Refusal::no_such_api)?;
+            legacy(group_of(&group, &versions, true))
+        }
+        ["api", version] => resources(registry, "", version).and_then(legacy),
+        ["apis", group, version] => resources(registry, group, version).and_then(legacy),
+        _ => Err(Refusal::no_such_api()),
+    }
+}
+
+fn group_of<V: AsRef<str>>(group: &str, versions: &[V], alone: bool) -> Value {
+    let versions: Vec<Value> = versions
+        .iter()
+        .map(|version| json!({"groupVersion": format!("{group}/{}", version.as_ref()), "version": version.as_ref()}))
+        .collect();
+    let mut value = json!({"name": group, "versions": versions, "preferredVersion": versions.first()});
+    if alone {
+        value["kind"] = "APIGroup".into();
+        value["apiVersion"] = "v1".into();
+    }
+    value
+}
+
+fn resources(registry: &Registry, group: &str, version: &str) -> Answer<Value> {
+    let mut resources = Vec::new();
+    for resource in registry.of(group, version) {
+        let mut entry = json!({
+            "name": resource.plural.as_str(), "singularName": resource.singular.as_str(), "namespaced": resource.namespaced,
+            "kind": resource.kind.as_str(), "verbs": verbs(resource),
+        });
+        if !resource.short_names.is_empty() {
+            entry["shortNames"] = resource.short_names.iter().map(|name| Value::from(name.as_str())).collect();
+        }
+        if !resource.categories.is_empty() {
+            entry["categories"] = resource.categories.iter().map(|name| Value::from(name.as_str())).collect();
+        }
+        resources.push(entry);
+        for (name, group, version, kind, verbs) in subresources(resource) {
+            let mut entry = json!({
+                "name": format!("{}/{name}", resource.plural), "singularName": "", "namespaced": resource.namespaced, "kind": kind, "verbs": verbs,
+            });
+            if !version.is_empty() {
+                entry["group"] = group.into();
+                entry["version"] = version.into();
+            }
+            resources.push(entry);
+        }
+    }
+    if resources.is_empty() {
+        return Err(Refusal::no_such_api());
+    }
+    let api_version = if group.is_empty() { version.to_string() } else { format!("{group}/{version}") };
+    Ok(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": resources}))
+}
+
+fn aggregated_group<V: AsRef<str>>(registry: &Registry, group: &str, versions: &[V]) -> Value {
+    let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
+    let versions: Vec<Value> = versions
+        .iter()
+        .map(|version| {
+            let resources: Vec<Value> =
+                registry.of(group, version.as_ref()).map(|resource| aggregated(resource)).collect();
+            json!({"version": version.as_ref(), "resources": resources, "freshness": "Current"})
+        })
+        .collect();
+    json!({"metadata": metadata, "versions": versions})
+}
+
+fn aggregated(resource: &Resource) -> Value {
+    let scope = if resource.namespaced { "Namespaced" } else { "Cluster" };
+    let mut entry = json!({
+        "resource": resource.plural.as_str(), "singularResource": resource.singular.as_str(), "scope": scope, "verbs": verbs(resource),
+        "responseKind": {"group": resource.group.as_str(), "version": resource.version.as_str(), "kind": resource.kind.as_str()},
+    });
+    if !resource.short_names.is_empty() {
+        entry["shortNames"] = resource.short_names.iter().map(|name| Value::from(name.as_str())).collect();
+    }
+    if !resource.categories.is_empty() {
+        entry["categories"] = resource.categories.iter().map(|name| Value::from(name.as_str())).collect();
+    }
+    let below: Vec<Value> = subresources(resource)
+        .into_iter()
+        .map(|(name, group, version, kind, verbs)| {
+            let (group, version) = if version.is_empty() { (resource.group.as_str(), resource.version.as_str()) } else { (group, version) };
+            json!({"subresource": name, "responseKind": {"group": group, "version": version, "kind": kind}, "verbs": verbs})
+        })
+        .collect();
+    if !below.is_empty() {
+        entry["subresources"] = below.into();
+    }
+    entry
+}
+
+fn verbs(resource: &Resource) -> &'static [&'static str] {
+    match resource.access {
+        Access::All => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
+        Access::NoCollection => &["create", "delete", "get", "list", "patch", "update", "watch"],
+        Access::CreateOnly => &["create"],
+    }
+}
+
+/// A subresource: its name, the group, version and kind that it speaks (empty for the resource's own), and what can be done with it.
+type Below<'a> = (&'a str, &'a str, &'a str, &'a str, &'static [&'static str]);
+
+fn subresources(resource: &Resource) -> Vec<Below<'_>> {
+    const CHANGE: &[&str] = &["get", "patch", "update"];
+    let own = resource.kind.as_str();
+    let mut below: Vec<Below<'_>> = Vec::new();
+    for name in &resource.subresources {
+        below.push(match name.as_str() {
+            "eviction" => ("eviction", "policy", "v1", "Eviction", &["create"]),
+            "binding" => ("binding", "", "v1", "Binding", &["create"]),
+            "finalize" => ("finalize", "", "", own, &["update"]),
+            other => (other, "", "", own, CHANGE),
+        });
+    }
+    if resource.scale.is_some() {
+        below.push(("scale", "autoscaling", "v1", "Scale", CHANGE));
+    }
+    if resource.has_status() {
+        below.push(("status", "", "", own, CHANGE));
+    }
+    below.sort_by_key(|(name, ..)| *name);
+    below
+}

@@ -1,0 +1,35 @@
+//! What is wrong with one field of a built-in kind, in the one form that the house has for it (that of `kerf_api::admission`, whose
+//! words are the API server's).
+
+use kerf_api::admission::ErrorKind;
+pub(crate) use kerf_api::admission::FieldError;
+use serde_json::Value;
+
+fn error(kind: ErrorKind, path: impl Into<String>, value: Option<Value>, detail: impl Into<String>) -> FieldError {
+    FieldError { path: path.into(), kind, value, detail: detail.into() }
+}
+
+pub(crate) fn required(path: impl Into<String>, detail: &str) -> FieldError {
+    error(ErrorKind::Required, path, None, detail)
+}
+
+pub(crate) fn invalid(path: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> FieldError {
+    error(ErrorKind::Invalid, path, Some(value.into()), detail)
+}
+
+pub(crate) fn forbidden(path: impl Into<String>, detail: impl Into<String>) -> FieldError {
+    error(ErrorKind::Forbidden, path, None, detail)
+}
+
+pub(crate) fn duplicate(path: impl Into<String>, value: impl Into<Value>) -> FieldError {
+    error(ErrorKind::Duplicate, path, Some(value.into()), "")
+}
+
+pub(crate) fn too_long(path: impl Into<String>, limit: usize) -> FieldError {
+    error(ErrorKind::TooLong, path, None, format!("may not be more than {limit} bytes"))
+}
+
+pub(crate) fn not_supported(path: impl Into<String>, value: impl Into<Value>, supported: &[&str]) -> FieldError {
+    let quoted: Vec<String> = supported.iter().map(|value| format!("\"{value}\"")).collect();
+    error(ErrorKind::NotSupported, path, Some(value.into()), format!("supported values: {}", quoted.join(", ")))
+}

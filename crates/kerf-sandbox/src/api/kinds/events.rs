@@ -1,0 +1,106 @@
+//! Events have two faces, `v1` and `events.k8s.io/v1`, over one store: written through one they are read through the other. They
+//! are kept in the form of `v1`.
+
+use serde_json::{Map, Value, json};
+
+use super::{Conduct, PLAIN};
+use crate::api::object;
+
+pub(super) const CORE_FIELDS: &[(&str, &str)] = &[
+    ("involvedObject.kind", ""),
+    ("involvedObject.namespace", ""),
+    ("involvedObject.name", ""),
+    ("involvedObject.uid", ""),
+    ("involvedObject.apiVersion", ""),
+    ("involvedObject.resourceVersion", ""),
+    ("involvedObject.fieldPath", ""),
+    ("reason", ""),
+    ("reportingComponent", ""),
+    ("source", ""),
+    ("type", ""),
+];
+
+/// The same fields in the same order, as the other face calls them: selectors are matched by place.
+pub(super) const FIELDS: &[(&str, &str)] = &[
+    ("regarding.kind", ""),
+    ("regarding.namespace", ""),
+    ("regarding.name", ""),
+    ("regarding.uid", ""),
+    ("regarding.apiVersion", ""),
+    ("regarding.resourceVersion", ""),
+    ("regarding.fieldPath", ""),
+    ("reason", ""),
+    ("reportingController", ""),
+    ("deprecatedSource", ""),
+    ("type", ""),
+];
+
+pub(super) const CORE: Conduct = Conduct { default: default_core, ..PLAIN };
+pub(super) const EVENT: Conduct = PLAIN;
+
+/// How the fields of the two faces correspond, `v1` first.
+const NAMES: &[(&str, &str)] = &[
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("reportingComponent", "reportingController"),
+    ("reportingInstance", "reportingInstance"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("action", "action"),
+    ("eventTime", "eventTime"),
+    ("reason", "reason"),
+    ("related", "related"),
+    ("series", "series"),
+    ("type", "type"),
+    ("metadata", "metadata"),
+];
+
+fn default_core(event: &mut Value) {
+    let source = object::text(event, &["source", "component"]).to_string();
+    let event = object::made(event, &[]);
+    event.entry("reportingComponent").or_insert_with(|| source.into());
+    event.entry("reportingInstance").or_insert_with(|| "".into());
+}
+
+/// An event as `events.k8s.io/v1` shows it.
+pub(crate) fn from_core(event: &Value) -> Value {
+    let mut shown = rename(event, NAMES.iter().copied());
+    shown.insert("apiVersion".into(), "events.k8s.io/v1".into());
+    shown.insert("kind".into(), "Event".into());
+    shown.into()
+}
+
+/// An event as it is kept.
+pub(crate) fn to_core(event: &Value) -> Value {
+    let mut kept = rename(event, NAMES.iter().map(|(core, other)| (*other, *core)));
+    kept.insert("apiVersion".into(), "v1".into());
+    kept.insert("kind".into(), "Event".into());
+    for key in ["involvedObject", "source"] {
+        kept.entry(key).or_insert_with(|| json!({}));
+    }
+    kept.into()
+}
+
+fn rename<'a>(event: &Value, names: impl Iterator<Item = (&'a str, &'a str)>) -> Map<String, Value> {
+    names.filter_map(|(from, to)| Some((to.to_string(), event.get(from)?.clone()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_reads_the_same_through_both_faces() {
+        let new = json!({
+            "apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": {"name": "e"}, "regarding": {"kind": "Pod", "name": "p"},
+            "note": "hello", "reason": "Started", "type": "Normal", "reportingController": "kubelet", "reportingInstance": "n1",
+            "deprecatedSource": {}, "eventTime": "2026-01-01T00:00:00.000000Z", "action": "Start",
+        });
+        let kept = to_core(&new);
+        assert_eq!(kept["involvedObject"]["name"], "p");
+        assert_eq!(kept["message"], "hello");
+        assert_eq!(from_core(&kept), new);
+    }
+}

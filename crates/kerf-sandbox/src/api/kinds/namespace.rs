@@ -1,0 +1,38 @@
+//! Namespaces: they are Active until deleted, then Terminating until whoever cleans them up has emptied `spec.finalizers`
+//! through the `finalize` subresource.
+
+use serde_json::{Value, json};
+
+use super::{Conduct, Moment, PLAIN};
+use crate::api::object;
+
+/// The finalizer that every namespace is born with.
+const FINALIZER: &str = "kubernetes";
+
+pub(super) const NAMESPACE: Conduct = Conduct {
+    default: |namespace| {
+        let name = object::name(namespace).to_string();
+        if !name.is_empty() {
+            object::made(namespace, &["metadata", "labels"]).insert("kubernetes.io/metadata.name".into(), name.into());
+        }
+    },
+    on_create: |namespace, _| {
+        object::made(namespace, &[]).insert("status".into(), json!({"phase": "Active"}));
+        let finalizers = object::made(namespace, &["spec"]).entry("finalizers").or_insert_with(|| json!([]));
+        if let Some(finalizers) = finalizers.as_array_mut()
+            && !finalizers.iter().any(|finalizer| finalizer == FINALIZER)
+        {
+            finalizers.push(FINALIZER.into());
+        }
+    },
+    on_update: keep_finalizers,
+    ..PLAIN
+};
+
+/// Only the `finalize` subresource takes finalizers of the spec away.
+fn keep_finalizers(namespace: &mut Value, old: &Value, _: &mut Moment<'_>) {
+    match object::at(old, &["spec", "finalizers"]) {
+        Some(finalizers) => drop(object::made(namespace, &["spec"]).insert("finalizers".into(), finalizers.clone())),
+        None => drop(object::remove(namespace, &["spec", "finalizers"])),
+    }
+}

@@ -1,0 +1,57 @@
+//! Nodes.
+
+use serde_json::Value;
+
+use super::{Conduct, PLAIN};
+use crate::api::field::{self, FieldError};
+use crate::api::names;
+use crate::api::object;
+
+pub(super) const NODE: Conduct = Conduct { default, judge, ..PLAIN };
+
+fn default(node: &mut Value) {
+    object::made(node, &["spec"]);
+    if object::at(node, &["status", "allocatable"]).is_none()
+        && let Some(capacity) = object::at(node, &["status", "capacity"]).cloned()
+    {
+        object::made(node, &["status"]).insert("allocatable".into(), capacity);
+    }
+}
+
+fn judge(node: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    let taints = object::list(node, &["spec", "taints"]);
+    for (place, taint) in taints.iter().enumerate() {
+        let path = format!("metadata.taints[{place}]");
+        let (key, value, effect) =
+            (object::text(taint, &["key"]), object::text(taint, &["value"]), object::text(taint, &["effect"]));
+        if let Some(problem) = names::qualified_name(key).into_iter().next() {
+            errors.push(field::invalid(format!("{path}.key"), key, problem));
+        }
+        if let Some(problem) = names::label_value(value).into_iter().next() {
+            errors.push(field::invalid(format!("{path}.value"), value, problem));
+        }
+        if effect.is_empty() {
+            errors.push(field::required(format!("{path}.effect"), ""));
+        } else if !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
+            let known = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
+            errors.push(field::not_supported(format!("{path}.effect"), effect, known));
+        }
+        let same = |other: &Value| object::text(other, &["key"]) == key && object::text(other, &["effect"]) == effect;
+        if taints[..place].iter().any(same) {
+            let detail = "taints must be unique by key and effect pair";
+            errors.push(field::duplicate(path.as_str(), taint.clone()));
+            errors.push(field::forbidden(path, detail));
+        }
+    }
+    let Some(old) = old else { return };
+    let before = object::text(old, &["spec", "providerID"]);
+    if !before.is_empty() && before != object::text(node, &["spec", "providerID"]) {
+        let detail = "node updates may not change providerID except from \"\" to valid";
+        errors.push(field::forbidden("spec.providerID", detail));
+    }
+    let cidrs = object::list(old, &["spec", "podCIDRs"]);
+    if !cidrs.is_empty() && cidrs != object::list(node, &["spec", "podCIDRs"]) {
+        let detail = "node updates may not change podCIDR except from \"\" to valid";
+        errors.push(field::forbidden("spec.podCIDRs", detail));
+    }
+}

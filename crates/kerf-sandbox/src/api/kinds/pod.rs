@@ -1,0 +1,163 @@
+//! Pods: what they are born with, their class of service, and the rules for changing them.
+
+use kerf_api::quantity::Quantity;
+use serde_json::{Value, json};
+
+use super::{Conduct, Moment, PLAIN, pod_spec, pod_update};
+use crate::api::field::{self, FieldError};
+use crate::api::object;
+
+pub(super) const FIELDS: &[(&str, &str)] = &[
+    ("spec.nodeName", ""),
+    ("spec.restartPolicy", ""),
+    ("spec.schedulerName", ""),
+    ("spec.serviceAccountName", ""),
+    ("spec.hostNetwork", "false"),
+    ("status.phase", ""),
+    ("status.podIP", ""),
+    ("status.nominatedNodeName", ""),
+];
+
+pub(super) const POD: Conduct = Conduct {
+    default: |pod| {
+        if let Some(spec) = pod.get_mut("spec") {
+            pod_spec::default(spec);
+            pod_spec::default_pod(spec);
+        }
+    },
+    on_create,
+    on_status,
+    judge,
+    ..PLAIN
+};
+
+fn on_create(pod: &mut Value, _: &mut Moment<'_>) {
+    merge_label_keys(pod);
+    let mut status = json!({"phase": "Pending", "qosClass": qos_class(pod)});
+    if !object::list(pod, &["spec", "schedulingGates"]).is_empty() {
+        status["conditions"] = json!([{
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "SchedulingGated",
+            "message": "Scheduling is blocked due to non-empty scheduling gates",
+        }]);
+    }
+    object::made(pod, &[]).insert("status".into(), status);
+}
+
+fn on_status(pod: &mut Value, old: &Value, _: &mut Moment<'_>) {
+    // Kubelets write back whole pods; who owns a pod is none of their business.
+    match object::at(old, &["metadata", "ownerReferences"]) {
+        Some(owners) => object::set_meta(pod, "ownerReferences", owners.clone()),
+        None => drop(object::remove(pod, &["metadata", "ownerReferences"])),
+    }
+    let class = object::text(old, &["status", "qosClass"]);
+    if object::text(pod, &["status", "qosClass"]).is_empty() && !class.is_empty() {
+        object::made(pod, &["status"]).insert("qosClass".into(), class.into());
+    }
+}
+
+fn judge(pod: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    let empty = json!({});
+    let spec = pod.get("spec").unwrap_or(&empty);
+    let Some(old) = old else {
+        pod_spec::judge(spec, "spec", errors);
+        let gated = !object::list(spec, &["schedulingGates"]).is_empty();
+        if gated && !object::text(spec, &["nodeName"]).is_empty() {
+            errors.push(field::forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"));
+        }
+        return;
+    };
+    pod_update::judge(spec, old.get("spec").unwrap_or(&empty), errors);
+}
+
+/// The class of service: `Guaranteed` if every container's requests are its limits, for both CPU and memory; `BestEffort` if
+/// none asks for either; else `Burstable`.
+pub(crate) fn qos_class(pod: &Value) -> &'static str {
+    let containers = ["initContainers", "containers"].into_iter().flat_map(|list| object::list(pod, &["spec", list]));
+    let amount = |container: &Value, which: &str, resource: &str| {
+        let amount: Option<Quantity> = object::text(container, &["resources", which, resource]).parse().ok();
+        amount.filter(|amount| !amount.is_zero())
+    };
+    let pod_level = object::at(pod, &["spec", "resources"]).map(|_| pod.get("spec").unwrap_or(&Value::Null));
+    let asked: Vec<&Value> = pod_level.map_or_else(|| containers.collect(), |spec| vec![spec]);
+    let (mut any, mut guaranteed) = (false, true);
+    for container in asked {
+        for resource in ["cpu", "memory"] {
+            let (request, limit) = (amount(container, "requests", resource), amount(container, "limits", resource));
+            any |= request.is_some() || limit.is_some();
+            guaranteed &= limit.is_some() && request.or(limit) == limit;
+        }
+    }
+    match (any, guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}
+
+/// Writes `matchLabelKeys` and `mismatchLabelKeys` into the selectors beside them, with the values that this pod has: whoever
+/// reads the pod later (schedulers, autoscalers) only needs to look at the selectors.
+fn merge_label_keys(pod: &mut Value) {
+    let labels = object::at(pod, &["metadata", "labels"]).cloned().unwrap_or_default();
+    for constraint in object::list_mut(pod, &["spec", "topologySpreadConstraints"]) {
+        merge_into_selector(constraint, &labels);
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        let required = ["spec", "affinity", kind, "requiredDuringSchedulingIgnoredDuringExecution"];
+        for term in object::list_mut(pod, &required) {
+            merge_into_selector(term, &labels);
+        }
+        let preferred = ["spec", "affinity", kind, "preferredDuringSchedulingIgnoredDuringExecution"];
+        for weighted in object::list_mut(pod, &preferred) {
+            if let Some(term) = weighted.get_mut("podAffinityTerm") {
+                merge_into_selector(term, &labels);
+            }
+        }
+    }
+}
+
+fn merge_into_selector(term: &mut Value, labels: &Value) {
+    if term.get("labelSelector").is_none() {
+        return;
+    }
+    let mut added = Vec::new();
+    for (keys, operator) in [("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")] {
+        for key in object::list(term, &[keys]).iter().filter_map(Value::as_str) {
+            if let Some(value) = labels.get(key).and_then(Value::as_str) {
+                added.push(json!({"key": key, "operator": operator, "values": [value]}));
+            }
+        }
+    }
+    if added.is_empty() {
+        return;
+    }
+    let selector = object::made(term, &["labelSelector"]);
+    if let Some(expressions) = selector.entry("matchExpressions").or_insert_with(|| json!([])).as_array_mut() {
+        expressions.extend(added);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_of_service() {
+        let pod = |containers: Value| json!({"spec": {"containers": containers}});
+        let full = json!({"limits": {"cpu": "1", "memory": "1Gi"}, "requests": {"cpu": "1000m", "memory": "1Gi"}});
+        for (containers, class) in [
+            (json!([{"resources": {}}]), "BestEffort"),
+            (json!([{"resources": {"requests": {"example.com/gpu": "1"}}}]), "BestEffort"),
+            (json!([{"resources": full}]), "Guaranteed"),
+            (json!([{"resources": full}, {"resources": {}}]), "Burstable"),
+            (json!([{"resources": {"requests": {"cpu": "1"}}}]), "Burstable"),
+            (
+                json!([{"resources": {"limits": {"cpu": "2", "memory": "1Gi"}, "requests": {"cpu": "1", "memory": "1Gi"}}}]),
+                "Burstable",
+            ),
+        ] {
+            assert_eq!(qos_class(&pod(containers.clone())), class, "{containers}");
+        }
+    }
+}

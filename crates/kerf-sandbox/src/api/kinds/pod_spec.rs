@@ -1,0 +1,386 @@
+//! The pod spec, which pods and templates share: its defaults, and what is wrong with one.
+
+use kerf_api::quantity::Quantity;
+use serde_json::{Map, Value};
+
+use super::fill::Constant::{Empty, Flag, Number, Text};
+use super::fill::{Constant, fill, fill_value};
+use crate::api::field::{self, FieldError};
+use crate::api::names::{self, NameRule};
+use crate::api::object;
+
+const SPEC: &[(&str, Constant)] = &[
+    ("dnsPolicy", Text("ClusterFirst")),
+    ("restartPolicy", Text("Always")),
+    ("securityContext", Empty),
+    ("terminationGracePeriodSeconds", Number(30)),
+    ("schedulerName", Text("default-scheduler")),
+];
+const CONTAINER: &[(&str, Constant)] = &[
+    ("terminationMessagePath", Text("/dev/termination-log")),
+    ("terminationMessagePolicy", Text("File")),
+    ("resources", Empty),
+];
+const PROBE: &[(&str, Constant)] = &[
+    ("timeoutSeconds", Number(1)),
+    ("periodSeconds", Number(10)),
+    ("successThreshold", Number(1)),
+    ("failureThreshold", Number(3)),
+];
+/// Octal 0644, which JSON writes in decimal.
+const MODE: &[(&str, Constant)] = &[("defaultMode", Number(420))];
+const CONTAINER_LISTS: [&str; 3] = ["containers", "initContainers", "ephemeralContainers"];
+
+/// Fills in a pod spec, wherever it stands.
+pub(super) fn default(spec: &mut Value) {
+    let Some(fields) = spec.as_object_mut() else { return };
+    fill(fields, SPEC);
+    for list in CONTAINER_LISTS {
+        for container in fields.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            default_container(container);
+        }
+    }
+    for volume in fields.get_mut("volumes").and_then(Value::as_array_mut).into_iter().flatten() {
+        default_volume(volume);
+    }
+}
+
+fn default_container(container: &mut Value) {
+    let Some(fields) = container.as_object_mut() else { return };
+    fill(fields, CONTAINER);
+    let image = fields.get("image").and_then(Value::as_str).unwrap_or_default();
+    let policy = if is_latest(image) { "Always" } else { "IfNotPresent" };
+    fill(fields, &[("imagePullPolicy", Text(policy))]);
+    for port in fields.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        fill_value(port, &[("protocol", Text("TCP"))]);
+    }
+    for variable in fields.get_mut("env").and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(reference) = object::map_mut(variable, &["valueFrom", "fieldRef"]) {
+            fill(reference, &[("apiVersion", Text("v1"))]);
+        }
+    }
+    for name in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        if let Some(probe) = fields.get_mut(name) {
+            fill_value(probe, PROBE);
+            default_http_get(probe);
+        }
+    }
+    for hook in ["postStart", "preStop"] {
+        if let Some(handler) = fields.get_mut("lifecycle").and_then(|lifecycle| lifecycle.get_mut(hook)) {
+            default_http_get(handler);
+        }
+    }
+}
+
+fn default_http_get(handler: &mut Value) {
+    if let Some(action) = object::map_mut(handler, &["httpGet"]) {
+        fill(action, &[("path", Text("/")), ("scheme", Text("HTTP"))]);
+    }
+    if let Some(action) = object::map_mut(handler, &["grpc"]) {
+        fill(action, &[("service", Text(""))]);
+    }
+}
+
+/// Whether an image is of the tag `latest`, which is also what no tag means. A digest is not a tag.
+fn is_latest(image: &str) -> bool {
+    let name = image.split_once('@').map_or(image, |(name, _)| name);
+    let last = name.rsplit('/').next().unwrap_or(name);
+    match last.split_once(':') {
+        Some((_, tag)) => tag == "latest",
+        None => !image.contains('@'),
+    }
+}
+
+fn default_volume(volume: &mut Value) {
+    let Some(fields) = volume.as_object_mut() else { return };
+    if fields.keys().all(|key| key == "name") {
+        fields.insert("emptyDir".into(), Map::new().into());
+    }
+    for source in ["secret", "configMap", "downwardAPI", "projected"] {
+        if let Some(source) = fields.get_mut(source) {
+            fill_value(source, MODE);
+        }
+    }
+    if let Some(path) = fields.get_mut("hostPath")
+        && let Some(path) = path.as_object_mut()
+    {
+        path.entry("type").or_insert_with(|| "".into());
+    }
+    let projections = fields.get_mut("projected").and_then(|projected| projected.get_mut("sources"));
+    for source in projections.and_then(Value::as_array_mut).into_iter().flatten() {
+        if let Some(token) = object::map_mut(source, &["serviceAccountToken"]) {
+            fill(token, &[("expirationSeconds", Number(3600))]);
+        }
+    }
+    if let Some(template) = object::map_mut(volume, &["ephemeral", "volumeClaimTemplate", "spec"]) {
+        fill(template, &[("volumeMode", Text("Filesystem"))]);
+    }
+}
+
+/// What a pod (and not a template) gets besides.
+pub(super) fn default_pod(spec: &mut Value) {
+    let Some(fields) = spec.as_object_mut() else { return };
+    fill(fields, &[("enableServiceLinks", Flag(true))]);
+    let host_network = fields.get("hostNetwork").and_then(Value::as_bool).unwrap_or_default();
+    for list in ["containers", "initContainers"] {
+        for container in fields.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
+            requests_from_limits(container);
+            if host_network {
+                for port in object::list_mut(container, &["ports"]) {
+                    if let (Some(number), Some(port)) = (port.get("containerPort").cloned(), port.as_object_mut()) {
+                        port.entry("hostPort").or_insert(number);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn requests_from_limits(container: &mut Value) {
+    let Some(limits) = object::at(container, &["resources", "limits"]).and_then(Value::as_object).cloned() else {
+        return;
+    };
+    let requests = object::made(container, &["resources", "requests"]);
+    for (resource, limit) in limits {
+        requests.entry(resource).or_insert(limit);
+    }
+}
+
+/// Judges a pod spec that stands at `path`.
+pub(super) fn judge(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    if object::list(spec, &["containers"]).is_empty() {
+        errors.push(field::required(format!("{path}.containers"), ""));
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    for list in ["initContainers", "containers"] {
+        for (place, container) in object::list(spec, &[list]).iter().enumerate() {
+            let path = format!("{path}.{list}[{place}]");
+            let name = object::text(container, &["name"]);
+            if name.is_empty() {
+                errors.push(field::required(format!("{path}.name"), ""));
+            } else if let Some(problem) = NameRule::Label.problems(name, false).into_iter().next() {
+                errors.push(field::invalid(format!("{path}.name"), name, problem));
+            } else if !seen.insert(name) {
+                errors.push(field::duplicate(format!("{path}.name"), name));
+            }
+            if object::text(container, &["image"]).is_empty() {
+                errors.push(field::required(format!("{path}.image"), ""));
+            }
+            judge_resources(container, &path, errors);
+        }
+    }
+    let supported = |field: &str, values: &[&str], errors: &mut Vec<FieldError>| {
+        let value = object::text(spec, &[field]);
+        if !value.is_empty() && !values.contains(&value) {
+            errors.push(field::not_supported(format!("{path}.{field}"), value, values));
+        }
+    };
+    supported("restartPolicy", &["Always", "OnFailure", "Never"], errors);
+    supported("dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], errors);
+    judge_tolerations(spec, path, errors);
+    judge_node_selector(spec, path, errors);
+    judge_spread(spec, path, errors);
+    judge_affinity(spec, path, errors);
+}
+
+fn judge_resources(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let amounts = |which: &str| object::at(container, &["resources", which]).and_then(Value::as_object);
+    for which in ["limits", "requests"] {
+        for (resource, amount) in amounts(which).into_iter().flatten() {
+            let text = amount.as_str().unwrap_or_default();
+            let field = format!("{path}.resources.{which}[{resource}]");
+            if let Some(problem) = names::qualified_name(resource).into_iter().next() {
+                errors.push(field::invalid(format!("{path}.resources.{which}"), resource.as_str(), problem));
+            }
+            if text.parse::<Quantity>().is_ok_and(Quantity::is_negative) {
+                errors.push(field::invalid(field, text, "must be greater than or equal to 0"));
+            }
+        }
+    }
+    for (resource, request) in amounts("requests").into_iter().flatten() {
+        let limit = amounts("limits").and_then(|limits| limits.get(resource)).and_then(Value::as_str);
+        let (request, limit) = (request.as_str().unwrap_or_default(), limit.unwrap_or_default());
+        if let (Ok(amount), Ok(bound)) = (request.parse::<Quantity>(), limit.parse::<Quantity>())
+            && amount > bound
+        {
+            let detail = format!("must be less than or equal to {resource} limit of {limit}");
+            errors.push(field::invalid(format!("{path}.resources.requests"), request, detail));
+        }
+    }
+}
+
+fn judge_tolerations(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    for (place, toleration) in object::list(spec, &["tolerations"]).iter().enumerate() {
+        let path = format!("{path}.tolerations[{place}]");
+        let (key, operator) = (object::text(toleration, &["key"]), object::text(toleration, &["operator"]));
+        let (value, effect) = (object::text(toleration, &["value"]), object::text(toleration, &["effect"]));
+        if key.is_empty() {
+            if operator != "Exists" {
+                let detail =
+                    "operator must be Exists when `key` is empty, which means \"match all values and all keys\"";
+                errors.push(field::invalid(format!("{path}.operator"), operator, detail));
+            }
+        } else if let Some(problem) = names::qualified_name(key).into_iter().next() {
+            errors.push(field::invalid(format!("{path}.key"), key, problem));
+        }
+        match operator {
+            "Equal" | "" => {
+                if let Some(problem) = names::label_value(value).into_iter().next() {
+                    errors.push(field::invalid(format!("{path}.operator"), value, problem));
+                }
+            }
+            "Exists" if value.is_empty() => {}
+            "Exists" => {
+                errors.push(field::invalid(
+                    format!("{path}.operator"),
+                    value,
+                    "value must be empty when `operator` is 'Exists'",
+                ));
+            }
+            _ => errors.push(field::not_supported(format!("{path}.operator"), operator, &["Equal", "Exists"])),
+        }
+        if !["", "NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
+            let known = &["NoSchedule", "PreferNoSchedule", "NoExecute"];
+            errors.push(field::not_supported(format!("{path}.effect"), effect, known));
+        }
+        if toleration.get("tolerationSeconds").is_some() && effect != "NoExecute" {
+            let detail = "effect must be 'NoExecute' when `tolerationSeconds` is set";
+            errors.push(field::invalid(format!("{path}.effect"), effect, detail));
+        }
+    }
+}
+
+fn judge_node_selector(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    for (key, value) in object::at(spec, &["nodeSelector"]).and_then(Value::as_object).into_iter().flatten() {
+        let value = value.as_str().unwrap_or_default();
+        if let Some(problem) = names::qualified_name(key).into_iter().next() {
+            errors.push(field::invalid(format!("{path}.nodeSelector"), key.as_str(), problem));
+        }
+        if let Some(problem) = names::label_value(value).into_iter().next() {
+            errors.push(field::invalid(format!("{path}.nodeSelector"), value, problem));
+        }
+    }
+}
+
+fn judge_spread(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    for (place, constraint) in object::list(spec, &["topologySpreadConstraints"]).iter().enumerate() {
+        let path = format!("{path}.topologySpreadConstraints[{place}]");
+        let skew = object::number(constraint, &["maxSkew"]).unwrap_or_default();
+        if skew <= 0 {
+            errors.push(field::invalid(format!("{path}.maxSkew"), skew, "must be greater than zero"));
+        }
+        if object::text(constraint, &["topologyKey"]).is_empty() {
+            errors.push(field::required(format!("{path}.topologyKey"), "can not be empty"));
+        }
+        let action = object::text(constraint, &["whenUnsatisfiable"]);
+        if !["DoNotSchedule", "ScheduleAnyway"].contains(&action) {
+            let known = &["DoNotSchedule", "ScheduleAnyway"];
+            errors.push(field::not_supported(format!("{path}.whenUnsatisfiable"), action, known));
+        }
+        if let Some(domains) = object::number(constraint, &["minDomains"]) {
+            if domains <= 0 {
+                errors.push(field::invalid(format!("{path}.minDomains"), domains, "must be greater than zero"));
+            } else if action != "DoNotSchedule" {
+                let detail = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
+                errors.push(field::invalid(format!("{path}.minDomains"), domains, detail));
+            }
+        }
+    }
+}
+
+fn judge_affinity(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+    const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+    let Some(affinity) = spec.get("affinity") else { return };
+    let path = format!("{path}.affinity");
+    if let Some(required) = object::at(affinity, &["nodeAffinity", REQUIRED]) {
+        let path = format!("{path}.nodeAffinity.{REQUIRED}.nodeSelectorTerms");
+        let terms = object::list(required, &["nodeSelectorTerms"]);
+        if terms.is_empty() {
+            errors.push(field::required(path.as_str(), "must have at least one node selector term"));
+        }
+        for (place, term) in terms.iter().enumerate() {
+            judge_node_term(term, &format!("{path}[{place}]"), errors);
+        }
+    }
+    for (place, preference) in object::list(affinity, &["nodeAffinity", PREFERRED]).iter().enumerate() {
+        let path = format!("{path}.nodeAffinity.{PREFERRED}[{place}]");
+        judge_weight(preference, &path, errors);
+        if let Some(term) = preference.get("preference") {
+            judge_node_term(term, &format!("{path}.preference"), errors);
+        }
+    }
+    for kind in ["podAffinity", "podAntiAffinity"] {
+        for (place, term) in object::list(affinity, &[kind, REQUIRED]).iter().enumerate() {
+            judge_pod_term(term, &format!("{path}.{kind}.{REQUIRED}[{place}]"), errors);
+        }
+        for (place, weighted) in object::list(affinity, &[kind, PREFERRED]).iter().enumerate() {
+            let path = format!("{path}.{kind}.{PREFERRED}[{place}]");
+            judge_weight(weighted, &path, errors);
+            if let Some(term) = weighted.get("podAffinityTerm") {
+                judge_pod_term(term, &format!("{path}.podAffinityTerm"), errors);
+            }
+        }
+    }
+}
+
+fn judge_weight(term: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let weight = object::number(term, &["weight"]).unwrap_or_default();
+    if !(1..=100).contains(&weight) {
+        errors.push(field::invalid(format!("{path}.weight"), weight, "must be in the range 1-100"));
+    }
+}
+
+fn judge_pod_term(term: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let key = object::text(term, &["topologyKey"]);
+    if key.is_empty() {
+        errors.push(field::required(format!("{path}.topologyKey"), "can not be empty"));
+    } else if let Some(problem) = names::qualified_name(key).into_iter().next() {
+        errors.push(field::invalid(format!("{path}.topologyKey"), key, problem));
+    }
+}
+
+fn judge_node_term(term: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    for (place, requirement) in object::list(term, &["matchExpressions"]).iter().enumerate() {
+        let path = format!("{path}.matchExpressions[{place}]");
+        let values = object::list(requirement, &["values"]).len();
+        let operator = object::text(requirement, &["operator"]);
+        match operator {
+            "In" | "NotIn" if values == 0 => {
+                let detail = "must be specified when `operator` is 'In' or 'NotIn'";
+                errors.push(field::required(format!("{path}.values"), detail));
+            }
+            "Exists" | "DoesNotExist" if values > 0 => {
+                let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+                errors.push(field::forbidden(format!("{path}.values"), detail));
+            }
+            "Gt" | "Lt" if values != 1 => {
+                let detail = "must be specified single value when `operator` is 'Lt' or 'Gt'";
+                errors.push(field::required(format!("{path}.values"), detail));
+            }
+            "In" | "NotIn" | "Exists" | "DoesNotExist" | "Gt" | "Lt" => {}
+            _ => {
+                errors.push(field::invalid(format!("{path}.operator"), operator, "not a valid selector operator"));
+            }
+        }
+        let key = object::text(requirement, &["key"]);
+        if let Some(problem) = names::qualified_name(key).into_iter().next() {
+            errors.push(field::invalid(format!("{path}.key"), key, problem));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tag_decides_when_an_image_is_pulled() {
+        for image in ["nginx", "nginx:latest", "reg:5000/a/nginx", "reg:5000/nginx:latest"] {
+            assert!(is_latest(image), "{image}");
+        }
+        for image in ["nginx:1.2", "reg:5000/nginx:1", "nginx@sha256:abc", "nginx:1@sha256:abc"] {
+            assert!(!is_latest(image), "{image}");
+        }
+    }
+}

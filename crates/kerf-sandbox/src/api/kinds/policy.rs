@@ -1,0 +1,96 @@
+//! Disruption budgets, priorities and limits.
+
+use serde_json::{Value, json};
+
+use super::fill::Constant::Text;
+use super::fill::fill_value;
+use super::{Conduct, PLAIN};
+use crate::api::field::{self, FieldError};
+use crate::api::object;
+
+pub(super) const DISRUPTION_BUDGET: Conduct = Conduct {
+    on_create: |budget, _| {
+        let status = json!({"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0});
+        object::made(budget, &[]).insert("status".into(), status);
+    },
+    judge: judge_budget,
+    ..PLAIN
+};
+
+pub(super) const PRIORITY_CLASS: Conduct = Conduct {
+    default: |class| fill_value(class, &[("preemptionPolicy", Text("PreemptLowerPriority"))]),
+    judge: |class, old, errors| {
+        let value = |class: &Value| object::number(class, &["value"]).unwrap_or_default();
+        if let Some(old) = old {
+            if value(old) != value(class) {
+                errors.push(field::forbidden("value", "may not be changed in an update."));
+            }
+            if old.get("preemptionPolicy") != class.get("preemptionPolicy") {
+                let policy = class.get("preemptionPolicy").cloned().unwrap_or_default();
+                errors.push(field::invalid("preemptionPolicy", policy, "field is immutable"));
+            }
+        } else if !object::name(class).starts_with("system-") && value(class) > 1_000_000_000 {
+            let detail = "maximum allowed value of a user defined priority is 1000000000";
+            errors.push(field::forbidden("value", detail));
+        }
+    },
+    ..PLAIN
+};
+
+pub(super) const LIMIT_RANGE: Conduct = Conduct {
+    default: |range| {
+        for item in object::list_mut(range, &["spec", "limits"]) {
+            default_limits(item);
+        }
+    },
+    ..PLAIN
+};
+
+/// For containers each bound that is missing follows from the others: the limit from the maximum, the request from the limit or the
+/// minimum.
+fn default_limits(item: &mut Value) {
+    if object::text(item, &["type"]) != "Container" {
+        return;
+    }
+    for (from, to) in [("max", "default"), ("default", "defaultRequest"), ("min", "defaultRequest")] {
+        let source = object::at(item, &[from]).and_then(Value::as_object).cloned().unwrap_or_default();
+        if source.is_empty() {
+            continue;
+        }
+        let target = object::made(item, &[to]);
+        for (resource, amount) in source {
+            target.entry(resource).or_insert(amount);
+        }
+    }
+}
+
+fn judge_budget(budget: &Value, _: Option<&Value>, errors: &mut Vec<FieldError>) {
+    let both = ["minAvailable", "maxUnavailable"].iter().all(|field| object::at(budget, &["spec", field]).is_some());
+    if both {
+        let spec = budget.get("spec").cloned().unwrap_or_default();
+        errors.push(field::invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"));
+    }
+    for field in ["minAvailable", "maxUnavailable"] {
+        let path = format!("spec.{field}");
+        match object::at(budget, &["spec", field]) {
+            Some(Value::Number(number)) if number.as_i64().is_some_and(|number| number < 0) => {
+                errors.push(field::invalid(path, number.clone(), "must be greater than or equal to 0"));
+            }
+            Some(Value::String(text)) => {
+                let percent = text
+                    .strip_suffix('%')
+                    .filter(|digits| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()));
+                match percent.map(str::parse::<u32>) {
+                    Some(Ok(percent)) if percent <= 100 => {}
+                    Some(_) => errors.push(field::invalid(path, text.as_str(), "must not be greater than 100%")),
+                    None => {
+                        let detail = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', \
+                                      regex used for validation is '[0-9]+%')";
+                        errors.push(field::invalid(path, text.as_str(), detail));
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}

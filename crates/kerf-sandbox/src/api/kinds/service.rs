@@ -1,0 +1,104 @@
+//! Services: types, ports and addresses. Addresses are given in turn and never again, so that two runs agree.
+
+use serde_json::{Value, json};
+
+use super::fill::Constant::{Flag, Text};
+use super::fill::{fill, fill_value};
+use super::{Conduct, Moment, PLAIN};
+use crate::api::field::{self, FieldError};
+use crate::api::object;
+
+pub(super) const SERVICE: Conduct = Conduct { default, on_create, on_update, judge, ..PLAIN };
+
+fn default(service: &mut Value) {
+    let spec = object::made(service, &["spec"]);
+    fill(spec, &[("sessionAffinity", Text("None")), ("type", Text("ClusterIP"))]);
+    let kind = spec.get("type").and_then(Value::as_str).unwrap_or_default().to_string();
+    if kind != "ExternalName" {
+        fill(spec, &[("internalTrafficPolicy", Text("Cluster"))]);
+    }
+    if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
+        fill(spec, &[("externalTrafficPolicy", Text("Cluster"))]);
+    }
+    if kind == "LoadBalancer" {
+        fill(spec, &[("allocateLoadBalancerNodePorts", Flag(true))]);
+    }
+    for port in spec.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+        fill_value(port, &[("protocol", Text("TCP"))]);
+        let number = port.get("port").cloned();
+        if let (Some(number), Some(port)) = (number, port.as_object_mut()) {
+            port.entry("targetPort").or_insert(number);
+        }
+    }
+}
+
+fn on_create(service: &mut Value, moment: &mut Moment<'_>) {
+    object::made(service, &[]).insert("status".into(), json!({"loadBalancer": {}}));
+    allocate(service, moment);
+}
+
+fn on_update(service: &mut Value, old: &Value, moment: &mut Moment<'_>) {
+    // What was given stays given, though a client that replaces the object leaves it out.
+    for key in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
+        if let Some(value) = object::at(old, &["spec", key]) {
+            object::made(service, &["spec"]).entry(key).or_insert_with(|| value.clone());
+        }
+    }
+    allocate(service, moment);
+}
+
+fn allocate(service: &mut Value, moment: &mut Moment<'_>) {
+    let kind = object::text(service, &["spec", "type"]).to_string();
+    if kind == "ExternalName" {
+        return;
+    }
+    if object::text(service, &["spec", "clusterIP"]).is_empty() {
+        let serial = moment.serial();
+        // 10.96.0.0/12, as a cluster has by default, after the addresses that are set aside by hand.
+        let address = 0x0a60_0000_u32 + 10 + (serial % 0x000f_ff00) as u32;
+        let [a, b, c, d] = address.to_be_bytes();
+        object::made(service, &["spec"]).insert("clusterIP".into(), format!("{a}.{b}.{c}.{d}").into());
+    }
+    let address = object::text(service, &["spec", "clusterIP"]).to_string();
+    let spec = object::made(service, &["spec"]);
+    spec.entry("clusterIPs").or_insert_with(|| json!([address]));
+    spec.entry("ipFamilies").or_insert_with(|| json!(["IPv4"]));
+    spec.entry("ipFamilyPolicy").or_insert_with(|| "SingleStack".into());
+    if matches!(kind.as_str(), "NodePort" | "LoadBalancer") {
+        for port in object::list_mut(service, &["spec", "ports"]) {
+            if object::number(port, &["nodePort"]).unwrap_or_default() == 0 {
+                let number = 30_000 + moment.serial() % 2_768;
+                if let Some(port) = port.as_object_mut() {
+                    port.insert("nodePort".into(), number.into());
+                }
+            }
+        }
+    }
+}
+
+fn judge(service: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    let kind = object::text(service, &["spec", "type"]);
+    if !["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"].contains(&kind) {
+        let known = &["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
+        errors.push(field::not_supported("spec.type", kind, known));
+    }
+    let ports = object::list(service, &["spec", "ports"]);
+    let address = object::text(service, &["spec", "clusterIP"]);
+    if ports.is_empty() && kind != "ExternalName" && address != "None" {
+        errors.push(field::required("spec.ports", ""));
+    }
+    for (place, port) in ports.iter().enumerate() {
+        let path = format!("spec.ports[{place}]");
+        if ports.len() > 1 && object::text(port, &["name"]).is_empty() {
+            errors.push(field::required(format!("{path}.name"), ""));
+        }
+        let number = object::number(port, &["port"]).unwrap_or_default();
+        if !(1..=65_535).contains(&number) {
+            errors.push(field::invalid(format!("{path}.port"), number, "must be between 1 and 65535, inclusive"));
+        }
+    }
+    let before = old.map(|old| object::text(old, &["spec", "clusterIP"])).unwrap_or_default();
+    if !before.is_empty() && before != address && kind != "ExternalName" {
+        errors.push(field::invalid("spec.clusterIPs[0]", address, "may not change once set"));
+    }
+}

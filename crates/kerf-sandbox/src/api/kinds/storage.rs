@@ -1,0 +1,111 @@
+//! Volumes, claims and their classes.
+
+use serde_json::{Value, json};
+
+use super::fill::Constant::{Flag, Text};
+use super::fill::{fill, fill_value};
+use super::{Conduct, Moment, PLAIN};
+use crate::api::field::{self, FieldError};
+use crate::api::object;
+
+pub(super) const CLAIM: Conduct = Conduct {
+    default: |claim| {
+        fill(object::made(claim, &["spec"]), &[("volumeMode", Text("Filesystem"))]);
+        fill(object::made(claim, &["status"]), &[("phase", Text("Pending"))]);
+    },
+    on_create: |claim, _| drop(object::made(claim, &[]).insert("status".into(), json!({"phase": "Pending"}))),
+    judge: judge_claim,
+    ..PLAIN
+};
+
+pub(super) const VOLUME: Conduct = Conduct {
+    default: |volume| {
+        let defaults = [("persistentVolumeReclaimPolicy", Text("Retain")), ("volumeMode", Text("Filesystem"))];
+        fill(object::made(volume, &["spec"]), &defaults);
+    },
+    on_create: |volume, moment| {
+        let status = json!({"phase": "Pending", "lastPhaseTransitionTime": object::seconds(moment.now)});
+        object::made(volume, &[]).insert("status".into(), status);
+    },
+    on_status: on_volume_status,
+    ..PLAIN
+};
+
+pub(super) const STORAGE_CLASS: Conduct = Conduct {
+    default: |class| fill_value(class, &[("reclaimPolicy", Text("Delete")), ("volumeBindingMode", Text("Immediate"))]),
+    judge: |class, old, errors| {
+        if object::text(class, &["provisioner"]).is_empty() {
+            errors.push(field::required("provisioner", ""));
+        }
+        let Some(old) = old else { return };
+        for field in ["parameters", "provisioner", "reclaimPolicy"] {
+            if old.get(field) != class.get(field) {
+                errors.push(field::forbidden(field, format!("updates to {field} are forbidden.")));
+            }
+        }
+        if old.get("volumeBindingMode") != class.get("volumeBindingMode") {
+            let mode = class.get("volumeBindingMode").cloned().unwrap_or_default();
+            errors.push(field::invalid("volumeBindingMode", mode, "field is immutable"));
+        }
+    },
+    ..PLAIN
+};
+
+pub(super) const CSI_DRIVER: Conduct = Conduct {
+    default: |driver| {
+        let spec = object::made(driver, &["spec"]);
+        fill(
+            spec,
+            &[
+                ("attachRequired", Flag(true)),
+                ("podInfoOnMount", Flag(false)),
+                ("storageCapacity", Flag(false)),
+                ("fsGroupPolicy", Text("ReadWriteOnceWithFSType")),
+                ("requiresRepublish", Flag(false)),
+                ("seLinuxMount", Flag(false)),
+            ],
+        );
+        spec.entry("volumeLifecycleModes").or_insert_with(|| json!(["Persistent"]));
+    },
+    ..PLAIN
+};
+
+fn judge_claim(claim: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    if object::list(claim, &["spec", "accessModes"]).is_empty() {
+        errors.push(field::required("spec.accessModes", "at least 1 access mode is required"));
+    }
+    if object::at(claim, &["spec", "resources", "requests", "storage"]).is_none() {
+        errors.push(field::required("spec.resources[storage]", ""));
+    }
+    let Some(old) = old else { return };
+    let fixed = |claim: &Value| {
+        let mut spec = claim.get("spec").cloned().unwrap_or_default();
+        object::remove(&mut spec, &["volumeAttributesClassName"]);
+        // The binder writes the volume's name, once; the size may grow.
+        object::remove(&mut spec, &["resources", "requests"]);
+        if object::text(old, &["spec", "volumeName"]).is_empty() {
+            object::remove(&mut spec, &["volumeName"]);
+        }
+        if object::at(old, &["spec", "storageClassName"]).is_none() {
+            object::remove(&mut spec, &["storageClassName"]);
+        }
+        spec
+    };
+    if fixed(claim) != fixed(old) {
+        let detail =
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims";
+        errors.push(field::forbidden("spec", detail));
+    }
+}
+
+fn on_volume_status(volume: &mut Value, old: &Value, moment: &mut Moment<'_>) {
+    let phase = |volume: &Value| object::text(volume, &["status", "phase"]).to_string();
+    let since = |volume: &Value| object::at(volume, &["status", "lastPhaseTransitionTime"]).cloned();
+    if phase(volume) != phase(old) && since(volume) == since(old) {
+        object::made(volume, &["status"]).insert("lastPhaseTransitionTime".into(), object::seconds(moment.now).into());
+    } else if since(volume).is_none()
+        && let Some(since) = since(old)
+    {
+        object::made(volume, &["status"]).insert("lastPhaseTransitionTime".into(), since);
+    }
+}

@@ -1,0 +1,284 @@
+//! What makes pods: defaults of the controllers' kinds, and what may not change in them.
+
+use serde_json::{Value, json};
+
+use super::fill::Constant::{Empty, Flag, Number, Text};
+use super::fill::fill;
+use super::plain::immutable;
+use super::{Conduct, Moment, PLAIN, pod_spec};
+use crate::api::field::{self, FieldError};
+use crate::api::object;
+use crate::api::selector::LabelSelector;
+
+pub(super) const POD_TEMPLATE: Conduct = Conduct { default: |object| default_template(object, &["template"]), ..PLAIN };
+
+pub(super) const REPLICATION_CONTROLLER: Conduct = Conduct {
+    default: |controller| {
+        fill(object::made(controller, &["spec"]), &[("replicas", Number(1))]);
+        default_template(controller, &["spec", "template"]);
+        let labels = object::at(controller, &["spec", "template", "metadata", "labels"]).cloned();
+        if let Some(labels) = labels {
+            object::made(controller, &["spec"]).entry("selector").or_insert_with(|| labels.clone());
+            object::made(controller, &["metadata"]).entry("labels").or_insert(labels);
+        }
+    },
+    on_create: |controller, _| drop(object::made(controller, &[]).insert("status".into(), json!({"replicas": 0}))),
+    ..PLAIN
+};
+
+pub(super) const REPLICA_SET: Conduct = Conduct {
+    default: |set| {
+        fill(object::made(set, &["spec"]), &[("replicas", Number(1))]);
+        default_template(set, &["spec", "template"]);
+    },
+    on_create: |set, _| drop(object::made(set, &[]).insert("status".into(), json!({"replicas": 0}))),
+    judge: judge_selected,
+    ..PLAIN
+};
+
+pub(super) const DEPLOYMENT: Conduct = Conduct {
+    default: |deployment| {
+        let spec = object::made(deployment, &["spec"]);
+        fill(
+            spec,
+            &[("replicas", Number(1)), ("revisionHistoryLimit", Number(10)), ("progressDeadlineSeconds", Number(600))],
+        );
+        let bounds = [("maxUnavailable", Text("25%")), ("maxSurge", Text("25%"))];
+        default_rolling_update(deployment, "strategy", &bounds);
+        default_template(deployment, &["spec", "template"]);
+    },
+    on_create: |deployment, _| drop(object::made(deployment, &[]).insert("status".into(), json!({}))),
+    judge: judge_selected,
+    ..PLAIN
+};
+
+pub(super) const DAEMON_SET: Conduct = Conduct {
+    default: |set| {
+        fill(object::made(set, &["spec"]), &[("revisionHistoryLimit", Number(10))]);
+        default_rolling_update(set, "updateStrategy", &[("maxUnavailable", Number(1)), ("maxSurge", Number(0))]);
+        default_template(set, &["spec", "template"]);
+    },
+    on_create: |set, _| {
+        let status = json!({"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0});
+        object::made(set, &[]).insert("status".into(), status);
+    },
+    judge: judge_selected,
+    ..PLAIN
+};
+
+pub(super) const STATEFUL_SET: Conduct = Conduct {
+    default: |set| {
+        let spec = object::made(set, &["spec"]);
+        fill(
+            spec,
+            &[
+                ("podManagementPolicy", Text("OrderedReady")),
+                ("replicas", Number(1)),
+                ("revisionHistoryLimit", Number(10)),
+                ("persistentVolumeClaimRetentionPolicy", Empty),
+                ("serviceName", Text("")),
+            ],
+        );
+        let retention = object::made(set, &["spec", "persistentVolumeClaimRetentionPolicy"]);
+        fill(retention, &[("whenDeleted", Text("Retain")), ("whenScaled", Text("Retain"))]);
+        default_rolling_update(set, "updateStrategy", &[("partition", Number(0))]);
+        default_template(set, &["spec", "template"]);
+        for claim in object::list_mut(set, &["spec", "volumeClaimTemplates"]) {
+            let kind = [("apiVersion", Text("v1")), ("kind", Text("PersistentVolumeClaim"))];
+            fill(object::made(claim, &[]), &kind);
+            fill(object::made(claim, &["spec"]), &[("volumeMode", Text("Filesystem"))]);
+            object::made(claim, &["status"]).entry("phase").or_insert_with(|| "Pending".into());
+        }
+    },
+    on_create: |set, _| {
+        drop(object::made(set, &[]).insert("status".into(), json!({"replicas": 0, "availableReplicas": 0})));
+    },
+    judge: judge_stateful_set,
+    ..PLAIN
+};
+
+pub(super) const JOB: Conduct = Conduct { default: default_job, on_create: select_own_pods, judge: judge_job, ..PLAIN };
+
+pub(super) const CRON_JOB: Conduct = Conduct {
+    default: |cron| {
+        let spec = object::made(cron, &["spec"]);
+        fill(
+            spec,
+            &[
+                ("concurrencyPolicy", Text("Allow")),
+                ("suspend", Flag(false)),
+                ("successfulJobsHistoryLimit", Number(3)),
+                ("failedJobsHistoryLimit", Number(1)),
+            ],
+        );
+        default_template(cron, &["spec", "jobTemplate", "spec", "template"]);
+    },
+    on_create: |cron, _| drop(object::made(cron, &[]).insert("status".into(), json!({}))),
+    judge: |cron, _, errors| {
+        if object::text(cron, &["spec", "schedule"]).is_empty() {
+            errors.push(field::required("spec.schedule", ""));
+        }
+        judge_template(cron, &["spec", "jobTemplate", "spec", "template"], errors);
+    },
+    ..PLAIN
+};
+
+/// Fills in the pod template at `path`.
+fn default_template(object: &mut Value, path: &[&str]) {
+    let spec =
+        path.iter().try_fold(object, |value, key| value.get_mut(key)).and_then(|template| template.get_mut("spec"));
+    if let Some(spec) = spec {
+        pod_spec::default(spec);
+    }
+}
+
+/// A strategy that rolls unless it says otherwise, and the bounds of the rolling.
+fn default_rolling_update(object: &mut Value, strategy: &str, bounds: &[(&str, super::fill::Constant)]) {
+    let fields = object::made(object, &["spec", strategy]);
+    fill(fields, &[("type", Text("RollingUpdate"))]);
+    if fields.get("type").is_some_and(|kind| kind == "RollingUpdate") {
+        fill(object::made(object, &["spec", strategy, "rollingUpdate"]), bounds);
+    }
+}
+
+fn default_job(job: &mut Value) {
+    let spec = object::made(job, &["spec"]);
+    if !spec.contains_key("completions") && !spec.contains_key("parallelism") {
+        spec.insert("completions".into(), 1.into());
+    }
+    let backoff = if spec.contains_key("backoffLimitPerIndex") { i64::from(i32::MAX) } else { 6 };
+    let replacement = if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
+    fill(
+        spec,
+        &[
+            ("parallelism", Number(1)),
+            ("backoffLimit", Number(backoff)),
+            ("completionMode", Text("NonIndexed")),
+            ("suspend", Flag(false)),
+            ("podReplacementPolicy", Text(replacement)),
+            ("manualSelector", Flag(false)),
+        ],
+    );
+    default_template(job, &["spec", "template"]);
+    if let Some(labels) = object::at(job, &["spec", "template", "metadata", "labels"]).cloned() {
+        object::made(job, &["metadata"]).entry("labels").or_insert(labels);
+    }
+}
+
+/// A job tells its pods apart by its own uid.
+fn select_own_pods(job: &mut Value, _: &mut Moment<'_>) {
+    object::made(job, &[]).insert("status".into(), json!({}));
+    if object::flag(job, &["spec", "manualSelector"]) {
+        return;
+    }
+    let (uid, name) = (object::uid(job).to_string(), object::name(job).to_string());
+    let labels = object::made(job, &["spec", "template", "metadata", "labels"]);
+    for (key, value) in [
+        ("batch.kubernetes.io/controller-uid", &uid),
+        ("batch.kubernetes.io/job-name", &name),
+        ("controller-uid", &uid),
+        ("job-name", &name),
+    ] {
+        labels.entry(key).or_insert_with(|| value.as_str().into());
+    }
+    let selector = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
+    object::made(job, &["spec"]).entry("selector").or_insert(selector);
+}
+
+fn judge_template(object: &Value, path: &[&str], errors: &mut Vec<FieldError>) {
+    let empty = json!({});
+    let spec = object::at(object, path).and_then(|template| template.get("spec")).unwrap_or(&empty);
+    pod_spec::judge(spec, &format!("{}.spec", path.join(".")), errors);
+}
+
+/// A selector is there, selects the template's pods, and never changes.
+fn judge_selected(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    let selector = object::at(object, &["spec", "selector"]);
+    let empty = json!({});
+    let labels = object::at(object, &["spec", "template", "metadata", "labels"]).unwrap_or(&empty);
+    match LabelSelector::from_object(selector) {
+        None => errors.push(field::required("spec.selector", "")),
+        Some(_) if selector == Some(&empty) => {
+            errors.push(field::invalid("spec.selector", empty.clone(), "empty selector is invalid for deployment"));
+        }
+        Some(selector) => {
+            let facets = object::facets(&json!({"metadata": {"labels": labels}}), std::iter::empty());
+            if !selector.matches(&facets.labels) {
+                let detail = "`selector` does not match template `labels`";
+                errors.push(field::invalid("spec.template.metadata.labels", labels.clone(), detail));
+            }
+        }
+    }
+    if old.is_some_and(|old| object::at(old, &["spec", "selector"]) != selector) {
+        errors.push(immutable("spec.selector", selector));
+    }
+    judge_template(object, &["spec", "template"], errors);
+    let policy = object::text(object, &["spec", "template", "spec", "restartPolicy"]);
+    if !policy.is_empty() && policy != "Always" {
+        errors.push(field::not_supported("spec.template.spec.restartPolicy", policy, &["Always"]));
+    }
+    let replicas = object::number(object, &["spec", "replicas"]).unwrap_or_default();
+    if replicas < 0 {
+        errors.push(field::invalid("spec.replicas", replicas, "must be greater than or equal to 0"));
+    }
+}
+
+fn judge_stateful_set(set: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    judge_selected(set, None, errors);
+    let Some(old) = old else { return };
+    let fixed = |set: &Value| {
+        let mut spec = set.get("spec").cloned().unwrap_or_default();
+        for field in [
+            "replicas",
+            "ordinals",
+            "template",
+            "updateStrategy",
+            "revisionHistoryLimit",
+            "persistentVolumeClaimRetentionPolicy",
+            "minReadySeconds",
+        ] {
+            object::remove(&mut spec, &[field]);
+        }
+        spec
+    };
+    if fixed(set) != fixed(old) {
+        let detail = "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', \
+                      'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden";
+        errors.push(field::forbidden("spec", detail));
+    }
+}
+
+fn judge_job(job: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    judge_template(job, &["spec", "template"], errors);
+    if !["OnFailure", "Never"].contains(&object::text(job, &["spec", "template", "spec", "restartPolicy"])) {
+        errors.push(field::required("spec.template.spec.restartPolicy", "valid values: \"OnFailure\", \"Never\""));
+    }
+    for field in ["parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"] {
+        let value = object::number(job, &["spec", field]).unwrap_or_default();
+        if value < 0 {
+            errors.push(field::invalid(format!("spec.{field}"), value, "must be greater than or equal to 0"));
+        }
+    }
+    let Some(old) = old else { return };
+    for field in ["selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"] {
+        let now = object::at(job, &["spec", field]);
+        if object::at(old, &["spec", field]) != now {
+            errors.push(immutable(&format!("spec.{field}"), now));
+        }
+    }
+    // A suspended job that has not begun may be steered; anything else of the template is fixed.
+    let started = !object::text(old, &["status", "startTime"]).is_empty();
+    let fixed = |job: &Value| {
+        let mut template = object::at(job, &["spec", "template"]).cloned().unwrap_or_default();
+        if object::flag(old, &["spec", "suspend"]) && !started {
+            for field in ["nodeSelector", "tolerations", "affinity", "schedulingGates"] {
+                object::remove(&mut template, &["spec", field]);
+            }
+            object::remove(&mut template, &["metadata"]);
+        }
+        template
+    };
+    if fixed(job) != fixed(old) {
+        errors.push(immutable("spec.template", object::at(job, &["spec", "template"])));
+    }
+}

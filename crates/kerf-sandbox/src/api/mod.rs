@@ -1,0 +1,50 @@
+//! The API server: a Kubernetes API in memory that real clients believe in.
+//!
+//! ```text
+//! serve    HTTPS on loopback ──┐
+//! client   in this process ────┴─ server ── faults ── route ──┬─ read, watch ───────────────┐
+//!                                                             ├─ write, delete, subresources ├─ storage
+//!                                                             └─ discovery, openapi, table ──┘
+//! ```
+//! `kinds` is what is particular to the built-in kinds, `custom` what a definition makes of a custom one; `schema` tells both apart
+//! from each other's lists and fields, for `patch` and `apply`.
+//!
+//! What always holds: objects are kept as bytes and every one of them has a version that no other write has; a watcher has no queue; no
+//! request makes the server panic; nothing depends on the order of a random hasher.
+
+mod admission;
+mod apply;
+mod bootstrap;
+mod call;
+mod consequences;
+mod custom;
+mod delete;
+mod discovery;
+mod encode;
+mod field;
+mod json;
+mod kinds;
+mod names;
+mod object;
+mod openapi;
+mod patch;
+mod read;
+mod registry;
+mod request;
+mod respond;
+mod route;
+mod schema;
+mod selector;
+mod serve;
+mod server;
+mod status;
+mod storage;
+mod subresources;
+mod table;
+mod watch;
+mod write;
+
+pub use request::Verb;
+pub use respond::Body;
+pub use serve::{ServeError, Serving};
+pub use server::{ApiServer, Config, ConnectionLost};

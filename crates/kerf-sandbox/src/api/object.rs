@@ -1,0 +1,121 @@
+//! Reading and writing the parts of an object that every kind has, on the JSON tree itself: the server handles kinds that no
+//! Rust type describes.
+//! Invariant: nothing here panics, whatever the shape of the tree; a part that is not there reads as absent.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+use smol_str::SmolStr;
+
+use super::storage::Facets;
+
+/// What stands at the end of `path`, if all of it is there.
+pub(crate) fn at<'a>(value: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, key| value.get(key))
+}
+
+/// The text at the end of `path`; empty if there is none.
+pub(crate) fn text<'a>(value: &'a Value, path: &[&str]) -> &'a str {
+    at(value, path).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The whole number at the end of `path`.
+pub(crate) fn number(value: &Value, path: &[&str]) -> Option<i64> {
+    at(value, path).and_then(Value::as_i64)
+}
+
+/// Whether the flag at the end of `path` is set.
+pub(crate) fn flag(value: &Value, path: &[&str]) -> bool {
+    at(value, path).and_then(Value::as_bool).unwrap_or_default()
+}
+
+/// The items of the list at the end of `path`.
+pub(crate) fn list<'a>(value: &'a Value, path: &[&str]) -> &'a [Value] {
+    at(value, path).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The object at the end of `path`, if it is there.
+pub(crate) fn map_mut<'a>(value: &'a mut Value, path: &[&str]) -> Option<&'a mut Map<String, Value>> {
+    path.iter().try_fold(value, |value, key| value.get_mut(key))?.as_object_mut()
+}
+
+/// The list at the end of `path`, if it is there; else an empty one.
+pub(crate) fn list_mut<'a>(value: &'a mut Value, path: &[&str]) -> impl Iterator<Item = &'a mut Value> {
+    path.iter().try_fold(value, |value, key| value.get_mut(key)).and_then(Value::as_array_mut).into_iter().flatten()
+}
+
+/// The object at the end of `path`, made if it is not there. Something else that stands in the way is replaced.
+pub(crate) fn made<'a>(value: &'a mut Value, path: &[&str]) -> &'a mut Map<String, Value> {
+    let mut here = as_map(value);
+    for key in path {
+        here = as_map(here.entry(*key).or_insert(Value::Null));
+    }
+    here
+}
+
+fn as_map(value: &mut Value) -> &mut Map<String, Value> {
+    if !value.is_object() {
+        *value = Value::Object(Map::new());
+    }
+    match value {
+        Value::Object(map) => map,
+        _ => unreachable!("it was made an object on the line above"),
+    }
+}
+
+/// Takes away what stands at the end of `path`.
+pub(crate) fn remove(value: &mut Value, path: &[&str]) -> Option<Value> {
+    let (last, parents) = path.split_last()?;
+    map_mut(value, parents)?.remove(*last)
+}
+
+/// Sets `key` of the metadata.
+pub(crate) fn set_meta(object: &mut Value, key: &str, value: impl Into<Value>) {
+    made(object, &["metadata"]).insert(key.into(), value.into());
+}
+
+pub(crate) fn name(object: &Value) -> &str {
+    text(object, &["metadata", "name"])
+}
+
+pub(crate) fn namespace(object: &Value) -> &str {
+    text(object, &["metadata", "namespace"])
+}
+
+pub(crate) fn uid(object: &Value) -> &str {
+    text(object, &["metadata", "uid"])
+}
+
+pub(crate) fn finalizers(object: &Value) -> &[Value] {
+    list(object, &["metadata", "finalizers"])
+}
+
+pub(crate) fn is_deleting(object: &Value) -> bool {
+    !text(object, &["metadata", "deletionTimestamp"]).is_empty()
+}
+
+/// A point in time as metadata carries it: whole seconds.
+pub(crate) fn seconds(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// What selectors ask about.
+pub(crate) fn facets<'a>(object: &Value, selectable: impl Iterator<Item = (&'a str, &'a str)>) -> Facets {
+    let labels = at(object, &["metadata", "labels"]).and_then(Value::as_object);
+    let labels = labels
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| (SmolStr::from(key), value.as_str().unwrap_or_default().into()))
+        .collect();
+    let fields = selectable.map(|(path, missing)| field_text(object, path, missing)).collect();
+    Facets { labels, fields }
+}
+
+/// The text of a selectable field, given as `spec.nodeName`.
+fn field_text(object: &Value, path: &str, missing: &str) -> SmolStr {
+    match path.split('.').try_fold(object, |value, key| value.get(key)) {
+        Some(Value::String(text)) if !text.is_empty() => text.into(),
+        Some(Value::Bool(flag)) => smol_str::format_smolstr!("{flag}"),
+        Some(Value::Number(number)) => smol_str::format_smolstr!("{number}"),
+        _ => missing.into(),
+    }
+}

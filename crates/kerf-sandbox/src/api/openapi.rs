@@ -1,0 +1,161 @@
+//! OpenAPI v3: one document for each version of each group, from which kubectl explains fields, checks whether the server validates
+//! them, and works out strategic merge patches. The documents hold what clients read: schemas, and the operations with the
+//! parameters that matter.
+//!
+//! There is no OpenAPI v2: kubectl has not needed it since it learnt to read v3.
+
+use std::collections::BTreeSet;
+use std::hash::{Hash as _, Hasher as _};
+
+use bytes::Bytes;
+use http::Response;
+use serde_json::{Map, Value, json};
+
+use super::discovery;
+use super::kinds::Access;
+use super::registry::{Registry, Resource};
+use super::respond::{Body, JSON, respond};
+use super::schema::{REFERENCE, annotate, definitions};
+use super::status::{Answer, Refusal};
+
+/// `/openapi/v3` and below.
+pub(crate) fn answer(registry: &Registry, path: &[&str]) -> Answer<Response<Body>> {
+    let document = match path {
+        [] => index(registry),
+        ["api", version] => document(registry, "", version)?,
+        ["apis", group, version] => document(registry, group, version)?,
+        _ => return Err(Refusal::no_such_api()),
+    };
+    Ok(respond(200, JSON, Bytes::from(document.to_string()).into(), &[]))
+}
+
+fn index(registry: &Registry) -> Value {
+    let mut paths = Map::new();
+    for (group, versions) in registry.groups() {
+        for version in versions {
+            let name = if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") };
+            // The hash changes when the document does: clients keep documents by it.
+            let mut hasher = rustc_hash::FxHasher::default();
+            for resource in registry.of(&group, &version) {
+                (resource.plural.as_str(), resource.revision).hash(&mut hasher);
+            }
+            paths.insert(
+                name.clone(),
+                json!({"serverRelativeURL": format!("/openapi/v3/{name}?hash={:016X}", hasher.finish())}),
+            );
+        }
+    }
+    json!({"paths": paths})
+}
+
+fn document(registry: &Registry, group: &str, version: &str) -> Answer<Value> {
+    let resources: Vec<&Resource> = registry.of(group, version).map(|resource| &**resource).collect();
+    if resources.is_empty() {
+        return Err(Refusal::no_such_api());
+    }
+    let mut paths = Map::new();
+    let mut schemas = Map::new();
+    let mut wanted: BTreeSet<String> = BTreeSet::new();
+    for resource in resources {
+        describe_paths(resource, &mut paths);
+        if let Some(own) = resource.document() {
+            collect_references(&own, &mut wanted);
+            schemas.insert(resource.definition.to_string(), with_kind(own, resource));
+        } else if let Some(document) = definitions().documents.get(resource.definition.as_str()) {
+            collect_references(document, &mut wanted);
+            let document = annotate(&resource.definition, document);
+            schemas.insert(resource.definition.to_string(), with_kind(document, resource));
+        }
+    }
+    for extra in ["io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions", "io.k8s.apimachinery.pkg.apis.meta.v1.Status"] {
+        wanted.insert(extra.into());
+    }
+    while let Some(name) = wanted.pop_first() {
+        if schemas.contains_key(&name) {
+            continue;
+        }
+        if let Some(document) = definitions().documents.get(&name) {
+            collect_references(document, &mut wanted);
+            schemas.insert(name.clone(), annotate(&name, document));
+        }
+    }
+    Ok(json!({
+        "openapi": "3.0.0", "info": {"title": "Kubernetes", "version": discovery::version()["gitVersion"]},
+        "paths": paths, "components": {"schemas": schemas},
+    }))
+}
+
+fn with_kind(mut schema: Value, resource: &Resource) -> Value {
+    schema["x-kubernetes-group-version-kind"] = json!([kind_of(resource)]);
+    schema
+}
+
+fn kind_of(resource: &Resource) -> Value {
+    json!({"group": resource.group.as_str(), "version": resource.version.as_str(), "kind": resource.kind.as_str()})
+}
+
+/// Which other schemas a schema mentions.
+fn collect_references(schema: &Value, found: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(fields) => {
+            if let Some(name) =
+                fields.get("$ref").and_then(Value::as_str).and_then(|reference| reference.strip_prefix(REFERENCE))
+            {
+                found.insert(name.into());
+            }
+            fields.values().for_each(|value| collect_references(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|item| collect_references(item, found)),
+        _ => {}
+    }
+}
+
+fn describe_paths(resource: &Resource, paths: &mut Map<String, Value>) {
+    let root = if resource.group.is_empty() {
+        format!("/api/{}", resource.version)
+    } else {
+        format!("/apis/{}/{}", resource.group, resource.version)
+    };
+    let inside = if resource.namespaced {
+        format!("{root}/namespaces/{{namespace}}/{}", resource.plural)
+    } else {
+        format!("{root}/{}", resource.plural)
+    };
+    let operation = |action: &str, parameters: &[&str]| {
+        let parameters: Vec<Value> =
+            parameters.iter().map(|name| json!({"name": name, "in": "query", "schema": {"type": "string"}})).collect();
+        json!({
+            "operationId": format!("{action}{}{}", resource.version, resource.kind), "parameters": parameters,
+            "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": {"$ref": format!("{REFERENCE}{}", resource.definition)}}}}},
+            "x-kubernetes-action": action, "x-kubernetes-group-version-kind": kind_of(resource),
+        })
+    };
+    const LIST: &[&str] =
+        &["labelSelector", "fieldSelector", "limit", "continue", "resourceVersion", "watch", "timeoutSeconds"];
+    const WRITE: &[&str] = &["dryRun", "fieldManager", "fieldValidation"];
+    const PATCH: &[&str] = &["dryRun", "fieldManager", "fieldValidation", "force"];
+    if resource.access == Access::CreateOnly {
+        paths.insert(inside, json!({"post": operation("post", WRITE)}));
+        return;
+    }
+    if resource.namespaced {
+        paths.insert(format!("{root}/{}", resource.plural), json!({"get": operation("list", LIST)}));
+    }
+    paths.insert(
+        format!("{inside}/{{name}}"),
+        json!({
+            "get": operation("get", &[]), "put": operation("put", WRITE), "patch": operation("patch", PATCH),
+            "delete": operation("delete", &["dryRun", "gracePeriodSeconds", "propagationPolicy"]),
+        }),
+    );
+    let mut collection = json!({"get": operation("list", LIST), "post": operation("post", WRITE)});
+    if resource.access == Access::All {
+        collection["delete"] = operation("deletecollection", LIST);
+    }
+    paths.insert(inside.clone(), collection);
+    if resource.has_status() {
+        let change =
+            json!({"get": operation("get", &[]), "put": operation("put", WRITE), "patch": operation("patch", PATCH)});
+        paths.insert(format!("{inside}/{{name}}/status"), change);
+    }
+}

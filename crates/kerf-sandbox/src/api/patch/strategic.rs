@@ -1,0 +1,249 @@
+//! Strategic merge patch: a merge patch that merges lists by the keys of their items, with directives (`$patch`, `$retainKeys`,
+//! `$setElementOrder/…`, `$deleteFromPrimitiveList/…`) for what merging alone cannot say. Only built-in kinds have it, since
+//! only their lists' merge keys are known.
+
+use serde_json::{Map, Value};
+
+use crate::api::schema::{At, MergeKey, Patch, Schema};
+use crate::api::status::{Answer, Refusal};
+
+const PATCH: &str = "$patch";
+const RETAIN_KEYS: &str = "$retainKeys";
+const SET_ORDER: &str = "$setElementOrder/";
+const DELETE_ITEMS: &str = "$deleteFromPrimitiveList/";
+
+/// Lays `patch` over `object`.
+pub(crate) fn apply(schema: &Schema, object: &Value, patch: &Value) -> Answer<Value> {
+    let (Value::Object(object), Value::Object(patch)) = (object, patch) else {
+        return Err(Refusal::bad_request("a strategic merge patch must be an object"));
+    };
+    Ok(merge_maps(schema.root(), object.clone(), patch)?.into())
+}
+
+fn malformed(what: &str) -> Refusal {
+    Refusal::bad_request(format!("invalid patch format: {what}"))
+}
+
+fn merge_maps(at: At<'_>, mut object: Map<String, Value>, patch: &Map<String, Value>) -> Answer<Map<String, Value>> {
+    match patch.get(PATCH) {
+        None => {}
+        Some(directive) if directive == "replace" => {
+            return Ok(patch
+                .iter()
+                .filter(|(key, _)| *key != PATCH)
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect());
+        }
+        Some(directive) if directive == "delete" => return Ok(Map::new()),
+        Some(directive) if directive == "merge" => {}
+        Some(directive) => return Err(malformed(&format!("unknown patch type: {directive}"))),
+    }
+    retain_keys(&mut object, patch)?;
+    for (key, value) in patch.iter().filter(|(key, _)| !key.starts_with('$')) {
+        let strategy = at.patch(key);
+        if value.is_null() {
+            object.remove(key);
+            continue;
+        }
+        let merged = match (object.remove(key), value) {
+            (Some(Value::Object(under)), Value::Object(over)) if !strategy.is_some_and(|strategy| strategy.replace) => {
+                if over.get(PATCH).is_some_and(|directive| directive == "delete") {
+                    continue;
+                }
+                merge_maps(at.key(key), under, over)?.into()
+            }
+            (Some(Value::Array(under)), Value::Array(over)) => merge_lists(at.key(key), strategy, under, over)?.into(),
+            (_, Value::Object(over)) => {
+                if over.get(PATCH).is_some_and(|directive| directive == "delete") {
+                    continue;
+                }
+                merge_maps(at.key(key), Map::new(), over)?.into()
+            }
+            (_, Value::Array(over)) => merge_lists(at.key(key), strategy, Vec::new(), over)?.into(),
+            (_, scalar) => scalar.clone(),
+        };
+        object.insert(key.clone(), merged);
+    }
+    for (key, values) in patch {
+        if let Some(field) = key.strip_prefix(DELETE_ITEMS) {
+            let gone = values.as_array().ok_or_else(|| malformed(&format!("{key} must be a list")))?;
+            if let Some(items) = object.get_mut(field).and_then(Value::as_array_mut) {
+                items.retain(|item| !gone.contains(item));
+            }
+        }
+    }
+    for (key, order) in patch {
+        if let Some(field) = key.strip_prefix(SET_ORDER) {
+            let order = order.as_array().ok_or_else(|| malformed(&format!("{key} must be a list")))?;
+            if let Some(items) = object.get_mut(field).and_then(Value::as_array_mut) {
+                let merge = at.patch(field).and_then(|strategy| strategy.merge.clone());
+                *items = set_order(std::mem::take(items), order, merge.as_ref());
+            }
+        }
+    }
+    Ok(object)
+}
+
+fn retain_keys(object: &mut Map<String, Value>, patch: &Map<String, Value>) -> Answer<()> {
+    let Some(kept) = patch.get(RETAIN_KEYS) else { return Ok(()) };
+    let kept = kept.as_array().ok_or_else(|| malformed(&format!("{RETAIN_KEYS} must be a list")))?;
+    let unnamed = patch.keys().find(|key| !key.starts_with('$') && !kept.iter().any(|name| name == key.as_str()));
+    if let Some(key) = unnamed {
+        return Err(malformed(&format!("{RETAIN_KEYS} list does not contain {key}")));
+    }
+    object.retain(|key, _| kept.iter().any(|name| name == key.as_str()));
+    Ok(())
+}
+
+fn merge_lists(at: At<'_>, strategy: Option<&Patch>, under: Vec<Value>, over: &[Value]) -> Answer<Vec<Value>> {
+    let replaces = over.iter().any(|item| item.get(PATCH).is_some_and(|directive| directive == "replace"));
+    match strategy.and_then(|strategy| strategy.merge.as_ref()) {
+        _ if replaces => Ok(over.iter().filter(|item| item.get(PATCH).is_none()).cloned().collect()),
+        None => Ok(over.to_vec()),
+        Some(MergeKey::Itself) => {
+            let mut merged = under;
+            for item in over {
+                if !merged.contains(item) {
+                    merged.push(item.clone());
+                }
+            }
+            Ok(merged)
+        }
+        Some(MergeKey::Field(key)) => merge_by_key(at, key, under, over),
+    }
+}
+
+fn merge_by_key(at: At<'_>, key: &str, mut merged: Vec<Value>, over: &[Value]) -> Answer<Vec<Value>> {
+    for item in over {
+        let Value::Object(fields) = item else { return Err(malformed("an item of a merged list must be an object")) };
+        let Some(identity) = fields.get(key) else {
+            return Err(Refusal::bad_request(format!("map: map[] does not contain declared merge key: {key}")));
+        };
+        let place = merged.iter().position(|existing| existing.get(key) == Some(identity));
+        if fields.get(PATCH).is_some_and(|directive| directive == "delete") {
+            merged.retain(|existing| existing.get(key) != Some(identity));
+            continue;
+        }
+        match place {
+            Some(place) => {
+                let existing = std::mem::take(&mut merged[place]);
+                let existing = existing.as_object().cloned().unwrap_or_default();
+                merged[place] = merge_maps(at.item(), existing, fields)?.into();
+            }
+            None => merged.push(merge_maps(at.item(), Map::new(), fields)?.into()),
+        }
+    }
+    Ok(merged)
+}
+
+/// Brings the items that `order` names into that order; the others stay behind the item that they stood behind.
+fn set_order(items: Vec<Value>, order: &[Value], merge: Option<&MergeKey>) -> Vec<Value> {
+    let same = |item: &Value, wanted: &Value| match merge {
+        Some(MergeKey::Field(key)) => {
+            item.get(key.as_str()).is_some() && item.get(key.as_str()) == wanted.get(key.as_str())
+        }
+        Some(MergeKey::Itself) | None => item == wanted,
+    };
+    let rank = |item: &Value| order.iter().position(|wanted| same(item, wanted));
+    let mut named: Vec<(usize, usize, Value)> = Vec::new();
+    let mut behind: Vec<(usize, Value)> = Vec::new();
+    for (place, item) in items.into_iter().enumerate() {
+        match rank(&item) {
+            Some(rank) => named.push((rank, place, item)),
+            None => behind.push((place, item)),
+        }
+    }
+    named.sort_by_key(|(rank, place, _)| (*rank, *place));
+    let mut ordered = Vec::with_capacity(named.len() + behind.len());
+    let mut behind = behind.into_iter().peekable();
+    for (_, place, item) in named {
+        while let Some((_, other)) = behind.next_if(|(other, _)| *other < place) {
+            ordered.push(other);
+        }
+        ordered.push(item);
+    }
+    ordered.extend(behind.map(|(_, item)| item));
+    ordered
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::schema::definitions;
+
+    fn pod(object: &Value, patch: &Value) -> Value {
+        apply(&definitions().schema("io.k8s.api.core.v1.Pod"), object, patch).unwrap()
+    }
+
+    fn spec(object: Value, patch: Value) -> Value {
+        pod(&json!({"spec": object}), &json!({"spec": patch}))["spec"].clone()
+    }
+
+    #[test]
+    fn lists_merge_by_their_keys() {
+        let containers = json!([{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]);
+        assert_eq!(
+            spec(
+                json!({"containers": containers}),
+                json!({"containers": [{"name": "b", "image": "b:2"}, {"name": "c"}]})
+            ),
+            json!({"containers": [{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:2"}, {"name": "c"}]})
+        );
+        assert_eq!(
+            spec(json!({"containers": containers}), json!({"containers": [{"$patch": "delete", "name": "a"}]})),
+            json!({"containers": [{"name": "b", "image": "b:1"}]})
+        );
+        assert_eq!(
+            spec(json!({"containers": containers}), json!({"containers": [{"$patch": "replace"}, {"name": "z"}]})),
+            json!({"containers": [{"name": "z"}]})
+        );
+        assert_eq!(
+            spec(json!({"tolerations": [{"key": "a"}]}), json!({"tolerations": [{"key": "b"}]})),
+            json!({"tolerations": [{"key": "b"}]})
+        );
+    }
+
+    #[test]
+    fn directives_do_what_they_say() {
+        let finalizers = |patch: Value| {
+            pod(&json!({"metadata": {"finalizers": ["a", "b"]}}), &json!({"metadata": patch}))["metadata"].clone()
+        };
+        assert_eq!(finalizers(json!({"finalizers": ["c"]})), json!({"finalizers": ["a", "b", "c"]}));
+        assert_eq!(finalizers(json!({"$deleteFromPrimitiveList/finalizers": ["a"]})), json!({"finalizers": ["b"]}));
+        assert_eq!(finalizers(json!({"finalizers": null})), json!({}));
+        let volumes = spec(
+            json!({"volumes": [{"name": "v", "emptyDir": {}}]}),
+            json!({"volumes": [{"$retainKeys": ["name", "hostPath"], "name": "v", "hostPath": {"path": "/"}}]}),
+        );
+        assert_eq!(volumes, json!({"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}));
+        let ordered = spec(
+            json!({"containers": [{"name": "a"}, {"name": "b"}, {"name": "c"}]}),
+            json!({"$setElementOrder/containers": [{"name": "c"}, {"name": "a"}], "containers": [{"name": "a", "image": "x"}]}),
+        );
+        assert_eq!(ordered, json!({"containers": [{"name": "b"}, {"name": "c"}, {"name": "a", "image": "x"}]}));
+        assert_eq!(
+            spec(json!({"nodeSelector": {"a": "b"}}), json!({"nodeSelector": {"$patch": "replace", "c": "d"}})),
+            json!({"nodeSelector": {"c": "d"}})
+        );
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let schema = definitions().schema("io.k8s.api.core.v1.Pod");
+        for patch in [
+            json!([]),
+            json!({"spec": {"containers": [1]}}),
+            json!({"spec": {"containers": [{}]}}),
+            json!({"spec": {"$patch": "what"}}),
+            json!({"spec": {"$retainKeys": 1}}),
+            json!({"spec": {"$retainKeys": [], "a": 1}}),
+            json!({"spec": {"$setElementOrder/containers": 5}}),
+        ] {
+            assert!(apply(&schema, &json!({"spec": {"containers": [{"name": "a"}]}}), &patch).is_err(), "{patch}");
+        }
+    }
+}

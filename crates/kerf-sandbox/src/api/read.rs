@@ -1,0 +1,211 @@
+//! Reading: one object, or a list of them, in the form that the client asked for.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use bytes::{Bytes, BytesMut};
+use http::Response;
+use serde_json::{Value, json};
+
+use super::call::{Call, show};
+use super::field::{self, FieldError};
+use super::registry::Resource;
+use super::respond::{Body, Form, JSON, respond};
+use super::selector::{FieldSelector, LabelSelector, Selection};
+use super::status::{Answer, Refusal};
+use super::storage::{Key, Page, Stored, Window};
+use super::table;
+
+/// How big a piece of a list's body gets before the next one is begun.
+const PIECE: usize = 64 * 1024;
+
+/// `GET` of one object.
+pub(crate) fn get(call: &Call<'_>) -> Answer<Bytes> {
+    let version = call.query.text("resourceVersion");
+    if !version.is_empty() {
+        let asked = parse_version(version)?;
+        let current = call.server.storage.revision();
+        if asked > current {
+            return Err(Refusal::version_too_large(asked, current));
+        }
+    }
+    let key = call.key();
+    let stored = match call.stale_revision() {
+        Some(revision) => call.server.storage.get_at(call.resource.table, &key, revision),
+        None => call.server.storage.get(call.resource.table, &key),
+    };
+    Ok(call.shown(stored.ok_or_else(|| call.not_found())?.bytes().clone()))
+}
+
+/// `GET` of a collection.
+pub(crate) fn list(call: &Call<'_>) -> Answer<Response<Body>> {
+    let page = page(call)?;
+    let resource = call.resource.clone();
+    let metadata = list_metadata(&page);
+    match call.form {
+        Form::Table => {
+            let table = table::of_list(call, &page.objects, &metadata)?;
+            Ok(respond(200, JSON, Bytes::from(table.to_string()).into(), &[]))
+        }
+        Form::Metadata => {
+            let items: Vec<Value> = page.objects.iter().map(|stored| partial(stored.bytes())).collect();
+            let list = json!({"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "items": items});
+            Ok(respond(200, JSON, Bytes::from(list.to_string()).into(), &[]))
+        }
+        Form::Whole => {
+            let kind = Value::from(resource.list_kind.as_str());
+            let version = Value::from(resource.api_version());
+            let head = format!("{{\"kind\":{kind},\"apiVersion\":{version},\"metadata\":{metadata},\"items\":[");
+            Ok(respond(200, JSON, Body::stream(pieces(resource, head, page.objects)), &[]))
+        }
+    }
+}
+
+/// The body of a list, piece by piece: 100,000 pods are never in one buffer.
+fn pieces(
+    resource: Arc<Resource>,
+    head: String,
+    objects: Vec<Arc<Stored>>,
+) -> impl futures::Stream<Item = Bytes> + Send {
+    let mut objects = objects.into_iter().enumerate().peekable();
+    let mut head = Some(head);
+    let mut done = false;
+    futures::stream::iter(std::iter::from_fn(move || {
+        if done {
+            return None;
+        }
+        let mut piece = BytesMut::with_capacity(PIECE + 8 * 1024);
+        if let Some(head) = head.take() {
+            piece.extend_from_slice(head.as_bytes());
+        }
+        while piece.len() < PIECE {
+            let Some((place, stored)) = objects.next() else { break };
+            if place > 0 {
+                piece.extend_from_slice(b",");
+            }
+            piece.extend_from_slice(&show(&resource, stored.bytes().clone()));
+        }
+        if objects.peek().is_none() {
+            piece.extend_from_slice(b"]}");
+            done = true;
+        }
+        Some(piece.freeze())
+    }))
+}
+
+fn list_metadata(page: &Page) -> Value {
+    let mut metadata = json!({"resourceVersion": page.revision.to_string()});
+    if let Some((next, count)) = &page.rest {
+        metadata["continue"] = continue_token(page.revision, next).into();
+        metadata["remainingItemCount"] = (*count).into();
+    }
+    metadata
+}
+
+/// The page of the collection that the query asks for.
+fn page(call: &Call<'_>) -> Answer<Page> {
+    let selection = selection(call)?;
+    let limit = call.query.number("limit")?.filter(|limit| *limit > 0).map(|limit| limit as usize);
+    let token = call.query.text("continue");
+    let (at, from) = if token.is_empty() {
+        (version(call, limit)?, None)
+    } else {
+        let (revision, from) = read_token(token)?;
+        (revision, Some(from))
+    };
+    let window = Window {
+        namespace: call.namespace(),
+        selection: &selection,
+        from: from.as_ref(),
+        at: at.or_else(|| call.stale_revision()),
+        limit,
+    };
+    let mut page = call.server.storage.page(call.resource.table, window).map_err(|_| match &from {
+        Some(from) => too_old_to_continue(&continue_token(0, from)),
+        None => Refusal::expired("The resourceVersion for the provided list is too old."),
+    })?;
+    if !selection.is_everything() {
+        // The real server does not count what it would have to filter.
+        page.rest = page.rest.map(|(key, _)| (key, 0));
+    }
+    Ok(page)
+}
+
+fn too_old_to_continue(token: &str) -> Refusal {
+    let message = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the \
+                   continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing \
+                   with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the \
+                   time the first chunk was returned and now may show up in the list.";
+    Refusal::expired(message).with_continue(token)
+}
+
+/// Which revision a list is of, by `resourceVersion` and `resourceVersionMatch`; none for the newest.
+fn version(call: &Call<'_>, limit: Option<usize>) -> Answer<Option<u64>> {
+    let (version, matching) = (call.query.text("resourceVersion"), call.query.text("resourceVersionMatch"));
+    let refuse = |error: FieldError| Err(Refusal::invalid("meta.k8s.io", "ListOptions", "", &[error]));
+    match (version, matching) {
+        ("", "") => return Ok(None),
+        ("", _) => {
+            let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+            return refuse(field::forbidden("resourceVersionMatch", detail));
+        }
+        ("0", "Exact") => {
+            let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            return refuse(field::forbidden("resourceVersionMatch", detail));
+        }
+        (_, "" | "Exact" | "NotOlderThan") => {}
+        (_, other) => {
+            return refuse(field::not_supported("resourceVersionMatch", other, &["Exact", "NotOlderThan", ""]));
+        }
+    }
+    let asked = parse_version(version)?;
+    let current = call.server.storage.revision();
+    if asked > current {
+        return Err(Refusal::version_too_large(asked, current));
+    }
+    // A limit without a rule means the exact version: what clients did before there were rules.
+    let exact = matching == "Exact" || (matching.is_empty() && limit.is_some() && asked > 0);
+    Ok(exact.then_some(asked))
+}
+
+pub(crate) fn parse_version(text: &str) -> Answer<u64> {
+    text.parse().map_err(|_| {
+        let why = format!("invalid resource version: resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax");
+        Refusal::bad_request(why)
+    })
+}
+
+/// The selectors of the query.
+pub(crate) fn selection(call: &Call<'_>) -> Answer<Selection> {
+    let labels = LabelSelector::parse(call.query.text("labelSelector")).map_err(Refusal::bad_request)?;
+    let selectable = call.resource.selectable.iter().map(|(path, _)| path.as_str());
+    let fields = FieldSelector::parse(call.query.text("fieldSelector"), selectable).map_err(Refusal::bad_request)?;
+    Ok(Selection { labels, fields })
+}
+
+/// Revision 0 stands for "whatever is there now": the rest of a list that could not be finished consistently.
+fn continue_token(revision: u64, from: &Key) -> String {
+    let token = json!({"v": "meta.k8s.io/v1", "rv": revision, "start": from.as_str()});
+    base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(token.to_string())
+}
+
+fn read_token(token: &str) -> Answer<(Option<u64>, Key)> {
+    let invalid =
+        |problem: String| Refusal::bad_request(format!("invalid continue token: continue key is not valid: {problem}"));
+    let bytes = base64::engine::general_purpose::URL_SAFE_NO_PAD
+        .decode(token)
+        .map_err(|problem| invalid(problem.to_string()))?;
+    let token: Value = serde_json::from_slice(&bytes).map_err(|problem| invalid(problem.to_string()))?;
+    let (Some(revision), Some(start)) =
+        (token.get("rv").and_then(Value::as_u64), token.get("start").and_then(Value::as_str))
+    else {
+        return Err(invalid("it lacks a part".into()));
+    };
+    Ok(((revision > 0).then_some(revision), Key::from_text(start)))
+}
+
+/// An object's metadata alone.
+pub(crate) fn partial(object: &[u8]) -> Value {
+    let object: Value = serde_json::from_slice(object).unwrap_or_default();
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object.get("metadata").cloned().unwrap_or_default()})
+}

@@ -1,0 +1,254 @@
+//! Which resources the server has: the built-in ones from the start, custom ones as their definitions come and go.
+//! Invariant: a request works on one unchanging registry from its beginning to its end; a change makes a new one.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use super::custom::CustomKind;
+use super::kinds::{self, Access, Kind, StatusRule};
+use super::names::NameRule;
+use super::object;
+use super::schema::{Schema, definitions};
+use super::status::Subject;
+use super::storage::{Facets, Storage, TableIx};
+
+static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(kinds::kinds);
+
+/// How a resource shows what is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Face {
+    /// As it is.
+    Plain,
+    /// Events of `v1`, shown as `events.k8s.io/v1`.
+    Events,
+    /// An object of another version of the same custom resource.
+    Version,
+}
+
+/// Where the rules of a resource come from.
+#[derive(Clone)]
+pub(crate) enum Origin {
+    BuiltIn(&'static Kind),
+    Custom(Arc<CustomKind>),
+}
+
+/// Where a scale finds its numbers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ScalePaths {
+    pub(crate) spec_replicas: Vec<SmolStr>,
+    pub(crate) status_replicas: Vec<SmolStr>,
+    pub(crate) selector: Option<Vec<SmolStr>>,
+}
+
+/// One version of one resource.
+pub(crate) struct Resource {
+    pub(crate) group: SmolStr,
+    pub(crate) version: SmolStr,
+    pub(crate) kind: SmolStr,
+    pub(crate) list_kind: SmolStr,
+    pub(crate) plural: SmolStr,
+    pub(crate) singular: SmolStr,
+    pub(crate) short_names: Vec<SmolStr>,
+    pub(crate) categories: Vec<SmolStr>,
+    pub(crate) namespaced: bool,
+    pub(crate) access: Access,
+    pub(crate) status: StatusRule,
+    pub(crate) scale: Option<ScalePaths>,
+    /// Subresources besides `status` and `scale`.
+    pub(crate) subresources: Vec<SmolStr>,
+    pub(crate) generation: bool,
+    pub(crate) names: NameRule,
+    pub(crate) selectable: Vec<(SmolStr, SmolStr)>,
+    pub(crate) schema: Schema,
+    /// The name of its definition in the OpenAPI documents.
+    pub(crate) definition: SmolStr,
+    pub(crate) table: TableIx,
+    /// The revision of what defines it; 0 for a built-in resource.
+    pub(crate) revision: u64,
+    pub(crate) face: Face,
+    /// The version in which objects are stored.
+    pub(crate) storage_version: SmolStr,
+    pub(crate) origin: Origin,
+}
+
+impl Resource {
+    pub(crate) fn subject(&self) -> Subject<'_> {
+        Subject { group: &self.group, resource: &self.plural }
+    }
+
+    /// `apps/v1`, or `v1`.
+    pub(crate) fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.to_string() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    pub(crate) fn facets(&self, object: &Value) -> Facets {
+        object::facets(object, self.selectable.iter().map(|(path, missing)| (path.as_str(), missing.as_str())))
+    }
+
+    pub(crate) fn has_status(&self) -> bool {
+        self.status != StatusRule::None
+    }
+
+    /// The OpenAPI schema of a custom resource.
+    pub(crate) fn document(&self) -> Option<Value> {
+        match &self.origin {
+            Origin::BuiltIn(_) => None,
+            Origin::Custom(kind) => Some(kind.document()),
+        }
+    }
+
+    pub(crate) fn is_custom(&self) -> bool {
+        match self.origin {
+            Origin::BuiltIn(_) => false,
+            Origin::Custom(_) => true,
+        }
+    }
+
+    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
+        self.group == group && self.plural == plural
+    }
+}
+
+/// What a resource is found by.
+pub(crate) type Place = (SmolStr, SmolStr, SmolStr);
+
+/// All resources.
+#[derive(Clone, Default)]
+pub(crate) struct Registry {
+    resources: BTreeMap<Place, Arc<Resource>>,
+    /// Groups in the order in which they came.
+    groups: Vec<SmolStr>,
+}
+
+impl Registry {
+    /// The built-in resources, each with a table of its own; the two faces of events share one.
+    pub(crate) fn built_in(storage: &Storage) -> Self {
+        let mut registry = Self::default();
+        let events = storage.open();
+        for kind in KINDS.iter() {
+            let is_event = kind.plural == "events";
+            let table = if is_event { events } else { storage.open() };
+            let face = if kind.group == "events.k8s.io" { Face::Events } else { Face::Plain };
+            registry.insert(Resource::built_in(kind, table, face));
+        }
+        registry
+    }
+
+    pub(crate) fn insert(&mut self, resource: Resource) {
+        if !self.groups.contains(&resource.group) {
+            self.groups.push(resource.group.clone());
+        }
+        let place = (resource.group.clone(), resource.version.clone(), resource.plural.clone());
+        self.resources.insert(place, Arc::new(resource));
+    }
+
+    /// Takes all versions of a resource away.
+    pub(crate) fn remove(&mut self, group: &str, plural: &str) {
+        self.resources.retain(|_, resource| !resource.is(group, plural));
+        self.groups.retain(|group| self.resources.keys().any(|(other, _, _)| other == group));
+    }
+
+    pub(crate) fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.resources.get(&(group.into(), version.into(), plural.into()))
+    }
+
+    /// Whether anything is served under a version such as `apps/v1`.
+    pub(crate) fn has_version(&self, api_version: &str) -> bool {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        self.of(group, version).next().is_some()
+    }
+
+    /// Any version of a resource.
+    pub(crate) fn find(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
+        self.resources.values().find(|resource| resource.is(group, plural))
+    }
+
+    /// Groups and their versions, the preferred one first.
+    pub(crate) fn groups(&self) -> Vec<(SmolStr, Vec<SmolStr>)> {
+        let versions = |group: &SmolStr| {
+            let mut versions: Vec<SmolStr> = self
+                .resources
+                .keys()
+                .filter(|(other, _, _)| other == group)
+                .map(|(_, version, _)| version.clone())
+                .collect();
+            versions.dedup();
+            versions.sort_by_key(|version| std::cmp::Reverse(priority(version)));
+            versions
+        };
+        self.groups.iter().map(|group| (group.clone(), versions(group))).collect()
+    }
+
+    /// The resources of one version of a group, in order of their names.
+    pub(crate) fn of(&self, group: &str, version: &str) -> impl Iterator<Item = &Arc<Resource>> {
+        self.resources.values().filter(move |resource| resource.group == group && resource.version == version)
+    }
+}
+
+impl Resource {
+    fn built_in(kind: &'static Kind, table: TableIx, face: Face) -> Self {
+        let scale = kind.subresources.contains(&"scale").then(|| ScalePaths {
+            spec_replicas: vec!["spec".into(), "replicas".into()],
+            status_replicas: vec!["status".into(), "replicas".into()],
+            selector: None,
+        });
+        Self {
+            group: kind.group.into(),
+            version: kind.version.into(),
+            kind: kind.kind.into(),
+            list_kind: smol_str::format_smolstr!("{}List", kind.kind),
+            plural: kind.plural.into(),
+            singular: kind.kind.to_lowercase().into(),
+            short_names: kind.short_names.iter().map(|name| SmolStr::from(*name)).collect(),
+            categories: kind.categories.iter().map(|name| SmolStr::from(*name)).collect(),
+            namespaced: kind.namespaced,
+            access: kind.access,
+            status: kind.status,
+            scale,
+            subresources: kind
+                .subresources
+                .iter()
+                .filter(|name| **name != "scale")
+                .map(|name| SmolStr::from(*name))
+                .collect(),
+            generation: kind.generation,
+            names: kind.names,
+            selectable: kind
+                .selectable
+                .iter()
+                .map(|(path, missing)| (SmolStr::from(*path), SmolStr::from(*missing)))
+                .collect(),
+            schema: definitions().schema(&kind.definition),
+            definition: kind.definition.as_str().into(),
+            table,
+            revision: 0,
+            face,
+            storage_version: kind.version.into(),
+            origin: Origin::BuiltIn(kind),
+        }
+    }
+}
+
+/// Kubernetes' order of versions: `v2 > v1 > v1beta2 > v1beta1 > v1alpha1`, anything else below.
+fn priority(version: &str) -> (u8, u64, u64) {
+    let parse = || {
+        let rest = version.strip_prefix('v')?;
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (major, stage) = rest.split_at(digits);
+        let major = major.parse().ok()?;
+        match stage {
+            "" => Some((3, major, 0)),
+            _ => {
+                let (rank, minor) = stage
+                    .strip_prefix("beta")
+                    .map(|minor| (2, minor))
+                    .or_else(|| Some((1, stage.strip_prefix("alpha")?)))?;
+                Some((rank, major, minor.parse().ok()?))
+            }
+        }
+    };
+    parse().unwrap_or_default()
+}

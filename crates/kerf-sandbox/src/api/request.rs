@@ -1,0 +1,242 @@
+//! What a request asks for: the path and the query string, read once at the door.
+
+use http::Method;
+
+use super::status::{Answer, Refusal};
+
+/// The object or collection that a path names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) group: String,
+    pub(crate) version: String,
+    pub(crate) resource: String,
+    pub(crate) namespace: Option<String>,
+    pub(crate) name: Option<String>,
+    pub(crate) subresource: Option<String>,
+}
+
+/// What a path means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Path {
+    /// An object, a collection or a subresource.
+    Resource(Target),
+    /// Anything else, by its segments.
+    Other(Vec<String>),
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verb {
+    /// One object.
+    Get,
+    /// A collection.
+    List,
+    /// A collection, and what becomes of it.
+    Watch,
+    /// A new object, or a call of a subresource.
+    Create,
+    /// A whole object anew.
+    Update,
+    /// A part of an object.
+    Patch,
+    /// One object.
+    Delete,
+    /// Many objects.
+    DeleteCollection,
+}
+
+impl Verb {
+    /// The name that discovery and audits use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
+
+    /// Whether it changes anything.
+    pub fn writes(self) -> bool {
+        match self {
+            Self::Get | Self::List | Self::Watch => false,
+            Self::Create | Self::Update | Self::Patch | Self::Delete | Self::DeleteCollection => true,
+        }
+    }
+
+    /// The verb of a method on a target.
+    pub(crate) fn of(method: &Method, target: &Target, query: &Query) -> Answer<Self> {
+        let named = target.name.is_some();
+        match (method.as_str(), named) {
+            ("GET" | "HEAD", _) if query.flag("watch") => Ok(Self::Watch),
+            ("GET" | "HEAD", true) => Ok(Self::Get),
+            ("GET" | "HEAD", false) => Ok(Self::List),
+            ("POST", false) => Ok(Self::Create),
+            ("POST", true) if target.subresource.is_some() => Ok(Self::Create),
+            ("PUT", true) => Ok(Self::Update),
+            ("PATCH", true) => Ok(Self::Patch),
+            ("DELETE", true) => Ok(Self::Delete),
+            ("DELETE", false) => Ok(Self::DeleteCollection),
+            _ => Err(Refusal::method_not_allowed()),
+        }
+    }
+}
+
+impl Path {
+    /// Reads the path of a request.
+    pub(crate) fn parse(path: &str) -> Self {
+        let segments: Vec<String> = path.split('/').filter(|segment| !segment.is_empty()).map(decode).collect();
+        let rest = match segments.first().map(String::as_str) {
+            Some("api") if segments.len() > 2 => 1,
+            Some("apis") if segments.len() > 3 => 2,
+            _ => return Self::Other(segments),
+        };
+        let group = if rest == 2 { segments[1].clone() } else { String::new() };
+        let target = Target { group, version: segments[rest].clone(), ..Target::default() };
+        Self::Resource(below(target, &segments[rest + 1..]))
+    }
+}
+
+/// Subresources of a namespace itself: what else follows its name is a resource inside it.
+const OF_NAMESPACES: [&str; 2] = ["status", "finalize"];
+
+fn below(target: Target, segments: &[String]) -> Target {
+    let (namespace, segments) = match segments {
+        [first, namespace, third, ..] if first == "namespaces" && !OF_NAMESPACES.contains(&third.as_str()) => {
+            (Some(namespace.clone()), &segments[2..])
+        }
+        other => (None, other),
+    };
+    let segment = |place: usize| segments.get(place).cloned();
+    let subresource = if segments.len() > 2 { Some(segments[2..].join("/")) } else { None };
+    Target { resource: segment(0).unwrap_or_default(), namespace, name: segment(1), subresource, ..target }
+}
+
+/// The query string, by name. Of a name given twice the first counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(crate) fn parse(query: Option<&str>) -> Self {
+        let pairs = query.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+        Self(
+            pairs
+                .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+                .map(|(key, value)| (decode_form(key), decode_form(value)))
+                .collect(),
+        )
+    }
+
+    /// The value of `key`; empty if it is not given.
+    pub(crate) fn text(&self, key: &str) -> &str {
+        self.0.iter().find(|(name, _)| name == key).map_or("", |(_, value)| value)
+    }
+
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.0.iter().any(|(name, _)| name == key)
+    }
+
+    /// Given, and not as a kind of no.
+    pub(crate) fn flag(&self, key: &str) -> bool {
+        self.has(key) && !matches!(self.text(key), "0" | "false" | "f" | "F" | "False" | "FALSE")
+    }
+
+    /// A whole number, if one is given.
+    pub(crate) fn number(&self, key: &str) -> Answer<Option<i64>> {
+        match self.text(key) {
+            "" => Ok(None),
+            text => text
+                .parse()
+                .map(Some)
+                .map_err(|_| Refusal::bad_request(format!("strconv.ParseInt: parsing \"{text}\": invalid syntax"))),
+        }
+    }
+}
+
+fn decode_form(text: &str) -> String {
+    decode(&text.replace('+', " "))
+}
+
+/// Undoes percent encoding. What is not properly encoded stays as it is; what is no text is shown as such.
+fn decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut decoded = Vec::with_capacity(bytes.len());
+    let mut place = 0;
+    while place < bytes.len() {
+        let pair = (bytes[place] == b'%').then(|| bytes.get(place + 1..place + 3)).flatten();
+        let pair =
+            pair.and_then(|pair| std::str::from_utf8(pair).ok()).and_then(|pair| u8::from_str_radix(pair, 16).ok());
+        match pair {
+            Some(byte) => {
+                decoded.push(byte);
+                place += 3;
+            }
+            None => {
+                decoded.push(bytes[place]);
+                place += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `group/version/resource namespace name subresource`, with dashes for what is not there.
+    fn read(path: &str) -> String {
+        match Path::parse(path) {
+            Path::Other(segments) => format!("other {}", segments.join(",")),
+            Path::Resource(target) => {
+                let part = |part: Option<String>| part.unwrap_or_else(|| "-".into());
+                let (namespace, name, subresource) =
+                    (part(target.namespace), part(target.name), part(target.subresource));
+                format!("{}/{}/{} {namespace} {name} {subresource}", target.group, target.version, target.resource)
+            }
+        }
+    }
+
+    #[test]
+    fn paths() {
+        for (path, meaning) in [
+            ("/api/v1/pods", "/v1/pods - - -"),
+            ("/api/v1/namespaces/ns/pods", "/v1/pods ns - -"),
+            ("/api/v1/namespaces/ns/pods/p", "/v1/pods ns p -"),
+            ("/api/v1/namespaces/ns/pods/p/status", "/v1/pods ns p status"),
+            ("/api/v1/namespaces/ns/pods/p/proxy/a/b", "/v1/pods ns p proxy/a/b"),
+            ("/api/v1/namespaces", "/v1/namespaces - - -"),
+            ("/api/v1/namespaces/ns", "/v1/namespaces - ns -"),
+            ("/api/v1/namespaces/ns/finalize", "/v1/namespaces - ns finalize"),
+            ("/apis/apps/v1/deployments", "apps/v1/deployments - - -"),
+            ("/apis/apps/v1/namespaces/ns/deployments/d/scale", "apps/v1/deployments ns d scale"),
+            (
+                "/apis/rbac.authorization.k8s.io/v1/clusterroles/a%3Ab",
+                "rbac.authorization.k8s.io/v1/clusterroles - a:b -",
+            ),
+            ("/api/v1", "other api,v1"),
+            ("/apis/apps/v1", "other apis,apps,v1"),
+            ("/", "other "),
+            ("/version", "other version"),
+            ("//api//v1//pods/", "/v1/pods - - -"),
+        ] {
+            assert_eq!(read(path), meaning, "{path}");
+        }
+    }
+
+    #[test]
+    fn queries() {
+        let query = Query::parse(Some("a=1&b=x%20y+z&watch=true&c&d=%zz&e=%e2%82%ac&limit=q"));
+        assert_eq!(query.number("a"), Ok(Some(1)));
+        assert_eq!(query.text("b"), "x y z");
+        assert_eq!(query.text("d"), "%zz");
+        assert_eq!(query.text("e"), "€");
+        assert!(query.flag("watch") && query.flag("c") && !query.flag("z"));
+        assert!(query.number("limit").is_err());
+        assert!(!Query::parse(Some("watch=0")).flag("watch"));
+    }
+}

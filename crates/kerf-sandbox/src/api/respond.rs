@@ -1,0 +1,184 @@
+//! Answers: bodies that are bytes or a stream of them, status codes, warnings, and the form in which the client wants objects.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::Stream;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode};
+use http_body::Frame;
+use serde_json::Value;
+
+use super::status::{Answer, Refusal};
+
+/// The body of an answer. A stream ends when the watch does; it never fails.
+pub struct Body(Content);
+
+enum Content {
+    Bytes(Option<Bytes>),
+    Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+}
+
+impl Body {
+    pub(crate) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        Self(Content::Stream(Box::pin(stream)))
+    }
+}
+
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Self {
+        Self(Content::Bytes(Some(bytes)))
+    }
+}
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.0 {
+            Content::Bytes(bytes) => write!(f, "Body({} bytes)", bytes.as_ref().map_or(0, Bytes::len)),
+            Content::Stream(_) => f.write_str("Body(stream)"),
+        }
+    }
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.0 {
+            Content::Bytes(bytes) => {
+                Poll::Ready(bytes.take().filter(|bytes| !bytes.is_empty()).map(|bytes| Ok(Frame::data(bytes))))
+            }
+            Content::Stream(stream) => {
+                stream.as_mut().poll_next(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(&self.0, Content::Bytes(None))
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        match &self.0 {
+            Content::Bytes(bytes) => {
+                http_body::SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            Content::Stream(_) => http_body::SizeHint::default(),
+        }
+    }
+}
+
+/// What a handler has to say.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) code: u16,
+    pub(crate) content: Bytes,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Reply {
+    pub(crate) fn new(code: u16, content: impl Into<Bytes>) -> Self {
+        Self { code, content: content.into(), warnings: Vec::new() }
+    }
+
+    pub(crate) fn json(code: u16, value: &Value) -> Self {
+        Self::new(code, value.to_string())
+    }
+
+    pub(crate) fn with_warnings(self, warnings: Vec<String>) -> Self {
+        Self { warnings, ..self }
+    }
+}
+
+/// An answer with a body of JSON.
+pub(crate) fn respond(code: u16, media: &'static str, body: Body, warnings: &[String]) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, private"));
+    for warning in warnings {
+        // 299 with no agent: the form that client-go reads and shows.
+        let quoted = warning.replace('\\', "\\\\").replace('"', "\\\"");
+        if let Ok(value) = HeaderValue::from_bytes(format!("299 - \"{quoted}\"").as_bytes()) {
+            headers.append(HeaderName::from_static("warning"), value);
+        }
+    }
+    response
+}
+
+pub(crate) const JSON: &str = "application/json";
+
+pub(crate) fn refuse(refusal: &Refusal) -> Response<Body> {
+    if refusal.is_plain() {
+        let text = format!("{}\n", refusal.message());
+        return respond(refusal.code(), "text/plain; charset=utf-8", Bytes::from(text).into(), &[]);
+    }
+    let mut response = respond(refusal.code(), JSON, Bytes::from(refusal.to_bytes()).into(), &[]);
+    if let Some(seconds) = refusal.retry_after_seconds() {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// The form in which a client wants objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Whole,
+    /// Rows for people.
+    Table,
+    /// Metadata alone.
+    Metadata,
+}
+
+/// Finds a form that the client accepts, in the client's order of preference.
+pub(crate) fn negotiate(accept: &str) -> Answer<Form> {
+    if accept.trim().is_empty() {
+        return Ok(Form::Whole);
+    }
+    accept.split(',').find_map(form).ok_or_else(|| Refusal::not_acceptable(JSON))
+}
+
+fn form(range: &str) -> Option<Form> {
+    let mut parts = range.split(';').map(str::trim);
+    if !matches!(parts.next()?, "application/json" | "application/*" | "*/*") {
+        return None;
+    }
+    let parameters: Vec<(&str, &str)> = parts.filter_map(|part| part.split_once('=')).collect();
+    let parameter = |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
+    let meta = parameter("g") == Some("meta.k8s.io") && matches!(parameter("v"), Some("v1" | "v1beta1"));
+    match parameter("as") {
+        None => Some(Form::Whole),
+        Some("Table") if meta => Some(Form::Table),
+        Some("PartialObjectMetadata" | "PartialObjectMetadataList") if meta => Some(Form::Metadata),
+        Some(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_negotiated() {
+        for (accept, wanted) in [
+            ("", Some(Form::Whole)),
+            ("*/*", Some(Form::Whole)),
+            ("application/json", Some(Form::Whole)),
+            ("application/vnd.kubernetes.protobuf", None),
+            ("application/vnd.kubernetes.protobuf,application/json", Some(Form::Whole)),
+            (
+                "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json",
+                Some(Form::Table),
+            ),
+            ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", Some(Form::Metadata)),
+            ("application/json;as=Table;v=v9;g=meta.k8s.io, application/json", Some(Form::Whole)),
+            ("text/html", None),
+        ] {
+            assert_eq!(negotiate(accept).ok(), wanted, "{accept}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Which handler a request goes to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
+use http::{Method, Response};
+
+use super::call::Call;
+use super::kinds::Access;
+use super::registry::Registry;
+use super::request::{Path, Query, Target, Verb};
+use super::respond::{Body, Form, JSON, Reply, negotiate, respond};
+use super::server::Inner;
+use super::status::{Answer, Refusal};
+use super::watch::watch;
+use super::{delete, discovery, openapi, read, subresources, table, write};
+
+/// What is wrong with the world while a request is answered. By default nothing is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Circumstances {
+    /// Reads see the state of so many writes ago.
+    pub(crate) stale: Option<u64>,
+    /// A watch just ends after this time.
+    pub(crate) drop_watch_after: Option<Duration>,
+    /// A watch tells everything so much later.
+    pub(crate) watch_delay: Option<Duration>,
+    /// A watch is told that its history is gone.
+    pub(crate) watch_gone: bool,
+}
+
+/// Answers a request.
+pub(crate) fn route(
+    server: &Arc<Inner>,
+    parts: &http::request::Parts,
+    body: Bytes,
+    circumstances: Circumstances,
+) -> Answer<Response<Body>> {
+    let header =
+        |name| parts.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok()).unwrap_or_default();
+    let query = Query::parse(parts.uri.query());
+    let registry = server.registry();
+    let target = match Path::parse(parts.uri.path()) {
+        Path::Other(segments) => return other(&registry, &parts.method, &segments, header(ACCEPT)),
+        Path::Resource(target) => target,
+    };
+    let Some(resource) = registry.get(&target.group, &target.version, &target.resource).cloned() else {
+        let known = registry.of(&target.group, &target.version).next().is_some();
+        return Err(if known { Refusal::no_such_resource() } else { Refusal::no_such_api() });
+    };
+    let verb = Verb::of(&parts.method, &target, &query)?;
+    let call = Call {
+        server,
+        registry,
+        resource,
+        verb,
+        query,
+        form: negotiate(header(ACCEPT))?,
+        agent: header(USER_AGENT).into(),
+        media: header(CONTENT_TYPE).split(';').next().unwrap_or_default().trim().to_ascii_lowercase(),
+        body,
+        target,
+        stale: circumstances.stale,
+    };
+    dispatch(&call, circumstances)
+}
+
+/// Paths that name no resource.
+fn other(registry: &Registry, method: &Method, segments: &[String], accept: &str) -> Answer<Response<Body>> {
+    if !matches!(method.as_str(), "GET" | "HEAD") {
+        return Err(Refusal::method_not_allowed());
+    }
+    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
+    match segments.as_slice() {
+        ["healthz" | "livez" | "readyz", ..] => {
+            Ok(respond(200, "text/plain; charset=utf-8", Bytes::from_static(b"ok").into(), &[]))
+        }
+        ["version"] => Ok(json(&discovery::version())),
+        [] => Ok(json(&discovery::paths(registry))),
+        ["openapi", "v3", path @ ..] => openapi::answer(registry, path),
+        ["api" | "apis", ..] => discovery::answer(registry, &segments, accept),
+        _ => Err(Refusal::no_such_api()),
+    }
+}
+
+fn json(value: &serde_json::Value) -> Response<Body> {
+    respond(200, JSON, Bytes::from(value.to_string()).into(), &[])
+}
+
+/// Does what a request asks for.
+fn dispatch(call: &Call<'_>, circumstances: Circumstances) -> Answer<Response<Body>> {
+    check_place(call)?;
+    if !call.subresource().is_empty() {
+        return subresources::answer(call).and_then(|reply| send(call, reply));
+    }
+    let reply = match call.verb {
+        Verb::List => return read::list(call),
+        Verb::Watch => return watch(call, circumstances),
+        Verb::Get => Reply::new(200, read::get(call)?),
+        Verb::Create if call.resource.access == Access::CreateOnly => subresources::review(call)?,
+        Verb::Create => write::create(call)?,
+        Verb::Update => write::replace(call)?,
+        Verb::Patch => write::patch(call)?,
+        Verb::Delete => delete::delete(call)?,
+        Verb::DeleteCollection => delete::delete_collection(call)?,
+    };
+    send(call, reply)
+}
+
+/// Whether the path is one that this resource has, and the verb one that it knows.
+fn check_place(call: &Call<'_>) -> Answer<()> {
+    let Target { namespace, name, .. } = &call.target;
+    let namespaced = call.resource.namespaced;
+    // Across namespaces objects can be listed and watched, nothing else.
+    let fits = if namespaced {
+        namespace.is_some() || (name.is_none() && matches!(call.verb, Verb::List | Verb::Watch))
+    } else {
+        namespace.is_none()
+    };
+    if !fits {
+        return Err(if namespaced { Refusal::method_not_allowed() } else { Refusal::no_such_resource() });
+    }
+    let allowed = match call.resource.access {
+        Access::All => true,
+        Access::NoCollection => call.verb != Verb::DeleteCollection,
+        Access::CreateOnly => call.verb == Verb::Create,
+    };
+    if allowed { Ok(()) } else { Err(Refusal::method_not_allowed()) }
+}
+
+/// Brings an object into the form that the client wants.
+fn send(call: &Call<'_>, reply: Reply) -> Answer<Response<Body>> {
+    let content = match call.form {
+        Form::Whole => reply.content,
+        Form::Metadata => read::partial(&reply.content).to_string().into(),
+        Form::Table => table::of_object(call, &reply.content)?.to_string().into(),
+    };
+    Ok(respond(reply.code, JSON, content.into(), &reply.warnings))
+}

@@ -1,0 +1,69 @@
+//! The built-in schemas as OpenAPI documents show them: with the merge keys of lists, and with references in the form that the real
+//! server uses (a reference with anything beside it stands in an `allOf`).
+
+use serde_json::{Map, Value, json};
+
+use super::merge_keys::{ATOMIC_TYPES, FIELD_ATOMICITY, LISTS, Row, short_name};
+
+/// A definition's schema, ready to be published.
+pub(crate) fn annotate(name: &str, document: &Value) -> Value {
+    let short = short_name(name);
+    let mut document = document.clone();
+    if let Some(properties) = document.get_mut("properties").and_then(Value::as_object_mut) {
+        for (field, property) in properties {
+            wrap_reference(property);
+            if let (Some(row), Some(property)) =
+                (LISTS.iter().find(|row| row.ty == short && row.field == field), property.as_object_mut())
+            {
+                annotate_list(row, property);
+            }
+            let atomic = FIELD_ATOMICITY.iter().find(|(ty, other, _)| *ty == short && other == field);
+            if let (Some((_, _, atomic)), Some(property)) = (atomic, property.as_object_mut()) {
+                property.insert("x-kubernetes-map-type".into(), if *atomic { "atomic" } else { "granular" }.into());
+            }
+        }
+    }
+    if ATOMIC_TYPES.contains(&short) {
+        document["x-kubernetes-map-type"] = "atomic".into();
+    }
+    if document.get("x-kubernetes-int-or-string").is_some() {
+        // Quantities and the like, for clients that know only plain OpenAPI.
+        document["oneOf"] = json!([{"type": "string"}, {"type": "number"}]);
+        if let Some(fields) = document.as_object_mut() {
+            fields.remove("x-kubernetes-int-or-string");
+        }
+    }
+    document
+}
+
+fn wrap_reference(property: &mut Value) {
+    let Some(fields) = property.as_object_mut() else { return };
+    if fields.len() > 1
+        && let Some(reference) = fields.remove("$ref")
+    {
+        fields.insert("allOf".into(), json!([{"$ref": reference}]));
+    }
+}
+
+fn annotate_list(row: &Row, property: &mut Map<String, Value>) {
+    match row.keys {
+        "" => {}
+        "*" => drop(property.insert("x-kubernetes-list-type".into(), "set".into())),
+        keys => {
+            let names: Vec<&str> = keys.split(',').map(|key| key.split('=').next().unwrap_or(key)).collect();
+            property.insert("x-kubernetes-list-type".into(), "map".into());
+            property.insert("x-kubernetes-list-map-keys".into(), json!(names));
+        }
+    }
+    let strategy = match (row.patch, row.retains_keys()) {
+        ("", _) => return,
+        ("!", _) => "replace",
+        ("~", _) => "retainKeys",
+        (_, true) => "merge,retainKeys",
+        (_, false) => "merge",
+    };
+    property.insert("x-kubernetes-patch-strategy".into(), strategy.into());
+    if let Some(super::MergeKey::Field(key)) = row.merge_key() {
+        property.insert("x-kubernetes-patch-merge-key".into(), key.as_str().into());
+    }
+}

@@ -1,0 +1,234 @@
+//! The types of the built-in kinds, from the schemas that `k8s-openapi` carries with its Rust types. They are read once in a
+//! process; the JSON form stays around for the OpenAPI documents.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value};
+use smol_str::SmolStr;
+
+use super::merge_keys::{ATOMIC_TYPES, FIELD_ATOMICITY, LISTS, Row, short_name};
+use super::{Field, ListKey, ListKind, Patch, Scalar, Schema, Struct, Type, TypeIx, Types};
+use crate::api::kinds;
+
+/// All built-in types: compiled, and as JSON schemas.
+pub(crate) struct Definitions {
+    types: Arc<Types>,
+    by_name: BTreeMap<String, TypeIx>,
+    /// Definition name to JSON schema, with references of the form `#/components/schemas/NAME`.
+    pub(crate) documents: Map<String, Value>,
+}
+
+/// Where references in the documents point.
+pub(crate) const REFERENCE: &str = "#/components/schemas/";
+
+static DEFINITIONS: LazyLock<Definitions> = LazyLock::new(|| {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.definitions_path = "/components/schemas".into();
+    settings.transforms.clear();
+    let mut generator = settings.into_generator();
+    for describe in kinds::descriptions() {
+        describe(&mut generator);
+    }
+    let documents = generator.take_definitions(false);
+    let mut compiler = Compiler { documents: &documents, types: Types::new(), by_name: BTreeMap::new() };
+    for name in documents.keys() {
+        compiler.named(name);
+    }
+    let Compiler { types, by_name, .. } = compiler;
+    Definitions { types: Arc::new(types), by_name, documents }
+});
+
+/// The built-in types.
+pub(crate) fn definitions() -> &'static Definitions {
+    &DEFINITIONS
+}
+
+/// How a kind makes its types known.
+pub(crate) type Describe = fn(&mut SchemaGenerator);
+
+/// Makes the types of `T` known.
+pub(crate) fn describe<T: JsonSchema>(generator: &mut SchemaGenerator) {
+    generator.subschema_for::<T>();
+}
+
+impl Definitions {
+    /// The schema of a definition; anything, for a name that is not there.
+    pub(crate) fn schema(&self, definition: &str) -> Schema {
+        Schema { types: self.types.clone(), root: self.place(definition) }
+    }
+
+    /// Where a definition stands in the arena.
+    pub(super) fn place(&self, definition: &str) -> TypeIx {
+        self.by_name.get(definition).copied().unwrap_or(Types::ANY)
+    }
+
+    pub(super) fn types(&self) -> &Types {
+        &self.types
+    }
+}
+
+struct Compiler<'a> {
+    documents: &'a Map<String, Value>,
+    types: Types,
+    by_name: BTreeMap<String, TypeIx>,
+}
+
+impl Compiler<'_> {
+    /// The type of a definition, compiled once.
+    fn named(&mut self, name: &str) -> TypeIx {
+        if let Some(ix) = self.by_name.get(name) {
+            return *ix;
+        }
+        let ix = self.types.reserve();
+        self.by_name.insert(name.into(), ix);
+        let documents = self.documents;
+        let ty = match name.rsplit('.').next().unwrap_or(name) {
+            "Quantity" => Type::Scalar(Scalar::Quantity),
+            "IntOrString" => Type::Scalar(Scalar::IntOrString),
+            "Time" => Type::Scalar(Scalar::Time),
+            "MicroTime" => Type::Scalar(Scalar::MicroTime),
+            // Of several shapes, or of none: kept as they come.
+            "JSON"
+            | "JSONSchemaPropsOrArray"
+            | "JSONSchemaPropsOrBool"
+            | "JSONSchemaPropsOrStringArray"
+            | "FieldsV1"
+            | "RawExtension" => Type::Any,
+            _ => documents.get(name).map_or(Type::Any, |document| self.shape(document, short_name(name), None)),
+        };
+        self.types.fill(ix, ty);
+        ix
+    }
+
+    /// The type that a schema describes, which is a reference or a shape of its own.
+    fn inline(&mut self, document: &Value, row: Option<&'static Row>) -> TypeIx {
+        if let Some(reference) = document.get("$ref").and_then(Value::as_str) {
+            return self.named(reference.strip_prefix(REFERENCE).unwrap_or(reference));
+        }
+        let ty = self.shape(document, "", row);
+        self.types.add(ty)
+    }
+
+    fn shape(&mut self, document: &Value, name: &str, row: Option<&'static Row>) -> Type {
+        let text = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default();
+        match (text("type"), text("format")) {
+            ("string", "byte") => Type::Scalar(Scalar::Bytes),
+            ("string", _) => Type::Scalar(Scalar::String),
+            ("boolean", _) => Type::Scalar(Scalar::Boolean),
+            ("integer", "int32") => Type::Scalar(Scalar::Int32),
+            ("integer", _) => Type::Scalar(Scalar::Int64),
+            ("number", _) => Type::Scalar(Scalar::Number),
+            ("array", _) => {
+                let item = document.get("items").map_or(Types::ANY, |items| self.inline(items, None));
+                Type::List { item, kind: row.map_or(ListKind::Atomic, list_kind) }
+            }
+            ("object", _) => {
+                if let Some(properties) = document.get("properties").and_then(Value::as_object) {
+                    let fields = properties
+                        .iter()
+                        .map(|(key, property)| (SmolStr::from(key), self.field(name, key, property)))
+                        .collect();
+                    Type::Struct(Struct {
+                        name: name.rsplit('.').next().unwrap_or(name).into(),
+                        fields,
+                        atomic: ATOMIC_TYPES.contains(&name),
+                        open: false,
+                    })
+                } else if let Some(values) = document.get("additionalProperties") {
+                    Type::Map { value: self.inline(values, None), atomic: false }
+                } else {
+                    Type::Any
+                }
+            }
+            _ => Type::Any,
+        }
+    }
+
+    fn field(&mut self, ty: &str, key: &str, property: &Value) -> Field {
+        let row = LISTS.iter().find(|row| row.ty == ty && row.field == key);
+        let atomic = FIELD_ATOMICITY
+            .iter()
+            .find(|(owner, field, _)| *owner == ty && *field == key)
+            .map(|(_, _, atomic)| *atomic);
+        let patch = row.map_or_else(Patch::default, |row| Patch {
+            merge: row.merge_key(),
+            retain_keys: row.retains_keys(),
+            replace: row.replaces(),
+        });
+        Field { ty: self.inline(property, row), patch, atomic }
+    }
+}
+
+fn list_kind(row: &'static Row) -> ListKind {
+    match row.keys {
+        "" => ListKind::Atomic,
+        "*" => ListKind::Set,
+        keys => ListKind::Map(keys.split(',').map(list_key).collect()),
+    }
+}
+
+fn list_key(text: &str) -> ListKey {
+    match text.split_once('=') {
+        Some((name, default)) => ListKey { name: name.into(), default: Some(default.into()) },
+        None => ListKey { name: text.into(), default: None },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod() -> Schema {
+        definitions().schema("io.k8s.api.core.v1.Pod")
+    }
+
+    #[test]
+    fn every_row_of_the_table_names_a_field_that_exists() {
+        let known = |ty: &str, field: &str| {
+            let found = definitions().documents.iter().find(|(name, _)| short_name(name) == ty);
+            found.is_some_and(|(_, document)| document["properties"].get(field).is_some())
+        };
+        for row in LISTS {
+            assert!(known(row.ty, row.field), "{}.{}", row.ty, row.field);
+        }
+        for (ty, field, _) in FIELD_ATOMICITY {
+            assert!(known(ty, field), "{ty}.{field}");
+        }
+        for ty in ATOMIC_TYPES {
+            assert!(definitions().documents.keys().any(|name| short_name(name) == *ty), "{ty}");
+        }
+    }
+
+    #[test]
+    fn a_pods_lists_have_their_keys() {
+        let schema = pod();
+        let spec = schema.root().key("spec");
+        let keys = |at: super::super::At<'_>| match at.list_kind() {
+            ListKind::Map(keys) => keys.iter().map(|key| key.name.to_string()).collect::<Vec<_>>().join(","),
+            ListKind::Set => "*".into(),
+            ListKind::Atomic => String::new(),
+        };
+        assert_eq!(keys(spec.key("containers")), "name");
+        assert_eq!(keys(spec.key("containers").item().key("ports")), "containerPort,protocol");
+        assert_eq!(keys(spec.key("tolerations")), "");
+        assert_eq!(keys(schema.root().key("metadata").key("finalizers")), "*");
+        assert!(spec.key("nodeSelector").is_atomic());
+        assert!(!schema.root().key("metadata").key("labels").is_atomic());
+        assert!(
+            spec.key("affinity").key("nodeAffinity").key("requiredDuringSchedulingIgnoredDuringExecution").is_atomic()
+        );
+        assert!(!spec.key("affinity").is_atomic());
+    }
+
+    #[test]
+    fn a_type_may_contain_itself() {
+        let schema =
+            definitions().schema("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition");
+        let props = schema.root().key("spec").key("versions").item().key("schema").key("openAPIV3Schema");
+        let deep = props.key("properties").key("a").key("properties").key("b");
+        assert!(deep.has_field("x-kubernetes-validations"));
+    }
+}

@@ -1,0 +1,91 @@
+//! The type of a custom resource's version, from the schema in its definition. Only what ownership and merging need: whether
+//! values are right is for admission to say.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use super::{Field, ListKey, ListKind, Patch, Scalar, Schema, Struct, Type, TypeIx, Types, definitions};
+
+/// How deep a schema may nest before the rest of it counts as "anything". Far beyond any real one, and a bound on the stack.
+const DEPTH: usize = 100;
+
+pub(super) fn compile(open_api: Option<&Value>) -> Schema {
+    let mut types = Types::new();
+    let metadata = types.add(Type::BuiltIn(definitions().place("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")));
+    let root = open_api.map_or(Types::ANY, |document| shape(&mut types, document, DEPTH));
+    let mut fields = std::collections::BTreeMap::new();
+    let mut open = true;
+    if let Type::Struct(inner) = std::mem::replace(&mut types.0[root.0 as usize], Type::Any) {
+        fields = inner.fields;
+        open = inner.open;
+    }
+    fields.insert("metadata".into(), field(metadata));
+    for key in ["apiVersion", "kind"] {
+        let text = types.add(Type::Scalar(Scalar::String));
+        fields.insert(key.into(), field(text));
+    }
+    let root = types.add(Type::Struct(Struct { fields, open, ..Struct::default() }));
+    Schema { types: Arc::new(types), root }
+}
+
+fn field(ty: TypeIx) -> Field {
+    Field { ty, patch: Patch::default(), atomic: None }
+}
+
+fn shape(types: &mut Types, document: &Value, depth: usize) -> TypeIx {
+    if depth == 0 {
+        return Types::ANY;
+    }
+    let text = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default();
+    let flag = |key: &str| document.get(key).and_then(Value::as_bool).unwrap_or_default();
+    if flag("x-kubernetes-int-or-string") {
+        return types.add(Type::Scalar(Scalar::IntOrString));
+    }
+    if document.get("$ref").is_some() {
+        return Types::ANY;
+    }
+    let atomic = text("x-kubernetes-map-type") == "atomic";
+    match text("type") {
+        "string" => types.add(Type::Scalar(Scalar::String)),
+        "boolean" => types.add(Type::Scalar(Scalar::Boolean)),
+        "integer" => types.add(Type::Scalar(Scalar::Int64)),
+        "number" => types.add(Type::Scalar(Scalar::Number)),
+        "array" => {
+            let items = document.get("items");
+            let item = items.map_or(Types::ANY, |items| shape(types, items, depth - 1));
+            let kind = match text("x-kubernetes-list-type") {
+                "set" => ListKind::Set,
+                "map" => ListKind::Map(list_keys(document, items)),
+                _ => ListKind::Atomic,
+            };
+            types.add(Type::List { item, kind })
+        }
+        "object" => {
+            if let Some(properties) = document.get("properties").and_then(Value::as_object) {
+                let open =
+                    flag("x-kubernetes-preserve-unknown-fields") || document.get("additionalProperties").is_some();
+                let fields = properties
+                    .iter()
+                    .map(|(key, property)| (SmolStr::from(key), field(shape(types, property, depth - 1))))
+                    .collect();
+                types.add(Type::Struct(Struct { fields, atomic, open, ..Struct::default() }))
+            } else {
+                let value = document.get("additionalProperties").filter(|values| values.is_object());
+                let value = value.map_or(Types::ANY, |values| shape(types, values, depth - 1));
+                types.add(Type::Map { value, atomic })
+            }
+        }
+        _ => Types::ANY,
+    }
+}
+
+fn list_keys(document: &Value, items: Option<&Value>) -> Box<[ListKey]> {
+    let names = document.get("x-kubernetes-list-map-keys").and_then(Value::as_array).into_iter().flatten();
+    let key = |name: &str| {
+        let default = items.and_then(|items| items.get("properties")?.get(name)?.get("default")).cloned();
+        ListKey { name: name.into(), default }
+    };
+    names.filter_map(Value::as_str).map(key).collect()
+}

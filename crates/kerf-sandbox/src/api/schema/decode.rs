@@ -1,0 +1,283 @@
+//! Strict decoding of built-in kinds: fields that do not exist are found and dropped, values of the wrong type are refused with
+//! the sentence that Go's decoder gives, nulls vanish, and quantities and times take their canonical form, as they do when the
+//! real server reads an object into its types.
+
+use kerf_api::quantity::Quantity;
+use serde_json::{Map, Value};
+
+use super::{At, Scalar, Schema, Type};
+
+/// Brings `object` into the form that the schema describes. Returns the paths of fields that do not exist (and are now gone),
+/// or the sentence that says why the object cannot be read.
+pub(crate) fn decode(schema: &Schema, object: &mut Value) -> Result<Vec<String>, String> {
+    let mut decoder = Decoder { path: String::new(), plain: String::new(), owner: "", unknown: Vec::new() };
+    decoder.value(schema.root(), object)?;
+    Ok(decoder.unknown)
+}
+
+struct Decoder<'a> {
+    /// Where we are, with list places: `spec.containers[0].image`.
+    path: String,
+    /// Where we are as Go's decoder tells it, without list places.
+    plain: String,
+    /// The innermost struct.
+    owner: &'a str,
+    unknown: Vec<String>,
+}
+
+impl<'a> Decoder<'a> {
+    fn value(&mut self, at: At<'a>, value: &mut Value) -> Result<(), String> {
+        match (at.ty(), &mut *value) {
+            (Type::Any | Type::BuiltIn(_), _) => Ok(()),
+            (Type::Scalar(scalar), _) => self.scalar(*scalar, value),
+            (Type::Struct(inner), Value::Object(fields)) => {
+                let owner = std::mem::replace(&mut self.owner, &inner.name);
+                let open = inner.open;
+                self.entries(fields, true, |key| (inner.fields.contains_key(key) || open).then(|| at.key(key)))?;
+                self.owner = owner;
+                Ok(())
+            }
+            (Type::Map { .. }, Value::Object(entries)) => self.entries(entries, false, |key| Some(at.key(key))),
+            (Type::List { .. }, Value::Array(items)) => {
+                let length = self.path.len();
+                for (place, item) in items.iter_mut().enumerate() {
+                    if item.is_null() {
+                        *item = zero(at.item().ty());
+                    }
+                    self.path.push('[');
+                    self.path.push_str(&place.to_string());
+                    self.path.push(']');
+                    self.value(at.item(), item)?;
+                    self.path.truncate(length);
+                }
+                Ok(())
+            }
+            (Type::Struct(_) | Type::Map { .. } | Type::List { .. }, other) => Err(self.mismatch(other, &go_type(at))),
+        }
+    }
+
+    /// `named`: the keys are fields, which Go's decoder tells, and not the keys of a map, which it does not.
+    fn entries(
+        &mut self,
+        entries: &mut Map<String, Value>,
+        named: bool,
+        field: impl Fn(&str) -> Option<At<'a>>,
+    ) -> Result<(), String> {
+        let (path, plain) = (self.path.len(), self.plain.len());
+        let mut gone: Vec<String> = Vec::new();
+        for (key, value) in &mut *entries {
+            if path > 0 {
+                self.path.push('.');
+            }
+            self.path.push_str(key);
+            if named {
+                if plain > 0 {
+                    self.plain.push('.');
+                }
+                self.plain.push_str(key);
+            }
+            match field(key) {
+                None => {
+                    self.unknown.push(self.path.clone());
+                    gone.push(key.clone());
+                }
+                Some(_) if value.is_null() => gone.push(key.clone()),
+                Some(at) => self.value(at, value)?,
+            }
+            self.path.truncate(path);
+            self.plain.truncate(plain);
+        }
+        for key in gone {
+            entries.remove(&key);
+        }
+        Ok(())
+    }
+
+    fn scalar(&self, scalar: Scalar, value: &mut Value) -> Result<(), String> {
+        match (scalar, &mut *value) {
+            (Scalar::String, Value::String(_))
+            | (Scalar::Boolean, Value::Bool(_))
+            | (Scalar::Number, Value::Number(_)) => Ok(()),
+            (Scalar::Bytes, Value::String(text)) => {
+                use base64::Engine as _;
+                let read = base64::engine::general_purpose::STANDARD.decode(text.as_bytes());
+                read.map(drop)
+                    .map_err(|_| format!("illegal base64 data at input byte {}", text.len().saturating_sub(1)))
+            }
+            (Scalar::Int32, Value::Number(number))
+                if number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()) =>
+            {
+                Ok(())
+            }
+            (Scalar::Int64, Value::Number(number)) if number.as_i64().is_some() => Ok(()),
+            (Scalar::Int32 | Scalar::Int64, Value::Number(number)) => Err(format!(
+                "json: cannot unmarshal number {number} into Go struct field {}.{} of type {}",
+                self.owner,
+                self.plain,
+                go_scalar(scalar)
+            )),
+            (Scalar::IntOrString, Value::String(_)) => Ok(()),
+            (Scalar::IntOrString, Value::Number(number))
+                if number.as_i64().is_some_and(|number| i32::try_from(number).is_ok()) =>
+            {
+                Ok(())
+            }
+            (Scalar::Quantity, Value::String(text)) => canonical_quantity(text),
+            (Scalar::Quantity, Value::Number(number)) => {
+                let mut text = number.to_string();
+                canonical_quantity(&mut text)?;
+                *value = Value::String(text);
+                Ok(())
+            }
+            (Scalar::Time, Value::String(text)) => canonical_time(text, "%Y-%m-%dT%H:%M:%SZ"),
+            (Scalar::MicroTime, Value::String(text)) => canonical_time(text, "%Y-%m-%dT%H:%M:%S%.6fZ"),
+            (_, other) => Err(self.mismatch(other, go_scalar(scalar))),
+        }
+    }
+
+    fn mismatch(&self, value: &Value, wanted: &str) -> String {
+        let found = match value {
+            Value::Null => "null",
+            Value::Bool(_) => "bool",
+            Value::Number(_) => "number",
+            Value::String(_) => "string",
+            Value::Array(_) => "array",
+            Value::Object(_) => "object",
+        };
+        if self.plain.is_empty() {
+            return format!("json: cannot unmarshal {found} into Go value of type {wanted}");
+        }
+        format!("json: cannot unmarshal {found} into Go struct field {}.{} of type {wanted}", self.owner, self.plain)
+    }
+}
+
+/// What Go makes of a null in a list.
+fn zero(ty: &Type) -> Value {
+    match ty {
+        Type::Scalar(Scalar::Boolean) => Value::Bool(false),
+        Type::Scalar(Scalar::Int32 | Scalar::Int64 | Scalar::Number | Scalar::IntOrString) => Value::from(0),
+        Type::Scalar(Scalar::Quantity) => Value::String("0".into()),
+        Type::Scalar(Scalar::String | Scalar::Time | Scalar::MicroTime | Scalar::Bytes) => Value::String(String::new()),
+        Type::Struct(_) | Type::Map { .. } => Value::Object(Map::new()),
+        Type::List { .. } => Value::Array(Vec::new()),
+        Type::Any | Type::BuiltIn(_) => Value::Null,
+    }
+}
+
+fn go_scalar(scalar: Scalar) -> &'static str {
+    match scalar {
+        Scalar::String => "string",
+        Scalar::Boolean => "bool",
+        Scalar::Int32 | Scalar::IntOrString => "int32",
+        Scalar::Int64 => "int64",
+        Scalar::Number => "float64",
+        Scalar::Quantity => "resource.Quantity",
+        Scalar::Time => "v1.Time",
+        Scalar::MicroTime => "v1.MicroTime",
+        Scalar::Bytes => "[]uint8",
+    }
+}
+
+fn go_type(at: At<'_>) -> String {
+    match at.ty() {
+        Type::Scalar(scalar) => go_scalar(*scalar).into(),
+        Type::Struct(inner) => format!("v1.{}", inner.name),
+        Type::Map { .. } => format!("map[string]{}", go_type(at.key(""))),
+        Type::List { .. } => format!("[]{}", go_type(at.item())),
+        Type::Any | Type::BuiltIn(_) => "interface {}".into(),
+    }
+}
+
+fn canonical_quantity(text: &mut String) -> Result<(), String> {
+    if text.is_empty() {
+        // Read as zero, as the real server does for an empty string.
+        "0".clone_into(text);
+        return Ok(());
+    }
+    let quantity: Quantity = text.parse().map_err(|_| {
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".to_string()
+    })?;
+    let canonical = quantity.to_string();
+    if canonical != *text {
+        *text = canonical;
+    }
+    Ok(())
+}
+
+fn canonical_time(text: &mut String, format: &str) -> Result<(), String> {
+    let time: jiff::Timestamp = text.parse().map_err(|_| {
+        format!("parsing time \"{text}\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"{text}\" as \"2006\"")
+    })?;
+    *text = time.strftime(format).to_string();
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+    use serde_json::json;
+
+    use super::super::definitions;
+    use super::*;
+
+    fn pod(mut object: Value) -> Result<(Value, Vec<String>), String> {
+        let unknown = decode(&definitions().schema("io.k8s.api.core.v1.Pod"), &mut object)?;
+        Ok((object, unknown))
+    }
+
+    #[test]
+    fn unknown_fields_are_found_and_dropped() {
+        let (object, unknown) = pod(json!({
+            "metadata": {"name": "b", "labels": {"any": "thing"}, "creationTimestamp": null},
+            "spec": {"foo": 1, "containers": [{"name": "c", "imagee": "x"}]},
+        }))
+        .unwrap();
+        assert_eq!(unknown, ["spec.containers[0].imagee", "spec.foo"]);
+        assert_eq!(
+            object,
+            json!({"metadata": {"name": "b", "labels": {"any": "thing"}}, "spec": {"containers": [{"name": "c"}]}})
+        );
+    }
+
+    #[test]
+    fn wrong_types_are_refused_in_the_words_of_the_real_server() {
+        let into = "json: cannot unmarshal";
+        for (object, sentence) in [
+            (
+                json!({"spec": {"terminationGracePeriodSeconds": "x"}}),
+                format!("{into} string into Go struct field PodSpec.spec.terminationGracePeriodSeconds of type int64"),
+            ),
+            (
+                json!({"spec": {"containers": {"name": "c"}}}),
+                format!("{into} object into Go struct field PodSpec.spec.containers of type []v1.Container"),
+            ),
+            (
+                json!({"spec": {"containers": [{"name": 3}]}}),
+                format!("{into} number into Go struct field Container.spec.containers.name of type string"),
+            ),
+            (
+                json!({"spec": {"priority": 1.5}}),
+                format!("{into} number 1.5 into Go struct field PodSpec.spec.priority of type int32"),
+            ),
+            (
+                json!({"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "abc"}}}]}}),
+                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'".into(),
+            ),
+        ] {
+            assert_eq!(pod(object).unwrap_err(), sentence);
+        }
+    }
+
+    #[test]
+    fn amounts_and_times_take_their_canonical_form() {
+        let (object, _) = pod(json!({
+            "metadata": {"creationTimestamp": "2026-01-01T01:00:00.123+01:00"},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": 2, "memory": "1.5Gi", "x/y": "1500m"}}}]},
+        }))
+        .unwrap();
+        assert_eq!(object["metadata"]["creationTimestamp"], "2026-01-01T00:00:00Z");
+        let requests = &object["spec"]["containers"][0]["resources"]["requests"];
+        assert_eq!(*requests, json!({"cpu": "2", "memory": "1536Mi", "x/y": "1500m"}));
+    }
+}

@@ -1,0 +1,146 @@
+//! Which lists are more than a value: the keys by which their items are told apart (server-side apply) and merged (strategic
+//! merge patches), and the objects that have one owner. Facts of the published API, release 1.36; every list that is not here is
+//! replaced as a whole, every object that is not here is merged field by field.
+
+use super::MergeKey;
+
+/// One field of one type.
+pub(super) struct Row {
+    /// The type's name without its package.
+    pub(super) ty: &'static str,
+    pub(super) field: &'static str,
+    /// The keys of its items for server-side apply; `*` for a set of values; nothing for a list that has one owner.
+    pub(super) keys: &'static str,
+    /// What a strategic merge patch does.
+    pub(super) patch: &'static str,
+}
+
+const fn row(ty: &'static str, field: &'static str, keys: &'static str, patch: &'static str) -> Row {
+    Row { ty, field, keys, patch }
+}
+
+/// `patch` is the merge key, `*` for a merged list of scalars, `!` for replaced as a whole, and `~` for "retain keys" with the merge
+/// key behind it, if any.
+#[rustfmt::skip]
+pub(super) const LISTS: &[Row] = &[
+    row("meta.v1.ObjectMeta", "finalizers", "*", "*"),
+    row("meta.v1.ObjectMeta", "ownerReferences", "uid", "uid"),
+    row("apps.v1.DaemonSetStatus", "conditions", "type", "type"),
+    row("apps.v1.DeploymentSpec", "strategy", "", "~"),
+    row("apps.v1.DeploymentStatus", "conditions", "type", "type"),
+    row("apps.v1.ReplicaSetStatus", "conditions", "type", "type"),
+    row("apps.v1.StatefulSetStatus", "conditions", "type", "type"),
+    row("batch.v1.JobStatus", "conditions", "", "type"),
+    row("batch.v1.PodFailurePolicyOnExitCodesRequirement", "values", "*", ""),
+    row("batch.v1.UncountedTerminatedPods", "failed", "*", ""),
+    row("batch.v1.UncountedTerminatedPods", "succeeded", "*", ""),
+    row("core.v1.Container", "env", "name", "name"),
+    row("core.v1.Container", "ports", "containerPort,protocol=TCP", "containerPort"),
+    row("core.v1.Container", "volumeDevices", "devicePath", "devicePath"),
+    row("core.v1.Container", "volumeMounts", "mountPath", "mountPath"),
+    row("core.v1.ContainerRestartRuleOnExitCodes", "values", "*", ""),
+    row("core.v1.ContainerStatus", "allocatedResourcesStatus", "name", "name"),
+    row("core.v1.ContainerStatus", "volumeMounts", "mountPath", "mountPath"),
+    row("core.v1.EphemeralContainer", "env", "name", "name"),
+    row("core.v1.EphemeralContainer", "ports", "containerPort,protocol=TCP", "containerPort"),
+    row("core.v1.EphemeralContainer", "volumeDevices", "devicePath", "devicePath"),
+    row("core.v1.EphemeralContainer", "volumeMounts", "mountPath", "mountPath"),
+    row("core.v1.NamespaceStatus", "conditions", "type", "type"),
+    row("core.v1.NodeAllocatableResourceClaimStatus", "containers", "*", ""),
+    row("core.v1.NodeSpec", "podCIDRs", "*", "*"),
+    row("core.v1.NodeStatus", "addresses", "type", "type"),
+    row("core.v1.NodeStatus", "conditions", "type", "type"),
+    row("core.v1.PersistentVolumeClaimStatus", "conditions", "type", "type"),
+    row("core.v1.PodSpec", "containers", "name", "name"),
+    row("core.v1.PodSpec", "ephemeralContainers", "name", "name"),
+    row("core.v1.PodSpec", "hostAliases", "ip", "ip"),
+    row("core.v1.PodSpec", "imagePullSecrets", "name=", "name"),
+    row("core.v1.PodSpec", "initContainers", "name", "name"),
+    row("core.v1.PodSpec", "resourceClaims", "name", "~name"),
+    row("core.v1.PodSpec", "schedulingGates", "name", "name"),
+    row("core.v1.PodSpec", "topologySpreadConstraints", "topologyKey,whenUnsatisfiable", "topologyKey"),
+    row("core.v1.PodSpec", "volumes", "name", "~name"),
+    row("core.v1.PodStatus", "conditions", "type", "type"),
+    row("core.v1.PodStatus", "hostIPs", "", "ip"),
+    row("core.v1.PodStatus", "podIPs", "ip", "ip"),
+    row("core.v1.PodStatus", "resourceClaimStatuses", "name", "~name"),
+    row("core.v1.ReplicationControllerStatus", "conditions", "type", "type"),
+    row("core.v1.ResourceRequirements", "claims", "name", ""),
+    row("core.v1.ResourceStatus", "resources", "resourceID", ""),
+    row("core.v1.ServiceAccount", "secrets", "name", "name"),
+    row("core.v1.ServiceSpec", "ports", "port,protocol=TCP", "port"),
+    row("core.v1.ServiceStatus", "conditions", "type", "type"),
+    row("discovery.v1.Endpoint", "addresses", "*", ""),
+    row("policy.v1.PodDisruptionBudgetSpec", "selector", "", "!"),
+    row("policy.v1.PodDisruptionBudgetStatus", "conditions", "type", "type"),
+    row("resource.v1.AllocatedDeviceStatus", "conditions", "type", ""),
+    row("resource.v1.ResourceClaimStatus", "devices", "driver,device,pool,shareID", ""),
+    row("resource.v1.ResourceClaimStatus", "reservedFor", "uid", "uid"),
+    row("storage.v1.CSIDriverSpec", "volumeLifecycleModes", "*", ""),
+    row("storage.v1.CSINodeSpec", "drivers", "name", "name"),
+    row("apiextensions.v1.CustomResourceDefinitionStatus", "conditions", "type", ""),
+    row("apiextensions.v1.JSONSchemaProps", "x-kubernetes-validations", "rule", "rule"),
+];
+
+/// Types whose values have one owner.
+pub(super) const ATOMIC_TYPES: &[&str] = &[
+    "core.v1.ConfigMapKeySelector",
+    "core.v1.EndpointAddress",
+    "core.v1.EndpointPort",
+    "core.v1.FileKeySelector",
+    "core.v1.LocalObjectReference",
+    "core.v1.NodeSelector",
+    "core.v1.NodeSelectorTerm",
+    "core.v1.ObjectFieldSelector",
+    "core.v1.ObjectReference",
+    "core.v1.ResourceFieldSelector",
+    "core.v1.ScopeSelector",
+    "core.v1.SecretKeySelector",
+    "core.v1.SecretReference",
+    "core.v1.TopologySelectorTerm",
+    "core.v1.TypedLocalObjectReference",
+    "discovery.v1.EndpointPort",
+    "networking.v1.ServiceBackendPort",
+    "rbac.v1.RoleRef",
+    "rbac.v1.Subject",
+    "meta.v1.LabelSelector",
+    "meta.v1.OwnerReference",
+];
+
+/// Fields that say for themselves whether their map or object has one owner.
+pub(super) const FIELD_ATOMICITY: &[(&str, &str, bool)] = &[
+    ("core.v1.PersistentVolumeSpec", "claimRef", false),
+    ("core.v1.PodSpec", "nodeSelector", true),
+    ("core.v1.ReplicationControllerSpec", "selector", true),
+    ("core.v1.ServiceSpec", "selector", true),
+    ("node.v1.Scheduling", "nodeSelector", true),
+];
+
+impl Row {
+    pub(super) fn merge_key(&self) -> Option<MergeKey> {
+        match self.patch.trim_start_matches('~') {
+            "" | "!" => None,
+            "*" => Some(MergeKey::Itself),
+            key => Some(MergeKey::Field(key.into())),
+        }
+    }
+
+    pub(super) fn retains_keys(&self) -> bool {
+        self.patch.starts_with('~')
+    }
+
+    pub(super) fn replaces(&self) -> bool {
+        self.patch == "!"
+    }
+}
+
+/// A definition's name without the packages that all share: `core.v1.Pod` of `io.k8s.api.core.v1.Pod`.
+pub(super) fn short_name(definition: &str) -> &str {
+    const PACKAGES: [&str; 4] = [
+        "io.k8s.api.",
+        "io.k8s.apimachinery.pkg.apis.",
+        "io.k8s.apiextensions-apiserver.pkg.apis.",
+        "io.k8s.apimachinery.pkg.",
+    ];
+    PACKAGES.into_iter().find_map(|package| definition.strip_prefix(package)).unwrap_or(definition)
+}

@@ -1,0 +1,438 @@
+//! Label and field selectors: the little languages of `?labelSelector=` and `?fieldSelector=`, and the label selectors inside
+//! objects. They are matched against the facets that are kept beside each stored object.
+
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use super::names;
+use super::storage::{Facets, Key};
+
+/// All of its requirements must hold; an empty one selects everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LabelSelector(Vec<Requirement>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirement {
+    key: SmolStr,
+    test: Test,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Test {
+    Exists,
+    Absent,
+    In(Vec<SmolStr>),
+    NotIn(Vec<SmolStr>),
+    Above(i64),
+    Below(i64),
+}
+
+impl LabelSelector {
+    /// Reads the form that stands in a query.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        Parser { tokens: scan(text), at: 0 }.selector()
+    }
+
+    /// Reads the form that stands in an object (`matchLabels` and `matchExpressions`). `None` stands for a selector that is
+    /// missing, which selects nothing.
+    pub(crate) fn from_object(selector: Option<&Value>) -> Option<Self> {
+        let selector = selector?.as_object()?;
+        let mut requirements = Vec::new();
+        for (key, value) in selector.get("matchLabels").and_then(Value::as_object).into_iter().flatten() {
+            requirements
+                .push(Requirement { key: key.into(), test: Test::In(vec![value.as_str().unwrap_or_default().into()]) });
+        }
+        for expression in selector.get("matchExpressions").and_then(Value::as_array).into_iter().flatten() {
+            let text = |field: &str| expression.get(field).and_then(Value::as_str).unwrap_or_default();
+            let values = expression.get("values").and_then(Value::as_array).into_iter().flatten();
+            let values: Vec<SmolStr> = values.filter_map(Value::as_str).map(SmolStr::from).collect();
+            let test = match text("operator") {
+                "In" => Test::In(values),
+                "NotIn" => Test::NotIn(values),
+                "Exists" => Test::Exists,
+                "DoesNotExist" => Test::Absent,
+                _ => return None,
+            };
+            requirements.push(Requirement { key: text("key").into(), test });
+        }
+        Some(Self(requirements))
+    }
+
+    pub(crate) fn matches(&self, labels: &[(SmolStr, SmolStr)]) -> bool {
+        self.0.iter().all(|requirement| {
+            let value = labels.iter().find(|(key, _)| *key == requirement.key).map(|(_, value)| value);
+            match (&requirement.test, value) {
+                (Test::Exists, value) => value.is_some(),
+                (Test::Absent, value) => value.is_none(),
+                (Test::In(values), value) => value.is_some_and(|value| values.contains(value)),
+                (Test::NotIn(values), value) => value.is_none_or(|value| !values.contains(value)),
+                (Test::Above(bound), value) => number(value).is_some_and(|value| value > *bound),
+                (Test::Below(bound), value) => number(value).is_some_and(|value| value < *bound),
+            }
+        })
+    }
+}
+
+fn number(value: Option<&SmolStr>) -> Option<i64> {
+    value?.parse().ok()
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Token {
+    Word(SmolStr),
+    Sign(&'static str),
+    End,
+}
+
+impl Token {
+    fn text(&self) -> &str {
+        match self {
+            Self::Word(word) => word,
+            Self::Sign(sign) => sign,
+            Self::End => "",
+        }
+    }
+}
+
+const SIGNS: [&str; 9] = ["==", "!=", "=", "!", "(", ")", ",", ">", "<"];
+
+fn scan(text: &str) -> Vec<Token> {
+    let mut tokens = Vec::new();
+    let mut rest = text.trim_start_matches([' ', '\t', '\r', '\n', '\0']);
+    while !rest.is_empty() {
+        if let Some(sign) = SIGNS.into_iter().find(|sign| rest.starts_with(sign)) {
+            tokens.push(Token::Sign(sign));
+            rest = &rest[sign.len()..];
+        } else {
+            let end = rest.find(['=', '!', '(', ')', ',', '>', '<', ' ', '\t', '\r', '\n', '\0']).unwrap_or(rest.len());
+            tokens.push(Token::Word(rest[..end].into()));
+            rest = &rest[end..];
+        }
+        rest = rest.trim_start_matches([' ', '\t', '\r', '\n', '\0']);
+    }
+    tokens.push(Token::End);
+    tokens
+}
+
+struct Parser {
+    tokens: Vec<Token>,
+    at: usize,
+}
+
+impl Parser {
+    fn peek(&self) -> &Token {
+        self.tokens.get(self.at).unwrap_or(&Token::End)
+    }
+
+    fn take(&mut self) -> Token {
+        let token = self.peek().clone();
+        self.at += 1;
+        token
+    }
+
+    fn selector(mut self) -> Result<LabelSelector, String> {
+        let mut requirements = Vec::new();
+        loop {
+            match self.peek() {
+                Token::End => return Ok(LabelSelector(requirements)),
+                Token::Word(_) | Token::Sign("!") => {}
+                Token::Sign(sign) => {
+                    return Err(format!("found '{sign}', expected: !, identifier, or 'end of string'"));
+                }
+            }
+            requirements.push(self.requirement().map_err(|problem| format!("unable to parse requirement: {problem}"))?);
+            match self.take() {
+                Token::End => return Ok(LabelSelector(requirements)),
+                Token::Sign(",") => match self.peek() {
+                    Token::Word(_) | Token::Sign("!") => {}
+                    other => return Err(format!("found '{}', expected: identifier after ','", other.text())),
+                },
+                other => return Err(format!("found '{}', expected: ',' or 'end of string'", other.text())),
+            }
+        }
+    }
+
+    fn requirement(&mut self) -> Result<Requirement, String> {
+        let absent = *self.peek() == Token::Sign("!");
+        if absent {
+            self.at += 1;
+        }
+        let key = match self.take() {
+            Token::Word(key) => key,
+            other => return Err(format!("found '{}', expected: identifier", other.text())),
+        };
+        if let Some(problem) = names::qualified_name(&key).into_iter().next() {
+            return Err(format!("<nil>: Invalid value: \"{key}\": {problem}"));
+        }
+        if matches!(self.peek(), Token::End | Token::Sign(",")) {
+            return Ok(Requirement { key, test: if absent { Test::Absent } else { Test::Exists } });
+        }
+        let test = match self.take() {
+            Token::Sign("=" | "==") => Test::In(vec![self.one_value()?]),
+            Token::Sign("!=") => Test::NotIn(vec![self.one_value()?]),
+            Token::Sign(">") => Test::Above(self.bound()?),
+            Token::Sign("<") => Test::Below(self.bound()?),
+            Token::Word(word) if word == "in" => Test::In(self.values()?),
+            Token::Word(word) if word == "notin" => Test::NotIn(self.values()?),
+            other => return Err(format!("found '{}', expected: in, notin, =, ==, !=, gt, lt", other.text())),
+        };
+        if let Test::In(values) | Test::NotIn(values) = &test {
+            for value in values {
+                if let Some(problem) = names::label_value(value).into_iter().next() {
+                    return Err(format!("values[0][{key}]: Invalid value: \"{value}\": {problem}"));
+                }
+            }
+        }
+        Ok(Requirement { key, test })
+    }
+
+    fn one_value(&mut self) -> Result<SmolStr, String> {
+        if matches!(self.peek(), Token::End | Token::Sign(",")) {
+            return Ok(SmolStr::default());
+        }
+        match self.take() {
+            Token::Word(value) => Ok(value),
+            other => Err(format!("found '{}', expected: identifier", other.text())),
+        }
+    }
+
+    fn bound(&mut self) -> Result<i64, String> {
+        let value = self.one_value()?;
+        value.parse().map_err(|_| {
+            format!("values[0]: Invalid value: \"{value}\": for 'Gt', 'Lt' operators, the value must be an integer")
+        })
+    }
+
+    /// `(a,b,)`: values may be empty, so a comma next to a parenthesis counts.
+    fn values(&mut self) -> Result<Vec<SmolStr>, String> {
+        match self.take() {
+            Token::Sign("(") => {}
+            other => return Err(format!("found '{}' expected: '('", other.text())),
+        }
+        let mut values = Vec::new();
+        let mut wants_value = true;
+        loop {
+            match self.take() {
+                Token::Word(value) if wants_value => {
+                    values.push(value);
+                    wants_value = false;
+                }
+                Token::Sign(",") => {
+                    if wants_value {
+                        values.push(SmolStr::default());
+                    }
+                    wants_value = true;
+                }
+                Token::Sign(")") => {
+                    if wants_value {
+                        values.push(SmolStr::default());
+                    }
+                    values.sort_unstable();
+                    values.dedup();
+                    return Ok(values);
+                }
+                other => return Err(format!("found '{}', expected: ',' or ')'", other.text())),
+            }
+        }
+    }
+}
+
+/// Which objects by their fields. Only the fields that a resource declares can be asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FieldSelector(Vec<(FieldRef, bool, SmolStr)>);
+
+/// A field that every resource has, or one of the resource's own by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FieldRef {
+    Name,
+    Namespace,
+    Own(usize),
+}
+
+impl FieldSelector {
+    /// Reads the form that stands in a query, for a resource with these `selectable` fields.
+    pub(crate) fn parse<'a>(text: &str, selectable: impl Iterator<Item = &'a str> + Clone) -> Result<Self, String> {
+        let mut terms = Vec::new();
+        for term in split_terms(text) {
+            let (field, equal, value) =
+                split_term(term).ok_or_else(|| format!("invalid selector: '{text}'; can't understand '{term}'"))?;
+            let value = unescape(value)?;
+            let field = match field {
+                "metadata.name" => FieldRef::Name,
+                "metadata.namespace" => FieldRef::Namespace,
+                _ => {
+                    let place = selectable.clone().position(|name| name == field);
+                    FieldRef::Own(place.ok_or_else(|| format!("field label not supported: {field}"))?)
+                }
+            };
+            terms.push((field, equal, value));
+        }
+        Ok(Self(terms))
+    }
+
+    /// Selects the object of one name.
+    pub(crate) fn named(name: &str) -> Self {
+        Self(vec![(FieldRef::Name, true, name.into())])
+    }
+
+    fn matches(&self, key: &Key, fields: &[SmolStr]) -> bool {
+        self.0.iter().all(|(field, equal, value)| {
+            let (namespace, name) = key.as_str().rsplit_once('/').unwrap_or(("", key.as_str()));
+            let found = match field {
+                FieldRef::Name => name,
+                FieldRef::Namespace => namespace,
+                FieldRef::Own(place) => fields.get(*place).map_or("", SmolStr::as_str),
+            };
+            (found == value.as_str()) == *equal
+        })
+    }
+}
+
+fn split_terms(text: &str) -> impl Iterator<Item = &str> {
+    let mut escaped = false;
+    text.split(move |letter| {
+        let ends = letter == ',' && !escaped;
+        escaped = letter == '\\' && !escaped;
+        ends
+    })
+    .filter(|term| !term.is_empty())
+}
+
+fn split_term(term: &str) -> Option<(&str, bool, &str)> {
+    let at = term.find(['=', '!'])?;
+    let (field, rest) = term.split_at(at);
+    if let Some(value) = rest.strip_prefix("!=") {
+        return Some((field, false, value));
+    }
+    let value = rest.strip_prefix("==").or_else(|| rest.strip_prefix('='))?;
+    Some((field, true, value))
+}
+
+fn unescape(value: &str) -> Result<SmolStr, String> {
+    let mut plain = String::with_capacity(value.len());
+    let mut letters = value.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => match letters.next() {
+                Some(next @ ('\\' | ',' | '=')) => plain.push(next),
+                Some(next) => return Err(format!("invalid field selector: invalid escape sequence: \\{next}")),
+                None => return Err("invalid field selector: unterminated escape sequence: \\".into()),
+            },
+            '=' | ',' => return Err(format!("invalid field selector: unescaped character in value: {letter}")),
+            _ => plain.push(letter),
+        }
+    }
+    Ok(plain.into())
+}
+
+/// Both selectors of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Selection {
+    pub(crate) labels: LabelSelector,
+    pub(crate) fields: FieldSelector,
+}
+
+impl Selection {
+    pub(crate) fn is_everything(&self) -> bool {
+        self.labels.0.is_empty() && self.fields.0.is_empty()
+    }
+
+    pub(crate) fn matches(&self, key: &Key, facets: &Facets) -> bool {
+        self.labels.matches(&facets.labels) && self.fields.matches(key, &facets.fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+    use super::*;
+
+    fn labels(pairs: &[(&str, &str)]) -> Vec<(SmolStr, SmolStr)> {
+        pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
+    }
+
+    #[test]
+    fn label_selectors_select() {
+        let labels = labels(&[("app", "web"), ("tier", ""), ("n", "5")]);
+        for (selector, selects) in [
+            ("", true),
+            ("app", true),
+            ("!app", false),
+            ("app=web", true),
+            ("app==web", true),
+            ("app!=web", false),
+            ("none!=x", true),
+            ("app in (web,db)", true),
+            ("app notin (web)", false),
+            ("none notin (web)", true),
+            ("none in (web)", false),
+            ("tier=", true),
+            ("tier in ()", true),
+            ("tier in (,a)", true),
+            ("app=web,tier", true),
+            ("app=web,!tier", false),
+            (" app = web , n>4 ", true),
+            ("n<5", false),
+            ("in=in", false),
+            ("!in", true),
+            ("app in (in,web)", true),
+        ] {
+            let parsed = LabelSelector::parse(selector).unwrap_or_else(|problem| panic!("{selector}: {problem}"));
+            assert_eq!(parsed.matches(&labels), selects, "{selector}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_selector_is_refused() {
+        for selector in [
+            ",",
+            "a,",
+            "=b",
+            "a===b",
+            "a in",
+            "a in b",
+            "a in (",
+            "a in (b",
+            "a in (b c)",
+            "a b",
+            "!",
+            "a!b",
+            "a>x",
+            "a=-",
+            "A B=c",
+            "/=x",
+            "(",
+            ")",
+        ] {
+            assert!(LabelSelector::parse(selector).is_err(), "{selector}");
+            assert!(FieldSelector::parse(selector, ["x"].into_iter()).is_err() || selector == ",", "{selector}");
+        }
+        assert_eq!(
+            LabelSelector::parse("a===b").unwrap_err(),
+            "unable to parse requirement: found '=', expected: identifier"
+        );
+    }
+
+    #[test]
+    fn field_selectors_select() {
+        let facets = Facets { labels: Box::default(), fields: ["n1".into(), "Running".into()].into() };
+        let key = Key::new(Some("ns"), "pod");
+        let own = ["spec.nodeName", "status.phase"].into_iter();
+        for (selector, selects) in [
+            ("", true),
+            ("spec.nodeName=n1", true),
+            ("spec.nodeName==n1,status.phase!=Failed", true),
+            ("spec.nodeName!=n1", false),
+            ("metadata.name=pod", true),
+            ("metadata.namespace=other", false),
+            ("metadata.name=a\\,b", false),
+            ("spec.nodeName=", false),
+        ] {
+            let selection =
+                Selection { fields: FieldSelector::parse(selector, own.clone()).unwrap(), ..Selection::default() };
+            assert_eq!(selection.matches(&key, &facets), selects, "{selector}");
+        }
+        assert_eq!(FieldSelector::parse("spec.foo=b", own).unwrap_err(), "field label not supported: spec.foo");
+    }
+}

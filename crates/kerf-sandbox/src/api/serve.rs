@@ -1,0 +1,182 @@
+//! The server on a socket: HTTPS on the loopback address and nowhere else, with a certificate and a token that exist only while
+//! it runs. Without the token nothing is answered but 401.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Request, Response};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    KeyUsagePurpose,
+};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_rustls::TlsAcceptor;
+use tower::Service as _;
+
+use super::respond::{Body, refuse};
+use super::server::ApiServer;
+use super::status::Refusal;
+
+/// How long a connection may take to say who it is.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Why a server does not listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// No key or certificate could be made.
+    #[error("cannot make a certificate for the API server")]
+    Certificate(#[from] rcgen::Error),
+    /// The TLS library does not take them.
+    #[error("cannot set up TLS for the API server")]
+    Tls(#[from] rustls::Error),
+    /// The machine has no randomness for a token.
+    #[error("cannot make a token for the API server: the system gives no random numbers")]
+    Token,
+    /// The port is taken, or may not be listened on.
+    #[error("cannot listen on 127.0.0.1:{port}")]
+    Listen {
+        /// The port that was asked for.
+        port: u16,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// A server that listens. Dropping it ends every connection.
+#[derive(Debug)]
+pub struct Serving {
+    address: SocketAddr,
+    kubeconfig: String,
+    task: JoinHandle<()>,
+}
+
+impl Serving {
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What a client needs to know, as the text of a kubeconfig file. It holds the token: keep it private.
+    pub fn kubeconfig(&self) -> &str {
+        &self.kubeconfig
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl ApiServer {
+    /// Listens on 127.0.0.1 at `port`; 0 takes any that is free. Must be called on a tokio runtime with IO and time enabled.
+    pub async fn serve(&self, port: u16) -> Result<Serving, ServeError> {
+        let identity = Identity::new()?;
+        let listen = |source| ServeError::Listen { port, source };
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let kubeconfig = identity.kubeconfig(address);
+        let Identity { acceptor, token, .. } = identity;
+        let task = tokio::spawn(accept(listener, acceptor, self.clone(), token.into()));
+        Ok(Serving { address, kubeconfig, task })
+    }
+}
+
+/// Takes connections until it is dropped, and all of them with it.
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, server: ApiServer, token: Arc<str>) {
+    let mut connections = JoinSet::new();
+    loop {
+        // A connection that cannot be taken (no file handles left) is the client's to try again.
+        if let Ok((stream, _)) = listener.accept().await {
+            connections.spawn(connection(stream, acceptor.clone(), server.clone(), token.clone()));
+        }
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+async fn connection(stream: TcpStream, acceptor: TlsAcceptor, server: ApiServer, token: Arc<str>) {
+    let _ = stream.set_nodelay(true);
+    let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await else { return };
+    let service = hyper::service::service_fn(move |request: Request<Incoming>| {
+        let (mut server, token) = (server.clone(), token.clone());
+        async move {
+            if is_authorized(request.headers(), &token) {
+                server.call(request).await
+            } else {
+                Ok::<Response<Body>, _>(refuse(&Refusal::unauthorized()))
+            }
+        }
+    });
+    // Whatever ends the connection ends it: the client sees it too.
+    let _ = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new())
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+}
+
+/// Whether a request carries the token. Compared in full, so that the time tells nothing.
+fn is_authorized(headers: &HeaderMap, token: &str) -> bool {
+    let given = headers
+        .get(AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.strip_prefix("Bearer "));
+    let given = given.unwrap_or_default().trim().as_bytes();
+    given.len() == token.len()
+        && given.iter().zip(token.as_bytes()).fold(0, |difference, (one, two)| difference | (one ^ two)) == 0
+}
+
+/// Who the server is, for as long as it runs.
+struct Identity {
+    acceptor: TlsAcceptor,
+    authority: String,
+    token: String,
+}
+
+impl Identity {
+    fn new() -> Result<Self, ServeError> {
+        let mut authority = CertificateParams::default();
+        authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        authority.key_usages =
+            vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+        authority.distinguished_name.push(DnType::CommonName, "kerf-sandbox-ca");
+        let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate()?)?;
+
+        let mut leaf =
+            CertificateParams::new(vec!["127.0.0.1".to_string(), "localhost".into(), "kubernetes.default.svc".into()])?;
+        leaf.distinguished_name.push(DnType::CommonName, "kerf-sandbox");
+        leaf.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        leaf.use_authority_key_identifier_extension = true;
+        let key = KeyPair::generate()?;
+        let certificate = leaf.signed_by(&key, &authority)?;
+
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut secret = [0u8; 32];
+        provider.secure_random.fill(&mut secret).map_err(|_| ServeError::Token)?;
+        let token = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(secret);
+
+        let private = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate.der().clone()], private)?;
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self { acceptor: TlsAcceptor::from(Arc::new(config)), authority: authority.pem(), token })
+    }
+
+    fn kubeconfig(&self, address: SocketAddr) -> String {
+        let authority = base64::engine::general_purpose::STANDARD.encode(&self.authority);
+        let token = &self.token;
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: kerf-sandbox\n\
+             clusters:\n- name: kerf-sandbox\n  cluster:\n    server: https://{address}\n    certificate-authority-data: {authority}\n\
+             contexts:\n- name: kerf-sandbox\n  context:\n    cluster: kerf-sandbox\n    user: kerf-sandbox\n\
+             users:\n- name: kerf-sandbox\n  user:\n    token: {token}\n"
+        )
+    }
+}

@@ -1,0 +1,333 @@
+//! The server: one state, one way in. A request comes as `http::Request`, from a socket or from a client in this process, and
+//! leaves as `http::Response`. What goes wrong on demand goes wrong here, before or after the request does its work.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::Pin;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::Future;
+use http::header::USER_AGENT;
+use http::{Request, Response};
+use http_body_util::BodyExt as _;
+use jiff::Timestamp;
+use kerf_runtime::Clock;
+
+use super::registry::Registry;
+use super::request::{Path, Query, Verb};
+use super::respond::{Body, refuse};
+use super::route::{Circumstances, route};
+use super::status::{Answer, Refusal, Subject};
+use super::storage::{Key, Storage, TableIx};
+use crate::audit::Write;
+use crate::faults::{Asked, Fault, FaultRule, Faults};
+use crate::seed::Rng;
+
+/// The largest body that is read: what the real server reads.
+const BODY: usize = 3 * 1024 * 1024;
+
+/// What a server is made with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The clock that every timestamp comes from.
+    pub clock: Clock,
+    /// Where uids, generated names and the like come from.
+    pub seed: u64,
+    /// How many changes of each resource a watcher may lag behind before it is told 410. A change costs what its object costs
+    /// until the next one of that object, so this bounds memory: 65,536 pods are some 200 MiB in the worst case.
+    pub history: usize,
+}
+
+impl Config {
+    /// The settings for a cluster that people or controllers use, on `clock`.
+    pub fn new(clock: Clock, seed: u64) -> Self {
+        Self { clock, seed, history: 65_536 }
+    }
+}
+
+/// An event that will be forgotten.
+pub(crate) struct Remembered {
+    pub(crate) table: TableIx,
+    pub(crate) key: Key,
+    pub(crate) revision: u64,
+    pub(crate) at: Timestamp,
+}
+
+/// The server's state.
+pub(crate) struct Inner {
+    pub(crate) storage: Storage,
+    pub(crate) clock: Clock,
+    pub(crate) serials: AtomicU64,
+    registry: RwLock<Arc<Registry>>,
+    chance: Mutex<Rng>,
+    events: Mutex<VecDeque<Remembered>>,
+    /// The tables of custom resources, by group and plural.
+    tables: Mutex<BTreeMap<(String, String), TableIx>>,
+    faults: Mutex<Option<Faults>>,
+    audit: Mutex<Option<Vec<Write>>>,
+}
+
+/// An API server. Copies share one state.
+#[derive(Clone)]
+pub struct ApiServer {
+    pub(crate) inner: Arc<Inner>,
+}
+
+impl std::fmt::Debug for ApiServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiServer").field("revision", &self.inner.storage.revision()).finish_non_exhaustive()
+    }
+}
+
+/// The locks below guard values that are whole between any two statements, so a panic elsewhere does not spoil them.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Inner {
+    pub(crate) fn registry(&self) -> Arc<Registry> {
+        self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes a new registry of the one that there is.
+    pub(crate) fn change_registry(&self, change: impl FnOnce(&mut Registry)) {
+        let mut current = self.registry.write().unwrap_or_else(PoisonError::into_inner);
+        let mut next = Registry::clone(&current);
+        change(&mut next);
+        *current = Arc::new(next);
+    }
+
+    /// The table of a custom resource, opened when it is first asked for.
+    pub(crate) fn custom_table(&self, group: &str, plural: &str) -> TableIx {
+        *lock(&self.tables).entry((group.into(), plural.into())).or_insert_with(|| self.storage.open())
+    }
+
+    /// Ends the table of a custom resource, and the watches on it.
+    pub(crate) fn close_custom_table(&self, group: &str, plural: &str) {
+        let table = lock(&self.tables).remove(&(group.into(), plural.into()));
+        if let Some(table) = table {
+            self.storage.close(table);
+        }
+    }
+
+    pub(crate) fn uid(&self) -> String {
+        lock(&self.chance).uid()
+    }
+
+    pub(crate) fn name_suffix(&self) -> String {
+        lock(&self.chance).name_suffix()
+    }
+
+    /// How long a watch lasts: between one and two `base`, so that watchers do not all come back at once.
+    pub(crate) fn watch_duration(&self, base: Duration) -> Duration {
+        base + Duration::from_millis(lock(&self.chance).below(base.as_millis() as u64))
+    }
+
+    pub(crate) fn events(&self) -> MutexGuard<'_, VecDeque<Remembered>> {
+        lock(&self.events)
+    }
+}
+
+impl ApiServer {
+    /// A server with nothing in it but what every cluster has.
+    pub fn new(config: Config) -> Self {
+        let storage = Storage::new(config.history);
+        let registry = Registry::built_in(&storage);
+        let inner = Inner {
+            storage,
+            clock: config.clock,
+            serials: AtomicU64::new(0),
+            registry: RwLock::new(Arc::new(registry)),
+            chance: Mutex::new(Rng::new(config.seed).fork("api server")),
+            events: Mutex::new(VecDeque::new()),
+            tables: Mutex::new(BTreeMap::new()),
+            faults: Mutex::new(None),
+            audit: Mutex::new(None),
+        };
+        let server = Self { inner: Arc::new(inner) };
+        super::bootstrap::fill(&server);
+        server
+    }
+
+    /// The clock that the server's timestamps come from.
+    pub fn clock(&self) -> Clock {
+        self.inner.clock
+    }
+
+    /// A client in this process, without sockets: the way in for controllers, schedulers, kubelets and tests. `agent` is the name
+    /// under which its writes appear in managed fields and audits. Must be called on a tokio runtime.
+    pub fn client_as(&self, agent: &'static str) -> kube::Client {
+        let server = self.clone();
+        let service = tower::service_fn(move |mut request: Request<kube::client::Body>| {
+            request.headers_mut().insert(USER_AGENT, http::HeaderValue::from_static(agent));
+            let mut server = server.clone();
+            async move { tower::Service::call(&mut server, request).await }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    /// [`ApiServer::client_as`] for whoever needs no name.
+    pub fn client(&self) -> kube::Client {
+        self.client_as("kerf-sandbox")
+    }
+
+    /// Lets things go wrong from now on, by these rules and this seed, instead of whatever went wrong before. No rules: nothing.
+    pub fn set_faults(&self, rules: Vec<FaultRule>, seed: u64) {
+        *lock(&self.inner.faults) = if rules.is_empty() { None } else { Some(Faults::new(rules, seed)) };
+    }
+
+    /// Keeps a list of all writes from now on, and forgets what was listed before. The list grows until it is taken.
+    pub fn start_audit(&self) {
+        *lock(&self.inner.audit) = Some(Vec::new());
+    }
+
+    /// The writes since the audit was started or last taken; none if it never was.
+    pub fn take_audit(&self) -> Vec<Write> {
+        lock(&self.inner.audit).as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// A number that stands for everything that was ever written, in order: two runs that agree on it have written the same.
+    pub fn fingerprint(&self) -> u64 {
+        self.inner.storage.fingerprint()
+    }
+
+    /// The revision of the last write.
+    pub fn revision(&self) -> u64 {
+        self.inner.storage.revision()
+    }
+
+    /// Answers one request whose body has been read, and notes it if it is a write.
+    pub(crate) fn answer(
+        &self,
+        parts: &http::request::Parts,
+        body: Bytes,
+        circumstances: Circumstances,
+    ) -> Response<Body> {
+        let response = route(&self.inner, parts, body, circumstances).unwrap_or_else(|refusal| refuse(&refusal));
+        if let Some(audit) = lock(&self.inner.audit).as_mut() {
+            audit.extend(self.noted(parts, response.status().as_u16()));
+        }
+        response
+    }
+
+    fn noted(&self, parts: &http::request::Parts, code: u16) -> Option<Write> {
+        let (verb, target) = asked(parts)?;
+        verb.writes().then(|| Write {
+            at: self.inner.clock.now(),
+            agent: agent(parts).into(),
+            verb,
+            resource: target.resource,
+            subresource: target.subresource.unwrap_or_default(),
+            namespace: target.namespace.unwrap_or_default(),
+            name: target.name.unwrap_or_default(),
+            code,
+        })
+    }
+
+    /// What goes wrong with a request, if anything does.
+    fn fault(&self, parts: &http::request::Parts) -> Option<Fault> {
+        let mut faults = lock(&self.inner.faults);
+        let faults = faults.as_mut()?;
+        let (verb, target) = asked(parts)?;
+        faults.draw(&Asked { verb, resource: &target.resource, agent: agent(parts), at: self.inner.clock.elapsed() })
+    }
+
+    /// Answers a request, with whatever goes wrong.
+    async fn serve_one(&self, parts: &http::request::Parts, body: Bytes) -> Result<Response<Body>, ConnectionLost> {
+        let plain = Circumstances::default();
+        let circumstances = match self.fault(parts) {
+            None => plain,
+            Some(Fault::InternalError) => return Ok(refuse(&Refusal::internal("the server has a fault on purpose"))),
+            Some(Fault::Unavailable { retry_after_seconds }) => {
+                return Ok(refuse(&Refusal::unavailable("the server is unavailable on purpose", retry_after_seconds)));
+            }
+            Some(Fault::TooManyRequests { retry_after_seconds }) => {
+                return Ok(refuse(&Refusal::too_many_requests(
+                    "Too many requests, please try again later.",
+                    retry_after_seconds,
+                    Vec::new(),
+                )));
+            }
+            Some(Fault::Conflict) => {
+                let target = asked(parts).map(|(_, target)| target).unwrap_or_default();
+                let subject = Subject { group: &target.group, resource: &target.resource };
+                return Ok(refuse(&Refusal::stale(subject, target.name.as_deref().unwrap_or_default())));
+            }
+            Some(Fault::Slow { by }) => {
+                tokio::time::sleep(by).await;
+                plain
+            }
+            Some(Fault::LostResponse) => {
+                drop(self.answer(parts, body, plain));
+                return Err(ConnectionLost);
+            }
+            Some(Fault::StaleRead { revisions }) => Circumstances { stale: Some(revisions), ..plain },
+            Some(Fault::DroppedWatch { after }) => Circumstances { drop_watch_after: Some(after), ..plain },
+            Some(Fault::LateWatch { by }) => Circumstances { watch_delay: Some(by), ..plain },
+            Some(Fault::Gone) => Circumstances { watch_gone: true, ..plain },
+        };
+        Ok(self.answer(parts, body, circumstances))
+    }
+}
+
+/// What a request asks for, if it is about a resource.
+fn asked(parts: &http::request::Parts) -> Option<(Verb, super::request::Target)> {
+    match Path::parse(parts.uri.path()) {
+        Path::Other(_) => None,
+        Path::Resource(target) => {
+            let verb = Verb::of(&parts.method, &target, &Query::parse(parts.uri.query())).ok()?;
+            Some((verb, target))
+        }
+    }
+}
+
+fn agent(parts: &http::request::Parts) -> &str {
+    parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// The connection broke before the answer came: what was asked may or may not have been done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the connection to the API server was lost")]
+pub struct ConnectionLost;
+
+/// Reads a request's body, up to the limit.
+async fn collect<B>(body: B) -> Answer<Bytes>
+where
+    B: http_body::Body<Data = Bytes>,
+    B::Error: Into<tower::BoxError>,
+{
+    match http_body_util::Limited::new(body, BODY).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(problem) if problem.is::<http_body_util::LengthLimitError>() => Err(Refusal::too_large(BODY)),
+        Err(problem) => Err(Refusal::bad_request(format!("reading the body: {problem}"))),
+    }
+}
+
+/// The server in this process: what `kube::Client::new` takes.
+impl<B> tower::Service<Request<B>> for ApiServer
+where
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<tower::BoxError>,
+{
+    type Response = Response<Body>;
+    type Error = ConnectionLost;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, ConnectionLost>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ConnectionLost>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let server = self.clone();
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            match collect(body).await {
+                Ok(body) => server.serve_one(&parts, body).await,
+                Err(refusal) => Ok(refuse(&refusal)),
+            }
+        })
+    }
+}

@@ -1,0 +1,355 @@
+//! Where the objects live: in memory, one revision counter for all of them, one ordered map and one bounded history for each
+//! resource. A watcher is a position in that history and has no queue of its own, so a slow reader costs nothing and learns
+//! that it is too late (410) when the history has moved past it.
+//!
+//! Invariants: a revision is given to exactly one change; the history of a table is in order of revision and has no gap above
+//! its `compacted` revision; undoing the history backwards from now gives every state since then, which is how a paged list
+//! stays consistent and how a stale read is served.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::{Hash as _, Hasher as _};
+use std::ops::Bound;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use rustc_hash::FxHasher;
+use smol_str::SmolStr;
+use tokio::sync::Notify;
+
+use super::encode::{Encoded, Versioned};
+use super::selector::Selection;
+
+/// The place of an object in its table: `namespace/name`, or `name` alone. One string, so that objects are listed in the order
+/// in which etcd lists them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key(SmolStr);
+
+impl Key {
+    pub(crate) fn new(namespace: Option<&str>, name: &str) -> Self {
+        match namespace {
+            Some(namespace) => Self(smol_str::format_smolstr!("{namespace}/{name}")),
+            None => Self(name.into()),
+        }
+    }
+
+    /// A key as a continue token carries it.
+    pub(crate) fn from_text(text: &str) -> Self {
+        Self(text.into())
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(crate) fn is_in(&self, namespace: &str) -> bool {
+        self.0.strip_prefix(namespace).is_some_and(|rest| rest.starts_with('/'))
+    }
+}
+
+/// What selectors ask about, taken out of an object when it is written so that a list of 100,000 needs no parsing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Facets {
+    /// Labels, by key.
+    pub(crate) labels: Box<[(SmolStr, SmolStr)]>,
+    /// The values of the resource's selectable fields, in the resource's order.
+    pub(crate) fields: Box<[SmolStr]>,
+}
+
+/// One version of one object. Never changed; shared by the table, the history and whoever reads.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    text: Versioned,
+    pub(crate) revision: u64,
+    pub(crate) facets: Facets,
+}
+
+impl Stored {
+    pub(crate) fn bytes(&self) -> &Bytes {
+        &self.text.bytes
+    }
+
+    /// The object as it was, told as of `revision`: what the watch says of an object that is gone.
+    pub(crate) fn bytes_as_of(&self, revision: u64) -> Bytes {
+        self.text.with_version(revision).bytes
+    }
+}
+
+/// One change. `now` is what stands there after it, `before` what stood there.
+#[derive(Debug)]
+pub(crate) struct Event {
+    pub(crate) revision: u64,
+    pub(crate) key: Key,
+    pub(crate) before: Option<Arc<Stored>>,
+    pub(crate) now: Option<Arc<Stored>>,
+}
+
+/// A resource's table, by number. Numbers are never used for another resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct TableIx(u32);
+
+/// Why a write did not happen: the object is not at the version that the writer had read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Moved;
+
+/// Why something cannot be read: it is older than the history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Compacted {
+    /// The oldest revision from which the history is whole.
+    pub(crate) oldest: u64,
+}
+
+/// A part of a table.
+#[derive(Debug)]
+pub(crate) struct Page {
+    pub(crate) objects: Vec<Arc<Stored>>,
+    /// Of what revision the page is.
+    pub(crate) revision: u64,
+    /// Where the next page begins, and how many objects are left from there.
+    pub(crate) rest: Option<(Key, usize)>,
+}
+
+/// Which part of a table.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window<'a> {
+    pub(crate) namespace: Option<&'a str>,
+    /// Only what this selects, which also counts towards the limit.
+    pub(crate) selection: &'a Selection,
+    /// Begin at this key.
+    pub(crate) from: Option<&'a Key>,
+    /// The state at this revision; now, if none is given.
+    pub(crate) at: Option<u64>,
+    /// At most so many; all, if none is given.
+    pub(crate) limit: Option<usize>,
+}
+
+/// What a watcher gets when it asks for what came next.
+#[derive(Debug)]
+pub(crate) enum Next {
+    /// These changes, in order, at least one; they end at this revision.
+    Events(Vec<Arc<Event>>),
+    /// Nothing yet. The table as of this revision has nothing newer.
+    Nothing { revision: u64 },
+    /// The resource is gone (its definition was deleted).
+    Closed,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    objects: BTreeMap<Key, Arc<Stored>>,
+    history: VecDeque<Arc<Event>>,
+    /// The newest revision that has left the history.
+    compacted: u64,
+    closed: bool,
+    changed: Arc<Notify>,
+}
+
+struct Inner {
+    revision: u64,
+    fingerprint: FxHasher,
+    tables: Vec<Table>,
+}
+
+/// The store.
+pub(crate) struct Storage {
+    inner: Mutex<Inner>,
+    /// How many changes a table remembers.
+    history: usize,
+}
+
+/// How many changes a watcher is given at once: enough to amortise the lock, few enough to keep buffers small.
+const BATCH: usize = 256;
+
+impl Storage {
+    /// An empty store whose tables remember `history` changes each (at least one).
+    pub(crate) fn new(history: usize) -> Self {
+        Self {
+            inner: Mutex::new(Inner { revision: 1, fingerprint: FxHasher::default(), tables: Vec::new() }),
+            history: history.max(1),
+        }
+    }
+
+    /// A new table, empty.
+    pub(crate) fn open(&self) -> TableIx {
+        let mut inner = self.lock();
+        let compacted = inner.revision;
+        inner.tables.push(Table { compacted, ..Table::default() });
+        TableIx(inner.tables.len() as u32 - 1)
+    }
+
+    /// Ends a table: its watchers are told, and nothing can be written any more.
+    pub(crate) fn close(&self, table: TableIx) {
+        let mut inner = self.lock();
+        let table = &mut inner.tables[table.0 as usize];
+        *table = Table { closed: true, compacted: table.compacted, changed: table.changed.clone(), ..Table::default() };
+        table.changed.notify_waiters();
+    }
+
+    pub(crate) fn revision(&self) -> u64 {
+        self.lock().revision
+    }
+
+    pub(crate) fn get(&self, table: TableIx, key: &Key) -> Option<Arc<Stored>> {
+        self.lock().tables[table.0 as usize].objects.get(key).cloned()
+    }
+
+    /// What stood at `key` when the store was at `revision`, or at the earliest revision that is still known.
+    pub(crate) fn get_at(&self, table: TableIx, key: &Key, revision: u64) -> Option<Arc<Stored>> {
+        let inner = self.lock();
+        let table = &inner.tables[table.0 as usize];
+        let later = table.history.iter().find(|event| event.revision > revision && event.key == *key);
+        later.map_or_else(|| table.objects.get(key).cloned(), |event| event.before.clone())
+    }
+
+    /// Writes one object, if what stands at `key` is still what the writer has read (`expected`, none for nothing).
+    pub(crate) fn put(
+        &self,
+        table: TableIx,
+        key: &Key,
+        expected: Option<u64>,
+        object: &Encoded,
+        facets: Facets,
+    ) -> Result<Arc<Stored>, Moved> {
+        self.commit(table, key, expected, |revision| {
+            Some(Arc::new(Stored { text: object.with_version(revision), revision, facets }))
+        })
+        .map(|event| event.now.clone().expect("a put leaves an object"))
+    }
+
+    /// Takes one object away, if it is still at `expected`. Returns its last state, told as of the deletion.
+    pub(crate) fn delete(&self, table: TableIx, key: &Key, expected: u64) -> Result<Bytes, Moved> {
+        let event = self.commit(table, key, Some(expected), |_| None)?;
+        let before = event.before.as_ref().expect("what was deleted stood there before");
+        Ok(before.bytes_as_of(event.revision))
+    }
+
+    fn commit(
+        &self,
+        table: TableIx,
+        key: &Key,
+        expected: Option<u64>,
+        make: impl FnOnce(u64) -> Option<Arc<Stored>>,
+    ) -> Result<Arc<Event>, Moved> {
+        let mut inner = self.lock();
+        let revision = inner.revision + 1;
+        let table = &mut inner.tables[table.0 as usize];
+        let before = table.objects.get(key).cloned();
+        if before.as_ref().map(|stored| stored.revision) != expected || table.closed {
+            return Err(Moved);
+        }
+        let now = make(revision);
+        match &now {
+            Some(stored) => table.objects.insert(key.clone(), stored.clone()),
+            None => table.objects.remove(key),
+        };
+        let event = Arc::new(Event { revision, key: key.clone(), before, now });
+        table.history.push_back(event.clone());
+        while table.history.len() > self.history {
+            if let Some(oldest) = table.history.pop_front() {
+                table.compacted = oldest.revision;
+            }
+        }
+        table.changed.notify_waiters();
+        inner.revision = revision;
+        event.key.as_str().hash(&mut inner.fingerprint);
+        event.now.as_ref().map(|stored| stored.bytes().as_ref()).hash(&mut inner.fingerprint);
+        Ok(event)
+    }
+
+    /// The revision that was `back` writes ago, as far as a table still knows it.
+    pub(crate) fn revision_before(&self, table: TableIx, back: u64) -> u64 {
+        let inner = self.lock();
+        inner.revision.saturating_sub(back).max(inner.tables[table.0 as usize].compacted)
+    }
+
+    /// A number that stands for everything that was ever written, in order: two runs that agree on it have written the same.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.lock().fingerprint.finish()
+    }
+
+    /// Reads a part of a table as it was at one revision.
+    pub(crate) fn page(&self, table: TableIx, window: Window<'_>) -> Result<Page, Compacted> {
+        let inner = self.lock();
+        let revision = window.at.unwrap_or(inner.revision);
+        let table = &inner.tables[table.0 as usize];
+        if revision < table.compacted {
+            return Err(Compacted { oldest: table.compacted });
+        }
+        let prefix = window.namespace.map(|namespace| Key(smol_str::format_smolstr!("{namespace}/")));
+        let start = match (&prefix, window.from) {
+            (_, Some(from)) => Bound::Included(from),
+            (Some(prefix), None) => Bound::Included(prefix),
+            (None, None) => Bound::Unbounded,
+        };
+        let range = table.objects.range::<Key, _>((start, Bound::Unbounded));
+        let inside = |key: &Key| window.namespace.is_none_or(|namespace| key.is_in(namespace));
+        let selected = |key: &Key, stored: &Stored| window.selection.matches(key, &stored.facets);
+        let current = range.take_while(|(key, _)| inside(key)).filter(|(key, stored)| selected(key, stored));
+        let limit = window.limit.unwrap_or(usize::MAX);
+
+        let undone = table.undone(revision);
+        if undone.is_empty() {
+            let mut current = current.peekable();
+            let objects = current.by_ref().take(limit).map(|(_, stored)| stored.clone()).collect();
+            let next = current.peek().map(|(key, _)| (*key).clone());
+            let rest = next.map(|key| (key, current.count()));
+            return Ok(Page { objects, revision, rest });
+        }
+        let mut then: BTreeMap<&Key, &Arc<Stored>> = current.collect();
+        for (key, before) in undone {
+            let wanted = inside(key) && window.from.is_none_or(|from| key >= from);
+            match before {
+                Some(before) if wanted && selected(key, before) => then.insert(key, before),
+                _ => then.remove(key),
+            };
+        }
+        let rest = then.keys().nth(limit).map(|key| ((*key).clone(), then.len() - limit));
+        Ok(Page { objects: then.into_values().take(limit).cloned().collect(), revision, rest })
+    }
+
+    /// The changes of a table after `after`, a batch of them.
+    pub(crate) fn after(&self, table: TableIx, after: u64) -> Result<Next, Compacted> {
+        let inner = self.lock();
+        let table = &inner.tables[table.0 as usize];
+        if table.closed {
+            return Ok(Next::Closed);
+        }
+        if after < table.compacted {
+            return Err(Compacted { oldest: table.compacted });
+        }
+        let start = table.history.partition_point(|event| event.revision <= after);
+        if start == table.history.len() {
+            return Ok(Next::Nothing { revision: inner.revision.max(after) });
+        }
+        Ok(Next::Events(table.history.range(start..).take(BATCH).cloned().collect()))
+    }
+
+    /// Rung after every change of a table. Whoever waits must register before asking what is new. Waiters are woken in the
+    /// order in which they came, which a simulation relies on.
+    pub(crate) fn bell(&self, table: TableIx) -> Arc<Notify> {
+        self.lock().tables[table.0 as usize].changed.clone()
+    }
+
+    pub(crate) fn count(&self, table: TableIx) -> usize {
+        self.lock().tables[table.0 as usize].objects.len()
+    }
+
+    /// The lock is only held for the few lines above, none of which can leave the tables half changed; a panic elsewhere in a
+    /// thread that holds it would be one of ours, and the data are still whole.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    /// What stood, at `revision`, at each key that has changed since.
+    fn undone(&self, revision: u64) -> BTreeMap<&Key, Option<&Arc<Stored>>> {
+        let mut undone = BTreeMap::new();
+        for event in self.history.iter().rev().take_while(|event| event.revision > revision) {
+            undone.insert(&event.key, event.before.as_ref());
+        }
+        undone
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! The store against its promises: versions, history, windows, and every past state.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn object(name: &str, generation: u64) -> Encoded {
+    Encoded::new(&json!({"metadata": {"name": name}, "generation": generation}))
+}
+
+fn put(storage: &Storage, table: TableIx, key: &Key, generation: u64) -> u64 {
+    let expected = storage.get(table, key).map(|stored| stored.revision);
+    storage.put(table, key, expected, &object(key.as_str(), generation), Facets::default()).unwrap().revision
+}
+
+static ALL: LazyLock<Selection> = LazyLock::new(Selection::default);
+
+fn everything(at: Option<u64>) -> Window<'static> {
+    Window { namespace: None, selection: &ALL, from: None, at, limit: None }
+}
+
+fn texts(page: &Page) -> Vec<String> {
+    page.objects.iter().map(|stored| String::from_utf8(stored.bytes().to_vec()).unwrap()).collect()
+}
+
+#[test]
+fn a_write_needs_the_version_that_was_read() {
+    let storage = Storage::new(10);
+    let table = storage.open();
+    let key = Key::new(Some("default"), "a");
+    let first = put(&storage, table, &key, 1);
+    assert!(storage.put(table, &key, None, &object("a", 2), Facets::default()).is_err(), "it exists");
+    put(&storage, table, &key, 2);
+    assert!(storage.put(table, &key, Some(first), &object("a", 3), Facets::default()).is_err(), "somebody was faster");
+    assert!(storage.delete(table, &key, first).is_err());
+    let last: serde_json::Value = serde_json::from_slice(&storage.delete(table, &key, first + 1).unwrap()).unwrap();
+    assert_eq!(last["metadata"]["resourceVersion"], (first + 2).to_string());
+    assert!(storage.get(table, &key).is_none());
+}
+
+#[test]
+fn revisions_are_shared_by_all_tables() {
+    let storage = Storage::new(10);
+    let (one, two) = (storage.open(), storage.open());
+    let first = put(&storage, one, &Key::new(None, "a"), 1);
+    let second = put(&storage, two, &Key::new(None, "a"), 1);
+    assert_eq!(second, first + 1);
+    assert_eq!(storage.revision(), second);
+    assert!(matches!(storage.after(one, first).unwrap(), Next::Nothing { revision } if revision == second));
+}
+
+#[test]
+fn a_watcher_that_is_too_late_is_told_so() {
+    let storage = Storage::new(3);
+    let table = storage.open();
+    let revisions: Vec<u64> = (0..5).map(|n| put(&storage, table, &Key::new(None, "a"), n)).collect();
+    assert_eq!(storage.after(table, revisions[0]).unwrap_err(), Compacted { oldest: revisions[1] });
+    let Next::Events(events) = storage.after(table, revisions[1]).unwrap() else { panic!("three are left") };
+    assert_eq!(events.iter().map(|event| event.revision).collect::<Vec<_>>(), revisions[2..]);
+    assert!(storage.page(table, everything(Some(revisions[0]))).is_err());
+}
+
+#[test]
+fn namespaces_do_not_run_into_each_other() {
+    let storage = Storage::new(10);
+    let table = storage.open();
+    for (namespace, name) in [("a", "x"), ("a-b", "x"), ("ab", "x"), ("a", "y"), ("b", "x")] {
+        put(&storage, table, &Key::new(Some(namespace), name), 1);
+    }
+    let page = storage.page(table, Window { namespace: Some("a"), ..everything(None) }).unwrap();
+    assert_eq!(page.objects.len(), 2);
+}
+
+#[test]
+fn a_closed_table_tells_its_watchers_and_takes_nothing() {
+    let storage = Storage::new(10);
+    let table = storage.open();
+    let revision = put(&storage, table, &Key::new(None, "a"), 1);
+    storage.close(table);
+    assert!(matches!(storage.after(table, revision).unwrap(), Next::Closed));
+    assert!(storage.put(table, &Key::new(None, "b"), None, &object("b", 1), Facets::default()).is_err());
+}
+
+/// One step of a random history: which of a few keys, and whether to write or to delete it.
+fn steps() -> impl Strategy<Value = Vec<(u8, bool)>> {
+    proptest::collection::vec((0u8..12, any::<bool>()), 1..80)
+}
+
+proptest! {
+    #[test]
+    fn every_state_of_the_past_can_be_read_again(steps in steps(), limit in 1usize..5) {
+        let storage = Storage::new(1000);
+        let table = storage.open();
+        let mut states: Vec<(u64, Vec<String>)> = vec![(storage.revision(), Vec::new())];
+        for (generation, (which, write)) in steps.into_iter().enumerate() {
+            let key = Key::new(Some(if which % 2 == 0 { "even" } else { "odd" }), &which.to_string());
+            match storage.get(table, &key) {
+                Some(stored) if !write => { storage.delete(table, &key, stored.revision).unwrap(); }
+                _ => { put(&storage, table, &key, generation as u64); }
+            }
+            let now = texts(&storage.page(table, everything(None)).unwrap());
+            states.push((storage.revision(), now));
+        }
+        for (revision, state) in &states {
+            prop_assert_eq!(&texts(&storage.page(table, everything(Some(*revision))).unwrap()), state);
+            // Paging through that state gives the same, whatever has happened since.
+            let (mut paged, mut from, mut left) = (Vec::new(), None, state.len());
+            loop {
+                let page = storage.page(table, Window { from: from.as_ref(), limit: Some(limit), ..everything(Some(*revision)) }).unwrap();
+                paged.extend(texts(&page));
+                left -= page.objects.len();
+                let Some((next, rest)) = page.rest else { break };
+                prop_assert_eq!(rest, left);
+                from = Some(next);
+            }
+            prop_assert_eq!(&paged, state);
+            prop_assert_eq!(left, 0);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Eviction: deleting a pod, if its disruption budget allows it. The budget's status is what counts, as whoever computes it has
+//! left it; each eviction takes one from it at once, so that a burst of evictions cannot overdraw it.
+
+use serde_json::{Value, json};
+
+use super::binding::set_condition;
+use super::overwrite;
+use crate::api::call::{Call, parse};
+use crate::api::delete::{self, Options, delete_object};
+use crate::api::object;
+use crate::api::registry::Resource;
+use crate::api::respond::Reply;
+use crate::api::selector::{LabelSelector, Selection};
+use crate::api::status::{Answer, Cause, Refusal};
+use crate::api::storage::{Key, Window};
+
+/// How many evicted pods a budget remembers before it waits for them to go.
+const REMEMBERED: usize = 2000;
+const VIOLATED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
+
+/// `POST` of `pods/NAME/eviction`.
+pub(super) fn evict(call: &Call<'_>) -> Answer<Reply> {
+    let eviction = call.read_body()?.value;
+    let (version, kind) = (object::text(&eviction, &["apiVersion"]), object::text(&eviction, &["kind"]));
+    if !matches!(version, "" | "policy/v1") || !matches!(kind, "" | "Eviction") {
+        let message = format!("{kind} in version \"{version}\" cannot be handled as a Eviction");
+        return Err(Refusal::bad_request(message));
+    }
+    let name = object::name(&eviction);
+    if !name.is_empty() && name != call.name() {
+        return Err(Refusal::bad_request("name in URL does not match name in Eviction object"));
+    }
+    let mut options = eviction.get("deleteOptions").map_or_else(|| Ok(Options::default()), delete::read_options)?;
+    options.dry_run |= call.dry_run()?;
+    let pod = parse(&*call.server.storage.get(call.resource.table, &call.key()).ok_or_else(|| call.not_found())?)?;
+    if !goes_without_budget(&pod)
+        && let Some(budget) = budget_of(call, &pod)?
+    {
+        take_from(call, &budget, &pod, &options)?;
+    }
+    if !options.dry_run {
+        note_target(call, &pod, &options)?;
+    }
+    delete_object(call, &call.key(), call.name(), &options)?;
+    Ok(super::success())
+}
+
+/// A pod that has ended, has not begun or is already going disturbs nobody.
+fn goes_without_budget(pod: &Value) -> bool {
+    matches!(object::text(pod, &["status", "phase"]), "Succeeded" | "Failed" | "Pending") || object::is_deleting(pod)
+}
+
+/// The budget that covers a pod. More than one is more than an eviction can keep.
+fn budget_of(call: &Call<'_>, pod: &Value) -> Answer<Option<Value>> {
+    let Some(budgets) = call.registry.find("policy", "poddisruptionbudgets") else { return Ok(None) };
+    let everything = Selection::default();
+    let window = Window { namespace: call.namespace(), selection: &everything, from: None, at: None, limit: None };
+    let page = call
+        .server
+        .storage
+        .page(budgets.table, window)
+        .map_err(|_| Refusal::internal("the present is never compacted"))?;
+    let labels = object::facets(pod, std::iter::empty()).labels;
+    let mut covering = Vec::new();
+    for stored in page.objects {
+        let budget = parse(&stored)?;
+        let selector = LabelSelector::from_object(object::at(&budget, &["spec", "selector"]));
+        if selector.is_some_and(|selector| selector.matches(&labels)) {
+            covering.push(budget);
+        }
+    }
+    match covering.len() {
+        0 | 1 => Ok(covering.pop()),
+        _ => {
+            let message =
+                "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+            Err(Refusal::server_error(message))
+        }
+    }
+}
+
+/// Takes one disruption from the budget, unless the pod is one that the budget lets go anyway.
+fn take_from(call: &Call<'_>, budget: &Value, pod: &Value, options: &Options) -> Answer<()> {
+    let budgets =
+        call.registry.find("policy", "poddisruptionbudgets").cloned().ok_or_else(Refusal::no_such_resource)?;
+    if !is_ready(pod) && lets_unready_go(budget) {
+        return Ok(());
+    }
+    let name = object::name(budget);
+    if options.dry_run {
+        return spend(&mut budget.clone(), call);
+    }
+    write_budget(call, &budgets, name)
+}
+
+fn write_budget(call: &Call<'_>, budgets: &Resource, name: &str) -> Answer<()> {
+    overwrite(call, budgets, &Key::new(call.namespace(), name), name, |budget| spend(budget, call)).map(drop)
+}
+
+/// A pod that is not ready counts for nothing: with `AlwaysAllow` it may go, with the default only while the rest is healthy.
+fn lets_unready_go(budget: &Value) -> bool {
+    let number = |field: &str| object::number(budget, &["status", field]).unwrap_or_default();
+    match object::text(budget, &["spec", "unhealthyPodEvictionPolicy"]) {
+        "AlwaysAllow" => true,
+        _ => number("currentHealthy") >= number("desiredHealthy") && number("desiredHealthy") > 0,
+    }
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let ready = |condition: &&Value| object::text(condition, &["type"]) == "Ready";
+    object::list(pod, &["status", "conditions"])
+        .iter()
+        .find(ready)
+        .is_some_and(|condition| object::text(condition, &["status"]) == "True")
+}
+
+/// Counts one disruption in a budget's status, or says why there is none left.
+fn spend(budget: &mut Value, call: &Call<'_>) -> Answer<()> {
+    let number = |budget: &Value, path: &[&str]| object::number(budget, path).unwrap_or_default();
+    let name = object::name(budget).to_string();
+    let refuse = |seconds: u32, message: String| {
+        let cause = Cause { reason: "DisruptionBudget", message, field: String::new() };
+        Err(Refusal::too_many_requests(VIOLATED, seconds, vec![cause]))
+    };
+    if number(budget, &["status", "observedGeneration"]) < number(budget, &["metadata", "generation"]) {
+        return refuse(10, format!("The disruption budget {name} is still being processed by the server."));
+    }
+    let allowed = number(budget, &["status", "disruptionsAllowed"]);
+    let subject = crate::api::status::Subject { group: "policy", resource: "poddisruptionbudget" };
+    if allowed < 0 {
+        return Err(Refusal::forbidden(subject, &name, "pdb disruptions allowed is negative", Vec::new()));
+    }
+    if object::at(budget, &["status", "disruptedPods"])
+        .and_then(Value::as_object)
+        .is_some_and(|pods| pods.len() > REMEMBERED)
+    {
+        let why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller";
+        return Err(Refusal::forbidden(subject, &name, why, Vec::new()));
+    }
+    if allowed == 0 {
+        let (needs, has) =
+            (number(budget, &["status", "desiredHealthy"]), number(budget, &["status", "currentHealthy"]));
+        return refuse(0, format!("The disruption budget {name} needs {needs} healthy pods and has {has} currently"));
+    }
+    let now = object::seconds(call.now());
+    let generation = number(budget, &["status", "observedGeneration"]);
+    let status = object::made(budget, &["status"]);
+    status.insert("disruptionsAllowed".into(), (allowed - 1).into());
+    if allowed == 1 {
+        let condition = json!({
+            "type": "DisruptionAllowed", "status": "False", "observedGeneration": generation, "lastTransitionTime": now,
+            "reason": "InsufficientPods", "message": "",
+        });
+        set_condition(budget, condition);
+    }
+    object::made(budget, &["status", "disruptedPods"]).insert(call.name().into(), now.into());
+    Ok(())
+}
+
+/// Notes on the pod why it goes, for whoever reads its last state.
+fn note_target(call: &Call<'_>, pod: &Value, options: &Options) -> Answer<()> {
+    if options.uid.as_ref().is_some_and(|uid| uid != object::uid(pod)) {
+        return Ok(());
+    }
+    let now = object::seconds(call.now());
+    let condition = json!({
+        "type": "DisruptionTarget", "status": "True", "lastTransitionTime": now,
+        "reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting",
+    });
+    overwrite(call, &call.resource, &call.key(), call.name(), |pod| {
+        set_condition(pod, condition.clone());
+        Ok(())
+    })
+    .map(drop)
+}

@@ -1,0 +1,33 @@
+//! How whoever has emptied a namespace says so: the finalizers of its spec are replaced, and with the last one it is gone.
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::overwrite;
+use crate::api::call::Call;
+use crate::api::consequences;
+use crate::api::object;
+use crate::api::respond::Reply;
+use crate::api::status::Answer;
+
+/// `PUT` of `namespaces/NAME/finalize`.
+pub(super) fn finalize(call: &Call<'_>) -> Answer<Reply> {
+    let body = call.read_body()?.value;
+    let finalizers: Vec<Value> = object::list(&body, &["spec", "finalizers"]).to_vec();
+    let namespace = overwrite(call, &call.resource, &call.key(), call.name(), |namespace| {
+        if finalizers.is_empty() {
+            object::remove(namespace, &["spec", "finalizers"]);
+        } else {
+            object::made(namespace, &["spec"]).insert("finalizers".into(), json!(finalizers));
+        }
+        Ok(())
+    })?;
+    if consequences::is_free_to_go(call, &namespace)
+        && !call.dry_run()?
+        && let Some(stored) = call.server.storage.get(call.resource.table, &call.key())
+        && call.server.storage.delete(call.resource.table, &call.key(), stored.revision).is_ok()
+    {
+        consequences::deleted(call, &namespace);
+    }
+    Ok(Reply::new(200, Bytes::from(namespace.to_string())))
+}

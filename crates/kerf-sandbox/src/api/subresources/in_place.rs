@@ -1,0 +1,73 @@
+//! The two changes to a running pod that an ordinary update may not make: other resources (`resize`) and containers that are added for
+//! debugging (`ephemeralcontainers`). Everything else that the body says is ignored.
+
+use serde_json::{Value, json};
+
+use super::overwrite;
+use crate::api::call::Call;
+use crate::api::object;
+use crate::api::request::Verb;
+use crate::api::respond::Reply;
+use crate::api::schema;
+use crate::api::status::{Answer, Refusal};
+use crate::api::write::read_patch;
+
+/// `PUT` or `PATCH` of `pods/NAME/resize` and `pods/NAME/ephemeralcontainers`.
+pub(super) fn change(call: &Call<'_>) -> Answer<Reply> {
+    let sent = match call.verb {
+        Verb::Patch => None,
+        _ => Some(call.read_body()?.value),
+    };
+    let patch = if sent.is_none() { Some(read_patch(call)?) } else { None };
+    let pod = overwrite(call, &call.resource, &call.key(), call.name(), |pod| {
+        let mut wanted = match (&sent, &patch) {
+            (Some(sent), _) => sent.clone(),
+            (None, Some(patch)) => patch.onto(call, pod)?,
+            (None, None) => return Ok(()),
+        };
+        schema::decode(&call.resource.schema, &mut wanted).map_err(|problem| {
+            Refusal::bad_request(format!("Pod in version \"v1\" cannot be handled as a Pod: {problem}"))
+        })?;
+        let before = pod.get("spec").cloned();
+        match call.subresource() {
+            "resize" => take_resources(pod, &wanted),
+            _ => take_ephemeral_containers(pod, &wanted),
+        }
+        if pod.get("spec") != before.as_ref() {
+            let generation = object::number(pod, &["metadata", "generation"]).unwrap_or_default();
+            object::set_meta(pod, "generation", generation + 1);
+        }
+        Ok(())
+    })?;
+    Ok(Reply::json(200, &pod))
+}
+
+fn take_resources(pod: &mut Value, wanted: &Value) {
+    for list in ["containers", "initContainers"] {
+        for container in object::list_mut(pod, &["spec", list]) {
+            let name = object::text(container, &["name"]).to_string();
+            let same = |other: &&Value| object::text(other, &["name"]) == name;
+            let resources =
+                object::list(wanted, &["spec", list]).iter().find(same).and_then(|other| other.get("resources"));
+            if let (Some(resources), Some(container)) = (resources, container.as_object_mut()) {
+                container.insert("resources".into(), resources.clone());
+            }
+        }
+    }
+}
+
+fn take_ephemeral_containers(pod: &mut Value, wanted: &Value) {
+    let existing: Vec<String> = object::list(pod, &["spec", "ephemeralContainers"])
+        .iter()
+        .map(|container| object::text(container, &["name"]).to_string())
+        .collect();
+    for container in object::list(wanted, &["spec", "ephemeralContainers"]) {
+        // They can be added; one that is there stays as it is.
+        if !existing.iter().any(|name| name == object::text(container, &["name"])) {
+            let list = object::made(pod, &["spec"]).entry("ephemeralContainers").or_insert_with(|| json!([]));
+            if let Some(list) = list.as_array_mut() {
+                list.push(container.clone());
+            }
+        }
+    }
+}

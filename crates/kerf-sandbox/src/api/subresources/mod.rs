@@ -1,0 +1,60 @@
+//! What a resource has besides its objects: status, scale, eviction, binding, and the reviews that are answered and not kept.
+
+mod binding;
+mod eviction;
+mod finalize;
+mod in_place;
+mod overwrite;
+mod review;
+mod scale;
+
+use super::call::Call;
+use super::request::Verb;
+use super::respond::Reply;
+use super::status::{Answer, Refusal};
+use super::{read, write};
+
+pub(crate) use overwrite::overwrite;
+pub(crate) use scale::selector_text;
+
+/// Answers a request for a subresource.
+pub(crate) fn answer(call: &Call<'_>) -> Answer<Reply> {
+    let subresource = call.subresource();
+    let known = match subresource {
+        "status" => call.resource.has_status(),
+        "scale" => call.resource.scale.is_some(),
+        other => call.resource.subresources.iter().any(|name| name == other),
+    };
+    if !known {
+        return Err(Refusal::no_such_resource());
+    }
+    match (subresource, call.verb) {
+        ("status" | "ephemeralcontainers" | "resize", Verb::Get) => Ok(Reply::new(200, read::get(call)?)),
+        ("status", Verb::Update) => write::replace(call),
+        ("status", Verb::Patch) => write::patch(call),
+        ("scale", Verb::Get | Verb::Update | Verb::Patch) => scale::answer(call),
+        ("eviction", Verb::Create) => eviction::evict(call),
+        ("binding", Verb::Create) => binding::bind(call, call.name()),
+        ("finalize", Verb::Update) => finalize::finalize(call),
+        ("ephemeralcontainers" | "resize", Verb::Update | Verb::Patch) => in_place::change(call),
+        _ => Err(Refusal::method_not_allowed()),
+    }
+}
+
+/// Answers the creation of something that is not kept.
+pub(crate) fn review(call: &Call<'_>) -> Answer<Reply> {
+    if call.resource.is("", "bindings") {
+        let body = call.read_body()?.value;
+        let name = super::object::name(&body).to_string();
+        return binding::bind(call, &name);
+    }
+    review::review(call)
+}
+
+/// The answer to a call that has done its work and has nothing to show.
+fn success() -> Reply {
+    Reply::json(
+        201,
+        &serde_json::json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
+    )
+}

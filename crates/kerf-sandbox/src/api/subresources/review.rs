@@ -1,0 +1,30 @@
+//! Reviews: questions about who may do what. Whoever has the token may do everything, so every answer is yes.
+
+use serde_json::{Value, json};
+
+use crate::api::call::Call;
+use crate::api::object;
+use crate::api::respond::Reply;
+use crate::api::status::Answer;
+
+/// Answers a review with what was asked and the answer.
+pub(super) fn review(call: &Call<'_>) -> Answer<Reply> {
+    let mut review = call.read_body()?.value;
+    let status = match call.resource.plural.as_str() {
+        "selfsubjectrulesreviews" => json!({
+            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+            "incomplete": false,
+        }),
+        "selfsubjectreviews" => {
+            json!({"userInfo": {"username": "kerf-admin", "groups": ["system:masters", "system:authenticated"]}})
+        }
+        _ => json!({"allowed": true, "reason": "the sandbox allows everything to whoever has its token"}),
+    };
+    let fields = object::made(&mut review, &[]);
+    fields.insert("apiVersion".into(), call.resource.api_version().into());
+    fields.insert("kind".into(), call.resource.kind.as_str().into());
+    fields.entry("metadata").or_insert_with(|| json!({}));
+    fields.insert("status".into(), status);
+    Ok(Reply::json(201, &Value::clone(&review)))
+}

@@ -1,0 +1,88 @@
+//! Tables: what `kubectl get` shows. The server makes the rows, so that every client shows the same columns.
+
+mod age;
+mod cluster;
+mod node;
+mod pod;
+mod sheet;
+mod storage;
+mod workload;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::call::Call;
+use super::registry::Resource;
+use super::status::{Answer, Refusal};
+use super::storage::Stored;
+
+pub(crate) use age::{age, human};
+pub(crate) use sheet::Row;
+
+/// A page of a list.
+pub(crate) fn of_list(call: &Call<'_>, objects: &[Arc<Stored>], metadata: &Value) -> Answer<Value> {
+    let include = include(call)?;
+    let rows: Vec<Value> =
+        objects.iter().map(|stored| row(&call.resource, stored.bytes(), call.now(), include)).collect();
+    Ok(table(&call.resource, metadata.clone(), rows, true))
+}
+
+/// One object. What is no object of the resource (the status that a deletion returns) is shown as it is.
+pub(crate) fn of_object(call: &Call<'_>, object: &[u8]) -> Answer<Value> {
+    let parsed: Value = serde_json::from_slice(object).unwrap_or_default();
+    if parsed.get("kind").and_then(Value::as_str) != Some(&call.resource.kind) {
+        return Ok(parsed);
+    }
+    let version = super::object::text(&parsed, &["metadata", "resourceVersion"]);
+    let rows = vec![row(&call.resource, object, call.now(), include(call)?)];
+    Ok(table(&call.resource, json!({"resourceVersion": version}), rows, true))
+}
+
+/// An event of a watch.
+pub(crate) fn of_event(resource: &Resource, object: &[u8], now: Timestamp, columns: bool) -> Value {
+    let parsed: Value = serde_json::from_slice(object).unwrap_or_default();
+    let version = super::object::text(&parsed, &["metadata", "resourceVersion"]).to_string();
+    table(resource, json!({"resourceVersion": version}), vec![row(resource, object, now, Include::Metadata)], columns)
+}
+
+/// How much of the object a row carries.
+#[derive(Clone, Copy)]
+enum Include {
+    None,
+    Metadata,
+    Object,
+}
+
+fn include(call: &Call<'_>) -> Answer<Include> {
+    match call.query.text("includeObject") {
+        "" | "Metadata" => Ok(Include::Metadata),
+        "None" => Ok(Include::None),
+        "Object" => Ok(Include::Object),
+        other => Err(Refusal::bad_request(format!("unrecognized includeObject value: \"{other}\""))),
+    }
+}
+
+fn table(resource: &Resource, metadata: Value, rows: Vec<Value>, columns: bool) -> Value {
+    let columns = if columns { sheet::columns(resource) } else { Value::Null };
+    json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns, "rows": rows})
+}
+
+fn row(resource: &Resource, bytes: &[u8], now: Timestamp, include: Include) -> Value {
+    let object: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let mut row = json!({"cells": sheet::cells(resource, &Row { object: &object, now })});
+    if let Some(conditions) = sheet::conditions(resource, &object) {
+        row["conditions"] = conditions;
+    }
+    match include {
+        Include::None => {}
+        Include::Metadata => {
+            let metadata = object.get("metadata").cloned().unwrap_or_default();
+            row["object"] =
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
+        }
+        Include::Object => row["object"] = super::call::face(resource, &object),
+    }
+    row
+}

@@ -1,0 +1,237 @@
+//! Pods: the one word that says how a pod is doing is worked out from its containers.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::human;
+use super::sheet::{Row, Sheet};
+use crate::api::object;
+
+pub(super) const SHEETS: &[Sheet] = &[Sheet {
+    group: "",
+    plural: "pods",
+    columns: &["Name", "Ready", "Status", "Restarts", "Age", "*IP", "*Node", "*Nominated Node", "*Readiness Gates"],
+    cells,
+}];
+
+fn cells(row: &Row<'_>) -> Vec<Value> {
+    let summary = Summary::of(row.object);
+    let restarts = match summary.last_restart {
+        Some(at) if summary.restarts != 0 => {
+            format!("{} ({} ago)", summary.restarts, human(row.now.duration_since(at).as_secs()))
+        }
+        _ => summary.restarts.to_string(),
+    };
+    let address =
+        object::list(row.object, &["status", "podIPs"]).first().map(|ip| object::text(ip, &["ip"])).unwrap_or_default();
+    let address = if address.is_empty() { object::text(row.object, &["status", "podIP"]) } else { address };
+    vec![
+        row.name(),
+        format!("{}/{}", summary.ready, summary.total).into(),
+        summary.status.into(),
+        restarts.into(),
+        row.age(),
+        if address.is_empty() { "<none>" } else { address }.into(),
+        row.text_or(&["spec", "nodeName"], "<none>"),
+        row.text_or(&["status", "nominatedNodeName"], "<none>"),
+        readiness_gates(row.object).into(),
+    ]
+}
+
+struct Summary {
+    status: String,
+    ready: usize,
+    total: usize,
+    restarts: i64,
+    last_restart: Option<Timestamp>,
+}
+
+/// A container's state as its status tells it.
+struct Container<'a>(&'a Value);
+
+impl<'a> Container<'a> {
+    fn terminated(&self) -> Option<&'a Value> {
+        object::at(self.0, &["state", "terminated"])
+    }
+
+    fn waiting_reason(&self) -> &'a str {
+        object::text(self.0, &["state", "waiting", "reason"])
+    }
+
+    fn exit_code(&self) -> i64 {
+        object::number(self.0, &["state", "terminated", "exitCode"]).unwrap_or_default()
+    }
+
+    /// Why it ended: the reason, or the signal, or the code.
+    fn ending(&self) -> String {
+        let reason = object::text(self.0, &["state", "terminated", "reason"]);
+        match object::number(self.0, &["state", "terminated", "signal"]).unwrap_or_default() {
+            _ if !reason.is_empty() => reason.into(),
+            0 => format!("ExitCode:{}", self.exit_code()),
+            signal => format!("Signal:{signal}"),
+        }
+    }
+
+    fn restarts(&self) -> i64 {
+        object::number(self.0, &["restartCount"]).unwrap_or_default()
+    }
+
+    fn last_ended(&self) -> Option<Timestamp> {
+        object::text(self.0, &["lastState", "terminated", "finishedAt"]).parse().ok()
+    }
+}
+
+impl Summary {
+    fn of(pod: &Value) -> Self {
+        let condition = |kind: &str| {
+            object::list(pod, &["status", "conditions"])
+                .iter()
+                .find(|condition| object::text(condition, &["type"]) == kind)
+        };
+        let is_true =
+            |kind: &str| condition(kind).is_some_and(|condition| object::text(condition, &["status"]) == "True");
+        let phase = object::text(pod, &["status", "phase"]);
+        let mut status = match object::text(pod, &["status", "reason"]) {
+            "" => phase.to_string(),
+            reason => reason.to_string(),
+        };
+        if condition("PodScheduled").is_some_and(|condition| object::text(condition, &["reason"]) == "SchedulingGated")
+        {
+            status = "SchedulingGated".into();
+        }
+        let init = object::list(pod, &["spec", "initContainers"]);
+        let is_sidecar = |name: &str| {
+            init.iter().any(|container| {
+                object::text(container, &["name"]) == name && object::text(container, &["restartPolicy"]) == "Always"
+            })
+        };
+        let mut summary = Self {
+            status,
+            ready: 0,
+            total: object::list(pod, &["spec", "containers"]).len()
+                + init.iter().filter(|container| object::text(container, &["restartPolicy"]) == "Always").count(),
+            restarts: 0,
+            last_restart: None,
+        };
+        let (mut sidecar_restarts, mut sidecar_last) = (0, None);
+        let mut initializing = false;
+        for (place, container) in object::list(pod, &["status", "initContainerStatuses"]).iter().enumerate() {
+            let state = Container(container);
+            summary.restarts += state.restarts();
+            summary.last_restart = summary.last_restart.max(state.last_ended());
+            let sidecar = is_sidecar(object::text(container, &["name"]));
+            if sidecar {
+                sidecar_restarts += state.restarts();
+                sidecar_last = sidecar_last.max(state.last_ended());
+            }
+            if state.terminated().is_some() && state.exit_code() == 0 {
+                continue;
+            }
+            if sidecar && object::flag(container, &["started"]) {
+                summary.ready += usize::from(object::flag(container, &["ready"]));
+                continue;
+            }
+            summary.status = if state.terminated().is_some() {
+                format!("Init:{}", state.ending())
+            } else if !matches!(state.waiting_reason(), "" | "PodInitializing") {
+                format!("Init:{}", state.waiting_reason())
+            } else {
+                format!("Init:{place}/{}", init.len())
+            };
+            initializing = true;
+            break;
+        }
+        if !initializing || is_true("Initialized") {
+            summary.restarts = sidecar_restarts;
+            summary.last_restart = sidecar_last;
+            summary.running(pod, is_true("Ready"));
+        }
+        if object::is_deleting(pod) {
+            if object::text(pod, &["status", "reason"]) == "NodeLost" {
+                summary.status = "Unknown".into();
+            } else if !matches!(phase, "Succeeded" | "Failed") {
+                summary.status = "Terminating".into();
+            }
+        }
+        summary
+    }
+
+    /// What the containers say, the first one last, because it says most.
+    fn running(&mut self, pod: &Value, ready: bool) {
+        let (mut runs, mut failure) = (false, String::new());
+        for container in object::list(pod, &["status", "containerStatuses"]).iter().rev() {
+            let state = Container(container);
+            self.restarts += state.restarts();
+            self.last_restart = self.last_restart.max(state.last_ended());
+            if !state.waiting_reason().is_empty() {
+                self.status = state.waiting_reason().into();
+            } else if state.terminated().is_some() {
+                self.status = state.ending();
+                if state.exit_code() != 0 {
+                    failure.clone_from(&self.status);
+                }
+            } else if object::flag(container, &["ready"]) && object::at(container, &["state", "running"]).is_some() {
+                runs = true;
+                self.ready += 1;
+            }
+        }
+        if self.status == "Completed" {
+            self.status = match (runs, ready) {
+                (true, true) => "Running".into(),
+                _ if !failure.is_empty() => failure,
+                (true, false) => "NotReady".into(),
+                (false, _) => "Completed".into(),
+            };
+        }
+    }
+}
+
+fn readiness_gates(pod: &Value) -> String {
+    let gates = object::list(pod, &["spec", "readinessGates"]);
+    if gates.is_empty() {
+        return "<none>".into();
+    }
+    let open = |gate: &&Value| {
+        let kind = object::text(gate, &["conditionType"]);
+        let conditions = object::list(pod, &["status", "conditions"]);
+        conditions
+            .iter()
+            .find(|condition| object::text(condition, &["type"]) == kind)
+            .is_some_and(|condition| object::text(condition, &["status"]) == "True")
+    };
+    format!("{}/{}", gates.iter().filter(open).count(), gates.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn status(pod: &Value) -> String {
+        let summary = Summary::of(pod);
+        format!("{}/{} {} {}", summary.ready, summary.total, summary.status, summary.restarts)
+    }
+
+    #[test]
+    fn one_word_for_a_pod() {
+        let pod = |phase: &str, statuses: Value| json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}]}, "status": {"phase": phase, "containerStatuses": statuses}});
+        let running = json!({"ready": true, "state": {"running": {}}});
+        let crashed = json!({"restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}});
+        let ended = |code: i64| json!({"state": {"terminated": {"exitCode": code, "reason": if code == 0 { "Completed" } else { "Error" }}}});
+        assert_eq!(status(&pod("Pending", json!([]))), "0/2 Pending 0");
+        assert_eq!(status(&pod("Running", json!([running, running]))), "2/2 Running 0");
+        assert_eq!(status(&pod("Running", json!([running, crashed]))), "1/2 CrashLoopBackOff 3");
+        assert_eq!(status(&pod("Succeeded", json!([ended(0), ended(0)]))), "0/2 Completed 0");
+        assert_eq!(status(&pod("Failed", json!([ended(1), ended(0)]))), "0/2 Error 0");
+        assert_eq!(status(&pod("Running", json!([ended(0), running]))), "1/2 NotReady 0");
+        let mut going = pod("Running", json!([running, running]));
+        going["metadata"] = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        assert_eq!(status(&going), "2/2 Terminating 0");
+        let init = json!({
+            "spec": {"containers": [{}], "initContainers": [{"name": "i"}, {"name": "j"}]},
+            "status": {"phase": "Pending", "initContainerStatuses": [{"name": "i", "state": {"running": {}}}]},
+        });
+        assert_eq!(status(&init), "0/1 Init:0/2 0");
+    }
+}

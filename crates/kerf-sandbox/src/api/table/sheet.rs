@@ -1,0 +1,134 @@
+//! Which columns a kind has, and what stands in them. A kind without a sheet has its name and when it was made.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{age, cluster, node, pod, storage, workload};
+use crate::api::custom;
+use crate::api::object;
+use crate::api::registry::{Origin, Resource};
+
+/// An object that is to be shown, and when.
+pub(crate) struct Row<'a> {
+    pub(crate) object: &'a Value,
+    pub(crate) now: Timestamp,
+}
+
+impl Row<'_> {
+    pub(crate) fn name(&self) -> Value {
+        object::name(self.object).into()
+    }
+
+    pub(crate) fn age(&self) -> Value {
+        age(self.object, &["metadata", "creationTimestamp"], self.now).into()
+    }
+
+    /// The text at `path`.
+    pub(super) fn text(&self, path: &[&str]) -> Value {
+        object::text(self.object, path).into()
+    }
+
+    /// The text at `path`, or something for "none".
+    pub(super) fn text_or(&self, path: &[&str], none: &str) -> Value {
+        match object::text(self.object, path) {
+            "" => none.into(),
+            text => text.into(),
+        }
+    }
+
+    /// The number at `path`; zero if there is none.
+    pub(super) fn number(&self, path: &[&str]) -> i64 {
+        object::number(self.object, path).unwrap_or_default()
+    }
+
+    /// How many there are at `path`.
+    pub(super) fn count(&self, path: &[&str]) -> i64 {
+        match object::at(self.object, path) {
+            Some(Value::Array(items)) => items.len() as i64,
+            Some(Value::Object(entries)) => entries.len() as i64,
+            _ => 0,
+        }
+    }
+}
+
+/// The columns of a kind and how they are filled. A column that begins with `*` is for `-o wide` alone, one that ends in `#` is a
+/// number, in `?` a flag.
+pub(super) struct Sheet {
+    pub(super) group: &'static str,
+    pub(super) plural: &'static str,
+    pub(super) columns: &'static [&'static str],
+    pub(super) cells: fn(&Row<'_>) -> Vec<Value>,
+}
+
+const FAMILIES: [&[Sheet]; 5] = [pod::SHEETS, node::SHEETS, workload::SHEETS, storage::SHEETS, cluster::SHEETS];
+
+fn sheet(resource: &Resource) -> Option<&'static Sheet> {
+    // The faces of events share their sheet, since they share what is stored.
+    let group = if resource.plural == "events" { "" } else { resource.group.as_str() };
+    FAMILIES
+        .iter()
+        .flat_map(|family| family.iter())
+        .find(|sheet| sheet.group == group && sheet.plural == resource.plural)
+}
+
+pub(super) fn columns(resource: &Resource) -> Value {
+    if let Origin::Custom(kind) = &resource.origin {
+        return custom::columns(kind);
+    }
+    match sheet(resource) {
+        Some(sheet) => sheet.columns.iter().map(|column| definition(column)).collect(),
+        None => {
+            json!([definition("Name"), {"name": "Created At", "type": "date", "format": "", "description": "", "priority": 0}])
+        }
+    }
+}
+
+fn definition(column: &str) -> Value {
+    let priority = i32::from(column.starts_with('*'));
+    let (name, kind) = match column.trim_start_matches('*') {
+        column if column.ends_with('#') => (column.trim_end_matches('#'), "integer"),
+        column if column.ends_with('?') => (column.trim_end_matches('?'), "boolean"),
+        column => (column, "string"),
+    };
+    let format = if name == "Name" { "name" } else { "" };
+    json!({"name": name, "type": kind, "format": format, "description": "", "priority": priority})
+}
+
+pub(super) fn cells(resource: &Resource, row: &Row<'_>) -> Vec<Value> {
+    if let Origin::Custom(kind) = &resource.origin {
+        return custom::cells(kind, row);
+    }
+    match sheet(resource) {
+        Some(sheet) => (sheet.cells)(row),
+        None => vec![row.name(), row.text(&["metadata", "creationTimestamp"])],
+    }
+}
+
+/// What `kubectl get` greys out: pods that have ended.
+pub(super) fn conditions(resource: &Resource, object: &Value) -> Option<Value> {
+    if !resource.is("", "pods") {
+        return None;
+    }
+    let (reason, message) = match object::text(object, &["status", "phase"]) {
+        "Succeeded" => ("Succeeded", "The pod has completed successfully."),
+        "Failed" => ("Failed", "The pod failed."),
+        _ => return None,
+    };
+    Some(json!([{"type": "Completed", "status": "True", "reason": reason, "message": message}]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_sheet_fills_its_columns_whatever_the_object() {
+        let now = Timestamp::UNIX_EPOCH;
+        for sheet in FAMILIES.iter().flat_map(|family| family.iter()) {
+            for object in [json!({}), json!([]), json!({"spec": 1, "status": [], "metadata": {"name": 3}})] {
+                let cells = (sheet.cells)(&Row { object: &object, now });
+                assert_eq!(cells.len(), sheet.columns.len(), "{}", sheet.plural);
+            }
+        }
+    }
+}

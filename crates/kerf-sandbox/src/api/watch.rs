@@ -1,0 +1,279 @@
+//! Watching: a stream of what becomes of a collection. A watcher is a position in the table's history; it keeps nothing of its
+//! own, so ten thousand of them cost little and a slow one costs nothing. One that falls behind the history is told 410 and
+//! lists anew.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http::Response;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::call::{Call, show};
+use super::field::{self, FieldError};
+use super::read::{parse_version, partial, selection};
+use super::registry::Resource;
+use super::respond::{Body, Form, JSON, respond};
+use super::route::Circumstances;
+use super::selector::Selection;
+use super::server::Inner;
+use super::status::{Answer, Refusal};
+use super::storage::{Event, Next, Stored, Window};
+use super::table;
+
+/// How often a quiet watcher is told how far the world has come.
+const BOOKMARKS: Duration = Duration::from_mins(1);
+/// How long a watch lasts at least if the client does not say; the real server takes between one and two of these.
+const LASTS: Duration = Duration::from_mins(30);
+/// How many objects of the initial state are told at once.
+const INITIAL: usize = 256;
+
+/// `GET ?watch=true`.
+pub(crate) fn watch(call: &Call<'_>, circumstances: Circumstances) -> Answer<Response<Body>> {
+    let mut selection = selection(call)?;
+    if let Some(name) = &call.target.name {
+        // A watch of one object is a watch of the collection, selected by name.
+        selection.fields = super::selector::FieldSelector::named(name);
+    }
+    let start = start(call)?;
+    let server = call.server.clone();
+    let table = call.resource.table;
+    let (initial, after) = match start {
+        Start::Initial { .. } => {
+            let window =
+                Window { namespace: call.namespace(), selection: &selection, from: None, at: None, limit: None };
+            let page =
+                server.storage.page(table, window).map_err(|_| Refusal::internal("the present is never compacted"))?;
+            (page.objects, page.revision)
+        }
+        Start::After(revision) => (Vec::new(), revision),
+        Start::Now => (Vec::new(), server.storage.revision()),
+    };
+    let seconds = call.query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
+    let lasts = seconds.map_or_else(|| server.watch_duration(LASTS), |seconds| Duration::from_secs(seconds as u64));
+    let lasts = circumstances.drop_watch_after.map_or(lasts, |cut| lasts.min(cut));
+    let bell = server.storage.bell(table);
+    let now = Instant::now();
+    let watcher = Watcher {
+        selection,
+        namespace: call.target.namespace.clone(),
+        form: call.form,
+        resource: call.resource.clone(),
+        bell,
+        after,
+        initial: initial.into_iter(),
+        marks_initial_end: matches!(start, Start::Initial { marked: true }),
+        bookmark_at: call.query.flag("allowWatchBookmarks").then(|| now + BOOKMARKS),
+        // A duration too long for a timer is as good as a month.
+        ends_at: now.checked_add(lasts).unwrap_or(now + Duration::from_hours(24 * 30)),
+        circumstances,
+        columns_told: false,
+        over: false,
+        server,
+    };
+    let stream =
+        futures::stream::unfold(
+            watcher,
+            |mut watcher| async move { watcher.next().await.map(|chunk| (chunk, watcher)) },
+        );
+    Ok(respond(200, JSON, Body::stream(stream), &[]))
+}
+
+enum Start {
+    /// With what is there now, told as if it had just been added, and if wanted a mark where that ends.
+    Initial { marked: bool },
+    /// With what came after a revision.
+    After(u64),
+    /// With what comes next.
+    Now,
+}
+
+fn start(call: &Call<'_>) -> Answer<Start> {
+    let version = call.query.text("resourceVersion");
+    let matching = call.query.text("resourceVersionMatch");
+    let refuse = |error: FieldError| Err(Refusal::invalid("meta.k8s.io", "ListOptions", "", &[error]));
+    let revision = if version.is_empty() { 0 } else { parse_version(version)? };
+    if !call.query.has("sendInitialEvents") {
+        if !matching.is_empty() {
+            let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            return refuse(field::forbidden("resourceVersionMatch", detail));
+        }
+        return Ok(if revision == 0 { Start::Initial { marked: false } } else { Start::After(revision) });
+    }
+    if matching != "NotOlderThan" {
+        let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        return refuse(field::forbidden("resourceVersionMatch", detail));
+    }
+    let current = call.server.storage.revision();
+    if revision > current {
+        return Err(Refusal::version_too_large(revision, current));
+    }
+    match (call.query.flag("sendInitialEvents"), revision) {
+        (true, _) => Ok(Start::Initial { marked: call.query.flag("allowWatchBookmarks") }),
+        (false, 0) => Ok(Start::Now),
+        (false, revision) => Ok(Start::After(revision)),
+    }
+}
+
+struct Watcher {
+    server: Arc<Inner>,
+    resource: Arc<Resource>,
+    selection: Selection,
+    namespace: Option<String>,
+    form: Form,
+    bell: Arc<Notify>,
+    /// The last revision that was told, or passed over.
+    after: u64,
+    initial: std::vec::IntoIter<Arc<Stored>>,
+    marks_initial_end: bool,
+    bookmark_at: Option<Instant>,
+    ends_at: Instant,
+    circumstances: Circumstances,
+    /// Tables have their columns in the first event only.
+    columns_told: bool,
+    over: bool,
+}
+
+impl Watcher {
+    /// The next piece of the stream; none at its end.
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.over {
+            return None;
+        }
+        if self.circumstances.watch_gone {
+            self.over = true;
+            return Some(expired(self.after, self.server.storage.revision()));
+        }
+        if let Some(chunk) = self.initial_chunk() {
+            return Some(chunk);
+        }
+        loop {
+            let bell = self.bell.clone();
+            let mut rung = std::pin::pin!(bell.notified());
+            // Registered before we look, so that nothing is missed in between.
+            rung.as_mut().enable();
+            match self.server.storage.after(self.resource.table, self.after) {
+                Err(compacted) => {
+                    self.over = true;
+                    return Some(expired(self.after, compacted.oldest));
+                }
+                Ok(Next::Closed) => return None,
+                Ok(Next::Events(events)) => {
+                    if let Some(delay) = self.circumstances.watch_delay {
+                        tokio::time::sleep(delay).await;
+                    }
+                    if let Some(chunk) = self.tell(&events) {
+                        return Some(chunk);
+                    }
+                    if Instant::now() >= self.ends_at {
+                        return None;
+                    }
+                }
+                Ok(Next::Nothing { revision }) => {
+                    // Nothing of ours has happened up to here: a bookmark may say so.
+                    self.after = revision;
+                    let wake = self.bookmark_at.map_or(self.ends_at, |at| at.min(self.ends_at));
+                    tokio::select! {
+                        biased;
+                        () = rung => {}
+                        () = tokio::time::sleep_until(wake) => {
+                            if wake == self.ends_at {
+                                return None;
+                            }
+                            self.bookmark_at = Some(wake + BOOKMARKS);
+                            return Some(self.bookmark(false));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// A part of the initial state, and the mark at its end.
+    fn initial_chunk(&mut self) -> Option<Bytes> {
+        let mut chunk = BytesMut::new();
+        let some: Vec<Arc<Stored>> = self.initial.by_ref().take(INITIAL).collect();
+        for stored in &some {
+            self.write(&mut chunk, "ADDED", stored.bytes().clone());
+        }
+        if self.initial.len() == 0 && std::mem::take(&mut self.marks_initial_end) {
+            chunk.extend_from_slice(&self.bookmark(true));
+        }
+        (!chunk.is_empty()).then(|| chunk.freeze())
+    }
+
+    /// What `events` mean to this watcher; none if nothing.
+    fn tell(&mut self, events: &[Arc<Event>]) -> Option<Bytes> {
+        let mut chunk = BytesMut::new();
+        for event in events {
+            self.after = event.revision;
+            if let Some((kind, object)) = self.judge(event) {
+                self.write(&mut chunk, kind, object);
+            }
+        }
+        (!chunk.is_empty()).then(|| chunk.freeze())
+    }
+
+    /// An object that comes to be selected was added, one that no longer is was deleted, whatever the change was.
+    fn judge(&self, event: &Event) -> Option<(&'static str, Bytes)> {
+        if self.namespace.as_ref().is_some_and(|namespace| !event.key.is_in(namespace)) {
+            return None;
+        }
+        let selects = |stored: &Arc<Stored>| self.selection.matches(&event.key, &stored.facets);
+        let before = event.before.as_ref().filter(|stored| selects(stored));
+        let now = event.now.as_ref().filter(|stored| selects(stored));
+        match (before, now) {
+            (None, None) => None,
+            (None, Some(now)) => Some(("ADDED", now.bytes().clone())),
+            (Some(_), Some(now)) => Some(("MODIFIED", now.bytes().clone())),
+            (Some(before), None) => Some(("DELETED", before.bytes_as_of(event.revision))),
+        }
+    }
+
+    fn write(&mut self, chunk: &mut BytesMut, kind: &str, object: Bytes) {
+        chunk.extend_from_slice(b"{\"type\":\"");
+        chunk.extend_from_slice(kind.as_bytes());
+        chunk.extend_from_slice(b"\",\"object\":");
+        match self.form {
+            Form::Whole => chunk.extend_from_slice(&show(&self.resource, object)),
+            Form::Metadata => chunk.extend_from_slice(partial(&object).to_string().as_bytes()),
+            Form::Table => {
+                let columns = !std::mem::replace(&mut self.columns_told, true);
+                let row = table::of_event(&self.resource, &object, self.server.clock.now(), columns);
+                chunk.extend_from_slice(row.to_string().as_bytes());
+            }
+        }
+        chunk.extend_from_slice(b"}\n");
+    }
+
+    fn bookmark(&self, initial_end: bool) -> Bytes {
+        let mut metadata = json!({"resourceVersion": self.after.to_string(), "creationTimestamp": null});
+        if initial_end {
+            metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        let object = match self.form {
+            Form::Whole => {
+                json!({"kind": self.resource.kind.as_str(), "apiVersion": self.resource.api_version(), "metadata": metadata})
+            }
+            Form::Metadata => {
+                json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
+            }
+            Form::Table => json!({
+                "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {"resourceVersion": self.after.to_string()},
+                "columnDefinitions": null,
+                "rows": [{"cells": null, "object": {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}}],
+            }),
+        };
+        line("BOOKMARK", &object)
+    }
+}
+
+fn expired(asked: u64, oldest: u64) -> Bytes {
+    line("ERROR", &Refusal::expired(format!("too old resource version: {asked} ({oldest})")).to_value())
+}
+
+fn line(kind: &str, object: &Value) -> Bytes {
+    format!("{}\n", json!({"type": kind, "object": object})).into()
+}

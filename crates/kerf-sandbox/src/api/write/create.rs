@@ -1,0 +1,94 @@
+//! Creating an object.
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::prepare::{Change, check_type, decode, finish};
+use crate::api::call::Call;
+use crate::api::encode::Encoded;
+use crate::api::object;
+use crate::api::respond::Reply;
+use crate::api::status::{Answer, Refusal};
+use crate::api::storage::Key;
+use crate::api::{consequences, json};
+
+/// How often another suffix is tried for a generated name that is taken.
+const SUFFIXES: usize = 8;
+
+/// `POST` of a collection.
+pub(crate) fn create(call: &Call<'_>) -> Answer<Reply> {
+    let json::Parsed { value: mut object, duplicates } = call.read_body()?;
+    check_type(call, &mut object)?;
+    let warnings = decode(call, &mut object, &duplicates)?;
+    place(call, &mut object)?;
+    create_object(call, object, warnings, false)
+}
+
+/// Checks the namespace, and brings metadata into the state of an object that does not exist yet.
+pub(super) fn place(call: &Call<'_>, object: &mut Value) -> Answer<()> {
+    if let Some(namespace) = call.namespace() {
+        let given = object::namespace(object);
+        if !given.is_empty() && given != namespace {
+            let message = "the namespace of the provided object does not match the namespace sent on the request";
+            return Err(Refusal::bad_request(message));
+        }
+        let namespace = namespace.to_string();
+        object::set_meta(object, "namespace", namespace);
+    } else {
+        object::remove(object, &["metadata", "namespace"]);
+    }
+    if !object::text(object, &["metadata", "resourceVersion"]).is_empty() {
+        return Err(Refusal::server_error("resourceVersion should not be set on objects to be created"));
+    }
+    for key in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"] {
+        object::remove(object, &["metadata", key]);
+    }
+    let uid = call.server.uid();
+    object::set_meta(object, "uid", uid);
+    object::set_meta(object, "creationTimestamp", object::seconds(call.now()));
+    Ok(())
+}
+
+/// Stores a new object that has been decoded and placed. `tracked`: its managed fields are right already.
+pub(super) fn create_object(call: &Call<'_>, object: Value, mut warnings: Vec<String>, tracked: bool) -> Answer<Reply> {
+    let generated =
+        object::name(&object).is_empty() && !object::text(&object, &["metadata", "generateName"]).is_empty();
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let mut object = object.clone();
+        if generated {
+            generate_name(call, &mut object);
+        }
+        let mut found = finish(call, Change::Create, &mut object, tracked)?;
+        let name = object::name(&object).to_string();
+        let key = Key::new(call.namespace(), &name);
+        let table = call.resource.table;
+        if call.dry_run()? {
+            if call.server.storage.get(table, &key).is_some() {
+                return Err(Refusal::already_exists(call.resource.subject(), &name));
+            }
+            warnings.append(&mut found);
+            return Ok(Reply::new(201, Bytes::from(call.faced(&object).to_string())).with_warnings(warnings));
+        }
+        let facets = call.resource.facets(&object);
+        match call.server.storage.put(table, &key, None, &Encoded::new(&object), facets) {
+            Ok(stored) => {
+                consequences::created(call, &object);
+                warnings.append(&mut found);
+                return Ok(Reply::new(201, call.shown(stored.bytes().clone())).with_warnings(warnings));
+            }
+            Err(_) if generated && attempt < SUFFIXES => {}
+            Err(_) => return Err(Refusal::already_exists(call.resource.subject(), &name)),
+        }
+    }
+}
+
+/// A name of the given beginning and five letters, cut so that it fits.
+fn generate_name(call: &Call<'_>, object: &mut Value) {
+    const LONGEST: usize = 63;
+    const SUFFIX: usize = 5;
+    let prefix: String = object::text(object, &["metadata", "generateName"]).chars().take(LONGEST - SUFFIX).collect();
+    let name = format!("{prefix}{}", call.server.name_suffix());
+    object::set_meta(object, "name", name);
+}

@@ -1,0 +1,104 @@
+//! The rules that the metadata of every kind follows.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::api::field::{self, FieldError};
+use crate::api::names;
+use crate::api::object;
+use crate::api::registry::Resource;
+
+/// How much room annotations have, keys and values together.
+const ANNOTATIONS: usize = 256 * 1024;
+
+/// Judges the metadata of `object`, and the change of it if there was one before.
+pub(crate) fn judge(resource: &Resource, object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    let name = object::name(object);
+    let prefix = object::text(object, &["metadata", "generateName"]);
+    if !prefix.is_empty() {
+        for problem in resource.names.problems(prefix, true) {
+            errors.push(field::invalid("metadata.generateName", prefix, problem));
+        }
+    }
+    if name.is_empty() {
+        errors.push(field::required("metadata.name", "name or generateName is required"));
+    } else if old.is_none() {
+        for problem in resource.names.problems(name, false) {
+            errors.push(field::invalid("metadata.name", name, problem));
+        }
+    }
+    judge_labels(object, errors);
+    judge_annotations(object, errors);
+    judge_owners(object, errors);
+    judge_finalizers(object, old, errors);
+}
+
+fn judge_labels(object: &Value, errors: &mut Vec<FieldError>) {
+    for (key, value) in object::at(object, &["metadata", "labels"]).and_then(Value::as_object).into_iter().flatten() {
+        let value = value.as_str().unwrap_or_default();
+        for problem in names::qualified_name(key) {
+            errors.push(field::invalid("metadata.labels", key.as_str(), problem));
+        }
+        for problem in names::label_value(value) {
+            errors.push(field::invalid("metadata.labels", value, problem));
+        }
+    }
+}
+
+fn judge_annotations(object: &Value, errors: &mut Vec<FieldError>) {
+    let mut size = 0;
+    for (key, value) in
+        object::at(object, &["metadata", "annotations"]).and_then(Value::as_object).into_iter().flatten()
+    {
+        size += key.len() + value.as_str().map_or(0, str::len);
+        for problem in names::qualified_name(&key.to_lowercase()) {
+            errors.push(field::invalid("metadata.annotations", key.as_str(), problem));
+        }
+    }
+    if size > ANNOTATIONS {
+        errors.push(field::too_long("metadata.annotations", ANNOTATIONS));
+    }
+}
+
+fn judge_owners(object: &Value, errors: &mut Vec<FieldError>) {
+    let owners = object::list(object, &["metadata", "ownerReferences"]);
+    let mut controllers = 0;
+    for (place, owner) in owners.iter().enumerate() {
+        let path = format!("metadata.ownerReferences[{place}]");
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if object::text(owner, &[field]).is_empty() {
+                let (field, detail) = match field {
+                    "apiVersion" => ("apiVersion", "version must not be empty"),
+                    field => (field, "must not be empty"),
+                };
+                errors.push(field::invalid(format!("{path}.{field}"), "", detail));
+            }
+        }
+        controllers += usize::from(object::flag(owner, &["controller"]));
+    }
+    if controllers > 1 {
+        let detail = "Only one reference can have Controller set to true. Found \"true\" in references";
+        errors.push(field::invalid("metadata.ownerReferences", Value::from(owners.to_vec()), detail));
+    }
+}
+
+fn judge_finalizers(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    for finalizer in object::finalizers(object).iter().filter_map(Value::as_str) {
+        for problem in names::qualified_name(finalizer) {
+            errors.push(field::invalid("metadata.finalizers", finalizer, problem));
+        }
+    }
+    let Some(old) = old.filter(|old| object::is_deleting(old)) else { return };
+    let before: BTreeSet<&str> = object::finalizers(old).iter().filter_map(Value::as_str).collect();
+    let fresh: Vec<&str> =
+        object::finalizers(object).iter().filter_map(Value::as_str).filter(|name| !before.contains(name)).collect();
+    if !fresh.is_empty() {
+        let quoted: Vec<String> = fresh.iter().map(|name| format!("{name:?}")).collect();
+        let detail = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            quoted.join(", ")
+        );
+        errors.push(field::forbidden("metadata.finalizers", detail));
+    }
+}

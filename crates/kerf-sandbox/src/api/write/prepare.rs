@@ -1,0 +1,194 @@
+//! The common way of every object from what a client sent to what is stored.
+
+use serde_json::Value;
+
+use super::metadata;
+use crate::api::admission;
+use crate::api::apply::track;
+use crate::api::call::{Call, FieldValidation};
+use crate::api::kinds::StatusRule;
+use crate::api::object;
+use crate::api::registry::Origin;
+use crate::api::schema;
+use crate::api::status::{Answer, Refusal};
+
+/// What becomes of an object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Change<'a> {
+    /// It is new.
+    Create,
+    /// It replaces this one.
+    Update(&'a Value),
+    /// Its status replaces that of this one.
+    Status(&'a Value),
+}
+
+impl<'a> Change<'a> {
+    pub(crate) fn old(self) -> Option<&'a Value> {
+        match self {
+            Self::Create => None,
+            Self::Update(old) | Self::Status(old) => Some(old),
+        }
+    }
+}
+
+/// Checks that an object is of the resource's kind, filling in what it leaves out.
+pub(super) fn check_type(call: &Call<'_>, object: &mut Value) -> Answer<()> {
+    let (version, kind) = (call.resource.api_version(), call.resource.kind.as_str());
+    let (given_version, given_kind) = (object::text(object, &["apiVersion"]), object::text(object, &["kind"]));
+    if call.resource.is_custom() && given_kind.is_empty() {
+        return Err(Refusal::bad_request(format!("error when creating \"\": Object 'Kind' is missing in '{object}'")));
+    }
+    if !given_version.is_empty() && given_version != version {
+        let message = if call.resource.is_custom() || given_kind == kind && call.registry.has_version(given_version) {
+            format!("the API version in the data ({given_version}) does not match the expected API version ({version})")
+        } else {
+            format!(
+                "{given_kind} in version \"{}\" cannot be handled as a {kind}: no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \"kerf\"",
+                given_version.rsplit('/').next().unwrap_or(given_version)
+            )
+        };
+        return Err(Refusal::bad_request(message));
+    }
+    if !given_kind.is_empty() && given_kind != kind {
+        let short = call.resource.version.as_str();
+        let message = format!(
+            "{given_kind} in version \"{short}\" cannot be handled as a {kind}: converting ({short}.{given_kind}) to ({kind}): unknown conversion"
+        );
+        return Err(Refusal::bad_request(message));
+    }
+    let fields = object::made(object, &[]);
+    fields.insert("apiVersion".into(), version.into());
+    fields.insert("kind".into(), kind.into());
+    Ok(())
+}
+
+/// Reads an object into the form of its kind: unknown fields are refused, warned of or dropped, defaults are filled in. Custom
+/// resources are read when they are admitted; here only keys that were given twice are looked at. Returns the warnings.
+pub(super) fn decode(call: &Call<'_>, object: &mut Value, duplicates: &[String]) -> Answer<Vec<String>> {
+    let validation = call.field_validation()?;
+    let mut problems: Vec<String> = duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
+    let (kind, version) = (&call.resource.kind, &call.resource.version);
+    let unreadable = |problem: &str| {
+        Refusal::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}"))
+    };
+    match &call.resource.origin {
+        Origin::BuiltIn(rules) => {
+            let unknown = schema::decode(&call.resource.schema, object).map_err(|problem| unreadable(&problem))?;
+            // A field that does not exist is told once, however often it was given.
+            problems.retain(|problem| !unknown.iter().any(|path| *problem == format!("duplicate field \"{path}\"")));
+            problems.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
+            *object = call.kept(std::mem::take(object));
+            (rules.conduct.default)(object);
+        }
+        Origin::Custom(_) => {}
+    }
+    match validation {
+        FieldValidation::Strict if !problems.is_empty() => {
+            Err(unreadable(&format!("strict decoding error: {}", problems.join(", "))))
+        }
+        FieldValidation::Warn => Ok(problems),
+        FieldValidation::Strict | FieldValidation::Ignore => Ok(Vec::new()),
+    }
+}
+
+/// Takes a decoded object to the form in which it can be stored, or refuses it. System metadata are set already. `tracked`: the
+/// managed fields are right already (an apply). Returns warnings besides.
+pub(crate) fn finish(call: &Call<'_>, change: Change<'_>, object: &mut Value, tracked: bool) -> Answer<Vec<String>> {
+    match &call.resource.origin {
+        Origin::BuiltIn(rules) => {
+            if !tracked {
+                let version = call.resource.api_version();
+                track(&call.resource.schema, change.old(), object, &call.writer(&version));
+            }
+            admission::admit(call, change, object)?;
+            let mut moment = call.moment();
+            match change {
+                Change::Create => {
+                    if call.resource.status == StatusRule::Subresource {
+                        object::remove(object, &["status"]);
+                    }
+                    (rules.conduct.on_create)(object, &mut moment);
+                    if call.resource.generation {
+                        object::set_meta(object, "generation", 1);
+                    }
+                }
+                Change::Update(old) => {
+                    if call.resource.has_status() {
+                        take_over(object, old, "status");
+                    }
+                    (rules.conduct.on_update)(object, old, &mut moment);
+                    count_generation(call, object, old);
+                }
+                Change::Status(old) => {
+                    for key in keys_besides(object, old, &["apiVersion", "kind", "metadata", "status"]) {
+                        take_over(object, old, &key);
+                    }
+                    (rules.conduct.on_status)(object, old, &mut moment);
+                }
+            }
+            let mut errors = Vec::new();
+            metadata::judge(&call.resource, object, change.old(), &mut errors);
+            if !matches!(change, Change::Status(_)) {
+                (rules.conduct.judge)(object, change.old(), &mut errors);
+            }
+            if errors.is_empty() {
+                Ok(Vec::new())
+            } else {
+                Err(Refusal::invalid(&call.resource.group, &call.resource.kind, object::name(object), &errors))
+            }
+        }
+        Origin::Custom(kind) => {
+            if let Change::Create = change {
+                if kind.closing {
+                    return Err(Refusal::definition_is_closing());
+                }
+                admission::namespace_is_open(call, object)?;
+            }
+            let warnings = kind.admit(call, change, object)?;
+            match change {
+                Change::Create => object::set_meta(object, "generation", 1),
+                Change::Update(old) => count_generation(call, object, old),
+                Change::Status(_) => {}
+            }
+            if !tracked {
+                let version = call.resource.api_version();
+                let old = change.old().map(|old| call.faced(old));
+                track(&call.resource.schema, old.as_ref(), object, &call.writer(&version));
+            }
+            *object = call.kept(std::mem::take(object));
+            Ok(warnings)
+        }
+    }
+}
+
+/// Makes `key` what it was.
+pub(super) fn take_over(object: &mut Value, old: &Value, key: &str) {
+    match old.get(key) {
+        Some(value) => drop(object::made(object, &[]).insert(key.into(), value.clone())),
+        None => drop(object::remove(object, &[key])),
+    }
+}
+
+fn keys_besides(object: &Value, old: &Value, except: &[&str]) -> Vec<String> {
+    let keys = [object, old].into_iter().filter_map(Value::as_object).flat_map(|fields| fields.keys());
+    let mut keys: Vec<String> = keys.filter(|key| !except.contains(&key.as_str())).cloned().collect();
+    keys.dedup();
+    keys
+}
+
+/// The generation counts what controllers must act on: everything but metadata and status. (A Deployment's annotations count
+/// too, because they end up on its `ReplicaSets`.)
+pub(super) fn count_generation(call: &Call<'_>, object: &mut Value, old: &Value) {
+    if !call.resource.generation {
+        return;
+    }
+    let keys = keys_besides(object, old, &["apiVersion", "kind", "metadata", "status"]);
+    let mut changed = keys.iter().any(|key| object.get(key) != old.get(key));
+    if call.resource.is("apps", "deployments") {
+        let annotations = |object: &Value| object::at(object, &["metadata", "annotations"]).cloned();
+        changed |= annotations(object) != annotations(old);
+    }
+    let generation = object::number(old, &["metadata", "generation"]).unwrap_or_default() + i64::from(changed);
+    object::set_meta(object, "generation", generation);
+}

@@ -1,0 +1,137 @@
+//! Changing an object: read what is there, work out what should be, and store it if nobody was faster.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+
+use super::prepare::{Change, check_type, decode, finish};
+use crate::api::call::{Call, parse};
+use crate::api::encode::Encoded;
+use crate::api::respond::Reply;
+use crate::api::status::{Answer, Refusal};
+use crate::api::storage::Stored;
+use crate::api::{consequences, json, object};
+
+/// How often a change that does not insist on a version is tried again when somebody else was faster.
+const ATTEMPTS: usize = 16;
+
+/// What an object should become.
+pub(crate) struct Candidate {
+    pub(crate) object: Value,
+    pub(crate) warnings: Vec<String>,
+    /// The managed fields are right already.
+    pub(crate) tracked: bool,
+}
+
+/// `PUT` of an object or of a subresource that has its form.
+pub(crate) fn replace(call: &Call<'_>) -> Answer<Reply> {
+    let json::Parsed { value: mut object, duplicates } = call.read_body()?;
+    check_type(call, &mut object)?;
+    let warnings = decode(call, &mut object, &duplicates)?;
+    check_identity(call, &object)?;
+    modify(call, |_| Ok(Candidate { object: object.clone(), warnings: warnings.clone(), tracked: false }))
+}
+
+/// Checks that an object is the one that the path names.
+pub(super) fn check_identity(call: &Call<'_>, object: &Value) -> Answer<()> {
+    let (name, namespace) = (object::name(object), object::namespace(object));
+    if name.is_empty() {
+        return Err(Refusal::bad_request(
+            "the name of the object (based on URL) was undeterminable: name must be provided",
+        ));
+    }
+    if name != call.name() {
+        let message = format!("the name of the object ({name}) does not match the name on the URL ({})", call.name());
+        return Err(Refusal::bad_request(message));
+    }
+    if call.namespace().is_some_and(|expected| !namespace.is_empty() && namespace != expected) {
+        let message = "the namespace of the provided object does not match the namespace sent on the request";
+        return Err(Refusal::bad_request(message));
+    }
+    Ok(())
+}
+
+/// Changes the object that the path names into what `make` says.
+pub(crate) fn modify(call: &Call<'_>, make: impl Fn(&Value) -> Answer<Candidate>) -> Answer<Reply> {
+    let key = call.key();
+    for _ in 0..ATTEMPTS {
+        let stored = call.server.storage.get(call.resource.table, &key).ok_or_else(|| call.not_found())?;
+        let old = parse(&stored)?;
+        let Candidate { mut object, mut warnings, tracked } = make(&old)?;
+        let insists = check_preconditions(call, &mut object, &old, &stored)?;
+        keep_system_metadata(&mut object, &old);
+        let change = if call.subresource() == "status" { Change::Status(&old) } else { Change::Update(&old) };
+        warnings.extend(finish(call, change, &mut object, tracked)?);
+        match store(call, &stored, &old, &object)? {
+            Some(bytes) => return Ok(Reply::new(200, call.shown(bytes)).with_warnings(warnings)),
+            None if insists => break,
+            None => {}
+        }
+    }
+    Err(Refusal::stale(call.resource.subject(), call.name()))
+}
+
+/// Whether the client insists on a version; refused if it is not the one that is there.
+fn check_preconditions(call: &Call<'_>, object: &mut Value, old: &Value, stored: &Stored) -> Answer<bool> {
+    let version = object::text(object, &["metadata", "resourceVersion"]).to_string();
+    let insists = !version.is_empty() && version != "0";
+    if insists && version != stored.revision.to_string() {
+        return Err(Refusal::stale(call.resource.subject(), call.name()));
+    }
+    let (uid, expected) = (object::uid(object), object::uid(old));
+    if !uid.is_empty() && uid != expected {
+        let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {expected}");
+        return Err(Refusal::conflict(call.resource.subject(), call.name(), &why));
+    }
+    Ok(insists)
+}
+
+/// What only the server says about an object.
+fn keep_system_metadata(object: &mut Value, old: &Value) {
+    const SYSTEM: [&str; 9] = [
+        "name",
+        "namespace",
+        "generateName",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "resourceVersion",
+    ];
+    for key in SYSTEM {
+        match object::at(old, &["metadata", key]) {
+            Some(value) => object::set_meta(object, key, value.clone()),
+            None => drop(object::remove(object, &["metadata", key])),
+        }
+    }
+    object::remove(object, &["metadata", "selfLink"]);
+}
+
+/// Stores `object` in place of `old`, and returns what is there then; nothing if somebody else was faster. An object that is
+/// being deleted and that nothing holds back any more is gone with this.
+fn store(call: &Call<'_>, stored: &Arc<Stored>, old: &Value, object: &Value) -> Answer<Option<Bytes>> {
+    if call.dry_run()? {
+        return Ok(Some(object.to_string().into()));
+    }
+    if object == old {
+        return Ok(Some(stored.bytes().clone()));
+    }
+    let (table, key, storage) = (call.resource.table, call.key(), &call.server.storage);
+    if consequences::is_free_to_go(call, object) {
+        let last = Encoded::new(object).with_version(stored.revision).bytes;
+        if storage.delete(table, &key, stored.revision).is_err() {
+            return Ok(None);
+        }
+        consequences::deleted(call, object);
+        return Ok(Some(last));
+    }
+    match storage.put(table, &key, Some(stored.revision), &Encoded::new(object), call.resource.facets(object)) {
+        Ok(now) => {
+            consequences::updated(call, object);
+            Ok(Some(now.bytes().clone()))
+        }
+        Err(_) => Ok(None),
+    }
+}

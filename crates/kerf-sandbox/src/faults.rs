@@ -1,0 +1,188 @@
+//! What goes wrong on demand: errors, conflicts, slow and lost answers, stale reads, watches that break. Each fault has a rate and a
+//! window of time, and whether it happens is drawn from a seed, so that a run that failed can be run again.
+//! Invariant: a fault never corrupts anything. It is always something that a real server, a real network or a busy cluster does.
+
+use std::time::Duration;
+
+use crate::api::Verb;
+use crate::seed::Rng;
+
+/// Something that can go wrong with a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// 500: nothing was done.
+    InternalError,
+    /// 503 with `Retry-After`: nothing was done.
+    Unavailable {
+        /// When to come back.
+        retry_after_seconds: u32,
+    },
+    /// 429 with `Retry-After`: nothing was done.
+    TooManyRequests {
+        /// When to come back.
+        retry_after_seconds: u32,
+    },
+    /// 409, as if somebody else had written first: nothing was done. Only writes of an object that exists.
+    Conflict,
+    /// The answer takes its time.
+    Slow {
+        /// How long.
+        by: Duration,
+    },
+    /// What was asked is done, and the answer is lost: the connection breaks. Only writes.
+    LostResponse,
+    /// What is read is what was true a while ago. Only get and list.
+    StaleRead {
+        /// How many writes (of anything) ago.
+        revisions: u64,
+    },
+    /// The watch just ends. Only watches, as are the next two.
+    DroppedWatch {
+        /// When.
+        after: Duration,
+    },
+    /// The watch tells everything late.
+    LateWatch {
+        /// By how much.
+        by: Duration,
+    },
+    /// The watch says that the history it asks for is gone (410).
+    Gone,
+}
+
+impl Fault {
+    /// Whether the fault can happen to such a request.
+    fn fits(&self, verb: Verb) -> bool {
+        match self {
+            Self::InternalError | Self::Unavailable { .. } | Self::TooManyRequests { .. } | Self::Slow { .. } => true,
+            Self::Conflict => matches!(verb, Verb::Update | Verb::Patch | Verb::Delete),
+            Self::LostResponse => verb.writes(),
+            Self::StaleRead { .. } => matches!(verb, Verb::Get | Verb::List),
+            Self::DroppedWatch { .. } | Self::LateWatch { .. } | Self::Gone => verb == Verb::Watch,
+        }
+    }
+}
+
+/// When a fault happens, and to whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultRule {
+    /// What happens.
+    pub fault: Fault,
+    /// How often, out of a million requests that it could happen to.
+    pub per_million: u32,
+    /// From when, counted from the server's start.
+    pub from: Duration,
+    /// Until when; for ever, if none is given.
+    pub until: Option<Duration>,
+    /// Only requests of clients whose user agent begins like this; an empty one is everybody.
+    pub agent: String,
+    /// Only requests for these resources (`pods`, `nodeclaims`); none means all.
+    pub resources: Vec<String>,
+    /// Only these verbs, of those that the fault can happen to; none means all.
+    pub verbs: Vec<Verb>,
+}
+
+impl FaultRule {
+    /// A fault that may happen to every request that it fits, always.
+    pub fn new(fault: Fault, per_million: u32) -> Self {
+        let (agent, resources, verbs) = (String::new(), Vec::new(), Vec::new());
+        Self { fault, per_million, from: Duration::ZERO, until: None, agent, resources, verbs }
+    }
+
+    fn covers(&self, request: &Asked<'_>) -> bool {
+        self.fault.fits(request.verb)
+            && request.at >= self.from
+            && self.until.is_none_or(|until| request.at < until)
+            && request.agent.starts_with(&self.agent)
+            && (self.resources.is_empty() || self.resources.iter().any(|resource| resource == request.resource))
+            && (self.verbs.is_empty() || self.verbs.contains(&request.verb))
+    }
+}
+
+/// What the rules look at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) verb: Verb,
+    pub(crate) resource: &'a str,
+    pub(crate) agent: &'a str,
+    /// How long the server has been running.
+    pub(crate) at: Duration,
+}
+
+/// The faults of a server.
+#[derive(Debug)]
+pub(crate) struct Faults {
+    rules: Vec<FaultRule>,
+    chance: Rng,
+}
+
+impl Faults {
+    pub(crate) fn new(rules: Vec<FaultRule>, seed: u64) -> Self {
+        Self { rules, chance: Rng::new(seed).fork("faults") }
+    }
+
+    /// The fault that happens to a request, if one does. Rules are asked in order, each for a draw of its own.
+    pub(crate) fn draw(&mut self, request: &Asked<'_>) -> Option<Fault> {
+        let chance = &mut self.chance;
+        self.rules
+            .iter()
+            .find(|rule| rule.covers(request) && chance.happens(rule.per_million))
+            .map(|rule| rule.fault.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(verb: Verb, resource: &str, seconds: u64) -> Asked<'_> {
+        Asked { verb, resource, agent: "kerf/1", at: Duration::from_secs(seconds) }
+    }
+
+    #[test]
+    fn a_fault_happens_only_where_it_can() {
+        let always = |fault| Faults::new(vec![FaultRule::new(fault, 1_000_000)], 1);
+        for (fault, verb, happens) in [
+            (Fault::Conflict, Verb::Patch, true),
+            (Fault::Conflict, Verb::Create, false),
+            (Fault::LostResponse, Verb::Create, true),
+            (Fault::LostResponse, Verb::Get, false),
+            (Fault::StaleRead { revisions: 3 }, Verb::List, true),
+            (Fault::StaleRead { revisions: 3 }, Verb::Watch, false),
+            (Fault::Gone, Verb::Watch, true),
+            (Fault::Gone, Verb::List, false),
+            (Fault::InternalError, Verb::Get, true),
+        ] {
+            assert_eq!(always(fault.clone()).draw(&asked(verb, "pods", 0)).is_some(), happens, "{fault:?} {verb:?}");
+        }
+    }
+
+    #[test]
+    fn windows_agents_resources_and_verbs_are_kept() {
+        let rule = FaultRule {
+            from: Duration::from_secs(10),
+            until: Some(Duration::from_secs(20)),
+            agent: "kerf".into(),
+            resources: vec!["nodes".into()],
+            verbs: vec![Verb::Update],
+            ..FaultRule::new(Fault::InternalError, 1_000_000)
+        };
+        let mut faults = Faults::new(vec![rule], 1);
+        assert!(faults.draw(&asked(Verb::Update, "nodes", 10)).is_some());
+        assert!(faults.draw(&asked(Verb::Update, "nodes", 9)).is_none());
+        assert!(faults.draw(&asked(Verb::Update, "nodes", 20)).is_none());
+        assert!(faults.draw(&asked(Verb::Update, "pods", 10)).is_none());
+        assert!(faults.draw(&asked(Verb::Patch, "nodes", 10)).is_none());
+        assert!(faults.draw(&Asked { agent: "kubectl", ..asked(Verb::Update, "nodes", 10) }).is_none());
+    }
+
+    #[test]
+    fn one_seed_one_series_of_faults() {
+        let series = |seed| {
+            let mut faults = Faults::new(vec![FaultRule::new(Fault::InternalError, 300_000)], seed);
+            (0..200).map(|_| faults.draw(&asked(Verb::Get, "pods", 0)).is_some()).collect::<Vec<_>>()
+        };
+        assert_eq!(series(4), series(4));
+        assert_ne!(series(4), series(5));
+    }
+}
