@@ -13,6 +13,8 @@ pub(crate) enum Exit {
     Failed,
     /// 2: bad usage or bad input.
     BadInput,
+    /// 3: done, and a gate that was asked for has tripped.
+    GateTripped,
 }
 
 impl From<Exit> for ExitCode {
@@ -21,6 +23,7 @@ impl From<Exit> for ExitCode {
             Exit::Done => Self::from(0),
             Exit::Failed => Self::from(1),
             Exit::BadInput => Self::from(2),
+            Exit::GateTripped => Self::from(3),
         }
     }
 }

@@ -23,9 +23,12 @@ where
     I::Item: Into<OsString> + Clone,
 {
     let exit = match args::parse(arguments) {
-        Ok(command) => {
+        Ok(wish) => {
             let mut messages = Messages::on_stderr();
-            commands::run(command, &mut messages).unwrap_or_else(|failure| messages.failure(&failure))
+            let outcome = wish
+                .resolve(&|name| std::env::var(name).ok())
+                .and_then(|command| commands::run(command, &mut messages));
+            outcome.unwrap_or_else(|failure| messages.failure(&failure))
         }
         Err(answer) => print_parser_answer(&answer),
     };

@@ -3,6 +3,9 @@
 
 mod crds;
 mod input;
+mod output;
+mod plan;
+mod settings;
 mod validate;
 
 use std::ffi::OsString;
@@ -11,33 +14,51 @@ use clap::{Parser, Subcommand};
 
 pub(crate) use crds::{Crds, CrdsOutput};
 pub(crate) use input::InputPath;
+pub(crate) use output::Format;
+pub(crate) use plan::{Gate, Half, Plan};
+pub(crate) use settings::{MinValuesPolicy, PreferencePolicy};
 pub(crate) use validate::Validate;
+
+use crate::exit::Failure;
+use settings::Environment;
 
 /// One sentence, how to call it, examples, then the options by purpose.
 const HELP_TEMPLATE: &str = "{about}\n\nUsage: {usage}\n\n{before-help}{all-args}\n";
 
-/// Reads the arguments and says what is meant by them.
+/// Reads the arguments as typed.
 ///
 /// The error is the parser's own: help, version, or what is wrong with the usage.
-pub(crate) fn parse<I>(arguments: I) -> Result<Command, clap::Error>
+pub(crate) fn parse<I>(arguments: I) -> Result<Wish, clap::Error>
 where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    let typed = Typed::try_parse_from(arguments)?;
-    Ok(match typed.command {
-        TypedCommand::Crds(typed) => Command::Crds(typed.resolve()),
-        TypedCommand::Validate(typed) => Command::Validate(typed.resolve()),
-    })
+    Typed::try_parse_from(arguments).map(|typed| Wish(typed.command))
+}
+
+/// A command as typed: the parser understands it, and nobody has looked at its values yet.
+pub(crate) struct Wish(TypedCommand);
+
+impl Wish {
+    /// What is meant by it, in this environment; or everything that is wrong with it.
+    pub(crate) fn resolve(self, environment: Environment<'_>) -> Result<Command, Failure> {
+        Ok(match self.0 {
+            TypedCommand::Plan(typed) => Command::Plan(typed.resolve(environment)?),
+            TypedCommand::Validate(typed) => Command::Validate(typed.resolve()),
+            TypedCommand::Crds(typed) => Command::Crds(typed.resolve()),
+        })
+    }
 }
 
 /// What the program is to do.
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// Print CRDs.
-    Crds(Crds),
+    /// Say what would happen.
+    Plan(Plan),
     /// Check manifests.
     Validate(Validate),
+    /// Print CRDs.
+    Crds(Crds),
 }
 
 /// Previews, explains and runs the nodes of a Kubernetes cluster, in Karpenter's API.
@@ -49,6 +70,7 @@ pub(crate) enum Command {
     help_template = HELP_TEMPLATE,
     before_help = "\
 Examples:
+  kerf plan -f cluster.yaml            what would happen now, and what would it cost?
   kerf validate -f manifests/          would an API server take these objects?
   kerf crds | kubectl apply -f -       install the API"
 )]
@@ -59,6 +81,7 @@ struct Typed {
 
 #[derive(Debug, Subcommand)]
 enum TypedCommand {
+    Plan(plan::TypedPlan),
     Validate(validate::TypedValidate),
     Crds(crds::TypedCrds),
 }

@@ -8,26 +8,35 @@ use crate::exit::Problem;
 /// How the environment is asked: by name, for the value.
 pub(super) type Environment<'e> = &'e dyn Fn(&str) -> Option<String>;
 
-/// The settings as flags.
+/// The settings as flags. Their help is no doc comment, because it names variables as a shell writes them.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Settings of the controller")]
 pub(super) struct TypedSettings {
-    /// Feature gates, for example SpotToSpotConsolidation=true,NodeOverlay=true [env: FEATURE_GATES].
-    #[arg(long, value_name = "NAME=BOOL,...", help_heading = "Settings of the controller")]
+    #[arg(
+        long,
+        value_name = "NAME=BOOL,...",
+        help = "Feature gates, for example SpotToSpotConsolidation=true,NodeOverlay=true [env: FEATURE_GATES]"
+    )]
     feature_gates: Option<String>,
-    /// Whether soft constraints are kept while they can be: Respect or Ignore [env: PREFERENCE_POLICY] [default: Respect].
-    #[arg(long, value_name = "POLICY", help_heading = "Settings of the controller")]
+    #[arg(
+        long,
+        value_name = "POLICY",
+        help = "Whether soft constraints are kept while they can be: Respect or Ignore [env: PREFERENCE_POLICY] [default: Respect]"
+    )]
     preference_policy: Option<String>,
-    /// Whether minValues must be kept: Strict or BestEffort [env: MIN_VALUES_POLICY] [default: Strict].
-    #[arg(long, value_name = "POLICY", help_heading = "Settings of the controller")]
+    #[arg(
+        long,
+        value_name = "POLICY",
+        help = "Whether minValues must be kept: Strict or BestEffort [env: MIN_VALUES_POLICY] [default: Strict]"
+    )]
     min_values_policy: Option<String>,
-    /// Whether dynamic resource claims are left out of scheduling [env: IGNORE_DRA_REQUESTS] [default: true].
     #[arg(
         long,
         value_name = "BOOL",
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "true",
-        help_heading = "Settings of the controller"
+        help = "Whether dynamic resource claims are left out of scheduling [env: IGNORE_DRA_REQUESTS] [default: true]"
     )]
     ignore_dra_requests: Option<String>,
 }
@@ -152,7 +161,8 @@ impl FeatureGates {
         for token in text.split(',').map(str::trim).filter(|token| !token.is_empty()) {
             let (name, value) = token.split_once('=').ok_or_else(|| format!("missing bool value for {token}"))?;
             let value = value.trim();
-            let value = boolean(value).ok_or_else(|| format!("invalid value of {token}: \"{value}\" is not a boolean"))?;
+            let value =
+                boolean(value).ok_or_else(|| format!("invalid value of {token}: \"{value}\" is not a boolean"))?;
             match name.trim() {
                 "ReservedCapacity" => gates.reserved_capacity = value,
                 "SpotToSpotConsolidation" => gates.spot_to_spot_consolidation = value,
@@ -191,10 +201,10 @@ mod tests {
     }
 
     fn resolve(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Settings, Vec<String>> {
-        let program = Program::try_parse_from([&["kerf"], arguments].concat()).map_err(|cause| vec![cause.to_string()])?;
-        let environment = |name: &str| {
-            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
-        };
+        let program =
+            Program::try_parse_from([&["kerf"], arguments].concat()).map_err(|cause| vec![cause.to_string()])?;
+        let environment =
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         program.settings.resolve(&environment).map_err(|problems| problems.iter().map(Problem::to_string).collect())
     }
 
@@ -215,9 +225,11 @@ mod tests {
     // spec 07 #2
     #[test]
     fn a_flag_wins_over_its_variable_and_they_mix() {
-        let variables = [("PREFERENCE_POLICY", "Ignore"), ("MIN_VALUES_POLICY", "BestEffort"), ("IGNORE_DRA_REQUESTS", "f")];
+        let variables =
+            [("PREFERENCE_POLICY", "Ignore"), ("MIN_VALUES_POLICY", "BestEffort"), ("IGNORE_DRA_REQUESTS", "f")];
         let settings = resolve(&["--preference-policy", "Respect"], &variables).unwrap();
-        let expected = Settings { min_values_policy: MinValuesPolicy::BestEffort, ignore_dra_requests: false, ..defaults() };
+        let expected =
+            Settings { min_values_policy: MinValuesPolicy::BestEffort, ignore_dra_requests: false, ..defaults() };
         assert_eq!(settings, expected);
     }
 

@@ -13,13 +13,12 @@ use crate::output;
 
 pub(super) fn run(wish: &Crds) -> Result<Exit, Failure> {
     let chosen = choose(wish.flavour, wish.group.as_deref())?;
-    let result = match &wish.output {
-        CrdsOutput::Yaml => chosen.iter().map(|crd| format!("---\n{}", crd.to_yaml())).collect(),
-        CrdsOutput::Json => output::json(&list(&chosen)),
-        CrdsOutput::Table => summary(&chosen),
-        CrdsOutput::Folder(folder) => write_files(folder, &chosen).map_err(Failure::Work)?,
-    };
-    output::print(&result)?;
+    match &wish.output {
+        CrdsOutput::Yaml => output::print_text(&stream(&chosen))?,
+        CrdsOutput::Json => output::print(|to| output::json::write(&list(&chosen), to))?,
+        CrdsOutput::Table => output::print_text(&summary(&chosen))?,
+        CrdsOutput::Folder(folder) => output::print_text(&write_files(folder, &chosen).map_err(Failure::Work)?)?,
+    }
     Ok(Exit::Done)
 }
 
@@ -33,6 +32,12 @@ fn choose(flavour: Flavour, group: Option<&str>) -> Result<Vec<Crd>, Failure> {
         return Err(Failure::bad_input(problem.with_hint(format!("name one of: {}", groups.join(", ")))));
     }
     Ok(all.into_iter().filter(|crd| crd.group() == group).collect())
+}
+
+/// The manifests as YAML documents.
+fn stream(crds: &[Crd]) -> String {
+    let documents: Vec<String> = crds.iter().map(Crd::to_yaml).collect();
+    format!("---\n{}", documents.join("---\n"))
 }
 
 /// The manifests as one object that `kubectl` takes.

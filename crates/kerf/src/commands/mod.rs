@@ -1,6 +1,7 @@
 //! One module per command: from what is meant to an exit code. A command asks the crates below and shows the answer; it decides nothing.
 
 mod crds;
+mod plan;
 mod validate;
 
 use std::num::NonZeroUsize;
@@ -12,6 +13,7 @@ use crate::output::Messages;
 /// Does what was asked for.
 pub(crate) fn run(command: Command, messages: &mut Messages) -> Result<Exit, Failure> {
     match command {
+        Command::Plan(wish) => plan::run(&wish, messages),
         Command::Crds(wish) => crds::run(&wish),
         Command::Validate(wish) => validate::run(&wish, messages),
     }

@@ -17,6 +17,6 @@ pub(super) fn run(wish: &Validate, messages: &mut Messages) -> Result<Exit, Fail
     for (kind, count) in loaded.objects.counts().into_iter().filter(|(_, count)| *count > 0) {
         let _ = writeln!(result, "{count:>7} {}", kind.name());
     }
-    output::print(&result)?;
+    output::print_text(&result)?;
     Ok(Exit::Done)
 }

@@ -2,14 +2,18 @@
 //! (kinds that nobody reads, fields that nobody knows) becomes a warning.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::num::NonZeroUsize;
 
-use kerf_api::slim::Str;
+use kerf_api::kind::CustomKind;
+use serde::de::DeserializeOwned;
 
-use super::decode::FieldProblem;
+use super::admitted::Admission;
+use super::decode::{FieldProblem, decode};
 use super::documents::{self, Body, Found};
 use super::kind::Kind;
-use super::objects::{Given, Objects, Readable};
+use super::objects::{Given, Named, Objects, Outcome, Reading, full_name};
+use super::pod_defaults::{PodDefaults, read_priority_class, read_runtime_class};
 use super::source::{self, Origin, Source, SourceNames};
 use super::workloads::{self, Workloads};
 use crate::args::InputPath;
@@ -58,6 +62,7 @@ fn load_sources(sources: &[Source], threads: NonZeroUsize) -> (Loaded, Vec<Probl
         found: BTreeMap::new(),
         ignored: BTreeMap::new(),
         problems: Vec::new(),
+        warnings: Vec::new(),
         count: 0,
     };
     for (source, index) in sources.iter().zip(0..) {
@@ -69,10 +74,20 @@ fn load_sources(sources: &[Source], threads: NonZeroUsize) -> (Loaded, Vec<Probl
             loader.sort(found);
         }
     }
+    let defaults = PodDefaults::new(
+        loader.read_with(Kind::PriorityClass, &read_priority_class),
+        loader.read_with(Kind::RuntimeClass, &read_runtime_class),
+    );
     let mut objects = Objects {
+        node_pools: loader.admit(Kind::NodePool),
+        node_claims: loader.admit(Kind::NodeClaim),
+        node_overlays: loader.admit(Kind::NodeOverlay),
+        capacity_buffers: loader.admit(Kind::CapacityBuffer),
+        kwok_node_classes: loader.admit(Kind::KwokNodeClass),
+        ec2_node_classes: loader.admit(Kind::Ec2NodeClass),
         nodes: loader.read(Kind::Node),
-        pods: loader.read(Kind::Pod),
-        daemon_sets: loader.read(Kind::DaemonSet),
+        pods: loader.read_with(Kind::Pod, &|body| defaults.read_pod(body)),
+        daemon_sets: loader.read_with(Kind::DaemonSet, &|body| defaults.read_daemon_set(body)),
         volume_claims: loader.read(Kind::PersistentVolumeClaim),
         volumes: loader.read(Kind::PersistentVolume),
         storage_classes: loader.read(Kind::StorageClass),
@@ -81,20 +96,23 @@ fn load_sources(sources: &[Source], threads: NonZeroUsize) -> (Loaded, Vec<Probl
         disruption_budgets: loader.read(Kind::PodDisruptionBudget),
         namespaces: loader.read(Kind::Namespace),
     };
+    let workload = |body: &Body<'_>| workloads::read(body, &defaults);
     let workloads = Workloads {
-        deployments: loader.read(Kind::Deployment),
-        replica_sets: loader.read(Kind::ReplicaSet),
-        stateful_sets: loader.read(Kind::StatefulSet),
-        jobs: loader.read(Kind::Job),
+        deployments: loader.read_with(Kind::Deployment, &workload),
+        replica_sets: loader.read_with(Kind::ReplicaSet, &workload),
+        stateful_sets: loader.read_with(Kind::StatefulSet, &workload),
+        jobs: loader.read_with(Kind::Job, &workload),
     };
     match workloads::create_lacking(&workloads, &objects.pods, &objects.volume_claims) {
         Ok(created) => objects.add(created),
         Err((origin, message)) => loader.complain(origin, &message),
     }
-    let warnings = loader.ignored_in_words().into_iter().collect();
-    let Loader { mut problems, count, .. } = loader;
+    let ignored = loader.ignored_in_words();
+    let Loader { mut problems, mut warnings, count, .. } = loader;
     problems.sort();
+    warnings.sort();
     let problems = problems.into_iter().map(|(_, text)| Problem::new(text)).collect();
+    let warnings = warnings.into_iter().map(|(_, text)| text).chain(ignored).collect();
     (Loaded { objects, count, warnings }, problems)
 }
 
@@ -107,6 +125,7 @@ struct Loader<'n, 's> {
     ignored: BTreeMap<String, usize>,
     /// Each with its place, by which they are sorted in the end.
     problems: Vec<(Origin, String)>,
+    warnings: Vec<(Origin, String)>,
     count: usize,
 }
 
@@ -129,42 +148,62 @@ impl<'s> Loader<'_, 's> {
         }
     }
 
-    /// Reads all objects of a kind.
-    fn read<T: Readable>(&mut self, kind: Kind) -> Vec<Given<T>> {
+    /// Reads all objects of a kind that is decoded and no more.
+    fn read<T: Named + DeserializeOwned + Send>(&mut self, kind: Kind) -> Vec<Given<T>> {
+        self.read_with(kind, &|body| decode(body).map(Reading::of))
+    }
+
+    /// Reads all objects of a kind that passes admission.
+    fn admit<K: Named + CustomKind + DeserializeOwned + Send>(&mut self, kind: Kind) -> Vec<Given<K>> {
+        if !self.found.contains_key(&kind) {
+            return Vec::new();
+        }
+        let admission = Admission::of::<K>();
+        self.read_with(kind, &|body| admission.read::<K>(body))
+    }
+
+    fn read_with<T: Named + Send>(
+        &mut self,
+        kind: Kind,
+        read: &(dyn Fn(&Body<'_>) -> Outcome<T> + Sync),
+    ) -> Vec<Given<T>> {
         let found = self.found.remove(&kind).unwrap_or_default();
         self.count += found.len();
-        let Decoded { mut objects, problems } = decode_all::<T>(&found, self.threads);
+        let Decoded { mut objects, problems, warnings } = decode_all(&found, self.threads, read);
         for (origin, problem) in &problems {
-            self.complain_of(kind, at(&found, *origin), problem);
+            let text = self.place_of(kind, at(&found, *origin), problem);
+            self.problems.push((*origin, text));
+        }
+        for (origin, warning) in &warnings {
+            let text = self.place_of(kind, at(&found, *origin), warning);
+            self.warnings.push((*origin, text));
         }
         objects.retain_mut(|given| {
-            let metadata = given.object.metadata_mut();
-            if !kind.is_namespaced() {
-                metadata.namespace = Str::default();
-            } else if metadata.namespace.is_empty() {
-                metadata.namespace = Str::new_static(DEFAULT_NAMESPACE);
+            let (namespace, name) = given.object.identity();
+            if name.is_empty() {
+                let problem = FieldProblem::required("metadata.name", "name is required");
+                let text = self.place_of(kind, at(&found, given.origin), &problem);
+                self.problems.push((given.origin, text));
+                return false;
             }
-            let is_named = !metadata.name.is_empty();
-            if !is_named {
-                self.complain_of(
-                    kind,
-                    at(&found, given.origin),
-                    &FieldProblem::required("metadata.name", "name is required"),
-                );
+            if kind.is_namespaced() && namespace.is_empty() {
+                given.object.set_namespace(DEFAULT_NAMESPACE);
+            } else if !kind.is_namespaced() && !namespace.is_empty() {
+                given.object.set_namespace("");
             }
-            is_named
+            true
         });
         self.remove_duplicates(kind, &mut objects, &found);
         objects
     }
 
     /// Sorts by name; of objects that say the same once more the first stays, and those that say something else are problems.
-    fn remove_duplicates<T: Readable>(&mut self, kind: Kind, objects: &mut Vec<Given<T>>, found: &[Found<'_>]) {
+    fn remove_duplicates<T: Named>(&mut self, kind: Kind, objects: &mut Vec<Given<T>>, found: &[Found<'_>]) {
         objects.sort_unstable_by(|a, b| (a.object.identity(), a.origin).cmp(&(b.object.identity(), b.origin)));
         objects.dedup_by(|again, first| {
             let is_same_object = again.object.identity() == first.object.identity();
             if is_same_object && !say_the_same(&at(found, again.origin).body, &at(found, first.origin).body) {
-                let name = again.object.metadata().namespaced_name();
+                let name = full_name(&again.object);
                 let there = self.names.place(first.origin);
                 let message = format!("{} `{name}` differs from the one of the same name at {there}", kind.name());
                 self.complain(again.origin, &message);
@@ -177,10 +216,11 @@ impl<'s> Loader<'_, 's> {
         self.problems.push((origin, format!("{}: {message}", self.names.place(origin))));
     }
 
-    fn complain_of(&mut self, kind: Kind, found: &Found<'_>, problem: &FieldProblem) {
+    /// A remark on an object, with its place and name in front.
+    fn place_of(&self, kind: Kind, found: &Found<'_>, remark: &dyn fmt::Display) -> String {
         let kind = kind.name();
         let object = name_in(&found.body).map_or_else(|| kind.to_owned(), |name| format!("{kind} `{name}`"));
-        self.complain(found.origin, &format!("{object}: {problem}"));
+        format!("{}: {object}: {remark}", self.names.place(found.origin))
     }
 
     /// One line on all that nobody reads.
@@ -196,35 +236,44 @@ impl<'s> Loader<'_, 's> {
 struct Decoded<T> {
     objects: Vec<Given<T>>,
     problems: Vec<(Origin, FieldProblem)>,
+    warnings: Vec<(Origin, String)>,
 }
 
-/// Decodes all objects, in order, on as many threads as are worth it.
-fn decode_all<T: Readable>(found: &[Found<'_>], threads: NonZeroUsize) -> Decoded<T> {
+/// Reads all objects, in order, on as many threads as are worth it.
+fn decode_all<T: Send>(
+    found: &[Found<'_>],
+    threads: NonZeroUsize,
+    read: &(dyn Fn(&Body<'_>) -> Outcome<T> + Sync),
+) -> Decoded<T> {
     let threads = threads.get().min(found.len() / PARALLEL_MIN).max(1);
     if threads == 1 {
-        return decode_part(found);
+        return decode_part(found, read);
     }
     let parts: Vec<Decoded<T>> = std::thread::scope(|scope| {
         let parts = found.chunks(found.len().div_ceil(threads));
-        let workers: Vec<_> = parts.map(|part| scope.spawn(move || decode_part(part))).collect();
+        let workers: Vec<_> = parts.map(|part| scope.spawn(move || decode_part(part, read))).collect();
         let results =
             workers.into_iter().map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
         results.collect()
     });
     let mut parts = parts.into_iter();
-    let first = parts.next().unwrap_or(Decoded { objects: Vec::new(), problems: Vec::new() });
+    let first = parts.next().unwrap_or_else(|| decode_part(&[], read));
     parts.fold(first, |mut all, part| {
         all.objects.extend(part.objects);
         all.problems.extend(part.problems);
+        all.warnings.extend(part.warnings);
         all
     })
 }
 
-fn decode_part<T: Readable>(found: &[Found<'_>]) -> Decoded<T> {
-    let mut decoded = Decoded { objects: Vec::with_capacity(found.len()), problems: Vec::new() };
+fn decode_part<T>(found: &[Found<'_>], read: &dyn Fn(&Body<'_>) -> Outcome<T>) -> Decoded<T> {
+    let mut decoded = Decoded { objects: Vec::with_capacity(found.len()), problems: Vec::new(), warnings: Vec::new() };
     for Found { origin, body, .. } in found {
-        match T::read(body) {
-            Ok(object) => decoded.objects.push(Given { origin: *origin, object }),
+        match read(body) {
+            Ok(Reading { object, warnings }) => {
+                decoded.objects.push(Given { origin: *origin, object });
+                decoded.warnings.extend(warnings.into_iter().map(|warning| (*origin, warning)));
+            }
             Err(problems) => decoded.problems.extend(problems.into_iter().map(|problem| (*origin, problem))),
         }
     }

@@ -4,13 +4,17 @@
 //! rules as at an API server, the others are decoded strictly where a decision depends on them. All problems of all files are found
 //! before any is reported, and the order of files and documents leaves no trace: objects come out by namespace and name.
 
+mod admitted;
 mod decode;
 mod documents;
 mod kind;
 mod load;
 mod objects;
 mod parts;
+mod pod_defaults;
 mod source;
 mod workloads;
+mod world;
 
 pub(crate) use load::load;
+pub(crate) use world::World;

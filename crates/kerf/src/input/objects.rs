@@ -1,15 +1,23 @@
 //! What was read, by kind, and how an object of each kind is read.
 
+use k8s_openapi::Metadata;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
+use kerf_api::capacitybuffer::CapacityBuffer;
+use kerf_api::ec2nodeclass::EC2NodeClass;
+use kerf_api::kwoknodeclass::KWOKNodeClass;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodeoverlay::NodeOverlay;
+use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{
-    CsiNode, DaemonSet, Namespace, Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+    CsiNode, DaemonSet, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
     StorageClass, Str, VolumeAttachment,
 };
 
-use super::decode::{FieldProblem, decode};
-use super::documents::Body;
+use super::decode::FieldProblem;
 use super::kind::Kind;
+use super::pod_defaults::{PriorityClass, RuntimeClass};
 use super::source::Origin;
-use super::workloads::Created;
+use super::workloads::{Created, Workload};
 
 /// An object and where it came from.
 #[derive(Debug, Clone)]
@@ -23,6 +31,12 @@ pub(crate) struct Given<T> {
 /// Everything that was read. Each list is sorted by namespace and name and names nothing twice.
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
+    pub(crate) node_pools: Vec<Given<NodePool>>,
+    pub(crate) node_claims: Vec<Given<NodeClaim>>,
+    pub(crate) node_overlays: Vec<Given<NodeOverlay>>,
+    pub(crate) capacity_buffers: Vec<Given<CapacityBuffer>>,
+    pub(crate) kwok_node_classes: Vec<Given<KWOKNodeClass>>,
+    pub(crate) ec2_node_classes: Vec<Given<EC2NodeClass>>,
     pub(crate) nodes: Vec<Given<Node>>,
     pub(crate) pods: Vec<Given<Pod>>,
     pub(crate) daemon_sets: Vec<Given<DaemonSet>>,
@@ -39,6 +53,12 @@ impl Objects {
     /// How many there are of each kind.
     pub(crate) fn counts(&self) -> Vec<(Kind, usize)> {
         vec![
+            (Kind::NodePool, self.node_pools.len()),
+            (Kind::NodeClaim, self.node_claims.len()),
+            (Kind::NodeOverlay, self.node_overlays.len()),
+            (Kind::CapacityBuffer, self.capacity_buffers.len()),
+            (Kind::KwokNodeClass, self.kwok_node_classes.len()),
+            (Kind::Ec2NodeClass, self.ec2_node_classes.len()),
             (Kind::Node, self.nodes.len()),
             (Kind::Pod, self.pods.len()),
             (Kind::DaemonSet, self.daemon_sets.len()),
@@ -61,57 +81,100 @@ impl Objects {
     }
 }
 
-fn sort<T: Readable>(list: &mut [Given<T>]) {
+fn sort<T: Named>(list: &mut [Given<T>]) {
     list.sort_by(|a, b| a.object.identity().cmp(&b.object.identity()));
 }
 
-/// A type that objects are read into.
-pub(crate) trait Readable: Sized + Send {
-    /// Reads an object, or says everything that keeps it from being one.
-    fn read(body: &Body<'_>) -> Result<Self, Vec<FieldProblem>>;
+/// An object that was read, and what a person should know about it.
+#[derive(Debug)]
+pub(super) struct Reading<T> {
+    pub(super) object: T,
+    pub(super) warnings: Vec<String>,
+}
 
-    /// Its names.
-    fn metadata(&self) -> &ObjectMeta;
-
-    /// Its names, to be completed.
-    fn metadata_mut(&mut self) -> &mut ObjectMeta;
-
-    /// Namespace and name: what no two objects of a kind share.
-    fn identity(&self) -> (&Str, &Str) {
-        (&self.metadata().namespace, &self.metadata().name)
+impl<T> Reading<T> {
+    /// An object of which there is nothing to be said.
+    pub(super) fn of(object: T) -> Self {
+        Self { object, warnings: Vec::new() }
     }
 }
 
-/// For types whose names are in `metadata`, given how each is read.
-macro_rules! readable {
-    ($($type:ty: $read:expr),+ $(,)?) => {
-        $(impl $crate::input::objects::Readable for $type {
-            fn read(body: &$crate::input::documents::Body<'_>) -> Result<Self, Vec<$crate::input::decode::FieldProblem>> {
-                $read(body)
+/// How objects of a type are read: the object, or everything that keeps it from being one.
+pub(super) type Outcome<T> = Result<Reading<T>, Vec<FieldProblem>>;
+
+/// A type whose objects have names.
+pub(super) trait Named {
+    /// Namespace and name: what no two objects of a kind share.
+    fn identity(&self) -> (&str, &str);
+
+    /// Puts the object into a namespace.
+    fn set_namespace(&mut self, namespace: &'static str);
+}
+
+/// `namespace/name`, or the name alone.
+pub(super) fn full_name(object: &impl Named) -> String {
+    match object.identity() {
+        ("", name) => name.to_owned(),
+        (namespace, name) => format!("{namespace}/{name}"),
+    }
+}
+
+macro_rules! slim_types_are_named {
+    ($($type:ty),+ $(,)?) => {
+        $(impl Named for $type {
+            fn identity(&self) -> (&str, &str) {
+                (&self.metadata.namespace, &self.metadata.name)
             }
 
-            fn metadata(&self) -> &kerf_api::slim::ObjectMeta {
-                &self.metadata
-            }
-
-            fn metadata_mut(&mut self) -> &mut kerf_api::slim::ObjectMeta {
-                &mut self.metadata
+            fn set_namespace(&mut self, namespace: &'static str) {
+                self.metadata.namespace = Str::new_static(namespace);
             }
         })+
     };
 }
 
-pub(super) use readable;
+macro_rules! custom_kinds_are_named {
+    ($($type:ty),+ $(,)?) => {
+        $(impl Named for $type {
+            fn identity(&self) -> (&str, &str) {
+                let meta::ObjectMeta { namespace, name, .. } = self.metadata();
+                (namespace.as_deref().unwrap_or_default(), name.as_deref().unwrap_or_default())
+            }
 
-readable!(
-    CsiNode: decode,
-    DaemonSet: decode,
-    Namespace: decode,
-    Node: decode,
-    PersistentVolume: decode,
-    PersistentVolumeClaim: decode,
-    Pod: decode,
-    PodDisruptionBudget: decode,
-    StorageClass: decode,
-    VolumeAttachment: decode,
+            fn set_namespace(&mut self, namespace: &'static str) {
+                self.metadata_mut().namespace = Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty());
+            }
+        })+
+    };
+}
+
+slim_types_are_named!(
+    CsiNode,
+    DaemonSet,
+    Namespace,
+    Node,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodDisruptionBudget,
+    StorageClass,
+    VolumeAttachment,
+    Workload,
 );
+
+macro_rules! classes_are_named {
+    ($($type:ty),+ $(,)?) => {
+        $(impl Named for $type {
+            fn identity(&self) -> (&str, &str) {
+                ("", &self.name)
+            }
+
+            /// Classes live in no namespace.
+            fn set_namespace(&mut self, _: &'static str) {}
+        })+
+    };
+}
+
+classes_are_named!(PriorityClass, RuntimeClass);
+
+custom_kinds_are_named!(CapacityBuffer, EC2NodeClass, KWOKNodeClass, NodeClaim, NodeOverlay, NodePool);

@@ -20,6 +20,13 @@ impl Parts {
         Ok(Self { tree, problems: Vec::new() })
     }
 
+    /// Changes the part at a JSON pointer, if there is one.
+    pub(super) fn change(&mut self, pointer: &str, change: impl FnOnce(&mut Value)) {
+        if let Some(part) = self.tree.pointer_mut(pointer) {
+            change(part);
+        }
+    }
+
     /// The part at a path like `spec.template`; its default if there is none.
     pub(super) fn get<T: DeserializeOwned + Default>(&mut self, path: &str) -> T {
         let mut at = &self.tree;

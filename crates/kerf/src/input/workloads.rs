@@ -10,11 +10,11 @@ use kerf_api::slim::{
 };
 use serde::Deserialize;
 
-use super::decode::FieldProblem;
 use super::documents::Body;
 use super::kind::Kind;
-use super::objects::{Given, readable};
+use super::objects::{Given, Outcome, Reading};
 use super::parts::Parts;
+use super::pod_defaults::{PodDefaults, requests_from_limits};
 use super::source::Origin;
 
 /// The label by which a deployment tells its replica sets apart.
@@ -35,7 +35,7 @@ pub(crate) struct Workloads {
 /// A deployment, replica set, stateful set or job; which of them it is, is known from its list.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Workload {
-    metadata: ObjectMeta,
+    pub(super) metadata: ObjectMeta,
     template: PodTemplate,
     replicas: u32,
     first_ordinal: u32,
@@ -61,10 +61,10 @@ struct JobCondition {
     status: String,
 }
 
-readable!(Workload: read);
-
-fn read(body: &Body<'_>) -> Result<Workload, Vec<FieldProblem>> {
+/// Reads a workload, or says everything that keeps it from being one.
+pub(super) fn read(body: &Body<'_>, defaults: &PodDefaults) -> Outcome<Workload> {
     let mut parts = Parts::of(body)?;
+    parts.change("/spec/template", |template| defaults.complete(template));
     let parallelism = parts.count("spec.parallelism");
     let completions = parts.count("spec.completions");
     let conditions: Vec<JobCondition> = parts.get("status.conditions");
@@ -79,15 +79,17 @@ fn read(body: &Body<'_>) -> Result<Workload, Vec<FieldProblem>> {
         is_suspended: parts.get("spec.suspend"),
         is_finished: conditions.iter().any(is_end),
     };
+    let mut template: PodTemplate = parts.get("spec.template");
+    requests_from_limits(&mut template.spec);
     let workload = Workload {
         metadata: parts.get("metadata"),
-        template: parts.get("spec.template"),
+        template,
         replicas: parts.count("spec.replicas").unwrap_or(1),
         first_ordinal: parts.count("spec.ordinals.start").unwrap_or(0),
         claim_templates: parts.get("spec.volumeClaimTemplates"),
         job,
     };
-    parts.finish(workload)
+    Ok(Reading::of(parts.finish(workload)?))
 }
 
 /// What the workload controllers would have created.

@@ -1,29 +1,39 @@
 //! How answers are shown: stdout for results, stderr for everything else.
 
+pub(crate) mod json;
 mod messages;
+mod plan;
 mod table;
 
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 
 pub(crate) use messages::Messages;
-use serde::Serialize;
+pub(crate) use plan::{Plan, Stats};
 pub(crate) use table::table;
 
 use crate::exit::Failure;
 
-/// Writes a whole result to stdout. It is put together before the first byte leaves, so that no partial result is ever seen.
-pub(crate) fn print(result: &str) -> Result<(), Failure> {
-    let mut stdout = std::io::stdout().lock();
-    match stdout.write_all(result.as_bytes()).and_then(|()| stdout.flush()) {
+/// How much is written at once.
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// Writes a result to stdout. What is written must be complete before the first byte leaves: a failure after that can only be the
+/// reader's or the disk's.
+pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut stdout = io::BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());
+    match write(&mut stdout).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(()),
-        Err(cause) if cause.kind() == ErrorKind::BrokenPipe => Err(Failure::ReaderGone),
-        Err(cause) => Err(Failure::Work(anyhow::Error::new(cause).context("cannot write the result to stdout"))),
+        Err(cause) => {
+            // What is still in the buffer has nowhere to go.
+            drop(stdout.into_parts());
+            if cause.kind() == ErrorKind::BrokenPipe {
+                return Err(Failure::ReaderGone);
+            }
+            Err(Failure::Work(anyhow::Error::new(cause).context("cannot write the result to stdout")))
+        }
     }
 }
 
-/// A result as JSON, indented: programs do not mind, people do.
-pub(crate) fn json(result: &impl Serialize) -> String {
-    let text = serde_json::to_string_pretty(result);
-    // Published types hold strings, numbers and lists of them; none of that can fail to be written to memory.
-    text.expect("published types serialize") + "\n"
+/// Writes a text to stdout.
+pub(crate) fn print_text(result: &str) -> Result<(), Failure> {
+    print(|to| to.write_all(result.as_bytes()))
 }

@@ -10,6 +10,7 @@ use crate::program::{folder, kerf};
 fn help_reads_like_documentation() {
     assert_snapshot!("help", kerf(&["--help"]).seen());
     assert_snapshot!("help_crds", kerf(&["crds", "--help"]).seen());
+    assert_snapshot!("help_plan", kerf(&["plan", "--help"]).seen());
     assert_snapshot!("help_validate", kerf(&["validate", "--help"]).seen());
 }
 

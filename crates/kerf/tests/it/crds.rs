@@ -36,7 +36,8 @@ fn the_summary_names_every_kind() {
 #[test]
 fn the_default_is_a_stream_of_the_deployed_manifests() {
     let seen = kerf(&["crds"]).run();
-    let expected: String = deployed().iter().map(|(_, text)| format!("---\n{text}")).collect();
+    let texts: Vec<String> = deployed().into_iter().map(|(_, text)| text).collect();
+    let expected = format!("---\n{}", texts.join("---\n"));
     assert_eq!((seen.code, seen.stderr.as_str()), (0, ""));
     assert!(seen.stdout == expected, "kerf crds and deploy/crds differ");
 }

@@ -5,4 +5,5 @@
 mod conventions;
 mod crds;
 mod input;
+mod plan;
 mod program;

@@ -3,24 +3,26 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use super::*;
+use crate::input::decode::decode;
 use crate::input::documents;
-use crate::input::objects::Readable;
 
 /// The pods that the workloads of a text lack, with their owner; then the claims that come with them.
 fn created(text: &str) -> (Vec<String>, Vec<String>) {
     let split = documents::split(0, text);
     assert_eq!(split.unreadable, []);
-    fn all<T: Readable>(found: &[documents::Found<'_>], kind: Kind) -> Vec<Given<T>> {
+    fn all<T>(found: &[documents::Found<'_>], kind: Kind, read: impl Fn(&Body<'_>) -> T) -> Vec<Given<T>> {
         let of_kind = found.iter().filter(|found| Kind::of(&found.api_version, &found.kind) == Some(kind));
-        of_kind.map(|found| Given { origin: found.origin, object: T::read(&found.body).unwrap() }).collect()
+        of_kind.map(|found| Given { origin: found.origin, object: read(&found.body) }).collect()
     }
+    let of_workloads = |kind| all(&split.objects, kind, |body| read(body, &PodDefaults::default()).unwrap().object);
     let workloads = Workloads {
-        deployments: all(&split.objects, Kind::Deployment),
-        replica_sets: all(&split.objects, Kind::ReplicaSet),
-        stateful_sets: all(&split.objects, Kind::StatefulSet),
-        jobs: all(&split.objects, Kind::Job),
+        deployments: of_workloads(Kind::Deployment),
+        replica_sets: of_workloads(Kind::ReplicaSet),
+        stateful_sets: of_workloads(Kind::StatefulSet),
+        jobs: of_workloads(Kind::Job),
     };
-    let (pods, claims) = (all(&split.objects, Kind::Pod), all(&split.objects, Kind::PersistentVolumeClaim));
+    let pods = all(&split.objects, Kind::Pod, |body| decode(body).unwrap());
+    let claims = all(&split.objects, Kind::PersistentVolumeClaim, |body| decode(body).unwrap());
     let created = create_lacking(&workloads, &pods, &claims).unwrap();
     let pod = |given: &Given<Pod>| given.object.metadata.name.to_string();
     let claim = |given: &Given<PersistentVolumeClaim>| given.object.metadata.name.to_string();
@@ -141,7 +143,7 @@ fn two_workloads_of_one_name_share_the_names_of_pods() {
 #[test]
 fn created_pods_look_like_their_template_and_name_their_owner() {
     let split = documents::split(0, DEPLOYMENT);
-    let deployment = Workload::read(&split.objects[0].body).unwrap();
+    let deployment = read(&split.objects[0].body, &PodDefaults::default()).unwrap().object;
     let deployments = vec![Given { origin: split.objects[0].origin, object: deployment }];
     let created = create_lacking(&Workloads { deployments, ..Workloads::default() }, &[], &[]).unwrap();
     let metadata = &created.pods[0].object.metadata;
@@ -153,7 +155,7 @@ fn created_pods_look_like_their_template_and_name_their_owner() {
 fn a_slip_of_the_pen_is_no_cluster() {
     let text = DEPLOYMENT.replace("replicas: 3", "replicas: 2000000000");
     let split = documents::split(0, &text);
-    let deployment = Workload::read(&split.objects[0].body).unwrap();
+    let deployment = read(&split.objects[0].body, &PodDefaults::default()).unwrap().object;
     let deployments = vec![Given { origin: split.objects[0].origin, object: deployment }];
     let (_, message) = create_lacking(&Workloads { deployments, ..Workloads::default() }, &[], &[]).unwrap_err();
     assert_eq!(message, "Deployment `web` lacks 2000000000 pods; with them the input has more than 1000000");

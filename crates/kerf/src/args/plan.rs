@@ -1,0 +1,141 @@
+//! `kerf plan`, as typed and as meant.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use jiff::Timestamp;
+
+use super::input::{InputPath, TypedInput};
+use super::output::{Format, TypedOutput};
+use super::settings::{Environment, Settings, TypedSettings};
+use crate::exit::{Failure, Problem};
+
+/// Print what the controller would do now, without doing it.
+#[derive(Debug, Args)]
+#[command(
+    help_template = super::HELP_TEMPLATE,
+    before_help = "\
+Examples:
+  kerf plan -f cluster.yaml                                   what would happen to this cluster
+  kubectl get nodepools,kwoknodeclasses,nodes,pods -A -o json | kerf plan -f -
+  kerf plan -f cluster/ --instance-types types.json -o json   for programs
+  kerf plan -f cluster/ --fail-on unschedulable               as a gate: may exit with code 3"
+)]
+pub(super) struct TypedPlan {
+    #[command(flatten)]
+    input: TypedInput,
+    /// Instance types of the simulated provider, in KWOK's file format; without it a built-in set of 144.
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    instance_types: Option<PathBuf>,
+    /// The instant to plan for, for example 2026-03-04T12:00:00Z; without it, now.
+    #[arg(long, value_name = "TIME", help_heading = "Input")]
+    at: Option<Timestamp>,
+    /// Plan one half only: provisioning or disruption.
+    #[arg(long, value_name = "HALF", help_heading = "Decisions", hide_possible_values = true)]
+    only: Option<Half>,
+    /// Breaks ties; the same seed gives the same plan.
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, help_heading = "Decisions")]
+    seed: u64,
+    /// Threads to plan with; the plan does not depend on it [default: one per processor].
+    #[arg(long, value_name = "NUMBER", help_heading = "Decisions")]
+    threads: Option<NonZeroUsize>,
+    /// Exit with code 3 if: unschedulable (a pod finds no place), disruption (a node would be disrupted), cost-increase
+    /// (the plan costs more than what is there).
+    #[arg(long, value_name = "GATE", help_heading = "Output", hide_possible_values = true)]
+    fail_on: Vec<Gate>,
+    /// Leave out the measurements, so that the same input gives the same bytes.
+    #[arg(long, help_heading = "Output")]
+    no_stats: bool,
+    #[command(flatten)]
+    output: TypedOutput,
+    #[command(flatten)]
+    settings: TypedSettings,
+}
+
+/// What to plan, and how to show it.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// Where the cluster is described.
+    pub(crate) input: Vec<InputPath>,
+    /// The file of instance types.
+    pub(crate) instance_types: Option<PathBuf>,
+    /// The instant to plan for, if not now.
+    pub(crate) at: Option<Timestamp>,
+    /// Which half, if not both.
+    pub(crate) only: Option<Half>,
+    /// Breaks ties.
+    pub(crate) seed: u64,
+    /// Threads to use, if not one per processor.
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// When to end with exit code 3.
+    pub(crate) fail_on: Vec<Gate>,
+    /// Whether measurements are shown.
+    pub(crate) with_stats: bool,
+    /// How to show it.
+    pub(crate) format: Format,
+    /// The controller's settings.
+    pub(crate) settings: Settings,
+}
+
+/// One of the two things that the controller does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Half {
+    /// Places for pending pods.
+    Provisioning,
+    /// Nodes that are taken away or replaced.
+    Disruption,
+}
+
+/// What makes a plan unacceptable to whoever asked for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Gate {
+    /// A pod finds no place.
+    Unschedulable,
+    /// A node would be disrupted.
+    Disruption,
+    /// The plan costs more than what is there.
+    CostIncrease,
+}
+
+impl TypedPlan {
+    pub(super) fn resolve(self, environment: Environment<'_>) -> Result<Plan, Failure> {
+        let settings = self.settings.resolve(environment);
+        let input = self.input.resolve();
+        let no_input = input.is_empty().then(|| no_input(environment));
+        match (settings, no_input) {
+            (Ok(settings), None) => Ok(Plan {
+                input,
+                instance_types: self.instance_types,
+                at: self.at,
+                only: self.only,
+                seed: self.seed,
+                threads: self.threads,
+                fail_on: self.fail_on,
+                with_stats: !self.no_stats,
+                format: self.output.output,
+                settings,
+            }),
+            (settings, no_input) => {
+                Err(Failure::BadInput(no_input.into_iter().chain(settings.err().unwrap_or_default()).collect()))
+            }
+        }
+    }
+}
+
+/// Files are the only input so far; a person with a kubeconfig should know that it was seen.
+fn no_input(environment: Environment<'_>) -> Problem {
+    let given = environment("KUBECONFIG").filter(|path| !path.is_empty());
+    let usual =
+        || environment("HOME").map(|home| PathBuf::from(home).join(".kube/config")).filter(|path| path.exists());
+    let hint = "kubectl get nodepools,nodeclaims,kwoknodeclasses,nodes,pods,daemonsets -A -o json | kerf plan -f -";
+    match given.map(PathBuf::from).or_else(usual) {
+        Some(path) => Problem::new(format!(
+            "no input: give manifests with -f; a live cluster ({}) cannot be read yet",
+            path.display()
+        ))
+        .with_hint(hint),
+        None => Problem::new("no input: give manifests with -f, or a cluster by KUBECONFIG or ~/.kube/config")
+            .with_hint(hint),
+    }
+}

@@ -1,0 +1,145 @@
+//! `kerf plan`: reads a cluster from files, asks the engine what it would do at this instant, and shows the answer. It does nothing.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use kerf_engine::{Effort, ReservedMode, Settings};
+use kerf_kwok::Catalogue;
+use kerf_runtime::Clock;
+
+use crate::args::{Gate, Half, MinValuesPolicy, Plan, PreferencePolicy};
+use crate::exit::{Exit, Failure, Problem};
+use crate::input::{self, World};
+use crate::output::{self, Messages, Stats};
+
+/// The most instance types that a claim lists (spec 02 section 7.5).
+const INSTANCE_TYPES_MAX: usize = 600;
+
+pub(super) fn run(wish: &Plan, messages: &mut Messages) -> Result<Exit, Failure> {
+    let clock = Clock::system();
+    let threads = wish.threads.unwrap_or_else(super::threads);
+    let mut stopwatch = Stopwatch { clock, last: 0.0 };
+
+    let loaded = input::load(&wish.input, threads);
+    let catalogue = instance_types(wish.instance_types.as_deref());
+    let (loaded, catalogue) = both(loaded, catalogue)?;
+    let world = World::new(loaded.objects, catalogue, wish.at.unwrap_or_else(|| this_second(clock)));
+    for warning in loaded.warnings.iter().chain(&world.warnings) {
+        messages.warning(warning);
+    }
+    let load_seconds = stopwatch.lap();
+
+    let settings = engine_settings(wish, threads.get());
+    let solution = (wish.only != Some(Half::Disruption)).then(|| kerf_engine::solve(&world.input, &settings));
+    let provisioning_seconds = stopwatch.lap();
+
+    let counted = solution.as_ref().map(|solution| solution.stats).unwrap_or_default();
+    let stats = wish.with_stats.then(|| Stats {
+        pods: world.input.pods.len(),
+        nodes: world.input.nodes.len(),
+        instance_types: world.input.catalogues.iter().map(Vec::len).sum(),
+        pod_classes: counted.pod_classes,
+        load_seconds,
+        provisioning_seconds,
+        peak_rss_bytes: peak_rss_bytes(),
+        ..Stats::default()
+    });
+    let plan = output::Plan::new(world.input.at, solution.as_ref(), world.current_price, stats);
+    output::print(|to| plan.write(wish.format, to))?;
+    Ok(gate(&wish.fail_on, &plan, messages))
+}
+
+/// Everything that is wrong with two parts of the input, not only with the first.
+fn both<A, B>(a: Result<A, Failure>, b: Result<B, Failure>) -> Result<(A, B), Failure> {
+    match (a, b) {
+        (Ok(a), Ok(b)) => Ok((a, b)),
+        (Err(Failure::BadInput(a)), Err(Failure::BadInput(b))) => Err(Failure::BadInput([a, b].concat())),
+        (Err(failure), _) | (_, Err(failure)) => Err(failure),
+    }
+}
+
+fn instance_types(path: Option<&Path>) -> Result<Catalogue, Failure> {
+    let Some(path) = path else { return Ok(kerf_kwok::built_in()) };
+    let text = std::fs::read_to_string(path)
+        .map_err(|cause| Failure::bad_input(Problem::new(format!("{}: cannot be read: {cause}", path.display()))))?;
+    kerf_kwok::parse(&text).map_err(|problems| {
+        let problem = |problem| Problem::new(format!("{}: {problem}", path.display()));
+        Failure::BadInput(problems.iter().map(problem).collect())
+    })
+}
+
+fn engine_settings(wish: &Plan, threads: usize) -> Settings {
+    let settings = &wish.settings;
+    Settings {
+        preference_policy: match settings.preference_policy {
+            PreferencePolicy::Respect => kerf_engine::PreferencePolicy::Respect,
+            PreferencePolicy::Ignore => kerf_engine::PreferencePolicy::Ignore,
+        },
+        min_values_policy: match settings.min_values_policy {
+            MinValuesPolicy::Strict => kerf_engine::MinValuesPolicy::Strict,
+            MinValuesPolicy::BestEffort => kerf_engine::MinValuesPolicy::BestEffort,
+        },
+        reserved_capacity: settings.feature_gates.reserved_capacity,
+        reserved_mode: ReservedMode::Strict,
+        // `--scheduler-config` names them; files of it are not read yet.
+        default_spread: Vec::new(),
+        ignore_dra: settings.ignore_dra_requests,
+        require_unschedulable: false,
+        max_instance_types: INSTANCE_TYPES_MAX,
+        seed: wish.seed,
+        threads,
+        effort: Effort::Search,
+    }
+}
+
+/// Whether something happened that the person wants to fail on.
+fn gate(gates: &[Gate], plan: &output::Plan<'_>, messages: &mut Messages) -> Exit {
+    let mut exit = Exit::Done;
+    for gate in gates {
+        let tripped = match gate {
+            Gate::Unschedulable => match plan.provisioning.unschedulable.len() {
+                0 => None,
+                1 => Some("1 pod finds no place".to_owned()),
+                count => Some(format!("{count} pods find no place")),
+            },
+            Gate::Disruption => (!plan.disruption.commands.is_empty()).then(|| "nodes would be disrupted".to_owned()),
+            Gate::CostIncrease => (plan.cost.planned_per_hour > plan.cost.current_per_hour)
+                .then(|| "the plan costs more than what is there".to_owned()),
+        };
+        if let Some(why) = tripped {
+            messages.warning(format_args!("gate tripped: {why}"));
+            exit = Exit::GateTripped;
+        }
+    }
+    exit
+}
+
+/// The time now, as Kubernetes writes it: in whole seconds.
+fn this_second(clock: Clock) -> Timestamp {
+    let now = clock.now();
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
+}
+
+/// Measures one stage after the other.
+struct Stopwatch {
+    clock: Clock,
+    last: f64,
+}
+
+impl Stopwatch {
+    /// The seconds since the last lap.
+    fn lap(&mut self) -> f64 {
+        let now = self.clock.elapsed().as_secs_f64();
+        let lap = now - self.last;
+        self.last = now;
+        lap
+    }
+}
+
+/// The most memory that this process has had, where the system tells.
+fn peak_rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}

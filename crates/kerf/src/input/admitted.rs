@@ -1,0 +1,71 @@
+//! The kinds of Karpenter's API pass the same admission that an API server with Kerf's CRDs would put them through: unknown fields
+//! are pruned with a warning, defaults filled in, schema and rules checked. An object is read as a cluster holds it, status included.
+
+use std::collections::BTreeSet;
+
+use kerf_api::admission::{CustomResource, FieldValidation, Operation, Rejection};
+use kerf_api::crds::{self, Flavour};
+use kerf_api::kind::CustomKind;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::decode::{FieldProblem, decode_tree};
+use super::documents::Body;
+use super::objects::Reading;
+
+/// The group whose node classes are AWS's.
+const AWS_GROUP: &str = "karpenter.k8s.aws";
+
+/// The CRDs of one kind, compiled, by whose labels they guard.
+pub(super) struct Admission {
+    kwok: CustomResource,
+    aws: CustomResource,
+}
+
+impl Admission {
+    /// Compiles the CRDs of a kind.
+    pub(super) fn of<K: CustomKind>() -> Self {
+        Self { kwok: compile::<K>(Flavour::Kwok), aws: compile::<K>(Flavour::Aws) }
+    }
+
+    /// Admits an object, or says everything that is wrong with it.
+    pub(super) fn read<K: CustomKind + DeserializeOwned>(
+        &self,
+        body: &Body<'_>,
+    ) -> Result<Reading<K>, Vec<FieldProblem>> {
+        let mut tree = body.tree().map_err(|problem| vec![problem])?;
+        // An item of a typed list does not repeat what it is; that was known before.
+        if let Some(fields) = tree.as_object_mut() {
+            fields.insert("apiVersion".to_owned(), K::API_VERSION.into());
+            fields.insert("kind".to_owned(), K::KIND.into());
+        }
+        let crd = if is_for_aws(&tree) { &self.aws } else { &self.kwok };
+        match crd.admit(K::VERSION, Operation::Snapshot, tree, FieldValidation::Warn) {
+            Ok(admitted) => {
+                let object = decode_tree(admitted.object)?;
+                Ok(Reading { object, warnings: admitted.warnings })
+            }
+            Err(Rejection::Invalid(errors)) => {
+                // The API server may say the same twice; once is enough for a person.
+                let mut seen = BTreeSet::new();
+                let texts = errors.iter().map(ToString::to_string);
+                let new = texts.filter(|text| seen.insert(text.clone()));
+                Err(new.map(|message| FieldProblem { path: String::new(), message }).collect())
+            }
+            Err(Rejection::Malformed(malformed)) => {
+                Err(vec![FieldProblem { path: String::new(), message: malformed.to_string() }])
+            }
+        }
+    }
+}
+
+fn compile<K: CustomKind>(flavour: Flavour) -> CustomResource {
+    CustomResource::compile(crds::of::<K>(flavour).json()).expect("tests of kerf-api compile every CRD")
+}
+
+/// Whether an object is about AWS machines: then its labels are AWS's too.
+fn is_for_aws(tree: &Value) -> bool {
+    let spec = &tree["spec"];
+    [&spec["nodeClassRef"], &spec["template"]["spec"]["nodeClassRef"]].iter().any(|class| class["group"] == AWS_GROUP)
+        || tree["apiVersion"].as_str().is_some_and(|version| version.starts_with(AWS_GROUP))
+}

@@ -1,0 +1,190 @@
+//! From objects to what the engine decides on. Nothing is decided here: pools and claims are translated by `kerf-state`, as for the
+//! controllers, and only what files leave open is filled in (namespaces that no file has, pools whose class no file has).
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use k8s_openapi::Metadata;
+use kerf_api::labels;
+use kerf_api::nodepool::NodePool;
+use kerf_api::slim::{Labels, Namespace, ObjectMeta, Pod, Str};
+use kerf_engine::catalogue::InstanceType;
+use kerf_engine::{Input, Pool, PoolAvailability, Price, UnsupportedStorage};
+use kerf_kwok::Catalogue;
+use kerf_state::NodeClassState;
+
+use super::objects::{Given, Named, Objects};
+
+/// The label that every namespace has.
+const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+
+/// The most names in one warning.
+const NAMES_MAX: usize = 5;
+
+/// A cluster as the engine takes it, and what a person should know about it.
+#[derive(Debug)]
+pub(crate) struct World {
+    /// The engine's input.
+    pub(crate) input: Input,
+    /// What the managed nodes cost an hour.
+    pub(crate) current_price: Price,
+    /// What does not stop anything.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl World {
+    /// Puts objects and instance types together, as of an instant.
+    pub(crate) fn new(objects: Objects, catalogue: Catalogue, at: Timestamp) -> Self {
+        let mut warnings = Vec::new();
+        let (current_price, unpriced) = price_of_machines(&objects, &catalogue.types);
+        if !unpriced.is_empty() {
+            warnings.push(format!(
+                "no instance type and offering is known for {}: their price is not counted",
+                count_of(&unpriced, "managed node")
+            ));
+        }
+        let pools: Vec<Pool> = objects.node_pools.iter().map(|pool| engine_pool(&pool.object, &objects)).collect();
+        warnings.extend(pools.iter().filter_map(why_unused));
+
+        let (pods, homeless) = pods_with_a_node(objects.pods, &objects.nodes);
+        if !homeless.is_empty() {
+            warnings.push(format!(
+                "not counted, because the nodes that they are bound to are not in the input: {}",
+                count_of(&homeless, "pod")
+            ));
+        }
+        let namespaces = complete_namespaces(objects.namespaces, &pods);
+        let input = Input {
+            at,
+            pools,
+            catalogues: vec![catalogue.types],
+            label_rules: catalogue.label_rules,
+            node_claims: objects.node_claims.iter().map(|claim| kerf_state::node_claim(&claim.object, false)).collect(),
+            nodes: inner(objects.nodes),
+            pods,
+            daemon_sets: inner(objects.daemon_sets),
+            volume_claims: inner(objects.volume_claims),
+            volumes: inner(objects.volumes),
+            storage_classes: inner(objects.storage_classes),
+            csi_nodes: inner(objects.csi_nodes),
+            namespaces,
+            disruption_budgets: inner(objects.disruption_budgets),
+            // Only default spread constraints ask for these two, and a plan has none.
+            services: Vec::new(),
+            replica_owners: Vec::new(),
+            unsupported_storage: UnsupportedStorage::default(),
+        };
+        Self { input, current_price, warnings }
+    }
+}
+
+fn inner<T>(list: Vec<Given<T>>) -> Vec<T> {
+    list.into_iter().map(|given| given.object).collect()
+}
+
+/// The pool, with the state of the class that it names. All pools launch from the one catalogue.
+fn engine_pool(pool: &NodePool, objects: &Objects) -> Pool {
+    let class = &pool.spec.template.spec.node_class_ref;
+    let kwok = objects.kwok_node_classes.iter().map(|given| {
+        let conditions = given.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        ("KWOKNodeClass", given.object.metadata(), conditions)
+    });
+    let ec2 = objects.ec2_node_classes.iter().map(|given| {
+        let conditions = given.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        ("EC2NodeClass", given.object.metadata(), conditions)
+    });
+    let state = kwok
+        .chain(ec2)
+        .find(|(kind, metadata, _)| *kind == class.kind && metadata.name.as_ref() == Some(&class.name))
+        .map_or(NodeClassState::Missing, |(_, metadata, conditions)| {
+            kerf_state::class_state(metadata.deletion_timestamp.as_ref(), conditions)
+        });
+    kerf_state::pool(pool, &state, Some(0))
+}
+
+fn why_unused(pool: &Pool) -> Option<String> {
+    match &pool.availability {
+        PoolAvailability::Ready => None,
+        PoolAvailability::NotReady(why) => Some(format!("NodePool `{}` is not used: {why}", pool.name)),
+        PoolAvailability::Deleting => Some(format!("NodePool `{}` is not used: it is being deleted", pool.name)),
+        PoolAvailability::Static => {
+            Some(format!("NodePool `{}` is static: it takes no pods beyond its replicas", pool.name))
+        }
+    }
+}
+
+/// Pods that are pending or whose node is known; and the names of the others (spec 09 #8).
+fn pods_with_a_node(pods: Vec<Given<Pod>>, nodes: &[Given<kerf_api::slim::Node>]) -> (Vec<Pod>, Vec<String>) {
+    let known: BTreeSet<&str> = nodes.iter().map(|node| node.object.metadata.name.as_str()).collect();
+    let mut homeless = Vec::new();
+    let mut kept = inner(pods);
+    kept.retain(|pod| match &pod.spec.node_name {
+        Some(node) if !node.is_empty() && !known.contains(node.as_str()) && !pod.is_terminal() => {
+            homeless.push(format!("{} on {node}", pod.namespaced_name()));
+            false
+        }
+        Some(_) | None => true,
+    });
+    (kept, homeless)
+}
+
+/// Every namespace that a pod is in exists, and each carries its name as a label.
+fn complete_namespaces(given: Vec<Given<Namespace>>, pods: &[Pod]) -> Vec<Namespace> {
+    let mut namespaces = inner(given);
+    let known: BTreeSet<Str> = namespaces.iter().map(|namespace| namespace.metadata.name.clone()).collect();
+    let used: BTreeSet<&Str> = pods.iter().map(|pod| &pod.metadata.namespace).collect();
+    for name in used.into_iter().filter(|name| !known.contains(*name)) {
+        namespaces.push(Namespace { metadata: ObjectMeta { name: name.clone(), ..ObjectMeta::default() } });
+    }
+    for namespace in &mut namespaces {
+        let metadata = &mut namespace.metadata;
+        let own = (Str::new_static(NAMESPACE_NAME), metadata.name.clone());
+        metadata.labels =
+            metadata.labels.iter().map(|(key, value)| (key.clone(), value.clone())).chain([own]).collect();
+    }
+    namespaces.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+    namespaces
+}
+
+/// The price of all machines that claims stand for, and the claims whose machine is not in the catalogue. A claim that was never
+/// launched stands for no machine yet.
+fn price_of_machines(objects: &Objects, types: &[InstanceType]) -> (Price, Vec<String>) {
+    let mut total = Price::ZERO;
+    let mut unpriced = Vec::new();
+    for claim in objects.node_claims.iter().map(|given| kerf_state::node_claim(&given.object, false)) {
+        let node = objects
+            .nodes
+            .iter()
+            .find(|node| !claim.provider_id.is_empty() && node.object.spec.provider_id == claim.provider_id);
+        let on_node = node.and_then(|node| price_of(&node.object.metadata.labels, types));
+        match on_node.or_else(|| price_of(&claim.labels, types)) {
+            Some(price) => total += price,
+            None if claim.provider_id.is_empty() => {}
+            None => {
+                unpriced.push(node.map_or_else(|| claim.name.to_string(), |node| node.object.identity().1.to_owned()));
+            }
+        }
+    }
+    (total, unpriced)
+}
+
+/// The price of the offering that a machine's labels name. It counts whether or not the offering could be bought again.
+fn price_of(labels: &Labels, types: &[InstanceType]) -> Option<Price> {
+    let name = labels.get(labels::INSTANCE_TYPE)?;
+    let described = types.iter().find(|described| described.name == name)?;
+    let offering = described.offerings.iter().find(|offering| {
+        offering.requirements.iter().all(|requirement| {
+            let is_needed = labels::OFFERING.contains(&requirement.key().as_str());
+            labels.get(requirement.key()).map_or(!is_needed, |value| requirement.has(value))
+        })
+    });
+    offering.map(|offering| offering.price)
+}
+
+/// `3 pods (a, b, c)`, with no more than a few of the names.
+fn count_of(names: &[String], noun: &str) -> String {
+    let plural = if names.len() == 1 { "" } else { "s" };
+    let listed = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+    let more = if names.len() > NAMES_MAX { ", …" } else { "" };
+    format!("{} {noun}{plural} ({listed}{more})", names.len())
+}

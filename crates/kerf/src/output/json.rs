@@ -1,0 +1,97 @@
+//! JSON for programs that people also look at: a line for each field, so that two results can be compared with `diff`, and lists of
+//! plain values on one line, because a list of 400 instance types is no page of its own.
+
+use std::io;
+
+use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
+
+/// Writes a value and a line end.
+pub(crate) fn write(value: &impl Serialize, to: &mut dyn io::Write) -> io::Result<()> {
+    let mut serializer = Serializer::with_formatter(&mut *to, Lines { depth: 0, has_value: false });
+    value.serialize(&mut serializer).map_err(io::Error::from)?;
+    to.write_all(b"\n")
+}
+
+/// Objects over several lines, lists on one.
+struct Lines {
+    /// How many objects we are in.
+    depth: usize,
+    /// Whether the object or list that ends now had anything in it.
+    has_value: bool,
+}
+
+impl Lines {
+    fn line<W: io::Write + ?Sized>(&self, to: &mut W) -> io::Result<()> {
+        to.write_all(b"\n")?;
+        (0..self.depth).try_for_each(|_| to.write_all(b"  "))
+    }
+}
+
+impl Formatter for Lines {
+    fn begin_object<W: io::Write + ?Sized>(&mut self, to: &mut W) -> io::Result<()> {
+        self.depth += 1;
+        self.has_value = false;
+        to.write_all(b"{")
+    }
+
+    fn end_object<W: io::Write + ?Sized>(&mut self, to: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        if self.has_value {
+            self.line(to)?;
+        }
+        self.has_value = true;
+        to.write_all(b"}")
+    }
+
+    fn begin_object_key<W: io::Write + ?Sized>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
+        if !first {
+            to.write_all(b",")?;
+        }
+        self.line(to)
+    }
+
+    fn begin_object_value<W: io::Write + ?Sized>(&mut self, to: &mut W) -> io::Result<()> {
+        to.write_all(b": ")
+    }
+
+    fn end_object_value<W: io::Write + ?Sized>(&mut self, _: &mut W) -> io::Result<()> {
+        self.has_value = true;
+        Ok(())
+    }
+
+    fn begin_array_value<W: io::Write + ?Sized>(&mut self, to: &mut W, first: bool) -> io::Result<()> {
+        if first { Ok(()) } else { to.write_all(b", ") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+    use serde_json::{Value, json};
+
+    #[test]
+    fn fields_have_lines_and_lists_have_not() {
+        let value = json!({"a": [1, 2], "b": {}, "c": [{"d": "x", "e": []}, {"d": {}}], "f": {"g": null}});
+        let mut bytes = Vec::new();
+        super::write(&value, &mut bytes).unwrap();
+        let text = String::from_utf8(bytes).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
+        insta::assert_snapshot!(text, @r#"
+        {
+          "a": [1, 2],
+          "b": {},
+          "c": [{
+            "d": "x",
+            "e": []
+          }, {
+            "d": {}
+          }],
+          "f": {
+            "g": null
+          }
+        }
+        "#);
+    }
+}

@@ -1,0 +1,219 @@
+//! A plan as programs read it (spec 09 section 2.2): a published interface. The types here are written for their readers and converted
+//! to by hand, so that a change inside the engine cannot change what a script sees. A field never changes its meaning; new ones may come.
+//!
+//! They borrow from the engine's answer: a plan for 20,000 pods lists a million instance types, and copying them would take longer than
+//! finding them.
+
+mod table;
+
+use std::io;
+
+use jiff::Timestamp;
+use kerf_api::slim::{ResourceList, Str};
+use kerf_engine::requirement::Requirements;
+use kerf_engine::{PlannedClaim, Price, Solution};
+use serde::{Serialize, Serializer};
+
+use crate::args::Format;
+use crate::output::json;
+
+/// What would happen.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Plan<'s> {
+    api_version: &'static str,
+    kind: &'static str,
+    at: String,
+    pub(crate) provisioning: Provisioning<'s>,
+    pub(crate) disruption: Disruption,
+    pub(crate) cost: Cost,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stats: Option<Stats>,
+}
+
+/// Where pending pods would go.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Provisioning<'s> {
+    /// Machines to launch.
+    node_claims: Vec<NodeClaim<'s>>,
+    /// Pods that fit on what is there.
+    existing_nodes: Vec<ExistingNode<'s>>,
+    /// Pods that find no place.
+    pub(crate) unschedulable: Vec<Unschedulable<'s>>,
+}
+
+/// A machine to launch.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NodeClaim<'s> {
+    node_pool: &'s str,
+    /// `namespace/name`, sorted.
+    pods: &'s [Str],
+    /// All that may be launched, cheapest first.
+    instance_types: &'s [Str],
+    /// Sorted by key and operator.
+    #[serde(serialize_with = "requirements")]
+    requirements: &'s Requirements,
+    /// Canonical quantities by resource.
+    #[serde(serialize_with = "quantities")]
+    requests: &'s ResourceList,
+    estimate: Option<Estimate<'s>>,
+}
+
+/// What a machine must be.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Requirement<'s> {
+    key: &'s str,
+    operator: &'s str,
+    values: &'s [Str],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_values: Option<u32>,
+}
+
+/// The launch that is expected.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Estimate<'s> {
+    instance_type: &'s str,
+    zone: &'s str,
+    capacity_type: &'s str,
+    price_per_hour: f64,
+}
+
+/// Pods for a node that is there.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ExistingNode<'s> {
+    node: &'s str,
+    pods: &'s [Str],
+}
+
+/// A pod that finds no place.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Unschedulable<'s> {
+    pod: &'s str,
+    /// From the list in `docs/reasons.md`.
+    code: &'static str,
+    message: String,
+}
+
+/// What would be taken away or replaced. The engine has no disruption yet: the lists are there and empty.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Disruption {
+    pub(crate) commands: Vec<Command>,
+    blocked: Vec<Blocked>,
+}
+
+/// One step of disruption.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Command {}
+
+/// A node that is left alone, and why.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Blocked {}
+
+/// Money.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Cost {
+    /// The managed nodes of the input.
+    pub(crate) current_per_hour: f64,
+    /// After provisioning and disruption.
+    pub(crate) planned_per_hour: f64,
+}
+
+/// What was measured; not part of "same input, same bytes".
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Stats {
+    pub(crate) pods: usize,
+    pub(crate) nodes: usize,
+    pub(crate) instance_types: usize,
+    pub(crate) pod_classes: usize,
+    pub(crate) candidates: usize,
+    pub(crate) candidates_evaluated: usize,
+    pub(crate) load_seconds: f64,
+    pub(crate) provisioning_seconds: f64,
+    pub(crate) disruption_seconds: f64,
+    pub(crate) peak_rss_bytes: u64,
+}
+
+impl<'s> Plan<'s> {
+    /// A plan for an instant, with what the engine found for the pending pods.
+    pub(crate) fn new(at: Timestamp, solution: Option<&'s Solution>, current: Price, stats: Option<Stats>) -> Self {
+        let planned = solution.map_or(current, |solution| current + solution.price());
+        Self {
+            api_version: "kerf.sh/v1alpha1",
+            kind: "Plan",
+            at: at.to_string(),
+            provisioning: solution.map(Provisioning::of).unwrap_or_default(),
+            disruption: Disruption::default(),
+            cost: Cost { current_per_hour: current.dollars(), planned_per_hour: planned.dollars() },
+            stats,
+        }
+    }
+
+    /// Writes the plan.
+    pub(crate) fn write(&self, format: Format, to: &mut dyn io::Write) -> io::Result<()> {
+        match format {
+            Format::Table => to.write_all(table::render(self).as_bytes()),
+            Format::Json => json::write(self, to),
+            Format::Yaml => serde_yaml_ng::to_writer(to, self).map_err(io::Error::other),
+        }
+    }
+}
+
+impl<'s> Provisioning<'s> {
+    fn of(solution: &'s Solution) -> Self {
+        let unschedulable = solution.unplaced.iter().map(|unplaced| Unschedulable {
+            pod: &unplaced.pod,
+            code: unplaced.reason.code(),
+            message: unplaced.reason.to_string(),
+        });
+        let existing = solution.nodes.iter().map(|placed| ExistingNode { node: &placed.node, pods: &placed.pods });
+        Self {
+            node_claims: solution.claims.iter().map(NodeClaim::of).collect(),
+            existing_nodes: existing.collect(),
+            unschedulable: unschedulable.collect(),
+        }
+    }
+}
+
+impl<'s> NodeClaim<'s> {
+    fn of(claim: &'s PlannedClaim) -> Self {
+        let estimate = claim.launch.estimate.as_ref().map(|estimate| Estimate {
+            instance_type: &estimate.instance_type,
+            zone: &estimate.zone,
+            capacity_type: &estimate.capacity_type,
+            price_per_hour: estimate.price.dollars(),
+        });
+        Self {
+            node_pool: &claim.pool,
+            pods: &claim.pods,
+            instance_types: &claim.launch.instance_types,
+            requirements: &claim.launch.requirements,
+            requests: &claim.requests,
+            estimate,
+        }
+    }
+}
+
+fn requirements<S: Serializer>(requirements: &Requirements, serializer: S) -> Result<S::Ok, S::Error> {
+    let entries = requirements.to_entries();
+    serializer.collect_seq(entries.iter().map(|entry| Requirement {
+        key: &entry.key,
+        operator: entry.operator.as_str(),
+        values: &entry.values,
+        min_values: entry.min_values,
+    }))
+}
+
+fn quantities<S: Serializer>(list: &ResourceList, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(list.iter().map(|(name, quantity)| (name, quantity.to_string())))
+}

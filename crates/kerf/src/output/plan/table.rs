@@ -1,0 +1,102 @@
+//! A plan as people read it (spec 09 section 2.3): new nodes, pods for nodes that are there, what finds no place and why, and one line of
+//! money. Like is put with like and long lists are cut short, so that a plan for 500 nodes fits on a screen.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use kerf_api::slim::Str;
+
+use super::{Cost, ExistingNode, NodeClaim, Plan, Unschedulable};
+use crate::output::table;
+
+/// The most rows of a table; what is beyond is counted.
+const ROWS_MAX: usize = 20;
+
+pub(super) fn render(plan: &Plan<'_>) -> String {
+    let sections = [
+        ("New nodes", new_nodes(&plan.provisioning.node_claims)),
+        ("Pods for nodes that are there", existing(&plan.provisioning.existing_nodes)),
+        ("No place", unschedulable(&plan.provisioning.unschedulable)),
+    ];
+    let mut text = String::new();
+    for (title, table) in sections.iter().filter(|(_, table)| !table.is_empty()) {
+        let _ = writeln!(text, "{title}\n\n{table}");
+    }
+    if text.is_empty() {
+        text.push_str("Nothing to do.\n\n");
+    }
+    let _ = writeln!(text, "{}", money(plan.cost));
+    text
+}
+
+/// Machines of the same kind are one row.
+fn new_nodes(claims: &[NodeClaim<'_>]) -> String {
+    let mut rows: BTreeMap<[String; 5], (usize, usize)> = BTreeMap::new();
+    for claim in claims {
+        let [kind, zone, capacity, price] = claim.estimate.as_ref().map_or_else(Default::default, |estimate| {
+            let kind = abbreviated(estimate.instance_type, claim.instance_types.len());
+            [kind, estimate.zone.to_owned(), estimate.capacity_type.to_owned(), dollars(estimate.price_per_hour)]
+        });
+        let (nodes, pods) = rows.entry([claim.node_pool.to_owned(), kind, zone, capacity, price]).or_default();
+        *nodes += 1;
+        *pods += claim.pods.len();
+    }
+    let row = |(kind, (nodes, pods)): (&[String; 5], &(usize, usize))| {
+        let [pool, kind, zone, capacity, price] = kind.clone();
+        vec![nodes.to_string(), pool, kind, zone, capacity, price, pods.to_string()]
+    };
+    let head = ["NODES", "POOL", "TYPE", "ZONE", "CAPACITY", "$/HOUR EACH", "PODS"];
+    cut(&head, rows.iter().map(row).collect())
+}
+
+fn existing(nodes: &[ExistingNode<'_>]) -> String {
+    let row = |node: &ExistingNode<'_>| vec![node.node.to_owned(), first_of(node.pods)];
+    cut(&["NODE", "PODS"], nodes.iter().map(row).collect())
+}
+
+/// Pods that wait for the same reason are one row.
+fn unschedulable(pods: &[Unschedulable<'_>]) -> String {
+    let mut rows: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for pod in pods {
+        rows.entry((pod.code, &pod.message)).or_default().push(pod.pod);
+    }
+    let row = |((code, message), pods): (&(&str, &str), &Vec<&str>)| {
+        vec![abbreviated(pods[0], pods.len()), (*code).to_owned(), (*message).to_owned()]
+    };
+    cut(&["PODS", "CODE", "WHY"], rows.iter().map(row).collect())
+}
+
+/// A table with no more rows than a screen, and a line that counts the rest.
+fn cut(head: &[&str], rows: Vec<Vec<String>>) -> String {
+    let more = rows.len().saturating_sub(ROWS_MAX);
+    let mut text = table(head, rows.into_iter().take(ROWS_MAX));
+    if more > 0 {
+        let _ = writeln!(text, "… and {more} more (-o json shows all)");
+    }
+    text
+}
+
+/// `c-4x +12`: the first of so many.
+fn abbreviated(first: &str, count: usize) -> String {
+    if count > 1 { format!("{first} +{}", count - 1) } else { first.to_owned() }
+}
+
+fn first_of(names: &[Str]) -> String {
+    abbreviated(names.first().map_or("", Str::as_str), names.len())
+}
+
+fn money(cost: Cost) -> String {
+    let change = cost.planned_per_hour - cost.current_per_hour;
+    let sign = if change < 0.0 { "-" } else { "+" };
+    format!(
+        "Cost: ${}/hour now, ${}/hour after this plan ({sign}${}).",
+        dollars(cost.current_per_hour),
+        dollars(cost.planned_per_hour),
+        dollars(change.abs())
+    )
+}
+
+/// Four digits behind the point tell the smallest machines apart.
+fn dollars(amount: f64) -> String {
+    format!("{amount:.4}")
+}

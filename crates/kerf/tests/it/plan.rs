@@ -1,0 +1,312 @@
+//! `kerf plan` on files (spec 09 section 2 and its edge cases).
+
+use insta::assert_snapshot;
+use serde_json::Value;
+
+use crate::program::{Program, Seen, folder, kerf};
+
+const POOL: &str = "\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: default}
+spec:
+  template:
+    spec:
+      requirements: []
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+";
+const CLASS: &str = "---\napiVersion: karpenter.kwok.sh/v1alpha1\nkind: KWOKNodeClass\nmetadata: {name: default}\n";
+const DEPLOYMENT: &str = "\
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 3
+  template:
+    metadata: {labels: {app: web}}
+    spec: {containers: [{name: web, resources: {requests: {cpu: 500m, memory: 1Gi}}}]}
+";
+const BIG: &str = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: big}\nspec: {containers: [{name: a, resources: {requests: {cpu: \"1000\"}}}]}\n";
+
+/// `kerf plan` of one manifest, at a fixed instant and without measurements.
+fn plan(manifest: &str, arguments: &[&str]) -> Program {
+    let base = ["plan", "-f", "-", "--at", "2026-03-04T12:00:00Z", "--no-stats"];
+    kerf(&[&base, arguments].concat()).stdin(manifest)
+}
+
+fn json(seen: &Seen) -> Value {
+    serde_json::from_str(&seen.stdout).unwrap()
+}
+
+#[test]
+fn json_has_every_published_field() {
+    let types = r#"[{"name": "s", "architecture": "amd64", "operatingSystems": ["linux"], "resources": {"cpu": "4", "memory": "8Gi"},
+        "offerings": [{"Price": 0.1, "Requirements": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]},
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}]}]}]"#;
+    let folder = folder(&[("types.json", types)]);
+    let manifest = format!("{POOL}{CLASS}{DEPLOYMENT}{BIG}");
+    let seen = plan(&manifest, &["-o", "json", "--instance-types", "types.json"]).within(folder.path()).run();
+    assert_snapshot!(seen.stdout, @r#"
+    {
+      "apiVersion": "kerf.sh/v1alpha1",
+      "kind": "Plan",
+      "at": "2026-03-04T12:00:00Z",
+      "provisioning": {
+        "nodeClaims": [{
+          "nodePool": "default",
+          "pods": ["default/web-0", "default/web-1", "default/web-2"],
+          "instanceTypes": ["s"],
+          "requirements": [{
+            "key": "karpenter.kwok.sh/kwoknodeclass",
+            "operator": "In",
+            "values": ["default"]
+          }, {
+            "key": "karpenter.sh/capacity-type",
+            "operator": "In",
+            "values": ["spot"]
+          }, {
+            "key": "karpenter.sh/nodepool",
+            "operator": "In",
+            "values": ["default"]
+          }, {
+            "key": "node.kubernetes.io/instance-type",
+            "operator": "In",
+            "values": ["s"]
+          }],
+          "requests": {
+            "cpu": "1500m",
+            "memory": "3Gi",
+            "pods": "3"
+          },
+          "estimate": {
+            "instanceType": "s",
+            "zone": "a",
+            "capacityType": "spot",
+            "pricePerHour": 0.1
+          }
+        }],
+        "existingNodes": [],
+        "unschedulable": [{
+          "pod": "default/big",
+          "code": "NoInstanceTypeFits",
+          "message": "no instance type has enough resources, requirements=karpenter.kwok.sh/kwoknodeclass In [default], karpenter.sh/initialized In [true], karpenter.sh/nodepool In [default], karpenter.sh/registered In [true], resources={\"cpu\":\"1k\",\"pods\":\"1\"}"
+        }]
+      },
+      "disruption": {
+        "commands": [],
+        "blocked": []
+      },
+      "cost": {
+        "currentPerHour": 0.0,
+        "plannedPerHour": 0.1
+      }
+    }
+    "#);
+}
+
+#[test]
+fn the_table_is_for_people() {
+    assert_snapshot!(plan(&format!("{POOL}{CLASS}{DEPLOYMENT}{BIG}"), &[]).seen(), @r#"
+    exit code 0
+    --- stdout
+    New nodes
+
+    NODES  POOL     TYPE                   ZONE         CAPACITY  $/HOUR EACH  PODS
+    1      default  c-2x-amd64-linux +131  test-zone-a  spot      0.0380       3
+
+    No place
+
+    PODS         CODE                WHY
+    default/big  NoInstanceTypeFits  no instance type has enough resources,
+                                     requirements=karpenter.kwok.sh/kwoknodeclass In [default],
+                                     karpenter.sh/initialized In [true], karpenter.sh/nodepool In
+                                     [default], karpenter.sh/registered In [true],
+                                     resources={"cpu":"1k","pods":"1"}
+
+    Cost: $0.0000/hour now, $0.0380/hour after this plan (+$0.0380).
+    "#);
+}
+
+#[test]
+fn yaml_says_the_same_as_json() {
+    let manifest = format!("{POOL}{CLASS}{DEPLOYMENT}{BIG}");
+    let yaml = plan(&manifest, &["-o", "yaml"]).run();
+    let from_yaml: Value = serde_yaml_ng::from_str(&yaml.stdout).unwrap();
+    assert_eq!(from_yaml, json(&plan(&manifest, &["-o", "json"]).run()));
+}
+
+#[test]
+fn spec_09_1_no_input_and_no_kubeconfig() {
+    assert_snapshot!(kerf(&["plan"]).seen(), @r"
+    exit code 2
+    --- stderr
+    error: no input: give manifests with -f, or a cluster by KUBECONFIG or ~/.kube/config
+    hint:  kubectl get nodepools,nodeclaims,kwoknodeclasses,nodes,pods,daemonsets -A -o json | kerf plan -f -
+    ");
+}
+
+#[test]
+fn spec_09_4_two_invalid_fields_are_both_reported() {
+    let pool =
+        POOL.replace("spec:\n  template", "spec:\n  weight: 1000\n  disruption: {consolidateAfter: never}\n  template");
+    assert_snapshot!(plan(&format!("{pool}{CLASS}"), &[]).seen(), @r#"
+    exit code 2
+    --- stderr
+    error: stdin, document 1, line 1: NodePool `default`: spec.disruption.consolidateAfter: Invalid value: "never": spec.disruption.consolidateAfter in body should match '^(([0-9]+(s|m|h))+|Never)$'
+    error: stdin, document 1, line 1: NodePool `default`: spec.weight: Invalid value: 1000: spec.weight in body should be less than or equal to 100
+    "#);
+}
+
+#[test]
+fn spec_09_5_an_unknown_field_is_a_warning() {
+    let pool = POOL.replace("spec:\n  template", "spec:\n  wieght: 10\n  template");
+    let seen = plan(&format!("{pool}{CLASS}"), &["-o", "json"]).run();
+    assert_eq!(seen.code, 0);
+    assert_snapshot!(seen.stderr, @r#"warning: stdin, document 1, line 1: NodePool `default`: unknown field "spec.wieght""#);
+}
+
+#[test]
+fn spec_09_8_a_pod_on_an_unknown_node_is_counted_nowhere() {
+    let pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: lost}\nspec: {nodeName: n9, containers: []}\n";
+    let seen = plan(&format!("{POOL}{CLASS}{pod}"), &["-o", "json"]).run();
+    assert_eq!((seen.code, json(&seen)["provisioning"]["unschedulable"].clone()), (0, Value::Array(Vec::new())));
+    assert_snapshot!(seen.stderr, @"warning: not counted, because the nodes that they are bound to are not in the input: 1 pod (default/lost on n9)");
+}
+
+// spec 09 #9
+#[test]
+fn an_instant_before_everything_is_as_good_as_any() {
+    let manifest = format!("{POOL}{CLASS}{DEPLOYMENT}")
+        .replace("{name: web}", "{name: web, creationTimestamp: \"2026-01-01T00:00:00Z\"}");
+    let seen = kerf(&["plan", "-f", "-", "--at", "1971-01-01T00:00:00Z", "-o", "json"]).stdin(&manifest).run();
+    assert_eq!((seen.code, json(&seen)["at"].as_str()), (0, Some("1971-01-01T00:00:00Z")), "{}", seen.stderr);
+}
+
+#[test]
+fn spec_09_10_every_problem_of_the_instance_types_is_named() {
+    let offering = |price: &str| {
+        format!(
+            r#"{{"Price": {price}, "Requirements": [{{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}},
+            {{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}}]}}"#
+        )
+    };
+    let kind = |name: &str, price: &str| {
+        format!(
+            r#"{{"name": "{name}", "architecture": "amd64", "operatingSystems": ["linux"], "resources": {{"cpu": "1"}}, "offerings": [{}]}}"#,
+            offering(price)
+        )
+    };
+    let bad = format!("[{}, {}, {}]", kind("a", "1"), kind("a", "1"), kind("b", "-1"));
+    let folder = folder(&[("text.json", "no JSON"), ("bad.json", &bad), ("pool.yaml", POOL)]);
+    let seen = |types: &str| kerf(&["plan", "-f", "pool.yaml", "--instance-types", types]).within(folder.path()).seen();
+    assert_snapshot!(seen("text.json"), @r"
+    exit code 2
+    --- stderr
+    error: text.json: file: is not JSON: expected ident at line 1 column 2
+    ");
+    assert_snapshot!(seen("bad.json"), @r#"
+    exit code 2
+    --- stderr
+    error: bad.json: [1].name: instance type "a" is there twice
+    error: bad.json: [2].offerings[0].Price: expected a number of dollars an hour that is not negative
+    "#);
+    assert_snapshot!(seen("missing.json"), @r"
+    exit code 2
+    --- stderr
+    error: missing.json: cannot be read: No such file or directory (os error 2)
+    ");
+}
+
+#[test]
+fn spec_09_11_and_12_same_bytes_for_runs_threads_and_orders() {
+    let documents = [POOL, &CLASS[4..], &DEPLOYMENT[4..], &BIG[4..]];
+    let stream = |documents: &[&str]| documents.join("---\n");
+    let first = plan(&stream(&documents), &["-o", "json", "--threads", "1"]).run().stdout;
+    assert_eq!(plan(&stream(&documents), &["-o", "json", "--threads", "1"]).run().stdout, first);
+    assert_eq!(plan(&stream(&documents), &["-o", "json", "--threads", "2"]).run().stdout, first);
+    let mut backwards = documents;
+    backwards.reverse();
+    assert_eq!(plan(&stream(&backwards), &["-o", "json"]).run().stdout, first);
+}
+
+#[test]
+fn spec_09_18_nothing_to_do_is_valid_json_with_every_list() {
+    assert_snapshot!(plan(&format!("{POOL}{CLASS}"), &["-o", "json"]).seen(), @r#"
+    exit code 0
+    --- stdout
+    {
+      "apiVersion": "kerf.sh/v1alpha1",
+      "kind": "Plan",
+      "at": "2026-03-04T12:00:00Z",
+      "provisioning": {
+        "nodeClaims": [],
+        "existingNodes": [],
+        "unschedulable": []
+      },
+      "disruption": {
+        "commands": [],
+        "blocked": []
+      },
+      "cost": {
+        "currentPerHour": 0.0,
+        "plannedPerHour": 0.0
+      }
+    }
+    "#);
+    assert_snapshot!(plan(&format!("{POOL}{CLASS}"), &[]).seen(), @r"
+    exit code 0
+    --- stdout
+    Nothing to do.
+
+    Cost: $0.0000/hour now, $0.0000/hour after this plan (+$0.0000).
+    ");
+}
+
+#[test]
+fn measurements_are_there_unless_nobody_wants_them() {
+    let with = kerf(&["plan", "-f", "-", "-o", "json"]).stdin(POOL).run();
+    let stats = json(&with)["stats"].clone();
+    assert!(stats["loadSeconds"].is_f64() && stats["instanceTypes"] == 144, "{stats}");
+    assert!(json(&plan(POOL, &["-o", "json"]).run()).get("stats").is_none());
+}
+
+#[test]
+fn gates_trip_with_3_and_the_plan_is_still_printed() {
+    let manifest = format!("{POOL}{CLASS}{DEPLOYMENT}{BIG}");
+    let code = |gate: &str, manifest: &str| plan(manifest, &["-o", "json", "--fail-on", gate]).run().code;
+    assert_eq!(
+        (code("unschedulable", &manifest), code("cost-increase", &manifest), code("disruption", &manifest)),
+        (3, 3, 0)
+    );
+    assert_eq!(code("unschedulable", &format!("{POOL}{CLASS}{DEPLOYMENT}")), 0);
+    assert_eq!(code("cost-increase", &format!("{POOL}{CLASS}")), 0);
+    let seen = plan(&manifest, &["--fail-on", "unschedulable"]).run();
+    assert!(
+        seen.stdout.contains("New nodes") && seen.stderr == "warning: gate tripped: 1 pod finds no place\n",
+        "{}",
+        seen.stderr
+    );
+}
+
+#[test]
+fn one_half_can_be_planned_alone() {
+    let manifest = format!("{POOL}{CLASS}{DEPLOYMENT}");
+    let claims = |half: &str| {
+        json(&plan(&manifest, &["-o", "json", "--only", half]).run())["provisioning"]["nodeClaims"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    assert_eq!((claims("provisioning"), claims("disruption")), (1, 0));
+}
+
+#[test]
+fn settings_are_flags_and_variables() {
+    assert_snapshot!(plan(POOL, &["--preference-policy", "Maybe", "--feature-gates", "NodeRepair"]).seen(), @r#"
+    exit code 2
+    --- stderr
+    error: validating cli flags / env vars, invalid PREFERENCE_POLICY "Maybe"
+    error: parsing feature gates, missing bool value for NodeRepair
+    "#);
+}
