@@ -4,7 +4,7 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fmt fmt-check lint doc unit coverage
+.PHONY: help demo test fmt fmt-check lint doc unit coverage fuzz
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,3 +37,13 @@ unit: ## the tests alone
 
 coverage: ## which edge cases of docs/spec no test names yet
 	$(CARGO) xtask spec-coverage
+
+# The tests run the same properties on mutated inputs for a few seconds; this lets libFuzzer look for new paths.
+FUZZ_SECONDS ?= 60
+fuzz: ## fuzz each parser for FUZZ_SECONDS (60); fetches nightly Rust and cargo-fuzz if they are missing
+	@rustup run nightly rustc --version >/dev/null 2>&1 || rustup toolchain install nightly --profile minimal
+	@$(CARGO) fuzz --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-fuzz
+	@for target in quantity duration schedule manifest; do \
+		echo "fuzzing $$target for $(FUZZ_SECONDS)s"; \
+		$(CARGO) +nightly fuzz run --sanitizer none $$target -- -max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 || exit 1; \
+	done
