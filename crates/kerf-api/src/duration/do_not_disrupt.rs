@@ -1,5 +1,4 @@
-//! What the annotation `karpenter.sh/do-not-disrupt` means on a pod (spec 01 §11.1). On nodes only `true` counts, and no clock is
-//! needed.
+//! What the annotation `karpenter.sh/do-not-disrupt` means on a pod, and what on a node (spec 01 §11.1).
 
 use jiff::Timestamp;
 
@@ -48,4 +47,9 @@ pub fn do_not_disrupt(value: &str, started: Option<Timestamp>, now: Timestamp) -
         Some(end) if end <= now => DoNotDisrupt::Elapsed { at: end },
         until => DoNotDisrupt::Protected { until },
     }
+}
+
+/// Whether the annotation of a node protects it from voluntary disruption. Only `true` does: durations mean nothing there.
+pub fn node_is_protected(value: Option<&str>) -> bool {
+    value == Some("true")
 }

@@ -81,8 +81,9 @@ fn bad_texts_are_refused_in_the_words_of_go() {
     }
 }
 
+// spec 01 §2.2
 #[test]
-fn spec_01_2_2_never_and_absent_are_the_same() {
+fn never_and_absent_are_the_same() {
     assert_eq!(parse_nillable(None), Ok(None));
     assert_eq!(parse_nillable(Some("Never")), Ok(None));
     assert_eq!(parse_nillable(Some("0s")), Ok(Some(Duration::ZERO)));
@@ -92,8 +93,9 @@ fn spec_01_2_2_never_and_absent_are_the_same() {
     assert!(parse_nillable(Some("9999999999h")).is_err());
 }
 
+// spec 01 §2.2
 #[test]
-fn spec_01_2_2_durations_print_with_their_leading_zero_units_dropped() {
+fn durations_print_with_their_leading_zero_units_dropped() {
     for (text, printed) in [
         ("1h", "1h0m0s"),
         ("90s", "1m30s"),
@@ -163,6 +165,14 @@ fn spec_01_121_other_values_protect_nobody_and_say_why() {
             assert_eq!(judged, DoNotDisrupt::Invalid { why: why.to_owned() });
             assert!(!judged.is_protected());
         }
+    }
+}
+
+#[test]
+fn spec_01_122_on_a_node_only_true_counts() {
+    assert!(node_is_protected(Some("true")));
+    for value in [None, Some("false"), Some("4h"), Some("True"), Some("")] {
+        assert!(!node_is_protected(value), "{value:?}");
     }
 }
 

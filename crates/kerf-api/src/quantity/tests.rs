@@ -11,8 +11,9 @@ fn q(text: &str) -> Quantity {
     text.parse().unwrap()
 }
 
+// spec 02 §4.1
 #[test]
-fn spec_02_4_1_texts_have_their_kubernetes_value_and_canonical_form() {
+fn texts_have_their_kubernetes_value_and_canonical_form() {
     for (text, nanos, canonical) in [
         ("0", 0, "0"),
         ("-0", 0, "0"),
@@ -143,8 +144,9 @@ fn values_round_away_from_zero() {
     }
 }
 
+// spec 02 §4.1
 #[test]
-fn spec_02_4_1_sums_keep_the_format_of_the_first_operand_that_is_not_zero() {
+fn sums_keep_the_format_of_the_first_operand_that_is_not_zero() {
     for (a, b, sum) in [
         ("1Ki", "1", "1025"),
         ("1Ki", "1k", "2024"),
@@ -165,8 +167,9 @@ fn spec_02_4_1_sums_keep_the_format_of_the_first_operand_that_is_not_zero() {
     assert_eq!(["1", "500m", "250m"].map(q).into_iter().sum::<Quantity>().to_string(), "1750m");
 }
 
+// spec 01 §2.1
 #[test]
-fn spec_01_2_1_json_is_a_string_or_an_integer() {
+fn json_is_a_string_or_an_integer() {
     let read = |json: &str| serde_json::from_str::<Quantity>(json);
     assert_eq!(read("\"1500m\"").unwrap(), q("1500m"));
     assert_eq!(read("\" 2 \"").unwrap(), q("2"));

@@ -147,8 +147,9 @@ fn spec_01_54_an_empty_list_of_reasons_limits_nothing() {
     }
 }
 
+// spec 01 §3.2
 #[test]
-fn spec_01_3_2_a_schedule_that_never_fires_is_active() {
+fn a_schedule_that_never_fires_is_active() {
     let never = schedule("0 0 30 2 *");
     assert_eq!(never.next_after(t(NOON)), None);
     assert!(never.is_active(Duration::from_secs(60), t(NOON)));

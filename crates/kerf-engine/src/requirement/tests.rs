@@ -223,8 +223,9 @@ fn sets_render_sorted_without_the_hostname() {
     assert_eq!(req(In, &["1", "2", "3", "4", "5"]).to_string(), "key In [1 2 3 4 5]");
 }
 
+// spec 01 §9.3
 #[test]
-fn spec_01_9_3_entries_of_a_node_claim() {
+fn entries_of_a_node_claim() {
     for (requirement, written) in [
         (req(In, &["b", "a"]), &["In [\"a\", \"b\"]"][..]),
         (req(NotIn, &["b", "a"]), &["NotIn [\"a\", \"b\"]"]),
@@ -245,8 +246,9 @@ fn spec_01_9_3_entries_of_a_node_claim() {
     assert!(req(Lt, &["0"]).is_below_zero() && !req(Lt, &["1"]).is_below_zero());
 }
 
+// spec 01 §9.4
 #[test]
-fn spec_01_9_4_picked_values_are_the_smallest_allowed() {
+fn picked_values_are_the_smallest_allowed() {
     let picked = |requirement: Requirement| requirement.pick_value().map(|value| value.to_string());
     assert_eq!(picked(req(In, &["b", "a"])).as_deref(), Some("a"));
     assert_eq!(picked(req(Exists, &[])).as_deref(), Some("0"));
@@ -261,8 +263,9 @@ fn spec_01_9_4_picked_values_are_the_smallest_allowed() {
     assert_eq!(picked(req(Gte, &[MOST]).intersection(&req(NotIn, &[MOST]))), None);
 }
 
+// spec 02 §3.9
 #[test]
-fn spec_02_3_9_min_values_over_types() {
+fn min_values_over_types() {
     let a_type = |name: &str, family: &str| {
         set([requirement("node.kubernetes.io/instance-type", In, &[name]), requirement("family", In, &[family])])
     };

@@ -1,0 +1,102 @@
+//! Strange inputs made from ordinary ones: a small fuzzer that needs no special toolchain.
+//!
+//! It is deterministic: the same seed makes the same inputs on every machine. Inputs that were accepted join those that mutations
+//! start from, so that a long run wanders further from where it began. `KERF_FUZZ_ROUNDS` makes a run longer, `KERF_FUZZ_SEED`
+//! makes another.
+
+/// How many inputs are kept to start from.
+const POOL: usize = 256;
+
+pub(crate) struct Mutation {
+    state: u64,
+    pool: Vec<Vec<u8>>,
+    words: &'static [&'static str],
+}
+
+impl Mutation {
+    /// Starts from some ordinary inputs; `words` are pieces that mean something to the parser.
+    pub(crate) fn of(inputs: impl IntoIterator<Item = Vec<u8>>, words: &'static [&'static str]) -> Self {
+        let seed = from_environment("KERF_FUZZ_SEED").unwrap_or(1);
+        Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, pool: inputs.into_iter().collect(), words }
+    }
+
+    /// Calls `check` with that many inputs; it says whether the input was accepted.
+    pub(crate) fn run(&mut self, rounds: u64, mut check: impl FnMut(&[u8]) -> bool) {
+        for _ in 0..from_environment("KERF_FUZZ_ROUNDS").unwrap_or(rounds) {
+            let input = self.next();
+            if check(&input) {
+                self.keep(input);
+            }
+        }
+    }
+
+    fn next(&mut self) -> Vec<u8> {
+        let mut input = self.pick().clone();
+        for _ in 0..=self.below(3) {
+            self.change(&mut input);
+        }
+        input
+    }
+
+    fn keep(&mut self, input: Vec<u8>) {
+        if self.pool.len() < POOL {
+            self.pool.push(input);
+        } else {
+            // The first half stays as it began.
+            let place = POOL / 2 + self.below(POOL / 2);
+            self.pool[place] = input;
+        }
+    }
+
+    fn change(&mut self, input: &mut Vec<u8>) {
+        let at = self.below(input.len() + 1);
+        let end = (at + 1 + self.below(8)).min(input.len());
+        let at_byte = at.min(input.len().saturating_sub(1));
+        match self.below(7) {
+            0 if !input.is_empty() => input[at_byte] ^= 1 << self.below(8),
+            1 if at < end => {
+                input.drain(at..end);
+            }
+            2 if at < end => {
+                let copy = input[at..end].to_vec();
+                input.splice(at..at, copy);
+            }
+            3 => {
+                let word = self.words[self.below(self.words.len())];
+                input.splice(at..at, word.bytes());
+            }
+            4 if at < end => {
+                let word = self.words[self.below(self.words.len())];
+                input.splice(at..end, word.bytes());
+            }
+            5 => {
+                let other = self.pick();
+                let from = other.len() / 2;
+                input.truncate(at);
+                input.extend_from_slice(&other[from..]);
+            }
+            _ => input.insert(at, self.random() as u8),
+        }
+    }
+
+    fn pick(&mut self) -> &Vec<u8> {
+        let place = self.below(self.pool.len());
+        &self.pool[place]
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.random() % end.max(1) as u64) as usize
+    }
+
+    /// xorshift64*
+    fn random(&mut self) -> u64 {
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
+    }
+}
+
+fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|value| value.parse().ok())
+}

@@ -1,0 +1,115 @@
+//! What each parser promises for any bytes at all. A broken promise is a panic here.
+//!
+//! The mutation tests beside this file call these on the stable toolchain, a few seconds each; the targets under `fuzz/` include
+//! this file and call them with inputs that libFuzzer steers by coverage.
+
+use std::fmt::Debug;
+
+use jiff::Timestamp;
+use kerf_api::duration::{Duration, do_not_disrupt, parse_nillable};
+use kerf_api::quantity::Quantity;
+use kerf_api::schedule::{Schedule, allowed_disruptions};
+use kerf_api::{capacitybuffer, ec2nodeclass, hash, kwoknodeclass, nodeclaim, nodeoverlay, nodepool, slim};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A quantity's canonical text says the same and is its own canonical text.
+pub(crate) fn quantity(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let quantity = match text.parse::<Quantity>() {
+        Ok(quantity) => quantity,
+        Err(error) => {
+            return assert!(error.to_string().contains(&format!("{text:?}")), "{error} does not name {text:?}");
+        }
+    };
+    let canonical = quantity.to_string();
+    let again: Quantity = canonical.parse().expect("a canonical text is a quantity");
+    assert_eq!(again, quantity, "{text:?} became {canonical:?}");
+    assert_eq!(again.to_string(), canonical);
+    let json = serde_json::to_string(&quantity).expect("a quantity can be written");
+    assert_eq!(serde_json::from_str::<Quantity>(&json).expect("and read"), quantity);
+    assert!((quantity - again).is_zero() && quantity + Quantity::ZERO == quantity);
+    assert_eq!(quantity.is_negative(), quantity.value() < 0);
+    assert_eq!(quantity.is_zero(), quantity.milli_value() == 0);
+}
+
+/// A duration's text says the same, and every judgement over it comes to an end.
+pub(crate) fn duration(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    match text.parse::<Duration>() {
+        Ok(duration) => assert_eq!(duration.to_string().parse(), Ok(duration), "{text:?} became {duration}"),
+        Err(error) => assert!(error.to_string().starts_with("time: "), "{error}"),
+    }
+    assert_eq!(parse_nillable(Some(text)).ok().flatten(), text.parse().ok());
+    for now in [Timestamp::MIN, Timestamp::UNIX_EPOCH, Timestamp::MAX] {
+        for started in [None, Some(Timestamp::MIN), Some(Timestamp::UNIX_EPOCH), Some(Timestamp::MAX)] {
+            do_not_disrupt(text, started, now);
+        }
+    }
+}
+
+/// The next hit lies ahead, and nothing lies before it.
+pub(crate) fn schedule(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    let Ok(schedule) = text.parse::<Schedule>() else { return };
+    let noon: Timestamp = "2026-03-04T12:00:00Z".parse().expect("a time");
+    for instant in [Timestamp::MIN, Timestamp::UNIX_EPOCH, noon, Timestamp::MAX] {
+        let window = Duration::from_secs(3600);
+        match schedule.next_after(instant) {
+            Some(hit) => {
+                assert!(hit > instant, "{text:?} hits at {hit}, not after {instant}");
+                assert_eq!(schedule.next_after(Duration::from_nanos(1).before(hit)), Some(hit), "{text:?}");
+                assert!(schedule.is_active(window, hit), "{text:?} is not active at its own hit {hit}");
+            }
+            None => assert!(schedule.is_active(Duration::ZERO, instant), "{text:?} never hits, so it is active"),
+        }
+    }
+}
+
+/// Any JSON is decoded or refused, and what is decoded can be written and read again.
+pub(crate) fn manifest(input: &[u8]) {
+    kept::<nodepool::NodePool>(input, |pool| {
+        let _ = hash::nodepool_hash(&pool.spec.template);
+        let budgets = pool.spec.disruption.iter().filter_map(|disruption| disruption.budgets.as_deref());
+        for budgets in budgets {
+            let _ = allowed_disruptions(budgets, &nodepool::DisruptionReason::Empty, 10, Timestamp::UNIX_EPOCH);
+        }
+    });
+    kept::<ec2nodeclass::EC2NodeClass>(input, |class| {
+        let _ = class.spec.as_ref().map(|spec| hash::ec2nodeclass_hash(spec, ""));
+    });
+    kept::<nodeclaim::NodeClaim>(input, |_| ());
+    kept::<nodeoverlay::NodeOverlay>(input, |_| ());
+    kept::<capacitybuffer::CapacityBuffer>(input, |_| ());
+    kept::<kwoknodeclass::KWOKNodeClass>(input, |_| ());
+    read::<slim::Pod>(input);
+    read::<slim::Node>(input);
+    read::<slim::PersistentVolume>(input);
+    read::<slim::PersistentVolumeClaim>(input);
+    read::<slim::StorageClass>(input);
+    read::<slim::CsiNode>(input);
+    read::<slim::VolumeAttachment>(input);
+    read::<slim::DaemonSet>(input);
+    read::<slim::ReplicaOwner>(input);
+    read::<slim::Service>(input);
+    read::<slim::Namespace>(input);
+    read::<slim::PodDisruptionBudget>(input);
+}
+
+fn read<T: DeserializeOwned>(input: &[u8]) -> Option<T> {
+    match serde_json::from_slice(input) {
+        Ok(object) => Some(object),
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            None
+        }
+    }
+}
+
+fn kept<T: DeserializeOwned + Serialize + PartialEq + Debug>(input: &[u8], look: impl FnOnce(&T)) {
+    let Some(object) = read::<T>(input) else { return };
+    let json = serde_json::to_string(&object).expect("what was read can be written");
+    let again: T = serde_json::from_str(&json).expect("and read again");
+    assert_eq!(again, object);
+    look(&object);
+}

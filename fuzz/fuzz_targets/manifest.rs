@@ -1,0 +1,8 @@
+//! JSON manifests of every kind that Kerf decodes: what must hold is in kerf-api's own tests.
+#![no_main]
+
+#[path = "../../crates/kerf-api/tests/it/properties.rs"]
+#[allow(dead_code, reason = "each target needs one of the properties")]
+mod properties;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| properties::manifest(input));
