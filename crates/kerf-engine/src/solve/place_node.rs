@@ -6,6 +6,7 @@ use super::problem::PodIx;
 use crate::bits::Bits;
 use crate::narrow::Undefined;
 use crate::pod::tolerations::tolerates_all;
+use crate::requirement::Requirement;
 use crate::topology::{GroupKey, GroupKind};
 use crate::world::ports;
 
@@ -52,11 +53,16 @@ impl Pass<'_> {
         }
         let named = facts.hostname.is_some() || facts.volumes.iter().any(|v| v.1.is_some());
         if named {
-            let fits = |node: usize| {
-                let hostname = &self.problem.world.nodes[node].hostname;
-                facts.hostname.as_ref().is_none_or(|h| h.has(hostname))
+            let nodes = &self.problem.world.nodes;
+            let mut fits = |node: usize| {
+                let hostname = &nodes[node].hostname;
+                let accepts = |host: &Option<Requirement>| host.as_ref().is_none_or(|h| h.has(hostname));
+                // An alternative holds as a whole: its hostname together with its labels.
+                let mut alternatives = facts.volumes.iter().filter(|(_, host)| accepts(host));
+                accepts(&facts.hostname)
                     && (facts.volumes.is_empty()
-                        || facts.volumes.iter().any(|(_, h)| h.as_ref().is_none_or(|h| h.has(hostname))))
+                        || alternatives
+                            .any(|(asked, _)| self.table.join(nodes[node].set, *asked, Undefined::Refused).is_some()))
             };
             eligible = eligible.iter().filter(|n| fits(*n)).collect();
         }
@@ -144,8 +150,8 @@ impl Pass<'_> {
         }
         for group in facts.counted_by.iter().chain(&facts.repels) {
             let identity = &self.problem.groups[group.0].identity;
-            let counts_here = state.own_taints.as_ref().map_or(state.taints.as_slice(), Vec::as_slice);
-            if !identity.filter.accepts(state.set, Some(&state.hostname), counts_here, &mut self.table) {
+            // The pod will run once the taints of a starting node are gone.
+            if !identity.filter.accepts(state.set, Some(&state.hostname), &state.taints, &mut self.table) {
                 continue;
             }
             match identity.key {
