@@ -83,7 +83,7 @@ impl World {
             names,
             table,
             columns,
-            pools: input.pools.clone(),
+            pools: input.pools.iter().map(|pool| with_known_catalogue(pool, input)).collect(),
             nodes,
             node_index,
             daemons,
@@ -125,10 +125,16 @@ impl World {
             state.remaining.sub(&need);
             state.ports.extend(ports::of(pod));
             state.attached.extend(attachments);
-            if pod.is_terminating() || moving(pod) {
+            if moving(pod) {
                 continue;
             }
-            self.count_running(pod, node);
+            // A pod that is on its way out keeps others away until it is gone, but is counted no more.
+            for term in pod.spec.affinity.iter().flat_map(|a| &a.pod_anti_affinity.required) {
+                self.repelling.push((pod.metadata.namespace.clone(), term.clone(), node));
+            }
+            if !pod.is_terminating() {
+                self.count_running(pod, node);
+            }
         }
         for (at, state) in self.nodes.iter_mut().enumerate() {
             state.attached.sort_unstable();
@@ -159,9 +165,6 @@ impl World {
             });
         }
         *self.running[class].on.entry(node as u32).or_default() += 1;
-        for term in pod.spec.affinity.iter().flat_map(|a| &a.pod_anti_affinity.required) {
-            self.repelling.push((pod.metadata.namespace.clone(), term.clone(), node));
-        }
     }
 
     /// The namespaces that an affinity term means (spec 02 §8.1); none means all.
@@ -182,6 +185,11 @@ impl World {
         all.dedup();
         Some(all)
     }
+}
+
+/// A pool that names a catalogue which is not there has no types.
+fn with_known_catalogue(pool: &Pool, input: &Input) -> Pool {
+    Pool { catalogue: pool.catalogue.filter(|c| *c < input.catalogues.len()), ..pool.clone() }
 }
 
 /// Pods name nodes by the Node's name, also while the state still goes by its claim's name.
