@@ -241,7 +241,13 @@ impl<'p> Pass<'p> {
                     domains.allowed.and_with(&there);
                 }
             }
-            GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => {
+            GroupKind::AntiAffinity => {
+                domains.allowed.and_not_with(&counts.occupied);
+                domains.allowed.and_with(&counts.known);
+                domains.allowed.and_with(by_pod);
+            }
+            // Whoever stands behind the rule may reach other domains than this pod.
+            GroupKind::InverseAntiAffinity => {
                 domains.allowed.and_not_with(&counts.occupied);
                 domains.allowed.and_with(by_pod);
             }

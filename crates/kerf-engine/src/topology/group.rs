@@ -22,6 +22,8 @@ pub(crate) struct GroupIdentity {
     /// In canonical form; none selects nothing.
     pub(crate) selector: Option<LabelSelector>,
     pub(crate) filter: NodeFilter,
+    /// Of the domains that pools offer, the group starts with those of pools whose taints these tolerate; none means all of them.
+    pub(crate) reach: Option<Vec<Toleration>>,
 }
 
 /// What kind of constraint it is.

@@ -3,7 +3,7 @@
 use kerf_api::labels;
 use kerf_api::slim::{
     LabelSelector, LabelSelectorOperator, LabelSelectorRequirement, NodeInclusionPolicy, PodAffinityTerm, Str,
-    TopologySpreadConstraint, WhenUnsatisfiable,
+    Toleration, TopologySpreadConstraint, WhenUnsatisfiable,
 };
 use rustc_hash::FxHashMap;
 
@@ -51,13 +51,14 @@ impl GroupTable {
         for (side, kind) in sides {
             let wished = side.preferred.iter().filter(|_| respect).map(|w| &w.pod_affinity_term);
             for term in side.required.iter().chain(wished) {
-                let identity = term_identity(problem, &class.namespace, term, kind);
+                let reach = Some(class.tolerations.clone());
+                let identity = term_identity(problem, &class.namespace, term, kind, reach);
                 let group = self.group(problem, identity);
                 self.owned.push((class_ix, group));
             }
         }
         for term in &affinity.pod_anti_affinity.required {
-            let identity = term_identity(problem, &class.namespace, term, GroupKind::InverseAntiAffinity);
+            let identity = term_identity(problem, &class.namespace, term, GroupKind::InverseAntiAffinity, None);
             let group = self.group(problem, identity);
             self.repels.push((class_ix, group));
         }
@@ -67,7 +68,7 @@ impl GroupTable {
     pub(crate) fn finish(mut self, problem: &mut Problem) {
         let running = std::mem::take(&mut problem.world.repelling);
         for (namespace, term, node) in &running {
-            let identity = term_identity(problem, namespace, term, GroupKind::InverseAntiAffinity);
+            let identity = term_identity(problem, namespace, term, GroupKind::InverseAntiAffinity, None);
             let group = self.group(problem, identity);
             self.repelling.push((group, *node));
         }
@@ -155,17 +156,25 @@ fn spread_identity(problem: &mut Problem, class: &Class, spread: &TopologySpread
         key: group_key(problem, &spread.topology_key),
         namespaces: Some(vec![class.namespace.clone()]),
         selector,
+        reach: tolerations.clone(),
         filter: NodeFilter { affinity, tolerations },
     }
 }
 
-fn term_identity(problem: &mut Problem, own: &Str, term: &PodAffinityTerm, kind: GroupKind) -> GroupIdentity {
+fn term_identity(
+    problem: &mut Problem,
+    own: &Str,
+    term: &PodAffinityTerm,
+    kind: GroupKind,
+    reach: Option<Vec<Toleration>>,
+) -> GroupIdentity {
     GroupIdentity {
         kind,
         key: group_key(problem, &term.topology_key),
         namespaces: problem.world.namespaces_of(own, term),
         selector: term.label_selector.as_ref().map(selector::canonical),
         filter: NodeFilter::default(),
+        reach,
     }
 }
 
@@ -219,7 +228,7 @@ pub(crate) fn counts(problem: &mut Problem) {
         if let GroupKey::Label(key) = identity.key {
             for domain in 0..keys.domain_count(key) {
                 let pools = keys.offered_by(key, domain);
-                let counted = match &identity.filter.tolerations {
+                let counted = match &identity.reach {
                     Some(tolerations) => pools
                         .iter()
                         .any(|pool| crate::pod::tolerations::tolerates_all(tolerations, &world.pools[*pool].taints)),
