@@ -194,6 +194,18 @@ fn planned(pass: &mut Pass<'_>, launches: &mut Launches, claim: &Claim) -> Resul
     })
 }
 
+/// Whether some claim would be discarded because the most types that it may list do not keep its `minValues` (spec 02 §7.5).
+pub(super) fn cuts_short(pass: &mut Pass<'_>) -> bool {
+    let settings = &pass.problem.world.settings;
+    if settings.min_values_policy == MinValuesPolicy::BestEffort {
+        return false;
+    }
+    let is_cut = |claim: &Claim| claim.rows.iter().count() > settings.max_instance_types;
+    let cut: Vec<Claim> =
+        pass.claims.iter().filter(|c| is_cut(c) && pass.table.has_min_values(c.set)).cloned().collect();
+    cut.iter().any(|claim| launch(pass, claim.template, claim.set, &claim.rows).is_err())
+}
+
 /// The types by price, cut to the most that a claim may list, and the requirements that follow from them.
 fn launch(pass: &mut Pass<'_>, template: usize, set: SetIx, open: &Bits) -> Result<Launch, Reason> {
     let problem = pass.problem;

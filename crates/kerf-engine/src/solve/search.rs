@@ -5,7 +5,7 @@
 //! The number of passes depends on the size of the input alone, and ties go to the earlier pass, so that the answer is
 //! the same on every machine and for any number of threads.
 
-use super::answer::{Solution, answer};
+use super::answer::{Solution, answer, cuts_short};
 use super::pass::{Pass, Taste};
 use super::place_claim::{mix, saves_enough};
 use super::problem::{PodIx, Problem};
@@ -97,6 +97,9 @@ fn better<'p>(problem: &'p Problem, queue: &[PodIx], floor: &Pass<'p>, attempts:
         for (ix, attempt) in attempts.iter().enumerate().skip(worker).step_by(threads) {
             let mut pass = Pass::new(problem, attempt.taste, attempt.seed);
             pass.run(&ordered(problem, queue, *attempt));
+            if cuts_short(&mut pass) {
+                continue;
+            }
             let found = merit(&pass);
             let beats = best.as_ref().map_or(found < bar, |(least, ..)| found < *least);
             if beats && gives_up_nothing(&pass, floor) {
@@ -161,7 +164,7 @@ fn ordered(problem: &Problem, queue: &[PodIx], attempt: Attempt) -> Vec<PodIx> {
                 .iter()
                 .enumerate()
                 .map(|(rank, pod)| {
-                    let chance = mix(attempt.seed ^ u64::from(pod.0)) % (queue.len() as u64).max(1);
+                    let chance = mix(attempt.seed ^ rank as u64) % (queue.len() as u64).max(1);
                     (rank as u64 + chance, *pod)
                 })
                 .collect();
