@@ -276,7 +276,6 @@ impl Pass<'_> {
         if allowed.is_empty() {
             return Err(No::NotNow);
         }
-        let mut no = No::NotNow;
         let options: SmallVec<[Bits; 4]> = match key.pick_one {
             None => SmallVec::from_iter([allowed]),
             Some(group) => self.in_order_of_preference(group, &allowed),
@@ -287,11 +286,12 @@ impl Pass<'_> {
             let Some(next) = self.table.join(set, narrowed, Undefined::WellKnownAllowed) else { continue };
             match self.choose_domains(next, rest, work) {
                 Ok(grown) => return Ok(grown),
-                Err(No::Reserved) => no = No::Reserved,
+                // A pod waits for a reservation rather than go round it to another domain (spec 02 §10).
+                Err(No::Reserved) => return Err(No::Reserved),
                 Err(No::Never | No::NotNow) => {}
             }
         }
-        Err(no)
+        Err(No::NotNow)
     }
 
     /// Single domains, fewest pods first; ties are turned by the seed so that workloads do not all start in one zone.
