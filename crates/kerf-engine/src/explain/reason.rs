@@ -8,7 +8,10 @@ use kerf_api::slim::Str;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// The pod demands not to run on a node of a pool.
-    RefusesOurNodes,
+    RefusesOurNodes {
+        /// What else is wrong with it.
+        further: Vec<String>,
+    },
     /// The pod's demands break a rule; the text says which.
     Invalid(String),
     /// A persistent volume claim of the pod cannot be used.
@@ -68,7 +71,7 @@ impl Reason {
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::RefusesOurNodes => "OptedOut",
+            Self::RefusesOurNodes { .. } => "OptedOut",
             Self::Invalid(_) => "InvalidPod",
             Self::Volume(_) => "VolumeNotUsable",
             Self::NoPools => "NoNodePool",
@@ -100,9 +103,12 @@ impl Rule {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::RefusesOurNodes => f.write_str(
-                "configured to not run on a Karpenter provisioned node (requirement=karpenter.sh/nodepool DoesNotExist)",
-            ),
+            Self::RefusesOurNodes { further } => {
+                f.write_str(
+                    "configured to not run on a Karpenter provisioned node (requirement=karpenter.sh/nodepool DoesNotExist)",
+                )?;
+                further.iter().try_for_each(|problem| write!(f, "; {problem}"))
+            }
             Self::Invalid(text) | Self::Volume(text) => f.write_str(text),
             Self::NoPools => f.write_str("no dynamic nodepools found"),
             Self::NoTypes => f.write_str("nodepool requirements filtered out all available instance types"),
@@ -151,7 +157,7 @@ mod tests {
             Rule::HostPorts,
         ];
         let reasons = [
-            Reason::RefusesOurNodes,
+            Reason::RefusesOurNodes { further: Vec::new() },
             Reason::Invalid(String::new()),
             Reason::Volume(String::new()),
             Reason::NoPools,

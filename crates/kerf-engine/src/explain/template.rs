@@ -15,9 +15,6 @@ use crate::world::ports;
 /// Asks every pool about the class with all its wishes given up.
 pub(crate) fn why_nowhere(pass: &mut Pass<'_>, class: ClassIx) -> Reason {
     let problem = pass.problem;
-    if !problem.has_pools {
-        return Reason::NoPools;
-    }
     if problem.templates.is_empty() {
         return Reason::NoTypes;
     }

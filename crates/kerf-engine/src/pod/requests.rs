@@ -7,7 +7,7 @@ use crate::resources::{Amounts, ResourceIx, ResourceNames, UNIT};
 /// What the pod needs, with `pods: 1`.
 pub(crate) fn effective(pod: &Pod, names: &mut ResourceNames) -> Amounts {
     let spec = &pod.spec;
-    let infeasible = pod.status.conditions.iter().any(|c| c.kind == "PodResizePending" && c.reason == "Infeasible");
+    let infeasible = resize_is_infeasible(pod);
     let mut sum = Amounts::default();
     for container in &spec.containers {
         sum.add(&in_force(container, &pod.status.container_statuses, infeasible, names));
@@ -34,6 +34,11 @@ pub(crate) fn effective(pod: &Pod, names: &mut ResourceNames) -> Amounts {
     sum
 }
 
+/// Whether the kubelet has said that a resize will never happen; what the spec asks then does not count.
+pub(crate) fn resize_is_infeasible(pod: &Pod) -> bool {
+    pod.status.conditions.iter().any(|c| c.kind == "PodResizePending" && c.reason == "Infeasible")
+}
+
 /// A container's requests; while a resize is under way the largest of what was asked, granted and set aside.
 fn in_force(
     container: &Container,
@@ -42,7 +47,7 @@ fn in_force(
     names: &mut ResourceNames,
 ) -> Amounts {
     let asked = names.amounts(&container.resources.requests);
-    let Some(status) = statuses.iter().find(|s| s.name == container.name) else { return asked };
+    let Some(status) = statuses.iter().find(|s| s.name == container.name && s.has_resources) else { return asked };
     let mut most = if infeasible { Amounts::default() } else { asked };
     most.max_with(&names.amounts(&status.requests));
     most.max_with(&names.amounts(&status.allocated));

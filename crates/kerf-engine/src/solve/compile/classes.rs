@@ -41,7 +41,8 @@ struct Extras {
     spread: Rc<[TopologySpreadConstraint]>,
 }
 
-/// Sorts pending and leaving pods into classes; pods that break a rule of spec 02 §2.2 are refused with their reason.
+/// Sorts pending and leaving pods into classes; pods that break a rule of spec 02 §2.2 are refused with their reason. Without a usable
+/// pool a pass decides nothing (§1.3).
 pub(crate) fn classes<'a>(
     problem: &mut Problem,
     defaults: &mut DefaultSpread<'a>,
@@ -56,9 +57,17 @@ pub(crate) fn classes<'a>(
             problem.refused.push((name, reason));
             continue;
         }
+        if !problem.has_pools {
+            problem.refused.push((name, Reason::NoPools));
+            continue;
+        }
         add(problem, &mut seen, &mut groups, pod, defaults.of(pod));
     }
     for pod in leaving {
+        if !problem.has_pools {
+            problem.refused.push((pod.namespaced_name(), Reason::NoPools));
+            continue;
+        }
         if let Some(missing) = problem.world.storage.unreadable(pod) {
             problem.refused.push((pod.namespaced_name(), Reason::Volume(missing)));
             continue;
@@ -70,9 +79,6 @@ pub(crate) fn classes<'a>(
 
 /// Why a pending pod is not looked at (spec 02 §2.2); all causes at once.
 fn refusal(problem: &Problem, pod: &Pod) -> Option<Reason> {
-    if selection::refuses_our_nodes(pod, &problem.world.label_rules) {
-        return Some(Reason::RefusesOurNodes);
-    }
     let mut problems: Vec<String> = Vec::new();
     let rules = &problem.world.label_rules;
     for (key, value) in pod.spec.node_selector.iter() {
@@ -95,6 +101,10 @@ fn refusal(problem: &Problem, pod: &Pod) -> Option<Reason> {
         }
     }
     let volume = problem.world.storage.problem(pod);
+    if selection::refuses_our_nodes(pod, rules) {
+        problems.extend(volume);
+        return Some(Reason::RefusesOurNodes { further: problems });
+    }
     if problems.is_empty() {
         return volume.map(Reason::Volume);
     }
@@ -162,6 +172,7 @@ fn alike(a: &Pod, b: &Pod) -> bool {
         && x.has_resource_claims == y.has_resource_claims
         && a.status.container_statuses == b.status.container_statuses
         && a.status.init_container_statuses == b.status.init_container_statuses
+        && requests::resize_is_infeasible(a) == requests::resize_is_infeasible(b)
 }
 
 fn new_class(problem: &mut Problem, groups: &mut GroupTable, pod: &Pod, extras: &Extras) -> ClassIx {
