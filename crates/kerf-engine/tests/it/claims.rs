@@ -1,0 +1,256 @@
+//! Reserved capacity, minValues, and what a claim says of itself (spec 02 §7.5, §10, §11 and §12).
+
+use kerf_api::labels;
+use kerf_api::slim::Str;
+use kerf_engine::Solution;
+use kerf_engine::requirement::Requirement;
+
+use crate::answer::{check, text, why};
+use crate::fixture::World;
+
+const ID: &str = labels::aws::CAPACITY_RESERVATION_ID;
+
+fn held(solution: &Solution, claim: usize) -> Vec<String> {
+    let ids = solution.claims[claim].launch.requirements.get(ID).map(Requirement::values).unwrap_or_default();
+    ids.iter().map(Str::to_string).collect()
+}
+
+const TWO_SLOTS: &str = "type t cpu=4
+    offer t ct=reserved reservation=r1:1 price=0
+    offer t ct=reserved reservation=r2:1 price=0
+    offer t ct=on-demand price=0.4
+    type spare cpu=4 catalogue=spare price=0.01";
+
+#[test]
+fn spec_02_115_reservations_are_handed_out_one_claim_a_pass() {
+    let pools = "pool p weight=10 \n pool light catalogue=1";
+    let mut world = World::new(&format!("{TWO_SLOTS} \n {pools} \n pod x x3 cpu=4 pref=\"1 zone In a\""));
+    for waiting in [2, 1] {
+        let solution = world.solve();
+        assert_eq!(solution.claims.len(), 1, "{}", text(&world.input, &solution));
+        let claim = &solution.claims[0];
+        assert_eq!(claim.pool, "p");
+        assert_eq!(claim.launch.requirements.get(labels::CAPACITY_TYPE).unwrap().values(), ["reserved"]);
+        assert_eq!(solution.unplaced.len(), waiting);
+        for unplaced in &solution.unplaced {
+            assert_eq!(unplaced.reason.code(), "ReservedCapacityDeferred");
+        }
+        world = world.launched();
+    }
+    let solution = world.solve();
+    assert_eq!(text(&world.input, &solution), "claim pool=p types=t pods=x-3 zone=a\n");
+    assert!(solution.claims[0].launch.requirements.get(labels::CAPACITY_TYPE).unwrap().has("on-demand"));
+}
+
+#[test]
+fn spec_02_115_a_deferred_pod_keeps_its_wishes_and_its_pool() {
+    // The wish is for zone a, where the only slot goes to the first pod; neither zone b nor the other pool will do.
+    let world = "type t cpu=4 \n offer t zone=a ct=reserved reservation=r1:1 \n offer t zone=b
+        type spare cpu=4 catalogue=spare \n pool p weight=10 \n pool light catalogue=1";
+    check(
+        &format!("{world} \n pod x x2 cpu=4 pref=\"1 zone In a\""),
+        "claim pool=p types=t pods=x-1 karpenter.k8s.aws/capacity-reservation-id=r1 ct=reserved zone=a
+         unplaced x-2 ReservedCapacityDeferred",
+    );
+    // A must for zone b has nothing to do with the reservation.
+    check(
+        &format!("{world} \n pod x x2 cpu=4 sel=zone:b"),
+        "claim pool=p types=t pods=x-1 ct=on-demand zone=b \n claim pool=p types=t pods=x-2 ct=on-demand zone=b",
+    );
+    // In a simulation for disruption the pod takes what there is.
+    check(
+        &format!("settings fallback \n {world} \n pod x x2 cpu=4"),
+        "claim pool=p types=t pods=x-1 karpenter.k8s.aws/capacity-reservation-id=r1 ct=reserved
+         claim pool=p types=t pods=x-2",
+    );
+    assert_eq!(
+        why(&format!("{world} \n pod x x2 cpu=4"), "x-2"),
+        "one or more instance types with compatible reserved offerings are available, but could not be reserved"
+    );
+    // A spread does not make a pod go round the reservation either.
+    check(
+        &format!(
+            "{world} \n pod first cpu=4 sel=zone:a \n pod x cpu=3 labels=app:x spread=zone:1:app=x req=\"zone In a\""
+        ),
+        "claim pool=p types=t pods=first karpenter.k8s.aws/capacity-reservation-id=r1 ct=reserved zone=a
+         unplaced x ReservedCapacityDeferred",
+    );
+}
+
+#[test]
+fn spec_02_116_a_slot_is_used_once_over_all_pools() {
+    let shared = "type t cpu=4 \n offer t ct=reserved reservation=r1:2 \n offer t ct=on-demand \n pool p \n pool q";
+    let world = World::new(&format!("{shared} \n pod x x2 cpu=4 sel=pool:p \n pod y x2 cpu=4 sel=pool:q"));
+    let solution = world.solve();
+    assert_eq!(solution.claims.len(), 2, "{}", text(&world.input, &solution));
+    assert!((0..2).all(|i| held(&solution, i) == ["r1"]));
+    assert_eq!(solution.unplaced.len(), 2);
+    // Distinct ids do not compete.
+    let apart = "type s cpu=2 \n offer s ct=reserved reservation=r1:1 \n type l cpu=4 \n offer l ct=reserved reservation=r2:1 \n pool p";
+    let solution = World::new(&format!("{apart} \n pod a cpu=1 sel=type:s \n pod b cpu=1 sel=type:l")).solve();
+    assert_eq!((held(&solution, 0), held(&solution, 1)), (vec!["r1".to_owned()], vec!["r2".to_owned()]));
+    // One claim may hold several, and gives back what it can no longer use.
+    let both = World::new(&format!("{apart} \n pod a cpu=1 \n pod c cpu=1.5"));
+    let solution = both.solve();
+    assert_eq!(text(&both.input, &solution).lines().count(), 1);
+    assert_eq!(held(&solution, 0), ["r2"], "2.5 CPUs are only in the large one");
+    let given_back = World::new(&format!("{apart} \n pod a cpu=1 \n pod c cpu=1.5 \n pod d cpu=0.9 sel=type:s"));
+    let solution = given_back.solve();
+    assert!(solution.unplaced.is_empty(), "{}", text(&given_back.input, &solution));
+    // A reservation without slots, or that cannot be launched now, is nobody's.
+    check(
+        "type t cpu=4 \n offer t ct=reserved reservation=r1:1 out \n offer t ct=on-demand \n pool p \n pod x x2 cpu=4",
+        "claim pool=p types=t pods=x-1 \n claim pool=p types=t pods=x-2",
+    );
+    // The same id seen with different numbers of slots has the smallest.
+    let solution = World::new(
+        "type s cpu=4 \n offer s ct=reserved reservation=r1:3 \n type t cpu=4 \n offer t ct=reserved reservation=r1:1 \n pool p \n pod x x2 cpu=4",
+    )
+    .solve();
+    assert_eq!((solution.claims.len(), solution.unplaced.len()), (1, 1));
+    // Without the feature nothing is held.
+    let off = World::new(
+        "settings no-reserved \n type t cpu=4 \n offer t ct=reserved reservation=r1:1 \n pool p \n pod x x2 cpu=4",
+    )
+    .solve();
+    assert_eq!((off.claims.len(), held(&off, 0).len()), (2, 0));
+}
+
+const FAMILIES: &str = "type a cpu=2 price=0.1 label=karpenter.k8s.aws/instance-family:x
+    type b cpu=4 price=0.2 label=karpenter.k8s.aws/instance-family:x
+    type c cpu=8 price=0.3 label=karpenter.k8s.aws/instance-family:y";
+
+#[test]
+fn spec_02_117_too_few_types() {
+    let pools = "pool p weight=10 req=\"type Exists min 3\" \n pool light req=\"type Exists\"";
+    let two = "type a cpu=2 \n type b cpu=4";
+    check(&format!("{two} \n pool p req=\"type Exists min 3\" \n pod x cpu=1"), "unplaced x NoInstanceTypes");
+    check(&format!("{two} \n {pools} \n pod x cpu=1"), "claim pool=light types=a,b pods=x");
+    let relaxed = World::new(&format!("settings best-effort \n {two} \n {pools} \n pod x cpu=1"));
+    let solution = relaxed.solve();
+    assert_eq!(text(&relaxed.input, &solution), "claim pool=p types=a,b pods=x type=a|b(min 2)\n");
+    assert!(solution.claims[0].min_values_relaxed);
+    // Three are enough until the pod leaves two of them.
+    let three = format!("{FAMILIES} \n pool p req=\"type Exists min 3\"");
+    check(&format!("{three} \n pod x cpu=1"), "claim pool=p types=a,b,c pods=x type=a|b|c(min 3)");
+    check(&format!("{three} \n pod x cpu=3"), "unplaced x MinValuesNotMet");
+    let world = World::new(&format!("settings best-effort \n {three} \n pod x cpu=3"));
+    let solution = world.solve();
+    assert_eq!(text(&world.input, &solution), "claim pool=p types=b,c pods=x type=b|c(min 2)\n");
+    assert!(solution.claims[0].min_values_relaxed);
+    let kept = World::new(&format!("settings best-effort \n {three} \n pod x cpu=1")).solve();
+    assert!(!kept.claims[0].min_values_relaxed);
+    // Q9: nothing at all drops the number instead of writing zero.
+    let none = World::new(&format!(
+        "settings best-effort \n {FAMILIES} \n pool p req=\"karpenter.k8s.aws/instance-gpu-name Exists min 2\" \n pod x cpu=1"
+    ));
+    let solution = none.solve();
+    let gpu = solution.claims[0].launch.requirements.get(labels::aws::INSTANCE_GPU_NAME).unwrap();
+    assert_eq!(gpu.min_values(), None);
+    assert!(solution.claims[0].min_values_relaxed);
+}
+
+#[test]
+fn spec_02_118_a_pod_that_would_leave_too_few_types_gets_a_claim_of_its_own() {
+    let pool = "pool p req=\"type Exists min 2\"";
+    check(
+        &format!("{FAMILIES} \n {pool} \n pod x x2 cpu=2.5"),
+        "claim pool=p types=b,c pods=x-1 type=b|c(min 2) \n claim pool=p types=b,c pods=x-2 type=b|c(min 2)",
+    );
+    // Families count, not types.
+    let families = "pool p req=\"karpenter.k8s.aws/instance-family Exists min 2\"";
+    check(&format!("{FAMILIES} \n {families} \n pod x x2 cpu=2"), "claim pool=p types=b,c pods=x-1..2");
+    check(&format!("{FAMILIES} \n {families} \n pod x cpu=5"), "unplaced x MinValuesNotMet");
+    // Lowered once, the number holds for later pods.
+    check(
+        &format!("settings best-effort \n {FAMILIES} \n pool p req=\"type Exists min 3\" \n pod x x2 cpu=2.5"),
+        "claim pool=p types=b,c pods=x-1 type=b|c(min 2) \n claim pool=p types=b,c pods=x-2 type=b|c(min 2)",
+    );
+}
+
+#[test]
+fn spec_02_118_truncation_must_not_break_min_values() {
+    let cut = |policy: &str, min: &str| {
+        format!(
+            "settings max-types=2 {policy} \n {FAMILIES} \n pool p req=\"karpenter.k8s.aws/instance-family Exists min {min}\" \n pod x cpu=1"
+        )
+    };
+    check(&cut("", "1"), "claim pool=p types=a,b pods=x");
+    check(&cut("", "2"), "unplaced x MinValuesNotMet");
+    check(&cut("best-effort", "2"), "claim pool=p types=a,b pods=x");
+    assert_eq!(
+        why(&cut("", "2"), "x"),
+        "pod didn\u{2019}t schedule because NodePool couldn\u{2019}t meet minValues requirements, validating minValues, \
+         minValues requirement is not met for label(s) (label(s)=[karpenter.k8s.aws/instance-family]) (NodePool=p)"
+    );
+    // A search must not pack pods so that a claim is cut below its minimum where first fit was not.
+    check(
+        "settings max-types=2
+         type a cpu=2 price=0.1 label=karpenter.k8s.aws/instance-family:x
+         type b cpu=2 price=0.11 label=karpenter.k8s.aws/instance-family:x
+         type c cpu=4 price=0.5 label=karpenter.k8s.aws/instance-family:x
+         type d cpu=4 price=0.6 label=karpenter.k8s.aws/instance-family:y
+         pool p req=\"karpenter.k8s.aws/instance-family Exists min 2\"
+         pod x x2 cpu=2",
+        "claim pool=p types=c,d pods=x-1..2",
+    );
+}
+
+#[test]
+fn truncation_keeps_the_cheapest() {
+    check(
+        "settings max-types=2 \n type a price=0.5 \n type b price=0.1 \n type c price=0.3 \n pool p \n pod x cpu=1",
+        "claim pool=p types=b,c pods=x",
+    );
+}
+
+#[test]
+fn spec_02_119_custom_labels_get_a_value() {
+    let labels_of = |pool: &str, pod: &str| {
+        let solution = World::new(&format!("pool p label=team:x {pool} \n pod x cpu=1 {pod}")).solve();
+        solution.claims[0].launch.labels.clone()
+    };
+    for (expression, value) in [
+        ("k In b", Some("b")),
+        ("k NotIn 0,1", Some("2")),
+        ("k Gt 4", Some("5")),
+        ("k Lt 1", Some("0")),
+        ("k Gte 7", Some("7")),
+        ("k Exists", Some("0")),
+        ("k DoesNotExist", None),
+    ] {
+        assert_eq!(labels_of(&format!("req=\"{expression}\""), "").get("k"), value, "{expression}");
+    }
+    let labels =
+        labels_of("req=\"zone In a\" req=\"arch In amd64\" req=\"k In b,c\"", "req=\"k NotIn b & other NotIn 0\"");
+    let all: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    assert_eq!(all, ["k=c", "karpenter.k8s.aws/ec2nodeclass=default", "karpenter.sh/nodepool=p", "other=1", "team=x"]);
+    // Q4: a range without numbers yields no label.
+    assert_eq!(labels_of("req=\"k Lt 0\"", "").get("k"), None);
+}
+
+#[test]
+fn spec_02_12_1_a_claim_lists_everything_that_would_do() {
+    let solution = World::new(
+        "type s cpu=2 zones=a,b ct=spot,on-demand \n type l cpu=4 zones=b ct=on-demand \n pool p label=team:x req=\"zone In a,b,c\" \n pod x cpu=1",
+    )
+    .solve();
+    let text: Vec<String> = solution.claims[0]
+        .launch
+        .requirements
+        .to_entries()
+        .iter()
+        .map(|e| format!("{} {} {}", e.key, e.operator.as_str(), e.values.join(",")))
+        .collect();
+    assert_eq!(
+        text,
+        [
+            "karpenter.k8s.aws/ec2nodeclass In default",
+            "karpenter.sh/capacity-type In on-demand,spot",
+            "karpenter.sh/nodepool In p",
+            "node.kubernetes.io/instance-type In l,s",
+            "team In x",
+            "topology.kubernetes.io/zone In a,b,c",
+        ]
+    );
+}

@@ -1,0 +1,74 @@
+//! The pass after: what was planned has been launched, and the pods run on it.
+
+use kerf_api::labels;
+use kerf_api::slim::{Node, PodPhase, Str};
+use kerf_engine::{NodeClaim, PlannedClaim, Solution};
+
+use crate::fixture::World;
+
+impl World {
+    /// The world once everything planned is there and every placed pod runs. Reservations that were used have a slot less.
+    pub(crate) fn launched(&self) -> Self {
+        let solution = self.solve();
+        let mut next = self.clone();
+        let first = next.input.nodes.len();
+        for (i, claim) in solution.claims.iter().enumerate() {
+            next.launch(claim, Str::from(format!("launched-{}", first + i)));
+        }
+        next.bind(&solution, first);
+        next
+    }
+
+    fn launch(&mut self, claim: &PlannedClaim, name: Str) {
+        let estimate = claim.launch.estimate.as_ref().unwrap();
+        let types = self.input.catalogues.iter_mut().flatten();
+        let launched = types.into_iter().find(|t| t.name == estimate.instance_type).unwrap();
+        let mut node = Node::default();
+        let is_taken = |key: &str, value: &Str, o: &kerf_engine::catalogue::Offering| {
+            o.requirements.get(key).is_some_and(|r| r.has(value))
+        };
+        let mut offerings = launched.offerings.iter_mut();
+        let taken = offerings.find(|o| {
+            o.available
+                && is_taken(labels::ZONE, &estimate.zone, o)
+                && is_taken(labels::CAPACITY_TYPE, &estimate.capacity_type, o)
+        });
+        if let Some(taken) = taken.filter(|_| estimate.capacity_type == labels::CAPACITY_TYPE_RESERVED) {
+            taken.reservation_capacity -= 1;
+            taken.available = taken.reservation_capacity > 0;
+        }
+        let own = [
+            (labels::ZONE, &estimate.zone),
+            (labels::CAPACITY_TYPE, &estimate.capacity_type),
+            (labels::INSTANCE_TYPE, &estimate.instance_type),
+            (labels::HOSTNAME, &name),
+            (labels::REGISTERED, &Str::new("true")),
+            (labels::INITIALIZED, &Str::new("true")),
+        ];
+        let own = own.into_iter().map(|(key, value)| (Str::new(key), value.clone()));
+        node.metadata.labels = claim.launch.labels.iter().map(|(k, v)| (k.clone(), v.clone())).chain(own).collect();
+        node.metadata.name = name.clone();
+        node.spec.provider_id = Str::from(format!("cloud:///{name}"));
+        node.spec.taints.clone_from(&self.input.pools.iter().find(|p| p.name == claim.pool).unwrap().taints);
+        node.status.capacity = launched.capacity.clone();
+        node.status.allocatable = launched.capacity.clone();
+        self.input.node_claims.push(NodeClaim {
+            labels: node.metadata.labels.clone(),
+            provider_id: node.spec.provider_id.clone(),
+            name,
+            ..NodeClaim::default()
+        });
+        self.input.nodes.push(node);
+    }
+
+    fn bind(&mut self, solution: &Solution, first: usize) {
+        let claims = solution.claims.iter().enumerate();
+        let launched = claims.flat_map(|(i, c)| c.pods.iter().map(move |p| (p, format!("launched-{}", first + i))));
+        let existing = solution.nodes.iter().flat_map(|n| n.pods.iter().map(move |p| (p, n.node.to_string())));
+        for (name, node) in launched.chain(existing) {
+            let pod = self.input.pods.iter_mut().find(|p| p.namespaced_name() == *name).unwrap();
+            pod.spec.node_name = Some(node.into());
+            pod.status.phase = PodPhase::Running;
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! The engine against its specification: examples for every edge case of spec 02 §20 that needs no running controller, the texts
+//! that people read, and properties that must hold for any world.
+#![allow(clippy::unwrap_used, reason = "a test that cannot build its own fixture must fail")]
+
+mod answer;
+mod fixture;
+mod launch;
+
+mod claims;
+mod packing;
+mod pools;
+mod preferences;
+mod requirements;
+mod resources;
+mod selection;
+mod topology;
+mod volumes;

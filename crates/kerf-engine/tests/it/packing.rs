@@ -1,0 +1,224 @@
+//! How pods share machines, new ones and those that are there (spec 02 §5.5, §6 and §9.3).
+
+use std::fmt::Write as _;
+
+use kerf_api::labels;
+
+use crate::answer::{check, check_search, text};
+use crate::fixture::World;
+
+#[test]
+fn spec_02_61_small_pods_fill_the_gaps() {
+    let world = World::new("type t cpu=4 \n pool p \n pod big x40 cpu=1.8 \n pod small x20 cpu=0.4");
+    let solution = world.solve();
+    assert_eq!(solution.claims.len(), 20);
+    assert!(solution.unplaced.is_empty());
+    check_search(&world, &solution);
+}
+
+#[test]
+fn spec_02_62_the_number_of_pods_is_a_resource() {
+    let solution = World::new("type t pods=5 \n pool p \n pod tiny x25 cpu=10m").solve();
+    assert_eq!(solution.claims.len(), 5);
+    assert!(solution.claims.iter().all(|c| c.pods.len() == 5));
+}
+
+#[test]
+fn spec_02_63_every_fitting_type_is_listed_by_price() {
+    check(
+        "type a cpu=2 price=0.9 \n type b cpu=8 price=0.1 \n type c cpu=4 price=0.5 \n type d cpu=1 price=0.01
+         type e cpu=4 price=0.5 \n pool p \n pod x cpu=1.5",
+        "claim pool=p types=b,c,e,a pods=x",
+    );
+}
+
+#[test]
+fn spec_02_64_prices_of_what_is_ruled_out_do_not_count() {
+    let types = "type a \n offer a ct=spot price=0.1 \n offer a ct=on-demand price=0.9
+        type b \n offer b ct=spot price=0.5 \n offer b ct=on-demand price=0.6
+        type c \n offer c ct=spot price=0.01 \n offer c zone=b ct=on-demand price=0.01 out \n offer c ct=on-demand price=0.7";
+    check(&format!("{types} \n pool p \n pod x cpu=1"), "claim pool=p types=c,a,b pods=x");
+    check(&format!("{types} \n pool p req=\"ct In on-demand\" \n pod x cpu=1"), "claim pool=p types=b,c,a pods=x");
+    check(
+        &format!("{types} \n pool p \n pod x cpu=1 sel=ct:on-demand"),
+        "claim pool=p types=b,c,a pods=x ct=on-demand",
+    );
+    let estimate = World::new(&format!("{types} \n pool p \n pod x cpu=1 sel=ct:on-demand")).solve().claims[0]
+        .launch
+        .estimate
+        .clone()
+        .unwrap();
+    assert_eq!(
+        (&*estimate.instance_type, &*estimate.capacity_type, estimate.price.nanos()),
+        ("b", "on-demand", 600_000_000)
+    );
+}
+
+#[test]
+fn spec_02_65_a_host_port_is_taken_once() {
+    check(
+        "pool p \n pod a cpu=1 port=8080 \n pod b cpu=1 port=8080 \n pod c cpu=1 port=8081",
+        "claim pool=p types=t pods=a,c \n claim pool=p types=t pods=b",
+    );
+    check("pool p \n daemonset d port=8080 \n pod a cpu=1 port=8080", "unplaced a HostPortConflict");
+    let large_only = "type s cpu=2 \n type l cpu=4 \n pool p \n daemonset d port=8080 sel=type:l";
+    check(&format!("{large_only} \n pod a cpu=1 port=8080"), "claim pool=p types=s pods=a");
+    check(&format!("{large_only} \n pod a cpu=3 port=8080"), "unplaced a NoInstanceTypeFits");
+    // On a node that exists, bound pods have theirs, and one pod of the pass blocks the next.
+    let node = "pool p limit=nodes:0 \n node n1 \n pod old on=n1 port=8080";
+    check(
+        &format!("{node} \n pod a port=8080 \n pod b x2 port=9090"),
+        "node n1 pods=b-1 \n unplaced a,b-2 LimitExceeded",
+    );
+    check(
+        "pool p limit=nodes:0 \n node n1 \n pod old on=n1 port=8080 phase=Failed \n pod a port=8080",
+        "node n1 pods=a",
+    );
+}
+
+#[test]
+fn spec_02_66_addresses_and_protocols_tell_ports_apart() {
+    for (one, other, together) in [
+        ("8080@10.0.0.1", "8080", false),
+        ("8080@10.0.0.1", "8080@::", false),
+        ("8080@10.0.0.1", "8080@10.0.0.1", false),
+        ("8080@10.0.0.1", "8080@10.0.0.2", true),
+        ("8080/TCP", "8080/SCTP", true),
+        ("8080/UDP", "8080/UDP", false),
+        ("8080", "8081", true),
+    ] {
+        let solution = World::new(&format!("pool p \n pod a cpu=1 port={one} \n pod b cpu=1 port={other}")).solve();
+        assert_eq!(solution.claims.len(), if together { 1 } else { 2 }, "{one} and {other}");
+    }
+    // A pod does not stand in its own way.
+    check("pool p \n pod a cpu=1 port=8080,8080", "claim pool=p types=t pods=a");
+}
+
+#[test]
+fn spec_02_67_what_was_launched_is_used_before_anything_new() {
+    for state in ["inflight", "unregistered", "uninitialized", ""] {
+        check(&format!("pool p \n node n1 pool=p type=t zone=a {state} \n pod a cpu=1"), "node n1 pods=a");
+        check(
+            &format!("pool p \n node n1 pool=p type=t zone=a {state} \n pod a x5 cpu=1"),
+            "claim pool=p types=t pods=a-5 \n node n1 pods=a-1..4",
+        );
+    }
+}
+
+#[test]
+fn spec_02_68_an_open_node_in_the_wrong_zone_does_not_help() {
+    let node = "pool p \n node n1 pool=p type=t zone=a inflight";
+    check(&format!("{node} \n pod a cpu=1 req=\"zone In b,c\""), "claim pool=p types=t pods=a zone=b|c");
+    check(&format!("{node} \n pod a cpu=1 req=\"zone In a,c\""), "node n1 pods=a");
+}
+
+#[test]
+fn spec_02_69_nodes_that_are_ready_come_first() {
+    let mut nodes = String::from("pool p \n node z-ready pool=p zone=a");
+    for i in 0..100 {
+        write!(nodes, "\n node a-{i:03} pool=p zone=a uninitialized").unwrap();
+    }
+    check(&format!("{nodes} \n pod a x4 cpu=1"), "node z-ready pods=a-1..4");
+    check(&format!("{nodes} \n pod a x6 cpu=1"), "node a-000 pods=a-5..6 \n node z-ready pods=a-1..4");
+}
+
+#[test]
+fn spec_02_70_until_it_is_ready_the_claim_fills_in_for_the_node() {
+    let node = |rest: &str| format!("pool p limit=nodes:0 \n node n1 pool=p zone=a {rest} \n pod a cpu=1 res=gpu:1");
+    check(&node("uninitialized res=gpu:0 claimed=gpu:2"), "node n1 pods=a");
+    check(&node("uninitialized claimed=gpu:2"), "node n1 pods=a");
+    check(&node("res=gpu:0 claimed=gpu:2"), "unplaced a LimitExceeded");
+    // What the kubelet does report is believed.
+    let two = "pool p limit=nodes:0 \n node n1 pool=p zone=a uninitialized res=gpu:1 claimed=gpu:2 \n pod a x2 cpu=1 res=gpu:1";
+    check(two, "node n1 pods=a-1 \n unplaced a-2 LimitExceeded");
+}
+
+#[test]
+fn spec_02_71_taints_of_starting_nodes_go_away_by_themselves() {
+    let with = |state: &str, taint: &str| {
+        format!(
+            "pool p limit=nodes:0 \n node n1 pool=p zone=a {state} startup=own:NoSchedule taint={taint} \n pod a cpu=1"
+        )
+    };
+    let passing = [
+        "node.kubernetes.io/not-ready:NoExecute",
+        "node.kubernetes.io/not-ready:NoSchedule",
+        "node.kubernetes.io/unreachable:NoSchedule",
+        "node.cloudprovider.kubernetes.io/uninitialized=true:NoSchedule",
+        "karpenter.sh/unregistered:NoExecute",
+        "readiness.k8s.io/net:NoSchedule",
+        "readiness.k8s.io/net:NoExecute",
+        "own:NoSchedule",
+        "own=any:NoSchedule",
+    ];
+    for taint in passing {
+        check(&with("uninitialized", taint), "node n1 pods=a");
+        check(&with("", taint), "unplaced a LimitExceeded");
+    }
+    for taint in [
+        "foo/readiness.k8s.io/bar:NoSchedule",
+        "own:NoExecute",
+        "node.kubernetes.io/unreachable:NoExecute",
+        "x:NoSchedule",
+    ] {
+        check(&with("uninitialized", taint), "unplaced a LimitExceeded");
+    }
+    // A node of nobody's must be ready as it is.
+    check(
+        "pool p limit=nodes:0 \n node n1 taint=node.kubernetes.io/not-ready:NoExecute \n pod a cpu=1",
+        "unplaced a LimitExceeded",
+    );
+    // Until it is registered the claim's taints count, not the node's.
+    check(
+        "pool p limit=nodes:0 \n node n1 pool=p unregistered taint=x claimtaint=y \n pod a cpu=1 tol=y",
+        "node n1 pods=a",
+    );
+}
+
+#[test]
+fn spec_02_72_nodes_that_nobody_manages_are_used() {
+    check("pool p \n node own \n pod a cpu=1", "node own pods=a");
+    check("pool p \n node own pool=p unmanaged type=t \n pod a cpu=1", "node own pods=a");
+}
+
+#[test]
+fn spec_02_73_a_node_has_only_the_labels_that_it_has() {
+    check("pool p \n node n1 \n pod a cpu=1 req=\"zone In a,b,c\"", "claim pool=p types=t pods=a zone=a|b|c");
+    check("pool p \n node n1 \n pod a cpu=1 req=\"zone Exists\"", "claim pool=p types=t pods=a zone=*");
+    check("pool p \n node n1 \n pod a cpu=1 req=\"zone NotIn a\"", "node n1 pods=a");
+    check("pool p \n node n1 \n pod a cpu=1 req=\"team DoesNotExist\"", "node n1 pods=a");
+}
+
+#[test]
+fn spec_02_74_the_claim_with_the_fewest_pods_is_asked_first() {
+    check(
+        "type t cpu=4 \n pool p \n pod a x2 cpu=1.9 sel=zone:a \n pod b cpu=1.8 sel=zone:b \n pod small cpu=0.1",
+        "claim pool=p types=t pods=a-1..2 zone=a \n claim pool=p types=t pods=b,small zone=b",
+    );
+}
+
+#[test]
+fn the_answer_says_what_it_costs() {
+    let world = World::new("type s cpu=2 price=0.25 \n type l cpu=4 price=0.4 \n pool p \n pod a x2 cpu=2 anti=host:*");
+    let solution = world.solve();
+    assert_eq!(solution.price().nanos(), 500_000_000);
+    assert_eq!(solution.stats.pods, 2);
+    assert_eq!(solution.stats.pod_classes, 1);
+    assert_eq!(solution.stats.instance_types, 2);
+    let searched = world.with(|s| s.effort = kerf_engine::Effort::Search).solve();
+    assert_eq!(searched.stats.first_fit_price, solution.price());
+    assert!(searched.stats.attempts > 1);
+}
+
+/// Better than first fit, where several answers keep every rule: two small machines instead of a large one.
+#[test]
+fn a_search_finds_what_is_cheaper() {
+    let world = World::new("type s cpu=2 price=0.1 \n type l cpu=4 price=0.5 \n pool p \n pod a x2 cpu=2");
+    assert_eq!(text(&world.input, &world.solve()), "claim pool=p types=l pods=a-1..2\n");
+    let searched = world.with(|s| s.effort = kerf_engine::Effort::Search);
+    assert_eq!(
+        text(&searched.input, &searched.solve()),
+        "claim pool=p types=s,l pods=a-1\nclaim pool=p types=s,l pods=a-2\n"
+    );
+    assert_eq!(searched.solve().claims[0].launch.requirements.get(labels::INSTANCE_TYPE).unwrap().values().len(), 2);
+}

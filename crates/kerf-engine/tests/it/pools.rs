@@ -1,0 +1,139 @@
+//! Limits, weights and taints of pools (spec 02 §4.6, §5 and §9.4).
+
+use crate::answer::{check, text, why};
+use crate::fixture::World;
+
+const TWO_CPUS: &str = "type t cpu=2";
+
+#[test]
+fn spec_02_52_a_limit_is_a_limit() {
+    check(&format!("{TWO_CPUS} \n pool p limit=cpu:2 \n pod a cpu=2"), "claim pool=p types=t pods=a");
+    check("type s cpu=2 \n type l cpu=3 \n pool p limit=cpu:2 \n pod a cpu=2.1", "unplaced a NoInstanceTypeFits");
+    let first = World::new(&format!("{TWO_CPUS} \n pool p limit=cpu:2 \n pod a cpu=2 \n pod b cpu=1.5"));
+    assert_eq!(text(&first.input, &first.solve()), "claim pool=p types=t pods=a\nunplaced b LimitExceeded\n");
+    let second = first.launched();
+    assert_eq!(text(&second.input, &second.solve()), "unplaced b LimitExceeded\n");
+}
+
+#[test]
+fn spec_02_53_claims_of_one_pass_share_the_limit() {
+    check(
+        &format!("{TWO_CPUS} \n pool p limit=cpu:3 \n pod a x2 cpu=2 anti=host:*"),
+        "claim pool=p types=t pods=a-1 \n unplaced a-2 LimitExceeded",
+    );
+    // A claim is counted at the largest machine that it could become.
+    check(
+        "type s cpu=2 \n type l cpu=8 \n pool p limit=cpu:9 \n pod a x2 cpu=1 anti=host:*",
+        "claim pool=p types=s,l pods=a-1 \n unplaced a-2 LimitExceeded",
+    );
+    check(
+        "type s cpu=2 \n type l cpu=8 \n pool p limit=cpu:10 \n pod a x2 cpu=1 anti=host:*",
+        "claim pool=p types=s,l pods=a-1 \n claim pool=p types=s pods=a-2",
+    );
+}
+
+#[test]
+fn spec_02_54_usage_above_the_limit_creates_nothing() {
+    let with =
+        |limit: &str| format!("{TWO_CPUS} \n pool p limit={limit} \n node n1 pool=p cpu=4 taint=x \n pod a cpu=1");
+    check(&with("cpu:3"), "unplaced a LimitExceeded");
+    check(&with("cpu:4"), "unplaced a LimitExceeded");
+    check(&with("cpu:6"), "claim pool=p types=t pods=a");
+    // A limit on something else that is just used up does not by itself refuse.
+    check(&with("gpu:0"), "claim pool=p types=t pods=a");
+    check(&with("nodes:0"), "unplaced a LimitExceeded");
+    // Nodes that are leaving do not count, and neither do other pools' nodes.
+    check(
+        &format!(
+            "{TWO_CPUS} \n pool p limit=cpu:2 \n node n1 pool=p cpu=4 leaving \n node n2 pool=q taint=x \n pod a cpu=1"
+        ),
+        "claim pool=p types=t pods=a",
+    );
+    // A node that is not ready yet counts with what its claim says.
+    check(
+        &format!(
+            "{TWO_CPUS} \n pool p limit=gpu:1 \n node n1 pool=p uninitialized claimed=gpu:2 claimtaint=x taint=x \n pod a cpu=1"
+        ),
+        "unplaced a LimitExceeded",
+    );
+}
+
+#[test]
+fn spec_02_55_the_number_of_nodes_is_limited() {
+    check(
+        &format!("{TWO_CPUS} \n pool p limit=nodes:2 \n pod a x3 cpu=2"),
+        "claim pool=p types=t pods=a-1 \n claim pool=p types=t pods=a-2 \n unplaced a-3 LimitExceeded",
+    );
+    let mut world = World::new(&format!("{TWO_CPUS} \n pool p limit=nodes:2 \n pod a-1 cpu=2"));
+    for name in ["a-2", "a-3"] {
+        world = world.launched();
+        world.input.pods.extend(World::new(&format!("pod {name} cpu=2")).input.pods);
+    }
+    assert_eq!(world.input.nodes.len(), 2);
+    assert_eq!(text(&world.input, &world.solve()), "unplaced a-3 LimitExceeded\n");
+}
+
+#[test]
+fn spec_02_56_heavier_pools_come_first() {
+    let pools = "pool light \n pool heavy weight=100 \n pool middle weight=20";
+    check(&format!("{pools} \n pod a x2 cpu=1"), "claim pool=heavy types=t pods=a-1..2");
+    check(&format!("{pools} \n pod a cpu=1 sel=pool:light"), "claim pool=light types=t pods=a");
+    // What does not fit the heavier one goes on.
+    let small = "type s cpu=2 catalogue=x \n type l cpu=8 catalogue=y \n pool heavy weight=9 catalogue=0 \n pool light catalogue=1";
+    check(
+        &format!("{small} \n pod a cpu=2 \n pod b cpu=8"),
+        "claim pool=heavy types=s pods=a \n claim pool=light types=l pods=b",
+    );
+    // A claim that is open already comes before any pool.
+    check(&format!("{small} \n pod a cpu=1 \n pod b cpu=4"), "claim pool=light types=l pods=a,b");
+}
+
+#[test]
+fn spec_02_57_of_equal_weights_the_later_name_comes_first() {
+    check("pool np-1 \n pool np-2 \n pod a cpu=1", "claim pool=np-2 types=t pods=a");
+    check("pool np-2 weight=7 \n pool np-1 weight=7 \n pod a cpu=1", "claim pool=np-2 types=t pods=a");
+}
+
+#[test]
+fn spec_02_58_soft_taints_are_avoided_as_long_as_possible() {
+    let tainted = "pool soft weight=10 taint=k=v:PreferNoSchedule";
+    check(&format!("{tainted} \n pool open \n pod a cpu=1"), "claim pool=open types=t pods=a");
+    check(&format!("{tainted} \n pod a cpu=1"), "claim pool=soft types=t pods=a");
+    // Affinity wishes go before the taint is accepted: here the wish for zone b is lost, too.
+    check(&format!("{tainted} \n pod a cpu=1 pref=\"1 zone In b\""), "claim pool=soft types=t pods=a");
+    check(&format!("{tainted} \n pod a cpu=1 pref=\"1 zone In b\" tol=k"), "claim pool=soft types=t pods=a zone=b");
+    check(&format!("settings ignore-preferences \n {tainted} \n pod a cpu=1"), "claim pool=soft types=t pods=a");
+}
+
+#[test]
+fn spec_02_59_a_pool_that_leaves_no_type() {
+    for pool in
+        ["pool p req=\"zone In nope\"", "pool p catalogue=none", "pool p req=\"type In x\"", "pool p catalogue=9"]
+    {
+        let world = format!("{pool} \n pod a cpu=1");
+        check(&world, "unplaced a NoInstanceTypes");
+        assert_eq!(why(&world, "a"), "nodepool requirements filtered out all available instance types");
+        check(&format!("{pool} \n node n1 \n pod a x2 cpu=3"), "node n1 pods=a-1 \n unplaced a-2 NoInstanceTypes");
+    }
+    // All offerings are out.
+    check("type t zones=a out=a/on-demand \n pool p \n pod a cpu=1", "unplaced a NoInstanceTypes");
+    check("pool p req=\"zone In nope\" \n pool q \n pod a cpu=1", "claim pool=q types=t pods=a");
+}
+
+#[test]
+fn spec_02_60_taints_must_be_tolerated() {
+    let pool = "pool p taint=k=v:NoSchedule";
+    for toleration in ["tol=k=v", "tol=k", "tol=*", "tol=k=v:NoSchedule", "tol=*:NoSchedule", "tol=x,k"] {
+        check(&format!("{pool} \n pod a cpu=1 {toleration}"), "claim pool=p types=t pods=a");
+        check(&format!("pool q limit=nodes:0 \n node n1 taint=k=v \n pod a cpu=1 {toleration}"), "node n1 pods=a");
+    }
+    for toleration in ["", "tol=other", "tol=k=w", "tol=k=v:NoExecute", "tol=*:PreferNoSchedule"] {
+        check(&format!("{pool} \n pod a cpu=1 {toleration}"), "unplaced a TaintNotTolerated");
+        check(
+            &format!("pool q limit=nodes:0 \n node n1 taint=k=v \n pod a cpu=1 {toleration}"),
+            "unplaced a LimitExceeded",
+        );
+    }
+    // Startup taints are nobody's business.
+    check("pool p startup=k=v:NoSchedule \n pod a cpu=1", "claim pool=p types=t pods=a");
+}

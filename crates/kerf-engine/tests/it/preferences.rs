@@ -1,0 +1,82 @@
+//! Wishes, and in which order they are given up (spec 02 §3.8 and §6.4).
+
+use crate::answer::{check, counts, plan};
+
+#[test]
+fn spec_02_75_alternatives_are_tried_in_order() {
+    let terms = "req=\"zone In nope\" req=\"zone In never\" req=\"zone In a\" req=\"zone In b\"";
+    check(&format!("pool p \n pod x cpu=1 {terms}"), "claim pool=p types=t pods=x zone=a");
+    check("pool p \n pod x cpu=1 req=\"zone In nope\"", "unplaced x NoInstanceTypeFits");
+    // The last one is never given up, whatever else is.
+    check(
+        "pool p \n pod x cpu=1 req=\"zone In nope\" req=\"zone In never\" pref=\"1 zone In a\"",
+        "unplaced x NoInstanceTypeFits",
+    );
+    // All but the last are given up before the first wish is.
+    check(
+        "pool p \n pod x cpu=1 req=\"zone In a\" req=\"zone In b\" pref=\"1 zone In b\"",
+        "claim pool=p types=t pods=x zone=b",
+    );
+}
+
+#[test]
+fn spec_02_76_the_heaviest_wish_that_can_be_kept_is_kept() {
+    let wishes = "pref=\"1 zone In a\" pref=\"100 zone In nope\" pref=\"50 zone In b\"";
+    check(&format!("pool p \n pod x cpu=1 {wishes}"), "claim pool=p types=t pods=x zone=b");
+    check(&format!("settings ignore-preferences \n pool p \n pod x cpu=1 {wishes}"), "claim pool=p types=t pods=x");
+    // Of equal ones the first.
+    check("pool p \n pod x cpu=1 pref=\"5 zone In b\" pref=\"5 zone In a\"", "claim pool=p types=t pods=x zone=b");
+}
+
+#[test]
+fn spec_02_77_a_wish_never_stands_in_the_way() {
+    check("pool p \n pod x cpu=1 sel=zone:a pref=\"1 zone In b\"", "claim pool=p types=t pods=x zone=a");
+    check("pool p \n pod x cpu=1 pref=\"1 zone In a & zone In b\"", "claim pool=p types=t pods=x");
+    check("pool p \n pod x cpu=1 pref=\"1 zone Like a\"", "claim pool=p types=t pods=x");
+    check("pool p \n pod x cpu=1 aff~1=zone:app=none", "claim pool=p types=t pods=x");
+    check("pool p \n pod x cpu=1 labels=app:x spread=nope:1:app=x:any", "claim pool=p types=t pods=x");
+}
+
+#[test]
+fn spec_02_78_wishes_may_be_ignored_altogether() {
+    for wish in ["anti~1=host:app=x", "spread=host:1:app=x:any"] {
+        let world = format!("type t cpu=8 \n pool p \n pod x x5 cpu=1 labels=app:x {wish}");
+        assert_eq!(plan(&world).lines().count(), 5, "{wish}");
+        check(&format!("settings ignore-preferences \n {world}"), "claim pool=p types=t pods=x-1..5");
+    }
+}
+
+#[test]
+fn spec_02_79_volumes_are_no_wish() {
+    check(
+        "pool p \n pv v term=\"zone In c\" \n pvc data pv=v
+         pod x cpu=1 pvc=data req=\"zone In a\" req=\"zone In b\" req=\"zone Exists\"",
+        "claim pool=p types=t pods=x zone=c",
+    );
+    check(
+        "pool p \n pv v term=\"zone In c\" \n pvc data pv=v \n pod x cpu=1 pvc=data req=\"zone In a\" req=\"zone In b\"",
+        "unplaced x VolumeTopology",
+    );
+}
+
+/// Spec 02 §6.4: pod affinity, then pod anti-affinity, then node affinity, then spread; within each the heaviest first. A pod that can keep
+/// the rest of its wishes keeps them.
+#[test]
+fn wishes_go_in_order() {
+    // Only the pod affinity is in the way: node affinity and spread stay.
+    let world =
+        "pool p \n pod x x2 cpu=1 labels=app:x aff~1=zone:app=none pref=\"1 zone In a,b\" spread=zone:1:app=x:any";
+    assert_eq!(counts(world, "zone"), [1, 1]);
+    assert!(!plan(world).contains("zone=c"));
+    // Only the spread is in the way: everything before it is given up as well.
+    check(
+        "pool p \n pod x cpu=1 labels=app:x pref=\"1 zone In a\" spread=nope:1:app=x:any",
+        "claim pool=p types=t pods=x",
+    );
+    // Of two spreads the first that is a wish goes first.
+    check(
+        "pool p \n node n1 zone=b cpu=1 \n pod old on=n1 cpu=1 labels=app:x
+         pod x cpu=1 labels=app:x spread=nope:1:app=x:any spread=host:1:app=x:any spread=zone:1:app=x:any sel=zone:b",
+        "claim pool=p types=t pods=x zone=b",
+    );
+}

@@ -1,0 +1,475 @@
+//! Spread, affinity and anti-affinity (spec 02 §8).
+
+use std::fmt::Write as _;
+
+use kerf_api::labels;
+
+use crate::answer::{check, check_search, counts, per_domain, text};
+use crate::fixture::World;
+
+const WEB: &str = "cpu=1 labels=app:web spread=zone:1:app=web";
+
+#[test]
+fn spec_02_80_pods_are_spread_over_zones() {
+    assert_eq!(counts(&format!("pool p \n pod web x4 {WEB}"), "zone"), [1, 1, 2]);
+}
+
+#[test]
+fn spec_02_81_only_zones_that_the_pool_can_reach_are_domains() {
+    assert_eq!(counts(&format!("pool p req=\"zone In a,b\" \n pod web x4 {WEB}"), "zone"), [2, 2]);
+    assert_eq!(counts(&format!("type t zones=a,b \n pool p \n pod web x4 {WEB}"), "zone"), [2, 2]);
+    assert_eq!(counts(&format!("pool p label=zone:b \n pod web x4 {WEB}"), "zone"), [4]);
+    // Q12: what a pool excludes is no domain.
+    assert_eq!(counts(&format!("pool p req=\"zone NotIn c,d\" \n pod web x4 {WEB}"), "zone"), [2, 2]);
+}
+
+#[test]
+fn spec_02_82_a_running_pod_elsewhere_counts() {
+    let world = World::new(&format!(
+        "pool p req=\"zone In a,b\" \n node n1 zone=c cpu=1 \n pod old on=n1 {WEB} \n pod web x6 {WEB}"
+    ));
+    let solution = world.solve();
+    let zones = per_domain(&world, &solution, labels::ZONE);
+    assert_eq!(zones, [(2, "a".to_owned()), (2, "b".to_owned())]);
+    assert_eq!(solution.unplaced.len(), 2);
+}
+
+#[test]
+fn spec_02_83_new_pods_go_where_there_are_fewest() {
+    let world = format!(
+        "pool p \n node n1 zone=a cpu=3 \n node n2 zone=b cpu=1 taint=x \n node n3 zone=c cpu=1 taint=x
+         pod old x3 on=n1 {WEB} \n pod web x3 {WEB}"
+    );
+    assert_eq!(counts(&world, "zone"), [1, 2]);
+    let world = World::new(&world);
+    assert!(per_domain(&world, &world.solve(), labels::ZONE).iter().all(|(_, zone)| zone != "a"));
+}
+
+#[test]
+fn spec_02_84_the_skew_is_measured_from_the_least_filled_zone() {
+    check(
+        "type t cpu=10 \n pool p req=\"zone In c\" \n node n1 zone=a cpu=1 \n node n2 zone=b cpu=1
+         pod one on=n1 cpu=1 labels=app:web \n pod two on=n2 cpu=1 labels=app:web
+         pod web x10 cpu=1 labels=app:web spread=zone:5:app=web",
+        "claim pool=p types=t pods=web-1..5,web-10 \n unplaced web-6..9 TopologyUnsatisfiable",
+    );
+}
+
+#[test]
+fn spec_02_85_too_few_domains_count_as_an_empty_one() {
+    let world = World::new("pool p req=\"zone In a,b\" \n pod web x3 cpu=1 labels=app:web spread=zone:1:app=web:min=3");
+    let solution = world.solve();
+    assert_eq!(per_domain(&world, &solution, labels::ZONE).iter().map(|d| d.0).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(solution.unplaced.len(), 1);
+    assert_eq!(counts("pool p \n pod web x11 cpu=1 labels=app:web spread=zone:1:app=web:min=3", "zone"), [3, 4, 4]);
+}
+
+#[test]
+fn spec_02_86_a_key_that_nobody_has() {
+    check(
+        "pool p \n pod lost cpu=1 labels=app:web spread=rack:1:app=web \n pod other cpu=1",
+        "claim pool=p types=t pods=other \n unplaced lost TopologyUnsatisfiable",
+    );
+    // Q10: without a selector nothing is counted, so nothing is spread.
+    assert_eq!(counts("type t cpu=8 \n pool p \n pod web x4 cpu=1 labels=app:web spread=zone:1:-", "zone"), [4]);
+    // An empty one selects everything.
+    assert_eq!(counts("type t cpu=8 \n pool p \n pod web x4 cpu=1 spread=zone:1:*", "zone"), [1, 1, 2]);
+}
+
+#[test]
+fn spec_02_87_a_selector_that_does_not_select_its_own_pods_spreads_nothing() {
+    assert_eq!(
+        counts("type t cpu=8 \n pool p \n pod web x4 cpu=1 labels=app:web spread=zone:1:app=other", "zone"),
+        [4]
+    );
+}
+
+#[test]
+fn spec_02_88_hosts_can_always_be_added() {
+    let hosts = |skew: u32| format!("cpu=0.5 labels=app:web spread=host:{skew}:app=web");
+    let mut world = World::new(&format!("pool p \n pod web x4 {}", hosts(1)));
+    assert_eq!(world.solve().claims.len(), 4);
+    world = world.launched();
+    world.input.pods.extend(World::new(&format!("pod more x5 {}", hosts(1))).input.pods);
+    let solution = world.solve();
+    assert_eq!((solution.claims.len(), solution.nodes.len(), solution.unplaced.len()), (5, 0, 0));
+    check(&format!("pool p \n pod web x4 {}", hosts(4)), "claim pool=p types=t pods=web-1..4");
+}
+
+#[test]
+fn spec_02_89_two_workloads_share_hosts_unless_they_cannot() {
+    let two = |one: &str, other: &str| {
+        format!(
+            "type x \n type y arch=arm64 \n pool p \n pod a x2 cpu=1 labels=app:a spread=host:1:app=a {one}
+             pod b x2 cpu=1 labels=app:b spread=host:1:app=b {other}"
+        )
+    };
+    check(&two("", ""), "claim pool=p types=x,y pods=a-1,b-1 \n claim pool=p types=x,y pods=a-2,b-2");
+    assert_eq!(World::new(&two("sel=arch:amd64", "sel=arch:arm64")).solve().claims.len(), 4);
+}
+
+#[test]
+fn spec_02_90_only_running_pods_of_the_namespace_count() {
+    let beside = |old: &str| {
+        let world = World::new(&format!(
+            "pool p req=\"zone In a,b\" \n node n1 zone=a cpu=1 \n node n2 cpu=1 \n pod old x3 {old} \n pod web x2 {WEB}"
+        ));
+        let zones = per_domain(&world, &world.solve(), labels::ZONE);
+        zones.into_iter().map(|(count, _)| count).collect::<Vec<_>>()
+    };
+    assert_eq!(beside("on=n1 labels=app:web"), [2], "counted: both go to the other zone");
+    for old in [
+        "on=n1 labels=app:web phase=Succeeded",
+        "on=n1 labels=app:web phase=Failed",
+        "on=n1 labels=app:web terminating",
+        "on=n1 labels=app:web ns=other",
+        "on=n1 labels=app:other",
+        "on=n2 labels=app:web",
+        "on=gone labels=app:web",
+    ] {
+        assert_eq!(beside(old), [1, 1], "{old}");
+    }
+    // Pods that are waiting count when they are placed, once.
+    assert_eq!(counts(&format!("pool p req=\"zone In a,b\" \n pod old x2 {WEB} \n pod web x2 {WEB}"), "zone"), [2, 2]);
+}
+
+#[test]
+fn spec_02_91_a_zone_that_is_only_out_of_reach_for_now_is_an_empty_domain() {
+    let world =
+        World::new(&format!("pool p req=\"zone In a,b\" \n pool q req=\"zone In c\" limit=cpu:0 \n pod web x6 {WEB}"));
+    let solution = world.solve();
+    assert_eq!(per_domain(&world, &solution, labels::ZONE), [(1, "a".to_owned()), (1, "b".to_owned())]);
+    assert_eq!(solution.unplaced.len(), 4);
+}
+
+#[test]
+fn spec_02_92_a_label_that_pools_make_up_is_a_topology() {
+    let world = "type t cpu=2 ct=spot,on-demand
+        pool spot req=\"ct In spot\" req=\"slot In 2,3,4,5\"
+        pool steady req=\"ct In on-demand\" req=\"slot In 1\"
+        pod web x20 cpu=1 labels=app:web spread=slot:1:app=web";
+    assert_eq!(counts(world, "slot"), [4, 4, 4, 4, 4]);
+}
+
+#[test]
+fn spec_02_93_label_keys_split_a_spread() {
+    let keyed = |keys: &str| {
+        format!(
+            "type t cpu=16 \n pool p req=\"zone In a,b\"
+             pod old x2 cpu=1 labels=app:web,rev:1 spread=zone:1:app=web:{keys}
+             pod new x2 cpu=1 labels=app:web,rev:2 spread=zone:1:app=web:{keys}"
+        )
+    };
+    let per_zone = |world: &str, revision: &str| {
+        let world = World::new(world);
+        let solution = world.solve();
+        let mut zones: Vec<usize> =
+            solution.claims.iter().map(|c| c.pods.iter().filter(|p| p.contains(revision)).count()).collect();
+        zones.sort_unstable();
+        zones
+    };
+    for revision in ["old", "new"] {
+        assert_eq!(per_zone(&keyed("keys=rev"), revision), [1, 1], "each revision by itself");
+    }
+    // A key that the pods lack is ignored: both revisions are one group.
+    assert_eq!(counts(&keyed("keys=none"), "zone"), [2, 2]);
+    // With three of one revision running in a zone, only that revision minds.
+    let running = "pool p req=\"zone In a,b\" \n node n1 zone=a cpu=3 \n pod run x3 on=n1 cpu=1 labels=app:web,rev:1
+        pod next x2 cpu=1 labels=app:web,rev:2 spread=zone:1:app=web:keys=rev";
+    assert_eq!(counts(running, "zone"), [1, 1]);
+}
+
+#[test]
+fn spec_02_94_policies_say_which_nodes_count() {
+    // A node in zone c that the pods cannot use, and that no pool offers.
+    let tainted = |policy: &str| {
+        format!(
+            "pool p req=\"zone In a,b\" \n node n1 zone=c taint=k=v:NoSchedule
+             pod web x6 cpu=1 labels=app:web spread=zone:1:app=web{policy}"
+        )
+    };
+    assert_eq!(counts(&tainted(""), "zone"), [1, 1], "an empty zone caps the others");
+    assert_eq!(counts(&tainted(":taints=Ignore"), "zone"), [1, 1]);
+    assert_eq!(counts(&tainted(":taints=Honor"), "zone"), [3, 3]);
+    let pool = |policy: &str| {
+        format!(
+            "pool p req=\"zone In a,b\" \n pool q req=\"zone In c\" taint=k=v:NoSchedule
+             pod web x6 cpu=1 labels=app:web spread=zone:1:app=web{policy}"
+        )
+    };
+    assert_eq!(counts(&pool(""), "zone"), [1, 1]);
+    assert_eq!(counts(&pool(":taints=Honor"), "zone"), [3, 3]);
+    // A pool without the taint makes the domain count for all.
+    let open = format!("pool r req=\"zone In c\" limit=nodes:0 \n {}", pool(":taints=Honor"));
+    assert_eq!(counts(&open, "zone"), [1, 1]);
+    // Nodes that the pods' own selector excludes do not count, unless the policy says so.
+    let labelled = |policy: &str| {
+        format!(
+            "pool p label=team:x req=\"zone In a,b\" \n node n1 zone=a label=team:y cpu=3 \n pod old x3 on=n1 labels=app:web
+             pod web x2 cpu=1 labels=app:web sel=team:x spread=zone:1:app=web{policy}"
+        )
+    };
+    assert_eq!(counts(&labelled(""), "zone"), [1, 1]);
+    assert_eq!(counts(&labelled(":affinity=Honor"), "zone"), [1, 1]);
+    assert_eq!(counts(&labelled(":affinity=Ignore"), "zone"), [2]);
+    // Pods that the pass itself puts on a starting node count, although its taints are still there.
+    let starting = "pool p req=\"zone In a,b\" \n node n1 pool=p zone=a uninitialized taint=node.kubernetes.io/not-ready:NoSchedule
+        pod web x4 cpu=1 labels=app:web spread=zone:1:app=web:taints=Honor";
+    assert_eq!(counts(starting, "zone"), [2, 2]);
+}
+
+#[test]
+fn spec_02_95_pods_with_their_own_zone_are_measured_there() {
+    let spread = "cpu=1 labels=app:web spread=zone:1:app=web";
+    let world = World::new(&format!(
+        "type t cpu=16 \n pool p \n pod a x5 {spread} sel=zone:a \n pod b x10 {spread} sel=zone:b"
+    ));
+    let solution = world.solve();
+    assert!(solution.unplaced.is_empty());
+    assert_eq!(per_domain(&world, &solution, labels::ZONE), [(5, "a".to_owned()), (10, "b".to_owned())]);
+    // A wish for a zone is no must: the spread goes over all zones once the wish is given up.
+    assert_eq!(counts(&format!("pool p \n pod w x6 {spread} pref=\"1 zone In a\""), "zone"), [2, 2, 2]);
+}
+
+#[test]
+fn spec_02_96_volumes_pin_the_node_and_not_the_spread() {
+    let world = "type t zones=a,b,c \n pool p
+        node n1 zone=a cpu=1 \n node n2 zone=b cpu=1 \n node n3 zone=c cpu=1
+        pod one on=n1 cpu=1 labels=app:web \n pod two on=n2 cpu=1 labels=app:web \n pod three on=n3 cpu=1 labels=app:web
+        pv v term=\"zone In a\" \n pvc data pv=v";
+    check(
+        &format!("{world} \n pod web cpu=1 labels=app:web spread=zone:1:app=web:min=3 pvc=data"),
+        "claim pool=p types=t pods=web zone=a",
+    );
+    // A selector for the zone would leave one domain, and minDomains would count an empty one.
+    check(
+        &format!("{world} \n pod web cpu=1 labels=app:web spread=zone:1:app=web:min=3 sel=zone:a"),
+        "unplaced web TopologyUnsatisfiable",
+    );
+}
+
+#[test]
+fn spec_02_97_a_family_that_does_not_fit_one_host_waits() {
+    let family = "cpu=1 labels=app:web aff=host:app=web";
+    let world = World::new(&format!("type t cpu=5 \n pool p \n pod web x10 {family}"));
+    let solution = world.solve();
+    assert_eq!(
+        text(&world.input, &solution),
+        "claim pool=p types=t pods=web-1..4,web-10\nunplaced web-5..9 TopologyUnsatisfiable\n"
+    );
+    check_search(&world, &solution);
+    let later = world.launched();
+    assert_eq!(text(&later.input, &later.solve()), "unplaced web-5..9 TopologyUnsatisfiable\n");
+}
+
+#[test]
+fn spec_02_98_families_start_where_they_are_allowed_to() {
+    let family = "cpu=1 labels=app:web aff=zone:app=web";
+    check(
+        &format!("pool p \n pod x {family} sel=zone:a \n pod y {family} sel=zone:b"),
+        "claim pool=p types=t pods=x zone=a \n claim pool=p types=t pods=y zone=b",
+    );
+    // One member that runs somewhere else: no second host is started.
+    check(
+        "pool p \n node n1 cpu=1 zone=a \n pod old on=n1 cpu=1 labels=app:web \n pod web cpu=1 labels=app:web aff=host:app=web",
+        "unplaced web TopologyUnsatisfiable",
+    );
+    // A family without a zone of its own stays in one (Q14).
+    assert_eq!(counts(&format!("type t cpu=2 \n pool p \n pod web x6 {family}"), "zone"), [6]);
+    // Somebody runs in zone c, where these may not go: they start their own.
+    check(
+        &format!(
+            "pool p \n node n1 zone=c cpu=1 \n pod old on=n1 cpu=1 labels=app:web \n pod web x2 {family} sel=zone:a"
+        ),
+        "claim pool=p types=t pods=web-1..2 zone=a",
+    );
+}
+
+#[test]
+fn spec_02_99_affinity_to_nobody_waits() {
+    check(
+        "pool p \n pod x cpu=1 aff=zone:app=none \n pod y cpu=1 aff=host:app=none \n pod z cpu=1",
+        "claim pool=p types=t pods=z \n unplaced x,y TopologyUnsatisfiable",
+    );
+    // Two that wait for each other and for themselves to be there first.
+    check(
+        "pool p \n pod x cpu=1 labels=app:x aff=zone:app=y \n pod y cpu=1 labels=app:y aff=zone:app=x",
+        "unplaced x,y TopologyUnsatisfiable",
+    );
+}
+
+#[test]
+fn spec_02_100_a_chain_of_affinities_in_any_order() {
+    let pods = [
+        "pod db cpu=0.4 labels=app:db",
+        "pod web cpu=0.4 labels=app:web aff=host:app=db",
+        "pod cache cpu=0.4 labels=app:cache aff=host:app=web",
+        "pod ui cpu=0.4 labels=app:ui aff=host:app=cache",
+    ];
+    for order in [[0, 1, 2, 3], [3, 2, 1, 0], [2, 0, 3, 1], [1, 3, 0, 2]] {
+        for sizes in [["0.1", "0.2", "0.3", "0.4"], ["0.4", "0.3", "0.2", "0.1"]] {
+            let lines: Vec<String> = order.iter().map(|i| pods[*i].replace("0.4", sizes[*i])).collect();
+            check(&format!("pool p \n {}", lines.join("\n")), "claim pool=p types=t pods=cache,db,ui,web");
+        }
+    }
+}
+
+#[test]
+fn spec_02_101_a_zone_that_is_still_open_cannot_be_followed() {
+    let follower = "pod web cpu=1 aff=zone:app=db";
+    let open = World::new(&format!("pool p \n pod db cpu=2 labels=app:db \n {follower}"));
+    assert_eq!(text(&open.input, &open.solve()), "claim pool=p types=t pods=db\nunplaced web TopologyUnsatisfiable\n");
+    let later = open.launched();
+    assert_eq!(text(&later.input, &later.solve()), "node launched-0 pods=web\n");
+    check(
+        &format!("pool p \n pod db cpu=2 labels=app:db sel=zone:b \n {follower}"),
+        "claim pool=p types=t pods=db,web zone=b",
+    );
+}
+
+#[test]
+fn spec_02_102_pods_that_repel_each_other_by_zone_come_one_a_pass() {
+    let mut world = World::new("pool p \n pod web x4 cpu=1 labels=app:web anti=zone:app=web");
+    for left in [3, 2, 1] {
+        let solution = world.solve();
+        assert_eq!((solution.claims.len(), solution.unplaced.len()), (1, left));
+        check_search(&world, &solution);
+        world = world.launched();
+    }
+    let solution = world.solve();
+    assert_eq!((solution.claims.len(), solution.nodes.len(), solution.unplaced.len()), (0, 0, 1));
+}
+
+#[test]
+fn spec_02_103_running_pods_keep_others_away() {
+    let guards = |anti: &str| {
+        let mut world = String::from("pool p");
+        for zone in ["a", "b", "c"] {
+            write!(world, "\n node {zone} zone={zone} cpu=1 \n pod guard-{zone} on={zone} cpu=1 {anti}").unwrap();
+        }
+        world
+    };
+    let required = guards("anti=zone:app=web");
+    check(&format!("{required} \n pod web cpu=1 labels=app:web"), "unplaced web TopologyUnsatisfiable");
+    check(&format!("{required} \n pod api cpu=1 labels=app:api"), "claim pool=p types=t pods=api");
+    check(
+        &format!("{} \n pod web cpu=1 labels=app:web", guards("anti~1=zone:app=web")),
+        "claim pool=p types=t pods=web",
+    );
+    // A guard that is on its way out still guards until it is gone; one that has ended does not.
+    check(
+        &format!("{} \n pod web cpu=1 labels=app:web", guards("anti=zone:app=web terminating")),
+        "unplaced web TopologyUnsatisfiable",
+    );
+    check(&format!("{} \n pod web cpu=1 labels=app:web", guards("anti=zone:app=web phase=Failed")), "node a pods=web");
+    // Pods of the pass that have such a rule keep later ones away as well.
+    check(
+        "pool p \n pod guard cpu=2 sel=zone:a anti=zone:app=web \n pod web cpu=1 labels=app:web",
+        "claim pool=p types=t pods=guard zone=a \n claim pool=p types=t pods=web zone=b|c",
+    );
+}
+
+#[test]
+fn spec_02_104_namespaces_of_a_term() {
+    let world = |options: &str| {
+        format!(
+            "pool p \n namespace default \n namespace other label=team:x \n node n1 zone=a cpu=1
+             pod db ns=other on=n1 cpu=1 labels=app:db \n pod web cpu=1 aff=zone:app=db{options}"
+        )
+    };
+    check(&world(""), "unplaced web TopologyUnsatisfiable");
+    check(&world(":ns=third"), "unplaced web TopologyUnsatisfiable");
+    check(&world(":nssel=team=y"), "unplaced web TopologyUnsatisfiable");
+    for options in [":ns=other", ":ns=third|other", ":nssel=*", ":nssel=team=x", ":nssel=team=y:ns=other"] {
+        check(&world(options), "claim pool=p types=t pods=web zone=a");
+    }
+}
+
+/// Spec 02 §8.2: a zone that only pools with a taint offer is not one that the pod's own anti-affinity may be counted for.
+#[test]
+fn anti_affinity_takes_only_domains_that_the_pod_can_reach() {
+    check(
+        "type x zones=a,b catalogue=x \n type y zones=c catalogue=y \n pool p catalogue=0 \n pool q catalogue=1 taint=k=v:NoSchedule
+         pod one cpu=2 labels=app:web anti=zone:app=web
+         pod two cpu=1 labels=app:web anti=zone:app=web tol=k",
+        "claim pool=p types=x pods=one zone=a|b \n claim pool=q types=y pods=two zone=c",
+    );
+}
+
+const REVISIONS: &str = "replicaset web-1 sel=app=web&rev=1 \n replicaset web-2 sel=app=web&rev=2";
+
+#[test]
+fn spec_02_105_pods_are_spread_by_default() {
+    let world = World::new(&format!(
+        "settings default-spread=zone:1 \n type t cpu=16 \n pool p \n {REVISIONS}
+         pod old x3 cpu=1 labels=app:web,rev:1 owner=ReplicaSet/web-1
+         pod new x3 cpu=1 labels=app:web,rev:2 owner=ReplicaSet/web-2"
+    ));
+    let solution = world.solve();
+    for revision in ["old", "new"] {
+        let per_claim: Vec<usize> =
+            solution.claims.iter().map(|c| c.pods.iter().filter(|p| p.contains(revision)).count()).collect();
+        assert_eq!(per_claim, [1, 1, 1], "{revision}");
+    }
+    check_search(&world, &solution);
+    // Spread by a service, whatever made the pods.
+    let job = "settings default-spread=zone:1 \n type t cpu=16 \n pool p \n service s sel=app:job
+        pod work x3 cpu=1 labels=app:job,run:1 owner=Job/j";
+    assert_eq!(counts(job, "zone"), [1, 1, 1]);
+    // A stateful set and a replication controller count as owners, other kinds do not.
+    for (line, owner, spread) in [
+        ("statefulset o sel=app=web", "StatefulSet/o", true),
+        ("rc o sel=app=web", "ReplicationController/o", true),
+        ("replicaset o sel=app=web", "StatefulSet/o", false),
+        ("replicaset o sel=app=web", "ReplicaSet/other", false),
+        ("replicaset o ns=other sel=app=web", "ReplicaSet/o", false),
+        ("replicaset o sel=app=web", "Job/o", false),
+    ] {
+        let world = format!(
+            "settings default-spread=zone:1 \n type t cpu=16 \n pool p \n {line} \n pod w x3 cpu=1 labels=app:web owner={owner}"
+        );
+        assert_eq!(counts(&world, "zone"), if spread { vec![1, 1, 1] } else { vec![3] }, "{line} for {owner}");
+    }
+    // Pods that run already count by the deduced selector.
+    let running = "settings default-spread=zone:1 \n pool p req=\"zone In a,b\" \n replicaset web sel=app=web \n node n1 zone=a cpu=3
+        pod old x3 on=n1 cpu=1 labels=app:web \n pod w x3 cpu=1 labels=app:web owner=ReplicaSet/web";
+    assert_eq!(counts(running, "zone"), [3]);
+}
+
+#[test]
+fn spec_02_106_defaults_are_for_pods_that_say_nothing() {
+    let with = |rest: &str| format!("settings default-spread=zone:1 \n type t cpu=16 \n pool p \n {rest}");
+    // Any constraint of its own.
+    assert_eq!(
+        counts(
+            &with(
+                "replicaset web sel=app=web \n pod w x3 cpu=1 labels=app:web owner=ReplicaSet/web spread=host:9:app=web:any"
+            ),
+            "zone"
+        ),
+        [3]
+    );
+    // Nobody selects it.
+    assert_eq!(counts(&with("service s sel=app:other \n pod w x3 cpu=1 labels=app:web"), "zone"), [3]);
+    assert_eq!(counts(&with("service s unselective \n pod w x3 cpu=1 labels=app:web"), "zone"), [3]);
+    assert_eq!(counts(&with("service s ns=other sel=app:web \n pod w x3 cpu=1 labels=app:web"), "zone"), [3]);
+    // Nothing is configured.
+    assert_eq!(
+        counts(
+            &format!(
+                "type t cpu=16 \n pool p \n {REVISIONS} \n pod w x3 cpu=1 labels=app:web,rev:1 owner=ReplicaSet/web-1"
+            ),
+            "zone"
+        ),
+        [3]
+    );
+}
+
+#[test]
+fn spec_02_107_defaults_are_as_hard_as_they_say() {
+    let with = |constraint: &str| {
+        format!("settings default-spread={constraint} \n pool p \n service s sel=app:web \n pod w cpu=1 labels=app:web")
+    };
+    check(&with("rack:1:any"), "claim pool=p types=t pods=w");
+    check(&with("rack:1"), "unplaced w TopologyUnsatisfiable");
+}
