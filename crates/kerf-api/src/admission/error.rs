@@ -72,11 +72,13 @@ pub struct FieldError {
     pub value: Option<Value>,
     /// The rule that it broke; may be empty.
     pub detail: String,
+    /// How the value reads where it is not JSON of the object but a part of a definition.
+    pub(crate) shown: Option<String>,
 }
 
 impl FieldError {
     pub(crate) fn new(path: &Path<'_>, kind: ErrorKind, value: Option<Value>, detail: impl Into<String>) -> Self {
-        Self { path: path.to_string(), kind, value, detail: detail.into() }
+        Self { path: path.to_string(), kind, value, detail: detail.into(), shown: None }
     }
 
     pub(crate) fn required(path: &Path<'_>, detail: impl Into<String>) -> Self {
@@ -87,16 +89,16 @@ impl FieldError {
         Self::new(path, ErrorKind::Invalid, Some(value.into()), detail)
     }
 
+    pub(crate) fn shown(path: &Path<'_>, shown: String, detail: impl Into<String>) -> Self {
+        Self { shown: Some(shown), ..Self::new(path, ErrorKind::Invalid, None, detail) }
+    }
+
     pub(crate) fn forbidden(path: &Path<'_>, detail: impl Into<String>) -> Self {
         Self::new(path, ErrorKind::Forbidden, None, detail)
     }
 
     pub(crate) fn duplicate(path: &Path<'_>, value: impl Into<Value>) -> Self {
         Self::new(path, ErrorKind::Duplicate, Some(value.into()), "")
-    }
-
-    pub(crate) fn internal(path: &Path<'_>, detail: impl Into<String>) -> Self {
-        Self::new(path, ErrorKind::Internal, None, detail)
     }
 
     pub(crate) fn not_supported<S: AsRef<str>>(path: &Path<'_>, value: impl Into<Value>, supported: &[S]) -> Self {
@@ -114,6 +116,10 @@ impl FieldError {
     /// The text without the field's path, as the cause of a `Status` carries it.
     pub fn body(&self) -> String {
         let mut body = self.kind.words().to_owned();
+        if let Some(shown) = &self.shown {
+            body.push_str(": ");
+            body.push_str(shown);
+        }
         if let Some(value) = &self.value {
             body.push_str(": ");
             match value {

@@ -18,7 +18,6 @@ mod cel;
 mod correlate;
 mod defaulting;
 mod definition;
-#[allow(dead_code)] // the rest is for CEL's functions
 mod error;
 mod format;
 mod listtype;
@@ -27,15 +26,12 @@ mod number;
 mod objectmeta;
 mod path;
 mod prune;
-#[allow(dead_code)] // the rest is for CEL's functions
 mod regexp;
 mod resource;
 mod scale;
 mod schema;
 pub(crate) mod text;
-#[allow(dead_code)] // the rest is for CEL's functions
 mod time;
-#[allow(dead_code)] // the rest is for CEL's functions
 mod url;
 mod validate;
 
@@ -120,12 +116,13 @@ impl CustomResource {
             FieldValidation::Warn => unknown,
             FieldValidation::Strict | FieldValidation::Ignore => Vec::new(),
         };
-        prepare(version, operation, &mut object);
-        let errors = match operation {
+        self.prepare(version, operation, &mut object);
+        let mut errors = match operation {
             Operation::Create | Operation::Snapshot => self.validate(version, &object),
             Operation::Update { old } => self.validate_update(version, &object, old),
             Operation::UpdateStatus { old } => self.validate_status(version, &object, old),
         };
+        errors.extend(run_rules(version, operation, &object, &errors, &mut warnings));
         if !errors.is_empty() {
             return Err(Rejection::Invalid(errors));
         }
@@ -220,6 +217,53 @@ impl CustomResource {
             .collect()
     }
 
+    /// What the API server changes before it validates: who may write the status, and which metadata an update cannot touch.
+    fn prepare(&self, version: &Version, operation: Operation<'_>, object: &mut Value) {
+        let Value::Object(fields) = object else { return };
+        if !self.namespaced()
+            && let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut)
+        {
+            metadata.remove("namespace");
+        }
+        match operation {
+            Operation::Snapshot => {}
+            Operation::Create => {
+                if version.status {
+                    fields.remove("status");
+                }
+                if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
+                    metadata.retain(|name, _| !SYSTEM_FIELDS.contains(&name.as_str()));
+                }
+            }
+            Operation::Update { old } => {
+                if version.status {
+                    match old.get("status") {
+                        Some(status) => fields.insert("status".to_owned(), status.clone()),
+                        None => fields.remove("status"),
+                    };
+                }
+                keep_system_fields(fields, metadata_of(old));
+            }
+            Operation::UpdateStatus { old } => {
+                let status = fields.remove("status");
+                let managed =
+                    fields.get_mut("metadata").and_then(Value::as_object_mut).and_then(|m| m.remove("managedFields"));
+                let Value::Object(old) = old else { return };
+                fields.clone_from(old);
+                match status {
+                    Some(status) => fields.insert("status".to_owned(), status),
+                    None => fields.remove("status"),
+                };
+                if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+                    match managed {
+                        Some(managed) => metadata.insert("managedFields".to_owned(), managed),
+                        None => metadata.remove("managedFields"),
+                    };
+                }
+            }
+        }
+    }
+
     fn namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
     }
@@ -258,44 +302,39 @@ fn read(version: &Version, mut object: Value) -> Result<(Value, Vec<String>), St
     Ok((object, unknown))
 }
 
-/// What the API server changes before it validates: who may write the status, and which metadata an update cannot touch.
-fn prepare(version: &Version, operation: Operation<'_>, object: &mut Value) {
-    let Value::Object(fields) = object else { return };
-    match operation {
-        Operation::Snapshot => {}
-        Operation::Create => {
-            if version.status {
-                fields.remove("status");
-            }
-        }
-        Operation::Update { old } => {
-            if version.status {
-                match old.get("status") {
-                    Some(status) => fields.insert("status".to_owned(), status.clone()),
-                    None => fields.remove("status"),
-                };
-            }
-            keep_system_fields(fields, metadata_of(old));
-        }
-        Operation::UpdateStatus { old } => {
-            let status = fields.remove("status");
-            let managed =
-                fields.get_mut("metadata").and_then(Value::as_object_mut).and_then(|m| m.remove("managedFields"));
-            let Value::Object(old) = old else { return };
-            fields.clone_from(old);
-            match status {
-                Some(status) => fields.insert("status".to_owned(), status),
-                None => fields.remove("status"),
-            };
-            if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
-                match managed {
-                    Some(managed) => metadata.insert("managedFields".to_owned(), managed),
-                    None => metadata.remove("managedFields"),
-                };
-            }
-        }
+/// The rules in CEL, unless what is wrong already would make them stumble.
+fn run_rules(
+    version: &Version,
+    operation: Operation<'_>,
+    object: &Value,
+    errors: &[FieldError],
+    warnings: &mut Vec<String>,
+) -> Vec<FieldError> {
+    let Some(rules) = &version.rules else { return Vec::new() };
+    let blocking = |error: &FieldError| match error.kind {
+        ErrorKind::NotSupported
+        | ErrorKind::Required
+        | ErrorKind::TooLong
+        | ErrorKind::TooMany
+        | ErrorKind::TypeInvalid => true,
+        ErrorKind::Invalid | ErrorKind::Duplicate | ErrorKind::Forbidden | ErrorKind::Internal => false,
+    };
+    if errors.iter().any(blocking) {
+        let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+        return vec![FieldError::invalid(&Path::ROOT, Value::Null, detail)];
     }
+    let (old, ratchet) = match operation {
+        Operation::Create | Operation::Snapshot => (None, cel::Ratchet::default()),
+        Operation::Update { old } | Operation::UpdateStatus { old } => {
+            (Some(old), cel::Ratchet::new(Correlated { schema: Some(&version.schema), new: object, old }))
+        }
+    };
+    rules.validate(&version.schema, object, old, ratchet, warnings)
 }
+
+/// Metadata that only the server writes; what a client sends on create is dropped.
+const SYSTEM_FIELDS: [&str; 6] =
+    ["uid", "selfLink", "generation", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"];
 
 fn keep_system_fields(fields: &mut Map<String, Value>, old: &Map<String, Value>) {
     let Some(metadata) = fields.entry("metadata").or_insert_with(|| Value::Object(Map::new())).as_object_mut() else {

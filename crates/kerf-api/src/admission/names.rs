@@ -9,7 +9,7 @@ const QUALIFIED_RULE: &str =
 
 /// A lower-case label of RFC 1123, at most 63 bytes: namespaces.
 pub(crate) fn dns1123_label(name: &str) -> Vec<String> {
-    let mut errors = too_long(name, 63);
+    let mut errors = too_many_characters(name, 63);
     if !is_label(name) {
         errors.push(if is_subdomain(name) {
             "must not contain dots".to_owned()
@@ -26,7 +26,13 @@ pub(crate) fn dns1123_label(name: &str) -> Vec<String> {
 
 /// A lower-case subdomain of RFC 1123, at most 253 bytes: the names of most objects.
 pub(crate) fn dns1123_subdomain(name: &str) -> Vec<String> {
-    let mut errors = too_long(name, 253);
+    let mut errors = too_many_characters(name, 253);
+    errors.extend(subdomain_shape(name));
+    errors
+}
+
+fn subdomain_shape(name: &str) -> Vec<String> {
+    let mut errors = Vec::new();
     if !is_subdomain(name) {
         errors.push(shape(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
@@ -39,7 +45,7 @@ pub(crate) fn dns1123_subdomain(name: &str) -> Vec<String> {
 
 /// A label of RFC 1035 (starts with a letter), at most 63 bytes: plurals, kinds in lower case, versions.
 pub(crate) fn dns1035_label(name: &str) -> Vec<String> {
-    let mut errors = too_long(name, 63);
+    let mut errors = too_many_characters(name, 63);
     if !is_label(name) || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
         errors.push(shape(
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
@@ -73,7 +79,8 @@ pub(crate) fn qualified_name(name: &str) -> Vec<String> {
             if prefix.is_empty() {
                 errors.push("prefix part must be non-empty".to_owned());
             } else {
-                errors.extend(dns1123_subdomain(prefix).into_iter().map(|text| format!("prefix part {text}")));
+                let details = too_long(prefix, 253).into_iter().chain(subdomain_shape(prefix));
+                errors.extend(details.map(|text| format!("prefix part {text}")));
             }
             name
         }
@@ -134,6 +141,11 @@ fn is_qualified(name: &str) -> bool {
     let inner = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.');
     let edge = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
     name.bytes().all(inner) && edge(name.as_bytes().first()) && edge(name.as_bytes().last())
+}
+
+/// The older checks count the same bytes and call them characters.
+fn too_many_characters(name: &str, max: usize) -> Vec<String> {
+    if name.len() > max { vec![format!("must be no more than {max} characters")] } else { Vec::new() }
 }
 
 fn too_long(name: &str, max: usize) -> Vec<String> {

@@ -124,10 +124,9 @@ pub(crate) fn whole_i64(f: f64) -> Option<i64> {
 pub(crate) fn settle(value: &mut Value) {
     match value {
         Value::Number(number) => {
-            if number.is_f64()
-                && let Some(whole) = number.as_f64().and_then(whole_i64)
-            {
-                *number = whole.into();
+            // What is no int64 is a float64, however it was written.
+            if let JsonNumber::Float(f) = JsonNumber::of(number) {
+                *value = whole_i64(f).map_or_else(|| f.into(), Value::from);
             }
         }
         Value::Array(items) => items.iter_mut().for_each(settle),

@@ -5,6 +5,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::Value;
 
+use super::cel::Rules;
 use super::definition;
 use super::error::FieldError;
 use super::scale::Scale;
@@ -70,6 +71,7 @@ pub struct Version {
     pub columns: Vec<PrinterColumn>,
     /// The JSON paths that field selectors may use beside the name.
     pub selectable_fields: Vec<String>,
+    pub(crate) rules: Option<Rules>,
 }
 
 /// A column of `kubectl get`.
@@ -134,6 +136,7 @@ fn build(version: CustomResourceDefinitionVersion, deprecation: Option<String>) 
     let schema = definition::schema_of(&version).map(Schema::build).unwrap_or_default();
     let subresources = version.subresources.unwrap_or_default();
     Version {
+        rules: Rules::build(&schema, true),
         schema,
         deprecation,
         name: version.name,

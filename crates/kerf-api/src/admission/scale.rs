@@ -60,6 +60,8 @@ fn find<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> 
     let mut value = object;
     let mut walked = String::new();
     for name in path.strip_prefix('.').unwrap_or(path).split('.') {
+        walked.push('.');
+        walked.push_str(name);
         let Value::Object(fields) = value else {
             let detail = format!(
                 "{walked} accessor error: {} is of the type {}, expected map[string]interface{{}}",
@@ -72,8 +74,6 @@ fn find<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> 
             Some(next) => value = next,
             None => return Ok(None),
         }
-        walked.push('.');
-        walked.push_str(name);
     }
     Ok(Some(value))
 }

@@ -389,7 +389,7 @@ impl Validator<'_> {
         let relative = at.name();
         let error = match (self.base.is_root(), relative.is_empty()) {
             (_, true) => FieldError::new(self.base, kind, value, detail),
-            (true, false) => FieldError { path: relative, kind, value, detail },
+            (true, false) => FieldError { path: relative, kind, value, detail, shown: None },
             (false, false) => FieldError::new(&self.base.child(&relative), kind, value, detail),
         };
         self.errors.push(error);

@@ -1,52 +1,28 @@
-//! The rules that a schema carries in CEL (`x-kubernetes-validations`). For now they are only carried along; evaluation follows.
+//! The rules that a schema carries in CEL (`x-kubernetes-validations`), with Kubernetes' semantics on top: `self` and `oldSelf` read through
+//! the schema, fields under escaped names, int-or-string dynamic, times as times, quantities, networks and the rest of its library.
+//!
+//! ```text
+//! parse (cel crate's grammar) → check (types, overloads) → program → eval (on a budget) → rules (which rule on which value, what to say)
+//! ```
+//!
+//! A rule is compiled once, when its definition is; it then runs on borrowed JSON. The `cel` crate parses; the checker and the evaluator
+//! are ours, because what a rule may see depends on the schema, every step must be paid for, and errors must read as cel-go's.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{JSONSchemaProps, ValidationRule};
-use serde_json::Value;
+mod check;
+mod cost;
+mod escape;
+mod estimate;
+mod eval;
+mod functions;
+mod library;
+mod literals;
+mod parse;
+mod program;
+mod rule;
+mod rules;
+mod types;
+mod value;
 
-use super::error::FieldError;
-use super::path::Path;
-use super::schema::Schema;
-
-/// How often a node can occur in one object, by the bounds of the lists and maps around it.
-#[derive(Clone, Copy)]
-pub(crate) struct Cardinality(#[allow(dead_code)] Option<u64>);
-
-impl Cardinality {
-    pub(crate) const ONE: Self = Self(Some(1));
-
-    pub(crate) fn below(self, _schema: &JSONSchemaProps) -> Self {
-        self
-    }
-}
-
-/// The estimated cost of all rules of a definition.
-#[derive(Default)]
-pub(crate) struct CostTotal(Vec<FieldError>);
-
-impl CostTotal {
-    pub(crate) fn errors(&self, _at: &Path<'_>) -> Vec<FieldError> {
-        self.0.clone()
-    }
-}
-
-/// Where a rule stands.
-#[allow(dead_code)]
-pub(crate) struct RulePlace<'a> {
-    pub(crate) at: &'a Path<'a>,
-    pub(crate) schema: &'a Schema,
-    pub(crate) is_resource: bool,
-    pub(crate) cardinality: Cardinality,
-    pub(crate) uncorrelatable: Option<&'a str>,
-}
-
-pub(crate) fn check_rule(
-    _place: &RulePlace<'_>,
-    _rule: &ValidationRule,
-    _costs: &mut CostTotal,
-    _errors: &mut Vec<FieldError>,
-) {
-}
-
-pub(crate) fn check_default(_at: &Path<'_>, _schema: &Schema, _default: &Value) -> Vec<FieldError> {
-    Vec::new()
-}
+pub(crate) use estimate::{Cardinality, CostTotal};
+pub(crate) use rule::{RulePlace, check_rule};
+pub(crate) use rules::{Ratchet, Rules, check_default};

@@ -54,6 +54,14 @@ pub(crate) fn read(crd: &Value) -> Result<CustomResourceDefinition, Vec<FieldErr
             "must have at least one stored version",
         ));
     }
+    let mut storage = spec.versions.iter().filter(|version| version.storage).map(|version| version.name.as_str());
+    if let Some(first) = storage.next() {
+        let at = Path::ROOT.child("status");
+        for other in storage.filter(|other| *other != first) {
+            let detail = format!("must have the storage version {other}");
+            errors.push(FieldError::invalid(&at.child("storedVersions"), vec![first], detail));
+        }
+    }
     errors.extend(approval(&definition));
     if spec.preserve_unknown_fields == Some(true) {
         let at = Path::ROOT.child("spec");
@@ -129,12 +137,15 @@ fn versions(at: &Path<'_>, spec: &CustomResourceDefinitionSpec, errors: &mut Vec
         version::validate(&at, version, &spec.versions, errors);
     }
     let names: std::collections::BTreeSet<&str> = spec.versions.iter().map(|version| version.name.as_str()).collect();
-    let all = || Value::Array(spec.versions.iter().map(|version| Value::String(version.name.clone())).collect());
     if names.len() != spec.versions.len() {
-        errors.push(FieldError::invalid(at, all(), "must contain unique version names"));
+        errors.push(FieldError::shown(at, shown_versions(spec), "must contain unique version names"));
     }
     if spec.versions.iter().filter(|version| version.storage).count() != 1 {
-        errors.push(FieldError::invalid(at, all(), "must have exactly one version marked as storage version"));
+        errors.push(FieldError::shown(
+            at,
+            shown_versions(spec),
+            "must have exactly one version marked as storage version",
+        ));
     }
     if let Some(first) = spec.versions.first() {
         let details = dns1035_label(&first.name);
@@ -143,6 +154,27 @@ fn versions(at: &Path<'_>, spec: &CustomResourceDefinitionSpec, errors: &mut Vec
             errors.push(FieldError::invalid(&at.child("version"), first.name.as_str(), details.join(",")));
         }
     }
+}
+
+/// The versions as the API server prints them: its own type, field by field, without the parts that all versions share.
+fn shown_versions(spec: &CustomResourceDefinitionSpec) -> String {
+    let versions: Vec<String> = spec
+        .versions
+        .iter()
+        .map(|version| {
+            let warning = version.deprecation_warning.as_deref().map_or(Value::Null, Value::from);
+            format!(
+                "{{\"Name\":{},\"Served\":{},\"Storage\":{},\"Deprecated\":{},\"DeprecationWarning\":{},\"Schema\":null,\
+                 \"Subresources\":null,\"AdditionalPrinterColumns\":null,\"SelectableFields\":null}}",
+                text::json(&Value::from(version.name.as_str())),
+                version.served,
+                version.storage,
+                version.deprecated.unwrap_or_default(),
+                text::json(&warning),
+            )
+        })
+        .collect();
+    format!("[{}]", versions.join(","))
 }
 
 fn conversion(at: &Path<'_>, spec: &CustomResourceDefinitionSpec, preserves: bool, errors: &mut Vec<FieldError>) {

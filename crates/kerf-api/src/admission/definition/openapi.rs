@@ -83,8 +83,6 @@ fn root_keywords(at: &Path<'_>, schema: &JSONSchemaProps, errors: &mut Vec<Field
         example: schema.example.clone(),
         x_kubernetes_preserve_unknown_fields: schema.x_kubernetes_preserve_unknown_fields,
         x_kubernetes_validations: schema.x_kubernetes_validations.clone(),
-        // Said of its own, with its own words.
-        nullable: schema.nullable.filter(|nullable| *nullable),
         ..JSONSchemaProps::default()
     };
     if allowed != *schema {

@@ -169,9 +169,7 @@ fn decode_field(
         },
         (Shape::Int64 | Shape::Int64Pointer, other) => wrong(other, "int64"),
         (Shape::Instant, Value::String(instant)) => decode_instant(instant).map(Some),
-        (Shape::Instant, other) => {
-            Err(format!("json: cannot unmarshal {} into Go value of type string", json_type(other)))
-        }
+        (Shape::Instant, other) => wrong(other, "string"),
         (Shape::TextMap, Value::Object(entries)) => {
             let mut decoded = Map::new();
             for (key, value) in entries {

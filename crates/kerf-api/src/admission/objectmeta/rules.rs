@@ -176,7 +176,7 @@ fn owners(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
         }
         if (api_version, kind) == ("v1", "Event") {
             let detail = "/v1, Kind=Event is disallowed from being an owner";
-            errors.push(FieldError::invalid(at, Value::Object(reference.clone()), detail));
+            errors.push(FieldError::shown(at, shown_owner(reference), detail));
         }
         if reference.get("controller").and_then(Value::as_bool) == Some(true) {
             let this = format!("{kind}/{}", text_of(reference, "name"));
@@ -185,13 +185,27 @@ fn owners(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
                     let detail = format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
                     );
-                    errors.push(FieldError::invalid(at, Value::Array(references.to_vec()), detail));
+                    errors.push(FieldError::shown(at, shown_owners(references), detail));
                 }
                 None => controller = Some(this),
             }
         }
     }
     errors
+}
+
+fn shown_owners(references: &[Value]) -> String {
+    let shown: Vec<String> = references.iter().filter_map(Value::as_object).map(shown_owner).collect();
+    format!("[{}]", shown.join(","))
+}
+
+/// An owner reference with its fields in the order of its type.
+fn shown_owner(reference: &Map<String, Value>) -> String {
+    let fields: Vec<String> = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"]
+        .iter()
+        .filter_map(|name| Some(format!("\"{name}\":{}", text::json(reference.get(*name)?))))
+        .collect();
+    format!("{{{}}}", fields.join(","))
 }
 
 fn finalizers(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {

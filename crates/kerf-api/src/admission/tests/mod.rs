@@ -3,6 +3,8 @@
 
 use serde_json::{Value, json};
 
+mod kubernetes;
+
 use super::*;
 
 fn crd(spec: Value) -> Value {

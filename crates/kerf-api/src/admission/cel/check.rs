@@ -1,0 +1,485 @@
+//! Type checking: every identifier is declared, every field exists, every call has an overload. What passes runs without surprises but
+//! for the values themselves; what does not is refused when the definition is, with the place in the rule.
+
+use std::collections::HashMap;
+
+use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr, operators};
+
+use super::super::regexp::Regexp;
+use super::library::{self, Function};
+use super::literals;
+use super::parse::{Issue, Parsed};
+use super::program::{Constant, Element, Entry, Fold, Node, SelectMode, Step};
+use super::types::{Solution, Type};
+
+/// A checked expression.
+pub(super) struct Checked<'s> {
+    pub(super) node: Node,
+    pub(super) type_: Type<'s>,
+    /// The types of all parts, by the identity that the parser gave them.
+    pub(super) types: Types<'s>,
+    /// Which function and which of its overloads each call may mean.
+    pub(super) calls: HashMap<u64, CalledOverloads>,
+    /// Whether `oldSelf` is read.
+    pub(super) uses_old_self: bool,
+}
+
+/// Types by the identity of the expression.
+pub(super) type Types<'s> = HashMap<u64, Type<'s>>;
+
+/// What a call may mean: more than one overload if its arguments are dynamic.
+pub(super) struct CalledOverloads {
+    pub(super) function: &'static Function,
+    pub(super) overloads: Vec<usize>,
+    /// Whether it is called on a receiver.
+    pub(super) member: bool,
+}
+
+/// Checks `parsed` with `self` and `oldSelf` of the given types.
+pub(super) fn check<'s>(
+    parsed: &Parsed,
+    self_type: Type<'s>,
+    old_self_type: Type<'s>,
+) -> Result<Checked<'s>, Vec<Issue>> {
+    let mut checker = Checker {
+        parsed,
+        solution: Solution::default(),
+        scope: vec![("self".to_owned(), self_type), ("oldSelf".to_owned(), old_self_type)],
+        types: HashMap::new(),
+        calls: HashMap::new(),
+        issues: Vec::new(),
+        uses_old_self: false,
+    };
+    let (node, type_) = checker.expr(&parsed.expr);
+    if !checker.issues.is_empty() {
+        return Err(checker.issues);
+    }
+    let types = checker.types.iter().map(|(id, type_)| (*id, checker.solution.settle(type_))).collect();
+    let issues = literals::validate(parsed, &types);
+    if !issues.is_empty() {
+        return Err(issues);
+    }
+    let type_ = checker.solution.settle(&type_);
+    Ok(Checked { node, type_, types, calls: checker.calls, uses_old_self: checker.uses_old_self })
+}
+
+struct Checker<'p, 's> {
+    parsed: &'p Parsed,
+    solution: Solution<'s>,
+    /// Variables in the order of their places on the stack; later ones hide earlier ones.
+    scope: Vec<(String, Type<'s>)>,
+    types: Types<'s>,
+    calls: HashMap<u64, CalledOverloads>,
+    issues: Vec<Issue>,
+    uses_old_self: bool,
+}
+
+const OLD_SELF: usize = 1;
+
+impl<'s> Checker<'_, 's> {
+    fn expr(&mut self, expr: &IdedExpr) -> (Node, Type<'s>) {
+        let (node, type_) = match &expr.expr {
+            Expr::Literal(literal) => literal_node(literal),
+            Expr::Ident(name) => self.identifier(expr.id, name),
+            Expr::Select(select) => self.select(expr, select),
+            Expr::Call(call) => self.call(expr.id, call),
+            Expr::List(list) => self.list(list),
+            Expr::Map(map) => self.map(map),
+            Expr::Comprehension(comprehension) => self.comprehension(comprehension),
+            Expr::Struct(message) => {
+                let name = &message.type_name;
+                self.report(expr.id, format!("undeclared reference to '{name}' (in container '')"));
+                failed()
+            }
+            Expr::Unspecified => {
+                self.report(expr.id, "unexpected unspecified type: expression".to_owned());
+                failed()
+            }
+        };
+        self.types.insert(expr.id, type_.clone());
+        (node, type_)
+    }
+
+    fn identifier(&mut self, id: u64, name: &str) -> (Node, Type<'s>) {
+        if let Some((place, (_, type_))) = self.scope.iter().enumerate().rev().find(|(_, (known, _))| known == name) {
+            self.uses_old_self |= place == OLD_SELF;
+            return (Node::Variable(place), type_.clone());
+        }
+        if let Some((type_name, type_)) = type_identifier(name) {
+            return (Node::Constant(Constant::Type(type_name.to_owned())), Type::Meta(std::sync::Arc::new(type_)));
+        }
+        self.report(id, format!("undeclared reference to '{name}' (in container '')"));
+        failed()
+    }
+
+    fn select(&mut self, expr: &IdedExpr, select: &SelectExpr) -> (Node, Type<'s>) {
+        if let Some(name) = qualified_name(expr)
+            && let Some((type_name, type_)) = type_identifier(&name)
+        {
+            return (Node::Constant(Constant::Type(type_name.to_owned())), Type::Meta(std::sync::Arc::new(type_)));
+        }
+        let mode = if select.test { SelectMode::Presence } else { SelectMode::Field };
+        let (node, type_) = self.field(expr.id, &select.operand, &select.field, mode);
+        (node, if select.test { Type::Bool } else { type_ })
+    }
+
+    fn field(&mut self, id: u64, operand: &IdedExpr, field: &str, mode: SelectMode) -> (Node, Type<'s>) {
+        let (node, type_) = self.expr(operand);
+        let operand_type = self.solution.resolve(&type_);
+        let (target, is_optional) = operand_type.unwrap_optional();
+        let field_type = match target {
+            Type::Map(entry) => entry.1.clone(),
+            Type::Object(object) => object.field(field).unwrap_or_else(|| {
+                self.report(id, format!("undefined field '{field}'"));
+                Type::Error
+            }),
+            Type::Param(_) => {
+                self.solution.assign(&Type::Dyn, target);
+                Type::Dyn
+            }
+            Type::Dyn | Type::Error => Type::Dyn,
+            other => {
+                self.report(id, format!("type '{other}' does not support field selection"));
+                Type::Dyn
+            }
+        };
+        let node = Node::Select { operand: Box::new(node), field: field.to_owned(), mode };
+        if is_optional || mode == SelectMode::Optional {
+            return (node, Type::optional(field_type));
+        }
+        (node, field_type)
+    }
+
+    fn call(&mut self, id: u64, call: &CallExpr) -> (Node, Type<'s>) {
+        let name = call.func_name.as_str();
+        match (name, &call.args[..], &call.target) {
+            (operators::OPT_SELECT, [operand, field], None) => {
+                let Expr::Literal(LiteralValue::String(field)) = &field.expr else {
+                    self.report(field.id, "unsupported optional field selection".to_owned());
+                    return failed();
+                };
+                return self.field(id, operand, field.inner(), SelectMode::Optional);
+            }
+            (operators::LOGICAL_AND | operators::LOGICAL_OR, [_, _], None) => return self.logical(id, call),
+            (operators::CONDITIONAL, [_, _, _], None) => return self.conditional(id, call),
+            _ => {}
+        }
+        let mut nodes = Vec::with_capacity(call.args.len() + 1);
+        let mut types = Vec::with_capacity(call.args.len() + 1);
+        for arg in &call.args {
+            let (node, type_) = self.expr(arg);
+            nodes.push(node);
+            types.push(type_);
+        }
+        let mut member = false;
+        let mut function = None;
+        if let Some(target) = &call.target {
+            // `a.b.f()` is a function of that name, or a method of what `a.b` is.
+            function = qualified_name(target).and_then(|prefix| library::find(&format!("{prefix}.{name}")));
+            if function.is_none() {
+                let (node, type_) = self.expr(target);
+                nodes.insert(0, node);
+                types.insert(0, type_);
+                member = true;
+            }
+        }
+        let Some(function) = function.or_else(|| library::find(name)) else {
+            self.report(id, format!("undeclared reference to '{name}' (in container '')"));
+            return failed();
+        };
+        let Some(result) = self.overload(id, function, member, &types) else { return failed() };
+        (call_node(call, function, nodes), result)
+    }
+
+    fn logical(&mut self, id: u64, call: &CallExpr) -> (Node, Type<'s>) {
+        let mut nodes = Vec::with_capacity(2);
+        for arg in &call.args {
+            let (node, type_) = self.expr(arg);
+            if !self.solution.assign(&type_, &Type::Bool) {
+                let found = self.solution.resolve(&type_);
+                self.report(arg.id, format!("expected type 'bool' but found '{found}'"));
+            }
+            nodes.push(node);
+        }
+        self.called(id, &call.func_name, vec![0], false);
+        let Ok(pair) = <[Node; 2]>::try_from(nodes) else { return failed() };
+        let node =
+            if call.func_name == operators::LOGICAL_AND { Node::And(Box::new(pair)) } else { Node::Or(Box::new(pair)) };
+        (node, Type::Bool)
+    }
+
+    fn conditional(&mut self, id: u64, call: &CallExpr) -> (Node, Type<'s>) {
+        let mut nodes = Vec::with_capacity(3);
+        let mut types = Vec::with_capacity(3);
+        for arg in &call.args {
+            let (node, type_) = self.expr(arg);
+            nodes.push(node);
+            types.push(type_);
+        }
+        let result = self.solution.fresh();
+        let asked = [Type::Bool, result.clone(), result.clone()];
+        if !self.solution.assign_all(types.iter().zip(&asked)) {
+            self.no_overload(id, operators::CONDITIONAL, false, &types);
+            return failed();
+        }
+        self.called(id, operators::CONDITIONAL, vec![0], false);
+        let Ok(parts) = <[Node; 3]>::try_from(nodes) else { return failed() };
+        (Node::Conditional(Box::new(parts)), self.solution.resolve(&result))
+    }
+
+    /// The result type of the overloads that take these arguments: their common one, or dynamic where they differ.
+    fn overload(&mut self, id: u64, function: &'static Function, member: bool, args: &[Type<'s>]) -> Option<Type<'s>> {
+        let mut result: Option<Type<'s>> = None;
+        let mut matching = Vec::new();
+        for (index, overload) in function.overloads.iter().enumerate() {
+            if overload.member != member || overload.params.len() != args.len() {
+                continue;
+            }
+            let offset = self.solution.reserve(overload.type_params);
+            let params: Vec<Type<'s>> = overload.params.iter().map(|param| param.instance(offset)).collect();
+            if self.solution.assign_all(args.iter().zip(&params)) {
+                matching.push(index);
+                let this = self.solution.resolve(&overload.result.instance(offset));
+                result = Some(match result {
+                    None => this,
+                    Some(Type::Dyn) => Type::Dyn,
+                    Some(before) if before.same(&this) => before,
+                    Some(_) => Type::Dyn,
+                });
+            }
+        }
+        if result.is_none() {
+            self.no_overload(id, function.name, member, args);
+        }
+        self.calls.insert(id, CalledOverloads { function, overloads: matching, member });
+        result
+    }
+
+    fn called(&mut self, id: u64, name: &str, overloads: Vec<usize>, member: bool) {
+        if let Some(function) = library::find(name) {
+            self.calls.insert(id, CalledOverloads { function, overloads, member });
+        }
+    }
+
+    fn no_overload(&mut self, id: u64, name: &str, member: bool, args: &[Type<'s>]) {
+        let mut shown: Vec<String> = args.iter().map(|arg| self.solution.settle(arg).to_string()).collect();
+        let receiver = if member { format!("{}.", shown.remove(0)) } else { String::new() };
+        let signature = format!("{receiver}({})", shown.join(", "));
+        self.report(id, format!("found no matching overload for '{name}' applied to '{signature}'"));
+    }
+
+    fn list(&mut self, list: &cel::common::ast::ListExpr) -> (Node, Type<'s>) {
+        let mut elements = Vec::with_capacity(list.elements.len());
+        let mut element_type = None;
+        for (i, element) in list.elements.iter().enumerate() {
+            let optional = list.optional_indices.contains(&i);
+            let (value, type_) = self.expr(element);
+            let type_ = self.optional_part(element.id, type_, optional);
+            element_type = Some(self.join(element_type, type_));
+            elements.push(Element { value, optional });
+        }
+        let element_type = element_type.unwrap_or_else(|| self.solution.fresh());
+        (Node::List(elements), Type::list(element_type))
+    }
+
+    fn map(&mut self, map: &cel::common::ast::MapExpr) -> (Node, Type<'s>) {
+        let mut entries = Vec::with_capacity(map.entries.len());
+        let (mut key_type, mut value_type) = (None, None);
+        for entry in &map.entries {
+            let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
+            let (key, this_key) = self.expr(&entry.key);
+            key_type = Some(self.join(key_type, this_key));
+            let (value, this_value) = self.expr(&entry.value);
+            let this_value = self.optional_part(entry.value.id, this_value, entry.optional);
+            value_type = Some(self.join(value_type, this_value));
+            entries.push(Entry { key, value, optional: entry.optional });
+        }
+        let key_type = key_type.unwrap_or_else(|| self.solution.fresh());
+        let value_type = value_type.unwrap_or_else(|| self.solution.fresh());
+        (Node::Map(entries), Type::map(key_type, value_type))
+    }
+
+    /// The type inside of an optional element.
+    fn optional_part(&mut self, id: u64, type_: Type<'s>, optional: bool) -> Type<'s> {
+        if !optional {
+            return type_;
+        }
+        let resolved = self.solution.resolve(&type_);
+        match resolved.unwrap_optional() {
+            (inner, true) => inner.clone(),
+            (Type::Dyn, false) => Type::Dyn,
+            (other, false) => {
+                let message = format!("expected type '{}' but found '{other}'", Type::optional(other.clone()));
+                self.report(id, message);
+                Type::Error
+            }
+        }
+    }
+
+    /// The common type of elements, dynamic where there is none; `literals` refuses most of those later.
+    fn join(&mut self, before: Option<Type<'s>>, this: Type<'s>) -> Type<'s> {
+        match before {
+            None => this,
+            Some(before) if self.solution.assign(&before, &this) => before.most_general(this),
+            Some(_) => Type::Dyn,
+        }
+    }
+
+    fn comprehension(&mut self, fold: &ComprehensionExpr) -> (Node, Type<'s>) {
+        let (range, range_type) = self.expr(&fold.iter_range);
+        let (init, accumulator_type) = self.expr(&fold.accu_init);
+        let range_type = self.solution.resolve(&range_type);
+        let two_variables = fold.iter_var2.is_some();
+        let (first, second) = match &range_type {
+            Type::List(element) if two_variables => (Type::Int, (**element).clone()),
+            Type::List(element) => ((**element).clone(), Type::Dyn),
+            Type::Map(entry) => (entry.0.clone(), entry.1.clone()),
+            Type::Dyn | Type::Error => (Type::Dyn, Type::Dyn),
+            Type::Param(_) => {
+                self.solution.assign(&Type::Dyn, &range_type);
+                (Type::Dyn, Type::Dyn)
+            }
+            other => {
+                let message = format!(
+                    "expression of type '{other}' cannot be range of a comprehension (must be list, map, or dynamic)"
+                );
+                self.report(fold.iter_range.id, message);
+                (Type::Error, Type::Error)
+            }
+        };
+        let place = self.scope.len();
+        self.scope.push((fold.accu_var.clone(), accumulator_type.clone()));
+        self.scope.push((fold.iter_var.clone(), first));
+        if let Some(name) = &fold.iter_var2 {
+            self.scope.push((name.clone(), second));
+        }
+        let (condition, condition_type) = self.expr(&fold.loop_cond);
+        self.expect(fold.loop_cond.id, &Type::Bool, &condition_type);
+        let (step, step_type) = self.expr(&fold.loop_step);
+        self.expect(fold.loop_step.id, &accumulator_type, &step_type);
+        self.scope.truncate(place + 1);
+        let (result, result_type) = self.expr(&fold.result);
+        self.scope.truncate(place);
+        let node = Fold { range, init, condition, step: in_place(step, place), result, place, two_variables };
+        (Node::Fold(Box::new(node)), self.solution.resolve(&result_type))
+    }
+
+    fn expect(&mut self, id: u64, expected: &Type<'s>, found: &Type<'s>) {
+        if !self.solution.assign(expected, found) {
+            let (expected, found) = (self.solution.resolve(expected), self.solution.resolve(found));
+            self.report(id, format!("expected type '{expected}' but found '{found}'"));
+        }
+    }
+
+    fn report(&mut self, id: u64, message: String) {
+        self.issues.push(self.parsed.issue(id, message));
+    }
+}
+
+fn literal_node<'s>(literal: &LiteralValue) -> (Node, Type<'s>) {
+    let (constant, type_) = match literal {
+        LiteralValue::Null => (Constant::Null, Type::Null),
+        LiteralValue::Boolean(b) => (Constant::Bool(*b.inner()), Type::Bool),
+        LiteralValue::Int(n) => (Constant::Int(*n.inner()), Type::Int),
+        LiteralValue::UInt(n) => (Constant::Uint(*n.inner()), Type::Uint),
+        LiteralValue::Double(d) => (Constant::Double(*d.inner()), Type::Double),
+        LiteralValue::String(text) => (Constant::String(text.inner().to_owned()), Type::String),
+        LiteralValue::Bytes(bytes) => (Constant::Bytes(bytes.inner().to_vec()), Type::Bytes),
+    };
+    (Node::Constant(constant), type_)
+}
+
+fn failed<'s>() -> (Node, Type<'s>) {
+    (Node::Constant(Constant::Null), Type::Error)
+}
+
+fn call_node(call: &CallExpr, function: &'static Function, mut nodes: Vec<Node>) -> Node {
+    match (function.name, nodes.len()) {
+        (operators::NOT_STRICTLY_FALSE, 1) => return Node::NotStrictlyFalse(Box::new(nodes.remove(0))),
+        ("or" | "orValue", 2) => {
+            let second = nodes.remove(1);
+            let first = nodes.remove(0);
+            return Node::OptionalOr { operands: Box::new([first, second]), unwrap: function.name == "orValue" };
+        }
+        _ => {}
+    }
+    let mut pattern = None;
+    if matches!(function.name, "matches" | "find" | "findAll") {
+        let written = if call.target.is_some() { call.args.first() } else { call.args.get(1) };
+        if let Some(IdedExpr { expr: Expr::Literal(LiteralValue::String(text)), .. }) = written {
+            pattern = Regexp::new(text.inner()).ok();
+        }
+    }
+    Node::Call { function, args: nodes, pattern }
+}
+
+/// Recognises the steps that only grow the accumulator.
+fn in_place(node: Node, place: usize) -> Step {
+    match node {
+        Node::Variable(variable) if variable == place => Step::Keep,
+        Node::Conditional(parts) => {
+            let [condition, then, otherwise] = *parts;
+            Step::If {
+                condition,
+                then: Box::new(in_place(then, place)),
+                otherwise: Box::new(in_place(otherwise, place)),
+            }
+        }
+        Node::Call { function, mut args, pattern } => {
+            let grows = matches!(args.first(), Some(Node::Variable(variable)) if *variable == place);
+            match (function.name, args.len()) {
+                (operators::ADD, 2) if grows => match args.pop() {
+                    Some(Node::List(mut elements)) if elements.len() == 1 && !elements[0].optional => {
+                        elements.pop().map_or(Step::Keep, |element| Step::Append(element.value))
+                    }
+                    Some(other) => {
+                        args.push(other);
+                        Step::Set(Node::Call { function, args, pattern })
+                    }
+                    None => Step::Keep,
+                },
+                ("cel.@mapInsert", 3) if grows => match (args.pop(), args.pop()) {
+                    (Some(value), Some(key)) => Step::Insert { key, value },
+                    _ => Step::Keep,
+                },
+                _ => Step::Set(Node::Call { function, args, pattern }),
+            }
+        }
+        other => Step::Set(other),
+    }
+}
+
+/// `a.b.c` as a name, if it is one.
+fn qualified_name(expr: &IdedExpr) -> Option<String> {
+    match &expr.expr {
+        Expr::Ident(name) => Some(name.clone()),
+        Expr::Select(select) if !select.test => Some(format!("{}.{}", qualified_name(&select.operand)?, select.field)),
+        _ => None,
+    }
+}
+
+/// The types that an expression can name.
+fn type_identifier<'s>(name: &str) -> Option<(&'static str, Type<'s>)> {
+    let dynamic = || Type::Dyn;
+    Some(match name {
+        "bool" => ("bool", Type::Bool),
+        "int" => ("int", Type::Int),
+        "uint" => ("uint", Type::Uint),
+        "double" => ("double", Type::Double),
+        "string" => ("string", Type::String),
+        "bytes" => ("bytes", Type::Bytes),
+        "null_type" => ("null_type", Type::Null),
+        "list" => ("list", Type::list(dynamic())),
+        "map" => ("map", Type::map(dynamic(), dynamic())),
+        "type" => ("type", Type::Meta(std::sync::Arc::new(dynamic()))),
+        "google.protobuf.Timestamp" => ("google.protobuf.Timestamp", Type::Timestamp),
+        "google.protobuf.Duration" => ("google.protobuf.Duration", Type::Duration),
+        "optional_type" => ("optional_type", Type::optional(dynamic())),
+        "net.IP" => ("net.IP", Type::Opaque(super::types::Opaque::Ip)),
+        "net.CIDR" => ("net.CIDR", Type::Opaque(super::types::Opaque::Cidr)),
+        "kubernetes.Quantity" => ("kubernetes.Quantity", Type::Opaque(super::types::Opaque::Quantity)),
+        "kubernetes.URL" => ("kubernetes.URL", Type::Opaque(super::types::Opaque::Url)),
+        "kubernetes.Semver" => ("kubernetes.Semver", Type::Opaque(super::types::Opaque::Semver)),
+        _ => return None,
+    })
+}

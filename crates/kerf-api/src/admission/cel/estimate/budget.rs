@@ -1,0 +1,89 @@
+//! What the rules of a definition may cost, each on all values that it applies to and all together.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
+
+use super::super::super::error::FieldError;
+use super::super::super::path::Path;
+use super::super::super::schema::Schema;
+use super::declared::{MAX_REQUEST_BYTES, min_bytes};
+
+const RULE_LIMIT: u64 = 10_000_000;
+const DEFINITION_LIMIT: u64 = 100_000_000;
+
+/// How often a node can occur in one object, by the bounds of the lists and maps around it; `None` where one of them has no bound.
+#[derive(Clone, Copy)]
+pub(crate) struct Cardinality(Option<u64>);
+
+impl Cardinality {
+    pub(crate) const ONE: Self = Self(Some(1));
+
+    /// For the children of a node of this cardinality.
+    pub(crate) fn below(self, schema: &JSONSchemaProps) -> Self {
+        let bound = |bound: Option<i64>| bound.map(|bound| u64::try_from(bound).unwrap_or(0));
+        let elements = match schema.type_.as_deref() {
+            Some("object") if schema.additional_properties.is_some() => bound(schema.max_properties),
+            Some("array") => bound(schema.max_items),
+            _ => Some(1),
+        };
+        Self(self.0.zip(elements).map(|(outer, inner)| outer.saturating_mul(inner)))
+    }
+
+    /// What a rule costs on all values of a schema together.
+    pub(in super::super) fn total(self, cost: u64, schema: &Schema, resource: bool) -> u64 {
+        let occurrences = self.0.unwrap_or_else(|| MAX_REQUEST_BYTES / (min_bytes(schema, resource) + 1));
+        cost.saturating_mul(occurrences)
+    }
+}
+
+/// The estimated cost of all rules of a definition.
+#[derive(Default)]
+pub(crate) struct CostTotal {
+    total: u64,
+    most_expensive: Vec<(String, u64)>,
+}
+
+impl CostTotal {
+    /// Counts a rule, and says if it is too expensive by itself.
+    pub(in super::super) fn observe(&mut self, at: &Path<'_>, what: &str, cost: u64, errors: &mut Vec<FieldError>) {
+        if cost > RULE_LIMIT {
+            errors.push(FieldError::forbidden(at, exceeds(what, cost, RULE_LIMIT)));
+        }
+        self.total = self.total.saturating_add(cost);
+        if cost >= DEFINITION_LIMIT / 100 {
+            self.most_expensive.push((at.to_string(), cost));
+            self.most_expensive.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
+            self.most_expensive.truncate(4);
+        }
+    }
+
+    /// What is wrong if all rules together are too expensive.
+    pub(crate) fn errors(&self, at: &Path<'_>) -> Vec<FieldError> {
+        if self.total <= DEFINITION_LIMIT {
+            return Vec::new();
+        }
+        let contributed = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
+        let mut errors: Vec<FieldError> = self
+            .most_expensive
+            .iter()
+            .map(|(path, _)| FieldError::forbidden(&Path::ROOT.child(path), contributed))
+            .collect();
+        let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
+        errors.push(FieldError::forbidden(at, exceeds(what, self.total, DEFINITION_LIMIT)));
+        errors
+    }
+}
+
+fn exceeds(what: &str, cost: u64, limit: u64) -> String {
+    let factor = cost as f64 / limit as f64;
+    let factor = if factor > 100.0 {
+        "more than 100x".to_owned()
+    } else if factor < 1.5 {
+        format!("{factor:.6}x")
+    } else {
+        format!("{factor:.1}x")
+    };
+    format!(
+        "{what} exceeds budget by factor of {factor} (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where \
+         arrays, maps, and strings are declared)"
+    )
+}

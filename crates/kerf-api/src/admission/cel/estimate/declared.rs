@@ -1,0 +1,103 @@
+//! How large the values of a schema can be at most, and how small as JSON: where the schema sets no bound, the largest request does.
+
+use super::super::super::schema::{Schema, SchemaType};
+use super::super::types::{Object, Type};
+
+/// The largest request that the API server takes.
+pub(super) const MAX_REQUEST_BYTES: u64 = 3 << 20;
+
+/// A node of the declared types, as far as sizes go.
+#[derive(Clone, Copy)]
+pub(super) enum Declared<'s> {
+    Value(&'s Schema, bool),
+    MapKey,
+}
+
+impl Declared<'_> {
+    pub(super) fn step(self, name: &str) -> Option<Self> {
+        let Self::Value(schema, resource) = self else { return None };
+        match name {
+            "@items" | "@values" => {
+                let element = match schema.type_ {
+                    Some(SchemaType::Array) => schema.items.as_deref(),
+                    _ => schema.map_values(),
+                };
+                element.map(|element| Self::Value(element, element.embedded))
+            }
+            "@keys" => schema.map_values().map(|_| Self::MapKey),
+            field => {
+                if schema.map_values().is_some() {
+                    return None;
+                }
+                let object = Object { schema, resource };
+                object.field(field)?;
+                let property = object.property(&super::super::escape::unescape(field)?)?;
+                Some(Self::Value(property, property.embedded))
+            }
+        }
+    }
+
+    /// The most elements, entries, characters or bytes that a valid value has.
+    pub(super) fn max_elements(self) -> u64 {
+        let Self::Value(schema, _) = self else { return 0 };
+        let bound = |bound: Option<i64>| bound.map(|bound| u64::try_from(bound).unwrap_or(0));
+        let text = |schema: &Schema| bound(schema.max_length).map(|length| length.saturating_mul(4));
+        if schema.int_or_string {
+            return text(schema).unwrap_or(MAX_REQUEST_BYTES - 2);
+        }
+        match schema.type_ {
+            Some(SchemaType::Array) => bound(schema.max_items).unwrap_or_else(|| {
+                let each = schema.items.as_deref().map_or(0, |items| min_bytes(items, items.embedded));
+                (MAX_REQUEST_BYTES - 2) / (each + 1)
+            }),
+            Some(SchemaType::Object) => match schema.map_values() {
+                Some(values) => bound(schema.max_properties)
+                    .unwrap_or_else(|| (MAX_REQUEST_BYTES - 2) / (min_bytes(values, values.embedded) + 6)),
+                None => 0,
+            },
+            Some(SchemaType::String) => match schema.format_name.as_str() {
+                "byte" => bound(schema.max_length).unwrap_or(MAX_REQUEST_BYTES - 2),
+                "duration" | "date-time" => 32,
+                "date" => 12,
+                _ => text(schema).unwrap_or_else(|| {
+                    let longest = schema.enumeration.iter().filter_map(|value| value.as_str()).map(str::len).max();
+                    match longest {
+                        Some(longest) => longest as u64,
+                        None if !schema.enumeration.is_empty() => 0,
+                        None => MAX_REQUEST_BYTES - 2,
+                    }
+                }),
+            },
+            _ => 0,
+        }
+    }
+}
+
+/// The fewest bytes that a valid value takes as JSON.
+pub(super) fn min_bytes(schema: &Schema, resource: bool) -> u64 {
+    if schema.int_or_string {
+        return 1;
+    }
+    match schema.type_ {
+        Some(SchemaType::Object) if schema.map_values().is_none() => {
+            let object = Object { schema, resource };
+            let required = schema.required.iter().filter_map(|name| Some((name, object.property(name)?)));
+            required
+                .filter(|(_, property)| {
+                    property.default.is_none() && Type::declare(property, property.embedded).is_some()
+                })
+                .map(|(name, property)| name.len() as u64 + min_bytes(property, property.embedded) + 4)
+                .fold(2, u64::saturating_add)
+        }
+        Some(SchemaType::Object | SchemaType::Array) => 2,
+        Some(SchemaType::String) => match schema.format_name.as_str() {
+            "duration" => 3,
+            "date" => 12,
+            "date-time" => 21,
+            _ => 2,
+        },
+        Some(SchemaType::Boolean) => 4,
+        Some(SchemaType::Number | SchemaType::Integer) => 1,
+        None => 0,
+    }
+}

@@ -1,0 +1,305 @@
+//! What calls cost at worst: CEL's own functions, those of its list and set extensions, and those that Kubernetes prices itself.
+
+use cel::common::ast::{Expr, IdedExpr, LiteralValue};
+
+use super::super::types::{Opaque, Type};
+use super::range::{Entry, Range};
+use super::{Called, Estimator};
+
+const TRAVERSAL: f64 = 0.1;
+const PATTERN: f64 = 0.25;
+
+impl Estimator<'_, '_> {
+    pub(super) fn overload(
+        &mut self,
+        expr: &IdedExpr,
+        name: &str,
+        params: &[Type<'static>],
+        target: Option<&IdedExpr>,
+        args: &[IdedExpr],
+        arg_costs: &[Range],
+    ) -> Called {
+        let args_cost = arg_costs.iter().fold(Range::ZERO, |sum, cost| sum.add(*cost));
+        if let Some(called) =
+            self.list_library(name, params, target, args).or_else(|| self.kubernetes(name, params, target, args))
+        {
+            return Called { cost: called.cost.add(args_cost), size: called.size };
+        }
+        let param = |at: usize| params.get(at);
+        let texts = matches!(param(0), Some(Type::String | Type::Bytes));
+        match (name, target, args) {
+            ("format", Some(target), _) => Called::costs(self.size_or_unknown(target).factor(TRAVERSAL).add(args_cost)),
+            ("bytes", None, [arg]) if matches!(param(0), Some(Type::String)) => {
+                let size = self.size_or_unknown(arg);
+                Called::sized(
+                    size.factor(TRAVERSAL).add(args_cost),
+                    Range { min: size.min, max: size.max.wrapping_mul(4) },
+                )
+            }
+            ("string", None, [arg]) if matches!(param(0), Some(Type::Bytes)) => {
+                let size = self.size_or_unknown(arg);
+                Called::sized(size.factor(TRAVERSAL).add(args_cost), Range { min: size.min / 4, max: size.max })
+            }
+            ("startsWith" | "endsWith", Some(_), [arg]) => {
+                Called::costs(self.size_or_unknown(arg).factor(TRAVERSAL).add(args_cost))
+            }
+            ("@in", None, [_, list]) if matches!(param(1), Some(Type::List(_))) => {
+                Called::costs(self.size_or_unknown(list).add(args_cost))
+            }
+            ("matches", Some(text), [pattern]) => {
+                let text = self.size_or_unknown(text).add(Range::fixed(1)).factor(TRAVERSAL);
+                Called::costs(text.times(self.size_or_unknown(pattern).factor(PATTERN)).add(args_cost))
+            }
+            ("contains", Some(text), [part]) => {
+                let text = self.size_or_unknown(text).factor(TRAVERSAL);
+                Called::costs(text.times(self.size_or_unknown(part).factor(TRAVERSAL)).add(args_cost))
+            }
+            ("_+_", None, [left, right]) if texts || matches!(param(0), Some(Type::List(_))) => {
+                let size = self.size_or_unknown(left).add(self.size_or_unknown(right));
+                if let Some(entry) = Entry::union(self.entry(left), self.entry(right)) {
+                    self.entries.insert(expr.id, entry);
+                }
+                let cost = if texts { size.factor(TRAVERSAL) } else { Range::fixed(1) };
+                Called::sized(cost.add(args_cost), size)
+            }
+            ("_<_" | "_<=_" | "_>_" | "_>=_", None, [left, right]) if texts => {
+                Called::costs(self.comparison(left, right).add(args_cost))
+            }
+            ("_==_" | "_!=_", None, [left, right]) => Called::costs(self.comparison(left, right).add(args_cost)),
+            ("_&&_" | "_||_", None, [_, _]) => {
+                Called::costs(Range { min: arg_costs[0].min, max: arg_costs[0].add(arg_costs[1]).max })
+            }
+            ("_?_:_", None, [_, then, otherwise]) => {
+                let size = self.size_or_unknown(then).union(self.size_or_unknown(otherwise));
+                if let Some(entry) = Entry::union(self.entry(then), self.entry(otherwise)) {
+                    self.entries.insert(expr.id, entry);
+                }
+                Called::sized(arg_costs[0].add(arg_costs[1].union(arg_costs[2])), size)
+            }
+            _ => Called::costs(Range::fixed(1).add(args_cost)),
+        }
+    }
+
+    fn comparison(&mut self, left: &IdedExpr, right: &IdedExpr) -> Range {
+        let max = self.size_or_unknown(left).max.min(self.size_or_unknown(right).max);
+        Range { min: u64::from(max > 0), max }.factor(TRAVERSAL)
+    }
+
+    /// The functions on lists and sets that came with cel-go's extensions.
+    fn list_library(
+        &mut self,
+        name: &str,
+        params: &[Type<'static>],
+        target: Option<&IdedExpr>,
+        args: &[IdedExpr],
+    ) -> Option<Called> {
+        let allocating = |factor: f64, size: Range| {
+            Called::sized(size.factor(factor).add(Range::fixed(1 + super::super::cost::NEW_LIST)), size)
+        };
+        let literal = |expr: &IdedExpr, otherwise: u64| match &expr.expr {
+            Expr::Literal(LiteralValue::Int(n)) => u64::try_from(*n.inner()).unwrap_or(0),
+            _ => otherwise,
+        };
+        let sorting = |params: &[Type<'static>], at: usize| match params.get(at) {
+            Some(Type::List(element)) if matches!(**element, Type::String | Type::Bytes) => 2.0 + TRAVERSAL,
+            _ => 2.0,
+        };
+        Some(match (name, target, args) {
+            ("sets.contains" | "sets.intersects" | "sets.equivalent", None, [a, b]) => {
+                let factor = if name == "sets.equivalent" { 2.0 } else { 1.0 };
+                let pairs = self.size_or_unknown(a).times(self.size_or_unknown(b));
+                Called::costs(pairs.factor(factor).add(Range::fixed(1)))
+            }
+            ("slice", Some(list), [start, end]) => {
+                let size = self.size_or_unknown(list);
+                allocating(1.0, Range::fixed(literal(end, size.max).wrapping_sub(literal(start, 0))))
+            }
+            ("lists.range", None, [end]) => allocating(1.0, Range::fixed(literal(end, u64::MAX))),
+            ("reverse", Some(list), []) => allocating(1.0, self.size_or_unknown(list)),
+            ("flatten", Some(list), [] | [_]) => {
+                let depth = args.first().map_or(1, |depth| literal(depth, u64::MAX));
+                allocating(depth as f64, self.size_or_unknown(list))
+            }
+            ("distinct", Some(list), []) => {
+                let size = self.size_or_unknown(list);
+                allocating(2.0, size.times(size))
+            }
+            ("sort", Some(list), []) => {
+                let size = self.size_or_unknown(list);
+                allocating(sorting(params, 0), size.times(size))
+            }
+            ("@sortByAssociatedKeys", Some(_), [keys]) => {
+                let size = self.size_or_unknown(keys);
+                allocating(sorting(params, 1), size.times(size))
+            }
+            _ => return None,
+        })
+    }
+
+    /// How large the elements of a list are, by its path; and whether they are texts.
+    fn element(&mut self, list: &IdedExpr) -> Option<(Range, bool)> {
+        let element_type = match self.types.get(&list.id)? {
+            Type::List(element) => (**element).clone(),
+            Type::Map(entry) => entry.0.clone(),
+            Type::Optional(inner) | Type::Meta(inner) => (**inner).clone(),
+            _ => return None,
+        };
+        let mut path = self.path(list);
+        if path.first().is_some_and(|first| first == "@result") {
+            path.clear();
+        }
+        let size = if path.is_empty() {
+            None
+        } else {
+            path.push("@items".to_owned());
+            self.declared_size(&path)
+        };
+        Some((size.unwrap_or(Range::UNKNOWN), matches!(element_type, Type::String | Type::Bytes)))
+    }
+
+    /// The functions that Kubernetes adds, and those of strings, which it prices itself.
+    fn kubernetes(
+        &mut self,
+        name: &str,
+        params: &[Type<'static>],
+        target: Option<&IdedExpr>,
+        args: &[IdedExpr],
+    ) -> Option<Called> {
+        let one = || Called::costs(Range::fixed(1));
+        Some(match (name, target, args) {
+            ("isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf", Some(target), _) => {
+                let size = self.size_or_unknown(target);
+                match self.element(target) {
+                    Some((element, is_text)) => {
+                        let each =
+                            if is_text { Range::fixed(1).add(element.factor(TRAVERSAL)) } else { Range::fixed(1) };
+                        Called::costs(size.times(each))
+                    }
+                    None => Called::costs(size.factor(TRAVERSAL)),
+                }
+            }
+            ("url", None, [text]) => {
+                let size = self.size_or_unknown(text);
+                Called::sized(size.factor(TRAVERSAL), size)
+            }
+            ("lowerAscii" | "upperAscii" | "substring" | "trim", Some(text), _) => {
+                let size = self.size_or_unknown(text);
+                Called::sized(size.factor(TRAVERSAL), size)
+            }
+            ("replace", Some(text), [from, to, ..]) => {
+                let (text, from, to) =
+                    (self.size_or_unknown(text), self.size_or_unknown(from), self.size_or_unknown(to));
+                Called::sized(text.factor(2.0 * TRAVERSAL), replaced(text, from, to))
+            }
+            ("split", Some(text), _) => {
+                let size = self.size_or_unknown(text);
+                let max = match args.get(1).map(|limit| &limit.expr) {
+                    Some(Expr::Literal(LiteralValue::Int(n))) => *n.inner() as u64,
+                    _ => size.max,
+                };
+                Called::sized(size.factor(2.0 * TRAVERSAL), Range { min: 0, max })
+            }
+            ("join", Some(list), _) => {
+                let count = self.size_or_unknown(list);
+                let mut size = self.element(list).map_or(Range::ZERO, |(element, _)| count.times(element));
+                if let Some(separator) = args.first() {
+                    let between = Range { min: count.min.saturating_sub(1), max: count.max.saturating_sub(1) };
+                    size = size.add(self.size_or_unknown(separator).times(between));
+                }
+                Called::sized(size.factor(TRAVERSAL), size)
+            }
+            ("find" | "findAll", Some(text), [pattern, ..]) => {
+                let size = self.size_or_unknown(text);
+                let cost =
+                    size.add(Range::fixed(1)).factor(TRAVERSAL).times(self.size_or_unknown(pattern).factor(PATTERN));
+                Called::sized(cost, Range { min: 0, max: size.max })
+            }
+            ("ip", Some(_), _) => one(),
+            (
+                "cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver",
+                None,
+                [text, ..],
+            ) => Called::costs(self.size_or_unknown(text).factor(TRAVERSAL)),
+            ("ip.isCanonical", None, [text]) => Called::costs(self.size_or_unknown(text).factor(2.0 * TRAVERSAL)),
+            ("containsIP" | "containsCIDR", Some(_), [other]) => {
+                let bytes = Range { min: 4, max: 16 };
+                let mut cost = bytes.add(bytes).factor(TRAVERSAL);
+                if name == "containsCIDR" {
+                    cost = cost.add(bytes.factor(TRAVERSAL)).add(Range::fixed(1));
+                }
+                if matches!(params.get(1), Some(Type::String)) {
+                    cost = cost.add(self.size_or_unknown(other).factor(TRAVERSAL));
+                }
+                Called::costs(cost)
+            }
+            ("validate", Some(_), [text]) => {
+                Called::costs(self.size_or_unknown(text).factor(TRAVERSAL).factor(128.0 * PATTERN))
+            }
+            (
+                "masked"
+                | "prefixLength"
+                | "family"
+                | "isUnspecified"
+                | "isLoopback"
+                | "isLinkLocalMulticast"
+                | "isLinkLocalUnicast"
+                | "isGlobalUnicast"
+                | "format.named"
+                | "sign"
+                | "asInteger"
+                | "isInteger"
+                | "asApproximateFloat"
+                | "isGreaterThan"
+                | "isLessThan"
+                | "compareTo"
+                | "add"
+                | "sub"
+                | "major"
+                | "minor"
+                | "patch"
+                | "getScheme"
+                | "getHostname"
+                | "getHost"
+                | "getPort"
+                | "getEscapedPath"
+                | "getQuery",
+                _,
+                _,
+            ) => one(),
+            ("_==_", None, [left, right]) => match (self.types.get(&left.id), self.types.get(&right.id)) {
+                (Some(Type::Opaque(a)), Some(Type::Opaque(b))) if a == b => match a {
+                    Opaque::Ip | Opaque::Cidr | Opaque::Quantity | Opaque::Semver => one(),
+                    Opaque::Format => Called::costs(Range { min: 1, max: 64 }.factor(TRAVERSAL)),
+                    Opaque::Url => {
+                        let size = self.size(right).unwrap_or(Range::fixed(1));
+                        Called::costs(Range { min: 1, max: size.max }.factor(TRAVERSAL))
+                    }
+                },
+                _ => return None,
+            },
+            _ => return None,
+        })
+    }
+}
+
+/// How long a text can be after a replacement.
+fn replaced(text: Range, from: Range, to: Range) -> Range {
+    let (mut count, mut kept) = (Range::ZERO, Range::ZERO);
+    if from.min == 0 {
+        count.max = text.max.saturating_add(1);
+        kept.max = text.max;
+    } else if to.max <= from.min {
+        kept.max = text.max;
+    } else {
+        count.max = (text.max as f64 / from.min as f64).ceil() as u64;
+    }
+    if from.max == 0 {
+        count.min = text.min.saturating_add(1);
+        kept.min = text.min;
+    } else if from.max <= to.min {
+        kept.min = text.min;
+    } else {
+        count.min = (text.min as f64 / from.max as f64).ceil() as u64;
+    }
+    count.times(to).add(kept)
+}

@@ -1,0 +1,329 @@
+//! What a rule can cost at worst, before any object exists: from the bounds of the schema (`maxItems`, `maxProperties`, `maxLength`) and the
+//! shape of the expression. A definition whose rules could cost too much is refused, so the numbers are cel-go's and Kubernetes' own; they
+//! decide which definitions a cluster accepts.
+
+mod budget;
+mod declared;
+mod functions;
+mod range;
+
+use std::collections::HashMap;
+
+use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
+
+pub(crate) use self::budget::{Cardinality, CostTotal};
+use self::declared::Declared;
+use self::range::{Entry, Range};
+use super::super::schema::Schema;
+use super::check::{CalledOverloads, Checked};
+use super::cost::{NEW_LIST, NEW_MAP};
+use super::types::Type;
+
+/// The most that a checked expression about values of `schema` can cost.
+pub(super) fn cost(expr: &IdedExpr, checked: &Checked<'_>, schema: &Schema, resource: bool) -> u64 {
+    let mut estimator = Estimator {
+        types: &checked.types,
+        calls: &checked.calls,
+        root: Declared::Value(schema, resource),
+        paths: HashMap::new(),
+        sizes: HashMap::new(),
+        entries: HashMap::new(),
+        locals: Vec::new(),
+    };
+    estimator.cost(expr).max
+}
+
+struct Local {
+    name: String,
+    path: Vec<String>,
+    size: Option<Range>,
+    entry: Option<Entry>,
+}
+
+struct Estimator<'c, 's> {
+    types: &'c HashMap<u64, Type<'s>>,
+    calls: &'c HashMap<u64, CalledOverloads>,
+    root: Declared<'s>,
+    paths: HashMap<u64, Vec<String>>,
+    sizes: HashMap<u64, Range>,
+    entries: HashMap<u64, Entry>,
+    locals: Vec<Local>,
+}
+
+/// A call's cost, and how large its result is where that is known.
+struct Called {
+    cost: Range,
+    size: Option<Range>,
+}
+
+impl Called {
+    fn costs(cost: Range) -> Self {
+        Self { cost, size: None }
+    }
+
+    fn sized(cost: Range, size: Range) -> Self {
+        Self { cost, size: Some(size) }
+    }
+}
+
+impl Estimator<'_, '_> {
+    fn cost(&mut self, expr: &IdedExpr) -> Range {
+        match &expr.expr {
+            Expr::Literal(_) | Expr::Unspecified | Expr::Struct(_) => Range::ZERO,
+            Expr::Ident(name) => {
+                let path = self.local(name).map_or_else(|| vec![name.clone()], |local| local.path.clone());
+                self.paths.insert(expr.id, path);
+                Range::fixed(1)
+            }
+            // The name of a type, which has no operand.
+            Expr::Select(select) if !self.types.contains_key(&select.operand.id) => {
+                self.paths.insert(expr.id, vec![select.field.clone()]);
+                Range::fixed(1)
+            }
+            Expr::Select(select) => {
+                let operand = self.cost(&select.operand);
+                if select.test {
+                    return operand;
+                }
+                let read = match self.types.get(&select.operand.id) {
+                    Some(Type::Map(_) | Type::Object(_) | Type::Param(_)) => Range::fixed(1),
+                    _ => Range::ZERO,
+                };
+                let mut path = self.path(&select.operand);
+                path.push(select.field.clone());
+                self.paths.insert(expr.id, path);
+                operand.add(read)
+            }
+            Expr::Call(call) => self.call(expr, call),
+            Expr::List(list) => {
+                let mut sum = Range::ZERO;
+                let mut size = Range { min: if list.elements.is_empty() { 0 } else { u64::MAX }, max: 0 };
+                for element in &list.elements {
+                    sum = sum.add(self.cost(element));
+                    size = size.union(self.size_or_unknown(element));
+                }
+                self.entries.insert(expr.id, Entry { is_list: true, key: Range::fixed(1), value: size });
+                sum.add(Range::fixed(NEW_LIST))
+            }
+            Expr::Map(map) => {
+                let least = if map.entries.is_empty() { 0 } else { u64::MAX };
+                let (mut key, mut value) = (Range { min: least, max: 0 }, Range { min: least, max: 0 });
+                let mut sum = Range::ZERO;
+                for entry in &map.entries {
+                    let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
+                    sum = sum.add(self.cost(&entry.key)).add(self.cost(&entry.value));
+                    key = key.union(self.size_or_unknown(&entry.key));
+                    value = value.union(self.size_or_unknown(&entry.value));
+                }
+                self.entries.insert(expr.id, Entry { is_list: false, key, value });
+                sum.add(Range::fixed(NEW_MAP))
+            }
+            Expr::Comprehension(fold) => {
+                let binds = matches!(&fold.iter_range.expr, Expr::List(list) if list.elements.is_empty())
+                    && matches!(&fold.loop_cond.expr, Expr::Literal(LiteralValue::Boolean(b)) if !*b.inner());
+                if binds { self.bind(expr, fold) } else { self.fold(expr, fold) }
+            }
+        }
+    }
+
+    fn fold(&mut self, expr: &IdedExpr, fold: &ComprehensionExpr) -> Range {
+        let mut sum = self.cost(&fold.iter_range).add(self.cost(&fold.accu_init));
+        self.push_bound(&fold.accu_var, &fold.accu_init);
+        let entry = self.entry(&fold.iter_range);
+        let is_list = entry
+            .map_or_else(|| matches!(self.types.get(&fold.iter_range.id), Some(Type::List(_))), |entry| entry.is_list);
+        let path = self.path(&fold.iter_range);
+        let mut push = |name: &str, step: &str, size: Option<Range>| {
+            let mut path = path.clone();
+            path.push(step.to_owned());
+            self.locals.push(Local { name: name.to_owned(), path, size, entry: None });
+        };
+        let depth = match &fold.iter_var2 {
+            Some(second) => {
+                push(&fold.iter_var, if is_list { "@indices" } else { "@keys" }, entry.map(|entry| entry.key));
+                push(second, if is_list { "@items" } else { "@values" }, entry.map(|entry| entry.value));
+                2
+            }
+            None if is_list => {
+                push(&fold.iter_var, "@items", entry.map(|entry| entry.value));
+                1
+            }
+            None => {
+                push(&fold.iter_var, "@keys", entry.map(|entry| entry.key));
+                1
+            }
+        };
+        let round = self.cost(&fold.loop_cond).add(self.cost(&fold.loop_step));
+        self.locals.truncate(self.locals.len() - depth);
+        sum = sum.add(self.cost(&fold.result));
+        self.locals.pop();
+        let rounds = self.size_or_unknown(&fold.iter_range);
+        match &fold.accu_init.expr {
+            Expr::Literal(_) => {
+                if let Some(size) = self.size(&fold.accu_init) {
+                    self.sizes.insert(expr.id, size);
+                }
+            }
+            Expr::List(_) | Expr::Map(_) => {
+                self.sizes.insert(expr.id, rounds);
+                if let Some(entry) = self.entry(&fold.loop_step) {
+                    self.entries.insert(expr.id, entry);
+                }
+            }
+            _ => {}
+        }
+        sum.add(rounds.times(round))
+    }
+
+    /// A comprehension that only names a value.
+    fn bind(&mut self, expr: &IdedExpr, fold: &ComprehensionExpr) -> Range {
+        let mut sum = self.cost(&fold.iter_range).add(self.cost(&fold.accu_init));
+        self.push_bound(&fold.accu_var, &fold.accu_init);
+        sum = sum.add(self.cost(&fold.result));
+        self.locals.pop();
+        self.copy_sizes(expr.id, &fold.result);
+        sum
+    }
+
+    fn push_bound(&mut self, name: &str, value: &IdedExpr) {
+        let local =
+            Local { name: name.to_owned(), path: self.path(value), size: self.size(value), entry: self.entry(value) };
+        self.locals.push(local);
+    }
+
+    fn copy_sizes(&mut self, id: u64, from: &IdedExpr) {
+        if let Some(size) = self.size(from) {
+            self.sizes.insert(id, size);
+        }
+        if let Some(entry) = self.entry(from) {
+            self.entries.insert(id, entry);
+        }
+    }
+
+    fn local(&self, name: &str) -> Option<&Local> {
+        self.locals.iter().rev().find(|local| local.name == name)
+    }
+
+    fn path(&self, expr: &IdedExpr) -> Vec<String> {
+        if let Expr::Ident(name) = &expr.expr
+            && let Some(local) = self.local(name)
+        {
+            return local.path.clone();
+        }
+        self.paths.get(&expr.id).cloned().unwrap_or_default()
+    }
+
+    /// The size that the schema declares at a path. The first step is whichever variable; all start at the root.
+    fn declared_size(&self, path: &[String]) -> Option<Range> {
+        let (_, steps) = path.split_first()?;
+        let mut node = self.root;
+        for step in steps {
+            node = node.step(step)?;
+        }
+        Some(Range { min: 0, max: node.max_elements() })
+    }
+
+    fn size(&mut self, expr: &IdedExpr) -> Option<Range> {
+        if let Some(size) = self.sizes.get(&expr.id) {
+            return Some(*size);
+        }
+        let literal = match &expr.expr {
+            Expr::Literal(LiteralValue::String(text)) => Some(text.inner().chars().count() as u64),
+            Expr::Literal(LiteralValue::Bytes(bytes)) => Some(bytes.inner().len() as u64),
+            Expr::Literal(_) => Some(1),
+            Expr::List(list) => Some(list.elements.len() as u64),
+            Expr::Map(map) => Some(map.entries.len() as u64),
+            _ => None,
+        };
+        if let Some(size) = literal {
+            return Some(Range::fixed(size));
+        }
+        if let Some(size) = self.declared_size(&self.path(expr)) {
+            self.sizes.insert(expr.id, size);
+            return Some(size);
+        }
+        if self.types.get(&expr.id).is_some_and(is_scalar) {
+            return Some(Range::fixed(1));
+        }
+        match &expr.expr {
+            Expr::Ident(name) => self.local(name)?.size,
+            _ => None,
+        }
+    }
+
+    fn size_or_unknown(&mut self, expr: &IdedExpr) -> Range {
+        self.size(expr).unwrap_or(Range::UNKNOWN)
+    }
+
+    fn entry(&self, expr: &IdedExpr) -> Option<Entry> {
+        if let Some(entry) = self.entries.get(&expr.id) {
+            return Some(*entry);
+        }
+        match &expr.expr {
+            Expr::Ident(name) => self.local(name)?.entry,
+            _ => None,
+        }
+    }
+
+    fn call(&mut self, expr: &IdedExpr, call: &CallExpr) -> Range {
+        if call.func_name == "dyn"
+            && let [arg] = &call.args[..]
+        {
+            let cost = self.cost(arg).add(Range::fixed(1));
+            self.copy_sizes(expr.id, arg);
+            return cost;
+        }
+        let arg_costs: Vec<Range> = call.args.iter().map(|arg| self.cost(arg)).collect();
+        let Some(called) = self.calls.get(&expr.id) else { return Range::ZERO };
+        let (name, overloads) = (called.function.name, called.overloads.clone());
+        let mut target_cost = Range::ZERO;
+        let target = call.target.as_deref().filter(|_| called.member);
+        if let Some(target) = target {
+            target_cost = self.cost(target);
+        }
+        let mut cost = Range { min: u64::MAX, max: 0 };
+        let mut size: Option<Range> = None;
+        for index in overloads {
+            let Some(overload) = self.calls.get(&expr.id).and_then(|called| called.function.overloads.get(index))
+            else {
+                continue;
+            };
+            let one = self.overload(expr, name, &overload.params, target, &call.args, &arg_costs);
+            cost = cost.union(one.cost);
+            size = match (size, one.size) {
+                (Some(a), Some(b)) => Some(a.union(b)),
+                (a, b) => a.or(b),
+            };
+            if name == "_[_]"
+                && let (Some(container), Some(first)) = (call.args.first(), overload.params.first())
+            {
+                let step = match first {
+                    Type::List(_) => Some("@items"),
+                    Type::Map(_) => Some("@values"),
+                    _ => None,
+                };
+                if let Some(step) = step {
+                    size = self.entry(container).map(|entry| entry.value);
+                    let mut path = self.path(container);
+                    path.push(step.to_owned());
+                    self.paths.insert(expr.id, path);
+                }
+            }
+            if size.is_none() {
+                size = self.size(expr);
+            }
+        }
+        if let Some(size) = size {
+            self.sizes.insert(expr.id, size);
+        }
+        target_cost.add(cost)
+    }
+}
+
+fn is_scalar(type_: &Type<'_>) -> bool {
+    match type_ {
+        Type::Bool | Type::Double | Type::Duration | Type::Int | Type::Timestamp | Type::Uint => true,
+        Type::Optional(inner) => is_scalar(inner),
+        _ => false,
+    }
+}

@@ -1,0 +1,49 @@
+//! Sizes and costs as ranges, with arithmetic that ends at the largest number instead of wrapping.
+
+/// From the least to the most, of a size or of a cost; what cannot be known ends at the largest number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Range {
+    pub(super) min: u64,
+    pub(super) max: u64,
+}
+
+impl Range {
+    pub(super) const UNKNOWN: Self = Self { min: 0, max: u64::MAX };
+    pub(super) const ZERO: Self = Self::fixed(0);
+
+    pub(super) const fn fixed(n: u64) -> Self {
+        Self { min: n, max: n }
+    }
+
+    pub(super) fn add(self, other: Self) -> Self {
+        Self { min: self.min.saturating_add(other.min), max: self.max.saturating_add(other.max) }
+    }
+
+    pub(super) fn times(self, other: Self) -> Self {
+        Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
+    }
+
+    pub(super) fn factor(self, factor: f64) -> Self {
+        // Casting saturates, as it must.
+        Self { min: (self.min as f64 * factor).ceil() as u64, max: (self.max as f64 * factor).ceil() as u64 }
+    }
+
+    pub(super) fn union(self, other: Self) -> Self {
+        Self { min: self.min.min(other.min), max: self.max.max(other.max) }
+    }
+}
+
+/// How large the keys and values in a list or map are.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    pub(super) is_list: bool,
+    pub(super) key: Range,
+    pub(super) value: Range,
+}
+
+impl Entry {
+    pub(super) fn union(a: Option<Self>, b: Option<Self>) -> Option<Self> {
+        let (a, b) = (a?, b?);
+        Some(Self { is_list: a.is_list, key: a.key.union(b.key), value: a.value.union(b.value) })
+    }
+}

@@ -1,0 +1,306 @@
+//! Running a checked expression on values, on a budget: every step costs what cel-go counts for it, and a rule that would run for too long
+//! is stopped, however its author meant it.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use super::cost;
+use super::program::{Constant, Fold, Node, SelectMode, Step};
+use super::value::{Arguments, Evaluated, Failure, Items, List, Map, Text, Value, error, no_such_overload};
+
+/// Evaluates `node` with the variables `self` and `oldSelf`; also returns what it cost, at most a little more than `limit`.
+pub(super) fn evaluate<'a>(
+    node: &'a Node,
+    this: Evaluated<'a>,
+    old: Option<Evaluated<'a>>,
+    limit: u64,
+) -> (Evaluated<'a>, u64) {
+    let absent = || error("no such attribute(s): oldSelf");
+    let mut run = Run { stack: vec![this, old.unwrap_or_else(absent)], cost: 0, limit };
+    let value = run.node(node);
+    (value, run.cost)
+}
+
+struct Run<'a> {
+    /// Variables by their place. One may hold an error: it counts only when it is read.
+    stack: Vec<Evaluated<'a>>,
+    cost: u64,
+    limit: u64,
+}
+
+impl<'a> Run<'a> {
+    fn pay(&mut self, cost: u64) -> Result<(), Failure> {
+        self.cost = self.cost.saturating_add(cost);
+        if self.cost > self.limit { Err(Failure::OverBudget) } else { Ok(()) }
+    }
+
+    fn node(&mut self, node: &'a Node) -> Evaluated<'a> {
+        match node {
+            Node::Constant(constant) => Ok(value_of(constant)),
+            Node::Variable(place) => {
+                self.pay(cost::READ)?;
+                self.stack.get(*place).cloned().unwrap_or_else(no_such_overload)
+            }
+            Node::Select { operand, field, mode } => self.select(operand, field, *mode),
+            Node::And(operands) => self.logical(operands, false),
+            Node::Or(operands) => self.logical(operands, true),
+            Node::NotStrictlyFalse(operand) => match self.node(operand) {
+                Ok(Value::Bool(b)) => self.pay(1).map(|()| Value::Bool(b)),
+                Err(Failure::OverBudget) => Err(Failure::OverBudget),
+                Ok(_) | Err(Failure::Error(_)) => self.pay(1).map(|()| Value::Bool(true)),
+            },
+            Node::Conditional(parts) => {
+                let [condition, then, otherwise] = &**parts;
+                match self.node(condition)? {
+                    Value::Bool(true) => self.node(then),
+                    Value::Bool(false) => self.node(otherwise),
+                    _ => no_such_overload(),
+                }
+            }
+            Node::OptionalOr { operands, unwrap } => self.optional_or(operands, *unwrap),
+            Node::Call { function, args, pattern } => {
+                let values = args.iter().map(|arg| self.node(arg)).collect::<Result<Vec<_>, _>>()?;
+                // What a call costs is known from its arguments, so it is paid before the work is done.
+                self.pay(cost::of_call(function.name, &values))?;
+                let result = (function.implementation)(Arguments { values, pattern: pattern.as_ref() })?;
+                self.pay(cost::of_result(function.name, &result))?;
+                Ok(result)
+            }
+            Node::List(elements) => {
+                let mut items = Vec::with_capacity(elements.len());
+                for element in elements {
+                    let value = self.node(&element.value)?;
+                    match (element.optional, value) {
+                        (false, value) => items.push(value),
+                        (true, Value::Optional(Some(inner))) => items.push((*inner).clone()),
+                        (true, Value::Optional(None)) => {}
+                        (true, other) => {
+                            return error(format!(
+                                "cannot initialize optional list element from non-optional value {}",
+                                other.shown()
+                            ));
+                        }
+                    }
+                }
+                self.pay(cost::NEW_LIST)?;
+                Ok(Value::list(items))
+            }
+            Node::Map(entries) => self.map(entries),
+            Node::Fold(fold) => self.fold(fold),
+        }
+    }
+
+    fn select(&mut self, operand: &'a Node, field: &str, mode: SelectMode) -> Evaluated<'a> {
+        let operand = self.node(operand)?;
+        if mode != SelectMode::Presence {
+            self.pay(cost::READ)?;
+        }
+        let (target, is_optional) = match operand {
+            Value::Optional(None) => {
+                return Ok(if mode == SelectMode::Presence { Value::Bool(false) } else { Value::NONE });
+            }
+            Value::Optional(Some(inner)) => ((*inner).clone(), true),
+            other => (other, false),
+        };
+        let Value::Map(map) = target else { return no_such_overload() };
+        let found = if map.is_object() {
+            super::escape::unescape(field).and_then(|name| map.raw(&name))
+        } else {
+            map.raw(field)
+        };
+        match (mode, found) {
+            (SelectMode::Presence, found) => Ok(Value::Bool(found.is_some())),
+            (SelectMode::Field, Some(value)) if !is_optional => value,
+            (SelectMode::Field, None) if !is_optional => error(format!("no such key: {field}")),
+            (SelectMode::Field | SelectMode::Optional, Some(value)) => Ok(Value::some(value?)),
+            (SelectMode::Field | SelectMode::Optional, None) => Ok(Value::NONE),
+        }
+    }
+
+    /// `&&` and `||`: one operand alone may decide, and then the other may even fail.
+    fn logical(&mut self, operands: &'a [Node; 2], decides: bool) -> Evaluated<'a> {
+        let mut failure = None;
+        for operand in operands {
+            match self.node(operand) {
+                Ok(Value::Bool(b)) if b == decides => return Ok(Value::Bool(b)),
+                Ok(Value::Bool(_)) => {}
+                Ok(_) => failure = failure.or(Some(Failure::Error("no such overload".into()))),
+                Err(Failure::OverBudget) => return Err(Failure::OverBudget),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(Value::Bool(!decides)), Err)
+    }
+
+    fn optional_or(&mut self, operands: &'a [Node; 2], unwrap: bool) -> Evaluated<'a> {
+        match self.node(&operands[0])? {
+            Value::Optional(Some(inner)) => {
+                self.pay(1)?;
+                Ok(if unwrap { (*inner).clone() } else { Value::Optional(Some(inner)) })
+            }
+            Value::Optional(None) => {
+                self.pay(1)?;
+                self.node(&operands[1])
+            }
+            _ => no_such_overload(),
+        }
+    }
+
+    fn map(&mut self, entries: &'a [super::program::Entry]) -> Evaluated<'a> {
+        let mut map = BTreeMap::new();
+        for entry in entries {
+            let key = self.node(&entry.key)?;
+            let value = self.node(&entry.value)?;
+            let value = match (entry.optional, value) {
+                (false, value) => value,
+                (true, Value::Optional(Some(inner))) => (*inner).clone(),
+                (true, Value::Optional(None)) => continue,
+                (true, other) => {
+                    return error(format!(
+                        "cannot initialize optional entry from non-optional value {}",
+                        other.shown()
+                    ));
+                }
+            };
+            // Of two entries with one key the later one counts.
+            map.insert(key.as_key()?, value);
+        }
+        self.pay(cost::NEW_MAP)?;
+        Ok(Value::Map(Map::Built(Rc::new(map))))
+    }
+
+    fn fold(&mut self, fold: &'a Fold) -> Evaluated<'a> {
+        let range = self.node(&fold.range)?;
+        let init = self.node(&fold.init);
+        debug_assert_eq!(self.stack.len(), fold.place, "the checker and the run agree on where variables are");
+        self.stack.push(init);
+        let looped = self.rounds(fold, &range);
+        self.stack.truncate(fold.place + 1);
+        let result = looped.and_then(|()| self.node(&fold.result));
+        self.stack.truncate(fold.place);
+        result
+    }
+
+    fn rounds(&mut self, fold: &'a Fold, range: &Value<'a>) -> Result<(), Failure> {
+        match range {
+            Value::List(list) => {
+                for (i, item) in list.iter().enumerate() {
+                    let (first, second) =
+                        if fold.two_variables { (Ok(Value::Int(i as i64)), item) } else { (item, Ok(Value::Null)) };
+                    if !self.round(fold, first, second)? {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            Value::Map(map) => {
+                for key in map.keys() {
+                    let value =
+                        if fold.two_variables { map.get(&key)?.unwrap_or(Ok(Value::Null)) } else { Ok(Value::Null) };
+                    if !self.round(fold, Ok(key), value)? {
+                        break;
+                    }
+                }
+                Ok(())
+            }
+            other => error(format!("got '{}', expected iterable type", other.type_name())),
+        }
+    }
+
+    /// One round; false when the loop's condition ended it.
+    fn round(&mut self, fold: &'a Fold, first: Evaluated<'a>, second: Evaluated<'a>) -> Result<bool, Failure> {
+        self.stack.truncate(fold.place + 1);
+        self.stack.push(first);
+        if fold.two_variables {
+            self.stack.push(second);
+        }
+        match self.node(&fold.condition)? {
+            Value::Bool(true) => {}
+            _ => return Ok(false),
+        }
+        self.step(&fold.step, fold.place)?;
+        Ok(true)
+    }
+
+    fn step(&mut self, step: &'a Step, place: usize) -> Result<(), Failure> {
+        match step {
+            Step::Keep => self.pay(cost::READ),
+            Step::Append(node) => {
+                let element = self.node(node);
+                self.pay(cost::READ + cost::NEW_LIST + 1)?;
+                self.grow(place, element, |accumulator, element| {
+                    let Value::List(List { items: Items::Built(items), .. }) = accumulator else {
+                        return no_such_overload();
+                    };
+                    Rc::make_mut(items).push(element);
+                    Ok(())
+                })
+            }
+            Step::Insert { key, value } => {
+                let key = self.node(key).and_then(|key| key.as_key());
+                let value = self.node(value);
+                self.pay(cost::READ + 1)?;
+                let entry = key.and_then(|key| value.map(|value| (key, value)));
+                self.grow(place, entry, |accumulator, (key, value)| {
+                    let Value::Map(Map::Built(entries)) = accumulator else { return no_such_overload() };
+                    if Rc::make_mut(entries).insert(key, value).is_some() {
+                        return error("insert failed: key already exists");
+                    }
+                    Ok(())
+                })
+            }
+            Step::If { condition, then, otherwise } => match self.node(condition) {
+                Ok(Value::Bool(true)) => self.step(then, place),
+                Ok(Value::Bool(false)) => self.step(otherwise, place),
+                Ok(_) => self.set(place, no_such_overload()),
+                Err(failure) => self.set(place, Err(failure)),
+            },
+            Step::Set(node) => {
+                let value = self.node(node);
+                self.set(place, value)
+            }
+        }
+    }
+
+    fn grow<T>(
+        &mut self,
+        place: usize,
+        part: Result<T, Failure>,
+        add: impl FnOnce(&mut Value<'a>, T) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let part = match part {
+            Ok(part) => part,
+            Err(failure) => return self.set(place, Err(failure)),
+        };
+        if let Some(Ok(accumulator)) = self.stack.get_mut(place)
+            && let Err(failure) = add(accumulator, part)
+        {
+            return self.set(place, Err(failure));
+        }
+        Ok(())
+    }
+
+    /// The accumulator may hold an error, which a later round may still make up for; running out of budget may not.
+    fn set(&mut self, place: usize, value: Evaluated<'a>) -> Result<(), Failure> {
+        if matches!(value, Err(Failure::OverBudget)) {
+            return Err(Failure::OverBudget);
+        }
+        if let Some(accumulator) = self.stack.get_mut(place) {
+            *accumulator = value;
+        }
+        Ok(())
+    }
+}
+
+fn value_of(constant: &Constant) -> Value<'_> {
+    match constant {
+        Constant::Null => Value::Null,
+        Constant::Bool(b) => Value::Bool(*b),
+        Constant::Int(n) => Value::Int(*n),
+        Constant::Uint(n) => Value::Uint(*n),
+        Constant::Double(d) => Value::Double(*d),
+        Constant::String(text) => Value::String(Text::Borrowed(text)),
+        Constant::Bytes(bytes) => Value::Bytes(bytes.as_slice().into()),
+        Constant::Type(name) => Value::Type(name.clone().into()),
+    }
+}

@@ -1,0 +1,188 @@
+//! From one type to another. What cannot be converted is an error that names both types.
+
+use super::super::super::number::whole_i64;
+use super::super::super::text;
+use super::super::super::time::{self, SECOND};
+use super::super::value::{Arguments, Evaluated, Failure, Value, error, no_such_overload};
+
+fn only<'a>(args: Arguments<'a, '_>) -> Result<Value<'a>, Failure> {
+    let mut values = args.values.into_iter();
+    match (values.next(), values.next()) {
+        (Some(value), None) => Ok(value),
+        _ => no_such_overload(),
+    }
+}
+
+fn cannot<'a>(from: &Value<'a>, to: &str) -> Evaluated<'a> {
+    error(format!("type conversion error from '{}' to '{to}'", from.type_name()))
+}
+
+pub(in super::super) fn type_of<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+    Ok(Value::Type(only(args)?.type_name().to_owned().into()))
+}
+
+pub(in super::super) fn to_bool<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+    match only(args)? {
+        Value::Bool(b) => Ok(Value::Bool(b)),
+        Value::String(text) => match &*text {
+            "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(Value::Bool(true)),
+            "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(Value::Bool(false)),
+            _ => cannot(&Value::String(text), "bool"),
+        },
+        other => cannot(&other, "bool"),
+    }
+}
+
+pub(in super::super) fn to_bytes<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+    match only(args)? {
+        Value::Bytes(bytes) => Ok(Value::Bytes(bytes)),
+        Value::String(text) => Ok(Value::Bytes(text.as_bytes().into())),
+        other => cannot(&other, "bytes"),
+    }
+}
+
+pub(in super::super) fn to_double<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+    match only(args)? {
+        Value::Double(d) => Ok(Value::Double(d)),
+        Value::Int(n) => Ok(Value::Double(n as f64)),
+        Value::Uint(n) => Ok(Value::Double(n as f64)),
+        Value::String(text) => match parse_double(&text) {
+            Some(d) => Ok(Value::Double(d)),
+            None => cannot(&Value::String(text), "double"),
+        },
+        other => cannot(&other, "double"),
+    }
+}
+
+/// Go's syntax of floats: Rust's, plus `Inf` with a sign and underscores nowhere.
+fn parse_double(text: &str) -> Option<f64> {
+    if text.starts_with(char::is_whitespace) || text.ends_with(char::is_whitespace) {
+        return None;
+    }
+    text.parse().ok()
+}
+
+pub(in super::super) fn to_int<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+    match only(args)? {
+        Value::Int(n) => Ok(Value::Int(n)),
+        Value::Uint(n) => i64::try_from(n).map_or_else(|_| error("integer overflow"), |n| Ok(Value::Int(n))),
+        Value::Double(d) => whole_i64(d.trunc()).map_or_else(|| error("integer overflow"), |n| Ok(Value::Int(n))),
+        Value::Duration(nanoseconds) => Ok(Value::Int(nanoseconds)),
+        Value::Timestamp(instant) => Ok(Value::Int(instant.as_second())),
+        Value::String(text) => match parse_integer(&text) {
+            Some(n) => Ok(Value::Int(n)),
+            None => cannot(&Value::String(text), "int"),
+        },
+        other => cannot(&other, "int"),
+    }
+}
+
+/// Go's decimal integers: an optional sign and digits.
+fn parse_integer(text: &str) -> Option<i64> {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    text.parse().ok()
+}
+
+pub(in super::super) fn to_uint<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+    match only(args)? {
+        Value::Uint(n) => Ok(Value::Uint(n)),
+        Value::Int(n) => u64::try_from(n).map_or_else(|_| error("unsigned integer overflow"), |n| Ok(Value::Uint(n))),
+        Value::Double(d) if (0.0..18_446_744_073_709_551_616.0).contains(&d) => Ok(Value::Uint(d as u64)),
+        Value::Double(_) => error("unsigned integer overflow"),
+        Value::String(text) => {
+            match Some(&*text).filter(|text| text.bytes().all(|b| b.is_ascii_digit())).and_then(|t| t.parse().ok()) {
+                Some(n) => Ok(Value::Uint(n)),
+                None => cannot(&Value::String(text), "uint"),
+            }
+        }
+        other => cannot(&other, "uint"),
+    }
+}
+
+pub(in super::super) fn to_string<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+    Ok(match only(args)? {
+        Value::String(text) => Value::String(text),
+        Value::Bool(b) => Value::text(b.to_string()),
+        Value::Int(n) => Value::text(n.to_string()),
+        Value::Uint(n) => Value::text(n.to_string()),
+        Value::Double(d) => Value::text(text::float(d)),
+        Value::Bytes(bytes) => match std::str::from_utf8(&bytes) {
+            Ok(text) => Value::text(text),
+            Err(_) => return error("invalid UTF-8 in bytes, cannot convert to string"),
+        },
+        Value::Duration(nanoseconds) => Value::text(seconds_text(nanoseconds)),
+        Value::Timestamp(instant) => Value::text(instant.to_string()),
+        Value::Ip(address) => Value::text(address.to_string()),
+        Value::Cidr(cidr) => Value::text(cidr.to_string()),
+        other => return cannot(&other, "string"),
+    })
+}
+
+/// A duration in seconds, with as many decimals as it has.
+pub(in super::super) fn seconds_text(nanoseconds: i64) -> String {
+    let sign = if nanoseconds < 0 { "-" } else { "" };
+    let (seconds, rest) = (nanoseconds.unsigned_abs() / SECOND as u64, nanoseconds.unsigned_abs() % SECOND as u64);
+    if rest == 0 {
+        return format!("{sign}{seconds}s");
+    }
+    let decimals = format!("{rest:09}");
+    format!("{sign}{seconds}.{}s", decimals.trim_end_matches('0'))
+}
+
+pub(in super::super) fn to_duration<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+    match only(args)? {
+        Value::Duration(nanoseconds) => Ok(Value::Duration(nanoseconds)),
+        Value::Int(nanoseconds) => Ok(Value::Duration(nanoseconds)),
+        Value::String(text) => match time::parse_duration(&text) {
+            Some(nanoseconds) => Ok(Value::Duration(nanoseconds)),
+            None => cannot(&Value::String(text), "google.protobuf.Duration"),
+        },
+        other => cannot(&other, "google.protobuf.Duration"),
+    }
+}
+
+pub(in super::super) fn to_timestamp<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+    match only(args)? {
+        Value::Timestamp(instant) => Ok(Value::Timestamp(instant)),
+        Value::Int(seconds) => match jiff::Timestamp::from_second(seconds) {
+            Ok(instant) => Ok(Value::Timestamp(instant)),
+            Err(_) => error("timestamp overflow"),
+        },
+        Value::String(text) => match time::parse_timestamp(&text) {
+            Some(instant) => Ok(Value::Timestamp(instant)),
+            None => cannot(&Value::String(text), "google.protobuf.Timestamp"),
+        },
+        other => cannot(&other, "google.protobuf.Timestamp"),
+    }
+}
+
+/// The bytes of a base64 text in the alphabet for URLs, as the `byte` format is read (the standard one passes where the two agree).
+pub(in super::super) fn decode_base64(text: &str) -> Option<Vec<u8>> {
+    let body = text.trim_end_matches('=');
+    if !text.len().is_multiple_of(4) || text.len() - body.len() > 2 {
+        return None;
+    }
+    let mut out = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut bits, mut count) = (0u32, 0u32);
+    for byte in body.bytes() {
+        let six = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'-' => 62,
+            b'_' => 63,
+            _ => return None,
+        };
+        bits = (bits << 6) | u32::from(six);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            out.push((bits >> count) as u8);
+            bits &= (1 << count) - 1;
+        }
+    }
+    Some(out)
+}

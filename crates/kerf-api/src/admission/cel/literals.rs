@@ -1,0 +1,179 @@
+//! What can be seen to be wrong in an expression that checks: literals that no function will read, lists of mixed types, format strings that
+//! do not fit their arguments. cel-go calls these validators and runs them after type checking.
+
+use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
+
+use super::super::regexp::Regexp;
+use super::super::time;
+use super::check::Types;
+use super::functions::printf::{self, Verb};
+use super::parse::{Issue, Parsed};
+use super::types::Type;
+
+/// Everything that the validators find.
+pub(super) fn validate(parsed: &Parsed, types: &Types<'_>) -> Vec<Issue> {
+    let mut literals = Literals { parsed, types, issues: Vec::new() };
+    literals.node(&parsed.expr, false);
+    literals.issues
+}
+
+struct Literals<'p, 's> {
+    parsed: &'p Parsed,
+    types: &'p Types<'s>,
+    issues: Vec<Issue>,
+}
+
+impl Literals<'_, '_> {
+    /// `exempt` inside of `format`, whose arguments may be mixed.
+    fn node(&mut self, expr: &IdedExpr, exempt: bool) {
+        match &expr.expr {
+            Expr::Literal(_) | Expr::Ident(_) | Expr::Unspecified | Expr::Struct(_) => {}
+            Expr::Select(select) => self.node(&select.operand, exempt),
+            Expr::Call(call) => {
+                self.call(expr, &call.func_name, call.target.as_deref(), &call.args);
+                let exempt = exempt || call.func_name == "format";
+                for part in call.target.as_deref().into_iter().chain(&call.args) {
+                    self.node(part, exempt);
+                }
+            }
+            Expr::List(list) => {
+                if !exempt {
+                    let elements = list
+                        .elements
+                        .iter()
+                        .enumerate()
+                        .map(|(i, element)| (element, list.optional_indices.contains(&i)));
+                    self.homogeneous(elements, true);
+                }
+                list.elements.iter().for_each(|element| self.node(element, exempt));
+            }
+            Expr::Map(map) => {
+                let entries: Vec<_> = map
+                    .entries
+                    .iter()
+                    .filter_map(|entry| match &entry.expr {
+                        EntryExpr::MapEntry(entry) => Some(entry),
+                        EntryExpr::StructField(_) => None,
+                    })
+                    .collect();
+                if !exempt {
+                    self.homogeneous(entries.iter().map(|entry| (&entry.key, false)), false);
+                    self.homogeneous(entries.iter().map(|entry| (&entry.value, entry.optional)), false);
+                }
+                for entry in entries {
+                    self.node(&entry.key, exempt);
+                    self.node(&entry.value, exempt);
+                }
+            }
+            Expr::Comprehension(fold) => {
+                for part in [&fold.iter_range, &fold.accu_init, &fold.loop_cond, &fold.loop_step, &fold.result] {
+                    self.node(part, exempt);
+                }
+            }
+        }
+    }
+
+    /// All of one type, that of the first.
+    fn homogeneous<'e>(&mut self, elements: impl Iterator<Item = (&'e IdedExpr, bool)>, first_only: bool) {
+        let mut first: Option<Type<'_>> = None;
+        for (element, optional) in elements {
+            let Some(type_) = self.types.get(&element.id) else { continue };
+            let type_ = if optional { type_.unwrap_optional().0.clone() } else { type_.clone() };
+            match &first {
+                None => first = Some(type_),
+                Some(first) if first.same(&type_) => {}
+                Some(first) => {
+                    let message = format!("expected type '{first}' but found '{type_}'");
+                    self.issues.push(self.parsed.issue(element.id, message));
+                    if first_only {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn call(&mut self, expr: &IdedExpr, name: &str, target: Option<&IdedExpr>, args: &[IdedExpr]) {
+        if let Some(IdedExpr { id, expr: Expr::Literal(LiteralValue::String(text)) }) = args.first() {
+            let good = match name {
+                "duration" => time::parse_duration(text.inner()).is_some(),
+                "timestamp" => time::parse_timestamp(text.inner()).is_some(),
+                "matches" => Regexp::new(text.inner()).is_ok(),
+                _ => true,
+            };
+            if !good {
+                self.issues.push(self.parsed.issue(*id, format!("invalid {name} argument")));
+            }
+        }
+        if let (
+            "format",
+            Some(IdedExpr { expr: Expr::Literal(LiteralValue::String(pattern)), .. }),
+            [IdedExpr { expr: Expr::List(list), .. }],
+        ) = (name, target, args)
+        {
+            self.format(expr.id, pattern.inner(), &list.elements);
+        }
+    }
+
+    fn format(&mut self, id: u64, pattern: &str, args: &[IdedExpr]) {
+        let mut used = 0;
+        let mut rest = pattern;
+        while let Some((_, clause)) = printf::next_clause(rest) {
+            if used >= args.len() && !clause.is_empty() {
+                self.issues.push(self.parsed.issue(id, format!("index {used} out of range")));
+                return;
+            }
+            let (verb, _, after) = match printf::parse_clause(clause) {
+                Ok(parsed) => parsed,
+                Err(text) => {
+                    self.issues.push(self.parsed.issue(id, text));
+                    return;
+                }
+            };
+            if let Err((bad, type_name)) = self.fits(verb, &args[used]) {
+                let message = format!("error during formatting: {}", printf::wrong_type(verb, &type_name));
+                self.issues.push(self.parsed.issue(bad, message));
+                return;
+            }
+            used += 1;
+            rest = after;
+        }
+        if args.len() > used {
+            let message = format!("too many arguments supplied to string.format (expected {used}, got {})", args.len());
+            self.issues.push(self.parsed.issue(id, message));
+        }
+    }
+
+    /// Whether an argument can be printed so; if not, the part that cannot and its type.
+    fn fits(&self, verb: Verb, arg: &IdedExpr) -> Result<(), (u64, String)> {
+        let Some(type_) = self.types.get(&arg.id) else { return Ok(()) };
+        let fits = match (verb, type_) {
+            (_, Type::Dyn | Type::Error) => true,
+            (Verb::Text, type_) => !matches!(type_, Type::Optional(_) | Type::Object(_) | Type::Opaque(_)),
+            (Verb::Decimal | Verb::Octal, type_) => matches!(type_, Type::Int | Type::Uint),
+            (Verb::Fixed | Verb::Scientific, type_) => matches!(type_, Type::Double | Type::String),
+            (Verb::Binary, type_) => matches!(type_, Type::Int | Type::Uint | Type::Bool),
+            (Verb::Hex { .. }, type_) => matches!(type_, Type::Int | Type::Uint | Type::String | Type::Bytes),
+        };
+        if !fits {
+            let shown = type_.to_string();
+            let name = shown.split('(').next().unwrap_or(&shown).to_owned();
+            return Err((arg.id, name));
+        }
+        if verb == Verb::Text {
+            match &arg.expr {
+                Expr::List(list) => list.elements.iter().try_for_each(|element| self.fits(verb, element))?,
+                Expr::Map(map) => {
+                    for entry in &map.entries {
+                        if let EntryExpr::MapEntry(entry) = &entry.expr {
+                            self.fits(verb, &entry.key)?;
+                            self.fits(verb, &entry.value)?;
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

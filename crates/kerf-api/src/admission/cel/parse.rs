@@ -1,0 +1,340 @@
+//! From a rule's text to its syntax tree, with the macros that Kubernetes has switched on. The tree comes from the `cel` crate, which
+//! follows cel-go's grammar; what it does not bound itself is bounded here, before it is called.
+
+use std::sync::LazyLock;
+
+use cel::common::ast::{
+    CallExpr, ComprehensionExpr, Expr, IdedExpr, ListExpr, LiteralValue, MapExpr, SourceInfo, operators,
+};
+use cel::parser::{Macro, MacroExprHelper};
+use cel::{Env, ParseError};
+
+/// cel-go's bound on the size of an expression.
+const MAX_CODE_POINTS: usize = 100_000;
+/// Operators and brackets nest the tree, and the tree is walked by recursion; no rule that a person wrote comes near this.
+const MAX_NESTING: usize = 400;
+
+/// A parsed expression and where its parts stand.
+pub(super) struct Parsed {
+    pub(super) expr: IdedExpr,
+    pub(super) source: SourceInfo,
+}
+
+/// Something wrong at a place of the text.
+#[derive(Clone, Debug)]
+pub(super) struct Issue {
+    /// From 1.
+    pub(super) line: usize,
+    /// From 1.
+    pub(super) column: usize,
+    pub(super) message: String,
+}
+
+impl Parsed {
+    /// Something wrong with a part of the expression.
+    pub(super) fn issue(&self, id: u64, message: String) -> Issue {
+        let start = self.source.offset_for(id).map_or(0, |(start, _)| start as usize);
+        let before: Vec<char> = self.source.source.chars().take(start).collect();
+        let line = before.iter().filter(|c| **c == '\n').count() + 1;
+        let column = before.iter().rev().take_while(|c| **c != '\n').count() + 1;
+        Issue { line, column, message }
+    }
+}
+
+/// The issues as cel-go prints them: in order of their places, each with the line that it is about.
+pub(super) fn print(source: &str, mut issues: Vec<Issue>) -> String {
+    issues.sort_by_key(|issue| (issue.line, issue.column));
+    let texts: Vec<String> = issues
+        .iter()
+        .map(|issue| {
+            let mut text = format!("ERROR: <input>:{}:{}: {}", issue.line, issue.column, issue.message);
+            if let Some(line) = source.split('\n').nth(issue.line - 1) {
+                let dots = ".".repeat(issue.column.saturating_sub(1));
+                text = format!("{text}\n | {line}\n | {dots}^");
+            }
+            text
+        })
+        .collect();
+    texts.join("\n")
+}
+
+/// Parses an expression, or says what is wrong with its syntax.
+pub(super) fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
+    let refuse = |message: String| vec![Issue { line: 1, column: 1, message }];
+    let size = text.chars().count();
+    if size > MAX_CODE_POINTS {
+        return Err(refuse(format!("expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}")));
+    }
+    if nesting(text) > MAX_NESTING {
+        return Err(refuse(format!("expression recursion limit exceeded: {MAX_NESTING}")));
+    }
+    // The parser is not ours: whatever it does with a text that it did not foresee must not end the process.
+    let parsed = std::panic::catch_unwind(|| ENVIRONMENT.parser().parse_with_source_info(text));
+    match parsed {
+        Ok(Ok((expr, source))) => Ok(Parsed { expr, source }),
+        Ok(Err(errors)) => Err(errors
+            .errors
+            .into_iter()
+            .map(|error| Issue {
+                line: usize::try_from(error.pos.0).unwrap_or(1).max(1),
+                column: usize::try_from(error.pos.1).unwrap_or(1).max(1),
+                message: error.msg,
+            })
+            .collect()),
+        Err(_) => Err(refuse("Syntax error: the expression cannot be parsed".to_owned())),
+    }
+}
+
+/// How deep the tree can be at most: every bracket, dot and operator may add a level.
+fn nesting(text: &str) -> usize {
+    let mut depth = 0;
+    let mut quote = None;
+    let mut escaped = false;
+    for c in text.chars() {
+        match quote {
+            Some(open) => {
+                if escaped {
+                    escaped = false;
+                } else if c == '\\' {
+                    escaped = true;
+                } else if c == open {
+                    quote = None;
+                }
+            }
+            None => match c {
+                '\'' | '"' => quote = Some(c),
+                '(' | '[' | '{' | '?' | '+' | '-' | '*' | '/' | '%' | '!' | '<' | '>' | '.' => depth += 1,
+                _ => {}
+            },
+        }
+    }
+    depth
+}
+
+static ENVIRONMENT: LazyLock<Env> = LazyLock::new(|| {
+    let mut environment = Env::stdlib();
+    let macros = [
+        Macro::receiver("all", 3, |helper, target, args| all(helper, target, args).map(Some)),
+        Macro::receiver("exists", 3, |helper, target, args| exists(helper, target, args).map(Some)),
+        Macro::receiver("existsOne", 3, |helper, target, args| exists_one(helper, target, args).map(Some)),
+        Macro::receiver("transformList", 3, |helper, target, args| transform_list(helper, target, args).map(Some)),
+        Macro::receiver("transformList", 4, |helper, target, args| transform_list(helper, target, args).map(Some)),
+        Macro::receiver("transformMap", 3, |helper, target, args| transform_map(helper, target, args, true).map(Some)),
+        Macro::receiver("transformMap", 4, |helper, target, args| transform_map(helper, target, args, true).map(Some)),
+        Macro::receiver("transformMapEntry", 3, |helper, target, args| {
+            transform_map(helper, target, args, false).map(Some)
+        }),
+        Macro::receiver("transformMapEntry", 4, |helper, target, args| {
+            transform_map(helper, target, args, false).map(Some)
+        }),
+        Macro::receiver("sortBy", 2, |helper, target, args| sort_by(helper, target, args).map(Some)),
+    ];
+    for added in macros {
+        environment.add_macro(added).expect("no macro of these names and argument counts is in the standard library");
+    }
+    environment
+});
+
+type Expanded = Result<IdedExpr, ParseError>;
+
+const ACCUMULATOR: &str = "@result";
+
+/// Takes what an expander was lent.
+struct Expander<'h, 'p> {
+    helper: &'h mut MacroExprHelper<'p>,
+}
+
+impl Expander<'_, '_> {
+    fn accumulator(&mut self) -> IdedExpr {
+        self.helper.next_expr(Expr::Ident(ACCUMULATOR.to_owned()))
+    }
+
+    fn boolean(&mut self, value: bool) -> IdedExpr {
+        self.helper.next_expr(Expr::Literal(LiteralValue::Boolean(value.into())))
+    }
+
+    fn int(&mut self, value: i64) -> IdedExpr {
+        self.helper.next_expr(Expr::Literal(LiteralValue::Int(value.into())))
+    }
+
+    fn call(&mut self, function: &str, args: Vec<IdedExpr>) -> IdedExpr {
+        self.helper.next_expr(Expr::Call(CallExpr { func_name: function.to_owned(), target: None, args }))
+    }
+
+    fn list(&mut self, items: Vec<IdedExpr>) -> IdedExpr {
+        self.helper.next_expr(Expr::List(ListExpr::new(items)))
+    }
+
+    /// The two iteration variables of a two-variable comprehension.
+    fn variables(&mut self, args: &mut Vec<IdedExpr>) -> Result<(String, String), ParseError> {
+        let second = args.remove(1);
+        let first = args.remove(0);
+        let (first_id, second_id) = (first.id, second.id);
+        let (Expr::Ident(first), Expr::Ident(second)) = (first.expr, second.expr) else {
+            return Err(self.helper.new_error(first_id, "argument must be a simple name"));
+        };
+        if first == second {
+            return Err(self.helper.new_error(second_id, format!("duplicate variable name: {first}")));
+        }
+        if first == ACCUMULATOR || second == ACCUMULATOR {
+            return Err(self.helper.new_error(first_id, "iteration variable overwrites accumulator variable"));
+        }
+        Ok((first, second))
+    }
+
+    fn fold(&mut self, range: Option<IdedExpr>, variables: (String, String), parts: Fold) -> IdedExpr {
+        self.helper.next_expr(Expr::Comprehension(Box::new(ComprehensionExpr {
+            iter_range: range.unwrap_or_default(),
+            iter_var: variables.0,
+            iter_var2: Some(variables.1),
+            accu_var: ACCUMULATOR.to_owned(),
+            accu_init: parts.init,
+            loop_cond: parts.condition,
+            loop_step: parts.step,
+            result: parts.result,
+        })))
+    }
+}
+
+struct Fold {
+    init: IdedExpr,
+    condition: IdedExpr,
+    step: IdedExpr,
+    result: IdedExpr,
+}
+
+fn all(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> Expanded {
+    let mut make = Expander { helper };
+    let variables = make.variables(args)?;
+    let predicate = args.pop().unwrap_or_default();
+    let (accumulator, again, result) = (make.accumulator(), make.accumulator(), make.accumulator());
+    let parts = Fold {
+        init: make.boolean(true),
+        condition: make.call(operators::NOT_STRICTLY_FALSE, vec![accumulator]),
+        step: make.call(operators::LOGICAL_AND, vec![again, predicate]),
+        result,
+    };
+    Ok(make.fold(target.take(), variables, parts))
+}
+
+fn exists(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> Expanded {
+    let mut make = Expander { helper };
+    let variables = make.variables(args)?;
+    let predicate = args.pop().unwrap_or_default();
+    let (accumulator, again, result) = (make.accumulator(), make.accumulator(), make.accumulator());
+    let not = make.call(operators::LOGICAL_NOT, vec![accumulator]);
+    let parts = Fold {
+        init: make.boolean(false),
+        condition: make.call(operators::NOT_STRICTLY_FALSE, vec![not]),
+        step: make.call(operators::LOGICAL_OR, vec![again, predicate]),
+        result,
+    };
+    Ok(make.fold(target.take(), variables, parts))
+}
+
+fn exists_one(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> Expanded {
+    let mut make = Expander { helper };
+    let variables = make.variables(args)?;
+    let predicate = args.pop().unwrap_or_default();
+    let (accumulator, unchanged, result) = (make.accumulator(), make.accumulator(), make.accumulator());
+    let (one, expected) = (make.int(1), make.int(1));
+    let more = make.call(operators::ADD, vec![accumulator, one]);
+    let parts = Fold {
+        init: make.int(0),
+        condition: make.boolean(true),
+        step: make.call(operators::CONDITIONAL, vec![predicate, more, unchanged]),
+        result: make.call(operators::EQUALS, vec![result, expected]),
+    };
+    Ok(make.fold(target.take(), variables, parts))
+}
+
+fn transform_list(
+    helper: &mut MacroExprHelper<'_>,
+    target: &mut Option<IdedExpr>,
+    args: &mut Vec<IdedExpr>,
+) -> Expanded {
+    let mut make = Expander { helper };
+    let variables = make.variables(args)?;
+    let transform = args.pop().unwrap_or_default();
+    let (accumulator, result) = (make.accumulator(), make.accumulator());
+    let element = make.list(vec![transform]);
+    let step = make.call(operators::ADD, vec![accumulator, element]);
+    let step = filtered(&mut make, args.pop(), step);
+    let parts = Fold { init: make.list(Vec::new()), condition: make.boolean(true), step, result };
+    Ok(make.fold(target.take(), variables, parts))
+}
+
+fn transform_map(
+    helper: &mut MacroExprHelper<'_>,
+    target: &mut Option<IdedExpr>,
+    args: &mut Vec<IdedExpr>,
+    keep_key: bool,
+) -> Expanded {
+    let mut make = Expander { helper };
+    let variables = make.variables(args)?;
+    let transform = args.pop().unwrap_or_default();
+    let (accumulator, result) = (make.accumulator(), make.accumulator());
+    let mut insert = vec![accumulator];
+    if keep_key {
+        insert.push(make.helper.next_expr(Expr::Ident(variables.0.clone())));
+    }
+    insert.push(transform);
+    let step = make.call("cel.@mapInsert", insert);
+    let step = filtered(&mut make, args.pop(), step);
+    let init = make.helper.next_expr(Expr::Map(MapExpr { entries: Vec::new() }));
+    let parts = Fold { init, condition: make.boolean(true), step, result };
+    Ok(make.fold(target.take(), variables, parts))
+}
+
+fn filtered(make: &mut Expander<'_, '_>, filter: Option<IdedExpr>, step: IdedExpr) -> IdedExpr {
+    match filter {
+        Some(filter) => {
+            let unchanged = make.accumulator();
+            make.call(operators::CONDITIONAL, vec![filter, step, unchanged])
+        }
+        None => step,
+    }
+}
+
+/// `list.sortBy(e, key)`: the list is bound once, its keys are mapped, and both are sorted together.
+fn sort_by(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> Expanded {
+    const INPUT: &str = "@__sortBy_input__";
+    let mut make = Expander { helper };
+    let key = args.pop().unwrap_or_default();
+    let variable = args.pop().unwrap_or_default();
+    let Expr::Ident(name) = variable.expr else {
+        return Err(make.helper.new_error(variable.id, "argument must be a simple name"));
+    };
+    let input = |make: &mut Expander<'_, '_>| make.helper.next_expr(Expr::Ident(INPUT.to_owned()));
+    let (accumulator, result) = (make.accumulator(), make.accumulator());
+    let element = make.list(vec![key]);
+    let (init, condition, range) = (make.list(Vec::new()), make.boolean(true), input(&mut make));
+    let step = make.call(operators::ADD, vec![accumulator, element]);
+    let keys = make.helper.next_expr(Expr::Comprehension(Box::new(ComprehensionExpr {
+        iter_range: range,
+        iter_var: name,
+        iter_var2: None,
+        accu_var: ACCUMULATOR.to_owned(),
+        accu_init: init,
+        loop_cond: condition,
+        loop_step: step,
+        result,
+    })));
+    let receiver = input(&mut make);
+    let sorted = make.helper.next_expr(Expr::Call(CallExpr {
+        func_name: "@sortByAssociatedKeys".to_owned(),
+        target: Some(Box::new(receiver)),
+        args: vec![keys],
+    }));
+    let (nothing, never, unchanged) = (make.list(Vec::new()), make.boolean(false), input(&mut make));
+    Ok(make.helper.next_expr(Expr::Comprehension(Box::new(ComprehensionExpr {
+        iter_range: nothing,
+        iter_var: "#unused".to_owned(),
+        iter_var2: None,
+        accu_var: INPUT.to_owned(),
+        accu_init: target.take().unwrap_or_default(),
+        loop_cond: never,
+        loop_step: unchanged,
+        result: sorted,
+    }))))
+}

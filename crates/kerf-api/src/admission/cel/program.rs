@@ -1,0 +1,124 @@
+//! A checked expression in the form in which it runs: variables are places on a stack, functions are found, constant patterns compiled.
+
+use super::super::regexp::Regexp;
+use super::library::Function;
+
+/// A part of a checked expression.
+#[derive(Debug)]
+pub(super) enum Node {
+    Constant(Constant),
+    /// A variable, by its place on the stack.
+    Variable(usize),
+    Select {
+        operand: Box<Node>,
+        /// As the expression spells it.
+        field: String,
+        mode: SelectMode,
+    },
+    And(Box<[Node; 2]>),
+    Or(Box<[Node; 2]>),
+    /// The condition of a loop: an error does not end it.
+    NotStrictlyFalse(Box<Node>),
+    Conditional(Box<[Node; 3]>),
+    /// `or` and `orValue`, which look at their second operand only if they need it.
+    OptionalOr {
+        operands: Box<[Node; 2]>,
+        unwrap: bool,
+    },
+    Call {
+        function: &'static Function,
+        args: Vec<Node>,
+        pattern: Option<Regexp>,
+    },
+    List(Vec<Element>),
+    Map(Vec<Entry>),
+    Fold(Box<Fold>),
+}
+
+/// What a selection asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SelectMode {
+    /// The field, or an error.
+    Field,
+    /// Whether it is there.
+    Presence,
+    /// The field, or nothing.
+    Optional,
+}
+
+#[derive(Debug)]
+pub(super) enum Constant {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Double(f64),
+    String(String),
+    Bytes(Vec<u8>),
+    Type(String),
+}
+
+#[derive(Debug)]
+pub(super) struct Element {
+    pub(super) value: Node,
+    pub(super) optional: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) key: Node,
+    pub(super) value: Node,
+    pub(super) optional: bool,
+}
+
+/// A comprehension. Its accumulator stands at `place`, its iteration variables after it.
+#[derive(Debug)]
+pub(super) struct Fold {
+    pub(super) range: Node,
+    pub(super) init: Node,
+    pub(super) condition: Node,
+    pub(super) step: Step,
+    pub(super) result: Node,
+    pub(super) place: usize,
+    pub(super) two_variables: bool,
+}
+
+impl Fold {
+    /// All expressions in it.
+    pub(super) fn parts(&self) -> Vec<&Node> {
+        let mut parts = vec![&self.range, &self.init, &self.condition, &self.result];
+        self.step.parts(&mut parts);
+        parts
+    }
+}
+
+impl Step {
+    fn parts<'n>(&'n self, parts: &mut Vec<&'n Node>) {
+        match self {
+            Self::Keep => {}
+            Self::Append(node) | Self::Set(node) => parts.push(node),
+            Self::Insert { key, value } => parts.extend([key, value]),
+            Self::If { condition, then, otherwise } => {
+                parts.push(condition);
+                then.parts(parts);
+                otherwise.parts(parts);
+            }
+        }
+    }
+}
+
+/// What a round does to the accumulator. Lists and maps grow in place: copying them each round would cost the square of their size.
+#[derive(Debug)]
+pub(super) enum Step {
+    Keep,
+    Append(Node),
+    Insert { key: Node, value: Node },
+    If { condition: Node, then: Box<Step>, otherwise: Box<Step> },
+    Set(Node),
+}
+
+impl std::fmt::Debug for Function {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}

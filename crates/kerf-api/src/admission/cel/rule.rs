@@ -1,0 +1,206 @@
+//! One rule: compiled against the schema of the values that it is about, or refused with the place where it goes wrong.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
+
+use super::super::error::{ErrorKind, FieldError};
+use super::super::path::Path;
+use super::super::schema::Schema;
+use super::super::text;
+use super::check::{Checked, check};
+use super::cost::RULE_LIMIT;
+use super::estimate::{self, Cardinality, CostTotal};
+use super::eval::evaluate;
+use super::parse::{Parsed, parse, print};
+use super::program::{Constant, Node};
+use super::types::Type;
+use super::value::{Failure, Value};
+
+/// A rule that can run.
+#[derive(Debug)]
+pub(super) struct Rule {
+    pub(super) program: Node,
+    pub(super) message_program: Option<Node>,
+    pub(super) uses_old_self: bool,
+    /// Whether `oldSelf` is an optional, so that the rule also runs where there is nothing old.
+    pub(super) optional_old_self: bool,
+    pub(super) message: String,
+    pub(super) text: String,
+    pub(super) reason: Option<ErrorKind>,
+    pub(super) field_path: Option<String>,
+    /// The most that one run can cost, of the rule and of its message.
+    cost: u64,
+    message_cost: u64,
+}
+
+impl Rule {
+    /// What the rule says of itself: its message, or else its text.
+    pub(super) fn name(&self) -> &str {
+        if self.message.is_empty() { &self.text } else { &self.message }
+    }
+}
+
+/// Why a rule cannot be compiled.
+pub(super) struct Refused {
+    /// `rule` or `messageExpression`.
+    pub(super) field: &'static str,
+    pub(super) detail: String,
+}
+
+/// Compiles a rule about values of `schema`; `None` for a rule without text.
+pub(super) fn compile(schema: &Schema, resource: bool, rule: &ValidationRule) -> Result<Option<Rule>, Refused> {
+    if rule.rule.trim().is_empty() {
+        return Ok(None);
+    }
+    let Some(self_type) = Type::declare(schema, resource) else {
+        return Err(Refused {
+            field: "rule",
+            detail: "failed to convert to declType for CEL validation rules".to_owned(),
+        });
+    };
+    let optional_old_self = rule.optional_old_self == Some(true);
+    let old_type = if optional_old_self { Type::optional(self_type.clone()) } else { self_type.clone() };
+    let compiled = |source: &str, field: &'static str, prefix: &str| -> Result<(Parsed, Checked<'_>), Refused> {
+        parse(source)
+            .and_then(|parsed| check(&parsed, self_type.clone(), old_type.clone()).map(|checked| (parsed, checked)))
+            .map_err(|issues| Refused {
+                field,
+                detail: format!("{prefix}compilation failed: {}", print(source, issues)),
+            })
+    };
+    let (parsed, program) = compiled(&rule.rule, "rule", "")?;
+    if !matches!(program.type_, Type::Bool) {
+        return Err(Refused { field: "rule", detail: "cel expression must evaluate to a bool".to_owned() });
+    }
+    if let Some(text) = constant_failure(&program.node) {
+        return Err(Refused { field: "rule", detail: format!("program instantiation failed: {text}") });
+    }
+    let cost = estimate::cost(&parsed.expr, &program, schema, resource);
+    let (mut message_program, mut message_cost) = (None, 0);
+    if let Some(source) = rule.message_expression.as_deref().filter(|source| !source.is_empty()) {
+        let (parsed, message) = compiled(source, "messageExpression", "messageExpression ")?;
+        if !matches!(message.type_, Type::String) {
+            let detail = "messageExpression must evaluate to a string".to_owned();
+            return Err(Refused { field: "messageExpression", detail });
+        }
+        if let Some(text) = constant_failure(&message.node) {
+            let detail = format!("messageExpression instantiation failed: {text}");
+            return Err(Refused { field: "messageExpression", detail });
+        }
+        message_cost = estimate::cost(&parsed.expr, &message, schema, resource);
+        message_program = Some(message.node);
+    }
+    Ok(Some(Rule {
+        program: program.node,
+        message_program,
+        uses_old_self: program.uses_old_self,
+        optional_old_self,
+        message: rule.message.as_deref().unwrap_or_default().trim().to_owned(),
+        text: rule.rule.trim().to_owned(),
+        reason: rule.reason.as_deref().map(|reason| match reason {
+            "FieldValueForbidden" => ErrorKind::Forbidden,
+            "FieldValueRequired" => ErrorKind::Required,
+            "FieldValueDuplicate" => ErrorKind::Duplicate,
+            _ => ErrorKind::Invalid,
+        }),
+        field_path: rule.field_path.as_deref().filter(|path| !path.is_empty()).map(normal_path),
+        cost,
+        message_cost,
+    }))
+}
+
+/// Conversions of constants are done when a rule is made, and so they fail then.
+fn constant_failure(node: &Node) -> Option<String> {
+    let parts: Vec<&Node> = match node {
+        Node::Constant(_) | Node::Variable(_) => return None,
+        Node::Select { operand, .. } => vec![operand],
+        Node::NotStrictlyFalse(operand) => vec![operand],
+        Node::And(operands) | Node::Or(operands) | Node::OptionalOr { operands, .. } => operands.iter().collect(),
+        Node::Conditional(parts) => parts.iter().collect(),
+        Node::Call { args, .. } => args.iter().collect(),
+        Node::List(elements) => elements.iter().map(|element| &element.value).collect(),
+        Node::Map(entries) => entries.iter().flat_map(|entry| [&entry.key, &entry.value]).collect(),
+        Node::Fold(fold) => fold.parts(),
+    };
+    if let Some(text) = parts.into_iter().find_map(constant_failure) {
+        return Some(text);
+    }
+    let Node::Call { function, args, .. } = node else { return None };
+    let converts = matches!(
+        function.name,
+        "bool" | "bytes" | "double" | "duration" | "dyn" | "int" | "string" | "timestamp" | "type" | "uint"
+    );
+    match &args[..] {
+        [Node::Constant(Constant::Null)] if converts && !matches!(function.name, "dyn" | "type") => {
+            Some(format!("no such overload: {}(null_type)", function.name))
+        }
+        [Node::Constant(_)] if converts => match evaluate(node, Ok(Value::Null), None, RULE_LIMIT).0 {
+            Err(Failure::Error(text)) => Some(text.to_string()),
+            Ok(_) | Err(Failure::OverBudget) => None,
+        },
+        _ => None,
+    }
+}
+
+/// `.spec.a['b']` as errors write it: `spec.a[b]` for a key of a map, which brackets always are here.
+fn normal_path(path: &str) -> String {
+    path.trim_start_matches('.').replace("['", "[").replace("']", "]")
+}
+
+/// Where a rule stands in a definition.
+pub(crate) struct RulePlace<'a> {
+    pub(crate) at: &'a Path<'a>,
+    pub(crate) schema: &'a Schema,
+    pub(crate) is_resource: bool,
+    pub(crate) cardinality: Cardinality,
+    pub(crate) uncorrelatable: Option<&'a str>,
+}
+
+/// Everything that is wrong with a rule of a definition.
+pub(crate) fn check_rule(
+    place: &RulePlace<'_>,
+    rule: &ValidationRule,
+    costs: &mut CostTotal,
+    errors: &mut Vec<FieldError>,
+) {
+    let at = place.at;
+    let uses_old_self = match compile(place.schema, place.is_resource, rule) {
+        Err(refused) => {
+            errors.push(FieldError::shown(&at.child(refused.field), shown(rule), refused.detail));
+            // Whether a rule that does not compile reads oldSelf is not known; a messageExpression does not matter for it.
+            false
+        }
+        Ok(None) => false,
+        Ok(Some(compiled)) => {
+            let cost = place.cardinality.total(compiled.cost, place.schema, place.is_resource);
+            costs.observe(&at.child("rule"), "estimated rule cost", cost, errors);
+            if compiled.message_program.is_some() {
+                let what = "estimated messageExpression cost";
+                costs.observe(&at.child("messageExpression"), what, compiled.message_cost, errors);
+            }
+            compiled.uses_old_self
+        }
+    };
+    if uses_old_self {
+        if let Some(path) = place.uncorrelatable {
+            let detail = format!("oldSelf cannot be used on the uncorrelatable portion of the schema within {path}");
+            errors.push(FieldError::invalid(&at.child("rule"), rule.rule.as_str(), detail));
+        }
+    } else if let Some(optional) = rule.optional_old_self {
+        let detail = "may not be set if oldSelf is not used in rule";
+        errors.push(FieldError::invalid(&at.child("optionalOldSelf"), optional, detail));
+    }
+}
+
+/// A rule as the API server prints it: its own type, field by field.
+fn shown(rule: &ValidationRule) -> String {
+    let string = |text: Option<&str>| text::json(&serde_json::Value::from(text.unwrap_or_default()));
+    let reason = rule.reason.as_deref().map_or("null".to_owned(), |reason| string(Some(reason)));
+    let optional = rule.optional_old_self.map_or("null".to_owned(), |optional| optional.to_string());
+    format!(
+        "{{\"Rule\":{},\"Message\":{},\"MessageExpression\":{},\"Reason\":{reason},\"FieldPath\":{},\"OptionalOldSelf\":{optional}}}",
+        string(Some(&rule.rule)),
+        string(rule.message.as_deref()),
+        string(rule.message_expression.as_deref()),
+        string(rule.field_path.as_deref()),
+    )
+}

@@ -1,0 +1,309 @@
+//! Which rules run on which values, and what a failed one says. The tree of rules follows the schema; a transition rule runs only where a
+//! stored value can be found for the new one, and the failures of values that did not change become warnings.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value as Json;
+
+use super::super::correlate::{Correlated, old_element};
+use super::super::error::{ErrorKind, FieldError};
+use super::super::path::Path;
+use super::super::schema::{Schema, SchemaType};
+use super::cost::{OBJECT_BUDGET, RULE_LIMIT};
+use super::eval::evaluate;
+use super::rule::{Rule, compile};
+use super::types::Type;
+use super::value::{Failure, Value};
+
+/// The largest message that a messageExpression may make.
+const MAX_MESSAGE_BYTES: usize = 5 * 1024;
+
+/// The compiled rules of a schema node and of all below it.
+#[derive(Debug, Default)]
+pub(crate) struct Rules {
+    here: Vec<Rule>,
+    resource: bool,
+    properties: BTreeMap<String, Rules>,
+    items: Option<Box<Rules>>,
+    values: Option<Box<Rules>>,
+}
+
+impl Rules {
+    /// Compiles the rules of a schema that was found sound; `None` where there are none.
+    pub(crate) fn build(schema: &Schema, resource: bool) -> Option<Self> {
+        // Values whose type rules cannot see have no rules that could run.
+        Type::declare(schema, resource)?;
+        let rules = Self {
+            here: schema.rules.iter().filter_map(|rule| compile(schema, resource, rule).ok().flatten()).collect(),
+            resource,
+            properties: schema
+                .properties
+                .iter()
+                .filter_map(|(name, property)| Some((name.clone(), Self::build(property, property.embedded)?)))
+                .collect(),
+            items: schema.items.as_deref().and_then(|items| Self::build(items, items.embedded)).map(Box::new),
+            values: schema.map_values().and_then(|values| Self::build(values, values.embedded)).map(Box::new),
+        };
+        let empty =
+            rules.here.is_empty() && rules.properties.is_empty() && rules.items.is_none() && rules.values.is_none();
+        (!empty).then_some(rules)
+    }
+
+    /// Runs all rules on an object, which replaces `old` if that is given. Failures of unchanged values are added to `warnings`.
+    pub(crate) fn validate(
+        &self,
+        schema: &Schema,
+        object: &Json,
+        old: Option<&Json>,
+        ratchet: Ratchet<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Vec<FieldError> {
+        let mut run = Run { errors: Vec::new(), warnings, budget: OBJECT_BUDGET };
+        // The budget's end is in the errors; there is nothing more to do about it.
+        let _ = run.node(&Path::ROOT, self, schema, object, old, ratchet);
+        run.errors
+    }
+}
+
+/// A default must pass the rules as a new value and as an unchanged one.
+pub(crate) fn check_default(at: &Path<'_>, schema: &Schema, default: &Json) -> Vec<FieldError> {
+    let Some(rules) = Rules::build(schema, schema.embedded) else { return Vec::new() };
+    let mut warnings = Vec::new();
+    for old in [Some(default), None] {
+        let mut run = Run { errors: Vec::new(), warnings: &mut warnings, budget: OBJECT_BUDGET };
+        let _ = run.node(at, &rules, schema, default, old, Ratchet::default());
+        if !run.errors.is_empty() {
+            return run.errors;
+        }
+    }
+    Vec::new()
+}
+
+/// What is known of the stored value at a place, for ratcheting.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Ratchet<'a> {
+    here: Option<Correlated<'a>>,
+    /// The nearest ancestor that has a stored value, where this place has none.
+    above: Option<Correlated<'a>>,
+}
+
+impl<'a> Ratchet<'a> {
+    pub(crate) fn new(root: Correlated<'a>) -> Self {
+        Self { here: Some(root), above: None }
+    }
+
+    fn unchanged(self) -> bool {
+        self.here.or(self.above).is_some_and(Correlated::unchanged)
+    }
+
+    fn key(self, name: &str) -> Self {
+        let Some(here) = self.here else { return self };
+        if self.above.is_none() && matches!(name, "apiVersion" | "kind") {
+            return Self::default();
+        }
+        Self { here: here.key(name), above: Some(here) }
+    }
+
+    fn index(self, index: usize) -> Self {
+        let Some(here) = self.here else { return self };
+        Self { here: here.index(index), above: Some(here) }
+    }
+}
+
+/// The object's budget is used up; nothing more is checked.
+struct Stopped;
+
+struct Run<'w> {
+    errors: Vec<FieldError>,
+    warnings: &'w mut Vec<String>,
+    budget: i64,
+}
+
+impl Run<'_> {
+    fn node(
+        &mut self,
+        at: &Path<'_>,
+        rules: &Rules,
+        schema: &Schema,
+        value: &Json,
+        old: Option<&Json>,
+        ratchet: Ratchet<'_>,
+    ) -> Result<(), Stopped> {
+        if value.is_null() {
+            return Ok(());
+        }
+        let old = old.filter(|old| !old.is_null());
+        if !rules.here.is_empty() {
+            self.rules(at, rules, schema, value, old, ratchet)?;
+        }
+        match value {
+            Json::Array(items) => {
+                let (Some(item_rules), Some(item_schema)) = (rules.items.as_deref(), schema.items.as_deref()) else {
+                    return Ok(());
+                };
+                let old_items = old.and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
+                for (i, item) in items.iter().enumerate() {
+                    let old_item = old_element(schema, old_items, item);
+                    self.node(&at.index(i), item_rules, item_schema, item, old_item, ratchet.index(i))?;
+                }
+            }
+            Json::Object(fields) => {
+                let old_field = |name: &str| old.and_then(Json::as_object).and_then(|old| old.get(name));
+                if let (Some(value_rules), Some(value_schema)) = (rules.values.as_deref(), schema.map_values()) {
+                    for (name, value) in fields {
+                        self.node(&at.key(name), value_rules, value_schema, value, old_field(name), ratchet.key(name))?;
+                    }
+                }
+                for (name, property_rules) in &rules.properties {
+                    if let (Some(value), Some(property)) = (fields.get(name), schema.properties.get(name)) {
+                        self.node(
+                            &at.child(name),
+                            property_rules,
+                            property,
+                            value,
+                            old_field(name),
+                            ratchet.key(name),
+                        )?;
+                    }
+                }
+            }
+            Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
+        }
+        Ok(())
+    }
+
+    fn rules(
+        &mut self,
+        at: &Path<'_>,
+        rules: &Rules,
+        schema: &Schema,
+        value: &Json,
+        old: Option<&Json>,
+        ratchet: Ratchet<'_>,
+    ) -> Result<(), Stopped> {
+        let type_name = schema.type_.map_or("", SchemaType::name);
+        if self.budget <= 0 {
+            return self.out_of_budget(at, type_name);
+        }
+        for rule in &rules.here {
+            if rule.uses_old_self && old.is_none() && !rule.optional_old_self {
+                continue;
+            }
+            let this = Value::read(value, schema, rules.resource);
+            let before = old.map(|old| Value::read(old, schema, rules.resource));
+            let before = if rule.optional_old_self {
+                Some(before.map_or(Ok(Value::NONE), |before| before.map(Value::some)))
+            } else {
+                before
+            };
+            let (result, cost) = evaluate(&rule.program, this.clone(), before.clone(), RULE_LIMIT);
+            if !matches!(result, Err(Failure::OverBudget)) {
+                self.pay(cost, at, type_name)?;
+            }
+            match result {
+                Ok(Value::Bool(true)) => {}
+                Ok(_) => {
+                    let message = match &rule.message_program {
+                        Some(program) => self.message(program, this, before, at, type_name, rule)?,
+                        None => default_message(rule),
+                    };
+                    self.failed(at, rule, schema, value, message, ratchet);
+                }
+                Err(Failure::OverBudget) => {
+                    let detail = format!(
+                        "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost \
+                         exceeds limit for rule: {}",
+                        rule.name()
+                    );
+                    self.errors.push(FieldError::invalid(at, type_name, detail));
+                    return Err(Stopped);
+                }
+                Err(Failure::Error(text)) => {
+                    let detail = if text.starts_with("no such overload") {
+                        format!(
+                            "'{text}': call arguments did not match a supported operator, function or macro signature for rule: {}",
+                            rule.name()
+                        )
+                    } else {
+                        format!("{text} evaluating rule: {}", rule.name())
+                    };
+                    self.errors.push(FieldError::invalid(at, type_name, detail));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn pay(&mut self, cost: u64, at: &Path<'_>, type_name: &str) -> Result<(), Stopped> {
+        let cost = i64::try_from(cost).unwrap_or(i64::MAX);
+        if cost > self.budget {
+            return self.out_of_budget(at, type_name);
+        }
+        self.budget -= cost;
+        Ok(())
+    }
+
+    fn out_of_budget(&mut self, at: &Path<'_>, type_name: &str) -> Result<(), Stopped> {
+        let detail = "validation failed due to running out of cost budget, no further validation rules will be run";
+        self.errors.push(FieldError::invalid(at, type_name, detail));
+        Err(Stopped)
+    }
+
+    /// The message that the rule computes; where it fails to, the one that it carries.
+    fn message<'a>(
+        &mut self,
+        program: &'a super::program::Node,
+        this: Result<Value<'a>, Failure>,
+        before: Option<Result<Value<'a>, Failure>>,
+        at: &Path<'_>,
+        type_name: &str,
+        rule: &Rule,
+    ) -> Result<String, Stopped> {
+        let (result, cost) = evaluate(program, this, before, RULE_LIMIT);
+        if matches!(result, Err(Failure::OverBudget)) || i64::try_from(cost).unwrap_or(i64::MAX) > self.budget {
+            let detail = "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run";
+            self.errors.push(FieldError::invalid(at, type_name, detail));
+            return Err(Stopped);
+        }
+        self.budget -= cost as i64;
+        if let Ok(Value::String(text)) = result {
+            let text = text.trim();
+            if !text.is_empty() && text.len() <= MAX_MESSAGE_BYTES && !text.contains('\n') {
+                return Ok(text.to_owned());
+            }
+        }
+        Ok(default_message(rule))
+    }
+
+    fn failed(
+        &mut self,
+        at: &Path<'_>,
+        rule: &Rule,
+        schema: &Schema,
+        value: &Json,
+        message: String,
+        ratchet: Ratchet<'_>,
+    ) {
+        let named = rule.field_path.as_deref().map(|path| at.child(path));
+        let at = named.as_ref().unwrap_or(at);
+        let shown = match schema.type_ {
+            Some(SchemaType::Object | SchemaType::Array) => None,
+            _ => Some(value.clone()),
+        };
+        let error = match rule.reason.unwrap_or(ErrorKind::Invalid) {
+            ErrorKind::Forbidden => FieldError::forbidden(at, message),
+            ErrorKind::Required => FieldError::required(at, message),
+            ErrorKind::Duplicate => FieldError::new(at, ErrorKind::Duplicate, shown, ""),
+            _ => FieldError::new(at, ErrorKind::Invalid, shown, message),
+        };
+        if !rule.uses_old_self && ratchet.unchanged() {
+            self.warnings.push(error.to_string());
+        } else {
+            self.errors.push(error);
+        }
+    }
+}
+
+fn default_message(rule: &Rule) -> String {
+    if rule.message.is_empty() { format!("failed rule: {}", rule.name()) } else { rule.message.clone() }
+}

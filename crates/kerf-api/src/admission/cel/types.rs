@@ -1,0 +1,350 @@
+//! The types of CEL expressions, and how a schema declares them: an object exposes exactly its declared fields, a map its values, an
+//! int-or-string is dynamic, and the formats of time are types of their own. Type parameters are solved by unification.
+
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use super::super::schema::{Schema, SchemaType};
+use super::escape;
+
+/// A type, over schemas that live as long as `'s`.
+#[derive(Clone, Debug)]
+pub(super) enum Type<'s> {
+    /// Known only when the rule runs.
+    Dyn,
+    /// The type of an expression that did not check; agrees with everything, so that one mistake is told once.
+    Error,
+    Null,
+    Bool,
+    Int,
+    Uint,
+    Double,
+    String,
+    Bytes,
+    Duration,
+    Timestamp,
+    List(Arc<Type<'s>>),
+    Map(Arc<(Type<'s>, Type<'s>)>),
+    Optional(Arc<Type<'s>>),
+    /// The type of a type.
+    Meta(Arc<Type<'s>>),
+    Object(Object<'s>),
+    Opaque(Opaque),
+    /// A type parameter, to be solved.
+    Param(usize),
+}
+
+/// An object with declared fields.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Object<'s> {
+    pub(super) schema: &'s Schema,
+    /// Whether it is a resource, whose type and name can be read though the schema does not declare them.
+    pub(super) resource: bool,
+}
+
+/// The types that Kubernetes adds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Opaque {
+    Quantity,
+    Url,
+    Ip,
+    Cidr,
+    Semver,
+    Format,
+}
+
+impl Opaque {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Quantity => "kubernetes.Quantity",
+            Self::Url => "kubernetes.URL",
+            Self::Ip => "net.IP",
+            Self::Cidr => "net.CIDR",
+            Self::Semver => "kubernetes.Semver",
+            Self::Format => "kubernetes.NamedFormat",
+        }
+    }
+}
+
+impl<'s> Type<'s> {
+    pub(super) fn list(element: Self) -> Self {
+        Self::List(Arc::new(element))
+    }
+
+    pub(super) fn map(key: Self, value: Self) -> Self {
+        Self::Map(Arc::new((key, value)))
+    }
+
+    pub(super) fn optional(inner: Self) -> Self {
+        Self::Optional(Arc::new(inner))
+    }
+
+    /// The type that a schema declares, or `None` where rules cannot see the value.
+    pub(super) fn declare(schema: &'s Schema, resource: bool) -> Option<Self> {
+        if schema.int_or_string {
+            return Some(Self::Dyn);
+        }
+        Some(match schema.type_? {
+            SchemaType::Array => {
+                let items = schema.items.as_deref()?;
+                Self::list(Self::declare(items, items.embedded)?)
+            }
+            SchemaType::Object => match schema.map_values() {
+                Some(values) => Self::map(Self::String, Self::declare(values, values.embedded)?),
+                None => Self::Object(Object { schema, resource }),
+            },
+            SchemaType::String => match schema.format_name.as_str() {
+                "byte" => Self::Bytes,
+                "duration" => Self::Duration,
+                "date" | "date-time" => Self::Timestamp,
+                _ => Self::String,
+            },
+            SchemaType::Boolean => Self::Bool,
+            SchemaType::Number => Self::Double,
+            SchemaType::Integer => Self::Int,
+        })
+    }
+
+    /// The inner type of an optional, or the type itself.
+    pub(super) fn unwrap_optional(&self) -> (&Self, bool) {
+        match self {
+            Self::Optional(inner) => (inner, true),
+            other => (other, false),
+        }
+    }
+
+    /// Whether null may stand where this type is asked for.
+    fn is_nullable(&self) -> bool {
+        matches!(
+            self,
+            Self::Null | Self::Object(_) | Self::Opaque(_) | Self::Optional(_) | Self::Duration | Self::Timestamp
+        )
+    }
+
+    /// The type with its parameters renamed by an offset: a fresh instance of a signature.
+    pub(super) fn instance(&self, offset: usize) -> Self {
+        self.replace(&|param| Some(Self::Param(param + offset)))
+    }
+
+    fn replace(&self, solve: &dyn Fn(usize) -> Option<Self>) -> Self {
+        match self {
+            Self::Param(param) => solve(*param).unwrap_or_else(|| self.clone()),
+            Self::List(element) => Self::list(element.replace(solve)),
+            Self::Map(entry) => Self::map(entry.0.replace(solve), entry.1.replace(solve)),
+            Self::Optional(inner) => Self::optional(inner.replace(solve)),
+            Self::Meta(inner) => Self::Meta(Arc::new(inner.replace(solve))),
+            other => other.clone(),
+        }
+    }
+
+    fn mentions(&self, param: usize) -> bool {
+        match self {
+            Self::Param(other) => *other == param,
+            Self::List(inner) | Self::Optional(inner) | Self::Meta(inner) => inner.mentions(param),
+            Self::Map(entry) => entry.0.mentions(param) || entry.1.mentions(param),
+            _ => false,
+        }
+    }
+
+    /// Whether two types are the same, parameters by their name.
+    pub(super) fn same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::List(a), Self::List(b))
+            | (Self::Optional(a), Self::Optional(b))
+            | (Self::Meta(a), Self::Meta(b)) => a.same(b),
+            (Self::Map(a), Self::Map(b)) => a.0.same(&b.0) && a.1.same(&b.1),
+            (Self::Object(a), Self::Object(b)) => std::ptr::eq(a.schema, b.schema),
+            (Self::Opaque(a), Self::Opaque(b)) => a == b,
+            (Self::Param(a), Self::Param(b)) => a == b,
+            (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
+        }
+    }
+
+    /// Whether this type agrees with `other` and says no more than it.
+    fn is_no_more_specific(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Dyn | Self::Param(_), _) => true,
+            (_, Self::Dyn | Self::Param(_)) => false,
+            (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.is_no_more_specific(b),
+            (Self::Map(a), Self::Map(b)) => a.0.is_no_more_specific(&b.0) && a.1.is_no_more_specific(&b.1),
+            (Self::Meta(_), Self::Meta(_)) => true,
+            (a, b) => a.same(b),
+        }
+    }
+
+    /// The more general of two types that agree.
+    pub(super) fn most_general(self, other: Self) -> Self {
+        if self.is_no_more_specific(&other) { self } else { other }
+    }
+}
+
+impl<'s> Object<'s> {
+    /// The type of the field that an identifier names.
+    pub(super) fn field(self, identifier: &str) -> Option<Type<'s>> {
+        let name = escape::unescape(identifier)?;
+        let schema = self.property(&name)?;
+        if escape::escape(&name).as_deref() != Some(identifier) {
+            return None;
+        }
+        Type::declare(schema, schema.embedded)
+    }
+
+    /// The schema of a property; a resource has its type and name whatever it declares.
+    pub(super) fn property(self, name: &str) -> Option<&'s Schema> {
+        if self.resource && !declares_metadata(self.schema) {
+            match name {
+                "kind" | "apiVersion" => return Some(&TEXT),
+                "metadata" => return Some(&NAMED),
+                _ => {}
+            }
+        }
+        self.schema.properties.get(name)
+    }
+}
+
+static TEXT: LazyLock<Schema> = LazyLock::new(|| Schema { type_: Some(SchemaType::String), ..Schema::default() });
+
+/// Metadata as far as rules see it.
+static NAMED: LazyLock<Schema> = LazyLock::new(|| {
+    let text = || Schema { type_: Some(SchemaType::String), ..Schema::default() };
+    Schema {
+        type_: Some(SchemaType::Object),
+        properties: [("name".to_owned(), text()), ("generateName".to_owned(), text())].into(),
+        ..Schema::default()
+    }
+});
+
+fn declares_metadata(schema: &Schema) -> bool {
+    let is = |schema: Option<&Schema>, type_| schema.is_some_and(|schema| schema.type_ == Some(type_));
+    let metadata = schema.properties.get("metadata");
+    is(schema.properties.get("kind"), SchemaType::String)
+        && is(schema.properties.get("apiVersion"), SchemaType::String)
+        && is(metadata, SchemaType::Object)
+        && metadata.is_some_and(|metadata| {
+            is(metadata.properties.get("name"), SchemaType::String)
+                && is(metadata.properties.get("generateName"), SchemaType::String)
+        })
+}
+
+impl fmt::Display for Type<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Dyn => f.write_str("dyn"),
+            Self::Error => f.write_str("!error!"),
+            Self::Null => f.write_str("null"),
+            Self::Bool => f.write_str("bool"),
+            Self::Int => f.write_str("int"),
+            Self::Uint => f.write_str("uint"),
+            Self::Double => f.write_str("double"),
+            Self::String => f.write_str("string"),
+            Self::Bytes => f.write_str("bytes"),
+            Self::Duration => f.write_str("duration"),
+            Self::Timestamp => f.write_str("timestamp"),
+            Self::List(element) => write!(f, "list({element})"),
+            Self::Map(entry) => write!(f, "map({}, {})", entry.0, entry.1),
+            Self::Optional(inner) => write!(f, "optional_type({inner})"),
+            Self::Meta(inner) => write!(f, "type({inner})"),
+            Self::Object(_) => f.write_str("object"),
+            Self::Opaque(opaque) => f.write_str(opaque.name()),
+            Self::Param(param) => write!(f, "_var{param}"),
+        }
+    }
+}
+
+/// What is known of the type parameters so far.
+#[derive(Clone, Default)]
+pub(super) struct Solution<'s> {
+    params: Vec<Option<Type<'s>>>,
+}
+
+impl<'s> Solution<'s> {
+    /// A parameter that nothing is known of.
+    pub(super) fn fresh(&mut self) -> Type<'s> {
+        Type::Param(self.reserve(1))
+    }
+
+    /// That many fresh parameters; returns the first.
+    pub(super) fn reserve(&mut self, count: usize) -> usize {
+        let first = self.params.len();
+        self.params.resize(first + count, None);
+        first
+    }
+
+    /// The type with what is known filled in.
+    pub(super) fn resolve(&self, type_: &Type<'s>) -> Type<'s> {
+        type_.replace(&|param| self.params.get(param)?.as_ref().map(|solved| self.resolve(solved)))
+    }
+
+    /// The same, and whatever is still unknown becomes dynamic.
+    pub(super) fn settle(&self, type_: &Type<'s>) -> Type<'s> {
+        self.resolve(type_).replace(&|_| Some(Type::Dyn))
+    }
+
+    /// Whether `from` can be given where `to` is asked for; if so, what that says of parameters is kept.
+    pub(super) fn assign(&mut self, from: &Type<'s>, to: &Type<'s>) -> bool {
+        self.assign_all([(from, to)])
+    }
+
+    /// The same for several at once: all or nothing.
+    pub(super) fn assign_all<'t>(&mut self, pairs: impl IntoIterator<Item = (&'t Type<'s>, &'t Type<'s>)>) -> bool
+    where
+        's: 't,
+    {
+        let mut trial = self.clone();
+        if pairs.into_iter().all(|(from, to)| trial.unify(from, to)) {
+            *self = trial;
+            return true;
+        }
+        false
+    }
+
+    fn unify(&mut self, a: &Type<'s>, b: &Type<'s>) -> bool {
+        if let Type::Param(param) = b {
+            match self.substitute(a, *param) {
+                Substituted::Yes => return true,
+                Substituted::Contradicts => return false,
+                Substituted::Occurs => {}
+            }
+        }
+        if let Type::Param(param) = a {
+            return matches!(self.substitute(b, *param), Substituted::Yes);
+        }
+        match (a, b) {
+            (Type::Dyn | Type::Error, _) | (_, Type::Dyn | Type::Error) => true,
+            (Type::Null, other) | (other, Type::Null) => other.is_nullable(),
+            (Type::Meta(_), Type::Meta(_)) => true,
+            (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => self.unify(a, b),
+            (Type::Map(a), Type::Map(b)) => self.unify(&a.0, &b.0) && self.unify(&a.1, &b.1),
+            (a, b) => a.same(b),
+        }
+    }
+
+    fn substitute(&mut self, type_: &Type<'s>, param: usize) -> Substituted {
+        if matches!(type_, Type::Param(same) if *same == param) {
+            return Substituted::Yes;
+        }
+        if let Some(solved) = self.params[param].clone() {
+            if !type_.same(&solved) {
+                if !self.unify(type_, &solved) {
+                    return Substituted::Contradicts;
+                }
+                let general = type_.clone().most_general(solved);
+                if !self.resolve(&general).mentions(param) {
+                    self.params[param] = Some(general);
+                }
+            }
+            return Substituted::Yes;
+        }
+        if self.resolve(type_).mentions(param) {
+            return Substituted::Occurs;
+        }
+        self.params[param] = Some(type_.clone());
+        Substituted::Yes
+    }
+}
+
+enum Substituted {
+    Yes,
+    Contradicts,
+    Occurs,
+}

@@ -1,0 +1,136 @@
+//! Maps: objects and maps of the object, read through their schema, or made by a rule.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use serde_json::Value as Json;
+
+use super::super::escape::{escape, unescape};
+use super::super::types::Object;
+use super::{Evaluated, Failure, Text, Value, no_such_overload};
+
+/// A map: of the object, or made by the rule.
+#[derive(Clone, Debug)]
+pub(in super::super) enum Map<'a> {
+    Json(&'a serde_json::Map<String, Json>, Object<'a>),
+    Built(Rc<BTreeMap<Key, Value<'a>>>),
+}
+
+/// A key of a map. Numbers of one value are one key, whatever their type.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in super::super) enum Key {
+    Bool(bool),
+    Number(i128),
+    String(Rc<str>),
+}
+
+impl<'a> Map<'a> {
+    pub(in super::super) fn len(&self) -> usize {
+        match self {
+            Self::Json(fields, _) => fields.len(),
+            Self::Built(entries) => entries.len(),
+        }
+    }
+
+    /// Whether this is an object with declared fields rather than a map.
+    pub(in super::super) fn is_object(&self) -> bool {
+        match self {
+            Self::Json(_, object) => !object.schema.properties.is_empty() || object.resource,
+            Self::Built(_) => false,
+        }
+    }
+
+    /// The entry of a property or key as the object spells it. A null field of an object counts as absent.
+    pub(in super::super) fn raw(&self, name: &str) -> Option<Evaluated<'a>> {
+        match self {
+            Self::Json(fields, object) => {
+                let json = fields.get(name)?;
+                if json.is_null() && self.is_object() {
+                    return None;
+                }
+                let schema = object.property(name).or_else(|| object.schema.map_values())?;
+                Some(Value::read(json, schema, false))
+            }
+            Self::Built(entries) => entries.get(&Key::String(Rc::from(name))).map(|value| Ok(value.clone())),
+        }
+    }
+
+    /// The entry of a key, as an expression spells it: identifiers of objects are escaped.
+    pub(in super::super) fn get(&self, key: &Value<'a>) -> Result<Option<Evaluated<'a>>, Failure> {
+        match self {
+            Self::Json(..) => match key {
+                Value::String(name) if self.is_object() => Ok(unescape(name).and_then(|name| self.raw(&name))),
+                Value::String(name) => Ok(self.raw(name)),
+                _ => no_such_overload(),
+            },
+            Self::Built(entries) => Ok(entries.get(&key.as_key()?).map(|value| Ok(value.clone()))),
+        }
+    }
+
+    /// The keys, in order: what a comprehension over the map sees.
+    pub(in super::super) fn keys(&self) -> Vec<Value<'a>> {
+        match self {
+            Self::Json(fields, object) => {
+                let is_object = self.is_object();
+                fields
+                    .keys()
+                    .filter(|name| object.property(name).is_some() || object.schema.map_values().is_some())
+                    .map(|name| match escape(name).filter(|_| is_object) {
+                        Some(escaped) => Value::text(escaped),
+                        None => Value::String(Text::Borrowed(name)),
+                    })
+                    .collect()
+            }
+            Self::Built(entries) => entries
+                .keys()
+                .map(|key| match key {
+                    Key::Bool(b) => Value::Bool(*b),
+                    Key::Number(n) => i64::try_from(*n).map_or_else(|_| Value::Uint(*n as u64), Value::Int),
+                    Key::String(text) => Value::String(Text::Owned(Rc::clone(text))),
+                })
+                .collect(),
+        }
+    }
+
+    pub(super) fn equals(&self, other: &Map<'a>) -> Result<bool, Failure> {
+        if self.len() != other.len() {
+            return Ok(false);
+        }
+        match self {
+            Self::Json(fields, object) => {
+                for (name, json) in *fields {
+                    if object.property(name).is_none() && object.schema.map_values().is_none() {
+                        // A preserved field without a schema is compared as it is, if the other side has it at all.
+                        if let Self::Json(others, _) = other
+                            && others.get(name).is_some_and(|other| other != json)
+                        {
+                            return Ok(false);
+                        }
+                        continue;
+                    }
+                    match (self.raw(name), other.raw(name)) {
+                        (Some(a), Some(b)) => {
+                            if !a?.equals(&b?)? {
+                                return Ok(false);
+                            }
+                        }
+                        (None, None) => {}
+                        (Some(_), None) | (None, Some(_)) => return Ok(false),
+                    }
+                }
+                Ok(true)
+            }
+            Self::Built(entries) => {
+                for key in self.keys() {
+                    let (Some(mine), Some(theirs)) = (entries.get(&key.as_key()?), other.get(&key)?) else {
+                        return Ok(false);
+                    };
+                    if !mine.equals(&theirs?)? {
+                        return Ok(false);
+                    }
+                }
+                Ok(true)
+            }
+        }
+    }
+}
