@@ -23,6 +23,7 @@ use crate::storage::Storage;
 use crate::taints::{tolerates, untolerated};
 
 pub use self::reason::{Plugin, Reason};
+pub(crate) use self::volumes::volumes_by_driver;
 
 /// A node and the pods that are bound to it.
 #[derive(Debug, Clone)]

@@ -7,14 +7,28 @@
 //! | question | door |
 //! |---|---|
 //! | may kube-scheduler bind this pod to that node, and why not? | [`filters`] |
+//! | does this plan break a constraint? | [`check::check`] |
+//! | could a pod that this plan leaves out be added? | [`check::addable`] |
+//! | what is the best that can be done? | [`search::optimum`] |
+//! | what could a cluster look like? | [`worlds`] |
+//! | how does Kerf compare with Karpenter? | [`differential`] |
 
+pub mod catalogue;
+pub mod check;
+pub mod differential;
 pub mod filters;
 pub mod placement;
+pub mod plan;
 pub mod ports;
+pub mod price;
+pub mod random;
 pub mod resources;
+pub mod search;
 pub mod selectors;
 pub mod storage;
 pub mod taints;
+pub mod world;
+pub mod worlds;
 
 #[cfg(test)]
 mod fixtures;

@@ -1,3 +1,5 @@
+//! Each filter says what kube-scheduler says, in its words.
+
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
 use serde_json::{Value, json};

@@ -1,3 +1,5 @@
+//! Whom a term or a constraint speaks of.
+
 use serde_json::{Value, json};
 
 use super::*;

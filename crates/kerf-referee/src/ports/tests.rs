@@ -1,3 +1,5 @@
+//! Which host ports cannot be open side by side.
+
 use serde_json::json;
 
 use super::*;

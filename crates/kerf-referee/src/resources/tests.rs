@@ -1,3 +1,5 @@
+//! Effective requests (spec 02 §4.2) and the arithmetic of resource lists.
+
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 

@@ -1,3 +1,5 @@
+//! Selectors on labels, as the Kubernetes documentation defines them.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! How far a claim has come, and where its volume can be used.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Which tolerations match which taints.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,0 +1,52 @@
+//! Records Karpenter's answers to the first worlds, for the differential test that runs without Go:
+//!
+//! ```text
+//! cargo run -p kerf-referee --example record_karpenter -- "$(hack/oracle/build.sh)" 50 crates/kerf/tests/recorded/karpenter.json
+//! ```
+//!
+//! With `--explain` instead of a file it prints every constraint that Karpenter's own plans break.
+
+use std::error::Error;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use kerf_referee::catalogue;
+use kerf_referee::check::check;
+use kerf_referee::differential::{Oracle, Recorded};
+use kerf_referee::plan::Plan;
+use kerf_referee::world::World;
+use kerf_referee::worlds::{Generated, mixed};
+
+/// How often Karpenter is asked about each world.
+const RUNS: usize = 5;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [program, worlds, output] = arguments.as_slice() else {
+        return Err("usage: record_karpenter <oracle> <worlds> <file>|--explain".into());
+    };
+    let oracle = Oracle { program: PathBuf::from(program), scratch: std::env::temp_dir() };
+    let seeds = 0..worlds.parse::<u64>()?;
+    if output == "--explain" {
+        return seeds.map(mixed).try_for_each(|made| explain(&oracle, &made));
+    }
+    let worlds = seeds.map(|seed| oracle.ask(&mixed(seed), RUNS)).collect::<Result<Vec<_>, _>>()?;
+    let recorded = Recorded { karpenter: "v1.14.1".to_owned(), worlds };
+    Ok(std::fs::write(output, recorded.write()?)?)
+}
+
+fn explain(oracle: &Oracle, made: &Generated) -> Result<(), Box<dyn Error>> {
+    let mut out = std::io::stdout().lock();
+    let answer = match oracle.plan(made, 0) {
+        Ok(answer) => answer,
+        Err(error) => return Ok(writeln!(out, "{error}")?),
+    };
+    let plan = Plan::read(&answer)?;
+    let violations = check(&World::read(&made.manifests)?, &catalogue::read(&made.types)?, &plan);
+    let Generated { seed, size, .. } = made;
+    writeln!(out, "world {seed} ({size:?}): {} placed, {}, {} broken", plan.placed(), plan.price(), violations.len())?;
+    for violation in violations {
+        writeln!(out, "  {violation}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,27 @@
+//! Writes the world of a seed to a folder, to look at one that a test has complained about:
+//!
+//! ```text
+//! cargo run -p kerf-referee --example world -- 17 large /tmp/world-17      # manifests.json, types.json
+//! ```
+
+use std::error::Error;
+use std::path::Path;
+
+use kerf_referee::worlds::{Size, world};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [seed, size, folder] = arguments.as_slice() else {
+        return Err("usage: world <seed> small|medium|large <folder>".into());
+    };
+    let size = match size.as_str() {
+        "small" => Size::Small,
+        "medium" => Size::Medium,
+        "large" => Size::Large,
+        other => return Err(format!("no such size: {other}").into()),
+    };
+    let made = world(seed.parse()?, size);
+    std::fs::create_dir_all(folder)?;
+    std::fs::write(Path::new(folder).join("manifests.json"), made.manifests)?;
+    Ok(std::fs::write(Path::new(folder).join("types.json"), made.types)?)
+}

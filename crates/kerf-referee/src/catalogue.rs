@@ -1,0 +1,181 @@
+//! Instance types and their offerings, from the KWOK provider's file (spec 04 §14.2).
+//!
+//! `Available: false` is believed (spec 09 §2.1). What a type declares is kept twice: as the values that the planner reasons
+//! with, and as the labels that a node of this type will carry.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kerf_api::quantity::Quantity;
+use serde::Deserialize;
+
+use crate::price::Price;
+use crate::resources::Resources;
+use crate::selectors::Labels;
+
+/// The label of the instance type's name.
+pub(crate) const INSTANCE_TYPE: &str = "node.kubernetes.io/instance-type";
+/// The label of the zone.
+pub(crate) const ZONE: &str = "topology.kubernetes.io/zone";
+/// The label of the capacity type.
+pub(crate) const CAPACITY_TYPE: &str = "karpenter.sh/capacity-type";
+
+/// One way to buy an instance type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Offering {
+    /// The labels that a node bought this way carries: zone, capacity type, and the reservation if it is one.
+    pub labels: Labels,
+    /// What it costs.
+    pub price: Price,
+    /// Whether it can be bought now.
+    pub available: bool,
+    /// How many are left, if it is a reservation.
+    pub reservation_capacity: i64,
+}
+
+impl Offering {
+    /// The zone.
+    pub fn zone(&self) -> &str {
+        self.labels.get(ZONE).map_or("", String::as_str)
+    }
+
+    /// Spot, on-demand or reserved.
+    pub fn capacity_type(&self) -> &str {
+        self.labels.get(CAPACITY_TYPE).map_or("", String::as_str)
+    }
+
+    /// The reservation that it draws from, if it is a reserved one.
+    pub fn reservation(&self) -> Option<&str> {
+        let id = self.labels.iter().find(|(key, _)| *key != ZONE && *key != CAPACITY_TYPE);
+        id.filter(|_| self.capacity_type() == "reserved").map(|(_, id)| id.as_str())
+    }
+}
+
+/// A machine that can be launched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceType {
+    /// Its name.
+    pub name: String,
+    /// What it declares: the values it can have, by label.
+    pub values: BTreeMap<String, BTreeSet<String>>,
+    /// All its resources.
+    pub capacity: Resources,
+    /// What pods can have of them.
+    pub allocatable: Resources,
+    /// The ways to buy it.
+    pub offerings: Vec<Offering>,
+}
+
+/// All instance types, by name.
+pub type Catalogue = BTreeMap<String, InstanceType>;
+
+/// Reads an instance-type file.
+pub fn read(text: &str) -> Result<Catalogue, serde_json::Error> {
+    let types: Vec<WireType> = serde_json::from_str(text)?;
+    Ok(types.into_iter().map(|wire| (wire.name.clone(), build(wire))).collect())
+}
+
+#[derive(Deserialize)]
+struct WireType {
+    #[serde(alias = "Name")]
+    name: String,
+    #[serde(alias = "Architecture", default)]
+    architecture: String,
+    #[serde(alias = "OperatingSystems", default)]
+    #[serde(rename = "operatingSystems")]
+    operating_systems: Vec<String>,
+    #[serde(alias = "Resources", default)]
+    resources: BTreeMap<String, serde_json::Value>,
+    #[serde(alias = "Offerings", default)]
+    offerings: Vec<WireOffering>,
+}
+
+#[derive(Deserialize)]
+struct WireOffering {
+    #[serde(rename = "Price", alias = "price", default)]
+    price: Price,
+    #[serde(rename = "Available", alias = "available")]
+    available: Option<bool>,
+    #[serde(rename = "ReservationCapacity", alias = "reservationCapacity", default)]
+    reservation_capacity: i64,
+    #[serde(rename = "Requirements", alias = "requirements", default)]
+    requirements: Vec<WireRequirement>,
+}
+
+#[derive(Deserialize)]
+struct WireRequirement {
+    key: String,
+    operator: String,
+    #[serde(default)]
+    values: Vec<String>,
+}
+
+fn build(wire: WireType) -> InstanceType {
+    let mut capacity = Resources::new();
+    for (name, amount) in &wire.resources {
+        let text = amount.as_str().map_or_else(|| amount.to_string(), str::to_owned);
+        if let Ok(amount) = text.parse() {
+            capacity.set(name, amount);
+        }
+    }
+    if !capacity.names("pods") {
+        capacity.set("pods", Quantity::from_units(110));
+    }
+    let offerings: Vec<Offering> = wire.offerings.iter().map(offering).collect();
+    let all = |key: &str| offerings.iter().filter_map(|offering| offering.labels.get(key).cloned()).collect();
+    let one = |value: String| BTreeSet::from([value]);
+    let (cpu, memory) = (capacity.get("cpu").to_string(), capacity.get("memory").to_string());
+    let values = BTreeMap::from([
+        (INSTANCE_TYPE.to_owned(), one(wire.name.clone())),
+        ("kubernetes.io/arch".to_owned(), one(wire.architecture)),
+        ("kubernetes.io/os".to_owned(), wire.operating_systems.into_iter().collect()),
+        (ZONE.to_owned(), all(ZONE)),
+        (CAPACITY_TYPE.to_owned(), all(CAPACITY_TYPE)),
+        ("karpenter.kwok.sh/instance-size".to_owned(), one(size(&wire.name).unwrap_or(&cpu).to_owned())),
+        ("karpenter.kwok.sh/instance-family".to_owned(), one(family(&wire.name).to_owned())),
+        ("karpenter.kwok.sh/instance-cpu".to_owned(), one(cpu)),
+        ("karpenter.kwok.sh/instance-memory".to_owned(), one(memory)),
+    ]);
+    InstanceType { name: wire.name, values, allocatable: allocatable(&capacity), capacity, offerings }
+}
+
+fn offering(wire: &WireOffering) -> Offering {
+    let single = wire.requirements.iter().filter(|r| r.operator == "In");
+    Offering {
+        labels: single.filter_map(|r| Some((r.key.clone(), r.values.first()?.clone()))).collect(),
+        price: wire.price,
+        available: wire.available.unwrap_or(true),
+        reservation_capacity: wire.reservation_capacity,
+    }
+}
+
+/// Capacity less what the kubelet keeps (100m CPU and 10Mi) and, for memory, less all huge pages.
+fn allocatable(capacity: &Resources) -> Resources {
+    let mut kept = Resources::new();
+    kept.set("cpu", Quantity::from_nanos(100_000_000, kerf_api::quantity::Format::DecimalSi));
+    kept.set("memory", Quantity::from_nanos((10 << 20) * 1_000_000_000, kerf_api::quantity::Format::BinarySi));
+    let mut rest = capacity.minus(&kept);
+    for (_, pages) in capacity.iter().filter(|(name, _)| name.starts_with("hugepages-")) {
+        rest.set("memory", (rest.get("memory") - pages).max(Quantity::ZERO));
+    }
+    rest
+}
+
+/// `large` of `m5.large`, if the name is of that form.
+fn size(name: &str) -> Option<&str> {
+    let (family, size) = name.split_once('.')?;
+    let word = !family.is_empty() && family.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let known = matches!(size, "nano" | "micro" | "small" | "medium" | "large" | "metal")
+        || size.strip_suffix("xlarge").is_some_and(|count| count.chars().all(|c| c.is_ascii_digit()));
+    (word && known).then_some(size)
+}
+
+/// What is before the first dot or hyphen; without one, the first letter.
+fn family(name: &str) -> &str {
+    match name.find(['.', '-']) {
+        Some(end) => &name[..end],
+        None => name.char_indices().nth(1).map_or(name, |(end, _)| &name[..end]),
+    }
+}
+
+#[cfg(test)]
+mod tests;

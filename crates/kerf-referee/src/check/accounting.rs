@@ -1,0 +1,51 @@
+//! Every pending pod is placed once or explained; nothing else is placed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Rule, Violation};
+use crate::placement::pod_key;
+use crate::plan::Plan;
+use crate::world::{Refusal, World};
+
+pub(super) fn check(world: &World, plan: &Plan) -> Vec<Violation> {
+    let pending: BTreeMap<String, _> =
+        world.pending().into_iter().map(|pending| (pod_key(pending.pod), world.refusal(pending))).collect();
+    let mut violations = Vec::new();
+    let mut broken = |rule, pod: &str, detail: String| {
+        violations.push(Violation { rule, pod: Some(pod.to_owned()), node: None, detail });
+    };
+    let mut placed = BTreeSet::new();
+    for pod in plan.placed_pods() {
+        if !placed.insert(pod) {
+            broken(Rule::Accounting, pod, "is placed more than once".to_owned());
+        }
+        match pending.get(pod) {
+            None => broken(Rule::Accounting, pod, "is placed, but not pending".to_owned()),
+            Some(None) => {}
+            Some(Some(Refusal::NotForUs)) => {
+                broken(Rule::NotPlannable, pod, "asks not to run on a node of ours".to_owned());
+            }
+            Some(Some(Refusal::Invalid(why))) => broken(Rule::NotPlannable, pod, why.clone()),
+        }
+    }
+    let mut explained = BTreeSet::new();
+    for unschedulable in &plan.provisioning.unschedulable {
+        let pod = unschedulable.pod.as_str();
+        if !explained.insert(pod) {
+            broken(Rule::Accounting, pod, "is explained more than once".to_owned());
+        }
+        if placed.contains(pod) {
+            broken(Rule::Accounting, pod, "is both placed and unschedulable".to_owned());
+        }
+        if !pending.contains_key(pod) {
+            broken(Rule::Accounting, pod, "is called unschedulable, but not pending".to_owned());
+        }
+    }
+    for (pod, refusal) in &pending {
+        let known = placed.contains(pod.as_str()) || explained.contains(pod.as_str());
+        if !known && *refusal != Some(Refusal::NotForUs) {
+            broken(Rule::Accounting, pod, "is pending, but neither placed nor explained".to_owned());
+        }
+    }
+    violations
+}

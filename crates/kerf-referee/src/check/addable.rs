@@ -1,0 +1,185 @@
+//! Could a pod that the plan leaves out have been added to it as it is?
+//!
+//! Tries each of them on every node that is there, on every claim (narrowed to what suits the newcomer), and on a claim of its
+//! own, and asks whether the plan is still lawful. Unlike the exhaustive search this works for any size, and unlike a comparison of
+//! counts it never asks for cleverer packing: whoever stops here has stopped too early.
+//!
+//! One thing is not asked for: being near a pod whose zone is open (spec 02 §8.8, #101).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::claims::unreachable_claim;
+use super::launch::{Launch, launches};
+use super::{Daemons, check};
+use crate::catalogue::{CAPACITY_TYPE, Catalogue, INSTANCE_TYPE, ZONE};
+use crate::placement::{affinity_terms, pod_key, term_selects};
+use crate::plan::{Claim, Estimate, ExistingPlacement, Plan, Requirement};
+use crate::resources::sum_of_requests;
+use crate::selectors::node_wanted;
+use crate::storage::HOSTNAME;
+use crate::world::{Pool, World};
+
+/// Pods that the plan calls unschedulable although they could be added, with where: `namespace/name` and the place.
+pub fn addable(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<(String, String)> {
+    let daemons = Daemons::of(world);
+    let broken = check(world, catalogue, plan).len();
+    let pods: BTreeMap<String, &Pod> = world.pods.iter().map(|pod| (pod_key(pod), pod)).collect();
+    let plannable: BTreeSet<String> = world
+        .pending()
+        .into_iter()
+        .filter(|pending| world.refusal(*pending).is_none())
+        .map(|pending| pod_key(pending.pod))
+        .collect();
+    let left_out = plan.provisioning.unschedulable.iter().map(|unschedulable| &unschedulable.pod);
+    let candidates = left_out.filter(|key| plannable.contains(*key)).filter_map(|key| pods.get(key).copied());
+    candidates
+        .filter(|pod| !waits_for_a_zone(pod, world, plan, &pods))
+        .filter_map(|pod| {
+            let mut ways = with_pod(world, catalogue, plan, &daemons, &pods, pod).into_iter();
+            let (place, _) = ways.find(|(_, better)| check(world, catalogue, better).len() <= broken)?;
+            Some((pod_key(pod), place))
+        })
+        .collect()
+}
+
+/// Whether the pod must be near others of this plan in a domain that is still open.
+fn waits_for_a_zone(pod: &Pod, world: &World, plan: &Plan, pods: &BTreeMap<String, &Pod>) -> bool {
+    let on_claims = plan.provisioning.node_claims.iter().flat_map(|claim| &claim.pods);
+    let companions: Vec<&Pod> = on_claims.filter_map(|key| pods.get(key).copied()).collect();
+    affinity_terms(pod).iter().filter(|term| term.topology_key != HOSTNAME).any(|term| {
+        let selects = |other: &Pod| term_selects(term, pod, other, &world.namespaces);
+        !selects(pod) && companions.iter().any(|other| selects(other))
+    })
+}
+
+/// The plan with the pod in every place that it could have by itself.
+fn with_pod(
+    world: &World,
+    catalogue: &Catalogue,
+    plan: &Plan,
+    daemons: &Daemons,
+    pods: &BTreeMap<String, &Pod>,
+    pod: &Pod,
+) -> Vec<(String, Plan)> {
+    let key = pod_key(pod);
+    let mut without = plan.clone();
+    without.provisioning.unschedulable.retain(|unschedulable| unschedulable.pod != key);
+    let mut ways = Vec::new();
+    for node in world.existing_nodes().iter().filter(|node| !node.deleting) {
+        let mut better = without.clone();
+        let placements = &mut better.provisioning.existing_nodes;
+        match placements.iter_mut().find(|placement| placement.node == node.name) {
+            Some(placement) => placement.pods.push(key.clone()),
+            None => placements.push(ExistingPlacement { node: node.name.clone(), pods: vec![key.clone()] }),
+        }
+        ways.push((node.name.clone(), better));
+    }
+    let others = |claim: &Claim| -> Vec<&Pod> { claim.pods.iter().filter_map(|key| pods.get(key).copied()).collect() };
+    for (index, claim) in without.provisioning.node_claims.iter().enumerate() {
+        let Some(pool) = world.pool(&claim.node_pool) else { continue };
+        let together: Vec<&Pod> = others(claim).into_iter().chain([pod]).collect();
+        for claim in claims_for(world, catalogue, daemons, pool, &claim.requirements, &claim.instance_types, &together)
+        {
+            let mut better = without.clone();
+            better.provisioning.node_claims[index] = claim;
+            ways.push((super::claims::claim_name(index, &better.provisioning.node_claims[index]), better));
+        }
+    }
+    let names: Vec<String> = catalogue.keys().cloned().collect();
+    for pool in world.pools.iter().filter(|pool| pool.usable) {
+        for claim in claims_for(world, catalogue, daemons, pool, &[], &names, &[pod]) {
+            let mut better = without.clone();
+            better.provisioning.node_claims.push(claim);
+            ways.push((format!("a new node of pool {}", pool.name), better));
+        }
+    }
+    ways
+}
+
+/// Claims for these pods: one that leaves open what suits all, and one for each zone and capacity type; each with all types that
+/// suit it, and each with the smallest alone, in case of limits.
+fn claims_for(
+    world: &World,
+    catalogue: &Catalogue,
+    daemons: &Daemons,
+    pool: &Pool,
+    requirements: &[Requirement],
+    types: &[String],
+    pods: &[&Pod],
+) -> Vec<Claim> {
+    let storage = world.storage();
+    let asked = sum_of_requests(pods.iter().copied());
+    let suits = |launch: &Launch<'_>| {
+        let t = launch.instance_type;
+        asked.plus(&daemons.overhead(pool, t)).fits_into(&t.allocatable)
+            && pods.iter().all(|pod| {
+                node_wanted(pod, "", &launch.labels) && unreachable_claim(pod, &launch.labels, &storage).is_none()
+            })
+    };
+    let suitable: Vec<Launch<'_>> =
+        launches(pool, requirements, types, catalogue).into_iter().filter(|launch| suits(launch)).collect();
+    let bought = |launch: &Launch<'_>| (launch.offering.zone().to_owned(), launch.offering.capacity_type().to_owned());
+    let each: BTreeSet<(String, String)> = suitable.iter().map(bought).collect();
+    let mut groups: Vec<Vec<&Launch<'_>>> = vec![suitable.iter().collect()];
+    groups.extend(each.iter().map(|one| suitable.iter().filter(|launch| bought(launch) == *one).collect()));
+    let single: Vec<Vec<&Launch<'_>>> = groups.iter().filter_map(|group| smallest_alone(group)).collect();
+    groups.extend(single);
+    groups.iter().filter_map(|group| claim_of(pool, requirements, daemons, group, pods)).collect()
+}
+
+/// The launches of the smallest type among these.
+fn smallest_alone<'l, 'c>(group: &[&'l Launch<'c>]) -> Option<Vec<&'l Launch<'c>>> {
+    let least = group.iter().min_by_key(|launch| launch.instance_type.capacity.get("cpu"))?.instance_type;
+    Some(group.iter().filter(|launch| launch.instance_type.name == least.name).copied().collect())
+}
+
+/// The claim that allows these launches.
+fn claim_of(
+    pool: &Pool,
+    requirements: &[Requirement],
+    daemons: &Daemons,
+    launches: &[&Launch<'_>],
+    pods: &[&Pod],
+) -> Option<Claim> {
+    let mut sorted = launches.to_vec();
+    sorted.sort_by_key(|launch| launch.price());
+    let cheapest = sorted.first()?;
+    let mut types: Vec<String> = Vec::new();
+    for launch in &sorted {
+        if !types.contains(&launch.instance_type.name) {
+            types.push(launch.instance_type.name.clone());
+        }
+    }
+    let one_of = |key: &str| {
+        let values: BTreeSet<&String> = launches.iter().filter_map(|launch| launch.labels.get(key)).collect();
+        let values = values.into_iter().cloned().collect();
+        Requirement { key: key.to_owned(), operator: "In".to_owned(), values, min_values: None }
+    };
+    // Labels that only the pool gives are narrowed to what suits, too.
+    let custom =
+        pool.requirements.iter().filter(|r| r.operator == "In" && r.key != INSTANCE_TYPE).map(|r| one_of(&r.key));
+    let narrowed = [one_of(ZONE), one_of(CAPACITY_TYPE)].into_iter().chain(custom);
+    let overhead = daemons.overhead(pool, cheapest.instance_type);
+    Some(Claim {
+        node_pool: pool.name.clone(),
+        pods: pods.iter().map(|pod| pod_key(pod)).collect(),
+        instance_types: types,
+        requirements: requirements.iter().cloned().chain(narrowed).collect(),
+        requests: sum_of_requests(pods.iter().copied())
+            .plus(&overhead)
+            .iter()
+            .map(|(name, amount)| (name.to_owned(), amount.to_string()))
+            .collect(),
+        estimate: Estimate {
+            instance_type: cheapest.instance_type.name.clone(),
+            zone: cheapest.offering.zone().to_owned(),
+            capacity_type: cheapest.offering.capacity_type().to_owned(),
+            price_per_hour: cheapest.price(),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,180 @@
+//! What daemon sets will put on a node (spec 02 §4.5).
+//!
+//! A daemon set is represented by its newest pod, or else by one made from its template. Preferences do not matter, and neither
+//! do affinity and spread of daemons.
+
+use k8s_openapi::api::core::v1::{NodeSelectorRequirement, Pod, Taint};
+use kerf_api::quantity::Quantity;
+
+use super::launch::witnesses;
+use crate::catalogue::InstanceType;
+use crate::placement::namespace;
+use crate::resources::{Resources, pod_requests, sum_of_requests};
+use crate::selectors::{node_selector, node_wanted, required_terms, satisfies};
+use crate::taints::{repels, tolerates};
+use crate::world::{ExistingNode, Pool, World};
+
+/// One pod for each daemon set.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Daemons {
+    pods: Vec<Pod>,
+}
+
+impl Daemons {
+    pub(crate) fn of(world: &World) -> Self {
+        Self { pods: world.daemon_sets.iter().map(|set| representative(world, set)).collect() }
+    }
+
+    /// The daemons that will run on nodes of this type in this pool.
+    pub(crate) fn on_new<'a>(
+        &'a self,
+        pool: &'a Pool,
+        instance_type: &'a InstanceType,
+    ) -> impl Iterator<Item = &'a Pod> {
+        self.pods.iter().filter(move |pod| runs_on_new(pod, pool, instance_type))
+    }
+
+    /// What the daemons of such a node ask for.
+    pub(crate) fn overhead(&self, pool: &Pool, instance_type: &InstanceType) -> Resources {
+        let daemons = self.on_new(pool, instance_type);
+        daemons.fold(Resources::new(), |sum, pod| sum.plus(&pod_requests(pod)))
+    }
+
+    /// What daemons that belong on the node but are not there yet ask for.
+    pub(crate) fn outstanding(&self, node: &ExistingNode<'_>) -> Resources {
+        let belong =
+            self.pods.iter().filter(|pod| untroubled(pod, &node.taints) && node_wanted(pod, &node.name, &node.labels));
+        let wanted = belong.fold(Resources::new(), |sum, pod| sum.plus(&pod_requests(pod)));
+        let there = node.pods.iter().copied().filter(|pod| is_daemon(pod));
+        wanted.minus(&sum_of_requests(there)).at_least_zero()
+    }
+}
+
+fn is_daemon(pod: &Pod) -> bool {
+    let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
+    owners.iter().any(|owner| owner.api_version == "apps/v1" && owner.kind == "DaemonSet")
+}
+
+fn untroubled(pod: &Pod, taints: &[Taint]) -> bool {
+    taints.iter().all(|taint| !repels(taint) || tolerates(pod, taint))
+}
+
+fn representative(world: &World, set: &k8s_openapi::api::apps::v1::DaemonSet) -> Pod {
+    let home = set.metadata.namespace.as_deref().unwrap_or("default");
+    let controlled = |pod: &&Pod| {
+        let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
+        let this = |owner: &&k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference| {
+            owner.kind == "DaemonSet" && Some(&owner.name) == set.metadata.name.as_ref()
+        };
+        namespace(pod) == home && owners.iter().any(|owner| this(&owner) && owner.controller != Some(false))
+    };
+    let created = |pod: &&Pod| pod.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let template = set.spec.as_ref().map(|spec| spec.template.clone()).unwrap_or_default();
+    let live = world.pods.iter().filter(controlled).max_by_key(created);
+    let mut pod = live.cloned().unwrap_or_else(|| {
+        let mut pod = Pod { spec: template.spec.clone(), ..Pod::default() };
+        if let Some(spec) = &mut pod.spec {
+            for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
+                limits_as_requests(container);
+            }
+        }
+        pod
+    });
+    let required = |pod: Option<&k8s_openapi::api::core::v1::PodSpec>| {
+        pod?.affinity.as_ref()?.node_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.clone()
+    };
+    let wanted = required(template.spec.as_ref());
+    if let Some(node) = pod.spec.as_mut().and_then(|s| s.affinity.as_mut()).and_then(|a| a.node_affinity.as_mut()) {
+        // A live daemon pod is pinned to its node by a field; what the set asks for is what counts elsewhere.
+        node.required_during_scheduling_ignored_during_execution = wanted;
+    }
+    pod
+}
+
+fn limits_as_requests(container: &mut k8s_openapi::api::core::v1::Container) {
+    let Some(resources) = &mut container.resources else { return };
+    for (name, limit) in resources.limits.iter().flatten() {
+        resources.requests.get_or_insert_default().entry(name.clone()).or_insert_with(|| limit.clone());
+    }
+}
+
+fn runs_on_new(pod: &Pod, pool: &Pool, instance_type: &InstanceType) -> bool {
+    let selector: Vec<NodeSelectorRequirement> = node_selector(pod)
+        .map(|(key, value)| NodeSelectorRequirement {
+            key: key.clone(),
+            operator: "In".to_owned(),
+            values: Some(vec![value.clone()]),
+        })
+        .collect();
+    let possible = |expressions: &[NodeSelectorRequirement]| {
+        let all: Vec<_> = selector.iter().chain(expressions).collect();
+        all.iter().all(|expression| {
+            let same_key: Vec<_> = all.iter().copied().filter(|other| other.key == expression.key).collect();
+            pool_offers(pool, &expression.key, &same_key) && type_offers(instance_type, &expression.key, &same_key)
+        })
+    };
+    untroubled(pod, &pool.taints)
+        && match required_terms(pod) {
+            None | Some([]) => possible(&[]),
+            Some(terms) => terms.iter().any(|term| possible(term.match_expressions.as_deref().unwrap_or_default())),
+        }
+}
+
+/// Whether a node of the pool can have a label that satisfies these expressions. Labels that every provider knows may be left
+/// open by the pool; others exist only if the pool names them.
+fn pool_offers(pool: &Pool, key: &str, asked: &[&NodeSelectorRequirement]) -> bool {
+    let label = match key {
+        "karpenter.sh/registered" | "karpenter.sh/initialized" => Some("true"),
+        key => pool.labels.get(key).map(String::as_str),
+    };
+    let demands: Vec<_> = pool.requirements.iter().filter(|requirement| requirement.key == key).collect();
+    let asks = |value: Option<&str>| {
+        asked.iter().all(|e| satisfies(value, &e.operator, e.values.as_deref().unwrap_or_default()))
+    };
+    let allows = |value: Option<&str>| demands.iter().all(|demand| demand.allows(value));
+    if let Some(label) = label {
+        return asks(Some(label)) && allows(Some(label));
+    }
+    if demands.is_empty() {
+        return is_well_known(key) || asks(None);
+    }
+    let theirs = demands.iter().map(|demand| (demand.operator.as_str(), demand.values.as_slice()));
+    let ours = asked.iter().map(|e| (e.operator.as_str(), e.values.as_deref().unwrap_or_default()));
+    (asks(None) && allows(None))
+        || witnesses(theirs.chain(ours)).iter().any(|value| asks(Some(value)) && allows(Some(value)))
+}
+
+fn type_offers(instance_type: &InstanceType, key: &str, asked: &[&NodeSelectorRequirement]) -> bool {
+    let all = |value: &String| {
+        asked.iter().all(|e| satisfies(Some(value), &e.operator, e.values.as_deref().unwrap_or_default()))
+    };
+    instance_type.values.get(key).is_none_or(|values| values.iter().any(all))
+}
+
+/// Labels that every node gets from its provider.
+pub(crate) fn is_well_known(key: &str) -> bool {
+    matches!(
+        key,
+        "karpenter.sh/nodepool"
+            | "karpenter.sh/capacity-type"
+            | "topology.kubernetes.io/zone"
+            | "topology.kubernetes.io/region"
+            | "node.kubernetes.io/instance-type"
+            | "kubernetes.io/arch"
+            | "kubernetes.io/os"
+            | "node.kubernetes.io/windows-build"
+    ) || key.starts_with("karpenter.kwok.sh/instance-")
+}
+
+/// The least and the most that daemons ask for on any of these types: of the least, only what all have.
+pub(crate) fn overhead_range<'c>(
+    daemons: &Daemons,
+    pool: &Pool,
+    types: impl IntoIterator<Item = &'c InstanceType>,
+) -> (Resources, Resources) {
+    let all: Vec<Resources> = types.into_iter().map(|t| daemons.overhead(pool, t)).collect();
+    let least = all.iter().cloned().reduce(|a, b| a.min(&b)).unwrap_or_default();
+    let most = all.iter().fold(Resources::new(), |a, b| a.max(b));
+    debug_assert!(least.iter().all(|(_, amount)| amount >= Quantity::ZERO), "requests are never negative");
+    (least, most)
+}

@@ -1,0 +1,156 @@
+//! What a claim may become: every listed type in every available offering that the requirements allow, with the labels that the
+//! node will have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::catalogue::{Catalogue, InstanceType, Offering};
+use crate::plan::Requirement;
+use crate::price::Price;
+use crate::selectors::Labels;
+use crate::storage::HOSTNAME;
+use crate::world::Pool;
+
+/// Old names of labels, which nodes carry as well.
+const ALIASES: [(&str, &str); 5] = [
+    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+    ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
+    ("beta.kubernetes.io/os", "kubernetes.io/os"),
+    ("beta.kubernetes.io/instance-type", "node.kubernetes.io/instance-type"),
+];
+
+/// At most so many values of a label that nothing else decides are tried.
+const PICKS: usize = 4;
+
+/// One thing that a claim may become.
+#[derive(Debug, Clone)]
+pub(crate) struct Launch<'c> {
+    pub(crate) instance_type: &'c InstanceType,
+    pub(crate) offering: &'c Offering,
+    /// The node's labels, without hostname.
+    pub(crate) labels: Labels,
+}
+
+impl Launch<'_> {
+    pub(crate) fn price(&self) -> Price {
+        self.offering.price
+    }
+}
+
+/// Everything that a claim of the pool with these requirements may become, if it lists these types.
+pub(crate) fn launches<'c, 't>(
+    pool: &Pool,
+    requirements: &[Requirement],
+    types: impl IntoIterator<Item = &'t String>,
+    catalogue: &'c Catalogue,
+) -> Vec<Launch<'c>> {
+    let mut demands: BTreeMap<&str, Vec<&Requirement>> = BTreeMap::new();
+    for requirement in pool.requirements.iter().chain(requirements) {
+        demands.entry(&requirement.key).or_default().push(requirement);
+    }
+    let types = types.into_iter().filter_map(|name| catalogue.get(name));
+    let offerings = types.flat_map(|t| t.offerings.iter().filter(|o| o.available).map(move |offering| (t, offering)));
+    offerings
+        .flat_map(|(instance_type, offering)| {
+            let variants = label_variants(pool, &demands, instance_type, offering);
+            variants.into_iter().map(move |labels| Launch { instance_type, offering, labels })
+        })
+        .collect()
+}
+
+/// The label sets that such a node may have; none if a demand cannot be met.
+fn label_variants(
+    pool: &Pool,
+    demands: &BTreeMap<&str, Vec<&Requirement>>,
+    instance_type: &InstanceType,
+    offering: &Offering,
+) -> Vec<Labels> {
+    let mut labels = pool.labels.clone();
+    for state in ["karpenter.sh/registered", "karpenter.sh/initialized"] {
+        labels.insert(state.to_owned(), "true".to_owned());
+    }
+    labels.extend(offering.labels.clone());
+    let mut open: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (key, values) in &instance_type.values {
+        match values.iter().collect::<Vec<_>>().as_slice() {
+            _ if offering.labels.contains_key(key) => {}
+            [value] => drop(labels.insert(key.clone(), (*value).clone())),
+            several => drop(open.insert(key, several.iter().map(|value| (*value).clone()).collect())),
+        }
+    }
+    for (&key, demands) in demands {
+        if !labels.contains_key(key) && !open.contains_key(key) && key != HOSTNAME {
+            match picks(demands) {
+                Picked::NoLabel => {}
+                Picked::Values(values) => drop(open.insert(key, values)),
+            }
+        }
+    }
+    let mut variants = vec![labels];
+    for (key, values) in open {
+        let allowed = |value: &&String| {
+            demands.get(key).is_none_or(|demands| demands.iter().all(|demand| demand.allows(Some(value))))
+        };
+        let values: Vec<&String> = values.iter().filter(allowed).take(PICKS).collect();
+        variants = variants
+            .iter()
+            .flat_map(|labels| {
+                values.iter().map(|value| {
+                    let mut labels = labels.clone();
+                    labels.insert(key.to_owned(), (*value).clone());
+                    labels
+                })
+            })
+            .collect();
+    }
+    variants.retain(|labels| {
+        demands
+            .iter()
+            .filter(|(key, _)| **key != HOSTNAME)
+            .all(|(key, demands)| demands.iter().all(|demand| demand.allows(labels.get(*key).map(String::as_str))))
+    });
+    variants.into_iter().map(with_aliases).collect()
+}
+
+enum Picked {
+    NoLabel,
+    Values(Vec<String>),
+}
+
+/// The values that a label may get which only the claim's requirements speak of: one of those listed, or any other that is
+/// allowed; no label if one is forbidden.
+fn picks(demands: &[&Requirement]) -> Picked {
+    if demands.iter().any(|demand| demand.operator == "DoesNotExist") {
+        return Picked::NoLabel;
+    }
+    let listed = demands.iter().any(|demand| demand.operator == "In");
+    let witnesses = witnesses(demands.iter().map(|demand| (demand.operator.as_str(), demand.values.as_slice())));
+    let allowed = witnesses.into_iter().filter(|value| demands.iter().all(|demand| demand.allows(Some(value))));
+    Picked::Values(if listed { allowed.collect() } else { allowed.take(1).collect() })
+}
+
+/// Values that decide whether expressions about one label can all be satisfied: those that are mentioned, the numbers next to
+/// them, and one that nobody mentions.
+pub(crate) fn witnesses<'a>(expressions: impl IntoIterator<Item = (&'a str, &'a [String])>) -> BTreeSet<String> {
+    let mut witnesses = BTreeSet::from(["987654321".to_owned()]);
+    for (_, values) in expressions {
+        for value in values {
+            witnesses.insert(value.clone());
+            if let Ok(number) = value.parse::<i64>() {
+                witnesses.insert(number.saturating_add(1).to_string());
+                witnesses.insert(number.saturating_sub(1).to_string());
+            }
+        }
+    }
+    witnesses
+}
+
+/// The same labels and their old names.
+pub(crate) fn with_aliases(mut labels: Labels) -> Labels {
+    for (old, new) in ALIASES {
+        if let Some(value) = labels.get(new).cloned() {
+            labels.entry(old.to_owned()).or_insert(value);
+        }
+    }
+    labels
+}

@@ -1,0 +1,78 @@
+//! Pool limits and reservations: what is there and the largest that may be launched, added up.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use kerf_api::quantity::Quantity;
+
+use super::launch::launches;
+use super::{Rule, Violation};
+use crate::catalogue::Catalogue;
+use crate::plan::{Claim, Plan};
+use crate::resources::Resources;
+use crate::world::{Pool, World};
+
+pub(super) fn check(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for pool in &world.pools {
+        let claims = plan.provisioning.node_claims.iter().filter(|claim| claim.node_pool == pool.name);
+        let largest: Vec<Resources> = claims.map(|claim| largest(claim, catalogue)).collect();
+        if largest.is_empty() {
+            continue;
+        }
+        let total = largest.iter().fold(usage(world, pool), |sum, claim| sum.plus(claim));
+        for (name, limit) in pool.limits.iter().filter(|(name, limit)| total.get(name) > *limit) {
+            violations.push(Violation {
+                rule: Rule::Limits,
+                pod: None,
+                node: None,
+                detail: format!("pool {}, {name}: {} used or claimed, {limit} allowed", pool.name, total.get(name)),
+            });
+        }
+    }
+    violations.extend(reservations(world, catalogue, plan));
+    violations
+}
+
+/// What the pool's nodes have, those that are going away aside.
+pub(crate) fn usage(world: &World, pool: &Pool) -> Resources {
+    let nodes = world.existing_nodes();
+    let own = nodes.iter().filter(|node| !node.deleting && node.pool() == Some(&pool.name));
+    own.fold(Resources::new(), |sum, node| sum.plus(&node.capacity))
+}
+
+/// The most that the claim can become, resource by resource.
+fn largest(claim: &Claim, catalogue: &Catalogue) -> Resources {
+    let listed = claim.instance_types.iter().filter_map(|name| catalogue.get(name));
+    let mut most = listed.fold(Resources::new(), |most, t| most.max(&t.capacity));
+    most.set("nodes", Quantity::from_units(1));
+    most
+}
+
+/// No reservation is counted on by more claims than it has left.
+fn reservations(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
+    let mut left: BTreeMap<&str, i64> = BTreeMap::new();
+    for offering in catalogue.values().flat_map(|t| &t.offerings) {
+        if let Some(id) = offering.reservation() {
+            let least = left.entry(id).or_insert(offering.reservation_capacity);
+            *least = (*least).min(offering.reservation_capacity);
+        }
+    }
+    let mut drawn: BTreeMap<&str, i64> = BTreeMap::new();
+    for claim in &plan.provisioning.node_claims {
+        let Some(pool) = world.pool(&claim.node_pool) else { continue };
+        let all = launches(pool, &claim.requirements, &claim.instance_types, catalogue);
+        let ids: BTreeSet<&str> = all.iter().filter_map(|launch| launch.offering.reservation()).collect();
+        for id in ids {
+            *drawn.entry(id).or_default() += 1;
+        }
+    }
+    let short = drawn.into_iter().filter(|(id, count)| *count > left.get(id).copied().unwrap_or(0));
+    short
+        .map(|(id, count)| Violation {
+            rule: Rule::Reservation,
+            pod: None,
+            node: None,
+            detail: format!("{id}: {count} claims, {} left", left.get(id).copied().unwrap_or(0)),
+        })
+        .collect()
+}

@@ -1,0 +1,201 @@
+//! Rules between pods, on claims whose zone is certain and on claims whose zone is open.
+
+use serde_json::{Value, json};
+
+use super::{LAWFUL, claim, node, plan, pod, pool, verdict};
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+const HOST: &str = "kubernetes.io/hostname";
+
+fn spread(key: &str, max_skew: i32) -> Value {
+    json!({"topologySpreadConstraints": [{
+        "maxSkew": max_skew, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }]})
+}
+
+fn related(kind: &str, key: &str, app: &str) -> Value {
+    json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}},
+    ]}}})
+}
+
+/// A world of a pool and these pods, and the verdict on these claims.
+fn judge(pods: &[Value], claims: &[Value]) -> Vec<String> {
+    let objects: Vec<Value> = std::iter::once(pool(json!({}))).chain(pods.iter().cloned()).collect();
+    verdict(&objects, &plan(claims, json!([]), &[]))
+}
+
+fn same(names: &[&str], spec: &Value) -> Vec<Value> {
+    names.iter().map(|name| pod(name, "1", spec.clone())).collect()
+}
+
+#[test]
+fn spec_02_80_zones_that_a_pool_could_offer_count_as_empty() {
+    let pods = same(&["x-0", "x-1"], &spread(ZONE, 1));
+    let apart = [claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b"])];
+    assert_eq!(judge(&pods, &apart), LAWFUL);
+    let together = [claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])];
+    assert_eq!(
+        judge(&pods, &together),
+        [format!(
+            "TopologySpread, pod default/x-1, on claim 1 (default): {ZONE}=a would have 2 pods, the emptiest has 0, maxSkew is 1"
+        )]
+    );
+    assert_eq!(judge(&same(&["x-0", "x-1"], &spread(ZONE, 2)), &together), LAWFUL);
+}
+
+#[test]
+fn spec_02_81_zones_outside_the_pool_are_no_domains() {
+    let pods = same(&["x-0", "x-1"], &spread(ZONE, 1));
+    let only_a = json!({"template": {"spec": {"requirements": [{"key": ZONE, "operator": "In", "values": ["a"]}]}}});
+    let objects = [vec![pool(only_a)], pods].concat();
+    let claims = [claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])];
+    assert_eq!(verdict(&objects, &plan(&claims, json!([]), &[])), LAWFUL);
+}
+
+#[test]
+fn spec_02_83_pods_that_run_count() {
+    let running = |name: &str| pod(name, "100m", json!({"nodeName": "n"}));
+    let objects =
+        [vec![pool(json!({})), node("n", "a", "4"), running("x-8"), running("x-9")], same(&["x-0"], &spread(ZONE, 1))]
+            .concat();
+    let on = |zone: &str| verdict(&objects, &plan(&[claim(&["x-0"], &["s"], &[zone])], json!([]), &[]));
+    assert_eq!(on("b"), LAWFUL);
+    assert_eq!(on("a").len(), 1);
+}
+
+#[test]
+fn spec_02_85_too_few_domains_count_as_an_empty_one() {
+    let mut spec = spread(ZONE, 1);
+    spec["topologySpreadConstraints"][0]["minDomains"] = json!(4);
+    let pods = same(&["x-0", "x-1", "x-2", "x-3"], &spec);
+    let three = [("x-0", "a"), ("x-1", "b"), ("x-2", "c")].map(|(pod, zone)| claim(&[pod], &["s"], &[zone]));
+    let objects = [vec![pool(json!({}))], pods].concat();
+    // Zone d is sold out, but it is a zone; with minDomains 5 there would be too few.
+    assert_eq!(verdict(&objects, &plan(&three, json!([]), &["x-3"])), LAWFUL);
+    let four: Vec<Value> = three.into_iter().chain([claim(&["x-3"], &["s"], &["a"])]).collect();
+    assert_eq!(verdict(&objects, &plan(&four, json!([]), &[])).len(), 1);
+}
+
+#[test]
+fn spec_02_88_hosts_are_spread_as_if_there_were_always_an_empty_one() {
+    let pods = same(&["x-0", "x-1"], &spread(HOST, 1));
+    assert_eq!(judge(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])]), LAWFUL);
+    assert_eq!(judge(&pods, &[claim(&["x-0", "x-1"], &["l"], &["b"])]).len(), 1);
+}
+
+#[test]
+fn spec_02_87_a_spread_of_others_limits_nobody() {
+    let mut pods = same(&["y-0", "y-1"], &spread(ZONE, 1));
+    assert_eq!(judge(&pods, &[claim(&["y-0", "y-1"], &["l"], &["b"])]), LAWFUL);
+    // The others themselves may come later, so nothing keeps them from the same zone.
+    pods.extend(same(&["x-0", "x-1"], &json!({})));
+    assert_eq!(judge(&pods, &[claim(&["y-0", "x-0", "x-1", "y-1"], &["l"], &["b"])]), LAWFUL);
+}
+
+#[test]
+fn spec_02_95_only_zones_that_the_pod_allows_are_compared() {
+    let mut spec = spread(ZONE, 1);
+    spec["nodeSelector"] = json!({ZONE: "a"});
+    let pods = same(&["x-0", "x-1"], &spec);
+    assert_eq!(
+        judge(&pods, &[claim(&["x-0", "x-1"], &["l"], &["a"])]).iter().filter(|v| v.starts_with("Topo")).count(),
+        0
+    );
+}
+
+#[test]
+fn a_spread_pod_needs_one_certain_zone() {
+    let pods = same(&["x-0", "x-1"], &spread(ZONE, 1));
+    let open = [claim(&["x-0"], &["s"], &["a", "b"]), claim(&["x-1"], &["s"], &["b"])];
+    assert_eq!(
+        judge(&pods, &open),
+        [format!(
+            "TopologySpread, pod default/x-1, on claim 1 (default): {ZONE}=b would have 2 pods, the emptiest has 0, \
+         maxSkew is 1, when claim 0 (default) in b"
+        )]
+    );
+    // One that is alone may be anywhere.
+    assert_eq!(judge(&pods[..1], &open[..1]), LAWFUL);
+}
+
+#[test]
+fn spec_02_102_anti_affine_pods_need_zones_that_cannot_meet() {
+    let pods = same(&["x-0", "x-1"], &related("podAntiAffinity", ZONE, "x"));
+    assert_eq!(judge(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b", "c"])]), LAWFUL);
+    let meeting = judge(&pods, &[claim(&["x-0"], &["s"], &["a", "b"]), claim(&["x-1"], &["s"], &["b", "c"])]);
+    assert_eq!(meeting.len(), 1);
+    assert!(meeting[0].ends_with("when claim 0 (default) in b, claim 1 (default) in b"), "{meeting:?}");
+}
+
+#[test]
+fn spec_02_103_pods_that_run_keep_others_away() {
+    let shy = pod(
+        "y-9",
+        "100m",
+        [json!({"nodeName": "n"}), related("podAntiAffinity", ZONE, "x")].into_iter().fold(
+            json!({}),
+            |mut all, one| {
+                super::merge(&mut all, one);
+                all
+            },
+        ),
+    );
+    let objects = [vec![pool(json!({})), node("n", "a", "4"), shy], same(&["x-0"], &json!({}))].concat();
+    let on = |zones: &[&str]| verdict(&objects, &plan(&[claim(&["x-0"], &["s"], zones)], json!([]), &[]));
+    assert_eq!(on(&["b", "c"]), LAWFUL);
+    assert_eq!(
+        on(&["a", "b"]),
+        [format!(
+            "PodAntiAffinity, pod default/x-0, on claim 0 (default): default/y-9 in {ZONE}=a must be away from it, when claim 0 (default) in a"
+        )]
+    );
+}
+
+#[test]
+fn spec_02_101_affinity_needs_a_certain_companion() {
+    let mut pods = same(&["x-0"], &related("podAffinity", ZONE, "y"));
+    pods.push(pod("y-0", "1", json!({})));
+    let at = |x: &[&str], y: &[&str]| judge(&pods, &[claim(&["x-0"], &["s"], x), claim(&["y-0"], &["s"], y)]);
+    assert_eq!(at(&["b"], &["b"]), LAWFUL);
+    assert_eq!(at(&["b"], &["a", "b"]).len(), 1);
+    assert_eq!(at(&["a", "b"], &["b"]).len(), 1);
+    let together = claim(&["x-0", "y-0"], &["l"], &["b", "c"]);
+    assert_eq!(judge(&pods, &[together]), LAWFUL, "on one node they are together wherever it is");
+}
+
+#[test]
+fn spec_02_99_affinity_to_nobody_is_never_satisfied() {
+    let pods = same(&["x-0"], &related("podAffinity", HOST, "nobody"));
+    assert_eq!(judge(&pods, &[claim(&["x-0"], &["s"], &["a"])]).len(), 1);
+}
+
+#[test]
+fn spec_02_98_the_first_of_a_kind_starts_its_domain() {
+    let mine = related("podAffinity", ZONE, "x");
+    let pods = same(&["x-0", "x-1"], &mine);
+    assert_eq!(judge(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["a"])]), LAWFUL);
+    assert_eq!(judge(&pods, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b"])]).len(), 1);
+    let pinned: Vec<Value> = [("x-0", "a"), ("x-1", "b")]
+        .map(|(name, zone)| {
+            let mut spec = mine.clone();
+            spec["nodeSelector"] = json!({ZONE: zone});
+            pod(name, "1", spec)
+        })
+        .to_vec();
+    assert_eq!(judge(&pinned, &[claim(&["x-0"], &["s"], &["a"]), claim(&["x-1"], &["s"], &["b"])]), LAWFUL);
+}
+
+#[test]
+fn spec_02_100_a_chain_of_affinities_is_bound_from_its_start() {
+    let chain = [
+        pod("d-0", "1", related("podAffinity", HOST, "c")),
+        pod("c-0", "1", related("podAffinity", HOST, "b")),
+        pod("b-0", "1", related("podAffinity", HOST, "a")),
+        pod("a-0", "1", json!({})),
+    ];
+    assert_eq!(judge(&chain, &[claim(&["a-0", "b-0", "c-0", "d-0"], &["l"], &["b"])]), LAWFUL);
+    let torn = [claim(&["a-0", "b-0", "c-0"], &["l"], &["b"]), claim(&["d-0"], &["s"], &["b"])];
+    assert_eq!(judge(&chain, &torn).len(), 1);
+}

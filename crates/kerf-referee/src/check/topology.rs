@@ -1,0 +1,465 @@
+//! Rules between pods: spread, affinity and anti-affinity, over all that runs and all that is planned.
+//!
+//! [`Topology`] holds, for one world, who is whose concern; it is asked about placements. Counting is done anew for every
+//! question.
+
+mod combinations;
+mod order;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod, Taint, TopologySpreadConstraint};
+
+use super::{Rule, Universe};
+use crate::check::launch::with_aliases;
+use crate::placement::{
+    affinity_terms, anti_affinity_terms, is_terminating, pod_key, spread_constraints, spread_includes, spread_selects,
+    term_selects,
+};
+use crate::selectors::{Labels, label_satisfies, node_selector, required_terms, term_matches};
+use crate::storage::HOSTNAME;
+use crate::world::World;
+
+pub use self::combinations::COMBINATIONS;
+pub(super) use self::combinations::check;
+pub(crate) use self::combinations::combinations;
+
+/// Where pods can be: a node that is there, or one that is planned.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) name: String,
+    pub(crate) labels: Labels,
+    pub(crate) taints: Vec<Taint>,
+    /// A node that is going away counts for its pods only, not as a place for more.
+    pub(crate) leaving: bool,
+}
+
+/// All rules between the pods of a world.
+#[derive(Debug)]
+pub(crate) struct Topology<'w> {
+    /// The pods that are to be placed.
+    pub(crate) movers: Vec<&'w Pod>,
+    /// The pods that stay, with the index of their place.
+    residents: Vec<(&'w Pod, usize)>,
+    /// The nodes that are there, first among the places of every question.
+    pub(crate) existing: Vec<Place>,
+    rules: Vec<PodRule<'w>>,
+}
+
+#[derive(Debug)]
+struct PodRule<'w> {
+    owner: Owner,
+    kind: Kind<'w>,
+    key: &'w str,
+    /// Which movers it speaks of.
+    movers: Vec<bool>,
+    /// Which residents it speaks of.
+    residents: Vec<bool>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    Mover(usize),
+    Resident(usize),
+}
+
+#[derive(Debug)]
+enum Kind<'w> {
+    Spread { constraint: &'w TopologySpreadConstraint, offered: BTreeSet<String> },
+    Near,
+    Away,
+}
+
+/// A spread of a mover that counts the mover itself.
+#[derive(Debug, Clone)]
+pub(crate) struct SpreadBound<'w> {
+    pub(crate) key: &'w str,
+    pub(crate) max_skew: i64,
+    /// Which movers it counts.
+    pub(crate) counts: Vec<bool>,
+    /// The pods that stay and that it counts, by domain.
+    pub(crate) residents: BTreeMap<String, i64>,
+    /// Domains that it compares with for certain; none if the emptiest counts as empty.
+    pub(crate) compared: Vec<String>,
+}
+
+/// A rule that a pod breaks where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Broken {
+    pub(crate) rule: Rule,
+    pub(crate) detail: String,
+}
+
+/// Where the movers are so far, by index of their place.
+pub(crate) type Bound = Vec<Option<usize>>;
+
+impl<'w> Topology<'w> {
+    /// The rules of a world whose movers are these pods.
+    pub(crate) fn new(world: &'w World, universe: &Universe, movers: Vec<&'w Pod>) -> Self {
+        let moving: BTreeSet<String> = movers.iter().map(|pod| pod_key(pod)).collect();
+        let mut existing = Vec::new();
+        let mut residents = Vec::new();
+        for node in world.existing_nodes() {
+            let stay = node.pods.iter().filter(|pod| !moving.contains(&pod_key(pod)));
+            residents.extend(stay.map(|pod| (*pod, existing.len())));
+            let own_taints = node.node.and_then(|n| n.spec.as_ref()?.taints.clone());
+            existing.push(Place {
+                name: node.name,
+                labels: with_aliases(node.labels),
+                taints: own_taints.unwrap_or(node.taints),
+                leaving: node.deleting,
+            });
+        }
+        let mut topology = Self { movers, residents, existing, rules: Vec::new() };
+        let rules: Vec<_> =
+            (0..topology.movers.len()).flat_map(|i| topology.rules_of_mover(i, world, universe)).collect();
+        let inverse: Vec<_> =
+            (0..topology.residents.len()).flat_map(|i| topology.rules_of_resident(i, world)).collect();
+        topology.rules = rules;
+        topology.rules.extend(inverse);
+        topology
+    }
+
+    fn rules_of_mover(&self, mover: usize, world: &'w World, universe: &Universe) -> Vec<PodRule<'w>> {
+        let pod = self.movers[mover];
+        let owner = Owner::Mover(mover);
+        let spread = spread_constraints(pod).map(|constraint| {
+            let honour = constraint.node_taints_policy.as_deref() == Some("Honor");
+            let offered = universe.domains(&constraint.topology_key, pod, honour);
+            let kind = Kind::Spread { constraint, offered };
+            self.rule(owner, kind, &constraint.topology_key, |other| spread_selects(constraint, pod, other))
+        });
+        let near = affinity_terms(pod).iter().map(|term| {
+            let speaks_of = |other: &Pod| term_selects(term, pod, other, &world.namespaces);
+            self.rule(owner, Kind::Near, &term.topology_key, speaks_of)
+        });
+        let away = anti_affinity_terms(pod).iter().map(|term| {
+            let speaks_of = |other: &Pod| term_selects(term, pod, other, &world.namespaces);
+            self.rule(owner, Kind::Away, &term.topology_key, speaks_of)
+        });
+        spread.chain(near).chain(away).collect()
+    }
+
+    /// Pods that stay can still keep others away.
+    fn rules_of_resident(&self, resident: usize, world: &'w World) -> Vec<PodRule<'w>> {
+        let (pod, _) = self.residents[resident];
+        let away = anti_affinity_terms(pod).iter().map(|term| {
+            let speaks_of = |other: &Pod| term_selects(term, pod, other, &world.namespaces);
+            self.rule(Owner::Resident(resident), Kind::Away, &term.topology_key, speaks_of)
+        });
+        away.collect()
+    }
+
+    fn rule(&self, owner: Owner, kind: Kind<'w>, key: &'w str, speaks_of: impl Fn(&Pod) -> bool) -> PodRule<'w> {
+        // A pod that is being deleted will be gone before the new one runs.
+        let residents = self.residents.iter().map(|(pod, _)| !is_terminating(pod) && speaks_of(pod)).collect();
+        PodRule { owner, kind, key, movers: self.movers.iter().map(|pod| speaks_of(pod)).collect(), residents }
+    }
+
+    /// What keeps the mover from being bound to the place now, if anything does.
+    pub(crate) fn objection(&self, mover: usize, place: usize, bound: &Bound, places: &[Place]) -> Option<Broken> {
+        let concerns = self.rules.iter().filter(|rule| match rule.owner {
+            Owner::Mover(owner) => {
+                owner == mover || (matches!(rule.kind, Kind::Away) && bound[owner].is_some() && rule.movers[mover])
+            }
+            Owner::Resident(_) => rule.movers[mover],
+        });
+        concerns.into_iter().find_map(|rule| {
+            let broken = if rule.owner == Owner::Mover(mover) {
+                match &rule.kind {
+                    Kind::Spread { constraint, offered } => {
+                        self.spread_objection(rule, constraint, offered, mover, place, bound, places)
+                    }
+                    Kind::Near => self.near_objection(rule, mover, place, bound, places),
+                    Kind::Away => self.away_objection(rule, mover, place, bound, places),
+                }
+            } else {
+                self.inverse_objection(rule, place, bound, places)
+            };
+            let kind = match rule.kind {
+                Kind::Spread { .. } => Rule::TopologySpread,
+                Kind::Near => Rule::PodAffinity,
+                Kind::Away => Rule::PodAntiAffinity,
+            };
+            broken.map(|detail| Broken { rule: kind, detail })
+        })
+    }
+
+    /// The pods that a rule speaks of, with the index of their place.
+    fn spoken_of<'a>(&'a self, rule: &'a PodRule<'w>, bound: &'a Bound) -> impl Iterator<Item = usize> + 'a {
+        let residents = self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of).map(|((_, place), _)| *place);
+        let movers = bound.iter().zip(&rule.movers).filter(|(_, of)| **of).filter_map(|(place, _)| *place);
+        residents.chain(movers)
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the rule, the pod, its place, and the state of the world")]
+    fn spread_objection(
+        &self,
+        rule: &PodRule<'w>,
+        constraint: &TopologySpreadConstraint,
+        offered: &BTreeSet<String>,
+        mover: usize,
+        place: usize,
+        bound: &Bound,
+        places: &[Place],
+    ) -> Option<String> {
+        let pod = self.movers[mover];
+        let Some(domain) = places[place].labels.get(rule.key) else {
+            return Some(format!("{} has no label {}", places[place].name, rule.key));
+        };
+        let looks_at = |p: &Place| spread_includes(constraint, pod, &p.name, &p.labels, &p.taints, |_| true);
+        let mut counts: BTreeMap<&str, i64> = offered.iter().map(|domain| (domain.as_str(), 0)).collect();
+        let included: Vec<bool> = places.iter().map(looks_at).collect();
+        for (p, _) in places.iter().zip(&included).filter(|(p, included)| **included && !p.leaving) {
+            if let Some(domain) = p.labels.get(rule.key) {
+                counts.entry(domain).or_insert(0);
+            }
+        }
+        for at in self.spoken_of(rule, bound).filter(|at| included[*at]) {
+            if let Some(domain) = places[at].labels.get(rule.key) {
+                *counts.entry(domain).or_insert(0) += 1;
+            }
+        }
+        let count = counts.get(domain.as_str()).copied().unwrap_or(0) + i64::from(rule.movers[mover]);
+        let max_skew = i64::from(constraint.max_skew);
+        let min_domains = usize::try_from(constraint.min_domains.unwrap_or(0)).unwrap_or(0);
+        let objections = alternatives(pod, &places[place]).into_iter().map(|term| {
+            let open: Vec<i64> =
+                counts.iter().filter(|(domain, _)| accepts(pod, term, rule.key, domain)).map(|(_, n)| *n).collect();
+            // A new host can always be added, so the emptiest host is an empty one.
+            let empty = rule.key == HOSTNAME || open.len() < min_domains;
+            let minimum = if empty { 0 } else { open.into_iter().min().unwrap_or(0) };
+            (count - minimum > max_skew).then(|| {
+                format!(
+                    "{}={domain} would have {count} pods, the emptiest has {minimum}, maxSkew is {max_skew}",
+                    rule.key
+                )
+            })
+        });
+        objections.into_iter().min().flatten()
+    }
+
+    fn near_objection(
+        &self,
+        rule: &PodRule<'w>,
+        mover: usize,
+        place: usize,
+        bound: &Bound,
+        places: &[Place],
+    ) -> Option<String> {
+        let pod = self.movers[mover];
+        let Some(domain) = places[place].labels.get(rule.key) else {
+            return Some(format!("{} has no label {}", places[place].name, rule.key));
+        };
+        let companions: BTreeSet<&String> =
+            self.spoken_of(rule, bound).filter_map(|at| places[at].labels.get(rule.key)).collect();
+        if companions.contains(domain) {
+            return None;
+        }
+        let first = alternatives(pod, &places[place])
+            .into_iter()
+            .any(|term| !companions.iter().any(|domain| accepts(pod, term, rule.key, domain)));
+        if rule.movers[mover] && first {
+            return None;
+        }
+        Some(format!("no companion in {}={domain}, but in {companions:?}", rule.key))
+    }
+
+    fn away_objection(
+        &self,
+        rule: &PodRule<'w>,
+        mover: usize,
+        place: usize,
+        bound: &Bound,
+        places: &[Place],
+    ) -> Option<String> {
+        let domain = places[place].labels.get(rule.key)?;
+        let others = bound.iter().enumerate().filter(|(other, _)| *other != mover && rule.movers[*other]);
+        let mut bound_places = others.filter_map(|(_, at)| *at);
+        let mut resident_places =
+            self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of).map(|((_, at), _)| *at);
+        let there = |at: usize| places[at].labels.get(rule.key) == Some(domain);
+        let taken = bound_places.any(there) || resident_places.any(there);
+        taken.then(|| format!("a pod that it must be away from is in {}={domain}", rule.key))
+    }
+
+    /// A pod that is bound keeps this one away.
+    fn inverse_objection(&self, rule: &PodRule<'w>, place: usize, bound: &Bound, places: &[Place]) -> Option<String> {
+        let at = match rule.owner {
+            Owner::Mover(owner) => bound[owner]?,
+            Owner::Resident(resident) => self.residents[resident].1,
+        };
+        let domain = places[place].labels.get(rule.key)?;
+        let there = places[at].labels.get(rule.key) == Some(domain);
+        let owner = match rule.owner {
+            Owner::Mover(owner) => self.movers[owner],
+            Owner::Resident(resident) => self.residents[resident].0,
+        };
+        there.then(|| format!("{} in {}={domain} must be away from it", pod_key(owner), rule.key))
+    }
+
+    /// Labels that decide how rules apply to a place with these movers on it: the topology keys of all rules that concern them.
+    pub(crate) fn keys_for(&self, on: impl Fn(usize) -> bool) -> BTreeSet<&'w str> {
+        let concerns = |rule: &&PodRule<'w>| {
+            matches!(rule.owner, Owner::Mover(owner) if on(owner))
+                || rule.movers.iter().enumerate().any(|(mover, of)| *of && on(mover))
+        };
+        self.rules.iter().filter(concerns).map(|rule| rule.key).collect()
+    }
+
+    /// For each spread that speaks of one of these movers, whether it would look at the place.
+    fn inclusions(&self, place: &Place, on: impl Fn(usize) -> bool) -> Vec<bool> {
+        let spreads =
+            self.rules.iter().filter(|rule| rule.movers.iter().enumerate().any(|(mover, of)| *of && on(mover)));
+        spreads
+            .filter_map(|rule| match (&rule.kind, rule.owner) {
+                (Kind::Spread { constraint, .. }, Owner::Mover(owner)) => {
+                    let pod = self.movers[owner];
+                    Some(spread_includes(constraint, pod, &place.name, &place.labels, &place.taints, |_| true))
+                }
+                (Kind::Spread { .. }, Owner::Resident(_)) | (Kind::Near | Kind::Away, _) => None,
+            })
+            .collect()
+    }
+
+    /// Whether the order in which the mover is bound matters for itself, and how tight its spread is.
+    fn urgency(&self, mover: usize) -> (bool, i64) {
+        let own = self.rules.iter().filter(|rule| rule.owner == Owner::Mover(mover));
+        let mut matters = false;
+        let mut tightest = i64::MAX;
+        for rule in own {
+            match &rule.kind {
+                Kind::Spread { constraint, .. } => {
+                    matters = true;
+                    tightest = tightest.min(i64::from(constraint.max_skew));
+                }
+                Kind::Near => matters = true,
+                Kind::Away => {}
+            }
+        }
+        (matters, tightest)
+    }
+
+    /// For each pair of movers the keys in whose domains they must be apart, whoever of them says so.
+    pub(crate) fn apart(&self) -> Vec<Vec<BTreeSet<&'w str>>> {
+        let number = self.movers.len();
+        let mut apart = vec![vec![BTreeSet::new(); number]; number];
+        for rule in self.rules.iter().filter(|rule| matches!(rule.kind, Kind::Away)) {
+            let Owner::Mover(owner) = rule.owner else { continue };
+            for other in (0..number).filter(|other| *other != owner && rule.movers[*other]) {
+                apart[owner][other].insert(rule.key);
+                apart[other][owner].insert(rule.key);
+            }
+        }
+        apart
+    }
+
+    /// For each mover the domains that pods which stay keep it from.
+    pub(crate) fn forbidden(&self) -> Vec<BTreeSet<(&'w str, String)>> {
+        let mut forbidden = vec![BTreeSet::new(); self.movers.len()];
+        let domain = |place: usize, key| self.existing[place].labels.get(key).cloned();
+        for rule in self.rules.iter().filter(|rule| matches!(rule.kind, Kind::Away)) {
+            match rule.owner {
+                Owner::Mover(owner) => {
+                    let there = self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of);
+                    let domains = there.filter_map(|((_, place), _)| domain(*place, rule.key));
+                    forbidden[owner].extend(domains.map(|domain| (rule.key, domain)));
+                }
+                Owner::Resident(resident) => {
+                    let Some(domain) = domain(self.residents[resident].1, rule.key) else { continue };
+                    for (mover, _) in rule.movers.iter().enumerate().filter(|(_, of)| **of) {
+                        forbidden[mover].insert((rule.key, domain.clone()));
+                    }
+                }
+            }
+        }
+        forbidden
+    }
+
+    /// The spreads of a mover, as far as a bound on them can be told before everybody has a place.
+    pub(crate) fn spreads(&self, mover: usize) -> Vec<SpreadBound<'w>> {
+        let pod = self.movers[mover];
+        let own = self.rules.iter().filter(|rule| rule.owner == Owner::Mover(mover) && rule.movers[mover]);
+        own.filter_map(|rule| {
+            let Kind::Spread { constraint, offered } = &rule.kind else { return None };
+            let looks_at = |p: &Place| spread_includes(constraint, pod, &p.name, &p.labels, &p.taints, |_| true);
+            let mut residents: BTreeMap<String, i64> = offered.iter().map(|domain| (domain.clone(), 0)).collect();
+            for (_, place) in self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of).map(|(r, _)| r) {
+                let place = &self.existing[*place];
+                if let Some(domain) = place.labels.get(rule.key).filter(|_| looks_at(place)) {
+                    *residents.entry(domain.clone()).or_insert(0) += 1;
+                }
+            }
+            let terms = required_terms(pod).unwrap_or_default();
+            let all_accept = |domain: &String| {
+                accepts(pod, None, rule.key, domain)
+                    && terms.iter().all(|term| accepts(pod, Some(term), rule.key, domain))
+            };
+            let compared =
+                residents.keys().filter(|domain| rule.key != HOSTNAME && all_accept(domain)).cloned().collect();
+            Some(SpreadBound {
+                key: rule.key,
+                max_skew: i64::from(constraint.max_skew),
+                counts: rule.movers.clone(),
+                residents,
+                compared,
+            })
+        })
+        .collect()
+    }
+
+    /// The labels without which a place is nothing for the mover: the keys of its spreads and affinities.
+    pub(crate) fn needed_keys(&self, mover: usize) -> BTreeSet<&'w str> {
+        let own = self.rules.iter().filter(|rule| rule.owner == Owner::Mover(mover));
+        own.filter(|rule| !matches!(rule.kind, Kind::Away)).map(|rule| rule.key).collect()
+    }
+
+    /// Whether the mover must be near somebody and there is nobody.
+    pub(crate) fn is_lonely(&self, mover: usize) -> bool {
+        let own = self.rules.iter().filter(|rule| rule.owner == Owner::Mover(mover) && matches!(rule.kind, Kind::Near));
+        own.into_iter().any(|rule| !rule.movers.contains(&true) && !rule.residents.contains(&true))
+    }
+
+    /// Whether each affinity of the mover is to itself, or to somebody in its domain whose domain is certain.
+    pub(crate) fn has_certain_companions(
+        &self,
+        mover: usize,
+        bound: &Bound,
+        places: &[&Place],
+        certain: &dyn Fn(usize, &str) -> bool,
+    ) -> bool {
+        let Some(place) = bound[mover] else { return true };
+        let near = |rule: &&PodRule<'w>| {
+            rule.owner == Owner::Mover(mover) && matches!(rule.kind, Kind::Near) && rule.key != HOSTNAME
+        };
+        self.rules.iter().filter(near).all(|rule| {
+            let here = |at: usize| places[at].labels.get(rule.key) == places[place].labels.get(rule.key);
+            let residents = self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of).map(|((_, at), _)| *at);
+            let mut movers = bound.iter().enumerate().filter(|(other, _)| *other != mover && rule.movers[*other]);
+            rule.movers[mover]
+                || residents.into_iter().any(here)
+                || movers.any(|(other, at)| at.is_some_and(here) && certain(other, rule.key))
+        })
+    }
+
+    /// Whether the mover is somebody's companion.
+    fn is_companion(&self, mover: usize) -> bool {
+        self.rules.iter().any(|rule| matches!(rule.kind, Kind::Near) && rule.movers[mover])
+    }
+}
+
+/// The required node-affinity terms by which the pod may be on this place; `None` if it has no terms.
+fn alternatives<'a>(pod: &'a Pod, place: &Place) -> Vec<Option<&'a NodeSelectorTerm>> {
+    let terms = required_terms(pod).unwrap_or_default();
+    let matching = terms.iter().filter(|term| term_matches(term, &place.name, &place.labels));
+    let alternatives: Vec<_> = matching.map(Some).collect();
+    if alternatives.is_empty() { vec![terms.first()] } else { alternatives }
+}
+
+/// Whether the pod, under that term, could be in a domain.
+fn accepts(pod: &Pod, term: Option<&NodeSelectorTerm>, key: &str, domain: &str) -> bool {
+    let labels = Labels::from([(key.to_owned(), domain.to_owned())]);
+    let mut expressions = term.into_iter().flat_map(|term| term.match_expressions.iter().flatten());
+    node_selector(pod).all(|(selected, value)| selected != key || value == domain)
+        && expressions.all(|expression| expression.key != key || label_satisfies(expression, &labels))
+}

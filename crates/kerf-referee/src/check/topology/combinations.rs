@@ -1,0 +1,151 @@
+//! Every combination of what open claims may become: the rules between pods must hold in each.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::order::MANY_TRIES;
+use super::{Bound, Place, Topology};
+use crate::catalogue::Catalogue;
+use crate::check::claims::claim_name;
+use crate::check::launch::{Launch, launches};
+use crate::check::{Universe, Violation};
+use crate::placement::pod_key;
+use crate::plan::{Claim, Plan};
+use crate::random::Random;
+use crate::storage::HOSTNAME;
+use crate::world::World;
+
+/// Up to so many combinations all are tried; beyond, the estimates' and a sample of a quarter of this number.
+pub const COMBINATIONS: usize = 256;
+
+pub(in crate::check) fn check(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
+    let universe = Universe::of(world, catalogue);
+    let movers: Vec<&Pod> = world.pending().iter().map(|pending| pending.pod).collect();
+    let topology = Topology::new(world, &universe, movers);
+    let claims = &plan.provisioning.node_claims;
+    let planned = planned(&topology, plan);
+    let first_new = topology.existing.len();
+    let choices: Vec<Vec<Place>> = claims
+        .iter()
+        .enumerate()
+        .map(|(index, claim)| {
+            let on = |mover: usize| planned[mover] == Some(first_new + index);
+            variants(&topology, world, catalogue, index, claim, on)
+        })
+        .collect();
+    for combination in combinations(&choices) {
+        let chosen = choices.iter().zip(&combination).map(|(variants, choice)| variants[*choice].clone());
+        let places: Vec<Place> = topology.existing.iter().cloned().chain(chosen).collect();
+        let stuck = topology.stuck(&planned, &places, MANY_TRIES);
+        if !stuck.is_empty() {
+            let open = open_choices(&choices, &combination, &topology);
+            return stuck
+                .into_iter()
+                .map(|(mover, broken)| Violation {
+                    rule: broken.rule,
+                    pod: Some(pod_key(topology.movers[mover])),
+                    node: planned[mover].map(|place| places[place].name.clone()),
+                    detail: format!("{}{open}", broken.detail),
+                })
+                .collect();
+        }
+    }
+    Vec::new()
+}
+
+/// Where the plan puts each mover.
+fn planned(topology: &Topology<'_>, plan: &Plan) -> Bound {
+    let movers: BTreeMap<String, usize> =
+        topology.movers.iter().enumerate().map(|(index, pod)| (pod_key(pod), index)).collect();
+    let mut planned = vec![None; topology.movers.len()];
+    let first_new = topology.existing.len();
+    for placement in &plan.provisioning.existing_nodes {
+        let place = topology.existing.iter().position(|place| place.name == placement.node);
+        for mover in placement.pods.iter().filter_map(|pod| movers.get(pod)) {
+            planned[*mover] = place;
+        }
+    }
+    for (index, claim) in plan.provisioning.node_claims.iter().enumerate() {
+        for mover in claim.pods.iter().filter_map(|pod| movers.get(pod)) {
+            planned[*mover] = Some(first_new + index);
+        }
+    }
+    planned
+}
+
+/// What the claim may become, as far as rules between pods can tell; the estimate first.
+fn variants(
+    topology: &Topology<'_>,
+    world: &World,
+    catalogue: &Catalogue,
+    index: usize,
+    claim: &Claim,
+    on: impl Fn(usize) -> bool + Copy,
+) -> Vec<Place> {
+    let name = claim_name(index, claim);
+    let Some(pool) = world.pool(&claim.node_pool) else {
+        return vec![Place { name, labels: BTreeMap::new(), taints: Vec::new(), leaving: false }];
+    };
+    let place = |launch: Option<&Launch<'_>>| {
+        let mut labels = launch.map_or_else(|| pool.labels.clone(), |launch| launch.labels.clone());
+        labels.insert(HOSTNAME.to_owned(), name.clone());
+        Place { name: name.clone(), labels, taints: pool.taints.clone(), leaving: false }
+    };
+    let keys = topology.keys_for(on);
+    let mut all = launches(pool, &claim.requirements, &claim.instance_types, catalogue);
+    let said = &claim.estimate;
+    all.sort_by_key(|launch| {
+        let offering = launch.offering;
+        !(launch.instance_type.name == said.instance_type
+            && offering.zone() == said.zone
+            && offering.capacity_type() == said.capacity_type)
+    });
+    let mut seen = Vec::new();
+    let mut variants = Vec::new();
+    for launch in &all {
+        let place = place(Some(launch));
+        let values: Vec<Option<String>> = keys.iter().map(|key| place.labels.get(*key).cloned()).collect();
+        let signature = (values, topology.inclusions(&place, on));
+        if !seen.contains(&signature) {
+            seen.push(signature);
+            variants.push(place);
+        }
+    }
+    if variants.is_empty() { vec![place(None)] } else { variants }
+}
+
+/// The combinations to try: all, or the first and a sample.
+pub(crate) fn combinations(choices: &[Vec<Place>]) -> Vec<Vec<usize>> {
+    let number = choices.iter().try_fold(1_usize, |product, variants| product.checked_mul(variants.len()));
+    if number.is_some_and(|number| number <= COMBINATIONS) {
+        return choices.iter().fold(vec![Vec::new()], |combinations, variants| {
+            let longer = |combination: &Vec<usize>, choice| combination.iter().copied().chain([choice]).collect();
+            combinations
+                .iter()
+                .flat_map(|c| (0..variants.len()).map(|choice| longer(c, choice)).collect::<Vec<_>>())
+                .collect()
+        });
+    }
+    let mut random = Random::new(choices.len() as u64);
+    let sample = (0..COMBINATIONS / 4).map(|_| choices.iter().map(|variants| random.below(variants.len())).collect());
+    std::iter::once(vec![0; choices.len()]).chain(sample.collect::<Vec<_>>()).collect()
+}
+
+/// Which choice among several was made where, for the reader of a violation.
+fn open_choices(choices: &[Vec<Place>], combination: &[usize], topology: &Topology<'_>) -> String {
+    let keys = topology.keys_for(|_| true);
+    let open = choices.iter().zip(combination).filter(|(variants, _)| variants.len() > 1);
+    let told: Vec<String> = open
+        .map(|(variants, choice)| {
+            let place = &variants[*choice];
+            let values: Vec<&str> = keys
+                .iter()
+                .filter(|key| **key != HOSTNAME)
+                .filter_map(|key| place.labels.get(*key).map(String::as_str))
+                .collect();
+            format!("{} in {}", place.name, values.join(" "))
+        })
+        .collect();
+    if told.is_empty() { String::new() } else { format!(", when {}", told.join(", ")) }
+}

@@ -1,0 +1,121 @@
+//! Kerf against Karpenter itself, on random worlds.
+//!
+//! [`differential`] asks Kerf (any function from manifests and instance types to the JSON of `kerf plan`) about each world and
+//! compares the answer with Karpenter's, which come either from a file ([`Recorded`], checked against the generator by
+//! fingerprint) or from the oracle's program ([`Oracle`]). For each world the [`Report`] has:
+//!
+//! * every constraint that Kerf's plan breaks, by [`check`];
+//! * the pods that Kerf leaves out although most of Karpenter's lawful runs place them;
+//! * the price of Kerf's new nodes against the median of Karpenter's runs, where both place equally many pods.
+//!
+//! Karpenter breaks ties by chance, so it is asked several times; and it has faults of its own (spec 02 §19), so its plans are
+//! checked too, and a run that breaks a constraint is no yardstick.
+//!
+//! ```no_run
+//! use kerf_referee::differential::{Answers, Recorded, differential};
+//! # fn kerf_plan(manifests: &str, types: &str) -> serde_json::Value { serde_json::Value::Null }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let recorded = Recorded::read(&std::fs::read_to_string("tests/recorded/karpenter.json")?)?;
+//! let report = differential(&|manifests, types| kerf_plan(manifests, types), &Answers::Recorded(&recorded));
+//! assert!(report.is_clean(), "{report}");
+//! # Ok(()) }
+//! ```
+
+mod oracle;
+mod recorded;
+mod report;
+
+use serde_json::Value;
+
+use crate::catalogue;
+use crate::check::{Violation, check};
+use crate::plan::Plan;
+use crate::price::Price;
+use crate::world::World;
+use crate::worlds::{Generated, Size, world};
+
+pub use self::oracle::{Oracle, OracleFailed};
+pub use self::recorded::{Recorded, RecordedRun, RecordedWorld};
+pub use self::report::{Comparison, Report};
+
+/// Where Karpenter's answers come from.
+#[derive(Debug)]
+pub enum Answers<'a> {
+    /// From a file.
+    Recorded(&'a Recorded),
+    /// From the oracle, for these worlds.
+    Live {
+        /// The program.
+        oracle: &'a Oracle,
+        /// The worlds: seed and size.
+        worlds: Vec<(u64, Size)>,
+        /// How often it is asked about each.
+        runs: usize,
+    },
+}
+
+/// Compares Kerf with Karpenter.
+pub fn differential(kerf: &dyn Fn(&str, &str) -> Value, answers: &Answers<'_>) -> Report {
+    let comparisons = match answers {
+        Answers::Recorded(recorded) => recorded.worlds.iter().map(|theirs| compare(kerf, theirs)).collect(),
+        Answers::Live { oracle, worlds, runs } => {
+            let compared = worlds.iter().map(|(seed, size)| match oracle.ask(&world(*seed, *size), *runs) {
+                Ok(theirs) => compare(kerf, &theirs),
+                Err(error) => Comparison::failed(*seed, *size, error.to_string()),
+            });
+            compared.collect()
+        }
+    };
+    Report { comparisons }
+}
+
+fn compare(kerf: &dyn Fn(&str, &str) -> Value, theirs: &RecordedWorld) -> Comparison {
+    let made = world(theirs.seed, theirs.size);
+    let failed = |why: String| Comparison::failed(theirs.seed, theirs.size, why);
+    if made.fingerprint() != theirs.fingerprint {
+        return failed("the generator has changed since the record was made: record anew".to_owned());
+    }
+    let (plan, violations) = match judge(&made, &kerf(&made.manifests, &made.types)) {
+        Ok(judged) => judged,
+        Err(why) => return failed(why),
+    };
+    let lawful: Vec<&RecordedRun> = theirs.runs.iter().filter(|run| run.broken.is_empty()).collect();
+    let mut comparison = Comparison::failed(theirs.seed, theirs.size, String::new());
+    comparison.failure = None;
+    comparison.placed = plan.placed();
+    comparison.price = plan.price();
+    comparison.violations = violations;
+    comparison.left_out = left_out(&plan, &lawful);
+    comparison.karpenter_placed = lawful.iter().map(|run| theirs.pods.saturating_sub(run.unplaced.len())).max();
+    let same = lawful.iter().filter(|run| theirs.pods.saturating_sub(run.unplaced.len()) == comparison.placed);
+    comparison.karpenter_price = median(same.map(|run| run.price()).collect());
+    comparison
+}
+
+/// The plan, and the constraints that it breaks.
+pub(crate) fn judge(made: &Generated, answer: &Value) -> Result<(Plan, Vec<Violation>), String> {
+    let world = World::read(&made.manifests).map_err(|error| error.to_string())?;
+    let catalogue = catalogue::read(&made.types).map_err(|error| error.to_string())?;
+    let plan = Plan::read(answer).map_err(|error| format!("not a plan: {error}"))?;
+    let violations = check(&world, &catalogue, &plan);
+    Ok((plan, violations))
+}
+
+/// Pods that the plan does not place although more than half of the runs do.
+fn left_out(plan: &Plan, runs: &[&RecordedRun]) -> Vec<String> {
+    let unplaced = plan.provisioning.unschedulable.iter().map(|unschedulable| &unschedulable.pod);
+    let usually_placed = |pod: &&String| {
+        let placed = runs.iter().filter(|run| !run.unplaced.contains(pod)).count();
+        placed * 2 > runs.len()
+    };
+    unplaced.filter(usually_placed).cloned().collect()
+}
+
+/// The middle one; of an even number, the dearer of the two in the middle.
+fn median(mut prices: Vec<Price>) -> Option<Price> {
+    prices.sort_unstable();
+    prices.get(prices.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! What a comparison reports, with answers made up for a small world.
+
+use serde_json::json;
+
+use super::*;
+
+fn run(nodes: usize, price_nanos: i64, unplaced: &[&str], broken: &[&str]) -> RecordedRun {
+    let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+    RecordedRun { nodes, price_nanos, unplaced: owned(unplaced), broken: owned(broken) }
+}
+
+/// A record of a small world in which a planner that places nothing can be compared.
+fn recorded(runs: Vec<RecordedRun>) -> Recorded {
+    let made = world(0, Size::Small);
+    let pods = World::read(&made.manifests).map_or(0, |world| world.pending().len());
+    let world = RecordedWorld { seed: 0, size: Size::Small, fingerprint: made.fingerprint(), pods, runs };
+    Recorded { karpenter: "v1.14.1".to_owned(), worlds: vec![world] }
+}
+
+/// Places nothing, and says so of every pod.
+fn lazy(manifests: &str, _types: &str) -> Value {
+    let pods = World::read(manifests).map(|world| {
+        let pending = world.pending();
+        pending.iter().map(|p| json!({"pod": crate::placement::pod_key(p.pod)})).collect::<Vec<_>>()
+    });
+    json!({"provisioning": {"unschedulable": pods.unwrap_or_default()}})
+}
+
+fn all_pods() -> Vec<String> {
+    let plan = Plan::read(&lazy(&world(0, Size::Small).manifests, "")).unwrap_or_default();
+    plan.provisioning.unschedulable.into_iter().map(|u| u.pod).collect()
+}
+
+#[test]
+fn pods_that_karpenter_usually_places_must_be_placed() {
+    let one = all_pods().remove(0);
+    let recorded = recorded(vec![run(1, 100, &[], &[]), run(1, 100, &[&one], &[]), run(1, 100, &[&one], &[])]);
+    let report = differential(&lazy, &Answers::Recorded(&recorded));
+    let left_out = &report.comparisons[0].left_out;
+    assert_eq!(left_out.len(), all_pods().len() - 1);
+    assert!(!left_out.contains(&one), "only one of three runs places it");
+    assert!(!report.is_clean());
+}
+
+#[test]
+fn unlawful_runs_are_no_yardstick() {
+    let recorded = recorded(vec![run(1, 100, &[], &["Limits"])]);
+    let report = differential(&lazy, &Answers::Recorded(&recorded));
+    assert!(report.is_clean(), "{report}");
+    assert_eq!((report.comparisons[0].karpenter_placed, report.comparisons[0].ratio()), (None, None));
+}
+
+#[test]
+fn prices_are_compared_with_the_median_of_runs_that_place_as_much() {
+    let all = all_pods();
+    let none: Vec<&str> = all.iter().map(String::as_str).collect();
+    let recorded = recorded(vec![run(0, 0, &none, &[]), run(0, 0, &none, &[]), run(1, 900, &[], &["Limits"])]);
+    let report = differential(&lazy, &Answers::Recorded(&recorded));
+    assert_eq!(report.ratios(), [1.0]);
+    assert_eq!(
+        median(vec![Price::from_nanos(3), Price::from_nanos(1), Price::from_nanos(2)]),
+        Some(Price::from_nanos(2))
+    );
+}
+
+#[test]
+fn a_stale_record_is_noticed() {
+    let mut recorded = recorded(Vec::new());
+    recorded.worlds[0].fingerprint = "0".to_owned();
+    let report = differential(&lazy, &Answers::Recorded(&recorded));
+    assert!(report.to_string().contains("the generator has changed"), "{report}");
+}
+
+#[test]
+fn records_survive_their_file() -> Result<(), serde_json::Error> {
+    let recorded = recorded(vec![run(2, 5, &["default/x"], &["Limits"])]);
+    assert_eq!(Recorded::read(&recorded.write()?)?, recorded);
+    Ok(())
+}

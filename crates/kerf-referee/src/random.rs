@@ -1,0 +1,87 @@
+//! Chance from a seed: the same seed gives the same numbers on every machine (splitmix64).
+
+/// A source of numbers.
+#[derive(Debug, Clone)]
+pub struct Random(u64);
+
+impl Random {
+    /// The source with that seed.
+    pub fn new(seed: u64) -> Self {
+        let mut random = Self(seed);
+        random.draw();
+        random
+    }
+
+    /// The next number.
+    pub fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`; 0 if there is none.
+    pub fn below(&mut self, bound: usize) -> usize {
+        // The high half of a wide product: no division, and no bias that a test could notice.
+        ((u128::from(self.draw()) * bound as u128) >> 64) as usize
+    }
+
+    /// A number from `low` to `high`, both included.
+    pub fn between(&mut self, low: usize, high: usize) -> usize {
+        low + self.below(high.saturating_sub(low) + 1)
+    }
+
+    /// True so many times in a hundred.
+    pub fn percent(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    /// One of the items. There must be one.
+    pub fn pick<'a, T>(&mut self, items: &'a [T]) -> &'a T {
+        &items[self.below(items.len())]
+    }
+
+    /// Some of the items, at least `least` of them if there are so many, in their order.
+    pub fn some<T: Clone>(&mut self, items: &[T], least: usize) -> Vec<T> {
+        let mut order: Vec<usize> = (0..items.len()).collect();
+        self.shuffle(&mut order);
+        order.truncate(self.between(least.min(items.len()), items.len()));
+        order.sort_unstable();
+        order.into_iter().map(|i| items[i].clone()).collect()
+    }
+
+    /// Puts the items in some order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.below(i + 1));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_decides_everything() {
+        let draw = |seed| {
+            let mut random = Random::new(seed);
+            (0..5).map(|_| random.below(1000)).collect::<Vec<_>>()
+        };
+        assert_eq!(draw(7), draw(7));
+        assert_ne!(draw(7), draw(8));
+    }
+
+    #[test]
+    fn draws_stay_in_their_bounds() {
+        let mut random = Random::new(1);
+        for _ in 0..1000 {
+            assert!((3..=5).contains(&random.between(3, 5)));
+            let some = random.some(&[1, 2, 3, 4], 2);
+            assert!(some.len() >= 2 && some.is_sorted());
+        }
+        assert_eq!(random.below(0), 0);
+        assert!(!random.percent(0) && random.percent(100));
+    }
+}

@@ -1,0 +1,217 @@
+//! The best that can be done: an exhaustive search for worlds small enough.
+//!
+//! Tries every way to put the pending pods on nodes that are there and on new ones (branch and bound) and returns the one that
+//! leaves the fewest pods out, and among those the cheapest. It is the yardstick for what a planner leaves out and for how much
+//! more than necessary it pays.
+//!
+//! A new node is a set of pods, a pool, and one value of each label that rules between pods use as topology; its price is that
+//! of the cheapest launch that suits all its pods. By [`Commitment`] the search may choose those values freely, or only where
+//! a planner that decides pod by pod is led to one (spec 02 §8.8).
+//!
+//! Simplifications, none of which matters on the worlds that [`worlds`](crate::worlds) makes: a new node stands in the counting of
+//! others' spreads with the labels of its cheapest launch; of the types that `minValues` needs, those up to some size are taken
+//! together; reserved capacity is bought like any other.
+
+mod bounds;
+mod leaf;
+mod nodes;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use self::bounds::Bounds;
+use self::nodes::{Mask, NewNode, Nodes};
+use crate::catalogue::Catalogue;
+use crate::check::{Daemons, Topology, Universe};
+use crate::placement::namespace;
+use crate::price::Price;
+use crate::resources::pod_requests;
+use crate::world::World;
+
+/// More pods than this are not tried.
+pub const PODS: usize = 12;
+
+/// How early a planner commits itself to zones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Commitment {
+    /// A new node's zone (or capacity type, ...) can be whatever is best: the true optimum.
+    Free,
+    /// A new node's zone stays open unless its own pods' selectors, spreads or affinities decide it, so that of pods which must
+    /// be in different zones only one is placed at a time, and nobody can be near a pod whose zone is open (spec 02 #101,
+    /// #102); and it lists all types that suit it, which counts against limits. What this finds without packing more cleverly,
+    /// a planner has to find.
+    Late,
+}
+
+/// The best that can be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Optimum {
+    /// How many pods are placed.
+    pub placed: usize,
+    /// What the new nodes cost.
+    pub price: Price,
+    /// Where each placed pod goes, for people: pod and node.
+    pub placements: Vec<(String, String)>,
+}
+
+/// The best that can be done, or `None` if the world is too large to tell within so many steps.
+pub fn optimum(world: &World, catalogue: &Catalogue, commitment: Commitment, steps: u64) -> Option<Optimum> {
+    let plannable = world.pending().into_iter().filter(|pending| world.refusal(*pending).is_none());
+    let mut movers: Vec<&Pod> = plannable.map(|pending| pending.pod).collect();
+    if movers.len() > PODS {
+        return None;
+    }
+    // Large pods first, because they decide most; alike ones side by side, so that only one of their orders is tried.
+    movers.sort_by_cached_key(|pod| {
+        let requests = pod_requests(pod);
+        (std::cmp::Reverse((requests.get("cpu"), requests.get("memory"))), kind_of(pod))
+    });
+    let kinds: Vec<String> = movers.iter().map(|pod| kind_of(pod)).collect();
+    let universe = Universe::of(world, catalogue);
+    let daemons = Daemons::of(world);
+    let topology = Topology::new(world, &universe, movers);
+    let nodes = Nodes::new(world, catalogue, &daemons, &topology, commitment);
+    let mut search = Search {
+        bounds: Bounds::new(&nodes, &topology, &kinds),
+        topology: &topology,
+        nodes: &nodes,
+        kinds,
+        commitment,
+        best: None,
+        steps,
+        cache: BTreeMap::new(),
+    };
+    let start = State { seats: Vec::new(), existing: vec![0; nodes.existing.len()], new: Vec::new(), unplaced: 0 };
+    search.branch(&start).then_some(())?;
+    search.best
+}
+
+/// What makes two pods alike: everything but the name.
+fn kind_of(pod: &Pod) -> String {
+    let labels = serde_json::to_string(&pod.metadata.labels).unwrap_or_default();
+    let spec = serde_json::to_string(&pod.spec).unwrap_or_default();
+    format!("{} {labels} {spec}", namespace(pod))
+}
+
+/// Where a pod is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Seat {
+    Existing(usize),
+    New(usize),
+    Nowhere,
+}
+
+/// A new node in the making.
+#[derive(Debug, Clone, Copy)]
+struct Opened {
+    kind: usize,
+    pods: Mask,
+    price: Price,
+}
+
+/// A placement of the first pods.
+#[derive(Debug, Clone)]
+struct State {
+    seats: Vec<Seat>,
+    /// The pods on each node that is there.
+    existing: Vec<Mask>,
+    new: Vec<Opened>,
+    unplaced: usize,
+}
+
+struct Search<'a> {
+    topology: &'a Topology<'a>,
+    nodes: &'a Nodes<'a>,
+    bounds: Bounds<'a>,
+    kinds: Vec<String>,
+    commitment: Commitment,
+    best: Option<Optimum>,
+    steps: u64,
+    cache: BTreeMap<(usize, Mask), Option<Rc<NewNode>>>,
+}
+
+impl Search<'_> {
+    /// Places the next pod in every possible way; false if the steps are used up.
+    fn branch(&mut self, state: &State) -> bool {
+        if self.steps == 0 {
+            return false;
+        }
+        self.steps -= 1;
+        if self.is_hopeless(state) {
+            return true;
+        }
+        let mover = state.seats.len();
+        if mover == self.kinds.len() {
+            self.judge(state);
+            return true;
+        }
+        // Alike pods are seated in ascending order.
+        let alike = mover > 0 && self.kinds[mover] == self.kinds[mover - 1];
+        let least = if alike { state.seats[mover - 1] } else { Seat::Existing(0) };
+        let existing = (0..self.nodes.existing.len()).map(|node| (Seat::Existing(node), None));
+        let opened = (0..state.new.len()).map(|node| (Seat::New(node), None));
+        let fresh = (0..self.nodes.kinds.len()).map(|kind| (Seat::New(state.new.len()), Some(kind)));
+        for (seat, kind) in existing.chain(opened).chain(fresh).filter(|(seat, _)| *seat >= least) {
+            let next = self.seated(state, mover, seat, kind);
+            if !next.is_none_or(|next| self.branch(&next)) {
+                return false;
+            }
+        }
+        let mut next = state.clone();
+        next.seats.push(Seat::Nowhere);
+        next.unplaced += 1;
+        self.branch(&next)
+    }
+
+    /// Whether nothing better than what was found can come of it.
+    fn is_hopeless(&self, state: &State) -> bool {
+        let Some(best) = &self.best else { return false };
+        let left_out = self.kinds.len() - best.placed;
+        let unplaced = state.unplaced + self.bounds.hopeless_from(state.seats.len());
+        unplaced > left_out || (unplaced == left_out && self.bounds.price(self.nodes, state) >= best.price)
+    }
+
+    /// The state with the pod on that seat, unless that is impossible whatever follows.
+    fn seated(&mut self, state: &State, mover: usize, seat: Seat, kind: Option<usize>) -> Option<State> {
+        let bit: Mask = 1 << mover;
+        let mut next = state.clone();
+        match seat {
+            Seat::Existing(node) => {
+                next.existing[node] |= bit;
+                self.nodes.fits_existing(node, next.existing[node]).then_some(())?;
+            }
+            Seat::New(node) => {
+                next.new.extend(kind.map(|kind| Opened { kind, pods: 0, price: Price::ZERO }));
+                let pods = next.new[node].pods | bit;
+                let price = self.node(next.new[node].kind, pods)?.cheapest();
+                next.new[node].pods = pods;
+                next.new[node].price = price;
+            }
+            Seat::Nowhere => {}
+        }
+        next.seats.push(seat);
+        let to_come = !0 << next.seats.len();
+        let in_time = |opened: &Opened| self.nodes.decided_late(opened.kind, opened.pods, to_come);
+        (self.commitment == Commitment::Free || next.new.iter().all(in_time)).then_some(())?;
+        self.bounds.allow(self.nodes, &next).then_some(next)
+    }
+
+    /// What the new node can be, if anything.
+    fn node(&mut self, kind: usize, pods: Mask) -> Option<Rc<NewNode>> {
+        let nodes = self.nodes;
+        self.cache.entry((kind, pods)).or_insert_with(|| nodes.new_node(kind, pods).map(Rc::new)).clone()
+    }
+
+    fn place_of(&self, seat: Seat) -> Option<usize> {
+        match seat {
+            Seat::Existing(node) => Some(self.nodes.existing[node].place),
+            Seat::New(node) => Some(self.topology.existing.len() + node),
+            Seat::Nowhere => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! The end of a branch: every pod has its seat. Are the rules between pods kept, and what does it cost?
+
+use std::rc::Rc;
+
+use kerf_api::quantity::Quantity;
+
+use super::nodes::{Choice, NewNode};
+use super::{Commitment, Optimum, Search, Seat, State};
+use crate::check::{Bound, Place, combinations};
+use crate::placement::pod_key;
+use crate::price::Price;
+use crate::resources::Resources;
+
+/// How many random orders are tried for a placement whose pods cannot be bound in the telling one.
+const TRIES: u64 = 3;
+
+impl Search<'_> {
+    /// Keeps the placement if it is lawful and better than the best so far.
+    pub(super) fn judge(&mut self, state: &State) {
+        let nodes: Option<Vec<Rc<NewNode>>> =
+            state.new.iter().map(|opened| self.node(opened.kind, opened.pods)).collect();
+        let Some(nodes) = nodes else { return };
+        let pools: Vec<usize> = state.new.iter().map(|opened| self.nodes.kinds[opened.kind].pool).collect();
+        let price = match self.commitment {
+            Commitment::Free => cheapest_within(&pools, &nodes, self.nodes.left.clone()),
+            Commitment::Late => self.cheapest_of_all_listed(state, &pools, &nodes),
+        };
+        let Some(price) = price else { return };
+        let placed = self.kinds.len() - state.unplaced;
+        let better = |best: &Optimum| placed > best.placed || (placed == best.placed && price < best.price);
+        if !self.best.as_ref().is_none_or(better) {
+            return;
+        }
+        let opened = state.new.iter().zip(&nodes).enumerate();
+        let mut choices: Vec<Vec<Place>> =
+            opened.map(|(index, (opened, node))| self.possible_places(opened.kind, index, node)).collect();
+        if self.commitment == Commitment::Late {
+            self.keep_away(state, &mut choices);
+            if choices.iter().any(Vec::is_empty) || !self.is_late_enough(state, &choices) {
+                return;
+            }
+        }
+        let planned: Bound = state.seats.iter().map(|seat| self.place_of(*seat)).collect();
+        let lawful = combinations(&choices).into_iter().all(|combination| {
+            let chosen = choices.iter().zip(&combination).map(|(variants, choice)| variants[*choice].clone());
+            let places: Vec<Place> = self.topology.existing.iter().cloned().chain(chosen).collect();
+            self.topology.stuck(&planned, &places, TRIES).is_empty()
+        });
+        if lawful {
+            let places: Vec<&Place> = self.topology.existing.iter().chain(choices.iter().map(|c| &c[0])).collect();
+            let seats = self.topology.movers.iter().zip(&planned);
+            let told = seats.filter_map(|(pod, place)| Some((pod_key(pod), places[(*place)?].name.clone())));
+            self.best = Some(Optimum { placed, price, placements: told.collect() });
+        }
+    }
+
+    /// What the new nodes cost if each lists all types that suit it and are within what is left of the limits, and takes from
+    /// the limits the most that it could have become when its first pod had come (spec 02 §4.6).
+    fn cheapest_of_all_listed(&mut self, state: &State, pools: &[usize], nodes: &[Rc<NewNode>]) -> Option<Price> {
+        let mut left = self.nodes.left.clone();
+        let mut total = Price::ZERO;
+        for ((opened, pool), node) in state.new.iter().zip(pools).zip(nodes) {
+            let first = self.node(opened.kind, opened.pods & opened.pods.wrapping_neg())?;
+            let within = |choice: &&Choice| left[*pool].iter().all(|(name, left)| choice.largest.get(name) <= left);
+            let price = node.choices.iter().filter(within).map(|choice| choice.price).min()?;
+            let listed = first.choices.iter().filter(within);
+            let most = listed.fold(Resources::new(), |most, choice| most.max(&choice.largest));
+            total = total + price;
+            left[*pool] = left[*pool].minus(&most);
+        }
+        Some(total)
+    }
+
+    /// What the new node may turn out to be: one place for each combination of topology labels.
+    fn possible_places(&self, kind: usize, index: usize, node: &NewNode) -> Vec<Place> {
+        // Whoever may choose lists the cheapest alone.
+        let one = self.commitment == Commitment::Free && !self.nodes.demands_variety(kind);
+        let variants = node.variants.iter().take(if one { 1 } else { usize::MAX });
+        variants.map(|labels| self.nodes.new_place(kind, index, labels.clone())).collect()
+    }
+
+    /// Anti-affinity narrows an open claim to the domains that are free, whichever of its own the others take; those with the
+    /// fewest choices go first.
+    fn keep_away(&self, state: &State, choices: &mut [Vec<Place>]) {
+        let mut order: Vec<usize> = (0..choices.len()).collect();
+        order.sort_by_key(|node| choices[*node].len());
+        for (turn, node) in order.iter().enumerate() {
+            let on = |wanted: usize| {
+                (0..state.seats.len()).filter(move |mover| state.seats[*mover] == Seat::New(wanted)).collect::<Vec<_>>()
+            };
+            let here = on(*node);
+            let mut taken: Vec<(usize, &Place)> = Vec::new();
+            for (mover, seat) in state.seats.iter().enumerate() {
+                if let (Seat::Existing(_), Some(place)) = (seat, self.place_of(*seat)) {
+                    taken.push((mover, &self.topology.existing[place]));
+                }
+            }
+            for other in &order[..turn] {
+                taken.extend(on(*other).into_iter().flat_map(|mover| choices[*other].iter().map(move |p| (mover, p))));
+            }
+            let welcome = |variant: &&Place| here.iter().all(|mover| self.bounds.keep_apart(*mover, variant, &taken));
+            choices[*node] = choices[*node].iter().filter(welcome).cloned().collect();
+        }
+    }
+
+    /// Whether nothing was pinned that a planner leaves open, and nobody relies on a zone that was open when it mattered.
+    fn is_late_enough(&self, state: &State, choices: &[Vec<Place>]) -> bool {
+        let justified = state.new.iter().all(|opened| self.nodes.decided_late(opened.kind, opened.pods, 0));
+        let certain = |mover: usize, key: &str| match state.seats[mover] {
+            Seat::Existing(_) => true,
+            Seat::New(node) => {
+                self.nodes.decides(mover, key) || self.nodes.open_values(state.new[node].kind, 1 << mover, key) <= 1
+            }
+            Seat::Nowhere => false,
+        };
+        let places: Vec<&Place> = self.topology.existing.iter().chain(choices.iter().map(|c| &c[0])).collect();
+        let bound: Bound = state.seats.iter().map(|seat| self.place_of(*seat)).collect();
+        let companions = |mover| self.topology.has_certain_companions(mover, &bound, &places, &certain);
+        justified && (0..self.kinds.len()).all(companions)
+    }
+}
+
+/// The cheapest choice for each node such that no pool exceeds what is left of its limits; `None` if there is none.
+fn cheapest_within(pools: &[usize], nodes: &[Rc<NewNode>], left: Vec<Resources>) -> Option<Price> {
+    let (Some((node, nodes)), Some((pool, pools))) = (nodes.split_first(), pools.split_first()) else {
+        return Some(Price::ZERO);
+    };
+    if left[*pool].iter().next().is_none() {
+        return Some(node.cheapest() + cheapest_within(pools, nodes, left)?);
+    }
+    let possible = node.choices.iter().filter_map(|choice| {
+        let rest = left[*pool].minus(&choice.largest);
+        let kept = rest.iter().all(|(_, amount)| amount >= Quantity::ZERO);
+        let mut left = left.clone();
+        left[*pool] = rest;
+        kept.then(|| cheapest_within(pools, nodes, left)).flatten().map(|rest| choice.price + rest)
+    });
+    possible.min()
+}

@@ -1,0 +1,404 @@
+//! What a set of pods can be put on: a node that is there, or a new one of some kind.
+//!
+//! Whether one pod suits one node, type or launch is found out once and kept as a bit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Pod;
+use kerf_api::quantity::Quantity;
+
+use super::Commitment;
+use crate::catalogue::{Catalogue, InstanceType};
+use crate::check::{
+    Daemons, Launch, Place, Topology, launches, refusals, room, too_many_volumes, unreachable_claim, usage,
+    values_short,
+};
+use crate::plan::Requirement;
+use crate::ports;
+use crate::price::Price;
+use crate::resources::{Resources, pod_requests, sum_of_requests};
+use crate::selectors::{Labels, node_wanted, required_terms};
+use crate::storage::{HOSTNAME, Storage};
+use crate::taints::untolerated;
+use crate::world::{ExistingNode, Pool, World};
+
+/// A set of pods, one bit for each.
+pub(super) type Mask = u32;
+
+/// The set of the pods of which something is true.
+type MaskOf<'f> = dyn Fn(&dyn Fn(&Pod) -> bool) -> Mask + 'f;
+
+/// A node that is there and may be used.
+pub(super) struct Usable<'a> {
+    node: ExistingNode<'a>,
+    pub(super) labels: Labels,
+    /// Its index among the places of the topology.
+    pub(super) place: usize,
+    room: Resources,
+    /// The pods that it suits by itself.
+    suits: Mask,
+}
+
+impl Usable<'_> {
+    /// How much of a resource is free.
+    pub(super) fn free(&self, resource: &str) -> Quantity {
+        self.room.get(resource).max(Quantity::ZERO)
+    }
+}
+
+/// A pool that new nodes can come from.
+struct Source<'a> {
+    pool: &'a Pool,
+    launches: Vec<(Launch<'a>, Mask)>,
+    /// For each type what is left of it beside its daemons, and the pods whose ports its daemons leave free.
+    types: BTreeMap<&'a str, (Resources, Mask)>,
+    /// The pods that tolerate its taints.
+    tolerant: Mask,
+    /// Whether its claims must list several types.
+    varied: bool,
+}
+
+/// A kind of new node: a pool, and values of topology labels that it is to have.
+pub(super) struct Kind<'a> {
+    pub(super) pool: usize,
+    pub(super) pins: BTreeMap<&'a str, String>,
+}
+
+/// A new node for certain pods.
+#[derive(Debug)]
+pub(super) struct NewNode {
+    /// What may be listed in its claim, cheapest first.
+    pub(super) choices: Vec<Choice>,
+    /// The labels that it may come to have, one set for each combination of topology labels; that of the cheapest first.
+    pub(super) variants: Vec<Labels>,
+}
+
+/// Types that a claim may list.
+#[derive(Debug, Clone)]
+pub(super) struct Choice {
+    pub(super) price: Price,
+    /// The most of each resource that it may turn out to have.
+    pub(super) largest: Resources,
+}
+
+impl NewNode {
+    pub(super) fn cheapest(&self) -> Price {
+        self.choices.iter().map(|choice| choice.price).min().unwrap_or(Price::MAX)
+    }
+}
+
+/// All nodes that there are or could be.
+pub(super) struct Nodes<'a> {
+    world: &'a World,
+    storage: Storage<'a>,
+    movers: &'a [&'a Pod],
+    requests: Vec<Resources>,
+    /// The pods with which each one cannot share a host because of its ports.
+    port_rivals: Vec<Mask>,
+    pub(super) existing: Vec<Usable<'a>>,
+    sources: Vec<Source<'a>>,
+    /// What is left of each pool's limits.
+    pub(super) left: Vec<Resources>,
+    /// For each topology key the pods that decide in which of its domains their node is.
+    deciders: BTreeMap<&'a str, Mask>,
+    pub(super) kinds: Vec<Kind<'a>>,
+    keys: Vec<&'a str>,
+}
+
+impl<'a> Nodes<'a> {
+    pub(super) fn new(
+        world: &'a World,
+        catalogue: &'a Catalogue,
+        daemons: &'a Daemons,
+        topology: &'a Topology<'a>,
+        commitment: Commitment,
+    ) -> Self {
+        let storage = world.storage();
+        let movers: &'a [&'a Pod] = &topology.movers;
+        let mask = |wanted: &dyn Fn(&Pod) -> bool| {
+            let bits = movers.iter().enumerate().filter(|(_, pod)| wanted(pod)).map(|(mover, _)| 1 << mover);
+            bits.fold(0, |mask: Mask, bit: Mask| mask | bit)
+        };
+        let needed: Vec<BTreeSet<&str>> = (0..movers.len()).map(|mover| topology.needed_keys(mover)).collect();
+        let keyed = |labels: &Labels| {
+            let has = |mover: &usize| needed[*mover].iter().all(|key| *key == HOSTNAME || labels.contains_key(*key));
+            (0..movers.len()).filter(has).fold(0, |mask: Mask, mover| mask | (1 << mover))
+        };
+        let pools: Vec<&Pool> = world.pools.iter().filter(|pool| pool.usable).collect();
+        let left: Vec<Resources> = pools.iter().map(|pool| pool.limits.minus(&usage(world, pool))).collect();
+        let sources: Vec<Source<'a>> = pools
+            .iter()
+            .zip(&left)
+            .map(|(pool, left)| {
+                // A label that a pod wants not to have some value may be generated (spec 02 §12.1); one need not.
+                let unwanted = if commitment == Commitment::Free { unwanted_values(movers) } else { Vec::new() };
+                let mut source = source(world, catalogue, daemons, pool, left, &unwanted, &storage, &mask);
+                for (launch, suits) in &mut source.launches {
+                    *suits &= keyed(&launch.labels);
+                }
+                source
+            })
+            .collect();
+        let keys: Vec<&str> = topology.keys_for(|_| true).into_iter().filter(|key| *key != HOSTNAME).collect();
+        let kinds = sources.iter().enumerate().flat_map(|(pool, source)| {
+            let open = commitment == Commitment::Late || source.varied;
+            kinds(pool, &keys, source, open)
+        });
+        let usable = world.existing_nodes().into_iter().enumerate().filter(|(_, node)| !node.deleting);
+        let existing = usable.map(|(place, node)| Usable {
+            room: room(&node, daemons),
+            suits: mask(&|pod| refusals(pod, &node, &storage).is_empty()) & keyed(&topology.existing[place].labels),
+            labels: topology.existing[place].labels.clone(),
+            place,
+            node,
+        });
+        let decide = |key: &str| {
+            let deciders = (0..movers.len()).filter(|mover| needed[*mover].contains(key));
+            deciders.fold(0, |mask: Mask, mover| mask | (1 << mover))
+        };
+        Self {
+            world,
+            deciders: keys.iter().map(|key| (*key, decide(key))).collect(),
+            kinds: kinds.collect(),
+            existing: existing.collect(),
+            requests: movers.iter().map(|pod| pod_requests(pod)).collect(),
+            port_rivals: movers
+                .iter()
+                .map(|pod| mask(&|other| !std::ptr::eq(*pod, other) && ports::conflict(pod, other).is_some()))
+                .collect(),
+            storage,
+            movers,
+            sources,
+            left,
+            keys,
+        }
+    }
+
+    fn members(&self, pods: Mask) -> impl Iterator<Item = usize> {
+        (0..self.movers.len()).filter(move |mover| pods & (1 << mover) != 0)
+    }
+
+    fn asked(&self, pods: Mask) -> Resources {
+        self.members(pods).fold(Resources::new(), |sum, mover| sum.plus(&self.requests[mover]))
+    }
+
+    fn ports_meet(&self, pods: Mask) -> bool {
+        self.members(pods).any(|mover| self.port_rivals[mover] & pods != 0)
+    }
+
+    /// Whether the pods can all be on that node, rules between pods aside.
+    pub(super) fn fits_existing(&self, node: usize, pods: Mask) -> bool {
+        let usable = &self.existing[node];
+        if pods & !usable.suits != 0 || self.ports_meet(pods) || !self.asked(pods).fits_into(&usable.room) {
+            return false;
+        }
+        let members: Vec<&Pod> = self.members(pods).map(|mover| self.movers[mover]).collect();
+        let taken = |pod: &&Pod| usable.node.pods.iter().any(|other| ports::conflict(pod, other).is_some());
+        !members.iter().any(taken) && too_many_volumes(&usable.node, &members, &self.storage, self.world).is_empty()
+    }
+
+    /// What a new node of that kind can be for these pods, if anything.
+    pub(super) fn new_node(&self, kind: usize, pods: Mask) -> Option<NewNode> {
+        let kind = &self.kinds[kind];
+        let source = &self.sources[kind.pool];
+        if pods & !source.tolerant != 0 || self.ports_meet(pods) {
+            return None;
+        }
+        let asked = self.asked(pods);
+        let fitting: BTreeSet<&str> = source
+            .types
+            .iter()
+            .filter(|(_, (room, free))| pods & !free == 0 && asked.fits_into(room))
+            .map(|(name, _)| *name)
+            .collect();
+        let suitable = source.launches.iter().filter(|(launch, suits)| {
+            pods & !suits == 0
+                && fitting.contains(launch.instance_type.name.as_str())
+                && kind.pins.iter().all(|(key, value)| launch.labels.get(*key) == Some(value))
+        });
+        let suitable: Vec<&Launch<'a>> = suitable.map(|(launch, _)| launch).collect();
+        let choices = choices(source, &suitable);
+        if choices.is_empty() {
+            return None;
+        }
+        let mut seen = Vec::new();
+        let mut variants = Vec::new();
+        for launch in suitable {
+            let values: Vec<Option<&String>> = self.keys.iter().map(|key| launch.labels.get(*key)).collect();
+            if !seen.contains(&values) {
+                seen.push(values);
+                variants.push(launch.labels.clone());
+            }
+        }
+        Some(NewNode { choices, variants })
+    }
+
+    /// Whether a planner that decides as late as it can would open such a node: exactly the keys on which one of its pods (or, if
+    /// not all are seated, of those `to_come`) decides are pinned.
+    pub(super) fn decided_late(&self, kind: usize, pods: Mask, to_come: Mask) -> bool {
+        let pins = &self.kinds[kind].pins;
+        self.deciders.iter().all(|(key, deciders)| {
+            if pins.contains_key(key) { deciders & (pods | to_come) != 0 } else { deciders & pods == 0 }
+        })
+    }
+
+    /// Whether the pod decides in which domain of the key its node is.
+    pub(super) fn decides(&self, mover: usize, key: &str) -> bool {
+        self.deciders.get(key).is_some_and(|deciders| deciders & (1 << mover) != 0)
+    }
+
+    /// How many values of the label such a node could have if its kind did not pin any.
+    pub(super) fn open_values(&self, kind: usize, pods: Mask, key: &str) -> usize {
+        let pool = self.kinds[kind].pool;
+        let open = self.kinds.iter().position(|kind| kind.pool == pool && kind.pins.is_empty());
+        let node = open.and_then(|open| self.new_node(open, pods));
+        let values = node.iter().flat_map(|node| &node.variants).filter_map(|labels| labels.get(key));
+        values.collect::<BTreeSet<_>>().len()
+    }
+
+    /// Whether the claims of such a node must list several types.
+    pub(super) fn demands_variety(&self, kind: usize) -> bool {
+        self.sources[self.kinds[kind].pool].varied
+    }
+
+    /// The place of a new node with these labels.
+    pub(super) fn new_place(&self, kind: usize, index: usize, mut labels: Labels) -> Place {
+        let pool = self.sources[self.kinds[kind].pool].pool;
+        let name = format!("new {index} ({})", pool.name);
+        labels.insert(HOSTNAME.to_owned(), name.clone());
+        Place { name, labels, taints: pool.taints.clone(), leaving: false }
+    }
+
+    /// The domains of a key in which there is a node or could be one.
+    pub(super) fn reachable(&self, key: &str) -> BTreeSet<String> {
+        let existing = self.existing.iter().filter_map(|usable| usable.labels.get(key));
+        let new = self.sources.iter().flat_map(|source| &source.launches).filter_map(|(l, _)| l.labels.get(key));
+        existing.chain(new).cloned().collect()
+    }
+
+    /// The launch that has most of a resource for its price: the price and how much it has.
+    pub(super) fn best_rate(&self, resource: &str) -> Option<(Price, Quantity)> {
+        let launches = self.sources.iter().flat_map(|source| &source.launches).map(|(launch, _)| launch);
+        let rates = launches.map(|launch| (launch.price(), launch.instance_type.allocatable.get(resource)));
+        // a/b < c/d is the same as a*d < c*b.
+        rates.filter(|(_, amount)| *amount > Quantity::ZERO).min_by(|(a, b), (c, d)| {
+            let left = i128::from(a.nanos()).saturating_mul(d.nanos() / 1_000_000);
+            left.cmp(&i128::from(c.nanos()).saturating_mul(b.nanos() / 1_000_000))
+        })
+    }
+}
+
+#[allow(clippy::too_many_arguments, reason = "all that a source of nodes depends on, once")]
+fn source<'a>(
+    world: &'a World,
+    catalogue: &'a Catalogue,
+    daemons: &Daemons,
+    pool: &'a Pool,
+    left: &Resources,
+    unwanted: &[Requirement],
+    storage: &Storage<'_>,
+    mask: &MaskOf<'_>,
+) -> Source<'a> {
+    let within_limits = |t: &InstanceType| {
+        let mut one = t.capacity.clone();
+        one.set("nodes", Quantity::from_units(1));
+        left.iter().all(|(name, left)| one.get(name) <= left)
+    };
+    let types = catalogue.values().filter(|t| within_limits(t)).map(|t| {
+        let running: Vec<&Pod> = daemons.on_new(pool, t).collect();
+        let free = mask(&|pod| running.iter().all(|daemon| ports::conflict(pod, daemon).is_none()));
+        let overhead = sum_of_requests(running.iter().copied());
+        (t.name.as_str(), (t.allocatable.minus(&overhead), free))
+    });
+    let plain = launches(pool, &[], catalogue.keys(), catalogue);
+    let generated = unwanted.iter().filter(|r| plain.iter().all(|launch| !launch.labels.contains_key(&r.key)));
+    let generated = generated.flat_map(|r| launches(pool, std::slice::from_ref(r), catalogue.keys(), catalogue));
+    let mut launches: Vec<_> = plain
+        .iter()
+        .cloned()
+        .chain(generated)
+        .map(|launch| {
+            let suits = mask(&|pod| {
+                node_wanted(pod, "", &launch.labels) && unreachable_claim(pod, &launch.labels, storage).is_none()
+            });
+            (launch, suits)
+        })
+        .collect();
+    launches.sort_by_key(|(launch, _)| launch.price());
+    Source {
+        pool,
+        launches,
+        types: types.collect(),
+        tolerant: mask(&|pod| untolerated(pod, &pool.taints).is_none()),
+        varied: !world.min_values_best_effort && pool.requirements.iter().any(|r| r.min_values.is_some()),
+    }
+}
+
+/// What pods want not to be the value of a label.
+fn unwanted_values(pods: &[&Pod]) -> Vec<Requirement> {
+    let terms = pods.iter().flat_map(|pod| required_terms(pod).unwrap_or_default());
+    let expressions = terms.flat_map(|term| term.match_expressions.iter().flatten());
+    let mut unwanted: Vec<Requirement> = expressions
+        .filter(|expression| expression.operator == "NotIn")
+        .map(|expression| Requirement {
+            key: expression.key.clone(),
+            operator: expression.operator.clone(),
+            values: expression.values.clone().unwrap_or_default(),
+            min_values: None,
+        })
+        .collect();
+    unwanted.sort_by(|a, b| (&a.key, &a.values).cmp(&(&b.key, &b.values)));
+    unwanted.dedup();
+    unwanted
+}
+
+/// What a claim may list of these launches, cheapest first: one type; or, if variety is demanded, all up to some size.
+fn choices(source: &Source<'_>, suitable: &[&Launch<'_>]) -> Vec<Choice> {
+    let mut types: BTreeMap<&str, (&InstanceType, Price)> = BTreeMap::new();
+    for launch in suitable {
+        types.entry(&launch.instance_type.name).or_insert((launch.instance_type, launch.price()));
+    }
+    let choice = |list: &[&(&InstanceType, Price)]| {
+        let mut largest = list.iter().fold(Resources::new(), |most, (t, _)| most.max(&t.capacity));
+        largest.set("nodes", Quantity::from_units(1));
+        Choice { price: list.iter().map(|(_, price)| *price).min().unwrap_or(Price::MAX), largest }
+    };
+    let mut choices: Vec<Choice> = if source.varied {
+        let size = |t: &InstanceType| t.capacity.get("cpu");
+        let lists = types.values().map(|(most, _)| {
+            types.values().filter(|(t, _)| size(t) <= size(most)).collect::<Vec<&(&InstanceType, Price)>>()
+        });
+        let enough = |list: &Vec<&(&InstanceType, Price)>| {
+            let listed: Vec<&InstanceType> = list.iter().map(|(t, _)| *t).collect();
+            values_short(source.pool, listed).is_empty()
+        };
+        lists.filter(enough).map(|list| choice(&list)).collect()
+    } else {
+        types.values().map(|one| choice(&[one])).collect()
+    };
+    choices.sort_by_key(|choice| choice.price);
+    choices
+}
+
+/// Every choice of a value for each key that has any, and with `open` also of no value.
+fn kinds<'a>(pool: usize, keys: &[&'a str], source: &Source<'_>, open: bool) -> Vec<Kind<'a>> {
+    let mut all: Vec<BTreeMap<&'a str, String>> = vec![BTreeMap::new()];
+    for key in keys {
+        let values: BTreeSet<&String> =
+            source.launches.iter().filter_map(|(launch, _)| launch.labels.get(*key)).collect();
+        let with = |pins: &BTreeMap<&'a str, String>, value: &String| {
+            let mut pins = pins.clone();
+            pins.insert(*key, value.clone());
+            pins
+        };
+        let pinned: Vec<_> = all.iter().flat_map(|pins| values.iter().map(|value| with(pins, value))).collect();
+        if open || values.is_empty() {
+            all.extend(pinned);
+        } else {
+            all = pinned;
+        }
+    }
+    // Pinned kinds first: with them a good placement is found early.
+    all.sort_by_key(|pins| std::cmp::Reverse(pins.len()));
+    all.into_iter().map(|pins| Kind { pool, pins }).collect()
+}

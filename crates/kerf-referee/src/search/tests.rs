@@ -1,0 +1,169 @@
+//! Small worlds whose best placement can be worked out by hand.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::catalogue;
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// Types `s` (2 CPU, $1), `m` (4 CPU, $1.8) and `l` (8 CPU, $4), on demand in zones a and b; `m` in zone b for $1.5.
+fn types() -> Value {
+    let offering = |zone: &str, price: f64| {
+        json!({"Price": price, "Available": true, "Requirements": [
+            {"key": ZONE, "operator": "In", "values": [zone]},
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+        ]})
+    };
+    let entry = |name: &str, cpu: i64, a: f64, b: f64| {
+        json!({"name": name, "architecture": "amd64", "operatingSystems": ["linux"],
+               "resources": {"cpu": cpu.to_string(), "memory": "64Gi"}, "offerings": [offering("a", a), offering("b", b)]})
+    };
+    json!([entry("s", 2, 1.0, 1.0), entry("m", 4, 1.8, 1.5), entry("l", 8, 4.0, 4.0)])
+}
+
+fn pool(extra: Value) -> Value {
+    let mut pool =
+        json!({"kind": "NodePool", "metadata": {"name": "p"}, "spec": {"template": {"spec": {"requirements": []}}}});
+    for (key, value) in extra.as_object().into_iter().flatten() {
+        pool["spec"][key] = value.clone();
+    }
+    pool
+}
+
+fn pods(number: usize, cpu: &str, spec: &Value) -> Vec<Value> {
+    (0..number)
+        .map(|n| {
+            let mut pod = json!({
+                "kind": "Pod", "metadata": {"name": format!("x-{n}"), "namespace": "default", "labels": {"app": "x"}},
+                "spec": spec,
+            });
+            pod["spec"]["containers"] = json!([{"name": "c", "resources": {"requests": {"cpu": cpu}}}]);
+            pod
+        })
+        .collect()
+}
+
+fn best(objects: &[Value], commitment: Commitment) -> Option<(usize, String)> {
+    let world = World::decode(&json!(objects)).ok()?;
+    let catalogue = catalogue::read(&types().to_string()).ok()?;
+    let best = optimum(&world, &catalogue, commitment, 1_000_000)?;
+    Some((best.placed, best.price.to_string()))
+}
+
+fn found(placed: usize, price: &str) -> (usize, String) {
+    (placed, price.to_owned())
+}
+
+fn related(kind: &str, key: &str) -> Value {
+    json!({"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": key, "labelSelector": {"matchLabels": {"app": "x"}}},
+    ]}}})
+}
+
+#[test]
+fn the_cheapest_mix_is_found() {
+    let world = |number| [vec![pool(json!({}))], pods(number, "900m", &json!({}))].concat();
+    assert_eq!(best(&world(2), Commitment::Free), Some(found(2, "$1/h")));
+    assert_eq!(best(&world(4), Commitment::Free), Some(found(4, "$1.5/h")));
+    assert_eq!(best(&world(6), Commitment::Free), Some(found(6, "$2.5/h")));
+    assert_eq!(best(&world(8), Commitment::Free), Some(found(8, "$3/h")));
+}
+
+#[test]
+fn nodes_that_are_there_cost_nothing() {
+    let node = json!({"kind": "Node", "metadata": {"name": "n", "labels": {ZONE: "a"}},
+                      "status": {"allocatable": {"cpu": "2", "pods": "10"}}});
+    let world = [vec![pool(json!({})), node], pods(3, "900m", &json!({}))].concat();
+    assert_eq!(best(&world, Commitment::Free), Some(found(3, "$1/h")));
+}
+
+#[test]
+fn what_fits_nowhere_is_left_out() {
+    let mut world = [vec![pool(json!({}))], pods(2, "900m", &json!({}))].concat();
+    world[1]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("100");
+    assert_eq!(best(&world, Commitment::Free), Some(found(1, "$1/h")));
+}
+
+#[test]
+fn limits_decide_how_many_are_placed() {
+    let world = |limits: Value| [vec![pool(json!({"limits": limits}))], pods(4, "900m", &json!({}))].concat();
+    assert_eq!(best(&world(json!({"cpu": "2"})), Commitment::Free), Some(found(2, "$1/h")));
+    // Two small nodes are dearer than a middle one, but a limit on nodes decides otherwise than one on CPUs.
+    assert_eq!(best(&world(json!({"cpu": "4", "nodes": "1"})), Commitment::Free), Some(found(4, "$1.5/h")));
+}
+
+#[test]
+fn hosts_apart_need_a_node_each() {
+    let world =
+        [vec![pool(json!({}))], pods(3, "900m", &related("podAntiAffinity", "kubernetes.io/hostname"))].concat();
+    assert_eq!(best(&world, Commitment::Free), Some(found(3, "$3/h")));
+    assert_eq!(best(&world, Commitment::Late), Some(found(3, "$3/h")));
+}
+
+#[test]
+fn spec_02_102_zones_apart_are_found_only_by_free_choice() {
+    let world = [vec![pool(json!({}))], pods(3, "900m", &related("podAntiAffinity", ZONE))].concat();
+    assert_eq!(best(&world, Commitment::Free), Some(found(2, "$2/h")));
+    assert_eq!(best(&world, Commitment::Late), Some(found(1, "$1/h")));
+}
+
+#[test]
+fn a_pod_that_is_bound_to_a_zone_leaves_the_others_to_the_next() {
+    let mut world = [vec![pool(json!({}))], pods(2, "900m", &related("podAntiAffinity", ZONE))].concat();
+    world[1]["spec"]["nodeSelector"] = json!({ZONE: "a"});
+    assert_eq!(best(&world, Commitment::Late), Some(found(2, "$2/h")));
+}
+
+#[test]
+fn spec_02_101_nobody_can_be_near_a_pod_whose_zone_is_open() {
+    let mut near = pods(1, "1900m", &related("podAffinity", ZONE)).remove(0);
+    near["metadata"] = json!({"name": "y-0", "namespace": "default", "labels": {"app": "y"}});
+    let mut world = [vec![pool(json!({}))], pods(1, "1900m", &json!({})), vec![near]].concat();
+    assert_eq!(best(&world, Commitment::Free), Some(found(2, "$1.5/h")));
+    assert_eq!(best(&world, Commitment::Late), Some(found(1, "$1/h")));
+    world[1]["spec"]["nodeSelector"] = json!({ZONE: "a"});
+    assert_eq!(best(&world, Commitment::Late), Some(found(2, "$1.8/h")));
+}
+
+#[test]
+fn a_spread_decides_its_zones() {
+    let spread = json!({"topologySpreadConstraints": [{
+        "maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }]});
+    let world = [vec![pool(json!({}))], pods(4, "900m", &spread)].concat();
+    assert_eq!(best(&world, Commitment::Free), Some(found(4, "$2/h")));
+    assert_eq!(best(&world, Commitment::Late), Some(found(4, "$2/h")));
+}
+
+#[test]
+fn spec_02_118_variety_is_kept() {
+    let demand = json!([{"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 2}]);
+    let world =
+        [vec![pool(json!({"template": {"spec": {"requirements": demand}}}))], pods(5, "900m", &json!({}))].concat();
+    // Five pods fit on `l` alone, which is not enough; so two nodes, for which two types remain each.
+    assert_eq!(best(&world, Commitment::Free), Some(found(5, "$2.5/h")));
+}
+
+#[test]
+fn too_much_is_not_tried() {
+    let world = [vec![pool(json!({}))], pods(PODS + 1, "900m", &json!({}))].concat();
+    assert_eq!(best(&world, Commitment::Free), None);
+}
+
+/// Karpenter's recorded plans are lawful, so the best must be at least as good; here the search is held against itself.
+#[test]
+fn free_choice_is_never_worse_than_late_commitment() {
+    for seed in 0..12 {
+        let made = crate::worlds::world(seed, crate::worlds::Size::Small);
+        let (Ok(world), Ok(catalogue)) = (World::read(&made.manifests), catalogue::read(&made.types)) else {
+            panic!("world {seed} cannot be read");
+        };
+        let both = [Commitment::Free, Commitment::Late].map(|c| optimum(&world, &catalogue, c, 200_000));
+        if let [Some(free), Some(late)] = both {
+            let better = free.placed > late.placed || (free.placed == late.placed && free.price <= late.price);
+            assert!(better, "world {seed}: {free:?} against {late:?}");
+        }
+    }
+}

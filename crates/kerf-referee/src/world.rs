@@ -1,0 +1,159 @@
+//! A cluster as its manifests describe it: the input of the checks, decoded once more and independently of the product.
+//!
+//! Reads what spec 09 §2.1 says of the input, as far as provisioning needs it: pods that are bound or pending, the pods that
+//! workloads still lack, nodes with and without a NodeClaim, pools, daemons, storage. Objects of other kinds are passed over.
+//! Only JSON is read: one object, a `List`, or an array.
+
+mod existing;
+mod pending;
+mod pools;
+mod workloads;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::placement::Namespaces;
+use crate::storage::Storage;
+
+pub use self::existing::ExistingNode;
+pub use self::pending::{Pending, Refusal};
+pub use self::pools::{NodeClaim, Pool};
+
+/// The pods, nodes, pools and the rest.
+#[derive(Debug, Clone, Default)]
+pub struct World {
+    /// The pools, heaviest first (equal weights: later name first).
+    pub pools: Vec<Pool>,
+    /// The node claims, by name.
+    pub node_claims: Vec<NodeClaim>,
+    /// The nodes, by name.
+    pub nodes: Vec<Node>,
+    /// The pods: those of the input and those that workloads lack, by namespace and name.
+    pub pods: Vec<Pod>,
+    /// The daemon sets.
+    pub daemon_sets: Vec<DaemonSet>,
+    /// Labels of the namespaces.
+    pub namespaces: Namespaces,
+    /// Whether a claim may offer fewer values than `minValues` asks for (policy `BestEffort`).
+    pub min_values_best_effort: bool,
+    claims: Vec<PersistentVolumeClaim>,
+    volumes: Vec<PersistentVolume>,
+    classes: Vec<StorageClass>,
+    csi_nodes: BTreeMap<String, CSINode>,
+    disruption_budgets: Vec<PodDisruptionBudget>,
+}
+
+/// Why manifests could not be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    /// The text is not JSON.
+    #[error("the manifests are not JSON")]
+    NotJson(#[source] serde_json::Error),
+    /// An object is not what its kind says.
+    #[error("{kind} {name} cannot be decoded")]
+    Object {
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+        /// What is wrong.
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+impl World {
+    /// Reads manifests.
+    pub fn read(manifests: &str) -> Result<Self, Unreadable> {
+        Self::decode(&serde_json::from_str(manifests).map_err(Unreadable::NotJson)?)
+    }
+
+    /// Decodes manifests.
+    pub fn decode(manifests: &Value) -> Result<Self, Unreadable> {
+        let mut world = Self::default();
+        let mut workloads = Vec::new();
+        let mut named_namespaces = Vec::new();
+        for object in objects(manifests) {
+            named_namespaces.extend(object["metadata"]["namespace"].as_str().map(str::to_owned));
+            match object["kind"].as_str().unwrap_or_default() {
+                "NodePool" => world.pools.push(decode(object)?),
+                "NodeClaim" => world.node_claims.push(decode(object)?),
+                "Node" => world.nodes.push(decode(object)?),
+                "Pod" => world.pods.push(decode(object)?),
+                "DaemonSet" => world.daemon_sets.push(decode(object)?),
+                "PersistentVolumeClaim" => world.claims.push(decode(object)?),
+                "PersistentVolume" => world.volumes.push(decode(object)?),
+                "StorageClass" => world.classes.push(decode(object)?),
+                "PodDisruptionBudget" => world.disruption_budgets.push(decode(object)?),
+                "CSINode" => {
+                    let csi: CSINode = decode(object)?;
+                    world.csi_nodes.insert(csi.metadata.name.clone().unwrap_or_default(), csi);
+                }
+                "Namespace" => {
+                    let namespace: Namespace = decode(object)?;
+                    let meta = namespace.metadata;
+                    world.namespaces.insert(meta.name.unwrap_or_default(), meta.labels.unwrap_or_default());
+                }
+                "Deployment" | "ReplicaSet" | "StatefulSet" | "Job" => workloads.push(object),
+                _ => {}
+            }
+        }
+        for pod in &mut world.pods {
+            pod.metadata.namespace.get_or_insert_with(|| "default".to_owned());
+        }
+        world.pods.extend(workloads::missing_pods(&workloads, &world.pods)?);
+        world.pods.sort_by_key(crate::placement::pod_key);
+        world.nodes.sort_by_key(|node| node.metadata.name.clone());
+        world.node_claims.sort_by_key(|claim| claim.name.clone());
+        world.pools.sort_by(|a, b| (b.weight, &b.name).cmp(&(a.weight, &a.name)));
+        named_namespaces.push("default".to_owned());
+        for name in named_namespaces {
+            world.namespaces.entry(name).or_default();
+        }
+        for (name, labels) in &mut world.namespaces {
+            labels.insert("kubernetes.io/metadata.name".to_owned(), name.clone());
+        }
+        Ok(world)
+    }
+
+    /// Volumes, claims and classes.
+    pub fn storage(&self) -> Storage<'_> {
+        Storage::new(&self.claims, &self.volumes, &self.classes)
+    }
+
+    /// The pool of that name.
+    pub fn pool(&self, name: &str) -> Option<&Pool> {
+        self.pools.iter().find(|pool| pool.name == name)
+    }
+
+    /// What a node's volume drivers can attach.
+    pub fn csi_node(&self, name: &str) -> Option<&CSINode> {
+        self.csi_nodes.get(name)
+    }
+}
+
+/// The objects of a document: its own, or those of the list that it is.
+fn objects(manifests: &Value) -> Vec<&Value> {
+    if let Some(items) = manifests.as_array().or_else(|| manifests["items"].as_array()) {
+        items.iter().flat_map(objects).collect()
+    } else {
+        vec![manifests]
+    }
+}
+
+pub(crate) fn decode<T: DeserializeOwned>(object: &Value) -> Result<T, Unreadable> {
+    T::deserialize(object).map_err(|source| Unreadable::Object {
+        kind: object["kind"].as_str().unwrap_or_default().to_owned(),
+        name: object["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+        source,
+    })
+}
+
+#[cfg(test)]
+mod tests;

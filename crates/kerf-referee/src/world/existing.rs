@@ -1,0 +1,124 @@
+//! Nodes that are there, or on their way: a Node and its NodeClaim seen as one (spec 02 §5.5, spec 04 §4.6).
+
+use k8s_openapi::api::core::v1::{Node, Pod, Taint};
+use kerf_api::quantity::Quantity;
+
+use super::pools::NODEPOOL;
+use super::{NodeClaim, World};
+use crate::placement::is_terminal;
+use crate::resources::Resources;
+use crate::selectors::{Labels, labels_of, node_labels};
+use crate::storage::HOSTNAME;
+
+/// A node that is there or on its way.
+#[derive(Debug, Clone)]
+pub struct ExistingNode<'w> {
+    /// Its name: the NodeClaim's until the node has registered.
+    pub name: String,
+    /// Its labels, hostname included.
+    pub labels: Labels,
+    /// The taints that will stay.
+    pub taints: Vec<Taint>,
+    /// All its resources, and itself as one of `nodes`.
+    pub capacity: Resources,
+    /// What pods can have of them.
+    pub allocatable: Resources,
+    /// The pods that are bound to it and have not run to their end.
+    pub pods: Vec<&'w Pod>,
+    /// Whether it is going away, so that nothing may be placed on it.
+    pub deleting: bool,
+    /// The Node, if it has appeared.
+    pub node: Option<&'w Node>,
+}
+
+impl ExistingNode<'_> {
+    /// The pool that it counts for.
+    pub fn pool(&self) -> Option<&str> {
+        self.labels.get(NODEPOOL).map(String::as_str)
+    }
+}
+
+impl World {
+    /// The nodes that are there or on their way, by name.
+    pub fn existing_nodes(&self) -> Vec<ExistingNode<'_>> {
+        let claim_of = |node: &Node| {
+            let id = node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()).filter(|id| !id.is_empty())?;
+            self.node_claims.iter().find(|claim| claim.provider_id.as_ref() == Some(id))
+        };
+        let with_node: Vec<_> = self.nodes.iter().map(|node| (Some(node), claim_of(node))).collect();
+        let joined = |claim: &&NodeClaim| {
+            with_node.iter().any(|(_, joined)| joined.is_some_and(|joined| joined.name == claim.name))
+        };
+        let launched = self.node_claims.iter().filter(|claim| claim.provider_id.is_some() && !joined(claim));
+        let without_node = launched.map(|claim| (None, Some(claim)));
+        let mut nodes: Vec<_> =
+            with_node.iter().copied().chain(without_node).map(|(node, claim)| self.existing(node, claim)).collect();
+        nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        nodes
+    }
+
+    fn existing<'w>(&'w self, node: Option<&'w Node>, claim: Option<&'w NodeClaim>) -> ExistingNode<'w> {
+        let own_labels = node.map_or_else(|| labels_of(None), node_labels);
+        let has = |label: &str| own_labels.get(label).is_some_and(|value| value == "true");
+        let registered = claim.is_none() || has("karpenter.sh/registered");
+        let initialized = claim.is_none() || has("karpenter.sh/initialized");
+        let status = node.and_then(|node| node.status.as_ref());
+        let mut capacity = Resources::read(status.and_then(|status| status.capacity.as_ref()));
+        let mut allocatable = Resources::read(status.and_then(|status| status.allocatable.as_ref()));
+        let node_name = node.and_then(|node| node.metadata.name.clone());
+        let mut taints = node.and_then(|n| n.spec.as_ref()?.taints.clone()).unwrap_or_default();
+        let mut labels = own_labels.clone();
+        let mut name = node_name.clone().unwrap_or_default();
+        if let Some(claim) = claim {
+            if !registered {
+                name.clone_from(&claim.name);
+                labels.clone_from(&claim.labels);
+                taints.clone_from(&claim.taints);
+            }
+            if !initialized {
+                let starting = |taint: &Taint| {
+                    is_ephemeral(taint)
+                        || claim.startup_taints.iter().any(|s| s.key == taint.key && s.effect == taint.effect)
+                };
+                taints.retain(|taint| !starting(taint));
+                capacity = filled(&capacity, &claim.capacity);
+                allocatable = filled(&allocatable, &claim.allocatable);
+            }
+        }
+        capacity.set("nodes", Quantity::from_units(1));
+        labels.entry(HOSTNAME.to_owned()).or_insert_with(|| name.clone());
+        let bound = |pod: &&Pod| {
+            node_name.is_some() && pod.spec.as_ref().and_then(|s| s.node_name.as_ref()) == node_name.as_ref()
+        };
+        let leaving = node.is_some_and(|node| node.metadata.deletion_timestamp.is_some());
+        ExistingNode {
+            name,
+            labels,
+            taints,
+            capacity,
+            allocatable,
+            pods: self.pods.iter().filter(bound).filter(|pod| !is_terminal(pod)).collect(),
+            deleting: claim.map_or(leaving, |claim| claim.deleting),
+            node,
+        }
+    }
+}
+
+/// What the node reports, with what it does not report yet (or as zero) taken from the claim.
+fn filled(reported: &Resources, promised: &Resources) -> Resources {
+    let mut all = reported.clone();
+    for (name, amount) in promised.iter().filter(|(name, _)| reported.get(name) == Quantity::ZERO) {
+        all.set(name, amount);
+    }
+    all
+}
+
+/// A taint that every node has at its start and loses by itself.
+fn is_ephemeral(taint: &Taint) -> bool {
+    matches!(
+        (taint.key.as_str(), taint.effect.as_str()),
+        ("node.kubernetes.io/not-ready", "NoSchedule" | "NoExecute")
+            | ("node.kubernetes.io/unreachable" | "node.cloudprovider.kubernetes.io/uninitialized", "NoSchedule")
+            | ("karpenter.sh/unregistered", "NoExecute")
+    ) || taint.key.starts_with("readiness.k8s.io/")
+}

@@ -1,0 +1,175 @@
+//! Which pods a plan has to place: the pending ones (spec 02 §2.1), and those on nodes that are going away (§2.3); and which of
+//! them no plan may place (§2.2, §9.1).
+
+use k8s_openapi::api::core::v1::{NodeSelectorRequirement, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::World;
+use super::pools::NODEPOOL;
+use crate::placement::{is_terminal, is_terminating, namespace, pod_key};
+use crate::selectors::{node_selector, pod_labels, required_terms, selects};
+use crate::storage::{ClaimState, HOSTNAME, claim_names};
+use crate::taints::tolerates;
+
+/// A pod that a plan has to place.
+#[derive(Debug, Clone, Copy)]
+pub struct Pending<'w> {
+    /// The pod.
+    pub pod: &'w Pod,
+    /// Whether it still runs on a node that is going away.
+    pub leaving: bool,
+}
+
+/// Why a pending pod must not be placed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// It asks not to run on a node of ours; such a pod may go unmentioned.
+    NotForUs,
+    /// It asks for what cannot be asked for.
+    Invalid(String),
+}
+
+impl World {
+    /// The pods that a plan has to place or to explain, by namespace and name.
+    pub fn pending(&self) -> Vec<Pending<'_>> {
+        let unbound = self.pods.iter().filter(|pod| is_provisionable(pod));
+        let mut pending: Vec<_> = unbound.map(|pod| Pending { pod, leaving: false }).collect();
+        for node in self.existing_nodes().iter().filter(|node| node.deleting && node.node.is_some()) {
+            let movable = node.pods.iter().copied().filter(|pod| self.moves(pod));
+            pending.extend(movable.map(|pod| Pending { pod, leaving: true }));
+        }
+        pending.sort_by_key(|pending| pod_key(pending.pod));
+        pending
+    }
+
+    /// Why the pending pod must not be placed, if so. Pods that are leaving a node are placed as they are.
+    pub fn refusal(&self, pending: Pending<'_>) -> Option<Refusal> {
+        let pod = pending.pod;
+        if needs_devices(pod) {
+            return Some(Refusal::Invalid("asks for devices, which are not planned for".to_owned()));
+        }
+        if pending.leaving {
+            return None;
+        }
+        if expressions(pod).any(|e| e.key == NODEPOOL && e.operator == "DoesNotExist") {
+            return Some(Refusal::NotForUs);
+        }
+        let keys = node_selector(pod).map(|(key, _)| key).chain(expressions(pod).map(|e| &e.key));
+        if let Some(key) = keys.into_iter().find(|key| is_restricted(key)) {
+            return Some(Refusal::Invalid(format!("asks for label {key}, which is not for pods to ask for")));
+        }
+        if required_terms(pod).unwrap_or_default().iter().any(|term| term.match_fields.is_some()) {
+            return Some(Refusal::Invalid("asks for a field of the node".to_owned()));
+        }
+        let storage = self.storage();
+        claim_names(pod).into_iter().find_map(|name| match storage.state(namespace(pod), &name) {
+            ClaimState::Bound(_) | ClaimState::Waiting(_) => None,
+            state => Some(Refusal::Invalid(format!("its volume claim {name} is {state:?}"))),
+        })
+    }
+
+    /// Whether a pod on a node that is going away will need another place.
+    fn moves(&self, pod: &Pod) -> bool {
+        let stateful = owned_by(pod, "apps/v1", "StatefulSet");
+        let kept = pod.metadata.annotations.as_ref().and_then(|a| a.get("karpenter.sh/do-not-disrupt"));
+        let active = !is_terminal(pod) && !is_terminating(pod);
+        (active || (is_terminating(pod) && stateful))
+            && !owned_by(pod, "apps/v1", "DaemonSet")
+            && !owned_by(pod, "v1", "Node")
+            && !(active && kept.is_some_and(|kept| kept == "true"))
+            && !(active && !ignores_disruption(pod) && self.is_blocked(pod))
+    }
+
+    /// Whether disruption budgets will never let the pod be evicted.
+    fn is_blocked(&self, pod: &Pod) -> bool {
+        let home = namespace(pod);
+        let budgets: Vec<_> = self
+            .disruption_budgets
+            .iter()
+            .filter(|budget| budget.metadata.namespace.as_deref().unwrap_or("default") == home)
+            .filter(|budget| selects(budget.spec.as_ref().and_then(|s| s.selector.as_ref()), pod_labels(pod)))
+            .collect();
+        match budgets.as_slice() {
+            [] => false,
+            [budget] => never_allows(budget) && !(always_when_unhealthy(budget) && is_unready(pod)),
+            [_, _, ..] => true,
+        }
+    }
+}
+
+/// Whether a pending pod waits for a node: it is unbound, on its way nowhere, and not bound to a node by its nature.
+fn is_provisionable(pod: &Pod) -> bool {
+    let status = pod.status.as_ref();
+    let bound = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).is_some_and(|name| !name.is_empty());
+    let nominated = status.and_then(|s| s.nominated_node_name.as_deref()).is_some_and(|name| !name.is_empty());
+    let gated = pod.spec.as_ref().and_then(|s| s.scheduling_gates.as_deref()).is_some_and(|gates| !gates.is_empty());
+    let mut told = status.into_iter().flat_map(|s| s.conditions.iter().flatten()).filter(|c| c.type_ == "PodScheduled");
+    let unschedulable = told.next().is_none_or(|c| c.reason.as_deref() == Some("Unschedulable"));
+    !(bound || nominated || gated || is_terminal(pod) || is_terminating(pod))
+        && unschedulable
+        && !owned_by(pod, "apps/v1", "DaemonSet")
+        && !owned_by(pod, "v1", "Node")
+}
+
+/// Whether an owner of the pod is of that kind.
+pub(crate) fn owned_by(pod: &Pod, api_version: &str, kind: &str) -> bool {
+    let owners = pod.metadata.owner_references.as_deref().unwrap_or_default();
+    owners.iter().any(|owner| owner.api_version == api_version && owner.kind == kind)
+}
+
+fn needs_devices(pod: &Pod) -> bool {
+    let containers = pod.spec.iter().flat_map(|s| s.containers.iter().chain(s.init_containers.iter().flatten()));
+    let mut claims = containers.filter_map(|c| c.resources.as_ref()?.claims.as_ref());
+    pod.spec.as_ref().is_some_and(|spec| spec.resource_claims.as_ref().is_some_and(|claims| !claims.is_empty()))
+        || claims.any(|claims| !claims.is_empty())
+}
+
+fn expressions(pod: &Pod) -> impl Iterator<Item = &NodeSelectorRequirement> {
+    required_terms(pod).unwrap_or_default().iter().flat_map(|term| term.match_expressions.iter().flatten())
+}
+
+/// Whether the label is one that only the autoscaler may set.
+fn is_restricted(key: &str) -> bool {
+    const DOMAINS: [&str; 3] = ["karpenter.sh", "karpenter.k8s.aws", "karpenter.kwok.sh"];
+    const ALLOWED: [&str; 6] = [
+        NODEPOOL,
+        "karpenter.sh/capacity-type",
+        "karpenter.kwok.sh/instance-size",
+        "karpenter.kwok.sh/instance-family",
+        "karpenter.kwok.sh/instance-cpu",
+        "karpenter.kwok.sh/instance-memory",
+    ];
+    let domain = key.split_once('/').map_or("", |(domain, _)| domain);
+    let ours = DOMAINS.iter().any(|ours| domain == *ours || domain.ends_with(&format!(".{ours}")));
+    key == HOSTNAME || (ours && !ALLOWED.contains(&key) && !key.starts_with("karpenter.k8s.aws/instance-"))
+}
+
+fn ignores_disruption(pod: &Pod) -> bool {
+    let taint = k8s_openapi::api::core::v1::Taint {
+        key: "karpenter.sh/disrupted".to_owned(),
+        effect: "NoSchedule".to_owned(),
+        ..Default::default()
+    };
+    tolerates(pod, &taint)
+}
+
+fn never_allows(budget: &PodDisruptionBudget) -> bool {
+    let spec = budget.spec.as_ref();
+    let is = |value: Option<&IntOrString>, number: Option<i32>, text: &str| match value {
+        Some(IntOrString::Int(value)) => Some(*value) == number,
+        Some(IntOrString::String(value)) => value == text,
+        None => false,
+    };
+    is(spec.and_then(|s| s.max_unavailable.as_ref()), Some(0), "0%")
+        || is(spec.and_then(|s| s.min_available.as_ref()), None, "100%")
+}
+
+fn always_when_unhealthy(budget: &PodDisruptionBudget) -> bool {
+    budget.spec.as_ref().and_then(|s| s.unhealthy_pod_eviction_policy.as_deref()) == Some("AlwaysAllow")
+}
+
+fn is_unready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|s| s.conditions.iter().flatten());
+    conditions.into_iter().any(|c| c.type_ == "Ready" && c.status == "False")
+}

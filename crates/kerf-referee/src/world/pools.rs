@@ -1,0 +1,172 @@
+//! Node pools and node claims, with the few fields on which placement depends.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Taint;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use crate::plan::Requirement;
+use crate::resources::Resources;
+use crate::selectors::Labels;
+
+/// The label of the pool that a node belongs to.
+pub(crate) const NODEPOOL: &str = "karpenter.sh/nodepool";
+
+/// A NodePool.
+#[derive(Debug, Clone)]
+pub struct Pool {
+    /// Its name.
+    pub name: String,
+    /// Heavier pools are preferred.
+    pub weight: i64,
+    /// The labels of its nodes: the template's, the pool's name and the node class.
+    pub labels: Labels,
+    /// What its nodes' labels must satisfy.
+    pub requirements: Vec<Requirement>,
+    /// Its nodes' taints.
+    pub taints: Vec<Taint>,
+    /// How much of each resource its nodes may have together; `nodes` counts them.
+    pub limits: Resources,
+    /// Whether pods may get new nodes from it: it is ready, dynamic and not being deleted.
+    pub usable: bool,
+}
+
+/// A NodeClaim: a node that was asked for.
+#[derive(Debug, Clone)]
+pub struct NodeClaim {
+    /// Its name.
+    pub name: String,
+    /// Its labels, which its node will get.
+    pub labels: Labels,
+    /// The machine, once there is one.
+    pub provider_id: Option<String>,
+    /// The taints that its node keeps.
+    pub taints: Vec<Taint>,
+    /// The taints that its node has until it is initialized.
+    pub startup_taints: Vec<Taint>,
+    /// All its resources.
+    pub capacity: Resources,
+    /// What pods can have of them.
+    pub allocatable: Resources,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+impl<'de> Deserialize<'de> for Pool {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wire = WireObject::deserialize(deserializer)?;
+        let template = wire.spec.template;
+        let class = template.spec.node_class_ref;
+        let mut labels = template.metadata.labels;
+        labels.insert(NODEPOOL.to_owned(), wire.metadata.name.clone());
+        labels.insert(format!("{}/{}", class.group, class.kind.to_lowercase()), class.name);
+        let ready = wire.status.conditions.is_empty() || condition(&wire.status.conditions, "Ready");
+        Ok(Self {
+            name: wire.metadata.name,
+            weight: wire.spec.weight,
+            labels,
+            requirements: template.spec.requirements,
+            taints: template.spec.taints,
+            limits: amounts(&wire.spec.limits),
+            usable: ready && wire.spec.replicas.is_none() && wire.metadata.deletion_timestamp.is_none(),
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for NodeClaim {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wire = WireObject::deserialize(deserializer)?;
+        Ok(Self {
+            name: wire.metadata.name,
+            labels: wire.metadata.labels,
+            provider_id: wire.status.provider_id.filter(|id| !id.is_empty()),
+            taints: wire.spec.taints,
+            startup_taints: wire.spec.startup_taints,
+            capacity: amounts(&wire.status.capacity),
+            allocatable: amounts(&wire.status.allocatable),
+            deleting: wire.metadata.deletion_timestamp.is_some()
+                || condition(&wire.status.conditions, "InstanceTerminating"),
+        })
+    }
+}
+
+/// Both kinds at once; each has only some of the fields.
+#[derive(Deserialize)]
+struct WireObject {
+    metadata: WireMetadata,
+    #[serde(default)]
+    spec: WireSpec,
+    #[serde(default)]
+    status: WireStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireMetadata {
+    name: String,
+    labels: Labels,
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireSpec {
+    weight: i64,
+    replicas: Option<i64>,
+    limits: BTreeMap<String, Value>,
+    template: WireTemplate,
+    taints: Vec<Taint>,
+    startup_taints: Vec<Taint>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireTemplate {
+    metadata: WireMetadata,
+    spec: WireTemplateSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WireTemplateSpec {
+    requirements: Vec<Requirement>,
+    taints: Vec<Taint>,
+    node_class_ref: WireNodeClassRef,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireNodeClassRef {
+    group: String,
+    kind: String,
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WireStatus {
+    conditions: Vec<WireCondition>,
+    #[serde(rename = "providerID")]
+    provider_id: Option<String>,
+    capacity: BTreeMap<String, Value>,
+    allocatable: BTreeMap<String, Value>,
+}
+
+#[derive(Deserialize)]
+struct WireCondition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+fn condition(conditions: &[WireCondition], kind: &str) -> bool {
+    conditions.iter().any(|condition| condition.kind == kind && condition.status == "True")
+}
+
+/// Quantities may be written as text or as numbers.
+fn amounts(map: &BTreeMap<String, Value>) -> Resources {
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let map: BTreeMap<String, String> = map.iter().map(|(name, value)| (name.clone(), text(value))).collect();
+    Resources::parse(&map)
+}

@@ -1,0 +1,123 @@
+//! Instance types: three families, several sizes, two architectures, spot and on-demand in some zones, some of it sold out.
+
+use serde_json::{Value, json};
+
+use super::{Draft, Size};
+use crate::random::Random;
+
+/// The extended resource that some machines have.
+pub(super) const GPU: &str = "example.com/gpu";
+
+/// An instance type.
+#[derive(Debug, Clone)]
+pub(super) struct Machine {
+    pub(super) name: String,
+    pub(super) family: &'static str,
+    pub(super) arch: &'static str,
+    pub(super) cpu: usize,
+    pub(super) memory_gib: usize,
+    pub(super) pods: usize,
+    pub(super) gpus: usize,
+    pub(super) offerings: Vec<Sold>,
+}
+
+/// One way to buy it.
+#[derive(Debug, Clone)]
+pub(super) struct Sold {
+    pub(super) zone: String,
+    pub(super) capacity_type: &'static str,
+    micro_dollars: usize,
+    pub(super) available: bool,
+}
+
+impl Machine {
+    /// Its entry in the instance-type file.
+    pub(super) fn render(&self) -> Value {
+        let offerings: Vec<Value> = self
+            .offerings
+            .iter()
+            .map(|sold| {
+                json!({
+                    "Price": sold.micro_dollars as f64 / 1e6,
+                    "Available": sold.available,
+                    "Requirements": [
+                        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [sold.capacity_type]},
+                        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [sold.zone]},
+                    ],
+                })
+            })
+            .collect();
+        json!({
+            "name": self.name, "architecture": self.arch, "operatingSystems": ["linux"],
+            "resources": self.capacity(), "offerings": offerings,
+        })
+    }
+
+    /// All its resources.
+    pub(super) fn capacity(&self) -> Value {
+        let mut resources = json!({
+            "cpu": self.cpu.to_string(), "memory": format!("{}Gi", self.memory_gib), "pods": self.pods.to_string(),
+            "ephemeral-storage": "20Gi",
+        });
+        if self.gpus > 0 {
+            resources[GPU] = json!(self.gpus.to_string());
+        }
+        resources
+    }
+
+    /// What pods can have of them.
+    pub(super) fn allocatable(&self) -> Value {
+        let mut resources = self.capacity();
+        resources["cpu"] = json!(format!("{}m", self.cpu * 1000 - 100));
+        resources["memory"] = json!(format!("{}Mi", self.memory_gib * 1024 - 10));
+        resources
+    }
+}
+
+impl Draft {
+    pub(super) fn machines(&mut self) {
+        let random = &mut self.random;
+        let number = random.between(2, self.size.number(6, 15, 40));
+        let sizes: &[usize] = match self.size {
+            Size::Small => &[1, 2, 4, 8, 16],
+            Size::Medium | Size::Large => &[1, 2, 4, 8, 16, 32, 48],
+        };
+        let mut types: Vec<Machine> = Vec::new();
+        for _ in 0..number {
+            let (family, per_cpu) = *random.pick(&[("c", 2), ("s", 4), ("m", 8)]);
+            let arch = if random.percent(20) { "arm64" } else { "amd64" };
+            let cpu = *random.pick(sizes);
+            let gpus = if random.percent(8) { random.between(1, 4) } else { 0 };
+            let name = format!("{family}-{cpu}x-{arch}{}", if gpus > 0 { "-gpu" } else { "" });
+            if types.iter().all(|t| t.name != name) {
+                let pods = if random.percent(15) { random.between(3, 12) } else { (cpu * 16).min(110) };
+                let memory_gib = cpu * per_cpu;
+                let offerings = offerings(random, &self.zones, cpu, memory_gib, gpus);
+                types.push(Machine { name, family, arch, cpu, memory_gib, pods, gpus, offerings });
+            }
+        }
+        self.types = types;
+    }
+}
+
+fn offerings(random: &mut Random, zones: &[String], cpu: usize, memory_gib: usize, gpus: usize) -> Vec<Sold> {
+    let base = (cpu * 25_000 + memory_gib * 1_100 + gpus * 400_000) * random.between(80, 130) / 100;
+    let discount = random.between(30, 90);
+    let least = if random.percent(70) { zones.len() } else { 1 };
+    let zones = random.some(zones, least);
+    let on_demand_only = random.percent(10);
+    let sold_out = if random.percent(30) { 25 } else { 0 };
+    let mut offerings = Vec::new();
+    for zone in zones {
+        for (capacity_type, percent) in [("on-demand", 100), ("spot", discount)] {
+            if on_demand_only && capacity_type == "spot" {
+                continue;
+            }
+            let noise = random.between(97, 103);
+            let available = !random.percent(sold_out);
+            let micro_dollars = base * percent / 100 * noise / 100;
+            offerings.push(Sold { zone: zone.clone(), capacity_type, micro_dollars, available });
+        }
+    }
+    offerings
+}
