@@ -1,9 +1,11 @@
 //! `kerf plan`: reads a cluster from files, asks the engine what it would do at this instant, and shows the answer. It does nothing.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use jiff::Timestamp;
-use kerf_engine::{Effort, ReservedMode, Settings};
+use kerf_api::slim::Str;
+use kerf_engine::{Effort, Input, PoolAvailability, ReservedMode, Settings, Solution};
 use kerf_kwok::Catalogue;
 use kerf_runtime::Clock;
 
@@ -23,15 +25,21 @@ pub(super) fn run(wish: &Plan, messages: &mut Messages) -> Result<Exit, Failure>
     let loaded = input::load(&wish.input, threads);
     let catalogue = instance_types(wish.instance_types.as_deref());
     let (loaded, catalogue) = both(loaded, catalogue)?;
-    let world = World::new(loaded.objects, catalogue, wish.at.unwrap_or_else(|| this_second(clock)));
+    let mut world = World::new(loaded.objects, catalogue, wish.at.unwrap_or_else(|| this_second(clock)));
     for warning in loaded.warnings.iter().chain(&world.warnings) {
         messages.warning(warning);
+    }
+    for gate in gates_without_effect(wish) {
+        messages.warning(format_args!("the feature gate {gate} has no effect on a plan yet"));
     }
     let load_seconds = stopwatch.lap();
 
     let settings = engine_settings(wish, threads.get());
     let solution = (wish.only != Some(Half::Disruption)).then(|| kerf_engine::solve(&world.input, &settings));
     let provisioning_seconds = stopwatch.lap();
+
+    let unready =
+        solution.as_ref().map(|solution| unready_pools(&mut world.input, &settings, solution)).unwrap_or_default();
 
     let counted = solution.as_ref().map(|solution| solution.stats).unwrap_or_default();
     let stats = wish.with_stats.then(|| Stats {
@@ -44,7 +52,7 @@ pub(super) fn run(wish: &Plan, messages: &mut Messages) -> Result<Exit, Failure>
         peak_rss_bytes: peak_rss_bytes(),
         ..Stats::default()
     });
-    let plan = output::Plan::new(world.input.at, solution.as_ref(), world.current_price, stats);
+    let plan = output::Plan::new(world.input.at, solution.as_ref(), &unready, world.current_price, stats);
     output::print(|to| plan.write(wish.format, to))?;
     Ok(gate(&wish.fail_on, &plan, messages))
 }
@@ -90,6 +98,51 @@ fn engine_settings(wish: &Plan, threads: usize) -> Settings {
         threads,
         effort: Effort::Search,
     }
+}
+
+/// Gates that are on and that the engine does not know yet.
+fn gates_without_effect(wish: &Plan) -> Vec<&'static str> {
+    let gates = &wish.settings.feature_gates;
+    let unknown = [
+        ("SpotToSpotConsolidation", gates.spot_to_spot_consolidation),
+        ("NodeRepair", gates.node_repair),
+        ("NodeOverlay", gates.node_overlay),
+        ("StaticCapacity", gates.static_capacity),
+        ("CapacityBuffer", gates.capacity_buffer),
+    ];
+    unknown.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name).collect()
+}
+
+/// The pods that a pool could serve if it were ready, each with what keeps it from being so (spec 09 #6). The engine is asked the same
+/// question once more as if all of them were ready.
+fn unready_pools(input: &mut Input, settings: &Settings, solution: &Solution) -> BTreeMap<Str, String> {
+    let causes: BTreeMap<Str, Str> = input
+        .pools
+        .iter()
+        .filter_map(|pool| match &pool.availability {
+            PoolAvailability::NotReady(why) => Some((pool.name.clone(), why.clone())),
+            PoolAvailability::Ready | PoolAvailability::Static | PoolAvailability::Deleting => None,
+        })
+        .collect();
+    if causes.is_empty() || solution.unplaced.is_empty() {
+        return BTreeMap::new();
+    }
+    for pool in input.pools.iter_mut().filter(|pool| causes.contains_key(&pool.name)) {
+        pool.availability = PoolAvailability::Ready;
+    }
+    let if_ready = kerf_engine::solve(input, &Settings { effort: Effort::FirstFit, ..settings.clone() });
+    for pool in &mut input.pools {
+        if let Some(why) = causes.get(&pool.name) {
+            pool.availability = PoolAvailability::NotReady(why.clone());
+        }
+    }
+    let served = if_ready.claims.iter().filter_map(|claim| Some((claim, causes.get(&claim.pool)?)));
+    served
+        .flat_map(|(claim, why)| {
+            let note = format!("NodePool `{}` could serve it but is not ready: {why}", claim.pool);
+            claim.pods.iter().map(move |pod| (pod.clone(), note.clone()))
+        })
+        .collect()
 }
 
 /// Whether something happened that the person wants to fail on.

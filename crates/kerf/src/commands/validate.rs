@@ -14,7 +14,7 @@ pub(super) fn run(wish: &Validate, messages: &mut Messages) -> Result<Exit, Fail
         messages.warning(warning);
     }
     let mut result = String::new();
-    for (kind, count) in loaded.objects.counts().into_iter().filter(|(_, count)| *count > 0) {
+    for (kind, count) in &loaded.counts {
         let _ = writeln!(result, "{count:>7} {}", kind.name());
     }
     output::print_text(&result)?;

@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 
+use kerf_api::capacitybuffer::CapacityBuffer;
 use kerf_api::kind::CustomKind;
+use kerf_api::nodeoverlay::NodeOverlay;
+use kerf_api::slim::VolumeAttachment;
 use serde::de::DeserializeOwned;
 
 use super::admitted::Admission;
@@ -30,8 +33,8 @@ const PARALLEL_MIN: usize = 512;
 pub(crate) struct Loaded {
     /// The objects.
     pub(crate) objects: Objects,
-    /// How many were read, the pods that workloads lack not counted.
-    pub(crate) count: usize,
+    /// How many of each kind were read; pods that workloads lack are not among them.
+    pub(crate) counts: BTreeMap<Kind, usize>,
     /// What does not stop anything.
     pub(crate) warnings: Vec<String>,
 }
@@ -44,7 +47,7 @@ pub(crate) fn load(places: &[InputPath], threads: NonZeroUsize) -> Result<Loaded
     if !problems.is_empty() {
         return Err(Failure::BadInput(problems));
     }
-    if loaded.count == 0 && loaded.warnings.is_empty() {
+    if loaded.counts.is_empty() && loaded.warnings.is_empty() {
         let names: Vec<String> = places.iter().map(ToString::to_string).collect();
         return Err(Failure::bad_input(
             Problem::new(format!("no object was found in {}", names.join(", ")))
@@ -63,7 +66,7 @@ fn load_sources(sources: &[Source], threads: NonZeroUsize) -> (Loaded, Vec<Probl
         ignored: BTreeMap::new(),
         problems: Vec::new(),
         warnings: Vec::new(),
-        count: 0,
+        counts: BTreeMap::new(),
     };
     for (source, index) in sources.iter().zip(0..) {
         let split = documents::split(index, &source.text);
@@ -78,11 +81,13 @@ fn load_sources(sources: &[Source], threads: NonZeroUsize) -> (Loaded, Vec<Probl
         loader.read_with(Kind::PriorityClass, &read_priority_class),
         loader.read_with(Kind::RuntimeClass, &read_runtime_class),
     );
+    // No decision reads these yet; they are checked all the same.
+    drop(loader.admit::<NodeOverlay>(Kind::NodeOverlay));
+    drop(loader.admit::<CapacityBuffer>(Kind::CapacityBuffer));
+    drop(loader.read::<VolumeAttachment>(Kind::VolumeAttachment));
     let mut objects = Objects {
         node_pools: loader.admit(Kind::NodePool),
         node_claims: loader.admit(Kind::NodeClaim),
-        node_overlays: loader.admit(Kind::NodeOverlay),
-        capacity_buffers: loader.admit(Kind::CapacityBuffer),
         kwok_node_classes: loader.admit(Kind::KwokNodeClass),
         ec2_node_classes: loader.admit(Kind::Ec2NodeClass),
         nodes: loader.read(Kind::Node),
@@ -92,7 +97,6 @@ fn load_sources(sources: &[Source], threads: NonZeroUsize) -> (Loaded, Vec<Probl
         volumes: loader.read(Kind::PersistentVolume),
         storage_classes: loader.read(Kind::StorageClass),
         csi_nodes: loader.read(Kind::CsiNode),
-        volume_attachments: loader.read(Kind::VolumeAttachment),
         disruption_budgets: loader.read(Kind::PodDisruptionBudget),
         namespaces: loader.read(Kind::Namespace),
     };
@@ -108,12 +112,12 @@ fn load_sources(sources: &[Source], threads: NonZeroUsize) -> (Loaded, Vec<Probl
         Err((origin, message)) => loader.complain(origin, &message),
     }
     let ignored = loader.ignored_in_words();
-    let Loader { mut problems, mut warnings, count, .. } = loader;
+    let Loader { mut problems, mut warnings, counts, .. } = loader;
     problems.sort();
     warnings.sort();
     let problems = problems.into_iter().map(|(_, text)| Problem::new(text)).collect();
     let warnings = warnings.into_iter().map(|(_, text)| text).chain(ignored).collect();
-    (Loaded { objects, count, warnings }, problems)
+    (Loaded { objects, counts, warnings }, problems)
 }
 
 struct Loader<'n, 's> {
@@ -126,7 +130,7 @@ struct Loader<'n, 's> {
     /// Each with its place, by which they are sorted in the end.
     problems: Vec<(Origin, String)>,
     warnings: Vec<(Origin, String)>,
-    count: usize,
+    counts: BTreeMap<Kind, usize>,
 }
 
 impl<'s> Loader<'_, 's> {
@@ -167,8 +171,8 @@ impl<'s> Loader<'_, 's> {
         kind: Kind,
         read: &(dyn Fn(&Body<'_>) -> Outcome<T> + Sync),
     ) -> Vec<Given<T>> {
-        let found = self.found.remove(&kind).unwrap_or_default();
-        self.count += found.len();
+        let Some(found) = self.found.remove(&kind) else { return Vec::new() };
+        self.counts.insert(kind, found.len());
         let Decoded { mut objects, problems, warnings } = decode_all(&found, self.threads, read);
         for (origin, problem) in &problems {
             let text = self.place_of(kind, at(&found, *origin), problem);

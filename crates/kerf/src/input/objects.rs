@@ -14,7 +14,6 @@ use kerf_api::slim::{
 };
 
 use super::decode::FieldProblem;
-use super::kind::Kind;
 use super::pod_defaults::{PriorityClass, RuntimeClass};
 use super::source::Origin;
 use super::workloads::{Created, Workload};
@@ -33,8 +32,6 @@ pub(crate) struct Given<T> {
 pub(crate) struct Objects {
     pub(crate) node_pools: Vec<Given<NodePool>>,
     pub(crate) node_claims: Vec<Given<NodeClaim>>,
-    pub(crate) node_overlays: Vec<Given<NodeOverlay>>,
-    pub(crate) capacity_buffers: Vec<Given<CapacityBuffer>>,
     pub(crate) kwok_node_classes: Vec<Given<KWOKNodeClass>>,
     pub(crate) ec2_node_classes: Vec<Given<EC2NodeClass>>,
     pub(crate) nodes: Vec<Given<Node>>,
@@ -44,34 +41,11 @@ pub(crate) struct Objects {
     pub(crate) volumes: Vec<Given<PersistentVolume>>,
     pub(crate) storage_classes: Vec<Given<StorageClass>>,
     pub(crate) csi_nodes: Vec<Given<CsiNode>>,
-    pub(crate) volume_attachments: Vec<Given<VolumeAttachment>>,
     pub(crate) disruption_budgets: Vec<Given<PodDisruptionBudget>>,
     pub(crate) namespaces: Vec<Given<Namespace>>,
 }
 
 impl Objects {
-    /// How many there are of each kind.
-    pub(crate) fn counts(&self) -> Vec<(Kind, usize)> {
-        vec![
-            (Kind::NodePool, self.node_pools.len()),
-            (Kind::NodeClaim, self.node_claims.len()),
-            (Kind::NodeOverlay, self.node_overlays.len()),
-            (Kind::CapacityBuffer, self.capacity_buffers.len()),
-            (Kind::KwokNodeClass, self.kwok_node_classes.len()),
-            (Kind::Ec2NodeClass, self.ec2_node_classes.len()),
-            (Kind::Node, self.nodes.len()),
-            (Kind::Pod, self.pods.len()),
-            (Kind::DaemonSet, self.daemon_sets.len()),
-            (Kind::PersistentVolumeClaim, self.volume_claims.len()),
-            (Kind::PersistentVolume, self.volumes.len()),
-            (Kind::StorageClass, self.storage_classes.len()),
-            (Kind::CsiNode, self.csi_nodes.len()),
-            (Kind::VolumeAttachment, self.volume_attachments.len()),
-            (Kind::PodDisruptionBudget, self.disruption_budgets.len()),
-            (Kind::Namespace, self.namespaces.len()),
-        ]
-    }
-
     /// Puts what workload controllers would have created with what was read.
     pub(super) fn add(&mut self, created: Created) {
         self.pods.extend(created.pods);

@@ -167,6 +167,30 @@ fn spec_09_5_an_unknown_field_is_a_warning() {
 }
 
 #[test]
+fn spec_09_6_a_pool_without_its_class_is_not_used_and_its_pods_say_so() {
+    let seen = plan(&format!("{POOL}{DEPLOYMENT}{BIG}"), &["-o", "json"]).run();
+    let unschedulable = json(&seen)["provisioning"]["unschedulable"].clone();
+    let messages: Vec<&str> =
+        unschedulable.as_array().unwrap().iter().map(|pod| pod["message"].as_str().unwrap()).collect();
+    // The pool could not have served the big pod either, so that one has nothing to say of it.
+    assert_snapshot!(messages.join("\n"), @r"
+    no dynamic nodepools found
+    no dynamic nodepools found; NodePool `default` could serve it but is not ready: NodeClass not found on cluster
+    no dynamic nodepools found; NodePool `default` could serve it but is not ready: NodeClass not found on cluster
+    no dynamic nodepools found; NodePool `default` could serve it but is not ready: NodeClass not found on cluster
+    ");
+    assert_snapshot!(seen.stderr, @"warning: NodePool `default` is not used: NodeClass not found on cluster");
+    // A pool that is ready makes no difference to that.
+    let both = format!(
+        "{POOL}{CLASS}---\n{}",
+        POOL.replace("name: default}\nspec", "name: other}\nspec")
+            .replace("KWOKNodeClass, name: default", "KWOKNodeClass, name: missing")
+    );
+    let used = json(&plan(&format!("{both}{DEPLOYMENT}"), &["-o", "json"]).run());
+    assert_eq!(used["provisioning"]["nodeClaims"][0]["nodePool"], "default");
+}
+
+#[test]
 fn spec_09_8_a_pod_on_an_unknown_node_is_counted_nowhere() {
     let pod = "---\napiVersion: v1\nkind: Pod\nmetadata: {name: lost}\nspec: {nodeName: n9, containers: []}\n";
     let seen = plan(&format!("{POOL}{CLASS}{pod}"), &["-o", "json"]).run();
@@ -299,6 +323,15 @@ fn one_half_can_be_planned_alone() {
             .len()
     };
     assert_eq!((claims("provisioning"), claims("disruption")), (1, 0));
+}
+
+#[test]
+fn a_gate_that_does_nothing_yet_is_said_to() {
+    let seen = plan(&format!("{POOL}{CLASS}"), &["--feature-gates", "NodeOverlay=true,ReservedCapacity=false"]).run();
+    assert_eq!(
+        (seen.code, seen.stderr.as_str()),
+        (0, "warning: the feature gate NodeOverlay has no effect on a plan yet\n")
+    );
 }
 
 #[test]

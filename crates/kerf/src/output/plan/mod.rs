@@ -6,6 +6,7 @@
 
 mod table;
 
+use std::collections::BTreeMap;
 use std::io;
 
 use jiff::Timestamp;
@@ -145,14 +146,20 @@ pub(crate) struct Stats {
 }
 
 impl<'s> Plan<'s> {
-    /// A plan for an instant, with what the engine found for the pending pods.
-    pub(crate) fn new(at: Timestamp, solution: Option<&'s Solution>, current: Price, stats: Option<Stats>) -> Self {
+    /// A plan for an instant, with what the engine found for the pending pods; `notes` adds to the reasons of some that find no place.
+    pub(crate) fn new(
+        at: Timestamp,
+        solution: Option<&'s Solution>,
+        notes: &BTreeMap<Str, String>,
+        current: Price,
+        stats: Option<Stats>,
+    ) -> Self {
         let planned = solution.map_or(current, |solution| current + solution.price());
         Self {
             api_version: "kerf.sh/v1alpha1",
             kind: "Plan",
             at: at.to_string(),
-            provisioning: solution.map(Provisioning::of).unwrap_or_default(),
+            provisioning: solution.map(|solution| Provisioning::of(solution, notes)).unwrap_or_default(),
             disruption: Disruption::default(),
             cost: Cost { current_per_hour: current.dollars(), planned_per_hour: planned.dollars() },
             stats,
@@ -170,11 +177,14 @@ impl<'s> Plan<'s> {
 }
 
 impl<'s> Provisioning<'s> {
-    fn of(solution: &'s Solution) -> Self {
-        let unschedulable = solution.unplaced.iter().map(|unplaced| Unschedulable {
-            pod: &unplaced.pod,
-            code: unplaced.reason.code(),
-            message: unplaced.reason.to_string(),
+    fn of(solution: &'s Solution, notes: &BTreeMap<Str, String>) -> Self {
+        let unschedulable = solution.unplaced.iter().map(|unplaced| {
+            let reason = &unplaced.reason;
+            let message = match notes.get(&unplaced.pod) {
+                Some(note) => format!("{reason}; {note}"),
+                None => reason.to_string(),
+            };
+            Unschedulable { pod: &unplaced.pod, code: reason.code(), message }
         });
         let existing = solution.nodes.iter().map(|placed| ExistingNode { node: &placed.node, pods: &placed.pods });
         Self {
