@@ -4,13 +4,19 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fmt fmt-check lint doc unit coverage fuzz
+.PHONY: help demo test fmt fmt-check lint doc unit bench oracle coverage fuzz
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## build in release mode and show what works today
-	$(CARGO) run --release --quiet --package kerf -- --version
+demo: ## build in release mode, then show the API, check the examples and plan one of them
+	$(CARGO) build --release --quiet --package kerf
+	@echo && echo "The API that Kerf speaks (kerf crds -o table):" && echo
+	@$(CARGO) run --release --quiet --package kerf -- crds -o table
+	@echo && echo "Are the manifests in examples/ sound? (kerf validate -f examples)" && echo
+	@$(CARGO) run --release --quiet --package kerf -- validate -f examples
+	@echo && echo "What would happen to ten pending pods? (kerf plan)" && echo
+	@$(CARGO) run --release --quiet --package kerf -- plan -f examples/kwok.yaml -f examples/deployment.yaml
 
 # One after the other, cheapest first. clippy and rustdoc share their artefacts; the tests come last so that their results
 # are what stands at the end.
@@ -34,6 +40,12 @@ doc: ## build the documentation, warnings are errors
 
 unit: ## the tests alone
 	$(CARGO) test --quiet
+
+bench: ## the benchmarks of docs/PERFORMANCE.md
+	$(CARGO) bench --package kerf-state --package kerf-engine --benches
+
+oracle: ## build Karpenter behind kerf plan's command line (needs Go)
+	hack/oracle/build.sh
 
 coverage: ## which edge cases of docs/spec no test names yet
 	$(CARGO) xtask spec-coverage
