@@ -76,6 +76,11 @@ impl Manifest {
     }
 
     #[track_caller]
+    pub(crate) fn accepted_by(&self, flavour: Flavour) -> Value {
+        self.ask(flavour, Operation::Create).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
+    }
+
+    #[track_caller]
     pub(crate) fn accepted_with_status(&self) -> Value {
         self.ask(Flavour::Aws, Operation::Snapshot).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
     }
@@ -101,6 +106,12 @@ impl Manifest {
     #[track_caller]
     pub(crate) fn refused_with_status(&self) -> Refusal {
         Refusal::of(self.ask(Flavour::Aws, Operation::Snapshot), &self.0)
+    }
+
+    #[track_caller]
+    pub(crate) fn refused_after(&self, old: &Manifest) -> Refusal {
+        let old = old.accepted();
+        Refusal::of(self.ask(Flavour::Aws, Operation::Update { old: &old }), &self.0)
     }
 }
 

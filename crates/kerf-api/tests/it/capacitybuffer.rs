@@ -17,6 +17,23 @@ fn buffer() -> Manifest {
 }
 
 #[test]
+fn spec_01_86_one_reference_and_a_count() {
+    let template = buffer().with("/spec/podTemplateRef/name", "t");
+    let workload = json!({ "kind": "Deployment", "name": "d" });
+    template
+        .with("/spec/replicas", 1)
+        .with("/spec/scalableRef", workload.clone())
+        .refused()
+        .only("spec", "You must define either PodTemplateRef or ScalableRef, but not both");
+    template.refused().only("spec", "If podTemplateRef is set, replicas or limits must also be set");
+    template.with("/spec/replicas", 1).accepted();
+    template.with("/spec/limits", json!({ "cpu": "1" })).accepted();
+    buffer().with("/spec/scalableRef", workload).accepted();
+    buffer().accepted();
+    buffer().without("/spec").refused().only("spec", "Required value");
+}
+
+#[test]
 fn spec_01_87_numbers_and_names() {
     for field in ["replicas", "percentage"] {
         buffer()

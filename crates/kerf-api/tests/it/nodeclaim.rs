@@ -1,5 +1,6 @@
 //! Admission of NodeClaims.
 
+use kerf_api::crds::Flavour;
 use kerf_api::labels;
 use kerf_api::nodeclaim::NodeClaim;
 use serde_json::{Value, json};
@@ -30,9 +31,63 @@ fn spec_01_20_a_claim_may_name_its_pool() {
 }
 
 #[test]
+fn spec_01_21_restricted_keys() {
+    for (key, text) in [
+        ("karpenter.sh/test", "label domain \"karpenter.sh\" is restricted"),
+        ("kubernetes.io/hostname", "label \"kubernetes.io/hostname\" is restricted"),
+        ("karpenter.k8s.aws/foo", "label domain \"karpenter.k8s.aws\" is restricted"),
+    ] {
+        with_requirement(requirement(key, "In", &["a"])).refused().only("spec.requirements[0].key", text);
+    }
+    with_requirement(requirement("karpenter.kwok.sh/foo", "In", &["a"]))
+        .refused_by(Flavour::Kwok)
+        .only("spec.requirements[0].key", "label domain \"karpenter.kwok.sh\" is restricted");
+}
+
+#[test]
 fn spec_01_22_kubernetes_keys_are_free() {
     for key in ["kubernetes.io/test", "k8s.io/test", "subdomain.kubernetes.io/test"] {
         with_requirement(requirement(key, "In", &["a"])).accepted();
+    }
+}
+
+#[test]
+fn spec_01_26_to_29_requirements_have_the_pools_rules() {
+    with_requirement(requirement("a", "Gt", &["-1"])).refused().only(
+        "spec.requirements",
+        "requirements operator 'Gt', 'Lt', 'Gte', or 'Lte' must have a single positive integer value",
+    );
+    with_requirement(requirement("a", "NotIn", &[])).accepted();
+    with_requirement(json!({ "key": "a", "operator": "In", "values": ["b"], "minValues": 2 })).refused().only(
+        "spec.requirements",
+        "requirements with 'minValues' must have at least that many values specified in the 'values' field",
+    );
+}
+
+#[test]
+fn spec_01_56_the_spec_is_immutable() {
+    let old = nodeclaim()
+        .with("/spec/resources/requests", json!({ "memory": "50000" }))
+        .with("/spec/taints", json!([{ "key": "a", "effect": "NoSchedule", "timeAdded": "2024-01-01T00:00:00Z" }]))
+        .with("/spec/terminationGracePeriod", "1h");
+    for changed in [
+        old.with("/spec/nodeClassRef/name", "other"),
+        old.with("/spec/expireAfter", "30h"),
+        old.with("/spec/terminationGracePeriod", "60m"),
+        old.with("/spec/resources/requests/memory", "50k"),
+        old.with("/spec/resources/requests/memory", 50000),
+        old.with("/spec/startupTaints", json!([])),
+        old.with("/spec/requirements", vec![requirement("a", "Exists", &[])]),
+    ] {
+        changed.refused_after(&old).only("spec", "spec is immutable");
+    }
+    for same in [
+        old.clone(),
+        old.with("/spec/expireAfter", "720h"),
+        old.with("/spec/taints/0/timeAdded", "2024-01-01T01:00:00+01:00"),
+        old.with("/metadata/labels", json!({ "a": "b" })),
+    ] {
+        same.accepted_after(&old);
     }
 }
 

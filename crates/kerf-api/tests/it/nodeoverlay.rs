@@ -1,5 +1,6 @@
 //! NodeOverlays: admission, and what the controllers check after it.
 
+use kerf_api::crds::Flavour;
 use kerf_api::labels::{self, LabelRules};
 use kerf_api::nodeoverlay::NodeOverlay;
 use kerf_api::validation::nodeoverlay::{AWS_RESOURCES, failures};
@@ -35,10 +36,44 @@ fn spec_01_20_an_overlay_may_name_a_pool() {
 }
 
 #[test]
+fn spec_01_21_restricted_keys() {
+    for (key, text) in [
+        ("karpenter.sh/test", "label domain \"karpenter.sh\" is restricted"),
+        ("kubernetes.io/hostname", "label \"kubernetes.io/hostname\" is restricted"),
+        ("karpenter.k8s.aws/foo", "label domain \"karpenter.k8s.aws\" is restricted"),
+    ] {
+        with_requirement(requirement(key, "In", &["a"])).refused().only("spec.requirements[0].key", text);
+    }
+}
+
+#[test]
 fn spec_01_22_kubernetes_keys_are_free() {
     for key in ["kubernetes.io/test", "k8s.io/test", "subdomain.kubernetes.io/test"] {
         with_requirement(requirement(key, "In", &["a"])).accepted();
     }
+}
+
+// spec 01 §10.2: the list of allowed keys is shorter than a pool's.
+#[test]
+fn spec_01_36_the_reduced_allow_list() {
+    for key in labels::aws::ALLOWED {
+        let manifest = with_requirement(requirement(key, "In", &["1"]));
+        if labels::aws::NOT_FOR_OVERLAYS.contains(&key) {
+            manifest.refused().only("spec.requirements[0].key", "label domain \"karpenter.k8s.aws\" is restricted");
+        } else {
+            manifest.accepted();
+        }
+    }
+    with_requirement(requirement("karpenter.kwok.sh/foo", "In", &["1"])).accepted_by(Flavour::Kwok);
+}
+
+#[test]
+fn spec_01_79_one_way_to_price() {
+    overlay()
+        .with("/spec/price", "1")
+        .with("/spec/priceAdjustment", "+1")
+        .refused()
+        .only("spec", "cannot set both 'price' and 'priceAdjustment'");
 }
 
 #[test]
@@ -74,6 +109,31 @@ fn spec_01_81_price_adjustments() {
     ] {
         overlay().with("/spec/priceAdjustment", adjustment).accepted();
     }
+}
+
+#[test]
+fn spec_01_82_only_extended_resources() {
+    for resource in ["cpu", "memory", "pods", "ephemeral-storage"] {
+        overlay()
+            .with("/spec/capacity", json!({ resource: "1" }))
+            .refused()
+            .only("spec.capacity", "invalid resource restricted");
+    }
+    assert!(runtime_failures(&overlay().with("/spec/capacity", json!({ "smarter-devices/fuse": "1" }))).is_empty());
+}
+
+#[test]
+fn spec_01_83_not_in_needs_values() {
+    with_requirement(requirement("a", "NotIn", &[]))
+        .refused()
+        .only("spec.requirements", "requirements with operator 'NotIn' must have a value defined");
+    with_requirement(json!({ "key": "a", "operator": "NotIn" }))
+        .refused()
+        .has("spec.requirements", "no such key: values");
+    with_requirement(requirement("a", "Gte", &["1", "2"])).refused().only(
+        "spec.requirements",
+        "requirements operator 'Gt', 'Lt', 'Gte' or 'Lte' must have a single positive integer value",
+    );
 }
 
 #[test]

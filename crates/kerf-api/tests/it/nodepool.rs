@@ -1,10 +1,13 @@
 //! Admission of NodePools.
 
+use kerf_api::crds::Flavour;
+use kerf_api::labels;
 use serde_json::{Value, json};
 
 use crate::admit::Manifest;
 use crate::manifests::{nodepool, requirement};
 
+const TEMPLATE: &str = "/spec/template/spec";
 const REQUIREMENTS: &str = "/spec/template/spec/requirements";
 
 fn with_requirement(requirement: Value) -> Manifest {
@@ -107,6 +110,18 @@ fn spec_01_8_schedules_have_five_fields() {
 }
 
 #[test]
+fn spec_01_9_schedule_and_duration_come_together() {
+    for budget in [json!({ "nodes": "1", "schedule": "@daily" }), json!({ "nodes": "1", "duration": "1h" })] {
+        let text = "'schedule' must be set with 'duration'";
+        with_budget(budget.clone()).refused().only("spec.disruption.budgets", text);
+        nodepool()
+            .with("/spec/disruption/budgets", json!([{ "nodes": "5" }, budget, { "nodes": "6" }]))
+            .refused()
+            .only("spec.disruption.budgets", text);
+    }
+}
+
+#[test]
 fn spec_01_10_budget_durations_are_hours_and_minutes() {
     for duration in ["30s", "-20m", "Never", "2m2h"] {
         with_budget(json!({ "nodes": "1", "schedule": "@daily", "duration": duration }))
@@ -205,6 +220,31 @@ fn spec_01_19_equal_taints_pass_admission() {
     );
 }
 
+// The other kinds' halves of #20 and #21 are with them.
+#[test]
+fn spec_01_20_nobody_asks_for_a_pool() {
+    let text = "label \"karpenter.sh/nodepool\" is restricted";
+    with_requirement(requirement(labels::NODEPOOL, "In", &["a"]))
+        .refused()
+        .only("spec.template.spec.requirements[0].key", text);
+    with_label(labels::NODEPOOL, "a").refused().only("spec.template.metadata.labels", text);
+}
+
+#[test]
+fn spec_01_21_restricted_keys() {
+    for (key, text) in [
+        ("karpenter.sh/test", "label domain \"karpenter.sh\" is restricted"),
+        ("a.karpenter.sh/test", "label domain \"karpenter.sh\" is restricted"),
+        ("karpenter.sh", "label domain \"karpenter.sh\" is restricted"),
+        ("kubernetes.io/hostname", "label \"kubernetes.io/hostname\" is restricted"),
+    ] {
+        with_requirement(requirement(key, "In", &["a"])).refused().only("spec.template.spec.requirements[0].key", text);
+        with_label(key, "a").refused().only("spec.template.metadata.labels", text);
+    }
+    with_requirement(requirement(labels::CAPACITY_TYPE, "In", &["spot"])).accepted();
+    with_label(labels::CAPACITY_TYPE, "spot").accepted();
+}
+
 #[test]
 fn spec_01_22_kubernetes_keys_are_free() {
     for key in ["kubernetes.io/test", "k8s.io/test", "subdomain.kubernetes.io/test", "sub.domain.k8s.io/test"] {
@@ -242,6 +282,24 @@ fn spec_01_25_operators() {
 }
 
 #[test]
+fn spec_01_26_bounds_are_single_integers() {
+    let path = "spec.template.spec.requirements";
+    let text = "requirements operator 'Gt', 'Lt', 'Gte', or 'Lte' must have a single positive integer value";
+    for operator in ["Gt", "Lt", "Gte", "Lte"] {
+        for values in [&[][..], &["1", "2"], &["-1"]] {
+            with_requirement(requirement("a", operator, values)).refused().only(path, text);
+        }
+        // These make the rule fail to evaluate, which is a refusal too; its message comes along.
+        with_requirement(requirement("a", operator, &["a"])).refused().has(path, "type conversion error");
+        with_requirement(json!({ "key": "a", "operator": operator })).refused().has(path, "no such key: values");
+    }
+    with_requirement(json!({ "key": "a", "operator": "In" })).refused().has(path, "no such key: values");
+    with_requirement(requirement("a", "In", &[]))
+        .refused()
+        .only(path, "requirements with operator 'In' must have a value defined");
+}
+
+#[test]
 fn spec_01_27_min_values_have_bounds() {
     for (value, text) in
         [(-1, "greater than or equal to 1"), (0, "greater than or equal to 1"), (51, "less than or equal to 50")]
@@ -254,12 +312,52 @@ fn spec_01_27_min_values_have_bounds() {
 }
 
 #[test]
+fn spec_01_28_min_values_are_listed() {
+    with_requirement(json!({ "key": "a", "operator": "In", "values": ["b"], "minValues": 2 })).refused().only(
+        "spec.template.spec.requirements",
+        "requirements with 'minValues' must have at least that many values specified in the 'values' field",
+    );
+    with_requirement(json!({ "key": "a", "operator": "In", "values": ["b", "b"], "minValues": 2 })).accepted();
+    let values: Vec<String> = (0..90).map(|i| i.to_string()).collect();
+    with_requirement(json!({ "key": "a", "operator": "In", "values": values })).accepted();
+}
+
+#[test]
 fn spec_01_29_a_hundred_requirements_at_most() {
     let requirements = |n: usize| nodepool().with(REQUIREMENTS, vec![requirement("a", "Exists", &[]); n]);
     requirements(0).accepted();
     requirements(100).accepted();
     requirements(101).refused().only("spec.template.spec.requirements", "must have at most 100 items");
     nodepool().without(REQUIREMENTS).refused().only("spec.template.spec.requirements", "Required value");
+}
+
+#[test]
+fn spec_01_30_the_node_class_is_named() {
+    for field in ["group", "kind", "name"] {
+        nodepool()
+            .with(&format!("{TEMPLATE}/nodeClassRef/{field}"), "")
+            .refused()
+            .only(&format!("spec.template.spec.nodeClassRef.{field}"), &format!("{field} may not be empty"));
+        nodepool()
+            .without(&format!("{TEMPLATE}/nodeClassRef/{field}"))
+            .refused()
+            .only(&format!("spec.template.spec.nodeClassRef.{field}"), "Required value");
+    }
+    nodepool()
+        .with(&format!("{TEMPLATE}/nodeClassRef/group"), "karpenter.k8s.aws/v1")
+        .refused()
+        .only("spec.template.spec.nodeClassRef.group", "should match '^[^/]*$'");
+}
+
+#[test]
+fn spec_01_31_the_kind_of_node_class_stays() {
+    for field in ["group", "kind"] {
+        nodepool()
+            .with(&format!("{TEMPLATE}/nodeClassRef/{field}"), "other")
+            .refused_after(&nodepool())
+            .only("spec.template.spec.nodeClassRef", &format!("nodeClassRef.{field} is immutable"));
+    }
+    nodepool().with(&format!("{TEMPLATE}/nodeClassRef/name"), "other").accepted_after(&nodepool());
 }
 
 #[test]
@@ -270,6 +368,31 @@ fn spec_01_32_replicas() {
     nodepool().with("/spec/replicas", -100).refused().has("spec.replicas", "should be greater than or equal to 0");
     nodepool().with("/spec/replicas", 2_147_483_648_i64).refused().has(".spec.replicas", "2147483647");
     nodepool().with("/spec/replicas", 3.0).refused().has(".spec.replicas", "");
+}
+
+#[test]
+fn spec_01_33_static_pools_are_bounded_by_nodes_alone() {
+    let fixed = nodepool().with("/spec/replicas", 3);
+    let text = "only 'limits.nodes' is supported on static NodePools";
+    for resource in ["cpu", "memory", "pods", "ephemeral-storage"] {
+        fixed.with("/spec/limits", json!({ resource: "10" })).refused().only("spec", text);
+        fixed.with("/spec/limits", json!({ resource: "10", "nodes": 5 })).refused().only("spec", text);
+        nodepool().with("/spec/limits", json!({ resource: "10" })).accepted();
+    }
+    fixed.with("/spec/limits", json!({ "nodes": "10" })).accepted();
+    fixed.with("/spec/limits", json!({})).accepted();
+    fixed.with("/spec/weight", 10).refused().only("spec", "'weight' is not supported on static NodePools");
+}
+
+#[test]
+fn spec_01_34_a_pool_stays_static_or_dynamic() {
+    let fixed = nodepool().with("/spec/replicas", 3);
+    let text =
+        "Cannot transition NodePool between static (replicas set) and dynamic (replicas unset) provisioning modes";
+    fixed.refused_after(&nodepool()).only("spec", text);
+    nodepool().refused_after(&fixed).only("spec", text);
+    fixed.with("/spec/replicas", 5).accepted_after(&fixed);
+    fixed.with("/spec/limits/nodes", "7").accepted_after(&fixed.with("/spec/limits/nodes", "5"));
 }
 
 #[test]
@@ -297,6 +420,38 @@ fn spec_01_35_a_static_pool_has_everything_else() {
         ",
     );
     manifest.accepted();
+}
+
+#[test]
+fn spec_01_36_the_providers_keys_are_an_allow_list() {
+    let text = "label domain \"karpenter.k8s.aws\" is restricted";
+    for key in ["karpenter.k8s.aws/foo", "karpenter.k8s.aws/instance-pods", "a.karpenter.k8s.aws/x"] {
+        with_requirement(requirement(key, "In", &["a"])).refused().only("spec.template.spec.requirements[0].key", text);
+        with_label(key, "a").refused().only("spec.template.metadata.labels", text);
+    }
+    for key in labels::aws::ALLOWED {
+        with_requirement(requirement(key, "In", &["1"])).accepted();
+        with_label(key, "1").accepted();
+    }
+}
+
+#[test]
+fn spec_01_36_in_the_flavour_for_the_simulated_provider() {
+    for key in labels::kwok::ALLOWED {
+        with_requirement(requirement(key, "In", &["1"])).accepted_by(Flavour::Kwok);
+    }
+    with_requirement(requirement("karpenter.kwok.sh/foo", "In", &["1"]))
+        .refused_by(Flavour::Kwok)
+        .only("spec.template.spec.requirements[0].key", "label domain \"karpenter.kwok.sh\" is restricted");
+    with_label("karpenter.kwok.sh/foo", "1").accepted_by(Flavour::Kwok);
+    with_requirement(requirement("karpenter.k8s.aws/foo", "In", &["1"])).accepted_by(Flavour::Kwok);
+}
+
+#[test]
+fn spec_01_37_domains_are_matched_as_text() {
+    with_label("mykarpenter.sh/x", "a")
+        .refused()
+        .only("spec.template.metadata.labels", "label domain \"karpenter.sh\" is restricted");
 }
 
 #[test]
