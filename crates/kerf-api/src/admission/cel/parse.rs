@@ -85,30 +85,51 @@ pub(super) fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
     }
 }
 
-/// How deep the tree can be at most: every bracket, dot and operator may add a level.
+/// How deep the tree can be at most. Brackets nest, and a run of operators or selections leans to one side; `&&`, `||` and commas start
+/// afresh, since the parser balances the former and sets the latter side by side.
 fn nesting(text: &str) -> usize {
-    let mut depth = 0;
-    let mut quote = None;
-    let mut escaped = false;
-    for c in text.chars() {
-        match quote {
-            Some(open) => {
-                if escaped {
-                    escaped = false;
-                } else if c == '\\' {
-                    escaped = true;
-                } else if c == open {
-                    quote = None;
+    let mut deepest = 0;
+    // The lengths of the runs around the open brackets, and their sum with the one at hand.
+    let mut outer: Vec<usize> = Vec::new();
+    let (mut run, mut depth): (usize, usize) = (0, 0);
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\'' | '"' => skip_literal(c, &mut chars),
+            '(' | '[' | '{' => {
+                outer.push(std::mem::take(&mut run));
+                depth += 1;
+            }
+            ')' | ']' | '}' => {
+                // What follows a bracket leans on it: the level that it took stays, as one of the outer run.
+                depth -= run;
+                match outer.pop() {
+                    Some(around) => run = around + 1,
+                    None => run = 0,
                 }
             }
-            None => match c {
-                '\'' | '"' => quote = Some(c),
-                '(' | '[' | '{' | '?' | '+' | '-' | '*' | '/' | '%' | '!' | '<' | '>' | '.' => depth += 1,
-                _ => {}
-            },
+            '&' | '|' | ',' => depth -= std::mem::take(&mut run),
+            '?' | '+' | '-' | '*' | '/' | '%' | '!' | '<' | '>' | '=' | '.' => {
+                run += 1;
+                depth += 1;
+            }
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest
+}
+
+fn skip_literal(quote: char, chars: &mut impl Iterator<Item = char>) {
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => {
+                chars.next();
+            }
+            c if c == quote => return,
+            _ => {}
         }
     }
-    depth
 }
 
 static ENVIRONMENT: LazyLock<Env> = LazyLock::new(|| {

@@ -4,6 +4,8 @@
 use serde_json::{Value, json};
 
 mod kubernetes;
+mod properties;
+mod transitions;
 
 use super::*;
 

@@ -1,0 +1,276 @@
+//! What holds for any input: an admitted object is admitted again unchanged, and nothing (an object, a definition, a rule's text) makes
+//! admission panic, hang or run out of stack.
+
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::super::*;
+use super::{crd, widget, widgets};
+
+/// A schema with something of everything.
+fn everything() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "a": {"type": "string", "default": "x", "maxLength": 20, "pattern": "^[a-z]*$"},
+            "b": {"type": "integer", "format": "int32", "minimum": 0, "maximum": 100},
+            "c": {"type": "number", "multipleOf": 0.5},
+            "d": {"type": "array", "maxItems": 5, "items": {"type": "string", "maxLength": 10}, "x-kubernetes-list-type": "set"},
+            "e": {"type": "object", "maxProperties": 5, "additionalProperties": {"type": "string", "nullable": true, "maxLength": 10}},
+            "f": {"type": "object", "default": {"a": 1}, "properties": {"a": {"type": "integer"}, "b": {"type": "boolean", "default": true}}},
+            "g": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}], "maxLength": 10},
+            "h": {"x-kubernetes-preserve-unknown-fields": true},
+            "i": {"type": "string", "format": "date-time"},
+            "j": {
+                "type": "array", "maxItems": 5, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["a"],
+                "items": {"type": "object", "required": ["a"], "properties": {"a": {"type": "string", "maxLength": 9}, "b": {"type": "integer", "default": 7}}},
+            },
+            "k": {"type": "object", "x-kubernetes-embedded-resource": true, "x-kubernetes-preserve-unknown-fields": true},
+        },
+        "oneOf": [{"required": ["a"]}, {"required": ["b"], "not": {"required": ["a"]}}],
+        "x-kubernetes-validations": [
+            {"rule": "!has(self.b) || self.b != 13"},
+            {"rule": "!has(self.d) || self.d.all(x, x != 'bad')", "messageExpression": "'bad after ' + self.d[0]"},
+            {"rule": "!has(self.e) || self.e.all(k, v, k != 'bad')"},
+            {"rule": "!has(self.g) || type(self.g) == int || self.g.size() < 9"},
+        ],
+    })
+}
+
+static EVERYTHING: LazyLock<CustomResource> = LazyLock::new(|| widgets(everything()));
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (-20i64..120).prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        prop_oneof![Just(2.0), Just(1e3), Just(-0.0), Just(1e19)].prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        "[a-z]{0,6}".prop_map(Value::from),
+        prop_oneof![Just("bad"), Just("2026-01-01T00:00:00Z"), Just("5Gi"), Just("v1"), Just("é\u{0}\"")]
+            .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 24, 5, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+            fields(inner).prop_map(Value::Object),
+        ]
+    })
+}
+
+/// Objects whose fields are mostly those of the schema.
+fn fields(values: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<String, Value>> {
+    let name = prop_oneof![
+        9 => "[a-k]",
+        1 => prop_oneof![Just("kind"), Just("apiVersion"), Just("metadata"), Just("name"), Just("labels"), Just("bad")].prop_map(str::to_owned),
+    ];
+    prop::collection::btree_map(name, values, 0..6).prop_map(|map| map.into_iter().collect())
+}
+
+/// A value of a document replaced by another: the place is counted in the order of a walk.
+fn replace(document: &mut Value, place: &mut usize, with: &Value) {
+    if *place == 0 {
+        *document = with.clone();
+        *place = usize::MAX;
+        return;
+    }
+    *place = place.saturating_sub(usize::from(*place != usize::MAX));
+    match document {
+        Value::Array(items) => items.iter_mut().for_each(|item| replace(item, place, with)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| replace(field, place, with)),
+        _ => {}
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn admitting_an_admitted_object_changes_nothing(spec in fields(any_json()), status in any_json()) {
+        let mut object = widget(Value::Object(spec));
+        object["status"] = status;
+        for operation in [Operation::Create, Operation::Snapshot] {
+            if let Ok(once) = EVERYTHING.admit("v1", operation, object.clone(), FieldValidation::Warn) {
+                let twice = EVERYTHING.admit("v1", operation, once.object.clone(), FieldValidation::Strict);
+                prop_assert_eq!(&twice.map(|admitted| admitted.object), &Ok(once.object.clone()));
+                // Nor does storing it again.
+                let update = EVERYTHING.admit("v1", Operation::Update { old: &once.object }, once.object.clone(), FieldValidation::Strict);
+                prop_assert_eq!(&update.map(|admitted| admitted.object), &Ok(once.object));
+            }
+        }
+    }
+
+    #[test]
+    fn no_object_makes_it_panic(object in any_json(), old in any_json(), spec in any_json(), metadata in any_json()) {
+        let mut dressed = json!({"apiVersion": "kerf.test/v1", "kind": "Widget"});
+        dressed["metadata"] = metadata;
+        dressed["spec"] = spec;
+        for object in [object, dressed] {
+            for operation in [Operation::Create, Operation::Snapshot, Operation::Update { old: &old }, Operation::UpdateStatus { old: &old }] {
+                if let Err(rejection) = EVERYTHING.admit("v1", operation, object.clone(), FieldValidation::Strict) {
+                    prop_assert!(!rejection.to_string().is_empty());
+                    rejection.status("kerf.test", "v1", "Widget", "w");
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_definition_makes_it_panic(place in 0usize..260, with in any_json()) {
+        let mut definition = crd(everything());
+        replace(&mut definition, &mut place.clone(), &with);
+        if let Ok(resource) = CustomResource::compile(&definition) {
+            let version = resource.storage_version().name.clone();
+            let _ = resource.admit(&version, Operation::Create, widget(json!({"a": "x", "b": 1, "d": ["y"]})), FieldValidation::Warn);
+        }
+    }
+
+    #[test]
+    fn no_rule_makes_it_panic(tokens in prop::collection::vec(0usize..TOKENS.len(), 1..14), spaced in any::<bool>()) {
+        let rule: Vec<&str> = tokens.into_iter().map(|token| TOKENS[token]).collect();
+        let rule = rule.join(if spaced { " " } else { "" });
+        let mut schema = everything();
+        schema["x-kubernetes-validations"] = json!([{"rule": rule, "message": "m"}]);
+        if let Ok(resource) = CustomResource::compile(&crd(schema)) {
+            let spec = json!({"a": "x", "b": 1, "d": ["y", "z"], "e": {"k": "v"}, "g": "5", "i": "2026-01-01T00:00:00Z", "j": [{"a": "q"}]});
+            let _ = resource.admit("v1", Operation::Create, widget(spec), FieldValidation::Warn);
+        }
+    }
+}
+
+const TOKENS: &[&str] = &[
+    "self",
+    "oldSelf",
+    ".a",
+    ".b",
+    ".d",
+    ".e",
+    ".j",
+    ".?a",
+    "[0]",
+    "[?1]",
+    "['k']",
+    "==",
+    "!=",
+    "<",
+    "&&",
+    "||",
+    "!",
+    "-",
+    "+",
+    "*",
+    "/",
+    "%",
+    "?",
+    ":",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    ",",
+    "in",
+    "1",
+    "0",
+    "9223372036854775807",
+    "1.5",
+    "2u",
+    "'x'",
+    "\"",
+    "'",
+    "b'a'",
+    "r'\\d'",
+    "true",
+    "null",
+    "has(self.a)",
+    ".size()",
+    ".all(x, x == 'y')",
+    ".map(x, x)",
+    ".exists(k, v, true)",
+    ".matches('a+')",
+    "string(",
+    "int(",
+    "duration('1h')",
+    "timestamp(",
+    "quantity('1')",
+    "optional.of(1)",
+    ".orValue(2)",
+    "'%s'.format([1])",
+    "type(self.b)",
+    "lists.range(3)",
+    ".sortBy(x, x)",
+    "`",
+    "@",
+    "\\",
+    "\n",
+    "é",
+    "__x__",
+    "x",
+];
+
+#[test]
+fn hostile_rules_end_when_their_budget_does() {
+    let schema = |rule: &str| {
+        json!({
+            "type": "object",
+            "properties": {"l": {"type": "array", "maxItems": 100, "items": {"type": "integer"}}},
+            "x-kubernetes-validations": [{"rule": rule, "message": "m"}],
+        })
+    };
+    let spec = json!({"l": vec![1; 100]});
+    // Within what a definition may cost by estimate, beyond what one run may.
+    let resource = widgets(schema("self.l.all(x, self.l.all(y, self.l.all(z, x + y + z > 0)))"));
+    let refused = resource.admit("v1", Operation::Create, widget(spec), FieldValidation::Warn).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "spec: Invalid value: \"object\": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run \
+         due to call cost exceeds limit for rule: m"
+    );
+}
+
+#[test]
+fn deep_and_long_rules_are_refused_and_not_followed() {
+    for rule in [
+        format!("{}true{}", "(".repeat(5000), ")".repeat(5000)),
+        format!("{}true", "!".repeat(5000)),
+        format!("{}1 > 0", "-".repeat(5000)),
+        format!("1{} > 0", " + 1".repeat(5000)),
+        format!("{}true", "true ? true : ".repeat(5000)),
+        format!("{}1{}.size() > 0", "[".repeat(5000), "]".repeat(5000)),
+        format!("self{} == 1", ".a".repeat(5000)),
+        format!("'{}' == ''", "x".repeat(200_000)),
+    ] {
+        let mut schema = everything();
+        schema["x-kubernetes-validations"] = json!([{"rule": rule, "message": "m"}]);
+        assert!(CustomResource::compile(&crd(schema)).is_err(), "{}", &rule[..20]);
+    }
+    // A long rule of many flat parts is fine.
+    let flat = vec!["has(self.a)"; 300].join(" || ");
+    let mut schema = everything();
+    schema["x-kubernetes-validations"] = json!([{"rule": flat, "message": "m"}]);
+    assert!(CustomResource::compile(&crd(schema)).is_ok());
+}
+
+#[test]
+fn a_rule_of_the_allowed_depth_fits_a_small_stack() {
+    for rule in [
+        format!("1{} > 0", " + 1".repeat(390)),
+        format!("{}true{}", "(".repeat(390), ")".repeat(390)),
+        format!("{}true", "!".repeat(390)),
+        format!("{}true", "true ? true : ".repeat(390)),
+    ] {
+        let mut schema = everything();
+        schema["x-kubernetes-validations"] = json!([{"rule": rule, "message": "m"}]);
+        // Accepted or refused is all one; it must come back.
+        let _ = CustomResource::compile(&crd(schema));
+    }
+}
