@@ -9,6 +9,7 @@
 
 mod bits;
 pub mod catalogue;
+mod chance;
 mod explain;
 mod intern;
 mod narrow;
@@ -20,7 +21,7 @@ mod solve;
 mod topology;
 mod world;
 
-pub use explain::{PoolRefusal, Reason, Rule};
+pub use explain::{Funnel, FunnelRule, FunnelStep, PoolFunnel, PoolRefusal, Reason, Rule, funnel};
 pub use price::Price;
 pub use solve::{Estimate, Launch, NodePlacement, PlannedClaim, Solution, Stats, Unplaced, solve};
 pub use world::{

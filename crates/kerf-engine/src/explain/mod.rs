@@ -1,8 +1,10 @@
 //! Why: a code for programs and a sentence for people, worked out when somebody asks and not before.
 
+mod funnel;
 mod reason;
 mod template;
 
+pub use funnel::{Funnel, FunnelRule, FunnelStep, PoolFunnel, funnel};
 pub use reason::{PoolRefusal, Reason, Rule};
 
 use rustc_hash::FxHashMap;

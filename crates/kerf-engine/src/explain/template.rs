@@ -18,10 +18,7 @@ pub(crate) fn why_nowhere(pass: &mut Pass<'_>, class: ClassIx) -> Reason {
     if problem.templates.is_empty() {
         return Reason::NoTypes;
     }
-    let mut class = class;
-    while let Some(next) = problem.classes[class.0 as usize].relaxed {
-        class = next;
-    }
+    let class = problem.most_relaxed(class);
     let facts = &problem.classes[class.0 as usize];
     let refusals = (0..problem.templates.len())
         .map(|ix| {

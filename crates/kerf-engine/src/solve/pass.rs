@@ -113,6 +113,11 @@ impl<'p> Pass<'p> {
         }
     }
 
+    /// An attempt in Karpenter's manner.
+    pub(crate) fn first_fit(problem: &'p Problem) -> Self {
+        Self::new(problem, Taste::FewestPods, problem.world.settings.seed)
+    }
+
     /// Places the pods in this order as far as they can be placed.
     pub(crate) fn run(&mut self, order: &[PodIx]) {
         let mut queue: VecDeque<PodIx> = order.iter().copied().collect();

@@ -9,10 +9,11 @@ use super::pass::{KeyDomains, Pass, Place, Refusal, Taste};
 use super::problem::PodIx;
 use super::{limits, min_values};
 use crate::bits::{Bits, WordBits};
+use crate::chance;
 use crate::narrow::{SetIx, Undefined};
 use crate::price::Price;
 use crate::resources::Amounts;
-use crate::topology::{GroupKey, GroupKind};
+use crate::topology::{GroupIx, GroupKey, GroupKind, TopologyKeyIx};
 use crate::world::{MinValuesPolicy, ReservedMode, ports};
 
 /// What a claim would be with one more pod.
@@ -213,7 +214,7 @@ impl Pass<'_> {
     }
 
     /// Whether a host that does not exist yet satisfies the constraints on hosts.
-    fn host_is_open(&self, facts: &Class) -> bool {
+    pub(crate) fn host_is_open(&self, facts: &Class) -> bool {
         facts.hosts.iter().all(|bound| match self.problem.groups[bound.group.0].identity.kind {
             GroupKind::Spread { max_skew, .. } => i32::from(bound.counts_self) <= max_skew,
             GroupKind::Affinity => bound.counts_self && self.counts[bound.group.0].no_host_is_occupied(),
@@ -278,7 +279,7 @@ impl Pass<'_> {
         }
         let options: SmallVec<[Bits; 4]> = match key.pick_one {
             None => SmallVec::from_iter([allowed]),
-            Some(group) => self.in_order_of_preference(group, &allowed),
+            Some(group) => self.in_order_of_preference(key.key, group, &allowed),
         };
         for option in options {
             let one = self.keys.narrowed(key.key, &option, &mut self.table);
@@ -295,11 +296,12 @@ impl Pass<'_> {
     }
 
     /// Single domains, fewest pods first; ties are turned by the seed so that workloads do not all start in one zone.
-    fn in_order_of_preference(&self, group: crate::topology::GroupIx, allowed: &Bits) -> SmallVec<[Bits; 4]> {
+    fn in_order_of_preference(&self, key: TopologyKeyIx, group: GroupIx, allowed: &Bits) -> SmallVec<[Bits; 4]> {
         let counts = &self.counts[group.0];
+        let turn = self.seed ^ self.problem.groups[group.0].turn;
         let mut order: SmallVec<[(i32, u64, usize); 4]> = allowed
             .iter()
-            .map(|domain| (counts.get(domain), mix(self.seed ^ ((group.0 as u64) << 32) ^ domain as u64), domain))
+            .map(|domain| (counts.get(domain), chance::mix(turn ^ self.keys.turn(key, domain)), domain))
             .collect();
         order.sort_unstable();
         order.into_iter().map(|(_, _, domain)| std::iter::once(domain).collect()).collect()
@@ -490,12 +492,4 @@ fn compared_at_most(pods: usize) -> usize {
 /// A machine more is only worth it when it is cheaper by more than a hair: nodes cost more than their price.
 pub(crate) fn saves_enough(new: Price, old: Price) -> bool {
     new.nanos() < old.nanos() - old.nanos() / 100
-}
-
-/// A cheap mixing of bits (the finaliser of splitmix64), so that ties do not always fall the same way.
-pub(crate) fn mix(value: u64) -> u64 {
-    let mut z = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

@@ -118,6 +118,15 @@ impl Problem {
         order
     }
 
+    /// What a class turns into once all its wishes are given up.
+    pub(crate) fn most_relaxed(&self, class: ClassIx) -> ClassIx {
+        let mut class = class;
+        while let Some(next) = self.classes[class.0 as usize].relaxed {
+            class = next;
+        }
+        class
+    }
+
     pub(crate) fn class_of(&self, pod: PodIx) -> &Class {
         &self.classes[self.pods[pod.0 as usize].class.0 as usize]
     }

@@ -7,8 +7,9 @@
 
 use super::answer::{Solution, answer, cuts_short};
 use super::pass::{Pass, Taste};
-use super::place_claim::{mix, saves_enough};
+use super::place_claim::saves_enough;
 use super::problem::{PodIx, Problem};
+use crate::chance::mix;
 use crate::price::Price;
 use crate::resources::ResourceIx;
 use crate::world::Effort;
@@ -160,16 +161,16 @@ fn ordered(problem: &Problem, queue: &[PodIx], attempt: Attempt) -> Vec<PodIx> {
         }),
         Order::Shaken => {
             // Each pod moves by up to its whole rank: big pods still tend to come first.
-            let mut keyed: Vec<(u64, PodIx)> = order
+            let mut keyed: Vec<(u64, usize, PodIx)> = order
                 .iter()
                 .enumerate()
                 .map(|(rank, pod)| {
                     let chance = mix(attempt.seed ^ rank as u64) % (queue.len() as u64).max(1);
-                    (rank as u64 + chance, *pod)
+                    (rank as u64 + chance, rank, *pod)
                 })
                 .collect();
             keyed.sort_unstable();
-            order = keyed.into_iter().map(|(_, pod)| pod).collect();
+            order = keyed.into_iter().map(|(_, _, pod)| pod).collect();
         }
     }
     order

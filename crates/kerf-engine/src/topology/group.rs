@@ -55,10 +55,11 @@ pub(crate) struct NodeFilter {
     pub(crate) tolerations: Option<Vec<Toleration>>,
 }
 
-/// A group: its identity and a name for messages.
+/// A group: its identity, and what turns ties between its domains.
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     pub(crate) identity: GroupIdentity,
+    pub(crate) turn: u64,
 }
 
 impl Group {

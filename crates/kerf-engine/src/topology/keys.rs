@@ -4,6 +4,7 @@ use kerf_api::slim::Str;
 use rustc_hash::FxHashMap;
 
 use crate::bits::Bits;
+use crate::chance;
 use crate::narrow::{KeyIx, Narrowing, OneIx};
 use crate::requirement::Requirement;
 
@@ -23,6 +24,8 @@ struct Domains {
     key: KeyIx,
     text: Str,
     values: Vec<Str>,
+    /// Per domain a number that only its name decides.
+    turns: Vec<u64>,
     index: FxHashMap<Str, usize>,
     /// Per domain the pools that can make it; a domain that only nodes have has none.
     offered_by: Vec<Vec<usize>>,
@@ -40,6 +43,7 @@ impl TopologyKeys {
             key: table.key(text),
             text: text.clone(),
             values: Vec::new(),
+            turns: Vec::new(),
             index: FxHashMap::default(),
             offered_by: Vec::new(),
             accepted: FxHashMap::default(),
@@ -68,6 +72,7 @@ impl TopologyKeys {
         let at = *domains.index.entry(value.clone()).or_insert(next);
         if at == next {
             domains.values.push(value.clone());
+            domains.turns.push(chance::name(0, value));
             domains.offered_by.push(Vec::new());
         }
         if let Some(pool) = pool
@@ -83,6 +88,10 @@ impl TopologyKeys {
 
     pub(crate) fn domain_text(&self, ix: TopologyKeyIx, domain: usize) -> &Str {
         &self.keys[ix.0].values[domain]
+    }
+
+    pub(crate) fn turn(&self, ix: TopologyKeyIx, domain: usize) -> u64 {
+        self.keys[ix.0].turns[domain]
     }
 
     pub(crate) fn domain_count(&self, ix: TopologyKeyIx) -> usize {

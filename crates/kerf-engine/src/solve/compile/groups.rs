@@ -7,6 +7,7 @@ use kerf_api::slim::{
 };
 use rustc_hash::FxHashMap;
 
+use crate::chance;
 use crate::pod::requirements::alternatives;
 use crate::pod::selector;
 use crate::solve::class::{Bound, Class, ClassIx};
@@ -30,7 +31,8 @@ impl GroupTable {
             return *ix;
         }
         let ix = GroupIx(problem.groups.len());
-        problem.groups.push(Group { identity: identity.clone() });
+        let turn = turn(problem, &identity);
+        problem.groups.push(Group { identity: identity.clone(), turn });
         self.index.insert(identity, ix);
         ix
     }
@@ -96,6 +98,11 @@ impl GroupTable {
         for (class, bound) in bounds {
             bind(&mut problem.classes[class.0 as usize], problem.groups[bound.group.0].identity.key, bound);
         }
+        // The keys are settled in this order: their names decide it, not the order of the input.
+        let keys = &problem.keys;
+        for class in &mut problem.classes {
+            class.keyed.sort_by(|a, b| keys.text(a.0).cmp(keys.text(b.0)));
+        }
         for (class, group) in self.repels {
             problem.classes[class.0 as usize].repels.push(group);
         }
@@ -103,6 +110,18 @@ impl GroupTable {
             problem.world.nodes[node].repels.push(group);
         }
     }
+}
+
+/// A number that only the names in a constraint decide.
+fn turn(problem: &Problem, identity: &GroupIdentity) -> u64 {
+    let key = match identity.key {
+        GroupKey::Hostname => labels::HOSTNAME,
+        GroupKey::Label(key) => problem.keys.text(key),
+    };
+    let namespaces = identity.namespaces.iter().flatten().map(Str::as_str);
+    let expressions = identity.selector.iter().flat_map(|s| &s.match_expressions);
+    let selected = expressions.flat_map(|e| std::iter::once(&e.key).chain(&e.values)).map(Str::as_str);
+    std::iter::once(key).chain(namespaces).chain(selected).fold(0, chance::name)
 }
 
 fn bind(class: &mut Class, key: GroupKey, bound: Bound) {

@@ -1,0 +1,315 @@
+//! How a pool's types are narrowed down for one pod, rule by rule: `812 types → 41 after arch → 6 after zone → 0 fit 200 CPU`.
+//!
+//! The question is always about a new machine for the pod, with all its wishes given up. A pod that was placed is asked about as if it
+//! came first; for one that was not, the others have taken their places.
+
+use std::fmt;
+
+use kerf_api::quantity::Quantity;
+use kerf_api::slim::Str;
+
+use crate::bits::Bits;
+use crate::narrow::{KeyIx, OneIx, SetIx, Undefined};
+use crate::pod::tolerations::{taint_text, tolerates};
+use crate::resources::{Amounts, ResourceIx};
+use crate::solve::{ClassIx, Pass, Problem, Template, limits, min_values};
+use crate::world::{Input, Settings, ports};
+
+/// What each pool has for a pod, in the order in which they are tried.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Funnel {
+    /// The pod, as `namespace/name`.
+    pub pod: Str,
+    /// One for each pool that takes pods and has types.
+    pub pools: Vec<PoolFunnel>,
+}
+
+/// One pool's part of a funnel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolFunnel {
+    /// The pool.
+    pub pool: Str,
+    /// How many types its requirements leave to begin with.
+    pub types: usize,
+    /// The rules that took types away, up to the one that took the last.
+    pub steps: Vec<FunnelStep>,
+}
+
+/// A rule that took types away.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FunnelStep {
+    /// The rule.
+    pub rule: FunnelRule,
+    /// How many types were left after it.
+    pub left: usize,
+}
+
+/// What a type can fail.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FunnelRule {
+    /// The pool's limits.
+    Limits,
+    /// A taint that the pod does not tolerate.
+    Taint(String),
+    /// A demand on this label.
+    Label(Str),
+    /// A constraint between pods on this label.
+    Topology(Str),
+    /// No offering is there that would do.
+    Offering,
+    /// A daemon listens on the pod's host ports.
+    HostPorts,
+    /// Too little of a resource, daemons taken off.
+    Resource {
+        /// Its name.
+        name: Str,
+        /// What the pod asks for.
+        amount: Quantity,
+    },
+    /// Too few values of these labels would be left.
+    MinValues(Vec<Str>),
+}
+
+impl fmt::Display for FunnelStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.left)?;
+        match &self.rule {
+            FunnelRule::Limits => f.write_str("within limits"),
+            FunnelRule::Taint(taint) => write!(f, "after taint {taint}"),
+            FunnelRule::Label(key) => write!(f, "after {}", short(key)),
+            FunnelRule::Topology(key) => write!(f, "after topology of {}", short(key)),
+            FunnelRule::Offering => f.write_str("on offer"),
+            FunnelRule::HostPorts => f.write_str("with host ports free"),
+            FunnelRule::Resource { name, amount } if name == "cpu" => write!(f, "fit {amount} CPU"),
+            FunnelRule::Resource { name, amount } => write!(f, "fit {amount} {name}"),
+            FunnelRule::MinValues(keys) => {
+                let keys: Vec<&str> = keys.iter().map(|key| short(key)).collect();
+                write!(f, "after minValues of {}", keys.join(", "))
+            }
+        }
+    }
+}
+
+impl fmt::Display for PoolFunnel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} types", self.types)?;
+        self.steps.iter().try_for_each(|step| write!(f, " → {step}"))
+    }
+}
+
+impl fmt::Display for Funnel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, pool) in self.pools.iter().enumerate() {
+            write!(f, "{}{}: {pool}", if i == 0 { "" } else { "\n" }, pool.pool)?;
+        }
+        Ok(())
+    }
+}
+
+/// The name of a label without its domain.
+fn short(key: &str) -> &str {
+    key.rsplit_once('/').map_or(key, |(_, name)| name)
+}
+
+/// What became of every pool's types on the way to this pod, given as `namespace/name`; none if it is no pod that a pass would place.
+pub fn funnel(input: &Input, settings: &Settings, pod: &str) -> Option<Funnel> {
+    let problem = Problem::new(input, settings);
+    let at = problem.pods.iter().position(|p| p.name == pod)?;
+    let mut pass = Pass::first_fit(&problem);
+    pass.run(&problem.queue());
+    if pass.places[at].is_some() {
+        pass = Pass::first_fit(&problem);
+    }
+    let class = problem.most_relaxed(problem.pods[at].class);
+    let pools = (0..problem.templates.len()).map(|ix| Sieve::new(&mut pass, class, ix).run()).collect();
+    Some(Funnel { pod: Str::new(pod), pools })
+}
+
+/// One pool's types on their way through the rules.
+struct Sieve<'s, 'p> {
+    pass: &'s mut Pass<'p>,
+    class: ClassIx,
+    ix: usize,
+    rows: Bits,
+    set: SetIx,
+    steps: Vec<FunnelStep>,
+}
+
+impl<'s, 'p> Sieve<'s, 'p> {
+    fn new(pass: &'s mut Pass<'p>, class: ClassIx, ix: usize) -> Self {
+        let template = &pass.problem.templates[ix];
+        Self { rows: template.rows.clone(), set: template.set, steps: Vec::new(), pass, class, ix }
+    }
+
+    fn run(mut self) -> PoolFunnel {
+        let template = self.template();
+        let (pool, types) = (template.name.clone(), self.left());
+        for rule in [
+            Self::limits,
+            Self::taints,
+            Self::labels,
+            Self::topology,
+            Self::offerings,
+            Self::ports,
+            Self::room,
+            Self::values,
+        ] {
+            if !self.rows.is_empty() {
+                rule(&mut self);
+            }
+        }
+        PoolFunnel { pool, types, steps: self.steps }
+    }
+
+    fn template(&self) -> &'p Template {
+        &self.pass.problem.templates[self.ix]
+    }
+
+    /// Distinct types among the rows.
+    fn left(&self) -> usize {
+        let columns = &self.pass.problem.world.columns[self.template().columns];
+        self.rows.iter().map(|row| columns.rows[row].type_ix).collect::<Bits>().iter().count()
+    }
+
+    /// Keeps these rows and notes the rule if a type went.
+    fn keep(&mut self, rows: Bits, rule: impl FnOnce() -> FunnelRule) {
+        let before = self.left();
+        self.rows = rows;
+        let left = self.left();
+        if left < before {
+            self.steps.push(FunnelStep { rule: rule(), left });
+        }
+    }
+
+    fn limits(&mut self) {
+        let limits = &self.pass.limits[self.ix];
+        let mut rows = if limits::nodes_exhausted(limits) { Bits::new() } else { self.rows.clone() };
+        limits::keep_within(&mut rows, &self.pass.problem.world.columns[self.template().columns], limits);
+        self.keep(rows, || FunnelRule::Limits);
+    }
+
+    fn taints(&mut self) {
+        let facts = &self.pass.problem.classes[self.class.0 as usize];
+        let refused = self.template().taints.iter().find(|taint| !tolerates(&facts.tolerations, taint));
+        if let Some(taint) = refused {
+            self.keep(Bits::new(), || FunnelRule::Taint(taint_text(taint)));
+        }
+    }
+
+    /// Each label that the pod or its volumes speak of, by name.
+    fn labels(&mut self) {
+        let facts = &self.pass.problem.classes[self.class.0 as usize];
+        let unnamed = crate::solve::UNNAMED_HOST;
+        let named = |host: &Option<crate::requirement::Requirement>| host.as_ref().is_some_and(|h| !h.has(unnamed));
+        let table = &mut self.pass.table;
+        let mut joinable = facts.volumes.iter().filter(|(set, host)| {
+            !named(host) && table.join(facts.demands, *set, Undefined::WellKnownAllowed).is_some()
+        });
+        let volume = joinable.next().or(facts.volumes.last());
+        if named(&facts.hostname) || volume.is_some_and(|(_, host)| named(host)) {
+            return self.keep(Bits::new(), || FunnelRule::Label(Str::new_static(kerf_api::labels::HOSTNAME)));
+        }
+        let sets = [Some(facts.demands), volume.map(|v| v.0)];
+        let mut asked: Vec<(Str, KeyIx, OneIx)> = sets
+            .into_iter()
+            .flatten()
+            .flat_map(|set| self.pass.table.pairs(set).to_vec())
+            .map(|(key, one)| (self.pass.table.key_text(key).clone(), key, one))
+            .collect();
+        asked.sort();
+        for (text, key, one) in asked {
+            if self.rows.is_empty() {
+                return;
+            }
+            let rows = self.with_label(key, one);
+            self.keep(rows, || FunnelRule::Label(text));
+        }
+    }
+
+    /// The rows that are left when the label must be this as well.
+    fn with_label(&mut self, key: KeyIx, one: OneIx) -> Bits {
+        let table = &mut self.pass.table;
+        let only = table.only(key, one);
+        let Some(set) = table.join(self.set, only, Undefined::WellKnownAllowed) else { return Bits::new() };
+        self.set = set;
+        let columns = &self.pass.problem.world.columns[self.pass.problem.templates[self.ix].columns];
+        let asked = table.get(set, key);
+        self.rows
+            .iter()
+            .filter(|row| match (table.get(columns.types[columns.rows[*row].type_ix].set, key), asked) {
+                (Some(declared), Some(asked)) => table.join_ones(declared, asked).1,
+                (None, _) | (_, None) => true,
+            })
+            .collect()
+    }
+
+    fn topology(&mut self) {
+        for key in self.pass.open_domains(self.class) {
+            if self.rows.is_empty() {
+                return;
+            }
+            let label = self.pass.keys.label(key.key);
+            let text = self.pass.keys.text(key.key).clone();
+            let here = self.pass.table.get(self.set, label);
+            let mut allowed = key.allowed;
+            allowed.and_with(self.pass.keys.accepted(key.key, here, &self.pass.table));
+            let rows = if allowed.is_empty() {
+                Bits::new()
+            } else {
+                let one = self.pass.keys.narrowed(key.key, &allowed, &mut self.pass.table);
+                self.with_label(label, one)
+            };
+            self.keep(rows, || FunnelRule::Topology(text));
+        }
+        if !self.pass.host_is_open(&self.pass.problem.classes[self.class.0 as usize]) {
+            self.keep(Bits::new(), || FunnelRule::Topology(Str::new_static(kerf_api::labels::HOSTNAME)));
+        }
+    }
+
+    fn offerings(&mut self) {
+        let mut rows = self.rows.clone();
+        rows.and_with(&self.pass.view(self.template().columns, self.set).rows);
+        self.keep(rows, || FunnelRule::Offering);
+    }
+
+    fn ports(&mut self) {
+        let wanted = &self.pass.problem.classes[self.class.0 as usize].ports;
+        let mut rows = self.rows.clone();
+        for group in &self.template().overhead_groups {
+            if ports::conflict(wanted, &group.ports).is_some() {
+                rows.and_not_with(&group.rows);
+            }
+        }
+        self.keep(rows, || FunnelRule::HostPorts);
+    }
+
+    /// Each requested resource by itself, CPU first.
+    fn room(&mut self) {
+        let problem = self.pass.problem;
+        let requests = &problem.classes[self.class.0 as usize].requests;
+        for (resource, amount) in requests.iter() {
+            let mut only = Amounts::default();
+            only.set(resource, amount);
+            let mut rows = self.rows.clone();
+            self.template().fit.keep_fitting(&mut rows, &only);
+            self.keep(rows, || resource_rule(problem, resource, &only));
+            if self.rows.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn values(&mut self) {
+        let columns = &self.pass.problem.world.columns[self.template().columns];
+        let short = min_values::short(columns, &self.rows, self.set, &self.pass.table);
+        if !short.is_empty() {
+            self.keep(Bits::new(), || FunnelRule::MinValues(short.into_iter().map(|s| s.key).collect()));
+        }
+    }
+}
+
+fn resource_rule(problem: &Problem, resource: ResourceIx, amounts: &Amounts) -> FunnelRule {
+    let name = problem.world.names.name(resource).clone();
+    let amount = problem.world.names.list(amounts).get(&name).unwrap_or_default();
+    FunnelRule::Resource { name, amount }
+}
