@@ -7,9 +7,13 @@ mod fixture;
 mod launch;
 
 mod claims;
+mod funnel;
+mod odd_inputs;
 mod packing;
 mod pools;
 mod preferences;
+mod properties;
+mod reasons;
 mod requirements;
 mod resources;
 mod selection;

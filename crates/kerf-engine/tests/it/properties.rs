@@ -1,0 +1,144 @@
+//! What must hold for any world, without knowing its answer: the same question has one answer, whichever way it is put.
+
+use std::fmt::Write as _;
+
+use kerf_engine::{Effort, Input, Price, Solution};
+use proptest::prelude::*;
+
+use crate::answer::text;
+use crate::fixture::World;
+
+/// A small world: a few types, pools, nodes and groups of pods, some of them with constraints.
+fn world(is_constrained: bool) -> impl Strategy<Value = String> {
+    let types = prop::collection::vec((1..9_u32, 1..5_u32, prop::sample::select(vec!["a,b,c", "a,b", "c"])), 1..5);
+    let pools = prop::collection::vec(
+        (0..3_u32, prop::sample::select(vec!["", "req=\"zone In a,b\"", "taint=k=v:NoSchedule"])),
+        1..3,
+    );
+    let nodes = prop::collection::vec((1..6_u32, prop::sample::select(vec!["a", "b", "c"])), 0..4);
+    let rules = if is_constrained {
+        vec![
+            "",
+            "",
+            "spread=zone:1:app=G",
+            "spread=host:1:app=G:any",
+            "anti=host:app=G",
+            "aff=zone:app=G",
+            "anti=zone:app=G",
+            "pref=\"1 zone In b\"",
+            "sel=zone:a",
+            "tol=k",
+            "port=80",
+        ]
+    } else {
+        vec![""]
+    };
+    let groups = prop::collection::vec((1..6_usize, 1..30_u32, 1..9_u32, prop::sample::select(rules)), 1..5);
+    (types, pools, nodes, groups).prop_map(|(types, pools, nodes, groups)| {
+        let mut world = String::new();
+        for (i, (cpu, dimes, zones)) in types.into_iter().enumerate() {
+            writeln!(world, "type t{i} cpu={cpu} mem={}Gi zones={zones} price={}.{i}", cpu * 3, dimes).unwrap();
+        }
+        for (i, (weight, rest)) in pools.into_iter().enumerate() {
+            writeln!(world, "pool p{i} weight={weight} {rest}").unwrap();
+        }
+        for (i, (cpu, zone)) in nodes.into_iter().enumerate() {
+            writeln!(world, "node n{i} cpu={cpu} zone={zone} \n pod old{i} on=n{i} cpu=0.5 labels=app:g{i}").unwrap();
+        }
+        for (i, (count, tenths, gigs, rule)) in groups.into_iter().enumerate() {
+            let rule = rule.replace('G', &format!("g{i}"));
+            writeln!(world, "pod g{i} x{count} cpu={}m mem={gigs}Gi labels=app:g{i} {rule}", tenths * 100).unwrap();
+        }
+        world
+    })
+}
+
+fn searched(text: &str) -> World {
+    World::new(text).with(|s| s.effort = Effort::Search)
+}
+
+fn placed(solution: &Solution) -> usize {
+    solution.claims.iter().map(|c| c.pods.len()).sum::<usize>()
+        + solution.nodes.iter().map(|n| n.pods.len()).sum::<usize>()
+}
+
+fn reversed(input: &Input) -> Input {
+    let mut input = input.clone();
+    input.pods.reverse();
+    input.pools.reverse();
+    input.nodes.reverse();
+    input.node_claims.reverse();
+    input.catalogues.iter_mut().for_each(|types| types.reverse());
+    input
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn one_question_has_one_answer(text_of in world(true), seed in 0..4_u64) {
+        let world = searched(&text_of).with(|s| s.seed = seed);
+        let answer = text(&world.input, &world.solve());
+        prop_assert_eq!(&answer, &text(&world.input, &world.solve()), "asked twice");
+        let two = world.with(|s| s.threads = 2);
+        prop_assert_eq!(&answer, &text(&two.input, &two.solve()), "on two threads");
+        let turned = World { input: reversed(&world.input), settings: world.settings.clone() };
+        prop_assert_eq!(&answer, &text(&world.input, &turned.solve()), "in another order");
+    }
+
+    #[test]
+    fn a_search_gives_up_nothing(text_of in world(true)) {
+        let (first, best) = (World::new(&text_of).solve(), searched(&text_of).solve());
+        prop_assert!(placed(&best) >= placed(&first));
+        prop_assert!(placed(&best) > placed(&first) || best.price() <= first.price());
+    }
+
+    #[test]
+    fn ten_times_the_price_changes_only_the_money(text_of in world(true)) {
+        let world = searched(&text_of);
+        let mut dear = world.clone();
+        for offering in dear.input.catalogues.iter_mut().flatten().flat_map(|t| &mut t.offerings) {
+            offering.price = Price::from_nanos(offering.price.nanos() * 10);
+        }
+        let (cheap, dear) = (world.solve(), dear.solve());
+        prop_assert_eq!(text(&world.input, &cheap), text(&world.input, &dear));
+        prop_assert_eq!(cheap.price().nanos() * 10, dear.price().nanos());
+    }
+
+    /// First fit, in which only what is left of a claim's types decides; and without constraints, for which a type's zones matter.
+    #[test]
+    fn a_type_that_no_claim_lists_can_go(text_of in world(false)) {
+        let world = World::new(&text_of);
+        let solution = world.solve();
+        let before = text(&world.input, &solution);
+        for at in 0..world.input.catalogues[0].len() {
+            let name = world.input.catalogues[0][at].name.clone();
+            if solution.claims.iter().any(|c| c.launch.instance_types.contains(&name)) {
+                continue;
+            }
+            let mut without = world.clone();
+            without.input.catalogues[0].remove(at);
+            let solution = without.solve();
+            let without_codes = |text: &str| text.lines().filter(|l| !l.starts_with("unplaced")).map(str::to_owned).collect::<Vec<_>>();
+            prop_assert_eq!(without_codes(&before), without_codes(&text(&world.input, &solution)), "without {}", name);
+        }
+    }
+
+    #[test]
+    fn one_more_node_places_no_fewer_pods(text_of in world(false), cpu in 1..9_u32) {
+        let before = placed(&World::new(&text_of).solve());
+        let after = World::new(&format!("{text_of} \n node extra cpu={cpu} mem=32Gi zone=a"));
+        // Pods that only fit nodes compete for them, and first fit may then trade one for two.
+        let largest = after.input.catalogues[0].iter().filter_map(|t| t.capacity.get("cpu")).max().unwrap();
+        let fits = after.input.pods.iter().all(|p| p.spec.containers[0].resources.requests.get("cpu").is_none_or(|c| c <= largest));
+        prop_assume!(fits);
+        prop_assert!(placed(&after.solve()) >= before);
+    }
+
+    /// The generator makes worlds that are worth asking about.
+    #[test]
+    fn worlds_have_pods_and_types(text_of in world(true)) {
+        let world = World::new(&text_of);
+        prop_assert!(!world.input.pods.is_empty() && !world.input.catalogues[0].is_empty() && !world.input.pools.is_empty());
+    }
+}

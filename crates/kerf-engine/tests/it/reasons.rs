@@ -1,0 +1,114 @@
+//! What people read when a pod waits: the sentences of spec 02 §7.2, §8.5, §9 and §2.2.
+
+use crate::answer::why;
+
+/// The sentence up to where it lists requirements and resources.
+fn message(world: &str) -> String {
+    let text = why(world, "x");
+    text.split(", requirements=").next().unwrap().to_owned()
+}
+
+#[test]
+fn spec_02_7_2_what_no_type_meets() {
+    let two = "type small cpu=2 arch=arm64 \n type big cpu=8 \n pool p";
+    for (world, expected) in [
+        (
+            "type t \n pool p \n pod x cpu=1 sel=zone:nope",
+            "no instance type met the scheduling requirements or had enough resources or had a required offering",
+        ),
+        (
+            "type t cpu=4 \n pool p \n pod x cpu=9 sel=arch:arm64",
+            "no instance type met the scheduling requirements or had enough resources",
+        ),
+        (
+            "type t zones=a,b out=b/on-demand \n pool p \n pod x cpu=1 sel=zone:b",
+            "no instance type had enough resources or had a required offering",
+        ),
+        ("type t cpu=4 \n pool p \n pod x cpu=1 sel=arch:arm64", "no instance type met all requirements"),
+        ("type t cpu=4 \n pool p \n pod x cpu=9", "no instance type has enough resources"),
+        (
+            &format!("{two} \n pod x cpu=4 sel=arch:arm64"),
+            "no instance type which had enough resources and the required offering met the scheduling requirements",
+        ),
+    ] {
+        assert_eq!(message(world), expected, "{world}");
+    }
+}
+
+#[test]
+fn spec_02_7_2_resources_are_told_with_their_daemons() {
+    let resources = |world: &str| why(world, "x").split("resources=").nth(1).unwrap().to_owned();
+    assert_eq!(resources("pool p \n pod x cpu=9 mem=1Gi"), r#"{"cpu":"9","memory":"1Gi","pods":"1"}"#);
+    assert_eq!(resources("pool p \n daemonset d cpu=1 \n pod x cpu=9"), r#"{"cpu":"10","pods":"2"}"#);
+    assert_eq!(
+        resources(
+            "type s \n type l \n pool p \n daemonset d cpu=1 sel=type:s \n daemonset e cpu=2 sel=type:l \n pod x cpu=9"
+        ),
+        r#"min={"cpu":"10","pods":"2"}, max={"cpu":"11","pods":"2"}"#
+    );
+    assert_eq!(
+        resources("pool p \n pod x cpu=1M"),
+        r#"{"cpu":"1M","pods":"1"} (CPU request >= 1 Million, m vs M typo?)"#
+    );
+}
+
+#[test]
+fn spec_02_4_6_limits_have_their_words() {
+    assert_eq!(
+        why("pool p limit=nodes:0 \n pod x cpu=1", "x"),
+        "node limits have been exhausted for nodepool (NodePool=p)"
+    );
+    assert_eq!(
+        why("pool p limit=cpu:1 \n pod x cpu=1", "x"),
+        "all available instance types exceed limits for nodepool (NodePool=p)"
+    );
+}
+
+#[test]
+fn spec_02_9_4_taints_and_several_pools() {
+    assert_eq!(
+        why("pool a taint=k=v:NoSchedule,l:NoExecute \n pool b limit=nodes:0 \n pod x cpu=1", "x"),
+        "node limits have been exhausted for nodepool (NodePool=b); did not tolerate taint (taint=k=v:NoSchedule); \
+         did not tolerate taint (taint=l:NoExecute)"
+    );
+}
+
+#[test]
+fn spec_02_6_7_requirements_and_volumes_disagree() {
+    assert_eq!(
+        why("pool p req=\"zone In a\" \n pod x cpu=1 sel=zone:b", "x"),
+        "incompatible requirements, key topology.kubernetes.io/zone, topology.kubernetes.io/zone In [b] not in \
+         topology.kubernetes.io/zone In [a]"
+    );
+    assert_eq!(
+        why("pool p req=\"zone In a\" \n pv v term=\"zone In b\" \n pvc c pv=v \n pod x cpu=1 pvc=c", "x"),
+        "incompatible volume requirements, key topology.kubernetes.io/zone, topology.kubernetes.io/zone In [b] not in \
+         topology.kubernetes.io/zone In [a]"
+    );
+}
+
+#[test]
+fn spec_02_8_5_topology_lists_its_counts() {
+    assert_eq!(
+        why("type t zones=a,b \n pool p \n pod x cpu=1 aff=zone:app=none", "x"),
+        "unsatisfiable topology constraint for pod affinity, key=topology.kubernetes.io/zone (counts = a: 0, b: 0, \
+         podDomains = topology.kubernetes.io/zone Exists, nodeDomains = topology.kubernetes.io/zone Exists"
+    );
+}
+
+#[test]
+fn spec_02_16_devices_are_not_looked_at() {
+    assert_eq!(
+        why("pool p \n pod x cpu=1 dra", "x"),
+        "pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter"
+    );
+}
+
+#[test]
+fn spec_02_2_2_every_broken_rule_is_named() {
+    let text = why("pool p \n pod x cpu=1 sel=karpenter.sh/a:1 req=\"cpus Gt x\" pvc=none", "x");
+    let parts: Vec<&str> = text.split("; ").collect();
+    assert!(parts[0].starts_with("using label karpenter.sh/a is not allowed"), "{text}");
+    assert!(text.contains("key cpus with operator Gt must have a single positive integer value"), "{text}");
+    assert!(text.ends_with("persistentvolumeclaims \"none\" not found (PersistentVolumeClaim=none)"), "{text}");
+}
