@@ -10,6 +10,7 @@ use super::apply::Writer;
 use super::json::{self, Parsed};
 use super::kinds::{Moment, from_core, to_core};
 use super::object;
+use super::protobuf;
 use super::registry::{Face, Registry, Resource};
 use super::request::{Query, Target, Verb};
 use super::respond::Form;
@@ -35,6 +36,9 @@ const STANDING: &[&str] = &[
     "scheduling",
     "containers",
 ];
+
+/// The media type of which only a few bodies are read.
+pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
 /// One request.
 pub(crate) struct Call<'a> {
@@ -173,6 +177,10 @@ impl<'s> Call<'s> {
         let parsed = match self.media.as_str() {
             "" | "application/json" | "*/*" => json::parse_json(&self.body),
             "application/yaml" => json::parse_yaml(&self.body),
+            PROTOBUF => match protobuf::parse(&self.body) {
+                Some(value) => Ok(Parsed { value, duplicates: Vec::new() }),
+                None => return Err(Refusal::unsupported_media_type("application/json, application/yaml")),
+            },
             _ => return Err(Refusal::unsupported_media_type("application/json, application/yaml")),
         };
         let parsed = parsed.map_err(unrecognized)?;

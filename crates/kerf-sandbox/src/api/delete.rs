@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::call::{Call, parse};
+use super::call::{Call, PROTOBUF, parse};
 use super::encode::Encoded;
 use super::json::parse_json;
 use super::respond::Reply;
 use super::status::{Answer, Refusal, Subject};
 use super::storage::{Key, Window};
-use super::{consequences, field, object, read};
+use super::{consequences, field, object, protobuf, read};
 
 /// The finalizers that a propagation policy leaves for the garbage collector.
 const FOREGROUND: &str = "foregroundDeletion";
@@ -99,6 +99,10 @@ pub(crate) fn options(call: &Call<'_>) -> Answer<Options> {
     let parsed = match call.media.as_str() {
         "" | "application/json" => parse_json(&call.body),
         "application/yaml" => super::json::parse_yaml(&call.body),
+        PROTOBUF => {
+            let refusal = || Refusal::unsupported_media_type("application/json, application/yaml");
+            return read_options(&protobuf::parse(&call.body).ok_or_else(refusal)?)?.checked();
+        }
         _ => return Err(Refusal::unsupported_media_type("application/json, application/yaml")),
     };
     let body = parsed.map_err(Refusal::bad_request)?.value;

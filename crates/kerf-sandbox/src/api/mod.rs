@@ -28,6 +28,7 @@ mod names;
 mod object;
 mod openapi;
 mod patch;
+mod protobuf;
 mod read;
 mod registry;
 mod request;

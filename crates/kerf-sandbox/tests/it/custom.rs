@@ -1,0 +1,105 @@
+//! Custom resources: Kerf's own definitions, live.
+
+use kerf_api::crds::{self, Flavour};
+use serde_json::{Value, json};
+
+use crate::raw::{call, call_as, get, server};
+
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
+
+async fn with_crds() -> kerf_sandbox::ApiServer {
+    let server = server();
+    for crd in crds::all(Flavour::Kwok) {
+        let (code, answer) = call(&server, "POST", CRDS, crd.json().clone()).await;
+        assert_eq!(code, 201, "{answer}");
+        assert_eq!(answer["status"]["conditions"][1]["type"], "Established");
+    }
+    server
+}
+
+fn pool(name: &str) -> Value {
+    json!({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name}, "spec": {"template": {"spec": {
+        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+        "requirements": [{"key": "kubernetes.io/arch", "operator": "In", "values": ["amd64"]}]}}}})
+}
+
+#[tokio::test]
+async fn a_definition_is_served_defaulted_and_judged() {
+    let server = with_crds().await;
+    let (code, created) = call(&server, "POST", POOLS, pool("a")).await;
+    assert_eq!((code, created["spec"]["disruption"]["consolidateAfter"].as_str().unwrap()), (201, "0s"), "{created}");
+    assert_eq!(created["metadata"]["generation"], 1);
+    let mut odd = pool("b");
+    odd["spec"]["weight"] = json!(1000);
+    let (code, status) = call(&server, "POST", POOLS, odd).await;
+    assert_eq!((code, status["details"]["causes"][0]["field"].as_str().unwrap()), (422, "spec.weight"), "{status}");
+    let mut unknown = pool("c");
+    unknown["spec"]["foo"] = json!(1);
+    let (code, status) = call(&server, "POST", &format!("{POOLS}?fieldValidation=Strict"), unknown).await;
+    assert_eq!(code, 400);
+    assert!(status["message"].as_str().unwrap().ends_with("strict decoding error: unknown field \"spec.foo\""));
+    let (code, _) =
+        call_as(&server, "PATCH", &format!("{POOLS}/a"), "application/strategic-merge-patch+json", json!({})).await;
+    assert_eq!(code, 415, "custom resources have no merge keys");
+}
+
+#[tokio::test]
+async fn status_and_scale_are_subresources_of_their_own() {
+    let server = with_crds().await;
+    call(&server, "POST", POOLS, pool("a")).await;
+    let merge = "application/merge-patch+json";
+    let both = json!({"spec": {"weight": 5}, "status": {"nodes": 3}});
+    let (_, status) = call_as(&server, "PATCH", &format!("{POOLS}/a/status"), merge, both.clone()).await;
+    assert_eq!(
+        (&status["status"]["nodes"], &status["spec"]["weight"], &status["metadata"]["generation"]),
+        (&json!(3), &Value::Null, &json!(1))
+    );
+    let (_, spec) =
+        call_as(&server, "PATCH", &format!("{POOLS}/a"), merge, json!({"spec": {"weight": 5}, "status": {"nodes": 9}}))
+            .await;
+    assert_eq!(
+        (&spec["status"]["nodes"], &spec["spec"]["weight"], &spec["metadata"]["generation"]),
+        (&json!(3), &json!(5), &json!(2))
+    );
+    let (code, scale) = get(&server, &format!("{POOLS}/a/scale")).await;
+    assert_eq!((code, scale["kind"].as_str().unwrap(), &scale["status"]["replicas"]), (200, "Scale", &json!(3)));
+}
+
+#[tokio::test]
+async fn a_definition_takes_its_objects_with_it() {
+    let server = with_crds().await;
+    let mut held = pool("held");
+    held["metadata"]["finalizers"] = json!(["karpenter.sh/termination"]);
+    call(&server, "POST", POOLS, held).await;
+    call(&server, "POST", POOLS, pool("free")).await;
+    let name = format!("{CRDS}/nodepools.karpenter.sh");
+    assert_eq!(call(&server, "DELETE", &name, Value::Null).await.0, 200);
+    assert_eq!(get(&server, &format!("{POOLS}/free")).await.0, 404);
+    assert_eq!(get(&server, &name).await.0, 200, "an object is left");
+    assert_eq!(call(&server, "POST", POOLS, pool("late")).await.0, 405, "nothing new is taken in");
+    let (code, _) = call_as(
+        &server,
+        "PATCH",
+        &format!("{POOLS}/held"),
+        "application/merge-patch+json",
+        json!({"metadata": {"finalizers": null}}),
+    )
+    .await;
+    assert_eq!(code, 200);
+    assert_eq!(get(&server, &name).await.0, 404);
+    assert_eq!(get(&server, POOLS).await.0, 404, "and the resource is no longer served");
+    assert_eq!(
+        call(&server, "POST", CRDS, crds::of::<kerf_api::nodepool::NodePool>(Flavour::Kwok).json().clone()).await.0,
+        201
+    );
+    assert_eq!(get(&server, POOLS).await.1["items"], json!([]), "it can come back, empty");
+}
+
+#[tokio::test]
+async fn a_definition_that_is_wrong_is_refused() {
+    let server = server();
+    let crd = json!({"metadata": {"name": "foos.example.com"}, "spec": {"group": "example.com", "scope": "Cluster", "names": {"plural": "foos", "kind": "Foo"}, "versions": []}});
+    let (code, status) = call(&server, "POST", CRDS, crd).await;
+    assert_eq!((code, status["reason"].as_str().unwrap()), (422, "Invalid"), "{status}");
+}

@@ -1,0 +1,13 @@
+//! The API server as its clients see it: kube-rs in this process, raw requests, and kubectl over a socket.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+mod client;
+mod custom;
+mod faults;
+mod kubectl;
+mod raw;
+mod requests;
+mod serve;
+mod surface;
+mod watch;

@@ -1,0 +1,45 @@
+//! Requests by hand, for what no client would send.
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use kerf_runtime::Clock;
+use kerf_sandbox::{ApiServer, Config};
+use serde_json::{Value, json};
+use tower::ServiceExt as _;
+
+/// A server at noon on the first day of 2026, with one seed.
+pub(crate) fn server() -> ApiServer {
+    ApiServer::new(Config::new(Clock::starting_at("2026-01-01T12:00:00Z".parse().unwrap()), 7))
+}
+
+/// Sends one request and reads the whole answer.
+pub(crate) async fn send(server: &ApiServer, request: Request<Full<Bytes>>) -> (u16, Bytes) {
+    let response = server.clone().oneshot(request).await.unwrap();
+    let code = response.status().as_u16();
+    (code, response.into_body().collect().await.unwrap().to_bytes())
+}
+
+/// Sends JSON and reads JSON; an answer that is none reads as null.
+pub(crate) async fn call(server: &ApiServer, method: &str, path: &str, body: Value) -> (u16, Value) {
+    call_as(server, method, path, "application/json", body).await
+}
+
+pub(crate) async fn call_as(server: &ApiServer, method: &str, path: &str, media: &str, body: Value) -> (u16, Value) {
+    let body = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
+    let request =
+        Request::builder().method(method).uri(path).header("content-type", media).header("user-agent", "test/1.0");
+    let (code, body) = send(server, request.body(Full::new(body)).unwrap()).await;
+    (code, serde_json::from_slice(&body).unwrap_or_default())
+}
+
+pub(crate) async fn get(server: &ApiServer, path: &str) -> (u16, Value) {
+    call(server, "GET", path, Value::Null).await
+}
+
+/// A pod that the server takes.
+pub(crate) fn pod(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": {"containers": [{"name": "c", "image": "nginx:1"}]}})
+}
+
+pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
