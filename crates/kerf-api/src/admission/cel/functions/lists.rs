@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use super::super::value::{Arguments, Evaluated, Failure, List, Map, Value, error, no_such_overload};
+use super::super::value::{Arguments, Evaluated, Failure, Items, List, Map, Value, error, no_such_overload};
 use super::{operators, strings};
 
 pub(in super::super) fn index_of<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
@@ -62,8 +62,13 @@ pub(in super::super) fn sum<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
             Some(total) => operators::add(Arguments { values: vec![total, item], pattern: None })?,
         });
     }
-    // Of no elements the type is not known here, and zero compares alike in all of them.
-    Ok(total.unwrap_or(Value::Int(0)))
+    // Of no elements only the schema knows the type; zero as an integer equals zero as any number.
+    Ok(total.unwrap_or_else(|| match &args.values[..] {
+        [Value::List(List { items: Items::Json(_, schema), .. })] if schema.format_name == "duration" => {
+            Value::Duration(0)
+        }
+        _ => Value::Int(0),
+    }))
 }
 
 fn extreme<'a>(args: &Arguments<'a, '_>, name: &str, better: Ordering) -> Evaluated<'a> {
