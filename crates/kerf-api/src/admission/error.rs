@@ -77,6 +77,11 @@ pub struct FieldError {
 }
 
 impl FieldError {
+    /// An error in the field at `path`, for kinds that are judged elsewhere (the sandbox's built-in ones).
+    pub fn at(path: impl Into<String>, kind: ErrorKind, value: Option<Value>, detail: impl Into<String>) -> Self {
+        Self { path: path.into(), kind, value, detail: detail.into(), shown: None }
+    }
+
     pub(crate) fn new(path: &Path<'_>, kind: ErrorKind, value: Option<Value>, detail: impl Into<String>) -> Self {
         Self { path: path.to_string(), kind, value, detail: detail.into(), shown: None }
     }
