@@ -6,7 +6,7 @@ pub(crate) use kerf_api::admission::FieldError;
 use serde_json::Value;
 
 fn error(kind: ErrorKind, path: impl Into<String>, value: Option<Value>, detail: impl Into<String>) -> FieldError {
-    FieldError { path: path.into(), kind, value, detail: detail.into() }
+    FieldError::at(path, kind, value, detail)
 }
 
 pub(crate) fn required(path: impl Into<String>, detail: &str) -> FieldError {
