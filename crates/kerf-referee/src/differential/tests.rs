@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::search::{Commitment, optimum};
 
 fn run(nodes: usize, price_nanos: i64, unplaced: &[&str], broken: &[&str]) -> RecordedRun {
     let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
@@ -75,5 +76,31 @@ fn a_stale_record_is_noticed() {
 fn records_survive_their_file() -> Result<(), serde_json::Error> {
     let recorded = recorded(vec![run(2, 5, &["default/x"], &["Limits"])]);
     assert_eq!(Recorded::read(&recorded.write()?)?, recorded);
+    Ok(())
+}
+
+/// The record that is checked in belongs to today's generator, and the search holds against it: whatever Karpenter does
+/// lawfully on a small world, the best is no worse.
+#[test]
+fn the_record_is_fresh_and_no_lawful_run_beats_the_best() -> Result<(), Box<dyn std::error::Error>> {
+    let recorded = Recorded::read(include_str!("../../../kerf/tests/recorded/karpenter.json"))?;
+    assert_eq!(recorded.worlds.len(), 50);
+    let mut compared = 0;
+    for theirs in &recorded.worlds {
+        let made = world(theirs.seed, theirs.size);
+        assert_eq!(made.fingerprint(), theirs.fingerprint, "world {}: record anew", theirs.seed);
+        if theirs.size != Size::Small {
+            continue;
+        }
+        let (read, types) = (World::read(&made.manifests)?, catalogue::read(&made.types)?);
+        let Some(best) = optimum(&read, &types, Commitment::Free, 20_000) else { continue };
+        for run in theirs.runs.iter().filter(|run| run.broken.is_empty()) {
+            let placed = theirs.pods - run.unplaced.len();
+            let no_worse = best.placed > placed || (best.placed == placed && best.price <= run.price());
+            assert!(no_worse, "world {}: {best:?} against {placed} pods for {}", theirs.seed, run.price());
+            compared += 1;
+        }
+    }
+    assert!(compared >= 90, "only {compared} runs could be compared");
     Ok(())
 }
