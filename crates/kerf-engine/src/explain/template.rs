@@ -1,5 +1,6 @@
 //! Why no pool accepts a pod: each pool is asked once more, slowly, and its first objection is put into spec 02's words.
 
+use kerf_api::labels::HOSTNAME;
 use kerf_api::slim::ResourceList;
 
 use super::reason::{PoolRefusal, Reason, Rule, min_values_text};
@@ -8,7 +9,7 @@ use crate::narrow::{SetIx, Undefined};
 use crate::pod::tolerations::{taint_text, tolerates};
 use crate::requirement::Undefined as Labels;
 use crate::resources::{Amounts, ResourceIx, UNIT};
-use crate::solve::{Class, ClassIx, Pass, Template, limits, min_values};
+use crate::solve::{Class, ClassIx, Pass, Place, Template, limits, min_values};
 use crate::topology::{GroupKind, TopologyKeyIx};
 use crate::world::ports;
 
@@ -128,10 +129,34 @@ fn topology_refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, set: Set
         GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => false,
     })?;
     Some(format!(
-        "unsatisfiable topology constraint for {}, key=kubernetes.io/hostname (counts = , podDomains = \
-         kubernetes.io/hostname Exists, nodeDomains = kubernetes.io/hostname Exists",
+        "unsatisfiable topology constraint for {}, key={HOSTNAME} (counts = {}, podDomains = {HOSTNAME} Exists, nodeDomains = \
+         {HOSTNAME} In [{}]",
         pass.problem.groups[closed.group.0].name(),
+        hosts_text(pass, closed.group),
+        placeholder(claim_count(pass)),
     ))
+}
+
+/// How many claims the pass has opened; they may have been handed over already.
+fn claim_count(pass: &Pass<'_>) -> usize {
+    let opened = pass.places.iter().flatten().filter_map(|place| match place {
+        Place::Claim(claim) => Some(claim + 1),
+        Place::Node(_) => None,
+    });
+    opened.max().unwrap_or(0)
+}
+
+/// The name that stands for a machine which has none yet.
+fn placeholder(claim: usize) -> String {
+    format!("hostname-placeholder-{:04}", claim + 1)
+}
+
+fn hosts_text(pass: &Pass<'_>, group: crate::topology::GroupIx) -> String {
+    let counts = &pass.counts[group.0];
+    let nodes = &pass.problem.world.nodes;
+    let on_nodes = counts.nodes.iter().map(|(node, count)| (nodes[node].hostname.to_string(), count));
+    let on_claims = counts.claims.iter().map(|(claim, count)| (placeholder(claim), count));
+    listed(on_nodes.chain(on_claims).collect())
 }
 
 fn alone_satisfied(
@@ -149,8 +174,12 @@ fn alone_satisfied(
 
 fn counts_text(pass: &Pass<'_>, group: crate::topology::GroupIx, key: TopologyKeyIx) -> String {
     let counts = &pass.counts[group.0];
-    let mut all: Vec<(&str, i32)> =
-        counts.known.iter().map(|d| (pass.keys.domain_text(key, d).as_str(), counts.get(d))).collect();
+    let of = |domain: usize| (pass.keys.domain_text(key, domain).to_string(), counts.get(domain));
+    listed(counts.known.iter().map(of).collect())
+}
+
+/// `a: 1, b: 0`, sorted, at most 25 of them.
+fn listed(mut all: Vec<(String, i32)>) -> String {
     all.sort_unstable();
     let shown: Vec<String> = all.iter().take(25).map(|(domain, count)| format!("{domain}: {count}")).collect();
     let more = all.len().saturating_sub(25);

@@ -19,7 +19,7 @@ mod template;
 
 pub use answer::{Estimate, Launch, NodePlacement, PlannedClaim, Solution, Stats, Unplaced};
 pub(crate) use class::{Class, ClassIx};
-pub(crate) use pass::{Pass, Refusal};
+pub(crate) use pass::{Pass, Place, Refusal};
 pub(crate) use problem::Problem;
 pub(crate) use template::Template;
 

@@ -30,6 +30,11 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
+    /// Hosts that have had a pod, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, i32)> + '_ {
+        self.counts.iter().map(|(host, count)| (*host as usize, *count))
+    }
+
     fn add(&mut self, host: usize, pods: i32, kind: GroupKind) {
         let count = self.counts.entry(host as u32).or_default();
         *count += pods;

@@ -9,7 +9,7 @@ fn message(world: &str) -> String {
 }
 
 #[test]
-fn spec_02_7_2_what_no_type_meets() {
+fn section_7_2_what_no_type_meets() {
     let two = "type small cpu=2 arch=arm64 \n type big cpu=8 \n pool p";
     for (world, expected) in [
         (
@@ -36,7 +36,7 @@ fn spec_02_7_2_what_no_type_meets() {
 }
 
 #[test]
-fn spec_02_7_2_resources_are_told_with_their_daemons() {
+fn section_7_2_resources_are_told_with_their_daemons() {
     let resources = |world: &str| why(world, "x").split("resources=").nth(1).unwrap().to_owned();
     assert_eq!(resources("pool p \n pod x cpu=9 mem=1Gi"), r#"{"cpu":"9","memory":"1Gi","pods":"1"}"#);
     assert_eq!(resources("pool p \n daemonset d cpu=1 \n pod x cpu=9"), r#"{"cpu":"10","pods":"2"}"#);
@@ -53,7 +53,7 @@ fn spec_02_7_2_resources_are_told_with_their_daemons() {
 }
 
 #[test]
-fn spec_02_4_6_limits_have_their_words() {
+fn section_4_6_limits_have_their_words() {
     assert_eq!(
         why("pool p limit=nodes:0 \n pod x cpu=1", "x"),
         "node limits have been exhausted for nodepool (NodePool=p)"
@@ -65,7 +65,7 @@ fn spec_02_4_6_limits_have_their_words() {
 }
 
 #[test]
-fn spec_02_9_4_taints_and_several_pools() {
+fn section_9_4_taints_and_several_pools() {
     assert_eq!(
         why("pool a taint=k=v:NoSchedule,l:NoExecute \n pool b limit=nodes:0 \n pod x cpu=1", "x"),
         "node limits have been exhausted for nodepool (NodePool=b); did not tolerate taint (taint=k=v:NoSchedule); \
@@ -74,7 +74,7 @@ fn spec_02_9_4_taints_and_several_pools() {
 }
 
 #[test]
-fn spec_02_6_7_requirements_and_volumes_disagree() {
+fn section_6_7_requirements_and_volumes_disagree() {
     assert_eq!(
         why("pool p req=\"zone In a\" \n pod x cpu=1 sel=zone:b", "x"),
         "incompatible requirements, key topology.kubernetes.io/zone, topology.kubernetes.io/zone In [b] not in \
@@ -88,7 +88,7 @@ fn spec_02_6_7_requirements_and_volumes_disagree() {
 }
 
 #[test]
-fn spec_02_8_5_topology_lists_its_counts() {
+fn section_8_5_topology_lists_its_counts() {
     assert_eq!(
         why("type t zones=a,b \n pool p \n pod x cpu=1 aff=zone:app=none", "x"),
         "unsatisfiable topology constraint for pod affinity, key=topology.kubernetes.io/zone (counts = a: 0, b: 0, \
@@ -97,7 +97,22 @@ fn spec_02_8_5_topology_lists_its_counts() {
 }
 
 #[test]
-fn spec_02_16_devices_are_not_looked_at() {
+fn section_8_5_hosts_are_named_and_long_lists_are_cut() {
+    assert_eq!(
+        why(
+            "pool p \n node n1 cpu=1 \n pod old on=n1 cpu=1 labels=app:web \n pod x cpu=1 labels=app:web aff=host:app=web",
+            "x"
+        ),
+        "unsatisfiable topology constraint for pod affinity, key=kubernetes.io/hostname (counts = n1: 1, podDomains = \
+         kubernetes.io/hostname Exists, nodeDomains = kubernetes.io/hostname In [hostname-placeholder-0001]"
+    );
+    let zones: Vec<String> = (10..40).map(|i| format!("z{i}")).collect();
+    let text = why(&format!("type t zones={} \n pool p \n pod x cpu=1 aff=zone:app=none", zones.join(",")), "x");
+    assert!(text.contains("z33: 0, z34: 0 and 5 other(s), podDomains"), "{text}");
+}
+
+#[test]
+fn section_16_devices_are_not_looked_at() {
     assert_eq!(
         why("pool p \n pod x cpu=1 dra", "x"),
         "pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter"
@@ -105,7 +120,7 @@ fn spec_02_16_devices_are_not_looked_at() {
 }
 
 #[test]
-fn spec_02_2_2_every_broken_rule_is_named() {
+fn section_2_2_every_broken_rule_is_named() {
     let text = why("pool p \n pod x cpu=1 sel=karpenter.sh/a:1 req=\"cpus Gt x\" pvc=none", "x");
     let parts: Vec<&str> = text.split("; ").collect();
     assert!(parts[0].starts_with("using label karpenter.sh/a is not allowed"), "{text}");
