@@ -230,7 +230,7 @@ fn spec_02_119_custom_labels_get_a_value() {
 }
 
 #[test]
-fn spec_02_12_1_a_claim_lists_everything_that_would_do() {
+fn section_12_1_a_claim_lists_everything_that_would_do() {
     let solution = World::new(
         "type s cpu=2 zones=a,b ct=spot,on-demand \n type l cpu=4 zones=b ct=on-demand \n pool p label=team:x req=\"zone In a,b,c\" \n pod x cpu=1",
     )

@@ -125,7 +125,7 @@ fn spec_02_114_a_bound_claim_needs_no_class() {
 }
 
 #[test]
-fn spec_02_9_1_every_problem_of_a_claim_has_its_words() {
+fn section_9_1_every_problem_of_a_claim_has_its_words() {
     let of = |claim: &str| {
         why(&format!("pool p \n sc fast \n sc now immediate \n sc rack term=\"rack In r1\" \n pv v driver=d \n pv old deleting
         unsupported provisioner=d key=rack \n {claim} \n pod x cpu=1 pvc=c"), "x")
