@@ -1,6 +1,7 @@
 //! The repository as the rules see it: its text files, and what cargo knows of its crates. Read once, so that every rule is a pure
 //! function of it and can be tested on a repository made by hand.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -25,6 +26,8 @@ pub(crate) struct TextFile {
     pub(crate) path: String,
     /// Contents.
     pub(crate) text: String,
+    /// The Rust code in it, once somebody has asked.
+    code: OnceCell<String>,
 }
 
 /// A crate of the workspace.
@@ -62,7 +65,8 @@ impl Repository {
 
     /// The file at a path.
     pub(crate) fn file(&self, path: &str) -> Option<&TextFile> {
-        self.files.iter().find(|file| file.path == path)
+        let index = self.files.binary_search_by(|file| file.path.as_str().cmp(path)).ok()?;
+        Some(&self.files[index])
     }
 }
 
@@ -73,8 +77,12 @@ impl TextFile {
     }
 
     /// The Rust code without comments and literals.
-    pub(crate) fn code(&self) -> String {
-        code::without_comments_and_literals(&self.text)
+    pub(crate) fn code(&self) -> &str {
+        self.code.get_or_init(|| code::without_comments_and_literals(&self.text))
+    }
+
+    fn new(path: String, text: String) -> Self {
+        Self { path, text, code: OnceCell::new() }
     }
 
     /// Whether the whole file is there for tests: it lies in a folder `tests` or is the `tests.rs` of a module.
@@ -98,7 +106,7 @@ fn read_folder(root: &Path, folder: &Path, files: &mut Vec<TextFile>) -> Result<
         } else if kind.is_file()
             && let Ok(text) = String::from_utf8(std::fs::read(&path).map_err(|cause| unreadable(&path, cause))?)
         {
-            files.push(TextFile { path: from_root(root, &path), text });
+            files.push(TextFile::new(from_root(root, &path), text));
         }
     }
     Ok(())
@@ -148,7 +156,7 @@ impl Repository {
     /// A repository made by hand.
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let mut files: Vec<TextFile> =
-            files.iter().map(|(path, text)| TextFile { path: (*path).to_owned(), text: (*text).to_owned() }).collect();
+            files.iter().map(|(path, text)| TextFile::new((*path).to_owned(), (*text).to_owned())).collect();
         files.sort_by(|a, b| a.path.cmp(&b.path));
         Self { files, crates: Vec::new() }
     }

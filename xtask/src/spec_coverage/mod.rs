@@ -97,7 +97,7 @@ fn test_text(file: &TextFile) -> String {
     if file.is_for_tests() {
         return file.text.clone();
     }
-    let marks = code::test_lines(&file.code());
+    let marks = code::test_lines(file.code());
     let lines = file.text.lines().zip(marks).filter(|(_, for_tests)| *for_tests).map(|(line, _)| line);
     lines.collect::<Vec<_>>().join("\n")
 }

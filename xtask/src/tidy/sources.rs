@@ -41,7 +41,7 @@ pub(super) fn check_names(repository: &Repository) -> Vec<Problem> {
                 problems.push(Problem::in_file(&file.path, complaint(part)));
             }
         }
-        for module in code::modules(&file.code()).into_iter().filter(|module| !module.elsewhere) {
+        for module in code::modules(file.code()).into_iter().filter(|module| !module.elsewhere) {
             if EMPTY_NAMES.contains(&module.name.as_str()) {
                 problems.push(Problem::in_file(&file.path, complaint(&module.name)));
             }
@@ -57,7 +57,7 @@ pub(super) fn check_lengths(repository: &Repository) -> Vec<Problem> {
 fn lengths(repository: &Repository, longer_for_now: &[(&str, usize)]) -> Vec<Problem> {
     let mut problems = Vec::new();
     for file in repository.rust().filter(|file| file.path.contains("/src/") && !file.is_for_tests()) {
-        let lines = code::test_lines(&file.code()).iter().filter(|for_tests| !**for_tests).count();
+        let lines = code::test_lines(file.code()).iter().filter(|for_tests| !**for_tests).count();
         let ceiling = longer_for_now.iter().find(|(path, _)| *path == file.path).map(|(_, lines)| *lines);
         let message = match ceiling {
             None if lines > LENGTH_MAX => {

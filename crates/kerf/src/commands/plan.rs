@@ -12,7 +12,7 @@ use kerf_runtime::Clock;
 use crate::args::{Gate, Half, MinValuesPolicy, Plan, PreferencePolicy};
 use crate::exit::{Exit, Failure, Problem};
 use crate::input::{self, World};
-use crate::output::{self, Messages, Stats};
+use crate::output::{self, Messages, Progress, Stats};
 
 /// The most instance types that a claim lists (spec 02 section 7.5).
 const INSTANCE_TYPES_MAX: usize = 600;
@@ -22,10 +22,12 @@ pub(super) fn run(wish: &Plan, messages: &mut Messages) -> Result<Exit, Failure>
     let threads = wish.threads.unwrap_or_else(super::threads);
     let mut stopwatch = Stopwatch { clock, last: 0.0 };
 
+    let progress = Progress::of("reading the cluster");
     let loaded = input::load(&wish.input, threads);
     let catalogue = instance_types(wish.instance_types.as_deref());
     let (loaded, catalogue) = both(loaded, catalogue)?;
     let mut world = World::new(loaded.objects, catalogue, wish.at.unwrap_or_else(|| this_second(clock)));
+    drop(progress);
     for warning in loaded.warnings.iter().chain(&world.warnings) {
         messages.warning(warning);
     }
@@ -35,11 +37,14 @@ pub(super) fn run(wish: &Plan, messages: &mut Messages) -> Result<Exit, Failure>
     let load_seconds = stopwatch.lap();
 
     let settings = engine_settings(wish, threads.get());
+    let progress = Progress::of("looking for places for pods");
     let solution = (wish.only != Some(Half::Disruption)).then(|| kerf_engine::solve(&world.input, &settings));
     let provisioning_seconds = stopwatch.lap();
 
     let unready =
         solution.as_ref().map(|solution| unready_pools(&mut world.input, &settings, solution)).unwrap_or_default();
+
+    drop(progress);
 
     let counted = solution.as_ref().map(|solution| solution.stats).unwrap_or_default();
     let stats = wish.with_stats.then(|| Stats {

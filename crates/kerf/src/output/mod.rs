@@ -3,12 +3,14 @@
 pub(crate) mod json;
 mod messages;
 mod plan;
+mod progress;
 mod table;
 
 use std::io::{self, ErrorKind, Write};
 
 pub(crate) use messages::Messages;
 pub(crate) use plan::{Plan, Stats};
+pub(crate) use progress::Progress;
 pub(crate) use table::table;
 
 use crate::exit::Failure;
