@@ -316,5 +316,12 @@ fn name_in(body: &Body<'_>) -> Option<String> {
     Some(text("namespace").map_or_else(|| name.to_owned(), |namespace| format!("{namespace}/{name}")))
 }
 
+/// The objects of one text, for tests of what comes after.
+#[cfg(test)]
+pub(super) fn load_text(text: &str, threads: NonZeroUsize) -> Result<Objects, Vec<Problem>> {
+    let (loaded, problems) = load_sources(&[Source { name: "text".to_owned(), text: text.to_owned() }], threads);
+    if problems.is_empty() { Ok(loaded.objects) } else { Err(problems) }
+}
+
 #[cfg(test)]
 mod tests;

@@ -1,19 +1,19 @@
 //! From objects to what the engine decides on. Nothing is decided here: pools and claims are translated by `kerf-state`, as for the
 //! controllers, and only what files leave open is filled in (namespaces that no file has, pools whose class no file has).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use k8s_openapi::Metadata;
 use kerf_api::labels;
 use kerf_api::nodepool::NodePool;
-use kerf_api::slim::{Labels, Namespace, ObjectMeta, Pod, Str};
+use kerf_api::slim::{Labels, Namespace, Node, ObjectMeta, Pod, Str};
 use kerf_engine::catalogue::InstanceType;
 use kerf_engine::{Input, Pool, PoolAvailability, Price, UnsupportedStorage};
 use kerf_kwok::Catalogue;
 use kerf_state::NodeClassState;
 
-use super::objects::{Given, Named, Objects};
+use super::objects::{Given, Objects};
 
 /// The label that every namespace has.
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
@@ -114,7 +114,7 @@ fn why_unused(pool: &Pool) -> Option<String> {
 }
 
 /// Pods that are pending or whose node is known; and the names of the others (spec 09 #8).
-fn pods_with_a_node(pods: Vec<Given<Pod>>, nodes: &[Given<kerf_api::slim::Node>]) -> (Vec<Pod>, Vec<String>) {
+fn pods_with_a_node(pods: Vec<Given<Pod>>, nodes: &[Given<Node>]) -> (Vec<Pod>, Vec<String>) {
     let known: BTreeSet<&str> = nodes.iter().map(|node| node.object.metadata.name.as_str()).collect();
     let mut homeless = Vec::new();
     let mut kept = inner(pods);
@@ -149,19 +149,19 @@ fn complete_namespaces(given: Vec<Given<Namespace>>, pods: &[Pod]) -> Vec<Namesp
 /// The price of all machines that claims stand for, and the claims whose machine is not in the catalogue. A claim that was never
 /// launched stands for no machine yet.
 fn price_of_machines(objects: &Objects, types: &[InstanceType]) -> (Price, Vec<String>) {
+    let nodes: BTreeMap<&str, &Node> =
+        objects.nodes.iter().map(|node| (node.object.spec.provider_id.as_str(), &node.object)).collect();
     let mut total = Price::ZERO;
     let mut unpriced = Vec::new();
     for claim in objects.node_claims.iter().map(|given| kerf_state::node_claim(&given.object, false)) {
-        let node = objects
-            .nodes
-            .iter()
-            .find(|node| !claim.provider_id.is_empty() && node.object.spec.provider_id == claim.provider_id);
-        let on_node = node.and_then(|node| price_of(&node.object.metadata.labels, types));
+        let is_launched = !claim.provider_id.is_empty();
+        let node = nodes.get(claim.provider_id.as_str()).filter(|_| is_launched);
+        let on_node = node.and_then(|node| price_of(&node.metadata.labels, types));
         match on_node.or_else(|| price_of(&claim.labels, types)) {
             Some(price) => total += price,
-            None if claim.provider_id.is_empty() => {}
+            None if !is_launched => {}
             None => {
-                unpriced.push(node.map_or_else(|| claim.name.to_string(), |node| node.object.identity().1.to_owned()));
+                unpriced.push(node.map_or(&claim.name, |node| &node.metadata.name).to_string());
             }
         }
     }
@@ -188,3 +188,6 @@ fn count_of(names: &[String], noun: &str) -> String {
     let more = if names.len() > NAMES_MAX { ", …" } else { "" };
     format!("{} {noun}{plural} ({listed}{more})", names.len())
 }
+
+#[cfg(test)]
+mod tests;

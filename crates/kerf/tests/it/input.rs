@@ -99,3 +99,10 @@ fn ignored_kinds_are_one_warning() {
     warning: ignored 1 object of kinds that Kerf does not read: 1 v1 ConfigMap
     ");
 }
+
+#[test]
+fn the_examples_are_sound() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let seen = kerf(&["validate", "-f", "examples"]).within(&root).run();
+    assert_eq!(seen.code, 0, "{}", seen.stderr);
+}

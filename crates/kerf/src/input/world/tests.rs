@@ -1,0 +1,74 @@
+//! What files leave open, and what machines cost.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use std::num::NonZeroUsize;
+
+use super::*;
+use crate::input::load::load_text;
+
+const CLAIM: &str = "\
+---
+apiVersion: karpenter.sh/v1
+kind: NodeClaim
+metadata: {name: c, labels: {node.kubernetes.io/instance-type: c-1x-amd64-linux, topology.kubernetes.io/zone: test-zone-a, karpenter.sh/capacity-type: on-demand}}
+spec: {nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}, requirements: []}
+status: {providerID: \"kwok://n\"}
+";
+
+fn world(manifest: &str) -> World {
+    let objects = load_text(manifest, NonZeroUsize::MIN).unwrap();
+    World::new(objects, kerf_kwok::built_in(), Timestamp::UNIX_EPOCH)
+}
+
+fn node(rest: &str) -> String {
+    format!("---\napiVersion: v1\nkind: Node\nmetadata: {{name: n{rest}}}\nspec: {{providerID: \"kwok://n\"}}\n")
+}
+
+#[test]
+fn managed_machines_have_their_catalogue_price() {
+    let price = |manifest: &str| world(manifest).current_price;
+    assert_eq!(price(CLAIM), Price::from_nanos(27_147_484));
+    // The node says what the machine has become.
+    let labels = ", labels: {node.kubernetes.io/instance-type: c-2x-amd64-linux, topology.kubernetes.io/zone: test-zone-b, karpenter.sh/capacity-type: on-demand}";
+    assert_eq!(price(&format!("{CLAIM}{}", node(labels))), Price::from_nanos(54_294_967));
+    // A node without a claim is nobody's that we know of.
+    assert_eq!(price(&node(labels)), Price::ZERO);
+    // A claim that was never launched costs nothing yet.
+    let waiting =
+        CLAIM.replace("status: {providerID: \"kwok://n\"}", "status: {}").replace("c-1x-amd64-linux", "unknown");
+    let waiting = world(&waiting);
+    assert!(waiting.current_price == Price::ZERO && waiting.warnings.is_empty());
+}
+
+#[test]
+fn a_machine_that_is_not_in_the_catalogue_is_named() {
+    let unknown = CLAIM.replace("c-1x-amd64-linux", "m5.large");
+    assert_eq!(
+        world(&unknown).warnings,
+        ["no instance type and offering is known for 1 managed node (c): their price is not counted"]
+    );
+}
+
+#[test]
+fn namespaces_of_pods_exist_and_carry_their_name() {
+    let manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: x}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: y, labels: {team: t}}\n";
+    let namespaces = world(manifest).input.namespaces;
+    let seen: Vec<_> = namespaces
+        .iter()
+        .map(|namespace| (namespace.metadata.name.as_str(), namespace.metadata.labels.get(NAMESPACE_NAME)))
+        .collect();
+    assert_eq!(seen, [("x", Some("x")), ("y", Some("y"))]);
+    assert!(namespaces[1].metadata.labels.is("team", "t"));
+}
+
+// spec 09 #8
+#[test]
+fn pods_on_unknown_nodes_are_named_a_few_at_a_time() {
+    let pods: Vec<String> = (0..7)
+        .map(|n| format!("apiVersion: v1\nkind: Pod\nmetadata: {{name: p{n}}}\nspec: {{nodeName: gone}}\n"))
+        .collect();
+    let world = world(&pods.join("---\n"));
+    assert!(world.input.pods.is_empty());
+    assert!(world.warnings[0].ends_with("7 pods (default/p0 on gone, default/p1 on gone, default/p2 on gone, default/p3 on gone, default/p4 on gone, …)"), "{:?}", world.warnings);
+}
