@@ -35,6 +35,7 @@ const STANDING: &[&str] = &[
     "names",
     "scheduling",
     "containers",
+    "resources",
 ];
 
 /// The media type of which only a few bodies are read.

@@ -250,9 +250,9 @@ impl Refusal {
     }
 
     /// The patch is well formed and cannot be applied to this object.
-    pub(crate) fn unprocessable(why: &str) -> Self {
-        let message = format!("the server rejected our request due to an error in our request: {why}");
-        Self::new(422, "Invalid", message, Some(Details::default()))
+    pub(crate) fn unprocessable() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        Self::new(422, "Invalid", message.into(), Some(Details::default()))
     }
 
     pub(crate) fn too_many_operations(message: &str) -> Self {

@@ -22,6 +22,9 @@ pub(super) const VOLUME: Conduct = Conduct {
     default: |volume| {
         let defaults = [("persistentVolumeReclaimPolicy", Text("Retain")), ("volumeMode", Text("Filesystem"))];
         fill(object::made(volume, &["spec"]), &defaults);
+        if let Some(path) = object::map_mut(volume, &["spec", "hostPath"]) {
+            path.entry("type").or_insert_with(|| "".into());
+        }
     },
     on_create: |volume, moment| {
         let status = json!({"phase": "Pending", "lastPhaseTransitionTime": object::seconds(moment.now)});

@@ -181,8 +181,10 @@ fn select_own_pods(job: &mut Value, _: &mut Moment<'_>) {
     ] {
         labels.entry(key).or_insert_with(|| value.as_str().into());
     }
+    let own = labels.clone();
     let selector = json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}});
     object::made(job, &["spec"]).entry("selector").or_insert(selector);
+    object::made(job, &["metadata"]).entry("labels").or_insert(own.into());
 }
 
 fn judge_template(object: &Value, path: &[&str], errors: &mut Vec<FieldError>) {
@@ -197,7 +199,11 @@ fn judge_selected(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldErr
     let empty = json!({});
     let labels = object::at(object, &["spec", "template", "metadata", "labels"]).unwrap_or(&empty);
     match LabelSelector::from_object(selector) {
-        None => errors.push(field::required("spec.selector", "")),
+        None => {
+            errors.push(field::required("spec.selector", ""));
+            let detail = "`selector` does not match template `labels`";
+            errors.push(field::invalid("spec.template.metadata.labels", labels.clone(), detail));
+        }
         Some(_) if selector == Some(&empty) => {
             errors.push(field::invalid("spec.selector", empty.clone(), "empty selector is invalid for deployment"));
         }

@@ -17,6 +17,6 @@ pub(crate) fn apply(object: &Value, operations: &Value) -> Answer<Value> {
     let patch: json_patch::Patch = serde_json::from_value(operations.clone())
         .map_err(|problem| Refusal::bad_request(format!("error decoding patch: {problem}")))?;
     let mut patched = object.clone();
-    json_patch::patch(&mut patched, &patch).map_err(|problem| Refusal::unprocessable(&problem.to_string()))?;
+    json_patch::patch(&mut patched, &patch).map_err(|_| Refusal::unprocessable())?;
     Ok(patched)
 }

@@ -89,7 +89,7 @@ impl Sent {
                 ));
             }
         };
-        if patched.is_object() { Ok(patched) } else { Err(Refusal::unprocessable("the patch leaves no object")) }
+        if patched.is_object() { Ok(patched) } else { Err(Refusal::unprocessable()) }
     }
 }
 
