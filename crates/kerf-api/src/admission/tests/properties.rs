@@ -9,14 +9,15 @@ use serde_json::{Value, json};
 use super::super::*;
 use super::{crd, widget, widgets};
 
-/// A schema with something of everything.
+/// A schema with something of everything. The factor of `c` is whole: with a fraction the real server, and so we, admit `-0.0` as a
+/// float, write it as `0`, and then refuse the integer `0`, because its factor is cut to an integer first.
 fn everything() -> Value {
     json!({
         "type": "object",
         "properties": {
             "a": {"type": "string", "default": "x", "maxLength": 20, "pattern": "^[a-z]*$"},
             "b": {"type": "integer", "format": "int32", "minimum": 0, "maximum": 100},
-            "c": {"type": "number", "multipleOf": 0.5},
+            "c": {"type": "number", "multipleOf": 2},
             "d": {"type": "array", "maxItems": 5, "items": {"type": "string", "maxLength": 10}, "x-kubernetes-list-type": "set"},
             "e": {"type": "object", "maxProperties": 5, "additionalProperties": {"type": "string", "nullable": true, "maxLength": 10}},
             "f": {"type": "object", "default": {"a": 1}, "properties": {"a": {"type": "integer"}, "b": {"type": "boolean", "default": true}}},
