@@ -236,6 +236,7 @@ fn input(pods: Vec<Pod>, nodes: usize) -> Input {
         services: Vec::new(),
         replica_owners: Vec::new(),
         unsupported_storage: UnsupportedStorage::default(),
+        launch_backoffs: Vec::new(),
     }
 }
 

@@ -10,6 +10,7 @@
 mod bits;
 pub mod catalogue;
 mod chance;
+mod disrupt;
 mod explain;
 mod intern;
 mod narrow;
@@ -21,6 +22,7 @@ mod solve;
 mod topology;
 mod world;
 
+pub use disrupt::{ClaimLifecycle, LaunchBackoff, PoolDisruption, TemplateHash};
 pub use explain::{Funnel, FunnelRule, FunnelStep, PoolFunnel, PoolRefusal, Reason, Rule, funnel};
 pub use price::Price;
 pub use solve::{Estimate, Launch, NodePlacement, PlannedClaim, Solution, Stats, Unplaced, solve};

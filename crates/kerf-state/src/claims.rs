@@ -1,8 +1,11 @@
 //! NodeClaims as the engine sees them: a machine that exists or is about to.
 
+use kerf_api::annotations;
 use kerf_api::conditions::ConditionStatus;
+use kerf_api::duration::{Duration, parse_nillable};
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::{Labels, Str};
+use kerf_engine::ClaimLifecycle;
 
 use crate::pools::{resources, taints};
 
@@ -27,5 +30,49 @@ pub fn node_claim(object: &NodeClaim, is_marked: bool) -> kerf_engine::NodeClaim
         allocatable: resources(status.and_then(|s| s.allocatable.as_ref())),
         is_deleting: object.metadata.deletion_timestamp.is_some() || is_true("InstanceTerminating"),
         is_marked,
+        lifecycle: lifecycle(object),
+    }
+}
+
+/// How far the claim is. Where nobody has judged a claim that has a machine, as in manifests that leave the status out, it counts as
+/// initialized from the start; its Node still has to say so too. What the caller alone knows (nominations, commands under way) is not in the object.
+fn lifecycle(object: &NodeClaim) -> ClaimLifecycle {
+    let status = object.status.as_ref();
+    let conditions = status.map_or(&[][..], |s| s.conditions.as_slice());
+    let with_machine = status.and_then(|s| s.provider_id.as_deref()).is_some_and(|id| !id.is_empty());
+    let unjudged = with_machine && conditions.is_empty();
+    let is_true =
+        |kind: &str| conditions.iter().find(|c| c.condition_type == kind).filter(|c| c.status == ConditionStatus::True);
+    let created = object.metadata.creation_timestamp.as_ref().map(|time| time.0);
+    let initialized = is_true("Initialized");
+    let drifted = is_true("Drifted");
+    ClaimLifecycle {
+        created,
+        is_launched: unjudged || is_true("Launched").is_some(),
+        is_initialized: unjudged || initialized.is_some(),
+        initialized_at: initialized.map(|c| c.last_transition_time.0).or(created),
+        last_pod_event: status.and_then(|s| s.last_pod_event_time.as_ref()).map(|time| time.0),
+        drifted_at: drifted.map(|c| c.last_transition_time.0),
+        // What Kerf can find out by itself is found out again; what a provider once said holds until it is asked again.
+        provider_drift: drifted.filter(|c| !is_own_drift(object, &c.reason)).map(|c| Str::from(c.reason.as_str())),
+        expire_after: object.spec.expire_after.as_ref().and_then(|t| parse_nillable(Some(t.as_str())).ok().flatten()),
+        // A period that has no meaning, which admission does not let through, still says that a drain ends.
+        termination_grace_period: object
+            .spec
+            .termination_grace_period
+            .as_ref()
+            .map(|text| text.as_str().parse().unwrap_or(Duration::ZERO)),
+        is_instance_terminating: is_true("InstanceTerminating").is_some(),
+        ..ClaimLifecycle::default()
+    }
+}
+
+/// Whether drift for this reason can be told from the claim and its pool alone. A hash can be compared only if the claim carries one.
+fn is_own_drift(object: &NodeClaim, reason: &str) -> bool {
+    let has = |key: &str| object.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(key));
+    match reason {
+        "NodePoolDrifted" => has(annotations::NODEPOOL_HASH) && has(annotations::NODEPOOL_HASH_VERSION),
+        "RequirementsDrifted" | "InstanceTypeNotFound" => true,
+        _ => false,
     }
 }

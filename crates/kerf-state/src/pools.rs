@@ -2,12 +2,14 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kerf_api::conditions::{Condition, ConditionStatus};
+use kerf_api::duration::parse_nillable;
+use kerf_api::hash::{NODEPOOL_HASH_VERSION, nodepool_hash};
 use kerf_api::labels;
 use kerf_api::nodepool::NodePool;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Labels, NodeSelectorRequirement, ResourceList, Str, Taint};
 use kerf_api::written::Resources;
-use kerf_engine::{Pool, PoolAvailability, PoolRequirement};
+use kerf_engine::{Pool, PoolAvailability, PoolDisruption, PoolRequirement, TemplateHash};
 
 /// What is known of the node class that a pool refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +43,30 @@ pub fn pool(object: &NodePool, class: &NodeClassState, catalogue: Option<usize>)
         limits: object.spec.limits.as_ref().map(limits).unwrap_or_default(),
         catalogue,
         availability: availability(object, class),
+        disruption: disruption(object),
         name,
+    }
+}
+
+/// What the pool says about taking its nodes away. A waiting time that has no meaning, which admission does not let through, counts as
+/// `Never`: it protects rather than not. The hash is that of the template as it is now, whatever the annotations still say.
+fn disruption(object: &NodePool) -> PoolDisruption {
+    let written = object.spec.disruption.clone().unwrap_or_default();
+    let usual = PoolDisruption::default();
+    let hash = nodepool_hash(&object.spec.template).ok().map(|hash| TemplateHash {
+        hash: Str::from(hash.to_string()),
+        version: Str::new_static(NODEPOOL_HASH_VERSION),
+    });
+    PoolDisruption {
+        consolidate_after: match &written.consolidate_after {
+            Some(text) => parse_nillable(Some(text.as_str())).unwrap_or(None),
+            None => usual.consolidate_after,
+        },
+        policy: written.consolidation_policy.unwrap_or(usual.policy),
+        budgets: written.budgets.unwrap_or(usual.budgets),
+        hash,
+        replicas: object.spec.replicas.map(|count| u32::try_from(count).unwrap_or(0)),
+        drift_backoff_until: None,
     }
 }
 

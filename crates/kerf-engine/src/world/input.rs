@@ -9,6 +9,7 @@ use kerf_api::slim::{
 };
 
 use crate::catalogue::InstanceType;
+use crate::disrupt::{ClaimLifecycle, LaunchBackoff, PoolDisruption};
 
 /// A cluster and what can be bought for it, at one instant.
 #[derive(Debug, Clone)]
@@ -47,6 +48,8 @@ pub struct Input {
     pub replica_owners: Vec<ReplicaOwner>,
     /// Storage that the provider's machines cannot use.
     pub unsupported_storage: UnsupportedStorage,
+    /// Offerings whose launch failed and that replacements leave alone for now.
+    pub launch_backoffs: Vec<LaunchBackoff>,
 }
 
 /// Storage that a provider's machines cannot use; pods that ask for it wait.
@@ -79,6 +82,8 @@ pub struct Pool {
     pub catalogue: Option<usize>,
     /// Whether and why the pool takes no new pods.
     pub availability: PoolAvailability,
+    /// What it says about taking its nodes away.
+    pub disruption: PoolDisruption,
 }
 
 /// Whether a pool takes part in scheduling.
@@ -127,6 +132,8 @@ pub struct NodeClaim {
     pub is_deleting: bool,
     /// Whether disruption has marked it.
     pub is_marked: bool,
+    /// How far it is; only disruption asks.
+    pub lifecycle: ClaimLifecycle,
 }
 
 /// How hard constraints and wishes are treated.

@@ -73,6 +73,7 @@ impl World {
             services: Vec::new(),
             replica_owners: Vec::new(),
             unsupported_storage: UnsupportedStorage::default(),
+            launch_backoffs: Vec::new(),
         };
         Self { input, current_price, warnings }
     }
