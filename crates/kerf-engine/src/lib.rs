@@ -30,3 +30,11 @@ pub use world::{
     Effort, Input, MinValuesPolicy, NodeClaim, Pool, PoolAvailability, PoolRequirement, PreferencePolicy, ReservedMode,
     Settings, UnsupportedStorage,
 };
+
+// The worlds of the integration tests, for the tests of what only this crate can see.
+#[cfg(test)]
+extern crate self as kerf_engine;
+#[cfg(test)]
+#[allow(dead_code, unused_imports, clippy::unwrap_used, reason = "a fixture that two test suites share")]
+#[path = "../tests/it/fixture/mod.rs"]
+mod fixture;

@@ -31,6 +31,11 @@ pub fn solve(input: &Input, settings: &Settings) -> Solution {
     search::best(&problem)
 }
 
+/// First fit in Karpenter's order, without a search for anything cheaper.
+pub(crate) fn first_fit(problem: &Problem) -> Solution {
+    search::first_fit(problem)
+}
+
 /// Stands for the name of a machine that has none yet. No node can be called this, so only demands that accept any name but
 /// some accept it.
 pub(crate) const UNNAMED_HOST: &str = "\u{0}unnamed";

@@ -151,8 +151,9 @@ impl<'p> Pass<'p> {
     fn try_place(&mut self, pod: PodIx) -> Result<(), Refusal> {
         let entry = &self.problem.pods[pod.0 as usize];
         let mut class = entry.class;
-        // A class that failed when the world was just like this fails again; pods with volumes differ by their claims.
-        let repeatable = entry.attachments.is_empty();
+        // A class that failed when the world was just like this fails again; pods differ by their volumes' claims and by the
+        // nodes that they stay away from.
+        let repeatable = entry.attachments.is_empty() && !entry.lets_rest;
         if repeatable && self.failed_at[class.0 as usize] == Some(self.commits) {
             return Err(Refusal::Nowhere);
         }

@@ -21,7 +21,10 @@ impl Pass<'_> {
         let facts = &self.problem.classes[class.0 as usize];
         let words = self.eligible[class.0 as usize].as_ref().map_or(0, Bits::words);
         for word in 0..words {
-            let candidates = self.node_candidates(class, facts, word);
+            let mut candidates = self.node_candidates(class, facts, word);
+            if self.problem.pods[pod.0 as usize].lets_rest {
+                candidates &= !self.problem.resting.word(word);
+            }
             for bit in crate::bits::WordBits(candidates) {
                 let node = word * 64 + bit;
                 if self.node_accepts(pod, class, node, open) {

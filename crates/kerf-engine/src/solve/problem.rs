@@ -37,6 +37,8 @@ pub(crate) struct Problem {
     /// Per topology key the domain of each node.
     pub(crate) node_domains: Vec<Vec<Option<u32>>>,
     pub(crate) reservations: Vec<(Str, i32)>,
+    /// Nodes that take no pod that lets them rest.
+    pub(crate) resting: Bits,
 }
 
 /// A pod of the problem.
@@ -47,6 +49,8 @@ pub(crate) struct PodEntry {
     pub(crate) created: Option<Timestamp>,
     pub(crate) uid: Str,
     pub(crate) attachments: Vec<Attachment>,
+    /// Whether it stays away from nodes that rest: it could stay where it is.
+    pub(crate) lets_rest: bool,
 }
 
 /// Nodes that no class can tell apart by labels and taints.
@@ -89,6 +93,7 @@ impl Problem {
             shapes: Vec::new(),
             node_domains: Vec::new(),
             reservations: Vec::new(),
+            resting: Bits::new(),
             world,
         };
         let pending = input.pods.iter().filter(|p| selection::is_provisionable(p, settings));

@@ -52,6 +52,14 @@ struct Merit {
     claims: usize,
 }
 
+/// The answer of Karpenter's order alone.
+pub(crate) fn first_fit(problem: &Problem) -> Solution {
+    let mut floor = Pass::first_fit(problem);
+    floor.run(&problem.queue());
+    let price = floor.total_price();
+    answer(floor, 1, price)
+}
+
 /// The cheapest answer that is found.
 pub(crate) fn best(problem: &Problem) -> Solution {
     let queue = problem.queue();

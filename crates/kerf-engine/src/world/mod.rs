@@ -187,6 +187,11 @@ impl World {
     }
 }
 
+/// The nodes of a cluster, in the order in which pods are offered to them.
+pub(crate) fn join_nodes(input: &Input) -> Vec<NodeState> {
+    nodes::join(&input.nodes, &input.node_claims, &mut ResourceNames::default())
+}
+
 /// A pool that names a catalogue which is not there has no types.
 fn with_known_catalogue(pool: &Pool, input: &Input) -> Pool {
     Pool { catalogue: pool.catalogue.filter(|c| *c < input.catalogues.len()), ..pool.clone() }

@@ -32,6 +32,8 @@ pub(crate) struct NodeState {
     pub(crate) is_initialized: bool,
     pub(crate) is_leaving: bool,
     pub(crate) claim_name: Option<Str>,
+    /// The Node object's name, if there is one.
+    pub(crate) node_name: Option<Str>,
     /// Inverse groups that pods running here stand behind; filled per problem.
     pub(crate) repels: Vec<crate::topology::GroupIx>,
 }
@@ -122,6 +124,7 @@ fn state(node: Option<&Node>, claim: Option<&NodeClaim>, names: &mut ResourceNam
         is_initialized,
         is_leaving,
         claim_name: claim.map(|c| c.name.clone()),
+        node_name: node.map(|n| n.metadata.name.clone()),
         repels: Vec::new(),
         name,
     }

@@ -134,6 +134,7 @@ fn add<'a>(
         created: pod.metadata.creation_timestamp,
         uid: pod.metadata.uid.clone(),
         attachments,
+        lets_rest: false,
     });
 }
 
