@@ -6,12 +6,18 @@
 
 use std::fmt;
 
-use kerf_api::slim::{Pod, PodPhase, Str};
-use rustc_hash::{FxHashMap, FxHashSet};
+use kerf_api::slim::Str;
+use rustc_hash::FxHashMap;
 
-use crate::explain::Reason;
-use crate::solve::{NodePlacement, PlannedClaim, Problem, first_fit};
-use crate::world::{Input, NodeState, ReservedMode, Settings, join_nodes};
+use crate::bits::Bits;
+use crate::explain::{self, Reason};
+use crate::solve::{
+    Launches, NodePlacement, Pass, Place, PlannedClaim, PodIx, Problem, State, claims, node_placements,
+};
+use crate::world::{Input, ReservedMode, Settings};
+
+/// So many worked-out launches are kept between questions.
+const MOST_LAUNCHES: usize = 1_000;
 
 /// A node or a launched claim, among those that the simulator knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,10 +35,11 @@ pub(crate) enum Purpose {
 /// Answers what-if questions about one cluster at one instant.
 #[derive(Debug)]
 pub(crate) struct Simulator {
-    input: Input,
-    settings: Settings,
-    nodes: Vec<NodeState>,
-    resting: FxHashSet<Str>,
+    problem: Problem,
+    state: State,
+    by_name: FxHashMap<Str, NodeIx>,
+    resting: Bits,
+    launches: Launches,
 }
 
 /// What would become of everything if the nodes were gone.
@@ -71,6 +78,8 @@ pub(crate) enum Origin {
 /// Why a pod has no place that counts.
 #[derive(Debug, Clone)]
 pub(crate) enum Cause {
+    /// It was pending, and nothing accepts it still.
+    StaysPending,
     /// Nothing accepts it.
     Unplaced(Reason),
     /// It would have to wait for a machine that may never come up.
@@ -85,83 +94,75 @@ pub(crate) enum Cause {
 impl Simulator {
     /// Prepares a cluster for questions; `resting` names the nodes that are under their pool's `consolidateAfter`.
     pub(crate) fn new(input: &Input, settings: &Settings, resting: impl IntoIterator<Item = Str>) -> Self {
-        Self {
-            nodes: join_nodes(input),
-            input: input.clone(),
-            settings: Settings { reserved_mode: ReservedMode::Fallback, ..settings.clone() },
-            resting: resting.into_iter().collect(),
-        }
+        let settings = Settings { reserved_mode: ReservedMode::Fallback, ..settings.clone() };
+        let (problem, state) = Problem::prepared(input, &settings);
+        let by_name: FxHashMap<Str, NodeIx> =
+            problem.world.nodes.iter().enumerate().map(|(ix, node)| (node.name.clone(), NodeIx(ix))).collect();
+        let resting = resting.into_iter().filter_map(|name| by_name.get(&name)).map(|node| node.0).collect();
+        Self { problem, state, by_name, resting, launches: Launches::default() }
     }
 
     /// The node of that name: a Node's once it is registered, else its claim's.
     pub(crate) fn node(&self, name: &str) -> Option<NodeIx> {
-        self.nodes.iter().position(|n| n.name == name).map(NodeIx)
+        self.by_name.get(name).copied()
     }
 
     /// What happens when these nodes go.
     pub(crate) fn without(&mut self, removed: &[NodeIx], purpose: Purpose) -> WhatIf {
-        let gone: FxHashSet<&Str> = removed.iter().filter_map(|n| self.nodes[n.0].node_name.as_ref()).collect();
-        let leaving: FxHashSet<&Str> =
-            self.nodes.iter().filter(|n| n.is_leaving).filter_map(|n| n.node_name.as_ref()).collect();
-        let origins: FxHashMap<Str, (Origin, bool)> = self
-            .input
-            .pods
-            .iter()
-            .map(|pod| (pod.namespaced_name(), (origin(pod, &gone, &leaving), pod.status.phase == PodPhase::Pending)))
-            .collect();
-        let mut input = self.input.clone();
-        for node in removed.iter().map(|n| &self.nodes[n.0]) {
-            mark(&mut input, node);
+        let mut pass = Pass::new(&self.problem, std::mem::take(&mut self.state));
+        let mut queue = self.problem.waiting.clone();
+        for node in removed {
+            pass.take_away(node.0, &mut queue);
         }
-        let mut problem = Problem::new(&input, &self.settings);
         if purpose == Purpose::Consolidation {
-            let nodes = problem.world.nodes.iter().enumerate();
-            problem.resting = nodes.filter(|(_, n)| self.resting.contains(&n.name)).map(|(ix, _)| ix).collect();
-            for pod in &mut problem.pods {
-                pod.lets_rest = origins.get(&pod.name) == Some(&(Origin::Moved, false));
-            }
+            pass.state.resting = self.resting.clone();
         }
-        let solution = first_fit(&problem);
-        let origin = |pod: &Str| origins.get(pod).map_or(Origin::Pending, |(origin, _)| *origin);
-        let unplaced = solution.unplaced.into_iter().map(|u| Failure {
-            origin: origin(&u.pod),
-            pod: u.pod,
-            cause: Cause::Unplaced(u.reason),
-        });
-        let early = self.nodes.iter().filter(|n| !n.is_initialized).flat_map(|node| {
-            let pods = solution.nodes.iter().filter(|p| p.node == node.name).flat_map(|p| &p.pods);
-            pods.filter(|pod| origin(pod) != Origin::Leaving).map(|pod| Failure {
-                pod: pod.clone(),
-                origin: origin(pod),
-                cause: Cause::Uninitialized { claim: node.claim_name.clone(), node: node.node_name.clone() },
-            })
-        });
-        let mut failures: Vec<Failure> = unplaced.chain(early).collect();
+        self.problem.sort(&mut queue);
+        pass.run(&queue);
+        if self.launches.len() > MOST_LAUNCHES {
+            self.launches.clear();
+        }
+        let (claims, unlaunched) = claims(&mut pass, &mut self.launches);
+        let nodes = node_placements(&pass);
+        let mut failures = failures(&mut pass, unlaunched);
+        let stuck = removed.iter().filter_map(|node| self.problem.stuck_on.get(&node.0)).flatten();
+        failures.extend(stuck.map(|(pod, reason)| Failure {
+            pod: pod.clone(),
+            origin: Origin::Moved,
+            cause: Cause::Unplaced(reason.clone()),
+        }));
         failures.sort_by(|a, b| a.pod.cmp(&b.pod));
-        WhatIf { claims: solution.claims, nodes: solution.nodes, failures }
+        pass.state.roll_back();
+        self.state = pass.state;
+        WhatIf { claims, nodes, failures }
     }
 }
 
-fn origin(pod: &Pod, gone: &FxHashSet<&Str>, leaving: &FxHashSet<&Str>) -> Origin {
-    match &pod.spec.node_name {
-        Some(node) if leaving.contains(node) => Origin::Leaving,
-        Some(node) if gone.contains(node) => Origin::Moved,
-        Some(_) | None => Origin::Pending,
-    }
-}
-
-/// A node that goes is a node that is leaving.
-fn mark(input: &mut Input, node: &NodeState) {
-    match &node.claim_name {
-        Some(name) => {
-            input.node_claims.iter_mut().filter(|c| c.name == *name).for_each(|claim| claim.is_marked = true);
+/// Pods without a place that counts.
+fn failures(pass: &mut Pass<'_>, unlaunched: Vec<(PodIx, Reason)>) -> Vec<Failure> {
+    let problem = pass.problem;
+    let gone = pass.state.gone.clone();
+    let origin = |pod: PodIx| match problem.pods[pod.0 as usize].on {
+        None => Origin::Pending,
+        Some(node) if gone.contains(node as usize) => Origin::Moved,
+        Some(_) => Origin::Leaving,
+    };
+    let mut causes: Vec<(PodIx, Cause)> = Vec::new();
+    for pod in &pass.state.queue {
+        match pass.state.places[pod.0 as usize] {
+            None if origin(*pod) == Origin::Pending => causes.push((*pod, Cause::StaysPending)),
+            Some(Place::Node(node)) if !problem.world.nodes[node].is_initialized && origin(*pod) != Origin::Leaving => {
+                let node = &problem.world.nodes[node];
+                let cause = Cause::Uninitialized { claim: node.claim_name.clone(), node: node.node_name.clone() };
+                causes.push((*pod, cause));
+            }
+            None | Some(Place::Node(_) | Place::Claim(_)) => {}
         }
-        None => {
-            let at = input.at;
-            let nodes = input.nodes.iter_mut().filter(|n| n.metadata.name == node.name);
-            nodes.for_each(|n| n.metadata.deletion_timestamp = Some(at));
-        }
     }
+    let unplaced = explain::unplaced(pass, |pod| origin(pod) != Origin::Pending);
+    causes.extend(unlaunched.into_iter().chain(unplaced).map(|(pod, reason)| (pod, Cause::Unplaced(reason))));
+    let name = |pod: PodIx| problem.pods[pod.0 as usize].name.clone();
+    causes.into_iter().map(|(pod, cause)| Failure { pod: name(pod), origin: origin(pod), cause }).collect()
 }
 
 impl WhatIf {
@@ -193,6 +194,7 @@ impl fmt::Display for WhatIf {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::StaysPending => f.write_str("stays pending"),
             Self::Unplaced(reason) => reason.fmt(f),
             Self::Uninitialized { claim, node } => {
                 f.write_str("would schedule against uninitialized ")?;

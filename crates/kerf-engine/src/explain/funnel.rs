@@ -113,12 +113,12 @@ fn short(key: &str) -> &str {
 
 /// What became of every pool's types on the way to this pod, given as `namespace/name`; none if it is no pod that a pass would place.
 pub fn funnel(input: &Input, settings: &Settings, pod: &str) -> Option<Funnel> {
-    let problem = Problem::new(input, settings);
+    let (problem, state) = Problem::new(input, settings);
     let at = problem.pods.iter().position(|p| p.name == pod)?;
-    let mut pass = Pass::first_fit(&problem);
+    let mut pass = Pass::new(&problem, state);
     pass.run(&problem.queue());
-    if pass.places[at].is_some() {
-        pass = Pass::first_fit(&problem);
+    if pass.state.places[at].is_some() {
+        pass.state.roll_back();
     }
     let class = problem.most_relaxed(problem.pods[at].class);
     let pools = (0..problem.templates.len()).map(|ix| Sieve::new(&mut pass, class, ix).run()).collect();
@@ -182,7 +182,7 @@ impl<'s, 'p> Sieve<'s, 'p> {
     }
 
     fn limits(&mut self) {
-        let limits = &self.pass.limits[self.ix];
+        let limits = &self.pass.state.limits[self.ix];
         let mut rows = if limits::nodes_exhausted(limits) { Bits::new() } else { self.rows.clone() };
         limits::keep_within(&mut rows, &self.pass.problem.world.columns[self.template().columns], limits);
         self.keep(rows, || FunnelRule::Limits);
@@ -201,7 +201,7 @@ impl<'s, 'p> Sieve<'s, 'p> {
         let facts = &self.pass.problem.classes[self.class.0 as usize];
         let unnamed = crate::solve::UNNAMED_HOST;
         let named = |host: &Option<crate::requirement::Requirement>| host.as_ref().is_some_and(|h| !h.has(unnamed));
-        let table = &mut self.pass.table;
+        let table = &mut self.pass.state.table;
         let mut joinable = facts.volumes.iter().filter(|(set, host)| {
             !named(host) && table.join(facts.demands, *set, Undefined::WellKnownAllowed).is_some()
         });
@@ -213,8 +213,8 @@ impl<'s, 'p> Sieve<'s, 'p> {
         let mut asked: Vec<(Str, KeyIx, OneIx)> = sets
             .into_iter()
             .flatten()
-            .flat_map(|set| self.pass.table.pairs(set).to_vec())
-            .map(|(key, one)| (self.pass.table.key_text(key).clone(), key, one))
+            .flat_map(|set| self.pass.state.table.pairs(set).to_vec())
+            .map(|(key, one)| (self.pass.state.table.key_text(key).clone(), key, one))
             .collect();
         asked.sort();
         for (text, key, one) in asked {
@@ -228,7 +228,7 @@ impl<'s, 'p> Sieve<'s, 'p> {
 
     /// The rows that are left when the label must be this as well.
     fn with_label(&mut self, key: KeyIx, one: OneIx) -> Bits {
-        let table = &mut self.pass.table;
+        let table = &mut self.pass.state.table;
         let only = table.only(key, one);
         let Some(set) = table.join(self.set, only, Undefined::WellKnownAllowed) else { return Bits::new() };
         self.set = set;
@@ -248,15 +248,15 @@ impl<'s, 'p> Sieve<'s, 'p> {
             if self.rows.is_empty() {
                 return;
             }
-            let label = self.pass.keys.label(key.key);
-            let text = self.pass.keys.text(key.key).clone();
-            let here = self.pass.table.get(self.set, label);
+            let label = self.pass.state.keys.label(key.key);
+            let text = self.pass.state.keys.text(key.key).clone();
+            let here = self.pass.state.table.get(self.set, label);
             let mut allowed = key.allowed;
-            allowed.and_with(self.pass.keys.accepted(key.key, here, &self.pass.table));
+            allowed.and_with(self.pass.state.keys.accepted(key.key, here, &self.pass.state.table));
             let rows = if allowed.is_empty() {
                 Bits::new()
             } else {
-                let one = self.pass.keys.narrowed(key.key, &allowed, &mut self.pass.table);
+                let one = self.pass.state.keys.narrowed(key.key, &allowed, &mut self.pass.state.table);
                 self.with_label(label, one)
             };
             self.keep(rows, || FunnelRule::Topology(text));
@@ -301,7 +301,7 @@ impl<'s, 'p> Sieve<'s, 'p> {
 
     fn values(&mut self) {
         let columns = &self.pass.problem.world.columns[self.template().columns];
-        let short = min_values::short(columns, &self.rows, self.set, &self.pass.table);
+        let short = min_values::short(columns, &self.rows, self.set, &self.pass.state.table);
         if !short.is_empty() {
             self.keep(Bits::new(), || FunnelRule::MinValues(short.into_iter().map(|s| s.key).collect()));
         }

@@ -9,25 +9,26 @@ pub use reason::{PoolRefusal, Reason, Rule};
 
 use rustc_hash::FxHashMap;
 
-use crate::solve::{ClassIx, Pass, Refusal, Unplaced};
+use crate::solve::{ClassIx, Pass, PodIx, Refusal};
 
-/// The reasons of all pods that the pass left pending. Pods of one class share theirs.
-pub(crate) fn unplaced(pass: &mut Pass<'_>) -> Vec<Unplaced> {
+/// The reasons of the pods that the pass left pending and that are asked about. Pods of one class share theirs.
+pub(crate) fn unplaced(pass: &mut Pass<'_>, asked: impl Fn(PodIx) -> bool) -> Vec<(PodIx, Reason)> {
     let problem = pass.problem;
     let mut known: FxHashMap<ClassIx, Reason> = FxHashMap::default();
     let mut all = Vec::new();
-    for (ix, pod) in problem.pods.iter().enumerate() {
-        if pass.places[ix].is_some() {
-            continue;
-        }
-        let reason = match pass.refusals[ix] {
+    let places = &pass.state.places;
+    let left: Vec<PodIx> =
+        pass.state.queue.iter().copied().filter(|pod| places[pod.0 as usize].is_none() && asked(*pod)).collect();
+    for pod in left {
+        let class = problem.pods[pod.0 as usize].class;
+        let reason = match pass.state.refusals[pod.0 as usize] {
             Some(Refusal::Reserved) => Reason::ReservedCapacity,
             Some(Refusal::Devices) => Reason::DynamicResources,
             Some(Refusal::Nowhere) | None => {
-                known.entry(pod.class).or_insert_with(|| template::why_nowhere(pass, pod.class)).clone()
+                known.entry(class).or_insert_with(|| template::why_nowhere(pass, class)).clone()
             }
         };
-        all.push(Unplaced { pod: pod.name.clone(), reason });
+        all.push((pod, reason));
     }
     all
 }

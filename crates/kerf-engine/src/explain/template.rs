@@ -34,11 +34,11 @@ fn refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, ix: usize) -> (Ru
     let problem = pass.problem;
     let template = &problem.templates[ix];
     let columns = &problem.world.columns[template.columns];
-    if limits::nodes_exhausted(&pass.limits[ix]) {
+    if limits::nodes_exhausted(&pass.state.limits[ix]) {
         return (Rule::Limits, format!("node limits have been exhausted for nodepool (NodePool={})", template.name));
     }
     let mut within = template.rows.clone();
-    limits::keep_within(&mut within, columns, &pass.limits[ix]);
+    limits::keep_within(&mut within, columns, &pass.state.limits[ix]);
     if within.is_empty() {
         let text = format!("all available instance types exceed limits for nodepool (NodePool={})", template.name);
         return (Rule::Limits, text);
@@ -52,7 +52,7 @@ fn refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, ix: usize) -> (Ru
     if !untolerated.is_empty() {
         return (Rule::Taint, untolerated.join("; "));
     }
-    let Some(asked) = pass.table.join(template.set, facts.demands, Undefined::WellKnownAllowed) else {
+    let Some(asked) = pass.state.table.join(template.set, facts.demands, Undefined::WellKnownAllowed) else {
         let text = incompatible(pass, template.set, facts.demands);
         return (Rule::Requirements, format!("incompatible requirements, {text}"));
     };
@@ -65,7 +65,7 @@ fn refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, ix: usize) -> (Ru
     }
     let mut set = asked;
     for (volume, host) in &facts.volumes {
-        match pass.table.join(asked, *volume, Undefined::WellKnownAllowed) {
+        match pass.state.table.join(asked, *volume, Undefined::WellKnownAllowed) {
             Some(joined) if !host.as_ref().is_some_and(unnamed) => {
                 set = joined;
                 break;
@@ -90,7 +90,7 @@ fn refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, ix: usize) -> (Ru
 }
 
 fn incompatible(pass: &Pass<'_>, offered: SetIx, asked: SetIx) -> String {
-    let (offered, asked) = (pass.table.requirements(offered), pass.table.requirements(asked));
+    let (offered, asked) = (pass.state.table.requirements(offered), pass.state.table.requirements(asked));
     offered
         .compatible(&asked, Labels::WellKnown(&pass.problem.world.label_rules))
         .err()
@@ -101,10 +101,10 @@ fn incompatible(pass: &Pass<'_>, offered: SetIx, asked: SetIx) -> String {
 fn topology_refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, set: SetIx) -> Option<String> {
     let open = pass.open_domains(class);
     for key in &open {
-        let label = pass.keys.label(key.key);
-        let by_node = pass.table.get(set, label);
+        let label = pass.state.keys.label(key.key);
+        let by_node = pass.state.table.get(set, label);
         let mut allowed = key.allowed.clone();
-        allowed.and_with(pass.keys.accepted(key.key, by_node, &pass.table));
+        allowed.and_with(pass.state.keys.accepted(key.key, by_node, &pass.state.table));
         if !allowed.is_empty() {
             continue;
         }
@@ -112,20 +112,23 @@ fn topology_refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, set: Set
         let group = bounds.iter().map(|b| b.group).find(|g| !alone_satisfied(pass, class, *g, key.key, set));
         let group = group.or_else(|| bounds.first().map(|b| b.group))?;
         let text = |one: Option<crate::narrow::OneIx>| {
-            one.map_or_else(|| format!("{} Exists", pass.keys.text(key.key)), |o| pass.table.requirement(o).to_string())
+            one.map_or_else(
+                || format!("{} Exists", pass.state.keys.text(key.key)),
+                |o| pass.state.table.requirement(o).to_string(),
+            )
         };
         return Some(format!(
             "unsatisfiable topology constraint for {}, key={} (counts = {}, podDomains = {}, nodeDomains = {}",
             pass.problem.groups[group.0].name(),
-            pass.keys.text(key.key),
+            pass.state.keys.text(key.key),
             counts_text(pass, group, key.key),
-            text(pass.table.get(facts.strict, label)),
+            text(pass.state.table.get(facts.strict, label)),
             text(by_node),
         ));
     }
     let closed = facts.hosts.iter().find(|bound| match pass.problem.groups[bound.group.0].identity.kind {
         GroupKind::Spread { max_skew, .. } => i32::from(bound.counts_self) > max_skew,
-        GroupKind::Affinity => !(bound.counts_self && pass.counts[bound.group.0].no_host_is_occupied()),
+        GroupKind::Affinity => !(bound.counts_self && pass.state.counts[bound.group.0].no_host_is_occupied()),
         GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => false,
     })?;
     Some(format!(
@@ -139,7 +142,8 @@ fn topology_refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, set: Set
 
 /// How many claims the pass has opened; they may have been handed over already.
 fn claim_count(pass: &Pass<'_>) -> usize {
-    let opened = pass.places.iter().flatten().filter_map(|place| match place {
+    let places = pass.state.queue.iter().filter_map(|pod| pass.state.places[pod.0 as usize]);
+    let opened = places.filter_map(|place| match place {
         Place::Claim(claim) => Some(claim + 1),
         Place::Node(_) => None,
     });
@@ -152,7 +156,7 @@ fn placeholder(claim: usize) -> String {
 }
 
 fn hosts_text(pass: &Pass<'_>, group: crate::topology::GroupIx) -> String {
-    let counts = &pass.counts[group.0];
+    let counts = &pass.state.counts[group.0];
     let nodes = &pass.problem.world.nodes;
     let on_nodes = counts.nodes.iter().map(|(node, count)| (nodes[node].hostname.to_string(), count));
     let on_claims = counts.claims.iter().map(|(claim, count)| (placeholder(claim), count));
@@ -166,16 +170,16 @@ fn alone_satisfied(
     key: TopologyKeyIx,
     set: SetIx,
 ) -> bool {
-    let label = pass.keys.label(key);
-    let by_node = pass.table.get(set, label);
-    let accepted = pass.keys.accepted(key, by_node, &pass.table).clone();
+    let label = pass.state.keys.label(key);
+    let by_node = pass.state.table.get(set, label);
+    let accepted = pass.state.keys.accepted(key, by_node, &pass.state.table).clone();
     pass.domains_of(class, key, group).is_some_and(|allowed| allowed.intersects(&accepted))
 }
 
 fn counts_text(pass: &Pass<'_>, group: crate::topology::GroupIx, key: TopologyKeyIx) -> String {
-    let counts = &pass.counts[group.0];
-    let of = |domain: usize| (pass.keys.domain_text(key, domain).to_string(), counts.get(domain));
-    listed(counts.known.iter().map(of).collect())
+    let counts = &pass.state.counts[group.0];
+    let of = |domain: usize| (pass.state.keys.domain_text(key, domain).to_string(), counts.get(domain));
+    listed(pass.known(group).iter().map(of).collect())
 }
 
 /// `a: 1, b: 0`, sorted, at most 25 of them.
@@ -206,9 +210,10 @@ fn filter_text(pass: &mut Pass<'_>, facts: &Class, template: &Template, within: 
     let (c, o, f) =
         (any(&|r| view.compatible.contains(r)), any(&|r| with_offering.contains(r)), any(&|r| fitting.contains(r)));
     let resources = resources_text(pass, facts, template, &rows);
-    let requirements = pass.table.requirements(set).to_string();
-    if !kept.is_empty() && pass.table.has_min_values(set) {
-        let keys = min_values::short(columns, &kept, set, &pass.table).into_iter().map(|s| s.key).collect::<Vec<_>>();
+    let requirements = pass.state.table.requirements(set).to_string();
+    if !kept.is_empty() && pass.state.table.has_min_values(set) {
+        let keys =
+            min_values::short(columns, &kept, set, &pass.state.table).into_iter().map(|s| s.key).collect::<Vec<_>>();
         let text = min_values_text(&keys);
         return (Rule::MinValues, format!("{text}, requirements={requirements}, resources={resources}"));
     }

@@ -39,6 +39,12 @@ pub(crate) fn resize_is_infeasible(pod: &Pod) -> bool {
     pod.status.conditions.iter().any(|c| c.kind == "PodResizePending" && c.reason == "Infeasible")
 }
 
+/// Whether the pod needs exactly what its containers ask for, because none of them is being resized.
+pub(crate) fn is_as_asked(pod: &Pod) -> bool {
+    let statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
+    !statuses.into_iter().any(|status| status.has_resources)
+}
+
 /// A container's requests; while a resize is under way the largest of what was asked, granted and set aside.
 fn in_force(
     container: &Container,

@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use super::claim::Claim;
 use super::min_values;
 use super::pass::{Pass, Place};
+use super::problem::PodIx;
 use crate::bits::Bits;
 use crate::explain::{self, Reason};
 use crate::narrow::SetIx;
@@ -113,49 +114,65 @@ impl Solution {
 }
 
 /// Launches that were worked out already, by template, requirements and rows.
-type Launches = FxHashMap<(usize, SetIx, Bits), Result<Arc<Launch>, Reason>>;
+pub(crate) type Launches = FxHashMap<(usize, SetIx, Bits), Result<Arc<Launch>, Reason>>;
 
 /// Turns a finished pass into the answer.
-pub(crate) fn answer(mut pass: Pass<'_>, attempts: usize, first_fit_price: Price) -> Solution {
+pub(crate) fn answer(pass: &mut Pass<'_>, attempts: usize, first_fit_price: Price) -> Solution {
     let problem = pass.problem;
+    let (claims, mut left) = claims(pass, &mut Launches::default());
+    left.extend(explain::unplaced(pass, |_| true));
+    let name = |pod: PodIx| problem.pods[pod.0 as usize].name.clone();
     let mut unplaced: Vec<Unplaced> =
-        problem.refused.iter().map(|(pod, reason)| Unplaced { pod: pod.clone(), reason: reason.clone() }).collect();
-    let mut claims = Vec::new();
-    let mut launches = Launches::default();
-    for claim in std::mem::take(&mut pass.claims) {
-        match planned(&mut pass, &mut launches, &claim) {
-            Ok(planned) => claims.push(planned),
-            Err(reason) => {
-                let pods = claim.pods.iter().map(|p| problem.pods[p.0 as usize].name.clone());
-                unplaced.extend(pods.map(|pod| Unplaced { pod, reason: reason.clone() }));
-            }
-        }
-    }
-    claims.sort_by(|a, b| a.pool.cmp(&b.pool).then_with(|| a.pods.cmp(&b.pods)));
-    unplaced.extend(explain::unplaced(&mut pass));
+        left.into_iter().map(|(pod, reason)| Unplaced { pod: name(pod), reason }).collect();
     unplaced.sort_by(|a, b| a.pod.cmp(&b.pod));
-    let mut pod_classes: Vec<u32> = problem.pods.iter().map(|p| p.class.0).collect();
+    let mut pod_classes: Vec<u32> = pass.state.queue.iter().map(|p| problem.pods[p.0 as usize].class.0).collect();
     pod_classes.sort_unstable();
     pod_classes.dedup();
     let stats = Stats {
-        pods: problem.pods.len() + problem.refused.len(),
+        pods: pass.state.queue.len(),
         nodes: problem.world.nodes.len(),
         instance_types: problem.world.columns.iter().map(|c| c.types.len()).sum(),
         pod_classes: pod_classes.len(),
         attempts,
         first_fit_price,
     };
-    Solution { claims, nodes: node_placements(&pass), unplaced, stats }
+    Solution { claims, nodes: node_placements(pass), unplaced, stats }
 }
 
-fn node_placements(pass: &Pass<'_>) -> Vec<NodePlacement> {
+impl Solution {
+    /// Adds pods that were left out before anything was tried.
+    pub(crate) fn add_refused(&mut self, refused: impl Iterator<Item = Unplaced>) {
+        let placed = self.unplaced.len();
+        self.unplaced.extend(refused);
+        self.stats.pods += self.unplaced.len() - placed;
+        self.unplaced.sort_by(|a, b| a.pod.cmp(&b.pod));
+    }
+}
+
+/// The claims as they would be created, and the pods of those that cannot be.
+pub(crate) fn claims(pass: &mut Pass<'_>, launches: &mut Launches) -> (Vec<PlannedClaim>, Vec<(PodIx, Reason)>) {
+    let (mut claims, mut unplaced) = (Vec::new(), Vec::new());
+    let open = std::mem::take(&mut pass.state.claims);
+    for claim in &open {
+        match planned(pass, launches, claim) {
+            Ok(planned) => claims.push(planned),
+            Err(reason) => unplaced.extend(claim.pods.iter().map(|pod| (*pod, reason.clone()))),
+        }
+    }
+    pass.state.claims = open;
+    claims.sort_by(|a: &PlannedClaim, b| a.pool.cmp(&b.pool).then_with(|| a.pods.cmp(&b.pods)));
+    (claims, unplaced)
+}
+
+/// The pods that fit on what is there, by node.
+pub(crate) fn node_placements(pass: &Pass<'_>) -> Vec<NodePlacement> {
     let problem = pass.problem;
     let mut by_node: Vec<(usize, Str)> = pass
-        .places
+        .state
+        .queue
         .iter()
-        .zip(&problem.pods)
-        .filter_map(|(place, pod)| match place {
-            Some(Place::Node(node)) => Some((*node, pod.name.clone())),
+        .filter_map(|pod| match pass.state.places[pod.0 as usize] {
+            Some(Place::Node(node)) => Some((node, problem.pods[pod.0 as usize].name.clone())),
             Some(Place::Claim(_)) | None => None,
         })
         .collect();
@@ -202,7 +219,7 @@ pub(super) fn cuts_short(pass: &mut Pass<'_>) -> bool {
     }
     let is_cut = |claim: &Claim| claim.rows.iter().count() > settings.max_instance_types;
     let cut: Vec<Claim> =
-        pass.claims.iter().filter(|c| is_cut(c) && pass.table.has_min_values(c.set)).cloned().collect();
+        pass.state.claims.iter().filter(|c| is_cut(c) && pass.state.table.has_min_values(c.set)).cloned().collect();
     cut.iter().any(|claim| launch(pass, claim.template, claim.set, &claim.rows).is_err())
 }
 
@@ -226,7 +243,7 @@ fn launch(pass: &mut Pass<'_>, template: usize, set: SetIx, open: &Bits) -> Resu
         }
         rows.insert(*row);
     }
-    let failing = min_values::short(columns, &rows, set, &pass.table);
+    let failing = min_values::short(columns, &rows, set, &pass.state.table);
     if !failing.is_empty() && problem.world.settings.min_values_policy == MinValuesPolicy::Strict {
         return Err(Reason::MinValuesAfterTruncation {
             pool: template.name.clone(),
@@ -234,6 +251,7 @@ fn launch(pass: &mut Pass<'_>, template: usize, set: SetIx, open: &Bits) -> Resu
         });
     }
     let mut requirements: Requirements = pass
+        .state
         .table
         .requirements(set)
         .iter()
@@ -284,8 +302,8 @@ fn estimate(columns: &crate::catalogue::Columns, view: &crate::catalogue::RowVie
 /// A claim that holds reservations is launched on reserved capacity and nothing else.
 fn hold_reservations(pass: &mut Pass<'_>, set: SetIx, held: &[usize], columns: usize) -> SetIx {
     let reserved = Requirement::one_of(labels::CAPACITY_TYPE, [Str::new_static("reserved")]);
-    let set = pass.table.replace(set, reserved);
+    let set = pass.state.table.replace(set, reserved);
     let Some(key) = pass.problem.world.columns[columns].reservation_key.clone() else { return set };
     let ids: Vec<Str> = held.iter().map(|r| pass.problem.reservations[*r].0.clone()).collect();
-    pass.table.replace(set, Requirement::one_of(key, ids))
+    pass.state.table.replace(set, Requirement::one_of(key, ids))
 }

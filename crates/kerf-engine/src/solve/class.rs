@@ -3,6 +3,7 @@
 
 use kerf_api::slim::{HostPort, Labels, PodSpec, Str, Toleration};
 
+use super::room::Coarse;
 use crate::narrow::SetIx;
 use crate::requirement::Requirement;
 use crate::resources::Amounts;
@@ -19,6 +20,10 @@ pub(crate) struct Class {
     pub(crate) labels: Labels,
     pub(crate) spec: PodSpec,
     pub(crate) requests: Amounts,
+    /// The same, coarsely.
+    pub(crate) need: Coarse,
+    /// Whether it requests what its containers ask for; while one is resized it does not.
+    pub(crate) is_as_asked: bool,
     /// All demands on labels, wishes included while they last.
     pub(crate) demands: SetIx,
     pub(crate) hostname: Option<Requirement>,

@@ -5,35 +5,40 @@
 //! in claims; the first is Karpenter's. `search` runs further passes and keeps the cheapest answer that gives up no more.
 
 mod answer;
+mod bound;
 mod claim;
 mod class;
 mod compile;
+mod fork;
 pub(crate) mod limits;
 pub(crate) mod min_values;
 mod pass;
 mod place_claim;
 mod place_node;
 mod problem;
+mod room;
 mod search;
+mod state;
 mod template;
 
 pub use answer::{Estimate, Launch, NodePlacement, PlannedClaim, Solution, Stats, Unplaced};
+pub(crate) use answer::{Launches, claims, node_placements};
 pub(crate) use class::{Class, ClassIx};
 pub(crate) use pass::{Pass, Place, Refusal};
-pub(crate) use problem::Problem;
+pub(crate) use problem::{PodIx, Problem};
+pub(crate) use state::State;
 pub(crate) use template::Template;
 
 use crate::world::{Input, Settings};
 
 /// Decides where the pods of a cluster go.
 pub fn solve(input: &Input, settings: &Settings) -> Solution {
-    let problem = Problem::new(input, settings);
-    search::best(&problem)
-}
-
-/// First fit in Karpenter's order, without a search for anything cheaper.
-pub(crate) fn first_fit(problem: &Problem) -> Solution {
-    search::first_fit(problem)
+    let (problem, state) = Problem::new(input, settings);
+    let mut pass = Pass::new(&problem, state);
+    let mut solution = search::best(&mut pass, &problem.queue());
+    solution
+        .add_refused(problem.refused.iter().map(|(pod, reason)| Unplaced { pod: pod.clone(), reason: reason.clone() }));
+    solution
 }
 
 /// Stands for the name of a machine that has none yet. No node can be called this, so only demands that accept any name but

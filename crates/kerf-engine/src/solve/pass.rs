@@ -6,19 +6,14 @@
 
 use std::collections::VecDeque;
 
-use kerf_api::slim::HostPort;
-use rustc_hash::FxHashMap;
-
-use super::claim::Claim;
 use super::class::{Bound, Class, ClassIx};
 use super::problem::{PodIx, Problem};
+use super::state::State;
 use crate::bits::Bits;
 use crate::catalogue::RowView;
-use crate::narrow::{Narrowing, SetIx};
+use crate::narrow::SetIx;
 use crate::price::Price;
-use crate::resources::{Amounts, ResourceIx};
-use crate::topology::{Counts, GroupIx, GroupKind, TopologyKeyIx, TopologyKeys};
-use crate::world::Attachment;
+use crate::topology::{GroupIx, GroupKind, TopologyKeyIx};
 
 /// Which open claim a pod is offered first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,89 +45,36 @@ pub(crate) enum Refusal {
 }
 
 /// One attempt.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Pass<'p> {
     pub(crate) problem: &'p Problem,
     pub(crate) taste: Taste,
     /// Turns ties between domains.
     pub(crate) seed: u64,
-    pub(crate) table: Narrowing,
-    pub(crate) keys: TopologyKeys,
-    views: FxHashMap<(usize, SetIx), RowView>,
-    /// What is left of each node.
-    pub(crate) remaining: Vec<Amounts>,
-    pub(crate) node_ports: FxHashMap<usize, Vec<HostPort>>,
-    pub(crate) node_attached: FxHashMap<usize, Vec<Attachment>>,
-    pub(crate) eligible: Vec<Option<Bits>>,
-    pub(crate) claims: Vec<Claim>,
-    /// Claims by number of pods.
-    pub(crate) by_pods: Vec<Bits>,
-    /// The numbers of pods that some claim has.
-    pub(crate) pod_counts: Bits,
-    pub(crate) claim_refused: Vec<Bits>,
-    /// Per topology key and domain the claims that may still end up there.
-    pub(crate) may_be_in: Vec<Vec<Bits>>,
-    pub(crate) counts: Vec<Counts>,
-    pub(crate) limits: Vec<Vec<(ResourceIx, i128)>>,
-    pub(crate) reservations: Vec<i32>,
-    pub(crate) places: Vec<Option<Place>>,
-    pub(crate) refusals: Vec<Option<Refusal>>,
-    /// How many wishes were given up in all.
-    pub(crate) concessions: usize,
-    commits: usize,
-    failed_at: Vec<Option<usize>>,
+    pub(crate) state: State,
 }
 
 impl<'p> Pass<'p> {
-    pub(crate) fn new(problem: &'p Problem, taste: Taste, seed: u64) -> Self {
-        let may_be_in = problem.keys.iter().map(|k| vec![Bits::new(); problem.keys.domain_count(k)]).collect();
-        Self {
-            problem,
-            taste,
-            seed,
-            table: problem.table.clone(),
-            keys: problem.keys.clone(),
-            views: FxHashMap::default(),
-            remaining: problem.world.nodes.iter().map(|n| n.remaining.clone()).collect(),
-            node_ports: FxHashMap::default(),
-            node_attached: FxHashMap::default(),
-            eligible: vec![None; problem.classes.len()],
-            claims: Vec::new(),
-            by_pods: Vec::new(),
-            pod_counts: Bits::new(),
-            claim_refused: vec![Bits::new(); problem.classes.len()],
-            may_be_in,
-            counts: problem.counts.clone(),
-            limits: problem.templates.iter().map(|t| t.limits.clone()).collect(),
-            reservations: problem.reservations.iter().map(|(_, slots)| *slots).collect(),
-            places: vec![None; problem.pods.len()],
-            refusals: vec![None; problem.pods.len()],
-            concessions: 0,
-            commits: 0,
-            failed_at: vec![None; problem.classes.len()],
-        }
-    }
-
-    /// An attempt in Karpenter's manner.
-    pub(crate) fn first_fit(problem: &'p Problem) -> Self {
-        Self::new(problem, Taste::FewestPods, problem.world.settings.seed)
+    /// An attempt on clean books, in Karpenter's manner until told otherwise.
+    pub(crate) fn new(problem: &'p Problem, state: State) -> Self {
+        Self { problem, taste: Taste::FewestPods, seed: problem.world.settings.seed, state }
     }
 
     /// Places the pods in this order as far as they can be placed.
     pub(crate) fn run(&mut self, order: &[PodIx]) {
-        let mut queue: VecDeque<PodIx> = order.iter().copied().collect();
-        let mut length_when_pushed: Vec<usize> = vec![0; self.problem.pods.len()];
-        while let Some(pod) = queue.pop_front() {
+        self.state.queue.extend_from_slice(order);
+        // Each pod with the length of the queue when it was pushed back, or zero.
+        let mut queue: VecDeque<(PodIx, usize)> = order.iter().map(|pod| (*pod, 0)).collect();
+        while let Some((pod, length_when_pushed)) = queue.pop_front() {
             // Every pod in the queue has been tried since the last success.
-            if length_when_pushed[pod.0 as usize] == queue.len() + 1 {
+            if length_when_pushed == queue.len() + 1 {
                 break;
             }
             match self.try_place(pod) {
-                Ok(()) => self.refusals[pod.0 as usize] = None,
+                Ok(()) => self.state.refusals[pod.0 as usize] = None,
                 Err(refusal) => {
-                    self.refusals[pod.0 as usize] = Some(refusal);
-                    queue.push_back(pod);
-                    length_when_pushed[pod.0 as usize] = queue.len();
+                    self.state.refusals[pod.0 as usize] = Some(refusal);
+                    queue.push_back((pod, queue.len() + 1));
                 }
             }
         }
@@ -140,10 +82,10 @@ impl<'p> Pass<'p> {
     }
 
     fn price_claims(&mut self) {
-        for ix in 0..self.claims.len() {
-            let claim = &self.claims[ix];
+        for ix in 0..self.state.claims.len() {
+            let claim = &self.state.claims[ix];
             let (columns, set, rows) = (self.problem.templates[claim.template].columns, claim.set, claim.rows.clone());
-            self.claims[ix].price = self.cheapest(columns, set, &rows);
+            self.state.claims[ix].price = self.cheapest(columns, set, &rows);
         }
     }
 
@@ -153,16 +95,16 @@ impl<'p> Pass<'p> {
         let mut class = entry.class;
         // A class that failed when the world was just like this fails again; pods differ by their volumes' claims and by the
         // nodes that they stay away from.
-        let repeatable = entry.attachments.is_empty() && !entry.lets_rest;
-        if repeatable && self.failed_at[class.0 as usize] == Some(self.commits) {
+        let repeatable = entry.attachments.is_empty() && !self.lets_rest(pod);
+        if repeatable && self.state.failed_at[class.0 as usize] == Some(self.state.commits) {
             return Err(Refusal::Nowhere);
         }
         let mut given_up = 0;
         loop {
             match self.place(pod, class) {
                 Ok(()) => {
-                    self.concessions += given_up;
-                    self.commits += 1;
+                    self.state.concessions += given_up;
+                    self.state.commits += 1;
                     return Ok(());
                 }
                 Err(refusal @ (Refusal::Reserved | Refusal::Devices)) => return Err(refusal),
@@ -173,7 +115,7 @@ impl<'p> Pass<'p> {
                     }
                     None => {
                         if repeatable {
-                            self.failed_at[entry.class.0 as usize] = Some(self.commits);
+                            self.state.failed_at[entry.class.0 as usize] = Some(self.state.commits);
                         }
                         return Err(refusal);
                     }
@@ -194,6 +136,23 @@ impl<'p> Pass<'p> {
         self.place_on_claim(pod, class, &open)
     }
 
+    /// Whether the pod stays away from nodes that rest: it could stay where it is.
+    pub(super) fn lets_rest(&self, pod: PodIx) -> bool {
+        let entry = &self.problem.pods[pod.0 as usize];
+        !self.state.resting.is_empty()
+            && entry.is_settled
+            && entry.on.is_some_and(|node| self.state.gone.contains(node as usize))
+    }
+
+    /// The domains that exist for a group.
+    pub(crate) fn known(&self, group: GroupIx) -> Bits {
+        let counts = &self.state.counts[group.0];
+        match self.problem.groups[group.0].presence {
+            Some(presence) => counts.known(&self.state.presences[presence].domains),
+            None => counts.known(&Bits::new()),
+        }
+    }
+
     /// Per topology key of the class the domains that its groups allow, before any particular place is looked at.
     pub(crate) fn open_domains(&mut self, class: ClassIx) -> Vec<KeyDomains> {
         let facts = &self.problem.classes[class.0 as usize];
@@ -201,7 +160,7 @@ impl<'p> Pass<'p> {
         for (key, bounds) in &facts.keyed {
             let by_pod = self.domains_of_pod(facts, *key);
             let mut domains =
-                KeyDomains { key: *key, allowed: Bits::full(self.keys.domain_count(*key)), pick_one: None };
+                KeyDomains { key: *key, allowed: Bits::full(self.state.keys.domain_count(*key)), pick_one: None };
             for bound in bounds {
                 self.restrict(&mut domains, *bound, &by_pod);
             }
@@ -215,24 +174,25 @@ impl<'p> Pass<'p> {
         let facts = &self.problem.classes[class.0 as usize];
         let bound = facts.keyed.iter().find(|(k, _)| *k == key)?.1.iter().find(|b| b.group == group)?;
         let by_pod = self.domains_of_pod(facts, key);
-        let mut domains = KeyDomains { key, allowed: Bits::full(self.keys.domain_count(key)), pick_one: None };
+        let mut domains = KeyDomains { key, allowed: Bits::full(self.state.keys.domain_count(key)), pick_one: None };
         self.restrict(&mut domains, *bound, &by_pod);
         Some(domains.allowed)
     }
 
     /// The domains that the pod's own musts accept.
     fn domains_of_pod(&mut self, facts: &Class, key: TopologyKeyIx) -> Bits {
-        let strict = self.table.get(facts.strict, self.keys.label(key));
-        self.keys.accepted(key, strict, &self.table).clone()
+        let strict = self.state.table.get(facts.strict, self.state.keys.label(key));
+        self.state.keys.accepted(key, strict, &self.state.table).clone()
     }
 
     /// What one group leaves of the domains (spec 02 §8.5).
     fn restrict(&self, domains: &mut KeyDomains, bound: Bound, by_pod: &Bits) {
-        let counts = &self.counts[bound.group.0];
+        let counts = &self.state.counts[bound.group.0];
         match self.problem.groups[bound.group.0].identity.kind {
             GroupKind::Spread { max_skew, min_domains } => {
                 let own = i32::from(bound.counts_self);
-                domains.allowed.and_with(&counts.spread_valid(max_skew, min_domains, own, by_pod));
+                let known = self.known(bound.group);
+                domains.allowed.and_with(&counts.spread_valid(&known, max_skew, min_domains, own, by_pod));
                 domains.pick_one.get_or_insert(bound.group);
             }
             GroupKind::Affinity => {
@@ -240,7 +200,7 @@ impl<'p> Pass<'p> {
                 there.and_with(by_pod);
                 if there.is_empty() && bound.counts_self {
                     // Nobody to be near to that this pod could reach: it is the first, in one domain.
-                    domains.allowed.and_with(&counts.known);
+                    domains.allowed.and_with(&self.known(bound.group));
                     domains.allowed.and_with(by_pod);
                     domains.pick_one.get_or_insert(bound.group);
                 } else {
@@ -249,7 +209,7 @@ impl<'p> Pass<'p> {
             }
             GroupKind::AntiAffinity => {
                 domains.allowed.and_not_with(&counts.occupied);
-                domains.allowed.and_with(&counts.known);
+                domains.allowed.and_with(&self.known(bound.group));
                 domains.allowed.and_with(by_pod);
             }
             // Whoever stands behind the rule may reach other domains than this pod.
@@ -263,8 +223,8 @@ impl<'p> Pass<'p> {
     /// The rows and offerings of a catalogue that satisfy a set.
     pub(crate) fn view(&mut self, columns: usize, set: SetIx) -> &RowView {
         let problem = self.problem;
-        let table = &mut self.table;
-        self.views.entry((columns, set)).or_insert_with(|| problem.world.columns[columns].view(set, table))
+        let table = &mut self.state.table;
+        self.state.views.entry((columns, set)).or_insert_with(|| problem.world.columns[columns].view(set, table))
     }
 
     /// The price of the cheapest machine among the rows.
@@ -275,11 +235,11 @@ impl<'p> Pass<'p> {
 
     /// Total price of the machines to launch.
     pub(crate) fn total_price(&self) -> Price {
-        self.claims.iter().map(|c| c.price).sum()
+        self.state.claims.iter().map(|c| c.price).sum()
     }
 
     pub(crate) fn placed(&self) -> usize {
-        self.places.iter().flatten().count()
+        self.state.queue.iter().filter(|pod| self.state.places[pod.0 as usize].is_some()).count()
     }
 }
 

@@ -59,10 +59,10 @@ impl Pass<'_> {
         if self.taste == Taste::Oldest {
             return candidates.iter().find_map(|claim| self.grow(class, claim, open).ok().map(|grown| (claim, grown)));
         }
-        let counts: SmallVec<[usize; 32]> = self.pod_counts.iter().collect();
+        let counts: SmallVec<[usize; 32]> = self.state.pod_counts.iter().collect();
         for pods in counts {
-            for word in 0..self.by_pods[pods].words() {
-                let word_bits = self.by_pods[pods].word(word) & candidates.word(word);
+            for word in 0..self.state.by_pods[pods].words() {
+                let word_bits = self.state.by_pods[pods].word(word) & candidates.word(word);
                 for bit in WordBits(word_bits) {
                     let claim = word * 64 + bit;
                     if let Ok(grown) = self.grow(class, claim, open) {
@@ -79,7 +79,7 @@ impl Pass<'_> {
         let candidates = self.claim_candidates(class, facts, open);
         let mut best: Option<(Price, usize, Grown)> = None;
         let mut compared = 0;
-        let most = compared_at_most(self.problem.pods.len());
+        let most = compared_at_most(self.state.queue.len());
         // The latest claims have the most room; of equals the oldest wins, so that claims fill up.
         let newest_first: SmallVec<[usize; 64]> = candidates.iter().collect();
         for claim in newest_first.into_iter().rev() {
@@ -88,8 +88,8 @@ impl Pass<'_> {
             }
             let Ok(grown) = self.grow(class, claim, open) else { continue };
             compared += 1;
-            let columns = self.problem.templates[self.claims[claim].template].columns;
-            let growth = self.cheapest(columns, grown.set, &grown.rows) - self.claims[claim].price;
+            let columns = self.problem.templates[self.state.claims[claim].template].columns;
+            let growth = self.cheapest(columns, grown.set, &grown.rows) - self.state.claims[claim].price;
             if best.as_ref().is_none_or(|(least, ..)| growth <= *least) {
                 best = Some((growth, claim, grown));
             }
@@ -119,10 +119,10 @@ impl Pass<'_> {
 
     /// Claims that have not refused the class for good and that no count rules out.
     fn claim_candidates(&self, class: ClassIx, facts: &Class, open: &[KeyDomains]) -> Bits {
-        let mut candidates = Bits::full(self.claims.len());
-        candidates.and_not_with(&self.claim_refused[class.0 as usize]);
+        let mut candidates = Bits::full(self.state.claims.len());
+        candidates.and_not_with(&self.state.claim_refused[class.0 as usize]);
         for bound in &facts.hosts {
-            let counts = &self.counts[bound.group.0];
+            let counts = &self.state.counts[bound.group.0];
             match self.problem.groups[bound.group.0].identity.kind {
                 GroupKind::Spread { .. } => {
                     let full = if bound.counts_self { &counts.claims.at_limit } else { &counts.claims.over_limit };
@@ -141,7 +141,7 @@ impl Pass<'_> {
         for key in open {
             let mut there = Bits::new();
             for domain in key.allowed.iter() {
-                there.or_with(&self.may_be_in[key.key.0][domain]);
+                there.or_with(&self.state.may_be_in[key.key.0][domain]);
             }
             candidates.and_with(&there);
         }
@@ -151,10 +151,10 @@ impl Pass<'_> {
     /// An open claim with one more pod.
     fn grow(&mut self, class: ClassIx, claim_ix: usize, open: &[KeyDomains]) -> Result<Grown, No> {
         let facts = &self.problem.classes[class.0 as usize];
-        let claim = &self.claims[claim_ix];
+        let claim = &self.state.claims[claim_ix];
         let template = &self.problem.templates[claim.template];
         if !facts.tolerates[claim.template] {
-            self.claim_refused[class.0 as usize].insert(claim_ix);
+            self.state.refuse_for_good(class, claim_ix);
             return Err(No::Never);
         }
         let requests = claim.requests.plus(&facts.requests);
@@ -167,11 +167,11 @@ impl Pass<'_> {
             drop_conflicting(&mut rows, template, facts);
         }
         if rows.is_empty() {
-            self.claim_refused[class.0 as usize].insert(claim_ix);
+            self.state.refuse_for_good(class, claim_ix);
             return Err(No::Never);
         }
         let (template_ix, set, held) = (claim.template, claim.set, claim.reserved.clone());
-        let no_before = self.claims[claim_ix].min_values_relaxed;
+        let no_before = self.state.claims[claim_ix].min_values_relaxed;
         let outcome = self.narrow(class, template_ix, set, rows, requests, open, Some((claim_ix, &held)));
         match outcome {
             Ok(mut grown) => {
@@ -180,7 +180,7 @@ impl Pass<'_> {
             }
             Err(no) => {
                 if no == No::Never {
-                    self.claim_refused[class.0 as usize].insert(claim_ix);
+                    self.state.refuse_for_good(class, claim_ix);
                 }
                 Err(no)
             }
@@ -194,11 +194,11 @@ impl Pass<'_> {
             return Err(Refusal::Nowhere);
         }
         for (ix, template) in self.problem.templates.iter().enumerate() {
-            if !facts.tolerates[ix] || limits::nodes_exhausted(&self.limits[ix]) {
+            if !facts.tolerates[ix] || limits::nodes_exhausted(&self.state.limits[ix]) {
                 continue;
             }
             let mut rows = template.rows.clone();
-            limits::keep_within(&mut rows, &self.problem.world.columns[template.columns], &self.limits[ix]);
+            limits::keep_within(&mut rows, &self.problem.world.columns[template.columns], &self.state.limits[ix]);
             template.fit.keep_fitting(&mut rows, &facts.requests);
             drop_conflicting(&mut rows, template, facts);
             if rows.is_empty() {
@@ -217,7 +217,7 @@ impl Pass<'_> {
     pub(crate) fn host_is_open(&self, facts: &Class) -> bool {
         facts.hosts.iter().all(|bound| match self.problem.groups[bound.group.0].identity.kind {
             GroupKind::Spread { max_skew, .. } => i32::from(bound.counts_self) <= max_skew,
-            GroupKind::Affinity => bound.counts_self && self.counts[bound.group.0].no_host_is_occupied(),
+            GroupKind::Affinity => bound.counts_self && self.state.counts[bound.group.0].no_host_is_occupied(),
             GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => true,
         })
     }
@@ -240,7 +240,7 @@ impl Pass<'_> {
             return Err(No::Never);
         }
         let columns = self.problem.templates[template].columns;
-        let Some(asked) = self.table.join(set, facts.demands, Undefined::WellKnownAllowed) else {
+        let Some(asked) = self.state.table.join(set, facts.demands, Undefined::WellKnownAllowed) else {
             return Err(No::Never);
         };
         let anywhere = [(SetIx::EMPTY, None)];
@@ -250,7 +250,7 @@ impl Pass<'_> {
             if volume_host.as_ref().is_some_and(|h| !h.has(super::UNNAMED_HOST)) {
                 continue;
             }
-            let Some(base) = self.table.join(asked, *volume, Undefined::WellKnownAllowed) else { continue };
+            let Some(base) = self.state.table.join(asked, *volume, Undefined::WellKnownAllowed) else { continue };
             let mut left = rows.clone();
             if base != set || claim.is_none() {
                 left.and_with(&self.view(columns, base).rows);
@@ -270,10 +270,10 @@ impl Pass<'_> {
     /// Settles the label keys that constraints are about, trying domains with few pods first (spec 02 §8.5, Q15).
     fn choose_domains(&mut self, set: SetIx, open: &[KeyDomains], work: &Work<'_>) -> Result<Grown, No> {
         let Some((key, rest)) = open.split_first() else { return self.settle(set, work) };
-        let label = self.keys.label(key.key);
-        let by_node = self.table.get(set, label);
+        let label = self.state.keys.label(key.key);
+        let by_node = self.state.table.get(set, label);
         let mut allowed = key.allowed.clone();
-        allowed.and_with(self.keys.accepted(key.key, by_node, &self.table));
+        allowed.and_with(self.state.keys.accepted(key.key, by_node, &self.state.table));
         if allowed.is_empty() {
             return Err(No::NotNow);
         }
@@ -282,9 +282,9 @@ impl Pass<'_> {
             Some(group) => self.in_order_of_preference(key.key, group, &allowed),
         };
         for option in options {
-            let one = self.keys.narrowed(key.key, &option, &mut self.table);
-            let narrowed = self.table.only(label, one);
-            let Some(next) = self.table.join(set, narrowed, Undefined::WellKnownAllowed) else { continue };
+            let one = self.state.keys.narrowed(key.key, &option, &mut self.state.table);
+            let narrowed = self.state.table.only(label, one);
+            let Some(next) = self.state.table.join(set, narrowed, Undefined::WellKnownAllowed) else { continue };
             match self.choose_domains(next, rest, work) {
                 Ok(grown) => return Ok(grown),
                 // A pod waits for a reservation rather than go round it to another domain (spec 02 §10).
@@ -297,11 +297,11 @@ impl Pass<'_> {
 
     /// Single domains, fewest pods first; ties are turned by the seed so that workloads do not all start in one zone.
     fn in_order_of_preference(&self, key: TopologyKeyIx, group: GroupIx, allowed: &Bits) -> SmallVec<[Bits; 4]> {
-        let counts = &self.counts[group.0];
+        let counts = &self.state.counts[group.0];
         let turn = self.seed ^ self.problem.groups[group.0].turn;
         let mut order: SmallVec<[(i32, u64, usize); 4]> = allowed
             .iter()
-            .map(|domain| (counts.get(domain), chance::mix(turn ^ self.keys.turn(key, domain)), domain))
+            .map(|domain| (counts.get(domain), chance::mix(turn ^ self.state.keys.turn(key, domain)), domain))
             .collect();
         order.sort_unstable();
         order.into_iter().map(|(_, _, domain)| std::iter::once(domain).collect()).collect()
@@ -316,15 +316,15 @@ impl Pass<'_> {
         }
         let mut set = set;
         let mut min_values_relaxed = false;
-        if self.table.has_min_values(set) {
+        if self.state.table.has_min_values(set) {
             let columns = &self.problem.world.columns[work.columns];
-            let failing = min_values::short(columns, &rows, set, &self.table);
+            let failing = min_values::short(columns, &rows, set, &self.state.table);
             if !failing.is_empty() {
                 let may_lower = self.problem.world.settings.min_values_policy == MinValuesPolicy::BestEffort;
                 if work.claim.is_some() || !may_lower {
                     return Err(No::NotNow);
                 }
-                set = min_values::lower(set, &failing, &mut self.table);
+                set = min_values::lower(set, &failing, &mut self.state.table);
                 min_values_relaxed = true;
             }
         }
@@ -334,7 +334,7 @@ impl Pass<'_> {
 
     /// The reservations that the claim would hold (spec 02 §10).
     fn reservable(&mut self, set: SetIx, rows: &Bits, work: &Work<'_>) -> Result<Vec<usize>, No> {
-        if self.reservations.is_empty() {
+        if self.state.reservations.is_empty() {
             return Ok(Vec::new());
         }
         let held = work.claim.map_or(&[][..], |(_, held)| held);
@@ -346,7 +346,7 @@ impl Pass<'_> {
             let Some(id) = &offering.reservation else { continue };
             let Ok(ix) = self.problem.reservations.binary_search_by(|(known, _)| known.cmp(id)) else { continue };
             seen = true;
-            if (held.contains(&ix) || self.reservations[ix] > 0) && !collected.contains(&ix) {
+            if (held.contains(&ix) || self.state.reservations[ix] > 0) && !collected.contains(&ix) {
                 collected.push(ix);
             }
         }
@@ -359,8 +359,8 @@ impl Pass<'_> {
     }
 
     fn open_claim(&mut self, pod: PodIx, class: ClassIx, template: usize, grown: Grown) {
-        let ix = self.claims.len();
-        self.claims.push(Claim {
+        let ix = self.state.claims.len();
+        self.state.claims.push(Claim {
             template,
             set: SetIx::EMPTY,
             rows: Bits::new(),
@@ -372,26 +372,27 @@ impl Pass<'_> {
             min_values_relaxed: grown.min_values_relaxed,
         });
         let columns = &self.problem.world.columns[self.problem.templates[template].columns];
-        limits::deduct(&mut self.limits[template], &grown.rows, columns);
+        limits::deduct(self.state.limits_of(template), &grown.rows, columns);
         self.commit_to_claim(pod, class, ix, grown);
     }
 
     fn commit_to_claim(&mut self, pod: PodIx, class: ClassIx, ix: usize, grown: Grown) {
         let facts = &self.problem.classes[class.0 as usize];
-        let template = &self.problem.templates[self.claims[ix].template];
+        let template = &self.problem.templates[self.state.claims[ix].template];
         let (set, columns) = (grown.set, template.columns);
         // Only one taste asks what a claim costs while it grows; for the others it is worked out once, at the end.
         let price = match self.taste {
             Taste::CheapestGrowth => self.cheapest(columns, set, &grown.rows),
             Taste::FewestPods | Taste::Oldest => Price::ZERO,
         };
-        let claim = &mut self.claims[ix];
-        for released in claim.reserved.iter().filter(|r| !grown.reserved.contains(r)) {
-            self.reservations[*released] += 1;
+        let held = std::mem::take(&mut self.state.claims[ix].reserved);
+        for released in held.iter().filter(|r| !grown.reserved.contains(r)) {
+            self.state.reserve(*released, -1);
         }
-        for taken in grown.reserved.iter().filter(|r| !claim.reserved.contains(r)) {
-            self.reservations[*taken] -= 1;
+        for taken in grown.reserved.iter().filter(|r| !held.contains(r)) {
+            self.state.reserve(*taken, 1);
         }
+        let claim = &mut self.state.claims[ix];
         let narrowed = claim.set != set;
         let before = claim.pods.len();
         claim.set = set;
@@ -401,27 +402,27 @@ impl Pass<'_> {
         claim.price = price;
         claim.pods.push(pod);
         claim.ports.extend(facts.ports.iter().cloned());
-        if self.by_pods.len() <= before + 1 {
-            self.by_pods.resize(before + 2, Bits::new());
+        if self.state.by_pods.len() <= before + 1 {
+            self.state.by_pods.resize(before + 2, Bits::new());
         }
-        self.by_pods[before].remove(ix);
-        self.by_pods[before + 1].insert(ix);
-        self.pod_counts.insert(before + 1);
-        if before > 0 && self.by_pods[before].is_empty() {
-            self.pod_counts.remove(before);
+        self.state.by_pods[before].remove(ix);
+        self.state.by_pods[before + 1].insert(ix);
+        self.state.pod_counts.insert(before + 1);
+        if before > 0 && self.state.by_pods[before].is_empty() {
+            self.state.pod_counts.remove(before);
         }
         if narrowed {
             self.update_domains(ix, set);
         }
         self.record(class, ix, set);
-        self.places[pod.0 as usize] = Some(Place::Claim(ix));
+        self.state.places[pod.0 as usize] = Some(Place::Claim(ix));
     }
 
     fn update_domains(&mut self, claim: usize, set: SetIx) {
-        for key in self.keys.iter() {
-            let one = self.table.get(set, self.keys.label(key));
-            let accepted = self.keys.accepted(key, one, &self.table);
-            for (domain, claims) in self.may_be_in[key.0].iter_mut().enumerate() {
+        for key in self.state.keys.iter() {
+            let one = self.state.table.get(set, self.state.keys.label(key));
+            let accepted = self.state.keys.accepted(key, one, &self.state.table);
+            for (domain, claims) in self.state.may_be_in[key.0].iter_mut().enumerate() {
                 claims.set(claim, accepted.contains(domain));
             }
         }
@@ -430,21 +431,21 @@ impl Pass<'_> {
     /// Counts the pod in every group that selects it (spec 02 §8.6).
     fn record(&mut self, class: ClassIx, claim: usize, set: SetIx) {
         let facts = &self.problem.classes[class.0 as usize];
-        let template = &self.problem.templates[self.claims[claim].template];
+        let template = &self.problem.templates[self.state.claims[claim].template];
         for group in facts.counted_by.iter().chain(&facts.repels) {
             let identity = &self.problem.groups[group.0].identity;
-            if !identity.filter.accepts(set, None, &template.taints, &mut self.table) {
+            if !identity.filter.accepts(set, None, &template.taints, &mut self.state.table) {
                 continue;
             }
             let key = match identity.key {
                 GroupKey::Hostname => {
-                    self.counts[group.0].add_claim(claim, identity.kind);
+                    self.state.count_on_claim(*group, claim, identity.kind);
                     continue;
                 }
                 GroupKey::Label(key) => key,
             };
-            let Some(one) = self.table.get(set, self.keys.label(key)) else { continue };
-            let requirement = self.table.requirement(one);
+            let Some(one) = self.state.table.get(set, self.state.keys.label(key)) else { continue };
+            let requirement = self.state.table.requirement(one);
             if requirement.operator() != crate::requirement::EffectiveOperator::In {
                 continue;
             }
@@ -454,9 +455,9 @@ impl Pass<'_> {
             };
             if every || requirement.values().len() == 1 {
                 let domains: SmallVec<[usize; 8]> =
-                    requirement.values().iter().filter_map(|v| self.keys.domain(key, v)).collect();
+                    requirement.values().iter().filter_map(|v| self.state.keys.domain(key, v)).collect();
                 for domain in domains {
-                    self.counts[group.0].add(domain, 1);
+                    self.state.count(*group, domain, 1);
                 }
             }
         }

@@ -3,11 +3,11 @@
 use super::class::{Class, ClassIx};
 use super::pass::{KeyDomains, Pass, Place};
 use super::problem::PodIx;
-use crate::bits::Bits;
+use crate::bits::{Bits, WordBits};
 use crate::narrow::Undefined;
 use crate::pod::tolerations::tolerates_all;
 use crate::requirement::Requirement;
-use crate::topology::{GroupKey, GroupKind};
+use crate::topology::GroupKind;
 use crate::world::ports;
 
 impl Pass<'_> {
@@ -15,19 +15,23 @@ impl Pass<'_> {
         if self.problem.world.nodes.is_empty() {
             return false;
         }
-        if self.eligible[class.0 as usize].is_none() {
-            self.eligible[class.0 as usize] = Some(self.eligible_nodes(class));
+        if self.state.eligible[class.0 as usize].is_none() {
+            self.state.eligible[class.0 as usize] = Some(self.eligible_nodes(class));
         }
         let facts = &self.problem.classes[class.0 as usize];
-        let words = self.eligible[class.0 as usize].as_ref().map_or(0, Bits::words);
+        let lets_rest = self.lets_rest(pod);
+        let words = self.state.eligible[class.0 as usize].as_ref().map_or(0, Bits::words);
         for word in 0..words {
-            let mut candidates = self.node_candidates(class, facts, word);
-            if self.problem.pods[pod.0 as usize].lets_rest {
-                candidates &= !self.problem.resting.word(word);
+            if !self.state.room.word_may_fit(word, &facts.need) {
+                continue;
             }
-            for bit in crate::bits::WordBits(candidates) {
+            let mut candidates = self.node_candidates(class, facts, word);
+            if lets_rest {
+                candidates &= !self.state.resting.word(word);
+            }
+            for bit in WordBits(candidates) {
                 let node = word * 64 + bit;
-                if self.node_accepts(pod, class, node, open) {
+                if self.state.room.may_fit(node, &facts.need) && self.node_accepts(pod, class, node, open) {
                     self.commit_to_node(pod, class, node);
                     return true;
                 }
@@ -36,7 +40,7 @@ impl Pass<'_> {
         false
     }
 
-    /// Nodes that tolerate the class and carry the labels it demands; learned refusals are taken out as they come.
+    /// Nodes whose taints the class tolerates and that carry the labels it demands.
     fn eligible_nodes(&mut self, class: ClassIx) -> Bits {
         let facts = &self.problem.classes[class.0 as usize];
         let mut eligible = Bits::new();
@@ -46,10 +50,10 @@ impl Pass<'_> {
                 || facts
                     .volumes
                     .iter()
-                    .any(|(asked, _)| self.table.join(shape.labels, *asked, Undefined::Refused).is_some());
+                    .any(|(asked, _)| self.state.table.join(shape.labels, *asked, Undefined::Refused).is_some());
             if tolerates_all(&facts.tolerations, taints)
                 && volumes_agree
-                && self.table.join(shape.labels, facts.demands, Undefined::Refused).is_some()
+                && self.state.table.join(shape.labels, facts.demands, Undefined::Refused).is_some()
             {
                 eligible.or_with(&shape.nodes);
             }
@@ -64,19 +68,21 @@ impl Pass<'_> {
                 let mut alternatives = facts.volumes.iter().filter(|(_, host)| accepts(host));
                 accepts(&facts.hostname)
                     && (facts.volumes.is_empty()
-                        || alternatives
-                            .any(|(asked, _)| self.table.join(nodes[node].set, *asked, Undefined::Refused).is_some()))
+                        || alternatives.any(|(asked, _)| {
+                            self.state.table.join(nodes[node].set, *asked, Undefined::Refused).is_some()
+                        }))
             };
             eligible = eligible.iter().filter(|n| fits(*n)).collect();
         }
         eligible
     }
 
-    /// Sixty-four nodes at a time: eligible, and not ruled out by a constraint on hosts.
+    /// Sixty-four nodes at a time: eligible, still there, and not ruled out by a constraint on hosts.
     fn node_candidates(&self, class: ClassIx, facts: &Class, word: usize) -> u64 {
-        let mut candidates = self.eligible[class.0 as usize].as_ref().map_or(0, |e| e.word(word));
+        let mut candidates = self.state.eligible[class.0 as usize].as_ref().map_or(0, |e| e.word(word));
+        candidates &= !self.state.gone.word(word);
         for bound in &facts.hosts {
-            let counts = &self.counts[bound.group.0];
+            let counts = &self.state.counts[bound.group.0];
             match self.problem.groups[bound.group.0].identity.kind {
                 GroupKind::Spread { .. } => {
                     let full = if bound.counts_self { &counts.nodes.at_limit } else { &counts.nodes.over_limit };
@@ -98,15 +104,11 @@ impl Pass<'_> {
     fn node_accepts(&mut self, pod: PodIx, class: ClassIx, node: usize, open: &[KeyDomains]) -> bool {
         let facts = &self.problem.classes[class.0 as usize];
         let state = &self.problem.world.nodes[node];
-        if !facts.requests.fits_in(&self.remaining[node]) {
-            // Nodes only fill up: no pod of this class will ever fit here again in this pass.
-            if let Some(eligible) = &mut self.eligible[class.0 as usize] {
-                eligible.remove(node);
-            }
+        if !facts.requests.fits_in(&self.state.remaining[node]) {
             return false;
         }
         if !facts.ports.is_empty() {
-            let more = self.node_ports.get(&node).map_or(&[][..], Vec::as_slice);
+            let more = self.state.node_ports.get(&node).map_or(&[][..], Vec::as_slice);
             if ports::conflict(&facts.ports, &state.ports).is_some() || ports::conflict(&facts.ports, more).is_some() {
                 return false;
             }
@@ -124,7 +126,7 @@ impl Pass<'_> {
         if attachments.is_empty() || state.attach_limits.is_empty() {
             return true;
         }
-        let more = self.node_attached.get(&node).map_or(&[][..], Vec::as_slice);
+        let more = self.state.node_attached.get(&node).map_or(&[][..], Vec::as_slice);
         state.attach_limits.iter().all(|(driver, limit)| {
             let mut claims: Vec<&str> = state
                 .attached
@@ -142,30 +144,19 @@ impl Pass<'_> {
 
     fn commit_to_node(&mut self, pod: PodIx, class: ClassIx, node: usize) {
         let facts = &self.problem.classes[class.0 as usize];
-        let state = &self.problem.world.nodes[node];
-        self.remaining[node].sub(&facts.requests);
+        self.state.take_room(node, &facts.requests);
         if !facts.ports.is_empty() {
-            self.node_ports.entry(node).or_default().extend(facts.ports.iter().cloned());
+            self.state.node_ports.entry(node).or_default().extend(facts.ports.iter().cloned());
         }
         let attachments = &self.problem.pods[pod.0 as usize].attachments;
         if !attachments.is_empty() {
-            self.node_attached.entry(node).or_default().extend(attachments.iter().cloned());
+            self.state.node_attached.entry(node).or_default().extend(attachments.iter().cloned());
         }
         for group in facts.counted_by.iter().chain(&facts.repels) {
-            let identity = &self.problem.groups[group.0].identity;
-            // The pod will run once the taints of a starting node are gone.
-            if !identity.filter.accepts(state.set, Some(&state.hostname), &state.taints, &mut self.table) {
-                continue;
-            }
-            match identity.key {
-                GroupKey::Hostname => self.counts[group.0].add_node(node, 1, identity.kind),
-                GroupKey::Label(key) => {
-                    if let Some(domain) = self.problem.node_domains[key.0][node] {
-                        self.counts[group.0].add(domain as usize, 1);
-                    }
-                }
+            if self.state.accepted(self.problem, self.problem.groups[group.0].filter, node).placed {
+                self.state.count_at(self.problem, *group, node, 1);
             }
         }
-        self.places[pod.0 as usize] = Some(Place::Node(node));
+        self.state.places[pod.0 as usize] = Some(Place::Node(node));
     }
 }

@@ -1,16 +1,21 @@
-//! What is fixed while pods are placed: templates, classes of pods, groups with their counts, nodes by shape.
+//! What is fixed while pods are placed: templates, classes of pods, groups, nodes by shape.
+//!
+//! A problem is built for the pods that wait, or for every pod that may ever have to move (then it is prepared for what-ifs).
+//! Which of them it knows makes no difference to what becomes of any one.
 
 use jiff::Timestamp;
-use kerf_api::slim::{Pod, Str};
+use kerf_api::slim::{Pod, PodPhase, Str};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::class::{Class, ClassIx};
-use super::compile;
+use super::compile::{self, ClassBook, GroupBook};
+use super::state::State;
 use super::template::{Template, pool_set, pools_in_order};
 use crate::bits::Bits;
 use crate::explain::Reason;
-use crate::narrow::{Narrowing, SetIx};
+use crate::narrow::{KeyIx, SetIx};
 use crate::pod::default_spread::DefaultSpread;
-use crate::topology::{Counts, Group, TopologyKeys};
+use crate::topology::{FilterIx, Group, NodeFilter, TopologyKeyIx};
 use crate::world::{Attachment, Input, Settings, World, selection};
 
 /// A pod to place.
@@ -21,24 +26,32 @@ pub(crate) struct PodIx(pub(crate) u32);
 #[derive(Debug)]
 pub(crate) struct Problem {
     pub(crate) world: World,
-    pub(crate) table: Narrowing,
     pub(crate) templates: Vec<Template>,
-    /// Whether any pool takes part at all.
-    pub(crate) has_pools: bool,
-    pub(crate) keys: TopologyKeys,
+    /// The pools that take part, in the order in which they are tried.
+    pub(crate) pools: Vec<usize>,
     pub(crate) groups: Vec<Group>,
-    pub(crate) counts: Vec<Counts>,
+    pub(crate) filters: Vec<NodeFilter>,
+    /// For which keys and filters it is counted which domains nodes make.
+    pub(crate) presences: Vec<(TopologyKeyIx, FilterIx)>,
     pub(crate) classes: Vec<Class>,
     pub(crate) pods: Vec<PodEntry>,
-    /// Pods that are left out before anything is tried.
+    /// The pods that wait for a place or are on nodes that are leaving.
+    pub(crate) waiting: Vec<PodIx>,
+    /// Pods that wait and are left out before anything is tried.
     pub(crate) refused: Vec<(Str, Reason)>,
+    /// Per node the pods that would have to move; empty unless it is prepared for what-ifs.
+    pub(crate) pods_on: Vec<Vec<PodIx>>,
+    /// Pods on nodes that could not be placed elsewhere, whatever is tried.
+    pub(crate) stuck_on: FxHashMap<usize, Vec<(Str, Reason)>>,
     /// Nodes of one shape accept the same classes.
     pub(crate) shapes: Vec<Shape>,
+    /// The labels that tell shapes apart.
+    pub(crate) asked: Vec<KeyIx>,
     /// Per topology key the domain of each node.
     pub(crate) node_domains: Vec<Vec<Option<u32>>>,
     pub(crate) reservations: Vec<(Str, i32)>,
-    /// Nodes that take no pod that lets them rest.
-    pub(crate) resting: Bits,
+    pub(crate) class_book: ClassBook,
+    pub(crate) group_book: GroupBook,
 }
 
 /// A pod of the problem.
@@ -48,9 +61,13 @@ pub(crate) struct PodEntry {
     pub(crate) class: ClassIx,
     pub(crate) created: Option<Timestamp>,
     pub(crate) uid: Str,
-    pub(crate) attachments: Vec<Attachment>,
-    /// Whether it stays away from nodes that rest: it could stay where it is.
-    pub(crate) lets_rest: bool,
+    pub(crate) attachments: Box<[Attachment]>,
+    /// The node that it runs on.
+    pub(crate) on: Option<u32>,
+    /// It runs, so that it could stay where it is.
+    pub(crate) is_settled: bool,
+    /// It is counted where it runs: it is not on its way out.
+    pub(crate) is_counted: bool,
 }
 
 /// Nodes that no class can tell apart by labels and taints.
@@ -61,57 +78,94 @@ pub(crate) struct Shape {
     pub(crate) nodes: Bits,
 }
 
+/// Which pods a problem knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Those that need a place now.
+    Waiting,
+    /// Also those that would need one if their node went.
+    All,
+}
+
 impl Problem {
-    pub(crate) fn new(input: &Input, settings: &Settings) -> Self {
-        let leaving_nodes = leaving_nodes(input);
-        let is_leaving = |pod: &Pod| {
-            pod.spec.node_name.as_ref().is_some_and(|n| leaving_nodes.contains(n))
-                && selection::is_leaving(pod, &input.disruption_budgets, input.at)
-        };
-        let world = World::new(input, settings, &is_leaving);
-        let mut table = world.table.clone();
-        let order = pools_in_order(&world.pools);
-        let mut templates = Vec::new();
-        for pool_ix in &order {
-            let pool = &world.pools[*pool_ix];
-            let set = pool_set(pool, &world.label_rules, &mut table);
-            let (set, rows) = compile::pre_filter(&world, pool, set, &mut table);
-            if !rows.is_empty() {
-                templates.extend(Template::new(&world, *pool_ix, set, rows, &mut table));
-            }
-        }
-        let mut problem = Self {
-            table,
-            templates,
-            has_pools: !order.is_empty(),
-            keys: TopologyKeys::default(),
-            groups: Vec::new(),
-            counts: Vec::new(),
-            classes: Vec::new(),
-            pods: Vec::new(),
-            refused: Vec::new(),
-            shapes: Vec::new(),
-            node_domains: Vec::new(),
-            reservations: Vec::new(),
-            resting: Bits::new(),
-            world,
-        };
-        let pending = input.pods.iter().filter(|p| selection::is_provisionable(p, settings));
-        let mut defaults = DefaultSpread::new(&settings.default_spread, &input.services, &input.replica_owners);
-        compile::classes(&mut problem, &mut defaults, pending, input.pods.iter().filter(|p| is_leaving(p)));
-        compile::domains(&mut problem, &order);
-        compile::counts(&mut problem);
-        compile::shapes(&mut problem);
-        compile::reservations(&mut problem);
-        problem
+    /// The problem of placing what waits, and the books to start with.
+    pub(crate) fn new(input: &Input, settings: &Settings) -> (Self, State) {
+        Self::build(input, settings, Scope::Waiting)
     }
 
-    /// The queue's order: much CPU first, then much memory, then age, then uid (spec 02 §6.2).
+    /// The same, prepared for what-ifs.
+    pub(crate) fn prepared(input: &Input, settings: &Settings) -> (Self, State) {
+        Self::build(input, settings, Scope::All)
+    }
+
+    fn build(input: &Input, settings: &Settings, scope: Scope) -> (Self, State) {
+        let leaving_nodes = leaving_nodes(input);
+        let is_on_leaving = |pod: &Pod| pod.spec.node_name.as_ref().is_some_and(|n| leaving_nodes.contains(n));
+        let may_move = |pod: &Pod| selection::is_leaving(pod, &input.disruption_budgets, input.at);
+        let is_leaving = |pod: &Pod| is_on_leaving(pod) && may_move(pod);
+        let (world, table) = World::new(input, settings, &is_leaving);
+        let mut state = State::new(table);
+        let pools = pools_in_order(&world.pools);
+        let mut templates = Vec::new();
+        for pool_ix in &pools {
+            let pool = &world.pools[*pool_ix];
+            let set = pool_set(pool, &world.label_rules, &mut state.table);
+            let (set, rows) = compile::pre_filter(&world, pool, set, &mut state.table);
+            if !rows.is_empty() {
+                templates.extend(Template::new(&world, *pool_ix, set, rows, &mut state.table));
+            }
+        }
+        state.take_stock(&world, &templates);
+        let mut problem = Self {
+            pods_on: vec![Vec::new(); world.nodes.len()],
+            world,
+            templates,
+            pools,
+            groups: Vec::new(),
+            filters: Vec::new(),
+            presences: Vec::new(),
+            classes: Vec::new(),
+            pods: Vec::new(),
+            waiting: Vec::new(),
+            refused: Vec::new(),
+            stuck_on: FxHashMap::default(),
+            shapes: Vec::new(),
+            asked: Vec::new(),
+            node_domains: Vec::new(),
+            reservations: Vec::new(),
+            class_book: ClassBook::default(),
+            group_book: GroupBook::default(),
+        };
+        let mut defaults = DefaultSpread::new(&settings.default_spread, &input.services, &input.replica_owners);
+        for pod in input.pods.iter().filter(|p| selection::is_provisionable(p, settings)) {
+            compile::pending_pod(&mut problem, &mut state, pod, defaults.of(pod));
+        }
+        for pod in input.pods.iter().filter(|p| is_leaving(p)) {
+            compile::leaving_pod(&mut problem, &mut state, pod, defaults.of(pod));
+        }
+        if scope == Scope::All {
+            for pod in input.pods.iter().filter(|p| !is_on_leaving(p) && may_move(p)) {
+                compile::running_pod(&mut problem, &mut state, pod, defaults.of(pod));
+            }
+        }
+        compile::running_rules(&mut problem, &mut state);
+        compile::reservations(&mut problem, &mut state);
+        compile::settle(&mut problem, &mut state);
+        (problem, state)
+    }
+
+    /// The pods that wait, in the queue's order.
     pub(crate) fn queue(&self) -> Vec<PodIx> {
+        let mut order = self.waiting.clone();
+        self.sort(&mut order);
+        order
+    }
+
+    /// Puts pods into the queue's order: much CPU first, then much memory, then age, then uid (spec 02 §6.2).
+    pub(crate) fn sort(&self, pods: &mut [PodIx]) {
         use crate::resources::ResourceIx;
-        let mut order: Vec<PodIx> = (0..self.pods.len() as u32).map(PodIx).collect();
         let request = |pod: PodIx, resource| self.class_of(pod).requests.get(resource);
-        order.sort_by(|a, b| {
+        pods.sort_by(|a, b| {
             let (x, y) = (&self.pods[a.0 as usize], &self.pods[b.0 as usize]);
             request(*b, ResourceIx::CPU)
                 .cmp(&request(*a, ResourceIx::CPU))
@@ -120,7 +174,6 @@ impl Problem {
                 .then_with(|| x.uid.cmp(&y.uid))
                 .then_with(|| x.name.cmp(&y.name))
         });
-        order
     }
 
     /// What a class turns into once all its wishes are given up.
@@ -137,10 +190,26 @@ impl Problem {
     }
 }
 
+impl PodEntry {
+    /// A pod of this class, with what tells it from others of the class.
+    pub(crate) fn new(pod: &Pod, class: ClassIx, attachments: Vec<Attachment>, on: Option<usize>) -> Self {
+        Self {
+            name: pod.namespaced_name(),
+            class,
+            created: pod.metadata.creation_timestamp,
+            uid: pod.metadata.uid.clone(),
+            attachments: attachments.into_boxed_slice(),
+            on: on.map(|node| node as u32),
+            is_settled: pod.status.phase != PodPhase::Pending,
+            is_counted: on.is_some() && !pod.is_terminating(),
+        }
+    }
+}
+
 /// Names of nodes that are going away; their pods look for a new place in the same pass.
-fn leaving_nodes(input: &Input) -> rustc_hash::FxHashSet<Str> {
+fn leaving_nodes(input: &Input) -> FxHashSet<Str> {
     let going = |claim: &crate::world::NodeClaim| claim.is_deleting || claim.is_marked;
-    let by_provider: rustc_hash::FxHashMap<&Str, bool> =
+    let by_provider: FxHashMap<&Str, bool> =
         input.node_claims.iter().filter(|c| !c.provider_id.is_empty()).map(|c| (&c.provider_id, going(c))).collect();
     input
         .nodes

@@ -6,6 +6,7 @@
 //! the same on every machine and for any number of threads.
 
 use super::answer::{Solution, answer, cuts_short};
+use super::bound;
 use super::pass::{Pass, Taste};
 use super::place_claim::saves_enough;
 use super::problem::{PodIx, Problem};
@@ -16,6 +17,8 @@ use crate::world::Effort;
 
 /// Pods placed over all further passes, about: bounds the work for large inputs.
 const PLACEMENTS: usize = 40_000;
+/// Fewer placements than this in all are not worth another thread and its copy of the books.
+const WORTH_A_THREAD: usize = 10_000;
 /// The most passes for small inputs.
 const MOST_PASSES: usize = 192;
 
@@ -52,34 +55,38 @@ struct Merit {
     claims: usize,
 }
 
-/// The answer of Karpenter's order alone.
-pub(crate) fn first_fit(problem: &Problem) -> Solution {
-    let mut floor = Pass::first_fit(problem);
-    floor.run(&problem.queue());
-    let price = floor.total_price();
-    answer(floor, 1, price)
+/// What the first pass achieved.
+struct Floor {
+    merit: Merit,
+    /// Which pods of the queue have a place.
+    placed: Vec<bool>,
 }
 
-/// The cheapest answer that is found.
-pub(crate) fn best(problem: &Problem) -> Solution {
-    let queue = problem.queue();
-    let mut floor = Pass::new(problem, Taste::FewestPods, problem.world.settings.seed);
-    floor.run(&queue);
-    let floor_price = floor.total_price();
-    let attempts = attempts(problem, &floor);
-    let count = attempts.len() + 1;
-    let winner = better(problem, &queue, &floor, &attempts);
-    answer(winner.unwrap_or(floor), count, floor_price)
+/// The cheapest answer that is found for these pods, in the queue's order. The pass is left as the answer has it.
+pub(crate) fn best(pass: &mut Pass<'_>, queue: &[PodIx]) -> Solution {
+    pass.run(queue);
+    let merit = merit(pass);
+    let attempts = attempts(pass, merit);
+    if attempts.is_empty() {
+        return answer(pass, 1, merit.price);
+    }
+    let floor = Floor { merit, placed: placed(pass, queue) };
+    pass.state.roll_back();
+    better(pass, queue, &floor, &attempts)
 }
 
-fn attempts(problem: &Problem, floor: &Pass<'_>) -> Vec<Attempt> {
+fn attempts(pass: &mut Pass<'_>, floor: Merit) -> Vec<Attempt> {
+    let settings = &pass.problem.world.settings;
     // Reservations are handed out in the order of the queue; another order would hand them to others.
-    if problem.world.settings.effort == Effort::FirstFit || floor.claims.is_empty() || !problem.reservations.is_empty()
+    if settings.effort == Effort::FirstFit
+        || pass.state.claims.is_empty()
+        || !pass.state.reservations.is_empty()
+        || (floor.unplaced == 0 && floor.concessions == 0 && !saves_enough(bound::least_price(pass), floor.price))
     {
         return Vec::new();
     }
-    let passes = (PLACEMENTS / problem.pods.len().max(1)).clamp(1, MOST_PASSES);
-    let seed = problem.world.settings.seed;
+    let passes = (PLACEMENTS / pass.state.queue.len().max(1)).clamp(1, MOST_PASSES);
+    let seed = settings.seed;
     let planned = [
         (Taste::CheapestGrowth, Order::Cpu),
         (Taste::Oldest, Order::Dominant),
@@ -97,54 +104,107 @@ fn attempts(problem: &Problem, floor: &Pass<'_>) -> Vec<Attempt> {
     planned.into_iter().map(|(taste, order)| Attempt { taste, order, seed }).chain(shaken).take(passes).collect()
 }
 
-/// Runs the attempts on as many threads as allowed; the best of them, if it beats the floor.
-fn better<'p>(problem: &'p Problem, queue: &[PodIx], floor: &Pass<'p>, attempts: &[Attempt]) -> Option<Pass<'p>> {
-    let threads = problem.world.settings.threads.clamp(1, attempts.len().max(1));
-    let bar = merit(floor);
-    let run = |worker: usize| {
-        let mut best: Option<(Merit, usize, Pass<'p>)> = None;
-        for (ix, attempt) in attempts.iter().enumerate().skip(worker).step_by(threads) {
-            let mut pass = Pass::new(problem, attempt.taste, attempt.seed);
-            pass.run(&ordered(problem, queue, *attempt));
-            if cuts_short(&mut pass) {
-                continue;
-            }
-            let found = merit(&pass);
-            let beats = best.as_ref().map_or(found < bar, |(least, ..)| found < *least);
-            if beats && gives_up_nothing(&pass, floor) {
-                best = Some((found, ix, pass));
+/// What a worker found.
+#[derive(Clone, Copy)]
+struct Outcome {
+    /// Its best attempt by number.
+    best: Option<(Merit, usize)>,
+    /// The attempt that its books show.
+    last: Option<usize>,
+}
+
+/// Runs the attempts on as many threads as allowed; the answer of the best of them, or of the floor if none beats it.
+fn better(pass: &mut Pass<'_>, queue: &[PodIx], floor: &Floor, attempts: &[Attempt]) -> Solution {
+    let count = attempts.len() + 1;
+    let threads = if attempts.len() * queue.len() < WORTH_A_THREAD { 1 } else { pass.problem.world.settings.threads };
+    let threads = threads.clamp(1, attempts.len());
+    let (mine, mut others) = std::thread::scope(|scope| {
+        let spawn = |worker| {
+            let mut pass = pass.clone();
+            scope.spawn(move || {
+                let outcome = work(&mut pass, queue, floor, attempts, worker, threads);
+                (outcome, pass)
+            })
+        };
+        let workers: Vec<_> = (1..threads).map(spawn).collect();
+        let mine = work(pass, queue, floor, attempts, 0, threads);
+        // A worker does not panic; one that did would only have looked in vain.
+        (mine, workers.into_iter().filter_map(|w| w.join().ok()).collect::<Vec<_>>())
+    });
+    let winner = std::iter::once(mine).chain(others.iter().map(|o| o.0)).filter_map(|o| o.best).min().map(|(_, ix)| ix);
+    // Whoever shows the winner's books already has the answer; else the winner is run once more.
+    let shows_winner = |outcome: Outcome| winner.is_some() && outcome.last == winner;
+    let there = others.iter().position(|(outcome, _)| shows_winner(*outcome));
+    if let Some(at) = there {
+        pass.state = others.swap_remove(at).1.state;
+    } else if !shows_winner(mine) {
+        pass.state.roll_back();
+        match winner {
+            Some(ix) => attempt(pass, queue, attempts[ix]),
+            None => {
+                pass.taste = Taste::FewestPods;
+                pass.seed = pass.problem.world.settings.seed;
+                pass.run(queue);
             }
         }
-        best
-    };
-    let run = &run;
-    let found: Vec<_> = if threads == 1 {
-        vec![run(0)]
-    } else {
-        std::thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads).map(|w| scope.spawn(move || run(w))).collect();
-            workers.into_iter().map(|w| w.join().unwrap_or(None)).collect()
-        })
-    };
-    found.into_iter().flatten().min_by_key(|(merit, ix, _)| (*merit, *ix)).map(|(_, _, pass)| pass)
+    }
+    answer(pass, count, floor.merit.price)
+}
+
+/// A worker's share of the attempts.
+fn work(
+    pass: &mut Pass<'_>,
+    queue: &[PodIx],
+    floor: &Floor,
+    attempts: &[Attempt],
+    worker: usize,
+    threads: usize,
+) -> Outcome {
+    let mut best: Option<(Merit, usize)> = None;
+    let mut last = None;
+    for (ix, planned) in attempts.iter().enumerate().skip(worker).step_by(threads) {
+        pass.state.roll_back();
+        attempt(pass, queue, *planned);
+        last = Some(ix);
+        if cuts_short(pass) {
+            continue;
+        }
+        let found = merit(pass);
+        let beats = best.map_or(found < floor.merit, |(least, _)| found < least);
+        if beats && gives_up_nothing(pass, queue, floor) {
+            best = Some((found, ix));
+        }
+    }
+    Outcome { best, last }
+}
+
+fn attempt(pass: &mut Pass<'_>, queue: &[PodIx], attempt: Attempt) {
+    pass.taste = attempt.taste;
+    pass.seed = attempt.seed;
+    let order = ordered(pass.problem, queue, attempt);
+    pass.run(&order);
 }
 
 fn merit(pass: &Pass<'_>) -> Merit {
     Merit {
-        unplaced: pass.places.len() - pass.placed(),
-        concessions: pass.concessions,
-        rank: pass.claims.iter().map(|c| c.template * c.pods.len()).sum(),
+        unplaced: pass.state.queue.len() - pass.placed(),
+        concessions: pass.state.concessions,
+        rank: pass.state.claims.iter().map(|c| c.template * c.pods.len()).sum(),
         price: pass.total_price(),
-        claims: pass.claims.len(),
+        claims: pass.state.claims.len(),
     }
 }
 
-fn gives_up_nothing(pass: &Pass<'_>, floor: &Pass<'_>) -> bool {
-    pass.places.iter().zip(&floor.places).all(|(here, there)| here.is_some() || there.is_none())
-        && pass.concessions <= floor.concessions
-        && merit(pass).rank <= merit(floor).rank
-        && (saves_enough(pass.total_price(), floor.total_price())
-            || (pass.total_price() <= floor.total_price() && pass.claims.len() <= floor.claims.len()))
+fn placed(pass: &Pass<'_>, queue: &[PodIx]) -> Vec<bool> {
+    queue.iter().map(|pod| pass.state.places[pod.0 as usize].is_some()).collect()
+}
+
+fn gives_up_nothing(pass: &Pass<'_>, queue: &[PodIx], floor: &Floor) -> bool {
+    let (found, bar) = (merit(pass), floor.merit);
+    placed(pass, queue).iter().zip(&floor.placed).all(|(here, there)| *here || !*there)
+        && found.concessions <= bar.concessions
+        && found.rank <= bar.rank
+        && (saves_enough(found.price, bar.price) || (found.price <= bar.price && found.claims <= bar.claims))
 }
 
 fn ordered(problem: &Problem, queue: &[PodIx], attempt: Attempt) -> Vec<PodIx> {

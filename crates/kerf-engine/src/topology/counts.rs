@@ -1,4 +1,5 @@
-//! How many pods of a group are where. Cloned at the start of a pass and counted up as pods are placed.
+//! How many pods of a group are where, and which nodes make a domain exist. Everything counts up and down, so that a what-if can
+//! take pods away, place them elsewhere and be undone.
 
 use rustc_hash::FxHashMap;
 
@@ -6,12 +7,12 @@ use super::group::GroupKind;
 use crate::bits::Bits;
 
 /// Pods per domain of one group.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Per domain of the key.
     domains: Vec<i32>,
-    /// Domains that exist for this group.
-    pub(crate) known: Bits,
+    /// Domains that pools can make for this group.
+    offered: Bits,
     /// Domains with at least one pod.
     pub(crate) occupied: Bits,
     /// For the hostname: per node and per claim.
@@ -20,7 +21,7 @@ pub(crate) struct Counts {
 }
 
 /// Pods per host.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Hosts {
     counts: FxHashMap<u32, i32>,
     pub(crate) occupied: Bits,
@@ -30,38 +31,43 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// Hosts that have had a pod, in no order.
+    /// Hosts that have a pod, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, i32)> + '_ {
         self.counts.iter().map(|(host, count)| (*host as usize, *count))
     }
 
     fn add(&mut self, host: usize, pods: i32, kind: GroupKind) {
-        let count = self.counts.entry(host as u32).or_default();
-        *count += pods;
-        self.occupied.insert(host);
+        let entry = self.counts.entry(host as u32).or_default();
+        *entry += pods;
+        let count = *entry;
+        if count == 0 {
+            self.counts.remove(&(host as u32));
+        }
+        self.occupied.set(host, count > 0);
         if let GroupKind::Spread { max_skew, .. } = kind {
-            if *count >= max_skew {
-                self.at_limit.insert(host);
-            }
-            if *count > max_skew {
-                self.over_limit.insert(host);
-            }
+            self.at_limit.set(host, count > 0 && count >= max_skew);
+            self.over_limit.set(host, count > 0 && count > max_skew);
         }
     }
 }
 
 impl Counts {
-    pub(crate) fn know(&mut self, domain: usize) {
-        self.known.insert(domain);
-        if self.domains.len() <= domain {
-            self.domains.resize(domain + 1, 0);
-        }
+    /// Makes room for that many domains.
+    pub(crate) fn widen(&mut self, domains: usize) {
+        self.domains.resize(domains.max(self.domains.len()), 0);
+    }
+
+    /// Makes a domain known for good: some pool can make it.
+    pub(crate) fn offer(&mut self, domain: usize) {
+        self.offered.insert(domain);
     }
 
     pub(crate) fn add(&mut self, domain: usize, pods: i32) {
-        self.know(domain);
+        if self.domains.len() <= domain {
+            self.domains.resize(domain + 1, 0);
+        }
         self.domains[domain] += pods;
-        self.occupied.insert(domain);
+        self.occupied.set(domain, self.domains[domain] > 0);
     }
 
     pub(crate) fn add_node(&mut self, node: usize, pods: i32, kind: GroupKind) {
@@ -72,6 +78,10 @@ impl Counts {
         self.claims.add(claim, 1, kind);
     }
 
+    pub(crate) fn forget_claims(&mut self) {
+        self.claims = Hosts::default();
+    }
+
     pub(crate) fn get(&self, domain: usize) -> i32 {
         self.domains.get(domain).copied().unwrap_or(0)
     }
@@ -80,21 +90,59 @@ impl Counts {
         self.nodes.counts.is_empty() && self.claims.counts.is_empty()
     }
 
-    /// The domains into which one more pod may go without tilting the spread (spec 02 §8.5). `own` is 1 if the group counts
-    /// the pod itself.
-    pub(crate) fn spread_valid(&self, max_skew: i32, min_domains: Option<i32>, own: i32, by_pod: &Bits) -> Bits {
+    /// The domains that exist for this group: pools offer them, nodes have them, or pods are there.
+    pub(crate) fn known(&self, present: &Bits) -> Bits {
+        let mut known = self.offered.clone();
+        known.or_with(present);
+        known.or_with(&self.occupied);
+        known
+    }
+
+    /// The domains of `known` into which one more pod may go without tilting the spread (spec 02 §8.5). `own` is 1 if the group
+    /// counts the pod itself.
+    pub(crate) fn spread_valid(
+        &self,
+        known: &Bits,
+        max_skew: i32,
+        min_domains: Option<i32>,
+        own: i32,
+        by_pod: &Bits,
+    ) -> Bits {
         let mut least = i32::MAX;
         let mut eligible = 0;
-        for domain in self.known.iter().filter(|d| by_pod.contains(*d)) {
+        for domain in known.iter().filter(|d| by_pod.contains(*d)) {
             least = least.min(self.get(domain));
             eligible += 1;
         }
         if eligible == 0 || min_domains.is_some_and(|min| eligible < min) {
             least = 0;
         }
-        self.known
+        known
             .iter()
             .filter(|d| i64::from(self.get(*d)) + i64::from(own) - i64::from(least) <= i64::from(max_skew))
             .collect()
+    }
+}
+
+/// How many nodes that a filter accepts are in each domain of a key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Presence {
+    nodes: Vec<i32>,
+    /// Domains with at least one node.
+    pub(crate) domains: Bits,
+}
+
+impl Presence {
+    /// Makes room for that many domains.
+    pub(crate) fn widen(&mut self, domains: usize) {
+        self.nodes.resize(domains.max(self.nodes.len()), 0);
+    }
+
+    pub(crate) fn add(&mut self, domain: usize, nodes: i32) {
+        if self.nodes.len() <= domain {
+            self.nodes.resize(domain + 1, 0);
+        }
+        self.nodes[domain] += nodes;
+        self.domains.set(domain, self.nodes[domain] > 0);
     }
 }

@@ -12,6 +12,10 @@ use crate::requirement::Requirement;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct GroupIx(pub(crate) usize);
 
+/// A filter of a problem.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct FilterIx(pub(crate) usize);
+
 /// Everything that makes two constraints the same.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct GroupIdentity {
@@ -60,6 +64,9 @@ pub(crate) struct NodeFilter {
 pub(crate) struct Group {
     pub(crate) identity: GroupIdentity,
     pub(crate) turn: u64,
+    pub(crate) filter: FilterIx,
+    /// Which nodes make its domains exist; none for the hostname.
+    pub(crate) presence: Option<usize>,
 }
 
 impl Group {
@@ -79,6 +86,16 @@ impl Group {
 }
 
 impl NodeFilter {
+    /// Whether no node is left out.
+    pub(crate) fn accepts_all(&self) -> bool {
+        self.affinity.is_none() && self.tolerations.is_none()
+    }
+
+    /// Whether it tells nodes apart by name.
+    pub(crate) fn names_hosts(&self) -> bool {
+        self.affinity.iter().flatten().any(|(_, host)| host.is_some())
+    }
+
     /// Whether pods on a node with these labels and taints count. `hostname` is none for a machine yet to come.
     pub(crate) fn accepts(
         &self,

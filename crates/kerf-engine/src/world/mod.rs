@@ -12,7 +12,7 @@ pub(crate) mod selection;
 mod volumes;
 
 use kerf_api::labels::LabelRules;
-use kerf_api::slim::{Labels, Pod, PodAffinityTerm, Str};
+use kerf_api::slim::{Labels, Pod, PodAffinityTerm, Str, Taint};
 use rustc_hash::FxHashMap;
 
 pub(crate) use daemons::{Daemon, needs_devices};
@@ -24,7 +24,7 @@ pub(crate) use nodes::NodeState;
 pub(crate) use volumes::{Attachment, Storage};
 
 use crate::catalogue::Columns;
-use crate::narrow::Narrowing;
+use crate::narrow::{Narrowing, SetIx};
 use crate::pod::requirements::of_labels;
 use crate::pod::{requests, selector};
 use crate::resources::{Amounts, ResourceNames};
@@ -35,7 +35,6 @@ pub(crate) struct World {
     pub(crate) settings: Settings,
     pub(crate) label_rules: LabelRules,
     pub(crate) names: ResourceNames,
-    pub(crate) table: Narrowing,
     pub(crate) columns: Vec<Columns>,
     pub(crate) pools: Vec<Pool>,
     pub(crate) nodes: Vec<NodeState>,
@@ -61,7 +60,8 @@ pub(crate) struct RunningClass {
 
 impl World {
     /// Prepares a cluster. `moving` says which bound pods take part in the simulation and therefore do not count as running.
-    pub(crate) fn new(input: &Input, settings: &Settings, moving: &dyn Fn(&Pod) -> bool) -> Self {
+    /// With it comes the table of all requirements that it speaks of.
+    pub(crate) fn new(input: &Input, settings: &Settings, moving: &dyn Fn(&Pod) -> bool) -> (Self, Narrowing) {
         let mut names = ResourceNames::default();
         let mut table = Narrowing::new(input.label_rules.well_known().map(Str::from));
         let columns = input.catalogues.iter().map(|types| Columns::new(types, &mut names, &mut table)).collect();
@@ -69,6 +69,7 @@ impl World {
         for node in &mut nodes {
             node.set = table.intern(&of_labels(node.labels.iter(), &input.label_rules));
         }
+        number_kinds(&mut nodes);
         let daemons: Vec<Daemon> = input
             .daemon_sets
             .iter()
@@ -81,7 +82,6 @@ impl World {
             settings: settings.clone(),
             label_rules: input.label_rules.clone(),
             names,
-            table,
             columns,
             pools: input.pools.iter().map(|pool| with_known_catalogue(pool, input)).collect(),
             nodes,
@@ -94,8 +94,8 @@ impl World {
             repelling: Vec::new(),
         };
         world.set_attach_limits(input);
-        world.bind_pods(&input.pods, moving);
-        world
+        world.bind_pods(&input.pods, moving, &mut table);
+        (world, table)
     }
 
     fn set_attach_limits(&mut self, input: &Input) {
@@ -110,7 +110,7 @@ impl World {
         }
     }
 
-    fn bind_pods(&mut self, pods: &[Pod], moving: &dyn Fn(&Pod) -> bool) {
+    fn bind_pods(&mut self, pods: &[Pod], moving: &dyn Fn(&Pod) -> bool, table: &mut Narrowing) {
         let mut daemon_use: FxHashMap<usize, Amounts> = FxHashMap::default();
         for pod in pods.iter().filter(|p| !p.is_terminal()) {
             let Some(node) = pod.spec.node_name.as_ref().and_then(|n| self.node_index.get(n)).copied() else {
@@ -141,7 +141,7 @@ impl World {
             state.attached.dedup();
             let mut outstanding = Amounts::default();
             for daemon in self.daemons.iter().filter(|d| !(self.settings.ignore_dra && d.needs_devices)) {
-                if daemon.runs_on_node(state.set, &state.hostname, &state.taints, &mut self.table) {
+                if daemon.runs_on_node(state.set, &state.hostname, &state.taints, table) {
                     outstanding.add(&daemon.requests);
                 }
             }
@@ -187,9 +187,16 @@ impl World {
     }
 }
 
-/// The nodes of a cluster, in the order in which pods are offered to them.
-pub(crate) fn join_nodes(input: &Input) -> Vec<NodeState> {
-    nodes::join(&input.nodes, &input.node_claims, &mut ResourceNames::default())
+/// What filters of topology groups see of a node, but for its name: its labels, the taints that pods must tolerate, and the Node's own.
+type Kind = (SetIx, Vec<Taint>, Option<Vec<Taint>>);
+
+/// Gives nodes of one kind the same number.
+fn number_kinds(nodes: &mut [NodeState]) {
+    let mut kinds: FxHashMap<Kind, u32> = FxHashMap::default();
+    for node in nodes {
+        let next = kinds.len() as u32;
+        node.kind = *kinds.entry((node.set, node.taints.clone(), node.own_taints.clone())).or_insert(next);
+    }
 }
 
 /// A pool that names a catalogue which is not there has no types.

@@ -34,8 +34,8 @@ pub(crate) struct NodeState {
     pub(crate) claim_name: Option<Str>,
     /// The Node object's name, if there is one.
     pub(crate) node_name: Option<Str>,
-    /// Inverse groups that pods running here stand behind; filled per problem.
-    pub(crate) repels: Vec<crate::topology::GroupIx>,
+    /// Nodes of one kind have the same labels, but for the hostname, and the same taints.
+    pub(crate) kind: u32,
 }
 
 /// Joins nodes and claims. Claims without a machine are left out: a pass does not start while there are any.
@@ -125,7 +125,7 @@ fn state(node: Option<&Node>, claim: Option<&NodeClaim>, names: &mut ResourceNam
         is_leaving,
         claim_name: claim.map(|c| c.name.clone()),
         node_name: node.map(|n| n.metadata.name.clone()),
-        repels: Vec::new(),
+        kind: 0,
         name,
     }
 }

@@ -1,6 +1,10 @@
 //! What-ifs on small worlds, by the numbers of spec 03 §17.
 #![allow(clippy::unwrap_used, reason = "a test that cannot build its own fixture must fail")]
 
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+
 use super::*;
 use crate::fixture::World;
 
@@ -143,4 +147,94 @@ fn more_than_five_failures_are_counted() {
     let text = simulator.without(&[n1], Purpose::Drift).to_string();
     assert!(text.starts_with("not all pods would schedule, default/a-1 => "), "{text}");
     assert!(text.ends_with("  and 2 other(s)"), "{text}");
+}
+
+/// A world with nodes that are full, half full and starting, pods with every kind of constraint, and some that wait.
+fn world() -> impl Strategy<Value = String> {
+    let node = (2..9_u32, prop::sample::select(vec!["a", "b", "c"]), prop::sample::select(vec!["p0", "p1"]), 0..12_u32);
+    let nodes = prop::collection::vec(node, 2..7);
+    let rules = vec![
+        "",
+        "",
+        "spread=zone:1:app=G",
+        "spread=host:1:app=G",
+        "spread=zone:1:app=G:any",
+        "anti=host:app=G",
+        "aff=zone:app=G",
+        "aff=host:app=G",
+        "anti=zone:app=G",
+        "pref=\"1 zone In b\"",
+        "sel=zone:a",
+        "port=80",
+    ];
+    let pods = prop::collection::vec((1..30_u32, 0..9_usize, 0..4_u32, prop::sample::select(rules)), 1..18);
+    (nodes, pods, 0..2_u32).prop_map(|(nodes, pods, limited)| {
+        let mut world =
+            String::from("type s cpu=2 mem=8Gi zones=a,b price=0.1 \n type m cpu=6 mem=24Gi zones=a,b,c price=0.3 \n");
+        let limit = if limited == 1 { "limit=cpu:20" } else { "" };
+        writeln!(world, "pool p0 weight=1 {limit} \n pool p1 taint=k=v:PreferNoSchedule").unwrap();
+        for (i, (cpu, zone, pool, how)) in nodes.iter().enumerate() {
+            let how = match how {
+                0 => "uninitialized",
+                1 => "leaving",
+                2 => "marked",
+                _ => "",
+            };
+            writeln!(world, "node n{i} cpu={cpu} mem=32Gi zone={zone} pool={pool} {how}").unwrap();
+        }
+        for (i, (tenths, node, app, rule)) in pods.iter().enumerate() {
+            let on = if *node < nodes.len() { format!("on=n{node}") } else { String::new() };
+            let rule = rule.replace('G', &format!("g{app}"));
+            writeln!(world, "pod x{i} {on} cpu={}m mem=1Gi labels=app:g{app} {rule}", tenths * 100).unwrap();
+        }
+        world
+    })
+}
+
+/// The same question put to a solver that has never heard of what-ifs.
+fn reduced(world: &World, removed: &[&str]) -> String {
+    let mut world = world.with(|s| s.reserved_mode = ReservedMode::Fallback);
+    for claim in &mut world.input.node_claims {
+        claim.is_marked |= removed.iter().any(|n| claim.name == format!("claim-of-{n}"));
+    }
+    let solution = world.solve();
+    let claims = solution.claims.iter().map(|c| format!("{} {:?} {:?}", c.pool, c.pods, c.launch.instance_types));
+    let nodes = solution.nodes.iter().map(|n| format!("{} {:?}", n.node, n.pods));
+    let bound = |pod: &Str| world.input.pods.iter().any(|p| p.namespaced_name() == *pod && p.spec.node_name.is_some());
+    let unplaced = solution.unplaced.iter().map(|u| {
+        let reason = if bound(&u.pod) { u.reason.to_string() } else { "stays pending".to_owned() };
+        format!("{} {reason}", u.pod)
+    });
+    claims.chain(nodes).chain(unplaced).collect::<Vec<_>>().join("\n")
+}
+
+fn answer(answer: &WhatIf) -> String {
+    let claims = answer.claims.iter().map(|c| format!("{} {:?} {:?}", c.pool, c.pods, c.launch.instance_types));
+    let nodes = answer.nodes.iter().map(|n| format!("{} {:?}", n.node, n.pods));
+    let unplaced = answer.failures.iter().filter_map(|f| match &f.cause {
+        Cause::StaysPending | Cause::Unplaced(_) => Some(format!("{} {}", f.pod, f.cause)),
+        Cause::Uninitialized { .. } => None,
+    });
+    claims.chain(nodes).chain(unplaced).collect::<Vec<_>>().join("\n")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Any question has the answer of a solver that is given the cluster without the nodes, in any order of questions, and leaves
+    /// the books as they were.
+    #[test]
+    fn a_what_if_is_a_solve_without_the_nodes(text in world(), questions in prop::collection::vec(0..64_u32, 1..6)) {
+        let world = World::new(&text);
+        let mut simulator = Simulator::new(&world.input, &world.settings, []);
+        let before = simulator.state.clone();
+        for question in questions {
+            let names: Vec<String> = (0..6).filter(|i| question >> i & 1 == 1).map(|i| format!("n{i}")).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let removed: Vec<NodeIx> = names.iter().filter_map(|n| simulator.node(n)).collect();
+            let found = simulator.without(&removed, Purpose::Consolidation);
+            prop_assert_eq!(answer(&found), reduced(&world, &names), "without {:?} of\n{}", names, text);
+            prop_assert!(simulator.state.is_as(&before), "the books after asking about {:?} of\n{}", names, text);
+        }
+    }
 }

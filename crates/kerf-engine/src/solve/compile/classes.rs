@@ -8,73 +8,75 @@ use kerf_api::validation::requirement::{self, RequirementFacts};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
-use super::groups::GroupTable;
+use super::groups;
 use crate::explain::Reason;
-use crate::pod::default_spread::DefaultSpread;
+use crate::narrow::SetIx;
 use crate::pod::relax::relax;
 use crate::pod::requests;
-use crate::pod::requirements::{Demands, Preferences, of_pod};
+use crate::pod::requirements::{Preferences, of_pod};
 use crate::pod::tolerations::tolerates_all;
+use crate::requirement::Requirement;
+use crate::resources::{Amounts, ResourceNames};
 use crate::solve::class::{Class, ClassIx};
-use crate::solve::problem::{PodEntry, Problem};
+use crate::solve::problem::{PodEntry, PodIx, Problem};
+use crate::solve::room::coarse_need;
+use crate::solve::state::State;
 use crate::world::{PreferencePolicy, needs_devices, ports, selection};
 
-/// Classes seen so far, found by hash and then compared.
-#[derive(Default)]
-struct Seen<'a> {
-    by_hash: FxHashMap<u64, SmallVec<[Known<'a>; 1]>>,
-}
-
-/// A class and the pod that it was made from.
-struct Known<'a> {
-    class: ClassIx,
-    pod: &'a Pod,
-    extras: Extras,
+/// Classes by a hash of what makes them.
+#[derive(Debug, Default)]
+pub(crate) struct ClassBook {
+    by_hash: FxHashMap<u64, SmallVec<[ClassIx; 1]>>,
 }
 
 /// What the cluster adds to a pod's spec.
-#[derive(PartialEq, Eq, Hash)]
 struct Extras {
     /// Where its volumes let it run.
-    volumes: Vec<Demands>,
+    volumes: Vec<(SetIx, Option<Requirement>)>,
     /// Default spread constraints.
     spread: Rc<[TopologySpreadConstraint]>,
 }
 
-/// Sorts pending and leaving pods into classes; pods that break a rule of spec 02 §2.2 are refused with their reason. Without a usable
-/// pool a pass decides nothing (§1.3).
-pub(crate) fn classes<'a>(
-    problem: &mut Problem,
-    defaults: &mut DefaultSpread<'a>,
-    pending: impl Iterator<Item = &'a Pod>,
-    leaving: impl Iterator<Item = &'a Pod>,
-) {
-    let mut seen = Seen::default();
-    let mut groups = GroupTable::default();
-    for pod in pending {
-        let name = pod.namespaced_name();
-        if let Some(reason) = refusal(problem, pod) {
-            problem.refused.push((name, reason));
-            continue;
-        }
-        if !problem.has_pools {
-            problem.refused.push((name, Reason::NoPools));
-            continue;
-        }
-        add(problem, &mut seen, &mut groups, pod, defaults.of(pod));
+/// A pod that waits for a place. One that breaks a rule of spec 02 §2.2 is refused with its reason; without a usable pool a pass
+/// decides nothing (§1.3).
+pub(crate) fn pending_pod(problem: &mut Problem, state: &mut State, pod: &Pod, spread: Rc<[TopologySpreadConstraint]>) {
+    let reason = refusal(problem, pod).or_else(|| problem.pools.is_empty().then_some(Reason::NoPools));
+    if let Some(reason) = reason {
+        problem.refused.push((pod.namespaced_name(), reason));
+        return;
     }
-    for pod in leaving {
-        if !problem.has_pools {
-            problem.refused.push((pod.namespaced_name(), Reason::NoPools));
-            continue;
-        }
-        if let Some(missing) = problem.world.storage.unreadable(pod) {
-            problem.refused.push((pod.namespaced_name(), Reason::Volume(missing)));
-            continue;
-        }
-        add(problem, &mut seen, &mut groups, pod, defaults.of(pod));
+    let ix = add(problem, state, pod, None, spread);
+    problem.waiting.push(ix);
+}
+
+/// A pod on a node that is leaving.
+pub(crate) fn leaving_pod(problem: &mut Problem, state: &mut State, pod: &Pod, spread: Rc<[TopologySpreadConstraint]>) {
+    if let Some(reason) = stuck(problem, pod) {
+        problem.refused.push((pod.namespaced_name(), reason));
+        return;
     }
-    groups.finish(problem);
+    let node = pod.spec.node_name.as_ref().and_then(|n| problem.world.node_index.get(n)).copied();
+    let ix = add(problem, state, pod, node, spread);
+    problem.waiting.push(ix);
+}
+
+/// A pod that would have to move if its node went.
+pub(crate) fn running_pod(problem: &mut Problem, state: &mut State, pod: &Pod, spread: Rc<[TopologySpreadConstraint]>) {
+    let Some(node) = pod.spec.node_name.as_ref().and_then(|n| problem.world.node_index.get(n)).copied() else { return };
+    if let Some(reason) = stuck(problem, pod) {
+        problem.stuck_on.entry(node).or_default().push((pod.namespaced_name(), reason));
+        return;
+    }
+    let ix = add(problem, state, pod, Some(node), spread);
+    problem.pods_on[node].push(ix);
+}
+
+/// Why a pod that runs cannot be placed elsewhere, whatever is tried.
+fn stuck(problem: &Problem, pod: &Pod) -> Option<Reason> {
+    if problem.pools.is_empty() {
+        return Some(Reason::NoPools);
+    }
+    problem.world.storage.unreadable(pod).map(Reason::Volume)
 }
 
 /// Why a pending pod is not looked at (spec 02 §2.2); all causes at once.
@@ -112,30 +114,25 @@ fn refusal(problem: &Problem, pod: &Pod) -> Option<Reason> {
     Some(Reason::Invalid(problems.join("; ")))
 }
 
-fn add<'a>(
+fn add(
     problem: &mut Problem,
-    seen: &mut Seen<'a>,
-    groups: &mut GroupTable,
-    pod: &'a Pod,
+    state: &mut State,
+    pod: &Pod,
+    on: Option<usize>,
     spread: Rc<[TopologySpreadConstraint]>,
-) {
-    let volumes = problem.world.storage.alternatives(pod, &problem.world.label_rules);
+) -> PodIx {
+    let demands = problem.world.storage.alternatives(pod, &problem.world.label_rules);
+    let volumes = demands.into_iter().map(|d| (state.table.intern(&d.labels), d.hostname)).collect();
     let extras = Extras { volumes, spread };
     let hash = hash(pod, &extras);
-    let class = seen.find(hash, pod, &extras).unwrap_or_else(|| {
-        let class = new_class(problem, groups, pod, &extras);
-        seen.by_hash.entry(hash).or_default().push(Known { class, pod, extras });
+    let class = find(problem, hash, pod, &extras).unwrap_or_else(|| {
+        let class = new_class(problem, state, pod, extras);
+        problem.class_book.by_hash.entry(hash).or_default().push(class);
         class
     });
     let attachments = problem.world.storage.attachments(pod);
-    problem.pods.push(PodEntry {
-        name: pod.namespaced_name(),
-        class,
-        created: pod.metadata.creation_timestamp,
-        uid: pod.metadata.uid.clone(),
-        attachments,
-        lets_rest: false,
-    });
+    problem.pods.push(PodEntry::new(pod, class, attachments, on));
+    PodIx(problem.pods.len() as u32 - 1)
 }
 
 fn hash(pod: &Pod, extras: &Extras) -> u64 {
@@ -146,47 +143,44 @@ fn hash(pod: &Pod, extras: &Extras) -> u64 {
     pod.spec.node_selector.hash(&mut hasher);
     pod.spec.affinity.hash(&mut hasher);
     pod.spec.topology_spread_constraints.hash(&mut hasher);
-    extras.hash(&mut hasher);
+    extras.spread.hash(&mut hasher);
+    extras.volumes.hash(&mut hasher);
     hasher.finish()
 }
 
-impl Seen<'_> {
-    fn find(&self, hash: u64, pod: &Pod, extras: &Extras) -> Option<ClassIx> {
-        let candidates = self.by_hash.get(&hash)?;
-        candidates.iter().find(|known| known.extras == *extras && alike(known.pod, pod)).map(|known| known.class)
-    }
+fn find(problem: &mut Problem, hash: u64, pod: &Pod, extras: &Extras) -> Option<ClassIx> {
+    let candidates = problem.class_book.by_hash.get(&hash)?;
+    let (classes, names) = (&problem.classes, &mut problem.world.names);
+    candidates.iter().copied().find(|ix| is_of(&classes[ix.0 as usize], pod, extras, names))
 }
 
-/// Whether no rule can tell the two pods apart. The node that a leaving pod runs on does not matter.
-fn alike(a: &Pod, b: &Pod) -> bool {
-    let (x, y) = (&a.spec, &b.spec);
-    a.metadata.namespace == b.metadata.namespace
-        && a.metadata.labels == b.metadata.labels
+/// Whether no rule can tell the pod from those of the class. The node that it runs on does not matter.
+fn is_of(class: &Class, pod: &Pod, extras: &Extras, names: &mut ResourceNames) -> bool {
+    let (x, y) = (&class.spec, &pod.spec);
+    let spread = y.topology_spread_constraints.iter().chain(extras.spread.iter());
+    class.namespace == pod.metadata.namespace
+        && class.labels == pod.metadata.labels
         && x.containers == y.containers
         && x.init_containers == y.init_containers
         && x.node_selector == y.node_selector
         && x.affinity == y.affinity
         && x.tolerations == y.tolerations
-        && x.topology_spread_constraints == y.topology_spread_constraints
+        && x.topology_spread_constraints.iter().eq(spread)
         && x.overhead == y.overhead
         && x.pod_requests == y.pod_requests
-        && x.has_resource_claims == y.has_resource_claims
-        && a.status.container_statuses == b.status.container_statuses
-        && a.status.init_container_statuses == b.status.init_container_statuses
-        && requests::resize_is_infeasible(a) == requests::resize_is_infeasible(b)
+        && class.needs_devices == needs_devices(pod)
+        && class.volumes == extras.volumes
+        // Only a resize makes the same containers ask for something else.
+        && ((class.is_as_asked && requests::is_as_asked(pod)) || class.requests == requests::effective(pod, names))
 }
 
-fn new_class(problem: &mut Problem, groups: &mut GroupTable, pod: &Pod, extras: &Extras) -> ClassIx {
-    let mut names = std::mem::take(&mut problem.world.names);
-    let requests = requests::effective(pod, &mut names);
-    problem.world.names = names;
-    let volumes: Vec<_> =
-        extras.volumes.iter().map(|d| (problem.table.intern(&d.labels), d.hostname.clone())).collect();
+fn new_class(problem: &mut Problem, state: &mut State, pod: &Pod, extras: Extras) -> ClassIx {
     let facts = Facts {
         namespace: pod.metadata.namespace.clone(),
         labels: pod.metadata.labels.clone(),
-        requests,
-        volumes,
+        requests: requests::effective(pod, &mut problem.world.names),
+        is_as_asked: requests::is_as_asked(pod),
+        volumes: extras.volumes,
         needs_devices: needs_devices(pod),
     };
     let ignore = problem.world.settings.preference_policy == PreferencePolicy::Ignore;
@@ -197,11 +191,11 @@ fn new_class(problem: &mut Problem, groups: &mut GroupTable, pod: &Pod, extras: 
         .any(|t| t.effect == kerf_api::slim::TaintEffect::PreferNoSchedule);
     let mut spec = PodSpec { node_name: None, ..pod.spec.clone() };
     spec.topology_spread_constraints.extend(extras.spread.iter().cloned());
-    let first = push(problem, groups, &facts, spec.clone());
+    let first = push(problem, state, &facts, spec.clone());
     let mut last = first;
     while let Some(next) = relax(&spec, ignore, prefers) {
         spec = next;
-        let relaxed = push(problem, groups, &facts, spec.clone());
+        let relaxed = push(problem, state, &facts, spec.clone());
         problem.classes[last.0 as usize].relaxed = Some(relaxed);
         last = relaxed;
     }
@@ -212,12 +206,13 @@ fn new_class(problem: &mut Problem, groups: &mut GroupTable, pod: &Pod, extras: 
 struct Facts {
     namespace: Str,
     labels: Labels,
-    requests: crate::resources::Amounts,
-    volumes: Vec<(crate::narrow::SetIx, Option<crate::requirement::Requirement>)>,
+    requests: Amounts,
+    is_as_asked: bool,
+    volumes: Vec<(SetIx, Option<Requirement>)>,
     needs_devices: bool,
 }
 
-fn push(problem: &mut Problem, groups: &mut GroupTable, facts: &Facts, spec: PodSpec) -> ClassIx {
+fn push(problem: &mut Problem, state: &mut State, facts: &Facts, spec: PodSpec) -> ClassIx {
     let ignore = problem.world.settings.preference_policy == PreferencePolicy::Ignore;
     let rules = &problem.world.label_rules;
     let all = of_pod(&spec, if ignore { Preferences::Excluded } else { Preferences::Included }, rules);
@@ -227,9 +222,11 @@ fn push(problem: &mut Problem, groups: &mut GroupTable, facts: &Facts, spec: Pod
         namespace: facts.namespace.clone(),
         labels: facts.labels.clone(),
         requests: facts.requests.clone(),
-        demands: problem.table.intern(&all.labels),
+        need: coarse_need(&facts.requests),
+        is_as_asked: facts.is_as_asked,
+        demands: state.table.intern(&all.labels),
         hostname: all.hostname,
-        strict: problem.table.intern(&strict.labels),
+        strict: state.table.intern(&strict.labels),
         tolerations: spec.tolerations.clone(),
         volumes: facts.volumes.clone(),
         ports: ports::of_pod(&spec),
@@ -242,7 +239,7 @@ fn push(problem: &mut Problem, groups: &mut GroupTable, facts: &Facts, spec: Pod
         needs_devices: facts.needs_devices,
         spec,
     };
-    groups.add_owner(problem, ix, &class);
+    groups::add_owner(problem, state, ix, &class);
     problem.classes.push(class);
     ix
 }

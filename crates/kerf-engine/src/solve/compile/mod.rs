@@ -1,9 +1,26 @@
-//! Turns a world and its pods into a [`super::Problem`]: classes, groups and their counts, nodes by shape.
+//! Turns a world and its pods into a [`Problem`] and the books to start with: classes, groups and their counts, nodes by shape.
+//!
+//! Pods may come at any time. [`settle`] then brings in what they brought along: groups are tied and counted, new topology keys
+//! get their domains, nodes are told apart by the labels that are newly asked about. Its cost is that of what is new.
 
 mod classes;
+mod counts;
 mod groups;
 mod places;
 
-pub(crate) use classes::classes;
-pub(crate) use groups::counts;
-pub(crate) use places::{domains, pre_filter, reservations, shapes};
+pub(crate) use classes::{ClassBook, leaving_pod, pending_pod, running_pod};
+pub(crate) use groups::{GroupBook, running_rules};
+pub(crate) use places::{pre_filter, reservations};
+
+use super::problem::Problem;
+use super::state::State;
+
+/// Brings in whatever was added to the problem since the last time.
+pub(crate) fn settle(problem: &mut Problem, state: &mut State) {
+    let (first_group, first_presence) = (state.counts.len(), state.presences.len());
+    groups::tie(problem, state, first_group);
+    places::domains(problem, state);
+    state.fit_to(problem);
+    counts::count(problem, state, first_group, first_presence);
+    places::shapes(problem, state);
+}

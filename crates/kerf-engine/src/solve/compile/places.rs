@@ -7,6 +7,7 @@ use crate::bits::Bits;
 use crate::narrow::{Narrowing, SetIx};
 use crate::requirement::EffectiveOperator;
 use crate::solve::problem::{Problem, Shape};
+use crate::solve::state::State;
 use crate::solve::template::pool_set;
 use crate::world::{MinValuesPolicy, Pool, World};
 
@@ -25,12 +26,13 @@ pub(crate) fn pre_filter(world: &World, pool: &Pool, set: SetIx, table: &mut Nar
     }
 }
 
-/// All domains of the keys that constraints use: what pools can make, and what nodes have (spec 02 §8.2).
-pub(crate) fn domains(problem: &mut Problem, pools: &[usize]) {
-    let Problem { world, table, keys, node_domains, .. } = problem;
-    for ix in keys.iter() {
+/// All domains of new keys that constraints use: what pools can make, and what nodes have (spec 02 §8.2).
+pub(super) fn domains(problem: &mut Problem, state: &mut State) {
+    let Problem { world, pools, node_domains, .. } = problem;
+    let State { table, keys, .. } = state;
+    for ix in keys.iter().skip(node_domains.len()) {
         let key = keys.label(ix);
-        for pool_ix in pools {
+        for pool_ix in pools.iter() {
             let pool = &world.pools[*pool_ix];
             let Some(columns) = pool.catalogue.map(|c| &world.columns[c]) else { continue };
             let set = pool_set(pool, &world.label_rules, table);
@@ -71,19 +73,25 @@ fn concrete(table: &Narrowing, one: crate::narrow::OneIx) -> Vec<Str> {
     if requirement.operator() == EffectiveOperator::In { requirement.values().to_vec() } else { Vec::new() }
 }
 
-/// Groups nodes by the labels that some class asks about and by their taints.
-pub(crate) fn shapes(problem: &mut Problem) {
-    let Problem { world, table, classes, shapes, .. } = problem;
+/// Groups nodes by the labels that some class asks about and by their taints, if other labels are asked about than before.
+pub(super) fn shapes(problem: &mut Problem, state: &mut State) {
+    let Problem { world, classes, shapes, asked: before, .. } = problem;
+    let table = &mut state.table;
     let mut asked: Vec<crate::narrow::KeyIx> = classes
         .iter()
         .flat_map(|c| [c.demands, c.strict].into_iter().chain(c.volumes.iter().map(|v| v.0)))
-        .flat_map(|set| table.pairs(set).iter().map(|p| p.0).collect::<Vec<_>>())
+        .flat_map(|set| table.pairs(set).iter().map(|p| p.0))
         .collect();
     asked.sort_unstable();
     asked.dedup();
+    if asked == *before && !shapes.is_empty() {
+        return;
+    }
+    *before = asked;
+    shapes.clear();
     let mut index: FxHashMap<(SetIx, &[kerf_api::slim::Taint]), usize> = FxHashMap::default();
     for (at, node) in world.nodes.iter().enumerate().filter(|(_, n)| !n.is_leaving) {
-        let labels = table.project(node.set, &asked);
+        let labels = table.project(node.set, before);
         let next = shapes.len();
         let shape = *index.entry((labels, node.taints.as_slice())).or_insert(next);
         if shape == next {
@@ -94,7 +102,7 @@ pub(crate) fn shapes(problem: &mut Problem) {
 }
 
 /// Slots per reservation over all pools; the smallest number seen counts (spec 02 §10).
-pub(crate) fn reservations(problem: &mut Problem) {
+pub(crate) fn reservations(problem: &mut Problem, state: &mut State) {
     if !problem.world.settings.reserved_capacity {
         return;
     }
@@ -108,5 +116,6 @@ pub(crate) fn reservations(problem: &mut Problem) {
         }
     }
     all.sort();
+    state.reservations = all.iter().map(|(_, slots)| *slots).collect();
     problem.reservations = all;
 }

@@ -1,0 +1,66 @@
+//! Groups are counted over what runs (spec 02 §8.3): over label sets and nodes, not over pods.
+
+use super::groups::GroupFinder;
+use crate::pod::tolerations::tolerates_all;
+use crate::solve::problem::Problem;
+use crate::solve::state::State;
+use crate::topology::{GroupIx, GroupKey, GroupKind};
+
+/// Counts the groups from `first_group` on and the presences from `first_presence` on. Their domains must be known by now.
+pub(super) fn count(problem: &mut Problem, state: &mut State, first_group: usize, first_presence: usize) {
+    let mut finder = GroupFinder::default();
+    for (ix, group) in problem.groups.iter().enumerate().skip(first_group) {
+        finder.add(GroupIx(ix), group);
+        if let GroupKey::Label(_) = group.identity.key {
+            offer(problem, state, GroupIx(ix), 0);
+        }
+    }
+    for (ix, (key, filter)) in problem.presences.iter().enumerate().skip(first_presence) {
+        state.presences[ix].widen(state.keys.domain_count(*key));
+        for (node, domain) in problem.node_domains[key.0].iter().enumerate() {
+            if let Some(domain) = domain
+                && !problem.world.nodes[node].is_leaving
+                && state.accepted(problem, *filter, node).running
+            {
+                state.presences[ix].add(*domain as usize, 1);
+            }
+        }
+    }
+    for class in &problem.world.running {
+        for group in finder.selecting(&problem.groups, &class.namespace, &class.labels) {
+            if problem.groups[group.0].identity.kind == GroupKind::InverseAntiAffinity {
+                continue;
+            }
+            let filter = problem.groups[group.0].filter;
+            for (node, pods) in &class.on {
+                if state.accepted(problem, filter, *node as usize).running {
+                    state.count_at(problem, group, *node as usize, *pods);
+                }
+            }
+        }
+    }
+    for (group, node) in std::mem::take(&mut problem.group_book.repelling) {
+        state.count_at(problem, group, node, 1);
+    }
+    state.keep();
+}
+
+/// Makes the domains known that pools can make for the group, from a domain on.
+pub(super) fn offer(problem: &Problem, state: &mut State, group: GroupIx, first_domain: usize) {
+    let identity = &problem.groups[group.0].identity;
+    let GroupKey::Label(key) = identity.key else { return };
+    let domains = state.keys.domain_count(key);
+    state.counts[group.0].widen(domains);
+    for domain in first_domain..domains {
+        let pools = state.keys.offered_by(key, domain);
+        let counted = match &identity.reach {
+            Some(tolerations) => {
+                pools.iter().any(|pool| tolerates_all(tolerations, &problem.world.pools[*pool].taints))
+            }
+            None => !pools.is_empty(),
+        };
+        if counted {
+            state.counts[group.0].offer(domain);
+        }
+    }
+}
