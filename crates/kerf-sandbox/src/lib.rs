@@ -23,10 +23,12 @@
 
 mod api;
 mod audit;
+mod cluster;
 mod faults;
 mod seed;
 
 pub use api::{ApiServer, Body, Config, ConnectionLost, ServeError, Serving, Verb};
 pub use audit::Write;
+pub use cluster::{Scheduler, VolumeController};
 pub use faults::{Fault, FaultRule};
 pub use seed::Rng;

@@ -45,6 +45,12 @@ mod table;
 mod watch;
 mod write;
 
+// For what runs in this process and needs no HTTP.
+pub(crate) use route::Circumstances;
+pub(crate) use selector::Selection;
+pub(crate) use server::Inner;
+pub(crate) use storage::{Key, Next, TableIx, Window};
+
 pub use request::Verb;
 pub use respond::Body;
 pub use serve::{ServeError, Serving};

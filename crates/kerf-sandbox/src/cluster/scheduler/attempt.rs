@@ -1,0 +1,147 @@
+//! One attempt to find a node for one pod: filter, then score.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+
+use super::filter::{Bindings, Outset, Question, Rejection};
+use super::message::Diagnosis;
+use super::pod::PodInfo;
+use super::score;
+use super::view::{NodeIx, View};
+use crate::seed::Rng;
+
+/// With fewer nodes than this all are looked at.
+const FEW: usize = 100;
+/// With very many, at least so many of a hundred.
+const LEAST_PERCENT: usize = 5;
+
+/// What came of an attempt.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// The pod goes to this node, when this has happened to its claims.
+    Node(NodeIx, Bindings),
+    /// No node takes it.
+    Nowhere(Diagnosis),
+    /// There is no node.
+    NoNodes,
+}
+
+/// Where to begin looking, so that with many nodes every one has its turn.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Rotation(usize);
+
+/// Looks for a node.
+pub(super) fn attempt(
+    view: &mut View,
+    pod: &Pod,
+    info: &Arc<PodInfo>,
+    rotation: &mut Rotation,
+    chance: &mut Rng,
+) -> Outcome {
+    if view.node_count() == 0 {
+        return Outcome::NoNodes;
+    }
+    let order = view.order().to_vec();
+    let crowded = crowded_out(view, pod, info);
+    let question = Question::new(view, pod, info);
+    let mut diagnosis = Diagnosis { nodes: order.len(), ..Diagnosis::default() };
+    let candidates = match question.outset() {
+        Outset::None(rejection) => {
+            diagnosis.outset = Some(rejection);
+            return Outcome::Nowhere(diagnosis);
+        }
+        Outset::Named(names) => {
+            diagnosis.named = true;
+            names.iter().filter_map(|name| view.find_node(name)).collect()
+        }
+        Outset::AllNodes => order,
+    };
+    let check = |node: NodeIx| match crowded.get(&node) {
+        Some(Err(rejection)) => Err(rejection.clone()),
+        Some(Ok(())) | None => question.check(node),
+    };
+    // A node that was cleared for the pod is likely the only one that takes it.
+    let nominated = info.nominated.as_ref().and_then(|name| view.find_node(name));
+    if let Some(node) = nominated.filter(|node| check(*node).is_ok()) {
+        return Outcome::Node(node, question.bindings(node));
+    }
+    let enough = enough(candidates.len());
+    let mut feasible = Vec::new();
+    let mut looked_at = 0;
+    for turn in 0..candidates.len() {
+        let node = candidates[(rotation.0 + turn) % candidates.len()];
+        looked_at += 1;
+        match check(node) {
+            Ok(()) => feasible.push(node),
+            Err(rejection) => diagnosis.refusals.push((node, rejection)),
+        }
+        if feasible.len() == enough {
+            break;
+        }
+    }
+    rotation.0 = (rotation.0 + looked_at) % diagnosis.nodes;
+    match score::best(view, pod, info, &feasible, chance) {
+        Some(node) => Outcome::Node(node, question.bindings(node)),
+        None => Outcome::Nowhere(diagnosis),
+    }
+}
+
+/// Whether the pod fits on a node, also if the pods come that are nominated to it and are at least as important.
+pub(super) fn fits(view: &mut View, pod: &Pod, info: &Arc<PodInfo>, node: NodeIx) -> Result<(), Rejection> {
+    check_crowded(view, pod, info, node).unwrap_or(Ok(()))?;
+    Question::new(view, pod, info).check(node)
+}
+
+/// The nodes to which others are nominated that come first, each with what it says once they are there.
+fn crowded_out(view: &mut View, pod: &Pod, info: &Arc<PodInfo>) -> BTreeMap<NodeIx, Result<(), Rejection>> {
+    if !view.has_nominations() {
+        return BTreeMap::new();
+    }
+    let nodes: Vec<NodeIx> = view.existing().collect();
+    nodes.into_iter().filter_map(|node| Some((node, check_crowded(view, pod, info, node)?))).collect()
+}
+
+/// What the node says when those nominated to it that come first are there; nothing if there are none.
+fn check_crowded(view: &mut View, pod: &Pod, info: &Arc<PodInfo>, node: NodeIx) -> Option<Result<(), Rejection>> {
+    let first = |other: &&Arc<PodInfo>| other.priority >= info.priority && other.key != info.key;
+    let name = view.node(node).name.clone();
+    let guests: Vec<Arc<PodInfo>> = view.nominated_to(&name).filter(first).cloned().collect();
+    if guests.is_empty() {
+        return None;
+    }
+    // One that was promised the node sits there already.
+    let guests: Vec<Arc<PodInfo>> =
+        guests.into_iter().filter(|guest| !view.node(node).pods.contains_key(&guest.key)).collect();
+    for guest in &guests {
+        view.imagine(guest, node);
+    }
+    let answer = Question::new(view, pod, info).check(node);
+    for guest in &guests {
+        view.imagine_without(guest, node);
+    }
+    Some(answer)
+}
+
+/// How many nodes that would do are enough to choose from.
+fn enough(nodes: usize) -> usize {
+    if nodes < FEW {
+        return nodes.max(1);
+    }
+    let percent = 50_usize.saturating_sub(nodes / 125).max(LEAST_PERCENT);
+    (nodes * percent / 100).max(FEW)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_nodes_a_part_is_enough() {
+        let known = [(1, 1), (99, 99), (100, 100), (250, 120), (1000, 420), (5000, 500), (6000, 300)];
+        for (nodes, expected) in known {
+            assert_eq!(enough(nodes), expected, "{nodes}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Pods that are alike to all rules between pods: same namespace, same labels, same affinity to other pods. Selectors are judged on
+//! classes and not on pods, so that spreading the ten-thousandth replica costs what spreading the tenth did.
+//!
+//! Invariant: a class knows on which nodes its pods are and how many; a class that no pod has is forgotten and its number used again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{Affinity, PodAffinityTerm, WeightedPodAffinityTerm};
+use kerf_referee::placement::Namespaces;
+use kerf_referee::selectors::{Labels, labels_of, selects};
+use rustc_hash::FxHashMap;
+use smol_str::SmolStr;
+
+use super::view::NodeIx;
+
+/// A class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct ClassIx(u32);
+
+/// The rules of a pod about other pods.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Terms {
+    pub(super) near: Vec<PodAffinityTerm>,
+    pub(super) away: Vec<PodAffinityTerm>,
+    pub(super) rather_near: Vec<WeightedPodAffinityTerm>,
+    pub(super) rather_away: Vec<WeightedPodAffinityTerm>,
+}
+
+impl Terms {
+    pub(super) fn read(affinity: Option<&Affinity>) -> Self {
+        let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
+        let away = affinity.and_then(|affinity| affinity.pod_anti_affinity.as_ref());
+        Self {
+            near: near.and_then(|a| a.required_during_scheduling_ignored_during_execution.clone()).unwrap_or_default(),
+            away: away.and_then(|a| a.required_during_scheduling_ignored_during_execution.clone()).unwrap_or_default(),
+            rather_near: near
+                .and_then(|a| a.preferred_during_scheduling_ignored_during_execution.clone())
+                .unwrap_or_default(),
+            rather_away: away
+                .and_then(|a| a.preferred_during_scheduling_ignored_during_execution.clone())
+                .unwrap_or_default(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.near.is_empty() && self.away.is_empty() && self.rather_near.is_empty() && self.rather_away.is_empty()
+    }
+}
+
+/// How many pods of a class are on a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    pub(super) all: u32,
+    /// Those that are not being deleted.
+    pub(super) staying: u32,
+}
+
+/// One class.
+#[derive(Debug)]
+pub(super) struct Class {
+    pub(super) namespace: SmolStr,
+    pub(super) labels: Labels,
+    pub(super) terms: Terms,
+    /// Where its pods are.
+    pub(super) nodes: BTreeMap<NodeIx, Count>,
+    key: String,
+    pods: usize,
+}
+
+/// All classes.
+#[derive(Debug, Default)]
+pub(super) struct Classes {
+    slots: Vec<Option<Class>>,
+    free: Vec<ClassIx>,
+    numbers: FxHashMap<String, ClassIx>,
+    by_namespace: BTreeMap<SmolStr, BTreeSet<ClassIx>>,
+    /// Those that must be away from something, and those with any rule about others: few, and looked at for every pod.
+    with_away: BTreeSet<ClassIx>,
+    with_terms: BTreeSet<ClassIx>,
+}
+
+impl Classes {
+    /// The class of a pod, which counts one pod more from now on.
+    pub(super) fn enter(&mut self, namespace: &str, labels: &Labels, affinity: Option<&Affinity>) -> ClassIx {
+        let key = class_key(namespace, labels, affinity);
+        if let Some(number) = self.numbers.get(&key) {
+            if let Some(class) = self.slots[number.0 as usize].as_mut() {
+                class.pods += 1;
+            }
+            return *number;
+        }
+        let number = self.free.pop().unwrap_or(ClassIx(self.slots.len() as u32));
+        let terms = Terms::read(affinity);
+        if !terms.away.is_empty() {
+            self.with_away.insert(number);
+        }
+        if !terms.is_empty() {
+            self.with_terms.insert(number);
+        }
+        let class = Class {
+            namespace: namespace.into(),
+            labels: labels.clone(),
+            terms,
+            nodes: BTreeMap::new(),
+            key: key.clone(),
+            pods: 1,
+        };
+        self.by_namespace.entry(namespace.into()).or_default().insert(number);
+        self.numbers.insert(key, number);
+        match self.slots.get_mut(number.0 as usize) {
+            Some(slot) => *slot = Some(class),
+            None => self.slots.push(Some(class)),
+        }
+        number
+    }
+
+    /// A pod of the class is no more.
+    pub(super) fn leave(&mut self, number: ClassIx) {
+        let Some(slot) = self.slots.get_mut(number.0 as usize) else { return };
+        let Some(class) = slot.as_mut() else { return };
+        class.pods -= 1;
+        if class.pods > 0 {
+            return;
+        }
+        if let Some(class) = slot.take() {
+            self.numbers.remove(&class.key);
+            if let Some(those) = self.by_namespace.get_mut(&class.namespace) {
+                those.remove(&number);
+                if those.is_empty() {
+                    self.by_namespace.remove(&class.namespace);
+                }
+            }
+        }
+        self.with_away.remove(&number);
+        self.with_terms.remove(&number);
+        self.free.push(number);
+    }
+
+    /// A pod of the class came to a node.
+    pub(super) fn seat(&mut self, number: ClassIx, node: NodeIx, staying: bool) {
+        if let Some(class) = self.slots.get_mut(number.0 as usize).and_then(Option::as_mut) {
+            let count = class.nodes.entry(node).or_default();
+            count.all += 1;
+            count.staying += u32::from(staying);
+        }
+    }
+
+    /// A pod of the class left a node.
+    pub(super) fn unseat(&mut self, number: ClassIx, node: NodeIx, staying: bool) {
+        if let Some(class) = self.slots.get_mut(number.0 as usize).and_then(Option::as_mut)
+            && let Some(count) = class.nodes.get_mut(&node)
+        {
+            count.all -= 1;
+            count.staying -= u32::from(staying);
+            if count.all == 0 {
+                class.nodes.remove(&node);
+            }
+        }
+    }
+
+    pub(super) fn get(&self, number: ClassIx) -> Option<&Class> {
+        self.slots.get(number.0 as usize).and_then(Option::as_ref)
+    }
+
+    /// The classes of a namespace.
+    pub(super) fn of<'a>(&'a self, namespace: &str) -> impl Iterator<Item = &'a Class> {
+        self.by_namespace.get(namespace).into_iter().flatten().filter_map(|number| self.get(*number))
+    }
+
+    /// Every class, by namespace.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Class> {
+        self.by_namespace.values().flatten().filter_map(|number| self.get(*number))
+    }
+
+    /// The classes whose pods must be away from something.
+    pub(super) fn with_away(&self) -> impl Iterator<Item = &Class> {
+        self.with_away.iter().filter_map(|number| self.get(*number))
+    }
+
+    /// The classes whose pods have any rule about others.
+    pub(super) fn with_terms(&self) -> impl Iterator<Item = &Class> {
+        self.with_terms.iter().filter_map(|number| self.get(*number))
+    }
+}
+
+/// Whether a term of a pod in the namespace `home` speaks of pods with these labels in `namespace`. (The API server has merged
+/// `matchLabelKeys` and `mismatchLabelKeys` into the selector.)
+pub(super) fn speaks_of(
+    term: &PodAffinityTerm,
+    home: &str,
+    namespace: &str,
+    labels: &Labels,
+    namespaces: &Namespaces,
+) -> bool {
+    let listed = term.namespaces.as_deref().unwrap_or_default();
+    let inside = if listed.is_empty() && term.namespace_selector.is_none() {
+        home == namespace
+    } else {
+        listed.iter().any(|name| name == namespace)
+            || selects(term.namespace_selector.as_ref(), labels_of(namespaces.get(namespace)))
+    };
+    inside && selects(term.label_selector.as_ref(), labels)
+}
+
+/// A text that two pods share if and only if they are of one class.
+fn class_key(namespace: &str, labels: &Labels, affinity: Option<&Affinity>) -> String {
+    let mut key = String::with_capacity(128);
+    key.push_str(namespace);
+    for (name, value) in labels {
+        // Neither labels nor namespaces contain these characters.
+        key.push('\n');
+        key.push_str(name);
+        key.push('=');
+        key.push_str(value);
+    }
+    let pods = affinity.map(|affinity| (&affinity.pod_affinity, &affinity.pod_anti_affinity));
+    if let Some((near, away)) = pods.filter(|(near, away)| near.is_some() || away.is_some()) {
+        key.push('\n');
+        // Writing a Kubernetes type to memory does not fail; if it did, the pod would be in a class without rules.
+        key.push_str(&serde_json::to_string(&(near, away)).unwrap_or_default());
+    }
+    key
+}

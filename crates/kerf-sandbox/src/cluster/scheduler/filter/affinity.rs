@@ -1,0 +1,107 @@
+//! Affinity and anti-affinity between pods that must hold, of the pod itself and of the pods that are already there.
+
+use k8s_openapi::api::core::v1::PodAffinityTerm;
+use rustc_hash::FxHashSet;
+
+use super::{Plugin, Rejection};
+use crate::cluster::scheduler::classes::{Class, speaks_of};
+use crate::cluster::scheduler::node::NodeInfo;
+use crate::cluster::scheduler::pod::PodInfo;
+use crate::cluster::scheduler::view::View;
+
+/// Values of one topology key.
+struct Domains<'a> {
+    key: &'a str,
+    values: FxHashSet<&'a str>,
+}
+
+/// What the pods of the cluster mean for one pod.
+pub(super) struct State<'a> {
+    near: &'a [PodAffinityTerm],
+    /// Where there is a pod that all affinity terms speak of, for each term.
+    wanted: Vec<Domains<'a>>,
+    /// Where there is a pod that an anti-affinity term speaks of.
+    unwanted: Vec<Domains<'a>>,
+    /// Where there is a pod that wants to be away from this one.
+    unwelcome: Vec<Domains<'a>>,
+    /// No pod anywhere is one that all affinity terms speak of, but this pod itself is: it may be the first.
+    may_be_first: bool,
+}
+
+impl<'a> State<'a> {
+    pub(super) fn new(view: &'a View, pod: &PodInfo) -> Self {
+        let mut state =
+            Self { near: &[], wanted: Vec::new(), unwanted: Vec::new(), unwelcome: Vec::new(), may_be_first: false };
+        let Some(ours) = view.classes.get(pod.class) else { return state };
+        for theirs in view.classes.with_away() {
+            for term in &theirs.terms.away {
+                if speaks_of(term, &theirs.namespace, &ours.namespace, &ours.labels, &view.namespaces) {
+                    collect(view, &mut state.unwelcome, &term.topology_key, theirs);
+                }
+            }
+        }
+        let (near, away) = (&ours.terms.near, &ours.terms.away);
+        if near.is_empty() && away.is_empty() {
+            return state;
+        }
+        let speaks = |term: &PodAffinityTerm, class: &Class| {
+            speaks_of(term, &ours.namespace, &class.namespace, &class.labels, &view.namespaces)
+        };
+        state.near = near;
+        for class in view.classes.all() {
+            if !near.is_empty() && near.iter().all(|term| speaks(term, class)) {
+                for term in near {
+                    collect(view, &mut state.wanted, &term.topology_key, class);
+                }
+            }
+            for term in away.iter().filter(|term| speaks(term, class)) {
+                collect(view, &mut state.unwanted, &term.topology_key, class);
+            }
+        }
+        let nowhere = state.wanted.iter().all(|domains| domains.values.is_empty());
+        state.may_be_first = nowhere && !near.is_empty() && near.iter().all(|term| speaks(term, ours));
+        state
+    }
+
+    pub(super) fn check(&self, node: &NodeInfo) -> Result<(), Rejection> {
+        let plugin = Plugin::InterPodAffinity;
+        if !self.is_near(node) {
+            return Err(Rejection::final_(plugin, "node(s) didn't match pod affinity rules"));
+        }
+        if here(&self.unwanted, node) {
+            return Err(Rejection::passing(plugin, "node(s) didn't match pod anti-affinity rules"));
+        }
+        if here(&self.unwelcome, node) {
+            return Err(Rejection::passing(plugin, "node(s) didn't satisfy existing pods anti-affinity rules"));
+        }
+        Ok(())
+    }
+
+    /// Whether what the pod must be near to is in every domain of the node that its terms speak of. A node that lacks a key is in no
+    /// domain.
+    fn is_near(&self, node: &NodeInfo) -> bool {
+        let mut all_there = true;
+        for term in self.near {
+            let Some(value) = node.labels.get(&term.topology_key) else { return false };
+            let domains = self.wanted.iter().find(|domains| domains.key == term.topology_key);
+            all_there &= domains.is_some_and(|domains| domains.values.contains(value.as_str()));
+        }
+        all_there || self.may_be_first
+    }
+}
+
+fn here(domains: &[Domains<'_>], node: &NodeInfo) -> bool {
+    domains
+        .iter()
+        .any(|domains| node.labels.get(domains.key).is_some_and(|value| domains.values.contains(value.as_str())))
+}
+
+/// Notes the domains of `key` in which there are pods of the class.
+fn collect<'a>(view: &'a View, into: &mut Vec<Domains<'a>>, key: &'a str, class: &Class) {
+    let place = into.iter().position(|domains| domains.key == key).unwrap_or_else(|| {
+        into.push(Domains { key, values: FxHashSet::default() });
+        into.len() - 1
+    });
+    let values = class.nodes.keys().filter_map(|node| view.node(*node).labels.get(key));
+    into[place].values.extend(values.map(String::as_str));
+}

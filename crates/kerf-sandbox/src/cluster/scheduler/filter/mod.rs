@@ -1,0 +1,169 @@
+//! Kube-scheduler's default filters: which nodes may a pod be bound to now, and why not to the others?
+//!
+//! [`Question::new`] looks at the cluster once for one pod, as kube-scheduler's pre-filter step does, and [`Question::check`] answers
+//! for a node. The answers are those of `kerf_referee::filters`, which is slow and obvious; here what is asked for every node is
+//! prepared first. A test holds the two against each other on random clusters.
+
+mod affinity;
+mod reason;
+mod spread;
+mod volumes;
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Pod, Taint};
+use kerf_referee::selectors::{node_wanted, required_terms};
+use kerf_referee::taints::{tolerates, untolerated};
+use smol_str::SmolStr;
+
+use super::amounts::PODS;
+use super::node::NodeInfo;
+use super::pod::PodInfo;
+use super::view::{NodeIx, View};
+
+pub(super) use reason::{Plugin, Rejection};
+pub(super) use spread::{includes, selected};
+pub(super) use volumes::Bindings;
+
+/// The taint that says the same as `spec.unschedulable`.
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+
+/// What one pod asks of the nodes, prepared.
+pub(super) struct Question<'a> {
+    view: &'a View,
+    pod: &'a Pod,
+    info: &'a PodInfo,
+    /// Whether the pod's selector and affinity want the node, by place; none if it wants any.
+    wanted: Option<Vec<bool>>,
+    tolerates_cordon: bool,
+    spread: spread::State<'a>,
+    affinity: affinity::State<'a>,
+    volumes: volumes::State<'a>,
+}
+
+/// What is known before any node is looked at.
+#[derive(Debug)]
+pub(super) enum Outset {
+    /// Any node may do.
+    AllNodes,
+    /// Only these may: the pod's affinity names them.
+    Named(BTreeSet<SmolStr>),
+    /// None will.
+    None(Rejection),
+}
+
+impl<'a> Question<'a> {
+    /// Prepares the question whether `pod` may be bound to nodes of `view`.
+    pub(super) fn new(view: &'a View, pod: &'a Pod, info: &'a PodInfo) -> Self {
+        let spec = pod.spec.as_ref();
+        let asks = spec.is_some_and(|spec| spec.node_selector.is_some()) || required_terms(pod).is_some();
+        let wanted = asks.then(|| {
+            let mut wanted = vec![false; view.places()];
+            for node in view.existing() {
+                let info = view.node(node);
+                wanted[node.place()] = node_wanted(pod, &info.name, &info.labels);
+            }
+            wanted
+        });
+        let cordon = Taint { key: UNSCHEDULABLE.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() };
+        Self {
+            view,
+            pod,
+            info,
+            spread: spread::State::new(view, pod, wanted.as_deref()),
+            affinity: affinity::State::new(view, info),
+            volumes: volumes::State::new(view, pod, info),
+            wanted,
+            tolerates_cordon: tolerates(pod, &cordon),
+        }
+    }
+
+    /// What can be said without looking at a node.
+    pub(super) fn outset(&self) -> Outset {
+        match named_nodes(self.pod) {
+            Some(names) if names.is_empty() => {
+                return Outset::None(Rejection::final_(Plugin::NodeAffinity, "pod affinity terms conflict"));
+            }
+            Some(names) => {
+                return match self.volumes.outset() {
+                    Some(rejection) => Outset::None(rejection),
+                    None => Outset::Named(names),
+                };
+            }
+            None => {}
+        }
+        self.volumes.outset().map_or(Outset::AllNodes, Outset::None)
+    }
+
+    /// Why the pod may not be bound to the node: what the first plug-in that objects says.
+    pub(super) fn check(&self, node: NodeIx) -> Result<(), Rejection> {
+        let info = self.view.node(node);
+        if info.unschedulable && !self.tolerates_cordon {
+            return Err(Rejection::final_(Plugin::NodeUnschedulable, "node(s) were unschedulable"));
+        }
+        if !info.taints.is_empty() && untolerated(self.pod, &info.taints).is_some() {
+            return Err(Rejection::final_(Plugin::TaintToleration, "node(s) had untolerated taint(s)"));
+        }
+        if self.wanted.as_ref().is_some_and(|wanted| !wanted[node.place()]) {
+            let reason = "node(s) didn't match Pod's node affinity/selector";
+            return Err(Rejection::final_(Plugin::NodeAffinity, reason));
+        }
+        if ports_taken(self.info, info) {
+            let reason = "node(s) didn't have free ports for the requested pod ports";
+            return Err(Rejection::passing(Plugin::NodePorts, reason));
+        }
+        self.fits(info)?;
+        self.volumes.check(info)?;
+        self.spread.check(info)?;
+        self.affinity.check(info)
+    }
+
+    /// The volumes and claims that are to be brought together if the pod goes to the node.
+    pub(super) fn bindings(&self, node: NodeIx) -> Bindings {
+        self.volumes.bindings(self.view.node(node))
+    }
+
+    fn fits(&self, node: &NodeInfo) -> Result<(), Rejection> {
+        let asked = &self.info.requests;
+        let mut lacking = node.allocatable.lacking(&node.used, asked).peekable();
+        if lacking.peek().is_none() {
+            return Ok(());
+        }
+        let reason = |resource| match resource {
+            PODS => Cow::Borrowed("Too many pods"),
+            other => Cow::Owned(format!("Insufficient {}", self.view.names.name(other))),
+        };
+        let resolvable = !node.allocatable.never_holds(asked);
+        Err(Rejection { plugin: Plugin::NodeResourcesFit, reasons: lacking.map(reason).collect(), resolvable })
+    }
+}
+
+/// Whether a pod on the node has a port that this one wants.
+fn ports_taken(pod: &PodInfo, node: &NodeInfo) -> bool {
+    if pod.ports.is_empty() || node.with_ports == 0 {
+        return false;
+    }
+    let mut theirs = node.pods.values().flat_map(|other| &other.ports);
+    theirs.any(|their| pod.ports.iter().any(|our| our.conflicts_with(their)))
+}
+
+/// The nodes that the pod's affinity names, if every one of its terms names some.
+fn named_nodes(pod: &Pod) -> Option<BTreeSet<SmolStr>> {
+    let terms = required_terms(pod).filter(|terms| !terms.is_empty())?;
+    let mut names = BTreeSet::new();
+    for term in terms {
+        let mut of_term: Option<BTreeSet<SmolStr>> = None;
+        for field in term.match_fields.iter().flatten() {
+            if field.key == "metadata.name" && field.operator == "In" {
+                let values: BTreeSet<SmolStr> = field.values.iter().flatten().map(SmolStr::from).collect();
+                of_term = Some(match of_term {
+                    Some(others) => others.intersection(&values).cloned().collect(),
+                    None => values,
+                });
+            }
+        }
+        names.extend(of_term?);
+    }
+    Some(names)
+}

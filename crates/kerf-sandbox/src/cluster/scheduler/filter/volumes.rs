@@ -1,0 +1,235 @@
+//! Volumes: claims must be bound to volumes that the node reaches, or such that a volume can be found or made for the node; a claim
+//! for one pod alone must be free; and no driver may get more volumes on a node than it can attach.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Volume};
+use k8s_openapi::api::storage::v1::StorageClass;
+use kerf_referee::selectors::{Labels, labels_of};
+use kerf_referee::storage::{class_reaches, volume_reaches};
+use smol_str::SmolStr;
+
+use super::{Plugin, Rejection};
+use crate::cluster::scheduler::node::NodeInfo;
+use crate::cluster::scheduler::pod::PodInfo;
+use crate::cluster::scheduler::storage::{Attachable, class_name, count_by_driver};
+use crate::cluster::scheduler::view::{View, claim_key};
+use crate::cluster::volumes::{CLAIM_SELECTED_NODE, best_match, is_bound};
+
+/// A class that makes no volumes: people do.
+const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
+
+/// The labels of a volume that say where it is, and what nodes call the same; a value may list several places, joined by `__`.
+const PLACES: [(&str, &str); 4] = [
+    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
+    ("topology.kubernetes.io/zone", "topology.kubernetes.io/zone"),
+    ("topology.kubernetes.io/region", "topology.kubernetes.io/region"),
+];
+
+/// The claims of one pod, looked up.
+pub(super) struct State<'a> {
+    view: &'a View,
+    refusal: Option<Rejection>,
+    bound: Vec<&'a PersistentVolume>,
+    /// Claims that wait for their first consumer, smallest first.
+    waiting: Vec<(SmolStr, &'a PersistentVolumeClaim, Option<&'a StorageClass>)>,
+    /// A claim for one pod alone is another's.
+    in_use: bool,
+    wanted: BTreeSet<Attachable>,
+}
+
+/// What must happen to a pod's claims before it can run on a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Bindings {
+    /// Claims, each with the volume that it gets.
+    pub(crate) existing: Vec<(SmolStr, SmolStr)>,
+    /// Claims for which a volume is to be made.
+    pub(crate) provisioned: Vec<SmolStr>,
+}
+
+impl Bindings {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.existing.is_empty() && self.provisioned.is_empty()
+    }
+}
+
+impl<'a> State<'a> {
+    pub(super) fn new(view: &'a View, pod: &Pod, info: &PodInfo) -> Self {
+        let mut state = Self {
+            view,
+            refusal: None,
+            bound: Vec::new(),
+            waiting: Vec::new(),
+            in_use: false,
+            wanted: BTreeSet::new(),
+        };
+        if info.claims.is_empty() {
+            return state;
+        }
+        for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
+            let Some((name, ephemeral)) = claim_of(pod, volume) else { continue };
+            let key = claim_key(info, &name);
+            if let Err(why) = state.look_up(key, &name, ephemeral, pod) {
+                // The first reason is the one that is told.
+                state.refusal.get_or_insert(Rejection::final_(Plugin::VolumeBinding, why));
+            }
+        }
+        let unbound = "pod has unbound immediate PersistentVolumeClaims";
+        if state.refusal.is_none() && state.waiting.iter().any(|(_, claim, class)| !waits(claim, *class)) {
+            state.refusal = Some(Rejection::final_(Plugin::VolumeBinding, unbound));
+        }
+        state.waiting.sort_by_key(|(key, claim, _)| (crate::cluster::volumes::requested(claim), key.clone()));
+        state
+    }
+
+    fn look_up(&mut self, key: SmolStr, name: &str, ephemeral: bool, pod: &Pod) -> Result<(), String> {
+        let storage = &self.view.storage;
+        let Some(claim) = storage.claims.get(&key) else {
+            return Err(if ephemeral {
+                format!("waiting for ephemeral volume controller to create the persistentvolumeclaim {name:?}")
+            } else {
+                format!("persistentvolumeclaim {name:?} not found")
+            });
+        };
+        let spec = claim.spec.as_ref();
+        let volume_name = spec.and_then(|spec| spec.volume_name.as_deref()).unwrap_or_default();
+        if claim.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Lost") {
+            let what = "bound to non-existent persistentvolume";
+            return Err(format!("persistentvolumeclaim {name:?} {what} {volume_name:?}"));
+        }
+        if claim.metadata.deletion_timestamp.is_some() {
+            return Err(format!("persistentvolumeclaim {name:?} is being deleted"));
+        }
+        if ephemeral && !belongs_to(claim, pod) {
+            let of = pod.metadata.name.as_deref().unwrap_or_default();
+            let home = pod.metadata.namespace.as_deref().unwrap_or_default();
+            return Err(format!("PVC {key} was not created for pod {home}/{of} (pod is not owner)"));
+        }
+        let alone = spec.and_then(|spec| spec.access_modes.as_ref());
+        let alone = alone.is_some_and(|modes| modes.iter().any(|mode| mode == "ReadWriteOncePod"));
+        self.in_use |= alone && self.view.claim_in_use(&key);
+        self.wanted.extend(storage.attachable_for(&key));
+        if is_bound(claim) {
+            let Some(volume) = storage.volumes.get(volume_name) else {
+                return Err(format!("persistentvolume {volume_name:?} not found"));
+            };
+            self.bound.push(volume);
+        } else {
+            let class = class_name(claim).and_then(|class| storage.classes.get(class));
+            self.waiting.push((key, claim, class));
+        }
+        Ok(())
+    }
+
+    /// What stands in the way on every node.
+    pub(super) fn outset(&self) -> Option<Rejection> {
+        self.refusal.clone()
+    }
+
+    pub(super) fn check(&self, node: &NodeInfo) -> Result<(), Rejection> {
+        if self.in_use {
+            let reason = "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod";
+            return Err(Rejection::passing(Plugin::VolumeRestrictions, reason));
+        }
+        if self.wanted.is_empty() && self.bound.is_empty() && self.waiting.is_empty() {
+            return Ok(());
+        }
+        if self.over_limit(node) {
+            return Err(Rejection::passing(Plugin::NodeVolumeLimits, "node(s) exceed max volume count"));
+        }
+        let mut reasons = Vec::new();
+        if self.bound.iter().any(|volume| !volume_reaches(volume, &node.name, &node.labels)) {
+            reasons.push("node(s) didn't match PersistentVolume's node affinity".into());
+        }
+        if self.place(node).is_none() {
+            reasons.push("node(s) didn't find available persistent volumes to bind".into());
+        }
+        if !reasons.is_empty() {
+            return Err(Rejection { plugin: Plugin::VolumeBinding, reasons, resolvable: false });
+        }
+        if self.bound.iter().any(|volume| !in_zone_of(volume, &node.labels)) {
+            return Err(Rejection::final_(Plugin::VolumeZone, "node(s) had no available volume zone"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn bindings(&self, node: &NodeInfo) -> Bindings {
+        self.place(node).unwrap_or_default()
+    }
+
+    /// How the waiting claims get their volumes on the node; none if one cannot.
+    fn place(&self, node: &NodeInfo) -> Option<Bindings> {
+        let mut bindings = Bindings::default();
+        for (key, claim, class) in &self.waiting {
+            let class = (*class)?;
+            let class_name = class.metadata.name.as_deref().unwrap_or_default();
+            let selected = claim.metadata.annotations.as_ref().and_then(|a| a.get(CLAIM_SELECTED_NODE));
+            match selected {
+                Some(selected) if *selected != node.name => return None,
+                Some(_) => {}
+                None => {
+                    let taken = |name: &str| bindings.existing.iter().any(|(_, volume)| volume == name);
+                    let candidates = self.view.storage.unclaimed(class_name);
+                    let found = best_match(claim, candidates, Some((&node.name, &node.labels)), taken);
+                    if let Some(volume) = found {
+                        let name = volume.metadata.name.as_deref().unwrap_or_default();
+                        bindings.existing.push((key.clone(), name.into()));
+                        continue;
+                    }
+                }
+            }
+            if matches!(class.provisioner.as_str(), "" | NO_PROVISIONER) || !class_reaches(class, &node.labels) {
+                return None;
+            }
+            bindings.provisioned.push(key.clone());
+        }
+        Some(bindings)
+    }
+
+    fn over_limit(&self, node: &NodeInfo) -> bool {
+        let storage = &self.view.storage;
+        let Some(limits) = storage.limits(&node.name).filter(|_| !self.wanted.is_empty()) else { return false };
+        let claims = node.pods.values().flat_map(|pod| pod.claims.iter().map(|claim| claim_key(pod, claim)));
+        let mut there: BTreeSet<Attachable> = claims.filter_map(|key| storage.attachable_for(&key)).collect();
+        there.extend(storage.attached(&node.name));
+        let new: BTreeSet<Attachable> = self.wanted.difference(&there).cloned().collect();
+        let attached = count_by_driver(&there);
+        count_by_driver(&new).into_iter().any(|(driver, count)| {
+            limits.get(driver).is_some_and(|limit| attached.get(driver).copied().unwrap_or_default() + count > *limit)
+        })
+    }
+}
+
+/// Whether a claim without a volume may wait until its pod has a node.
+fn waits(claim: &PersistentVolumeClaim, class: Option<&StorageClass>) -> bool {
+    let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_some_and(|name| !name.is_empty());
+    !named && class.is_some_and(|class| class.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer"))
+}
+
+/// The claim behind a volume of a pod, and whether it is made for the pod.
+fn claim_of(pod: &Pod, volume: &Volume) -> Option<(String, bool)> {
+    if let Some(source) = &volume.persistent_volume_claim {
+        return Some((source.claim_name.clone(), false));
+    }
+    volume.ephemeral.as_ref()?;
+    Some((format!("{}-{}", pod.metadata.name.as_deref().unwrap_or_default(), volume.name), true))
+}
+
+fn belongs_to(claim: &PersistentVolumeClaim, pod: &Pod) -> bool {
+    let mut owners = claim.metadata.owner_references.iter().flatten();
+    owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == pod.metadata.uid.as_ref())
+}
+
+/// Whether the node is in the zone and region that the volume's labels name, if both say where they are.
+fn in_zone_of(volume: &PersistentVolume, labels: &Labels) -> bool {
+    let theirs = labels_of(volume.metadata.labels.as_ref());
+    let nowhere = PLACES.iter().all(|(key, _)| !labels.contains_key(*key));
+    nowhere
+        || PLACES.iter().all(|(old, new)| {
+            theirs.get(*old).is_none_or(|places| {
+                let here = labels.get(*old).or_else(|| labels.get(*new));
+                here.is_some_and(|here| places.split("__").any(|place| place == here))
+            })
+        })
+}

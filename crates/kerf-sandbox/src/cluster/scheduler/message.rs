@@ -1,0 +1,92 @@
+//! What people read when a pod finds no node, in kube-scheduler's words.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::filter::{Plugin, Rejection};
+use super::view::NodeIx;
+
+/// The longest note of an event.
+const NOTE: usize = 1024;
+
+/// Why no node took a pod.
+#[derive(Debug, Default)]
+pub(super) struct Diagnosis {
+    /// How many nodes there are.
+    pub(super) nodes: usize,
+    /// What the nodes said that were asked.
+    pub(super) refusals: Vec<(NodeIx, Rejection)>,
+    /// What was clear before any was asked.
+    pub(super) outset: Option<Rejection>,
+    /// Whether the others were not asked because the pod names its nodes.
+    pub(super) named: bool,
+}
+
+impl Diagnosis {
+    /// The plug-ins that refused.
+    pub(super) fn rejectors(&self) -> BTreeSet<Plugin> {
+        let mut plugins: BTreeSet<Plugin> = self.refusals.iter().map(|(_, refusal)| refusal.plugin).collect();
+        plugins.extend(self.outset.as_ref().map(|refusal| refusal.plugin));
+        if self.named && self.refusals.len() < self.nodes {
+            plugins.insert(Plugin::NodeAffinity);
+        }
+        plugins
+    }
+
+    /// `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable.`
+    pub(super) fn message(&self) -> String {
+        let mut message = available(self.nodes);
+        if let Some(outset) = &self.outset {
+            message.push(' ');
+            message.push_str(&outset.reasons.join(", "));
+            message.push('.');
+            return message;
+        }
+        let mut reasons = Histogram::default();
+        for (_, refusal) in &self.refusals {
+            for reason in &refusal.reasons {
+                reasons.add(reason.clone(), 1);
+            }
+        }
+        if self.named {
+            let others = self.nodes - self.refusals.len();
+            reasons.add("node(s) didn't satisfy plugin(s) [NodeAffinity]".into(), others);
+        }
+        message.push_str(&reasons.sentence());
+        message
+    }
+}
+
+/// How the message begins.
+pub(super) fn available(nodes: usize) -> String {
+    format!("0/{nodes} nodes are available:")
+}
+
+/// Reasons with the number of nodes that each holds for.
+#[derive(Debug, Default)]
+pub(super) struct Histogram(BTreeMap<Cow<'static, str>, usize>);
+
+impl Histogram {
+    pub(super) fn add(&mut self, reason: Cow<'static, str>, nodes: usize) {
+        if nodes > 0 {
+            *self.0.entry(reason).or_default() += nodes;
+        }
+    }
+
+    /// ` 1 Insufficient cpu, 2 node(s) were unschedulable.`; nothing if there are none. Sorted as texts, numbers included.
+    pub(super) fn sentence(&self) -> String {
+        let mut parts: Vec<String> = self.0.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        parts.sort();
+        if parts.is_empty() { String::new() } else { format!(" {}.", parts.join(", ")) }
+    }
+}
+
+/// A message as an event can carry it.
+pub(super) fn as_note(message: &str) -> Cow<'_, str> {
+    const MORE: &str = " ...";
+    if message.len() <= NOTE {
+        return message.into();
+    }
+    let cut = message.floor_char_boundary(NOTE - MORE.len());
+    format!("{}{MORE}", &message[..cut]).into()
+}

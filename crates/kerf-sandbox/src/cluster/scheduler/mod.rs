@@ -1,0 +1,196 @@
+//! The scheduler: kube-scheduler's default profile, for pods whose `schedulerName` is `default-scheduler`.
+//!
+//! ```text
+//! store ── intake ──► view (nodes, pods, classes, storage)     filter ─► score ─► record (bind)
+//!                └──► queue (ready, backing off, parked) ──► attempt ─┤
+//!                                                               └─► preempt ─► record (evict, nominate, say why)
+//! ```
+//! `view` is the cluster as known, `queue` who is next, `attempt` one look for a node, `hints` what may help those who found none.
+//!
+//! What always holds: the same changes of the store in the same order lead to the same writes (ties are drawn from the seed, and no
+//! order comes from a hasher); everything that was decided is in the store, so a scheduler can be stopped at any point and another
+//! begun; a pod is bound only to a node that all filters accept in the state that the store is in at that moment.
+
+mod amounts;
+mod attempt;
+mod classes;
+mod filter;
+mod hints;
+mod intake;
+mod message;
+mod node;
+mod pod;
+mod preempt;
+mod queue;
+mod record;
+mod score;
+mod storage;
+mod view;
+mod waiting;
+mod workloads;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use self::attempt::{Outcome, Rotation, attempt};
+use self::filter::{Bindings, Plugin};
+use self::intake::Feeds;
+use self::message::Diagnosis;
+use self::pod::{PodInfo, PodKey};
+use self::preempt::{Preemption, preempt};
+use self::queue::{Entry, Queue};
+use self::record::{Nomination, Recorder};
+use self::view::{NodeIx, View};
+use self::waiting::Waiting;
+use super::local::{Local, news};
+use crate::api::ApiServer;
+use crate::seed::Rng;
+
+/// After so many attempts others on the same thread get a turn.
+const ATTEMPTS_AT_ONCE: usize = 32;
+
+/// The scheduler of a cluster.
+///
+/// It reads and writes through the store of its [`ApiServer`] in this process. There should be one for a cluster.
+pub struct Scheduler {
+    feeds: Feeds,
+    view: View,
+    queue: Queue,
+    recorder: Recorder,
+    chance: Rng,
+    rotation: Rotation,
+    /// Pods that have a node and wait for their volumes.
+    waiting: BTreeMap<PodKey, Waiting>,
+}
+
+impl std::fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scheduler").field("nodes", &self.view.node_count()).finish_non_exhaustive()
+    }
+}
+
+impl Scheduler {
+    /// A scheduler for the cluster that `server` serves. Ties between nodes are drawn from `seed`.
+    pub fn new(server: &ApiServer, seed: u64) -> Self {
+        let local = Local::new(server, "kube-scheduler");
+        Self {
+            feeds: Feeds::new(&local),
+            view: View::new(),
+            queue: Queue::default(),
+            recorder: Recorder::new(local),
+            chance: Rng::new(seed).fork("scheduler"),
+            rotation: Rotation::default(),
+            waiting: BTreeMap::new(),
+        }
+    }
+
+    /// Schedules pods until it is dropped, which can be at any time: nothing is lost with it.
+    pub async fn run(mut self) {
+        loop {
+            for _ in 0..ATTEMPTS_AT_ONCE {
+                if !self.step() {
+                    break;
+                }
+            }
+            if self.has_work() {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            let next = [self.queue.next_turn(), self.next_timeout()].into_iter().flatten().min();
+            let feeds = self.feeds.all();
+            match next {
+                Some(at) => tokio::select! {
+                    biased;
+                    () = news(&feeds) => {}
+                    () = tokio::time::sleep_until(at) => {}
+                },
+                None => news(&feeds).await,
+            }
+        }
+    }
+
+    /// Takes in what is new, and tries the pod whose turn it is. Whether there was one.
+    fn step(&mut self) -> bool {
+        self.take_in();
+        let now = Instant::now();
+        self.queue.advance(now);
+        self.bind_those_with_volumes(now);
+        let Some((key, entry)) = self.queue.pop() else { return false };
+        self.try_pod(key, entry, now);
+        true
+    }
+
+    fn has_work(&self) -> bool {
+        self.queue.is_ready()
+    }
+
+    fn try_pod(&mut self, key: PodKey, entry: Entry, now: Instant) {
+        let Some(info) = self.view.pod(&key).filter(|info| info.uid == entry.uid).cloned() else { return };
+        let Some(pod) = info.whole.clone() else { return };
+        match attempt(&mut self.view, &pod, &info, &mut self.rotation, &mut self.chance) {
+            Outcome::Node(node, bindings) => self.place(&info, entry, node, bindings, now),
+            Outcome::NoNodes => {
+                let message = "no nodes available to schedule pods";
+                self.recorder.unscheduled(&pod, &info, "Unschedulable", message, &Nomination::Stays);
+                self.queue.park(key, entry, BTreeSet::from([Plugin::NoNodes]), now);
+            }
+            Outcome::Nowhere(diagnosis) => {
+                self.make_room(&info, &diagnosis, now);
+                self.queue.park(key, entry, diagnosis.rejectors(), now);
+            }
+        }
+    }
+
+    /// Binds a pod to a node, or first sees to its volumes.
+    fn place(&mut self, info: &Arc<PodInfo>, entry: Entry, node: NodeIx, bindings: Bindings, now: Instant) {
+        let name = self.view.node(node).name.clone();
+        if !bindings.is_empty() {
+            self.prepare_volumes(info, entry, name, bindings, now);
+            return;
+        }
+        if let Err(refused) = self.recorder.bind(info, &name) {
+            // Somebody changed or deleted the pod: what it is now comes with the next changes.
+            tracing::debug!(pod = %info.key, node = %name, %refused, "a pod was not bound");
+            self.queue.fail(info.key.clone(), entry, now);
+        }
+    }
+
+    /// Makes room for a pod that no node takes, if that is possible, and says why it waits.
+    fn make_room(&mut self, info: &Arc<PodInfo>, diagnosis: &Diagnosis, now: Instant) {
+        let Some(pod) = info.whole.clone() else { return };
+        let mut message = diagnosis.message();
+        let mut nomination = Nomination::Stays;
+        // Devices are asked first whether they could be given back; there are none.
+        let and_more = |why: &str| format!(" no new claims to deallocate, preemption: {why}");
+        match preempt(&mut self.view, &pod, info, diagnosis, &mut self.chance) {
+            Preemption::Victims { node, victims } => {
+                self.evict(info, &node, &victims, now);
+                nomination = Nomination::Becomes(node);
+            }
+            Preemption::NotEligible(why) => message.push_str(&and_more(why)),
+            Preemption::Nowhere(why) => {
+                message.push_str(&and_more(&why));
+                nomination = Nomination::Ends;
+            }
+        }
+        self.recorder.unscheduled(&pod, info, "Unschedulable", &message, &nomination);
+    }
+
+    fn evict(&mut self, info: &PodInfo, node: &str, victims: &[Arc<PodInfo>], now: Instant) {
+        let lesser: Vec<Arc<PodInfo>> =
+            self.view.nominated_to(node).filter(|other| other.priority < info.priority).cloned().collect();
+        for other in lesser {
+            self.recorder.end_nomination(&other);
+        }
+        for victim in victims.iter().filter(|victim| !victim.deleting) {
+            if !self.send_away(&victim.key, now) {
+                self.recorder.evict(victim, node, info);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

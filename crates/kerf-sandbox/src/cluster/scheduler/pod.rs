@@ -1,0 +1,227 @@
+//! What the scheduler keeps of a pod. One that has a node is a handful of numbers; one that waits for a node is kept whole, because
+//! every rule may ask about it.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod, PodCondition, PodSpec, PodStatus};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference, Time};
+use kerf_referee::placement::is_terminal;
+use kerf_referee::ports::{HostPort, host_ports};
+use kerf_referee::resources::pod_requests;
+use kerf_referee::selectors::Labels;
+use kerf_referee::storage::claim_names;
+use serde::Deserialize;
+use smol_str::{SmolStr, format_smolstr};
+
+use super::amounts::{Amounts, CPU, MEMORY, Names};
+use super::classes::{ClassIx, Classes};
+
+/// The scheduler whose pods these are.
+pub(super) const SCHEDULER: &str = "default-scheduler";
+
+/// What a container that asks for none is taken to use when nodes are scored: a tenth of a CPU, 200 MiB.
+const ASSUMED: [(&str, &str); 2] = [("cpu", "100m"), ("memory", "200Mi")];
+
+/// `namespace/name`.
+pub(super) type PodKey = SmolStr;
+
+/// A pod.
+#[derive(Clone, Debug)]
+pub(super) struct PodInfo {
+    pub(super) key: PodKey,
+    pub(super) uid: SmolStr,
+    /// `resourceVersion`.
+    pub(super) version: SmolStr,
+    pub(super) class: ClassIx,
+    pub(super) requests: Amounts,
+    /// CPU and memory as scores see them: containers that ask for none are taken to use a little.
+    pub(super) assumed: [i64; 2],
+    pub(super) ports: Box<[HostPort]>,
+    /// Names of its claims.
+    pub(super) claims: Box<[SmolStr]>,
+    pub(super) priority: i32,
+    pub(super) started: Option<Timestamp>,
+    pub(super) deleting: bool,
+    /// Being deleted to make room for another.
+    pub(super) preempted: bool,
+    /// Has run to its end.
+    pub(super) terminal: bool,
+    pub(super) node: Option<SmolStr>,
+    pub(super) nominated: Option<SmolStr>,
+    /// The whole pod, while it has no node and waits for this scheduler.
+    pub(super) whole: Option<Arc<Pod>>,
+}
+
+/// The parts of a pod that are read. Managed fields, which are most of the text, are passed over.
+#[derive(Deserialize)]
+struct Read {
+    metadata: ReadMeta,
+    spec: PodSpec,
+    #[serde(default)]
+    status: ReadStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReadMeta {
+    name: String,
+    namespace: String,
+    uid: String,
+    resource_version: String,
+    generation: Option<i64>,
+    labels: Option<Labels>,
+    creation_timestamp: Option<Time>,
+    deletion_timestamp: Option<Time>,
+    owner_references: Option<Vec<OwnerReference>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ReadStatus {
+    phase: Option<String>,
+    conditions: Option<Vec<PodCondition>>,
+    nominated_node_name: Option<String>,
+    start_time: Option<Time>,
+    container_statuses: Option<Vec<ContainerStatus>>,
+    init_container_statuses: Option<Vec<ContainerStatus>>,
+}
+
+impl Read {
+    fn into_pod(self) -> Pod {
+        let meta = self.metadata;
+        Pod {
+            metadata: ObjectMeta {
+                name: Some(meta.name),
+                namespace: Some(meta.namespace),
+                uid: Some(meta.uid),
+                resource_version: Some(meta.resource_version),
+                generation: meta.generation,
+                labels: meta.labels,
+                creation_timestamp: meta.creation_timestamp,
+                deletion_timestamp: meta.deletion_timestamp,
+                owner_references: meta.owner_references,
+                ..ObjectMeta::default()
+            },
+            spec: Some(self.spec),
+            status: Some(PodStatus {
+                phase: self.status.phase,
+                conditions: self.status.conditions,
+                nominated_node_name: self.status.nominated_node_name,
+                start_time: self.status.start_time,
+                container_statuses: self.status.container_statuses,
+                init_container_statuses: self.status.init_container_statuses,
+                ..PodStatus::default()
+            }),
+        }
+    }
+}
+
+/// A stored pod. None if it cannot be read: the API server has stored no such thing.
+pub(super) fn read(bytes: &[u8]) -> Option<Pod> {
+    serde_json::from_slice::<Read>(bytes).ok().map(Read::into_pod)
+}
+
+impl PodInfo {
+    /// What is kept of a pod; it is counted in its class from now on.
+    pub(super) fn new(pod: Pod, names: &mut Names, classes: &mut Classes) -> Self {
+        let meta = &pod.metadata;
+        let namespace = meta.namespace.as_deref().unwrap_or("default");
+        let labels = kerf_referee::selectors::pod_labels(&pod);
+        let spec = pod.spec.as_ref();
+        let status = pod.status.as_ref();
+        let text = |text: Option<&String>| text.filter(|text| !text.is_empty()).map(SmolStr::from);
+        let node = text(spec.and_then(|spec| spec.node_name.as_ref()));
+        let ours = spec.and_then(|spec| spec.scheduler_name.as_deref()).unwrap_or(SCHEDULER) == SCHEDULER;
+        let terminal = is_terminal(&pod);
+        let claims: Box<[SmolStr]> = claim_names(&pod).into_iter().map(SmolStr::from).collect();
+        let conditions = status.and_then(|status| status.conditions.as_deref()).unwrap_or_default();
+        let preempted = conditions.iter().any(|condition| {
+            condition.type_ == "DisruptionTarget"
+                && condition.status == "True"
+                && condition.reason.as_deref() == Some("PreemptionByScheduler")
+        });
+        let mut info = Self {
+            key: format_smolstr!("{namespace}/{}", meta.name.as_deref().unwrap_or_default()),
+            uid: meta.uid.as_deref().unwrap_or_default().into(),
+            version: meta.resource_version.as_deref().unwrap_or_default().into(),
+            class: classes.enter(namespace, labels, spec.and_then(|spec| spec.affinity.as_ref())),
+            requests: names.count(&pod_requests(&pod)),
+            assumed: assumed(&pod, names),
+            ports: ports(&pod),
+            claims,
+            priority: spec.and_then(|spec| spec.priority).unwrap_or_default(),
+            started: status.and_then(|status| status.start_time.as_ref()).map(|time| time.0),
+            deleting: meta.deletion_timestamp.is_some(),
+            preempted,
+            terminal,
+            nominated: text(status.and_then(|status| status.nominated_node_name.as_ref())),
+            node,
+            whole: None,
+        };
+        if info.node.is_none() && ours && !terminal {
+            info.whole = Some(Arc::new(pod));
+        }
+        info
+    }
+
+    pub(super) fn namespace(&self) -> &str {
+        self.key.split_once('/').map_or("", |(namespace, _)| namespace)
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.key.split_once('/').map_or("", |(_, name)| name)
+    }
+
+    /// Whether other pods should make room for it before this one: higher priority, and among equals the one that started earlier.
+    pub(super) fn importance(&self) -> (i32, std::cmp::Reverse<Timestamp>) {
+        // One that has not started is taken to start now, which is later than any that has.
+        (self.priority, std::cmp::Reverse(self.started.unwrap_or(Timestamp::MAX)))
+    }
+}
+
+/// The names of the gates that keep a pod from being scheduled.
+pub(super) fn gates(pod: &Pod) -> impl Iterator<Item = &str> {
+    let gates = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_deref()).unwrap_or_default();
+    gates.iter().map(|gate| gate.name.as_str())
+}
+
+/// The ports of the host that a pod takes: those of its containers, and of the init containers that keep running beside them.
+fn ports(pod: &Pod) -> Box<[HostPort]> {
+    let mut ports = host_ports(pod);
+    let init = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    let sidecars: Vec<Container> =
+        init.filter(|container| container.restart_policy.as_deref() == Some("Always")).cloned().collect();
+    if !sidecars.is_empty() {
+        let spec = PodSpec { containers: sidecars, ..PodSpec::default() };
+        ports.extend(host_ports(&Pod { spec: Some(spec), ..Pod::default() }));
+    }
+    ports.into()
+}
+
+/// CPU and memory of a pod, each container that asks for none taken to ask for a little.
+fn assumed(pod: &Pod, names: &mut Names) -> [i64; 2] {
+    let lacks = |container: &Container| {
+        let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+        ASSUMED.iter().any(|(name, _)| requests.is_none_or(|requests| !requests.contains_key(*name)))
+    };
+    let spec = pod.spec.as_ref();
+    let mut containers =
+        spec.into_iter().flat_map(|spec| spec.containers.iter().chain(spec.init_containers.iter().flatten()));
+    let amounts = if containers.any(lacks) {
+        let mut filled = pod.clone();
+        if let Some(spec) = &mut filled.spec {
+            for container in spec.containers.iter_mut().chain(spec.init_containers.iter_mut().flatten()) {
+                let requests = container.resources.get_or_insert_default().requests.get_or_insert_default();
+                for (name, amount) in ASSUMED {
+                    requests.entry(name.to_owned()).or_insert_with(|| Quantity(amount.to_owned()));
+                }
+            }
+        }
+        names.count(&pod_requests(&filled))
+    } else {
+        names.count(&pod_requests(pod))
+    };
+    [amounts.get(CPU), amounts.get(MEMORY)]
+}

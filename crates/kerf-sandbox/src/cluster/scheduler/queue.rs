@@ -1,0 +1,219 @@
+//! The pods that wait for a node: ready to be tried, backing off after a failure, or parked until something happens that could help.
+//!
+//! The order is kube-scheduler's: higher priority first, then who has waited longer. A failed pod is parked with the plug-ins that
+//! refused it; an event that may change their mind sends it back, not before its back-off is over (1 s, doubled with each failure, 10 s at
+//! most); whoever is parked for five minutes is tried again in any case.
+//! Invariant: a pod is in exactly one of the three places, or in the hands of the scheduler and in none.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use smol_str::SmolStr;
+use tokio::time::Instant;
+
+use super::filter::Plugin;
+use super::pod::PodKey;
+
+const BACK_OFF_FIRST: Duration = Duration::from_secs(1);
+const BACK_OFF_MOST: Duration = Duration::from_secs(10);
+/// How long a pod is parked at most.
+const PARKED_MOST: Duration = Duration::from_mins(5);
+
+/// A pod in the queue.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) uid: SmolStr,
+    priority: i32,
+    /// Since when it waits in its place.
+    since: Instant,
+    /// Failures since it came; errors in a row count for themselves.
+    failures: u32,
+    errors: u32,
+    /// Who refused it.
+    rejectors: BTreeSet<Plugin>,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Ready { serial: u64 },
+    BackingOff { until: Instant, serial: u64 },
+    Parked,
+}
+
+/// The queue.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    entries: BTreeMap<PodKey, Entry>,
+    ready: BTreeSet<(Reverse<i32>, Instant, u64, PodKey)>,
+    backing_off: BTreeSet<(Instant, u64, PodKey)>,
+    parked: BTreeSet<(Instant, PodKey)>,
+    /// The parked ones by who refused them, because most events concern few.
+    refused_by: BTreeMap<Plugin, BTreeSet<PodKey>>,
+    serial: u64,
+}
+
+impl Queue {
+    /// A pod that was not known; one that is known stays where it is.
+    pub(super) fn add(&mut self, key: &PodKey, uid: &SmolStr, priority: i32, now: Instant) {
+        if self.entries.get(key).is_some_and(|entry| entry.uid == *uid) {
+            return;
+        }
+        self.remove(key);
+        let entry = Entry {
+            uid: uid.clone(),
+            priority,
+            since: now,
+            failures: 0,
+            errors: 0,
+            rejectors: BTreeSet::new(),
+            place: Place::Parked,
+        };
+        self.make_ready(key.clone(), entry);
+    }
+
+    /// A pod that needs no node any more.
+    pub(super) fn remove(&mut self, key: &PodKey) -> Option<Entry> {
+        let entry = self.entries.remove(key)?;
+        match entry.place {
+            Place::Ready { serial } => {
+                self.ready.remove(&(Reverse(entry.priority), entry.since, serial, key.clone()));
+            }
+            Place::BackingOff { until, serial } => {
+                self.backing_off.remove(&(until, serial, key.clone()));
+            }
+            Place::Parked => {
+                self.parked.remove(&(entry.since, key.clone()));
+                for plugin in &entry.rejectors {
+                    if let Some(those) = self.refused_by.get_mut(plugin) {
+                        those.remove(key);
+                    }
+                }
+            }
+        }
+        Some(entry)
+    }
+
+    /// The pod whose turn it is. It is out of the queue until [`Queue::park`] or [`Queue::fail`] brings it back.
+    pub(super) fn pop(&mut self) -> Option<(PodKey, Entry)> {
+        let (_, _, _, key) = self.ready.pop_first()?;
+        let entry = self.entries.remove(&key)?;
+        Some((key, entry))
+    }
+
+    /// Brings a pod back that was refused, to wait for something that changes the mind of those who refused it.
+    pub(super) fn park(&mut self, key: PodKey, mut entry: Entry, rejectors: BTreeSet<Plugin>, now: Instant) {
+        entry.failures += 1;
+        entry.errors = 0;
+        entry.since = now;
+        self.parked.insert((now, key.clone()));
+        for plugin in &rejectors {
+            self.refused_by.entry(*plugin).or_default().insert(key.clone());
+        }
+        entry.rejectors = rejectors;
+        entry.place = Place::Parked;
+        self.entries.insert(key, entry);
+    }
+
+    /// Brings a pod back for which something went wrong that is nobody's rule: it is tried again after a while.
+    pub(super) fn fail(&mut self, key: PodKey, mut entry: Entry, now: Instant) {
+        entry.errors += 1;
+        entry.since = now;
+        entry.rejectors.clear();
+        self.back_off(key, entry);
+    }
+
+    /// Whether a pod is ready to be tried.
+    pub(super) fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Whether anything is parked on account of one of these.
+    pub(super) fn waits_for(&self, plugins: &[Plugin]) -> bool {
+        plugins.iter().any(|plugin| self.refused_by.get(plugin).is_some_and(|those| !those.is_empty()))
+    }
+
+    /// Sends those parked pods back that `helps` says an event may help, asked for each plug-in of `plugins` that refused them.
+    pub(super) fn wake(&mut self, plugins: &[Plugin], now: Instant, mut helps: impl FnMut(Plugin, &PodKey) -> bool) {
+        let mut woken = BTreeSet::new();
+        for plugin in plugins {
+            for key in self.refused_by.get(plugin).into_iter().flatten() {
+                if !woken.contains(key) && helps(*plugin, key) {
+                    woken.insert(key.clone());
+                }
+            }
+        }
+        for key in woken {
+            self.send_back(&key, now);
+        }
+    }
+
+    /// Sends one pod back, because something about itself has changed.
+    pub(super) fn wake_one(&mut self, key: &PodKey, now: Instant) {
+        if self.entries.get(key).is_some_and(|entry| matches!(entry.place, Place::Parked)) {
+            self.send_back(key, now);
+        }
+    }
+
+    /// Moves on what time moves on.
+    pub(super) fn advance(&mut self, now: Instant) {
+        while self.backing_off.first().is_some_and(|(until, _, _)| *until <= now) {
+            let Some((_, _, key)) = self.backing_off.pop_first() else { break };
+            if let Some(entry) = self.entries.remove(&key) {
+                self.make_ready(key, entry);
+            }
+        }
+        while let Some((since, key)) = self.parked.first().cloned()
+            && since + PARKED_MOST <= now
+        {
+            self.send_back(&key, now);
+        }
+    }
+
+    /// When [`Queue::advance`] next has something to do.
+    pub(super) fn next_turn(&self) -> Option<Instant> {
+        let back_off = self.backing_off.first().map(|(until, _, _)| *until);
+        let parked = self.parked.first().map(|(since, _)| *since + PARKED_MOST);
+        [back_off, parked].into_iter().flatten().min()
+    }
+
+    fn send_back(&mut self, key: &PodKey, now: Instant) {
+        let Some(entry) = self.remove(key) else { return };
+        if entry.since + back_off(entry.failures) > now {
+            self.back_off(key.clone(), entry);
+        } else {
+            self.make_ready(key.clone(), entry);
+        }
+    }
+
+    fn back_off(&mut self, key: PodKey, mut entry: Entry) {
+        let count = if entry.errors > 0 { entry.errors } else { entry.failures };
+        let until = entry.since + back_off(count);
+        let serial = self.next_serial();
+        self.backing_off.insert((until, serial, key.clone()));
+        entry.place = Place::BackingOff { until, serial };
+        self.entries.insert(key, entry);
+    }
+
+    fn make_ready(&mut self, key: PodKey, mut entry: Entry) {
+        let serial = self.next_serial();
+        self.ready.insert((Reverse(entry.priority), entry.since, serial, key.clone()));
+        entry.place = Place::Ready { serial };
+        self.entries.insert(key, entry);
+    }
+
+    fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial
+    }
+}
+
+/// How long to wait after the `count`th failure.
+fn back_off(count: u32) -> Duration {
+    if count == 0 {
+        return Duration::ZERO;
+    }
+    let doubled = BACK_OFF_FIRST.checked_mul(1 << (count - 1).min(16));
+    doubled.unwrap_or(BACK_OFF_MOST).min(BACK_OFF_MOST)
+}

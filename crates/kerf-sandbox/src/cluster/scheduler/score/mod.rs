@@ -1,0 +1,178 @@
+//! Kube-scheduler's default scores: which of the nodes that would do is best. Each plug-in gives a node 0 to 100 points, times its
+//! weight; of the nodes with most points a seeded draw takes one.
+
+mod affinity;
+mod spread;
+
+use k8s_openapi::api::core::v1::{Pod, PreferredSchedulingTerm};
+use kerf_referee::selectors::term_matches;
+use kerf_referee::taints::toleration_tolerates;
+
+use super::amounts::{CPU, MEMORY};
+use super::node::NodeInfo;
+use super::pod::PodInfo;
+use super::view::{NodeIx, View};
+use crate::seed::Rng;
+
+/// The most that a plug-in gives.
+const MOST: i64 = 100;
+/// The weights of the default configuration.
+const TAINT_TOLERATION: i64 = 3;
+const NODE_AFFINITY: i64 = 2;
+const POD_TOPOLOGY_SPREAD: i64 = 2;
+const INTER_POD_AFFINITY: i64 = 2;
+const NODE_RESOURCES_FIT: i64 = 1;
+const BALANCED_ALLOCATION: i64 = 1;
+const IMAGE_LOCALITY: i64 = 1;
+
+const MIB: i64 = 1024 * 1024;
+/// Images of less than this count for nothing, of more than that (for each container) for no more.
+const IMAGES_LEAST: i64 = 23 * MIB;
+const IMAGES_MOST: i64 = 1000 * MIB;
+
+/// The points of each node, in their order.
+pub(super) fn points(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeIx]) -> Vec<i64> {
+    let mut points = vec![0; nodes.len()];
+    let mut add = |weight: i64, scores: &[i64]| {
+        for (points, score) in points.iter_mut().zip(scores) {
+            *points += weight * score;
+        }
+    };
+    let each =
+        |score: &dyn Fn(&NodeInfo) -> i64| -> Vec<i64> { nodes.iter().map(|node| score(view.node(*node))).collect() };
+
+    let mut bothersome = each(&|node| bothersome_taints(pod, node));
+    stretch(&mut bothersome);
+    for score in &mut bothersome {
+        *score = MOST - *score;
+    }
+    add(TAINT_TOLERATION, &bothersome);
+
+    let preferences = preferred_terms(pod);
+    if !preferences.is_empty() {
+        let mut liked = each(&|node| liking(preferences, node));
+        stretch(&mut liked);
+        add(NODE_AFFINITY, &liked);
+    }
+    add(NODE_RESOURCES_FIT, &each(&|node| least_allocated(info, node)));
+    if [CPU, MEMORY].into_iter().any(|resource| info.requests.get(resource) != 0) {
+        add(BALANCED_ALLOCATION, &each(&|node| balanced(info, node)));
+    }
+    let images = images_of(pod);
+    add(IMAGE_LOCALITY, &each(&|node| image_locality(view, &images, node)));
+    if let Some(scores) = spread::scores(view, pod, nodes) {
+        add(POD_TOPOLOGY_SPREAD, &scores);
+    }
+    if let Some(scores) = affinity::scores(view, info, nodes) {
+        add(INTER_POD_AFFINITY, &scores);
+    }
+    points
+}
+
+/// One of the nodes with most points.
+pub(super) fn best(view: &View, pod: &Pod, info: &PodInfo, nodes: &[NodeIx], chance: &mut Rng) -> Option<NodeIx> {
+    if let [only] = nodes {
+        return Some(*only);
+    }
+    let points = points(view, pod, info, nodes);
+    let most = points.iter().max()?;
+    let best: Vec<NodeIx> =
+        nodes.iter().zip(&points).filter(|(_, points)| *points == most).map(|(node, _)| *node).collect();
+    best.get(chance.below(best.len() as u64) as usize).copied()
+}
+
+/// Brings scores to 0..=100, the highest to 100; if all are zero they stay.
+fn stretch(scores: &mut [i64]) {
+    let most = scores.iter().copied().max().unwrap_or_default();
+    if most > 0 {
+        for score in scores {
+            *score = MOST * *score / most;
+        }
+    }
+}
+
+/// How many of the taints that only ask to stay away the pod does not tolerate.
+fn bothersome_taints(pod: &Pod, node: &NodeInfo) -> i64 {
+    let tolerations = pod.spec.as_ref().and_then(|spec| spec.tolerations.as_deref()).unwrap_or_default();
+    let bothers = |taint: &&k8s_openapi::api::core::v1::Taint| {
+        taint.effect == "PreferNoSchedule"
+            && !tolerations.iter().any(|toleration| {
+                matches!(toleration.effect.as_deref(), None | Some("" | "PreferNoSchedule"))
+                    && toleration_tolerates(toleration, taint)
+            })
+    };
+    node.taints.iter().filter(bothers).count() as i64
+}
+
+fn preferred_terms(pod: &Pod) -> &[PreferredSchedulingTerm] {
+    let affinity = pod.spec.as_ref().and_then(|spec| spec.affinity.as_ref());
+    let terms = affinity.and_then(|affinity| affinity.node_affinity.as_ref());
+    terms.and_then(|a| a.preferred_during_scheduling_ignored_during_execution.as_deref()).unwrap_or_default()
+}
+
+fn liking(terms: &[PreferredSchedulingTerm], node: &NodeInfo) -> i64 {
+    let matching = terms.iter().filter(|term| term_matches(&term.preference, &node.name, &node.labels));
+    matching.map(|term| i64::from(term.weight)).sum()
+}
+
+/// The emptier the better, in CPU and memory, with the pod on it.
+fn least_allocated(pod: &PodInfo, node: &NodeInfo) -> i64 {
+    let (mut sum, mut count) = (0, 0);
+    for (place, resource) in [CPU, MEMORY].into_iter().enumerate() {
+        let capacity = node.allocatable.get(resource);
+        if capacity == 0 {
+            continue;
+        }
+        let requested = node.assumed[place].saturating_add(pod.assumed[place]);
+        let free = capacity.saturating_sub(requested).max(0);
+        sum += (i128::from(free) * i128::from(MOST) / i128::from(capacity)) as i64;
+        count += 1;
+    }
+    if count == 0 { 0 } else { sum / count }
+}
+
+/// The more the pod brings CPU and memory into balance the better: 75 if it changes nothing.
+fn balanced(pod: &PodInfo, node: &NodeInfo) -> i64 {
+    let evenness = |with_pod: bool| {
+        let fractions: Vec<f64> = [CPU, MEMORY]
+            .into_iter()
+            .filter(|resource| node.allocatable.get(*resource) != 0)
+            .map(|resource| {
+                let pod = if with_pod { pod.requests.get(resource) } else { 0 };
+                let used = node.used.get(resource).saturating_add(pod);
+                (used as f64 / node.allocatable.get(resource) as f64).min(1.0)
+            })
+            .collect();
+        let deviation = if let [cpu, memory] = fractions[..] { ((cpu - memory) / 2.0).abs() } else { 0.0 };
+        ((1.0 - deviation) * MOST as f64) as i64
+    };
+    MOST / 2 + (MOST / 2 + evenness(true) - evenness(false)) / 2
+}
+
+/// The images that a pod needs, by the names under which nodes list them.
+fn images_of(pod: &Pod) -> Vec<String> {
+    let Some(spec) = &pod.spec else { return Vec::new() };
+    let containers = spec.init_containers.iter().flatten().chain(&spec.containers);
+    containers.map(|container| with_tag(container.image.as_deref().unwrap_or_default())).collect()
+}
+
+fn with_tag(image: &str) -> String {
+    let colon = image.rfind(':').map_or(-1, |at| at as i64);
+    let slash = image.rfind('/').map_or(-1, |at| at as i64);
+    if colon <= slash { format!("{image}:latest") } else { image.to_owned() }
+}
+
+/// The more of the pod's images the node has the better, each counted by its size and by how many nodes have it.
+fn image_locality(view: &View, images: &[String], node: &NodeInfo) -> i64 {
+    if node.images.is_empty() || images.is_empty() {
+        return 0;
+    }
+    let nodes = view.node_count().max(1) as f64;
+    let scaled = |image: &String| {
+        let size = node.images.get(image.as_str())?;
+        Some((*size as f64 * (view.image_spread(image) as f64 / nodes)) as i64)
+    };
+    let sum: i64 = images.iter().filter_map(scaled).sum();
+    let most = IMAGES_MOST * images.len() as i64;
+    MOST * (sum.clamp(IMAGES_LEAST, most) - IMAGES_LEAST) / (most - IMAGES_LEAST)
+}

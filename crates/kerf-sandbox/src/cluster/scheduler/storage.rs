@@ -1,0 +1,95 @@
+//! Claims, volumes and classes as the scheduler knows them, and what is attached where.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
+use smol_str::SmolStr;
+
+/// A volume by the driver that attaches it and what that driver calls it.
+pub(super) type Attachable = (SmolStr, SmolStr);
+
+/// The storage of the cluster.
+#[derive(Debug, Default)]
+pub(super) struct StorageView {
+    /// By `namespace/name`.
+    pub(super) claims: BTreeMap<SmolStr, PersistentVolumeClaim>,
+    pub(super) volumes: BTreeMap<SmolStr, PersistentVolume>,
+    pub(super) classes: BTreeMap<SmolStr, StorageClass>,
+    /// How many volumes each driver can attach to a node, by node.
+    limits: BTreeMap<SmolStr, BTreeMap<SmolStr, i64>>,
+    /// By name: node and volume.
+    attachments: BTreeMap<SmolStr, (SmolStr, SmolStr)>,
+}
+
+impl StorageView {
+    /// What the drivers of a node can attach was told, or (nothing given) is no longer known.
+    pub(super) fn put_csi_node(&mut self, node: SmolStr, csi: Option<&CSINode>) {
+        let Some(csi) = csi else {
+            self.limits.remove(&node);
+            return;
+        };
+        let limit = |driver: &k8s_openapi::api::storage::v1::CSINodeDriver| {
+            Some((SmolStr::from(&driver.name), i64::from(driver.allocatable.as_ref()?.count?)))
+        };
+        self.limits.insert(node, csi.spec.drivers.iter().filter_map(limit).collect());
+    }
+
+    /// A volume was attached to a node, or (nothing given) is no longer.
+    pub(super) fn put_attachment(&mut self, name: SmolStr, attachment: Option<&VolumeAttachment>) {
+        match attachment.and_then(|a| Some((&a.spec.node_name, a.spec.source.persistent_volume_name.as_ref()?))) {
+            Some((node, volume)) => drop(self.attachments.insert(name, (node.into(), volume.into()))),
+            None => drop(self.attachments.remove(&name)),
+        }
+    }
+
+    /// How many volumes each driver can attach to a node.
+    pub(super) fn limits(&self, node: &str) -> Option<&BTreeMap<SmolStr, i64>> {
+        self.limits.get(node).filter(|limits| !limits.is_empty())
+    }
+
+    /// What is attached to a node, whether or not a pod uses it.
+    pub(super) fn attached<'a>(&'a self, node: &'a str) -> impl Iterator<Item = Attachable> + 'a {
+        let here = self.attachments.values().filter(move |(where_, _)| where_ == node);
+        here.filter_map(|(_, volume)| attachable(self.volumes.get(volume)?))
+    }
+
+    /// What would be attached for a claim; none if no driver that counts does it. A claim without a volume counts as one of its
+    /// class's driver.
+    pub(super) fn attachable_for(&self, key: &SmolStr) -> Option<Attachable> {
+        let claim = self.claims.get(key)?;
+        let spec = claim.spec.as_ref()?;
+        if let Some(volume) = spec.volume_name.as_deref().filter(|name| !name.is_empty()) {
+            return attachable(self.volumes.get(volume)?);
+        }
+        let class = self.classes.get(class_name(claim)?)?;
+        Some((SmolStr::from(&class.provisioner), SmolStr::from(format!("{key} (not made yet)"))))
+    }
+
+    /// The volumes of a class that no claim has.
+    pub(super) fn unclaimed<'a>(&'a self, class: &'a str) -> impl Iterator<Item = &'a PersistentVolume> {
+        self.volumes.values().filter(move |volume| {
+            let spec = volume.spec.as_ref();
+            spec.and_then(|spec| spec.storage_class_name.as_deref()).unwrap_or_default() == class
+        })
+    }
+}
+
+fn attachable(volume: &PersistentVolume) -> Option<Attachable> {
+    let csi = volume.spec.as_ref()?.csi.as_ref()?;
+    Some((SmolStr::from(&csi.driver), SmolStr::from(&csi.volume_handle)))
+}
+
+/// The class that a claim asks for, if it asks for one.
+pub(super) fn class_name(claim: &PersistentVolumeClaim) -> Option<&str> {
+    claim.spec.as_ref()?.storage_class_name.as_deref().filter(|name| !name.is_empty())
+}
+
+/// Distinct volumes by driver.
+pub(super) fn count_by_driver(volumes: &BTreeSet<Attachable>) -> BTreeMap<&str, i64> {
+    let mut counts = BTreeMap::new();
+    for (driver, _) in volumes {
+        *counts.entry(driver.as_str()).or_default() += 1;
+    }
+    counts
+}

@@ -1,0 +1,137 @@
+//! The second opinion: the referee's filters, slow and obvious, on the rows of the tables and on random clusters.
+
+use std::fmt::Write as _;
+
+use k8s_openapi::api::core::v1::Pod;
+use kerf_referee::filters::{ClusterView, Filters, NodeView};
+use kerf_referee::placement::Namespaces;
+use kerf_referee::storage::Storage;
+
+use super::fixture::World;
+use super::placement::feasible as fast;
+use crate::seed::Rng;
+
+/// The nodes that may take `new`, says the referee. None if the world is one of which it leaves something out.
+pub(super) fn feasible(world: &World) -> Option<Vec<String>> {
+    let objects = world.decoded();
+    let on = |pod: &&Pod, node: &str| pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()) == Some(node);
+    let nodes = objects.nodes.iter().map(|node| {
+        let name = node.metadata.name.as_deref().unwrap();
+        let csi = objects.csi.iter().find(|csi| csi.metadata.name.as_deref() == Some(name));
+        NodeView { node, pods: objects.pods.iter().filter(|pod| on(pod, name)).collect(), csi }
+    });
+    let namespaces: Namespaces = objects
+        .namespaces
+        .iter()
+        .map(|namespace| {
+            let labels = namespace.metadata.labels.clone().unwrap_or_default();
+            (namespace.metadata.name.clone().unwrap(), labels)
+        })
+        .collect();
+    let cluster = ClusterView {
+        nodes: nodes.collect(),
+        namespaces,
+        storage: Storage::new(&objects.claims, &objects.volumes, &objects.classes),
+    };
+    let pod = objects.pods.iter().find(|pod| pod.metadata.name.as_deref() == Some("new"))?;
+    let filters = Filters::new(pod, &cluster);
+    let taking = cluster.nodes.iter().filter(|node| filters.reasons(node).is_empty());
+    let mut names: Vec<String> = taking.map(|node| node.name().to_owned()).collect();
+    names.sort();
+    Some(names)
+}
+
+/// A cluster in the fixture's language, drawn by chance.
+fn random_world(chance: &mut Rng) -> String {
+    let mut text = String::from("ns default | ns other team=x");
+    let nodes = 1 + chance.below(6);
+    for node in 0..nodes {
+        write!(text, " | node n{node} cpu={}", 1 + chance.below(4)).unwrap();
+        let words = [
+            "zone=x",
+            "zone=y",
+            "zone=z",
+            "label:g=1",
+            "taint=k=v:NoSchedule",
+            "taint=j:PreferNoSchedule",
+            "cordoned",
+            "pods=2",
+        ];
+        sprinkle(&mut text, chance, &words, 6);
+    }
+    for pod in 0..chance.below(14) {
+        write!(text, " | pod p{pod} on=n{} cpu={}m", chance.below(nodes), chance.below(1200)).unwrap();
+        describe(&mut text, chance, 12);
+    }
+    text.push_str(" | new");
+    write!(text, " cpu={}m", chance.below(2000)).unwrap();
+    describe(&mut text, chance, 5);
+    let demands = [
+        "select:g=1",
+        "want=zone:In:x,y",
+        "want=zone:Exists&g:DoesNotExist",
+        "tolerate=k",
+        "spread=1*app:w@zone",
+        "spread=2*app:v@zone!min=3",
+        "spread=1*tier:t@host",
+        "spread=1*app:In:w,v@zone!taints=Honor",
+        "spread=1*app:w@zone!affinity=Ignore",
+        "near=app:w@zone",
+        "near=tier:t@host/?team:x",
+        "away=app:v@host/?*",
+    ];
+    sprinkle(&mut text, chance, &demands, 10);
+    text
+}
+
+fn describe(text: &mut String, chance: &mut Rng, rarity: u64) {
+    let traits = [
+        "app=w",
+        "app=v",
+        "tier=t",
+        "ns=other",
+        "deleting",
+        "done",
+        "port=80",
+        "port=80/UDP",
+        "port=81@10.0.0.1",
+        "away=app:w@zone",
+        "away=app:v@host/default",
+        "away=tier:t@zone/?team:x",
+        "near=app:w@zone",
+    ];
+    let traits = if text.ends_with('m') && text.contains("| new") { &traits[..3] } else { &traits[..] };
+    sprinkle(text, chance, traits, rarity);
+}
+
+fn sprinkle(text: &mut String, chance: &mut Rng, words: &[&str], rarity: u64) {
+    for word in words {
+        let key = |word: &str| word.split_once(['=', ':']).map_or(word, |(key, _)| key).to_owned();
+        let last = text.rsplit('|').next().unwrap_or_default();
+        let repeatable =
+            matches!(key(word).as_str(), "taint" | "spread" | "away" | "near" | "port" | "tolerate" | "label");
+        let taken = last.split_whitespace().any(|other| key(other) == key(word)) && !repeatable;
+        if chance.below(rarity) == 0 && !taken {
+            write!(text, " {word}").unwrap();
+        }
+    }
+}
+
+#[test]
+fn random_clusters_are_seen_alike() {
+    let mut chance = Rng::new(2026);
+    let (mut some, mut all, mut none) = (0, 0, 0);
+    for round in 0..600 {
+        let text = random_world(&mut chance);
+        let world = World::read(&text);
+        let found = fast(&world.view());
+        assert_eq!(Some(&found), feasible(&world).as_ref(), "round {round}: {text}");
+        match found.len() {
+            0 => none += 1,
+            count if count == world.nodes.len() => all += 1,
+            _ => some += 1,
+        }
+    }
+    // The generator must make cases that differ, or the comparison shows nothing.
+    assert!(some > 150 && all > 20 && none > 50, "some {some}, all {all}, none {none}");
+}

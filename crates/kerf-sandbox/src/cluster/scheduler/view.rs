@@ -1,0 +1,345 @@
+//! The cluster as the scheduler knows it: nodes with their pods, classes of pods, namespaces, storage, budgets. It is fed with the
+//! changes of the store and asked by filters and scores; it decides nothing.
+//!
+//! Invariants: every pod that has a node (or was promised one while its volumes are made) and has not run to its end sits on
+//! exactly that node, in the node's sums and in its class's counts; the order of nodes takes zones in turn, as kube-scheduler does, and
+//! depends on nothing but the order in which nodes came.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kerf_referee::placement::Namespaces;
+use smol_str::{SmolStr, format_smolstr};
+
+use super::amounts::Names;
+use super::classes::Classes;
+use super::node::{Description, NodeChange, NodeInfo};
+use super::pod::{PodInfo, PodKey};
+use super::storage::StorageView;
+use super::workloads::Workloads;
+
+/// A node's place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct NodeIx(u32);
+
+impl NodeIx {
+    /// For tables that have a row for each place.
+    pub(super) fn place(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The cluster.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) names: Names,
+    pub(super) classes: Classes,
+    pub(super) namespaces: Namespaces,
+    pub(super) storage: StorageView,
+    pub(super) workloads: Workloads,
+    pub(super) budgets: BTreeMap<SmolStr, PodDisruptionBudget>,
+    nodes: Vec<NodeInfo>,
+    by_name: BTreeMap<SmolStr, NodeIx>,
+    free: Vec<NodeIx>,
+    /// Nodes that exist, in the order in which they came.
+    arrivals: Vec<NodeIx>,
+    /// The order in which they are tried; empty when it must be made anew.
+    order: Vec<NodeIx>,
+    pods: BTreeMap<PodKey, Arc<PodInfo>>,
+    nominated: BTreeMap<SmolStr, BTreeSet<PodKey>>,
+    /// Pods that were promised a node and wait for their volumes.
+    promised: BTreeMap<PodKey, SmolStr>,
+    /// How many pods with a node use a claim.
+    claim_users: BTreeMap<SmolStr, usize>,
+    /// On how many nodes an image is.
+    image_nodes: BTreeMap<SmolStr, usize>,
+}
+
+/// What was known of a pod, and what is known now.
+#[derive(Debug)]
+pub(super) struct PodChange {
+    pub(super) before: Option<Arc<PodInfo>>,
+    pub(super) now: Arc<PodInfo>,
+}
+
+impl View {
+    pub(super) fn new() -> Self {
+        Self {
+            names: Names::new(),
+            classes: Classes::default(),
+            namespaces: Namespaces::new(),
+            storage: StorageView::default(),
+            workloads: Workloads::default(),
+            budgets: BTreeMap::new(),
+            nodes: Vec::new(),
+            by_name: BTreeMap::new(),
+            free: Vec::new(),
+            arrivals: Vec::new(),
+            order: Vec::new(),
+            pods: BTreeMap::new(),
+            nominated: BTreeMap::new(),
+            promised: BTreeMap::new(),
+            claim_users: BTreeMap::new(),
+            image_nodes: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn node(&self, node: NodeIx) -> &NodeInfo {
+        &self.nodes[node.place()]
+    }
+
+    /// A node that exists.
+    pub(super) fn find_node(&self, name: &str) -> Option<NodeIx> {
+        self.by_name.get(name).copied().filter(|node| self.node(*node).exists)
+    }
+
+    /// How many places of nodes there are, for tables that have a row for each.
+    pub(super) fn places(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// The nodes that exist, in the order in which they came.
+    pub(super) fn existing(&self) -> impl Iterator<Item = NodeIx> {
+        self.arrivals.iter().copied()
+    }
+
+    pub(super) fn node_count(&self) -> usize {
+        self.arrivals.len()
+    }
+
+    /// The nodes, zones in turn.
+    pub(super) fn order(&mut self) -> &[NodeIx] {
+        if self.order.is_empty() && !self.arrivals.is_empty() {
+            let mut zones: Vec<(SmolStr, Vec<NodeIx>)> = Vec::new();
+            for node in &self.arrivals {
+                let zone = self.nodes[node.place()].zone();
+                match zones.iter_mut().find(|(name, _)| name == zone) {
+                    Some((_, nodes)) => nodes.push(*node),
+                    None => zones.push((zone.into(), vec![*node])),
+                }
+            }
+            let longest = zones.iter().map(|(_, nodes)| nodes.len()).max().unwrap_or_default();
+            let turns = (0..longest).flat_map(|turn| zones.iter().filter_map(move |(_, nodes)| nodes.get(turn)));
+            self.order = turns.copied().collect();
+        }
+        &self.order
+    }
+
+    /// A node was added or changed.
+    pub(super) fn put_node(&mut self, described: Description) -> (NodeIx, NodeChange) {
+        let node = self.place_of(&described.name);
+        let images = self.nodes[node.place()].images.clone();
+        if images != described.images {
+            self.forget_images(&images);
+            for image in described.images.keys() {
+                *self.image_nodes.entry(image.clone()).or_default() += 1;
+            }
+        }
+        let change = self.nodes[node.place()].become_as(described);
+        if change.added {
+            self.arrivals.push(node);
+        }
+        if change.added || change.labels {
+            self.order.clear();
+        }
+        (node, change)
+    }
+
+    /// A node is gone. Its pods stay at its name until they are gone too.
+    pub(super) fn remove_node(&mut self, name: &str) {
+        let Some(node) = self.find_node(name) else { return };
+        let images = std::mem::take(&mut self.nodes[node.place()].images);
+        self.forget_images(&images);
+        let info = &mut self.nodes[node.place()];
+        *info = NodeInfo {
+            name: info.name.clone(),
+            pods: std::mem::take(&mut info.pods),
+            used: std::mem::take(&mut info.used),
+            assumed: info.assumed,
+            with_ports: info.with_ports,
+            ..NodeInfo::default()
+        };
+        self.arrivals.retain(|other| *other != node);
+        self.order.clear();
+        self.tidy(node);
+    }
+
+    fn forget_images(&mut self, images: &BTreeMap<SmolStr, i64>) {
+        for image in images.keys() {
+            if let Some(count) = self.image_nodes.get_mut(image) {
+                *count -= 1;
+                if *count == 0 {
+                    self.image_nodes.remove(image);
+                }
+            }
+        }
+    }
+
+    /// On how many nodes an image is.
+    pub(super) fn image_spread(&self, image: &str) -> usize {
+        self.image_nodes.get(image).copied().unwrap_or_default()
+    }
+
+    pub(super) fn pod(&self, key: &str) -> Option<&Arc<PodInfo>> {
+        self.pods.get(key)
+    }
+
+    /// A pod was added or changed.
+    pub(super) fn put_pod(&mut self, pod: Pod) -> PodChange {
+        let now = Arc::new(PodInfo::new(pod, &mut self.names, &mut self.classes));
+        let before = self.take_pod(&now.key);
+        if now.node.is_some() || now.terminal || before.as_ref().is_some_and(|before| before.uid != now.uid) {
+            self.promised.remove(&now.key);
+        }
+        self.pods.insert(now.key.clone(), now.clone());
+        self.seat(&now);
+        if let Some(node) = now.nominated.clone().filter(|_| now.node.is_none() && !now.terminal) {
+            self.nominated.entry(node).or_default().insert(now.key.clone());
+        }
+        PodChange { before, now }
+    }
+
+    /// A pod is gone.
+    pub(super) fn remove_pod(&mut self, key: &PodKey) -> Option<Arc<PodInfo>> {
+        let pod = self.take_pod(key);
+        self.promised.remove(key);
+        pod
+    }
+
+    fn take_pod(&mut self, key: &PodKey) -> Option<Arc<PodInfo>> {
+        let pod = self.pods.remove(key)?;
+        self.unseat(&pod);
+        self.classes.leave(pod.class);
+        if let Some(node) = &pod.nominated
+            && let Some(pods) = self.nominated.get_mut(node)
+        {
+            pods.remove(key);
+            if pods.is_empty() {
+                self.nominated.remove(node);
+            }
+        }
+        Some(pod)
+    }
+
+    /// Promises a pod a node: it sits there from now on, until it is bound or the promise is taken back.
+    pub(super) fn promise(&mut self, pod: &Arc<PodInfo>, node: &str) {
+        self.promised.insert(pod.key.clone(), node.into());
+        self.seat(pod);
+    }
+
+    /// Takes a promise back, and says who leaves the node by that.
+    pub(super) fn take_promise_back(&mut self, key: &PodKey) -> Option<Arc<PodInfo>> {
+        if !self.promised.contains_key(key) {
+            return None;
+        }
+        let pod = self.pods.get(key).cloned();
+        if let Some(pod) = &pod {
+            self.unseat(pod);
+        }
+        self.promised.remove(key);
+        pod
+    }
+
+    /// The name of the node where a pod sits or was promised to.
+    pub(super) fn seat_of<'a>(&'a self, pod: &'a PodInfo) -> Option<&'a SmolStr> {
+        if pod.terminal { None } else { pod.node.as_ref().or_else(|| self.promised.get(&pod.key)) }
+    }
+
+    /// The pods that are nominated to a node and have none.
+    pub(super) fn nominated_to<'a>(&'a self, node: &str) -> impl Iterator<Item = &'a Arc<PodInfo>> {
+        self.nominated.get(node).into_iter().flatten().filter_map(|key| self.pods.get(key))
+    }
+
+    pub(super) fn has_nominations(&self) -> bool {
+        !self.nominated.is_empty()
+    }
+
+    /// Whether a pod with a node uses the claim.
+    pub(super) fn claim_in_use(&self, claim: &str) -> bool {
+        self.claim_users.contains_key(claim)
+    }
+
+    /// Puts a pod on a node, for a moment: to see what would be if it ran there.
+    pub(super) fn imagine(&mut self, pod: &Arc<PodInfo>, node: NodeIx) {
+        self.attach(pod, node);
+    }
+
+    /// Takes a pod off a node, for a moment: to see what would be without it.
+    pub(super) fn imagine_without(&mut self, pod: &Arc<PodInfo>, node: NodeIx) {
+        self.detach(pod, node);
+    }
+
+    fn seat(&mut self, pod: &Arc<PodInfo>) {
+        if let Some(name) = self.seat_of(pod).cloned() {
+            let node = self.place_of(&name);
+            self.attach(pod, node);
+        }
+    }
+
+    fn unseat(&mut self, pod: &Arc<PodInfo>) {
+        if let Some(node) = self.seat_of(pod).and_then(|name| self.by_name.get(name).copied()) {
+            self.detach(pod, node);
+            self.tidy(node);
+        }
+    }
+
+    fn attach(&mut self, pod: &Arc<PodInfo>, node: NodeIx) {
+        self.nodes[node.place()].seat(pod.clone());
+        self.classes.seat(pod.class, node, !pod.deleting);
+        for claim in &pod.claims {
+            *self.claim_users.entry(claim_key(pod, claim)).or_default() += 1;
+        }
+    }
+
+    fn detach(&mut self, pod: &Arc<PodInfo>, node: NodeIx) {
+        if self.nodes[node.place()].unseat(&pod.key).is_none() {
+            return;
+        }
+        self.classes.unseat(pod.class, node, !pod.deleting);
+        for claim in &pod.claims {
+            let key = claim_key(pod, claim);
+            if let Some(users) = self.claim_users.get_mut(&key) {
+                *users -= 1;
+                if *users == 0 {
+                    self.claim_users.remove(&key);
+                }
+            }
+        }
+    }
+
+    /// The place of a node of that name, made if there is none.
+    fn place_of(&mut self, name: &SmolStr) -> NodeIx {
+        if let Some(node) = self.by_name.get(name) {
+            return *node;
+        }
+        let info = NodeInfo { name: name.clone(), ..NodeInfo::default() };
+        let node = match self.free.pop() {
+            Some(node) => {
+                self.nodes[node.place()] = info;
+                node
+            }
+            None => {
+                self.nodes.push(info);
+                NodeIx(self.nodes.len() as u32 - 1)
+            }
+        };
+        self.by_name.insert(name.clone(), node);
+        node
+    }
+
+    /// Forgets a place where there is neither a node nor a pod.
+    fn tidy(&mut self, node: NodeIx) {
+        let info = &self.nodes[node.place()];
+        if !info.exists && info.pods.is_empty() {
+            self.by_name.remove(&info.name);
+            self.free.push(node);
+        }
+    }
+}
+
+/// `namespace/name` of a pod's claim.
+pub(super) fn claim_key(pod: &PodInfo, claim: &str) -> SmolStr {
+    format_smolstr!("{}/{claim}", pod.namespace())
+}

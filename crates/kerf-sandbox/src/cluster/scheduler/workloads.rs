@@ -1,0 +1,109 @@
+//! What pods belong together when their manifest says nothing of it: those of one Service, ReplicaSet, StatefulSet or replication
+//! controller. Kube-scheduler spreads such pods softly over hosts and zones.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kerf_referee::placement::namespace;
+use kerf_referee::selectors::{Labels, pod_labels};
+use serde::Deserialize;
+use smol_str::{SmolStr, format_smolstr};
+
+/// The kinds that own pods in a way that matters here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Owner {
+    ReplicaSet,
+    StatefulSet,
+    ReplicationController,
+}
+
+/// Selectors of services and owners, by `namespace/name`.
+#[derive(Debug, Default)]
+pub(super) struct Workloads {
+    services: BTreeMap<SmolStr, Labels>,
+    owners: BTreeMap<(Owner, SmolStr), LabelSelector>,
+}
+
+#[derive(Deserialize)]
+struct WithLabels {
+    spec: Option<LabelsSpec>,
+}
+
+#[derive(Deserialize)]
+struct LabelsSpec {
+    selector: Option<Labels>,
+}
+
+#[derive(Deserialize)]
+struct WithSelector {
+    spec: Option<SelectorSpec>,
+}
+
+#[derive(Deserialize)]
+struct SelectorSpec {
+    selector: Option<LabelSelector>,
+}
+
+fn labels_selector(bytes: &[u8]) -> Option<Labels> {
+    let selector = serde_json::from_slice::<WithLabels>(bytes).ok()?.spec?.selector?;
+    (!selector.is_empty()).then_some(selector)
+}
+
+impl Workloads {
+    /// A service was added, changed or (nothing given) deleted.
+    pub(super) fn put_service(&mut self, key: SmolStr, bytes: Option<&[u8]>) {
+        match bytes.and_then(labels_selector) {
+            Some(selector) => drop(self.services.insert(key, selector)),
+            None => drop(self.services.remove(&key)),
+        }
+    }
+
+    /// An owner of pods was added, changed or (nothing given) deleted.
+    pub(super) fn put_owner(&mut self, owner: Owner, key: SmolStr, bytes: Option<&[u8]>) {
+        let read = |bytes| match owner {
+            Owner::ReplicationController => {
+                let labels = labels_selector(bytes)?;
+                Some(LabelSelector { match_labels: Some(labels), match_expressions: None })
+            }
+            Owner::ReplicaSet | Owner::StatefulSet => {
+                serde_json::from_slice::<WithSelector>(bytes).ok()?.spec?.selector
+            }
+        };
+        match bytes.and_then(read) {
+            Some(selector) => drop(self.owners.insert((owner, key), selector)),
+            None => drop(self.owners.remove(&(owner, key))),
+        }
+    }
+
+    /// What selects the pods that belong with this one; none if nothing does, or everything would.
+    pub(super) fn companions(&self, pod: &Pod) -> Option<LabelSelector> {
+        let home = namespace(pod);
+        let labels = pod_labels(pod);
+        let mut together = LabelSelector::default();
+        let inside = |key: &SmolStr| key.strip_prefix(home).is_some_and(|rest| rest.starts_with('/'));
+        let here = self.services.range(format_smolstr!("{home}/")..).take_while(|(key, _)| inside(key));
+        for (_, selector) in here.filter(|(_, s)| s.iter().all(|(name, value)| labels.get(name) == Some(value))) {
+            together.match_labels.get_or_insert_default().extend(selector.clone());
+        }
+        if let Some(selector) = self.owner_of(pod, home) {
+            together.match_labels.get_or_insert_default().extend(selector.match_labels.clone().unwrap_or_default());
+            let expressions = together.match_expressions.get_or_insert_default();
+            expressions.extend(selector.match_expressions.iter().flatten().cloned());
+        }
+        let empty = together.match_labels.iter().flatten().next().is_none()
+            && together.match_expressions.iter().flatten().next().is_none();
+        (!empty).then_some(together)
+    }
+
+    fn owner_of(&self, pod: &Pod, home: &str) -> Option<&LabelSelector> {
+        let controller = pod.metadata.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))?;
+        let owner = match (controller.api_version.as_str(), controller.kind.as_str()) {
+            ("apps/v1", "ReplicaSet") => Owner::ReplicaSet,
+            ("apps/v1", "StatefulSet") => Owner::StatefulSet,
+            ("v1", "ReplicationController") => Owner::ReplicationController,
+            _ => return None,
+        };
+        self.owners.get(&(owner, format_smolstr!("{home}/{}", controller.name)))
+    }
+}

@@ -1,0 +1,199 @@
+//! Claims and volumes on their way to each other.
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use serde_json::{Value, json};
+use smol_str::{SmolStr, format_smolstr};
+
+use super::events::{CONTROLLER, Saying};
+use super::matching::{best_match, is_bound, is_reserved_for};
+use super::{CLAIM_SELECTED_NODE, Dirty, VolumeController};
+
+/// A class that makes no volumes: people do.
+const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
+
+impl VolumeController {
+    pub(super) fn look_at_claim(&mut self, key: &SmolStr) {
+        let Some(claim) = self.claims.get(key).cloned() else {
+            self.in_the_making.remove(key);
+            return;
+        };
+        if !self.protect_claim(key, &claim) {
+            return;
+        }
+        let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone()).filter(|name| !name.is_empty());
+        match named {
+            Some(volume) => self.look_at_named(key, &claim, &volume),
+            None => self.find_volume(key, &claim),
+        }
+    }
+
+    /// A claim that names its volume.
+    fn look_at_named(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim, name: &str) {
+        let phase = claim.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default();
+        match self.volumes.get(name).cloned() {
+            Some(volume) => {
+                let theirs = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+                if theirs.is_none() || is_reserved_for(&volume, claim) {
+                    if phase != "Bound" || !is_bound(claim) || !is_complete(&volume, claim) {
+                        self.bind(key, claim, &volume);
+                    }
+                } else if is_bound(claim) && phase != "Lost" {
+                    let message = "Bound claim's PersistentVolume is bound to another claim".to_owned();
+                    self.lose(key, claim, "ClaimMisbound", message);
+                }
+            }
+            None if is_bound(claim) && phase != "Lost" => {
+                let message = "Bound claim has lost its PersistentVolume. Data on the volume is lost!".to_owned();
+                self.lose(key, claim, "ClaimLost", message);
+            }
+            None => {}
+        }
+    }
+
+    fn lose(&mut self, key: &str, claim: &PersistentVolumeClaim, reason: &'static str, message: String) {
+        self.teller.tell(claim, Saying { by: CONTROLLER, kind: "Warning", reason, message });
+        self.write(&format!("{}/status", claim_path(key)), &json!({"status": {"phase": "Lost"}}));
+    }
+
+    /// A claim that takes what there is.
+    fn find_volume(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim) {
+        let class_name = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.clone()).unwrap_or_default();
+        let class = self.classes.get(class_name.as_str()).cloned();
+        let waits = class.as_ref().and_then(|c| c.volume_binding_mode.as_deref()) == Some("WaitForFirstConsumer");
+        let chosen = claim.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(CLAIM_SELECTED_NODE));
+        let mut candidates = self.volumes.values().filter(|volume| !waits || is_reserved_for(volume, claim));
+        if let Some(volume) = best_match(claim, &mut candidates, None, |_| false).cloned() {
+            self.bind(key, claim, &volume);
+            return;
+        }
+        if waits && !chosen {
+            let message = "waiting for first consumer to be created before binding".to_owned();
+            let saying = Saying { by: CONTROLLER, kind: "Normal", reason: "WaitForFirstConsumer", message };
+            self.teller.tell(claim, saying);
+            return;
+        }
+        match class {
+            Some(class) if !matches!(class.provisioner.as_str(), "" | NO_PROVISIONER) => {
+                self.order_volume(key, claim, &class);
+            }
+            Some(_) => {}
+            None if class_name.is_empty() => {
+                let message = "no persistent volumes available for this claim and no storage class is set".to_owned();
+                self.teller.tell(claim, Saying { by: CONTROLLER, kind: "Normal", reason: "FailedBinding", message });
+            }
+            None => {
+                let message = format!("storageclass.storage.k8s.io {class_name:?} not found");
+                let saying = Saying { by: CONTROLLER, kind: "Warning", reason: "ProvisioningFailed", message };
+                self.teller.tell(claim, saying);
+            }
+        }
+    }
+
+    /// Makes a claim and a volume each other's: the volume first, so that no two claims can have it.
+    fn bind(&mut self, key: &str, claim: &PersistentVolumeClaim, volume: &PersistentVolume) {
+        let volume_name = volume.metadata.name.clone().unwrap_or_default();
+        let volume_path = format!("/api/v1/persistentvolumes/{volume_name}");
+        if !is_complete(volume, claim) {
+            let (namespace, name) = key.split_once('/').unwrap_or_default();
+            let mut patch = json!({"spec": {"claimRef": {
+                "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": name,
+                "uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version,
+            }}});
+            if volume.spec.as_ref().is_none_or(|spec| spec.claim_ref.is_none()) {
+                patch["metadata"] = json!({"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}});
+            }
+            if !self.write(&volume_path, &patch) {
+                return;
+            }
+        }
+        self.write(&format!("{volume_path}/status"), &json!({"status": {"phase": "Bound"}}));
+        if !is_bound(claim) {
+            let mut annotations = json!({"pv.kubernetes.io/bind-completed": "yes"});
+            let ours = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_none_or(str::is_empty);
+            if ours {
+                annotations["pv.kubernetes.io/bound-by-controller"] = "yes".into();
+            }
+            let patch = json!({"metadata": {"annotations": annotations}, "spec": {"volumeName": volume_name}});
+            if !self.write(&claim_path(key), &patch) {
+                return;
+            }
+        }
+        let spec = volume.spec.as_ref();
+        let status = json!({"status": {
+            "phase": "Bound",
+            "accessModes": spec.and_then(|spec| spec.access_modes.clone()),
+            "capacity": spec.and_then(|spec| spec.capacity.clone()),
+        }});
+        self.write(&format!("{}/status", claim_path(key)), &status);
+    }
+
+    pub(super) fn look_at_volume(&mut self, name: &SmolStr) {
+        let Some(volume) = self.volumes.get(name).cloned() else {
+            // Whoever had it has lost it.
+            let had = |claim: &PersistentVolumeClaim| {
+                claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()) == Some(name.as_str())
+            };
+            let orphans = self.claims.iter().filter(|(_, claim)| had(claim)).map(|(key, _)| key.clone());
+            self.dirty.extend(orphans.map(Dirty::Claim));
+            return;
+        };
+        if !self.protect_volume(name, &volume) {
+            return;
+        }
+        let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+        let Some(reference) = reference else {
+            self.set_phase(name, &volume, "Available");
+            // It may be what a claim has waited for.
+            let waiting = self.claims.iter().filter(|(_, claim)| !is_bound(claim)).map(|(key, _)| key.clone());
+            self.dirty.extend(waiting.map(Dirty::Claim));
+            return;
+        };
+        let (namespace, claim_name) = (reference.namespace.as_deref(), reference.name.as_deref());
+        let key = format_smolstr!("{}/{}", namespace.unwrap_or_default(), claim_name.unwrap_or_default());
+        let claim = self.claims.get(&key).filter(|claim| is_reserved_for(&volume, claim));
+        let has_uid = reference.uid.as_deref().is_some_and(|uid| !uid.is_empty());
+        match claim {
+            Some(claim) if is_bound(claim) => self.set_phase(name, &volume, "Bound"),
+            Some(_) => drop(self.dirty.insert(Dirty::Claim(key))),
+            None if has_uid => self.release(name, &volume),
+            None => self.set_phase(name, &volume, "Available"),
+        }
+    }
+
+    /// The claim is gone: the volume goes too, or stays with what is on it.
+    fn release(&mut self, name: &SmolStr, volume: &PersistentVolume) {
+        self.set_phase(name, volume, "Released");
+        let policy = volume.spec.as_ref().and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
+        if policy == Some("Delete") && volume.metadata.deletion_timestamp.is_none() {
+            let options = json!({"apiVersion": "v1", "kind": "DeleteOptions"});
+            // Somebody else may have deleted it, which is as well.
+            let _ = self.local.delete(&format!("/api/v1/persistentvolumes/{name}"), &options);
+        }
+    }
+
+    fn set_phase(&mut self, name: &SmolStr, volume: &PersistentVolume, phase: &str) {
+        if volume.status.as_ref().and_then(|status| status.phase.as_deref()) != Some(phase) {
+            self.write(&format!("/api/v1/persistentvolumes/{name}/status"), &json!({"status": {"phase": phase}}));
+        }
+    }
+
+    /// Writes, and says whether it was carried out. What was not is seen with the next change, since somebody else made it.
+    pub(super) fn write(&self, path: &str, patch: &Value) -> bool {
+        let answer = self.local.merge(path, patch);
+        if let Err(refused) = answer {
+            tracing::debug!(path, %refused, "a volume or a claim was not written");
+        }
+        answer.is_ok()
+    }
+}
+
+/// Whether the volume says all there is to say of this claim.
+fn is_complete(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+    reference.is_some_and(|reference| reference.uid.is_some() && reference.uid == claim.metadata.uid)
+}
+
+pub(super) fn claim_path(key: &str) -> String {
+    let (namespace, name) = key.split_once('/').unwrap_or_default();
+    format!("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}")
+}

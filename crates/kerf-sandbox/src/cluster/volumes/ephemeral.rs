@@ -1,0 +1,76 @@
+//! Pods and their claims: who uses which, and the claims that pods bring with them, which are made when the pod comes and owned by it.
+
+use k8s_openapi::api::core::v1::Pod;
+use kerf_referee::placement::{is_terminal, is_terminating};
+use kerf_referee::storage::claim_names;
+use serde_json::json;
+use smol_str::{SmolStr, format_smolstr};
+
+use super::{Dirty, VolumeController, name, read};
+use crate::cluster::local::Told;
+
+impl VolumeController {
+    pub(super) fn take_in_pod(&mut self, told: &Told) {
+        let key = name(told);
+        let mut touched = self.users.remove(&key).unwrap_or_default();
+        for claim in &touched {
+            if let Some(count) = self.use_counts.get_mut(claim) {
+                *count -= 1;
+                if *count == 0 {
+                    self.use_counts.remove(claim);
+                }
+            }
+        }
+        self.expectant.remove(&key);
+        // Most pods have no volumes of this kind, and most of a pod's text has nothing to do with volumes.
+        let mentions = |what: &[u8]| told.object.as_ref().is_some_and(|b| b.windows(what.len()).any(|w| w == what));
+        let concerned = mentions(b"\"persistentVolumeClaim\"") || mentions(b"\"ephemeral\"");
+        if let Some(pod) = concerned.then(|| read::<Pod>(told)).flatten().filter(|pod| !is_terminal(pod)) {
+            let home = pod.metadata.namespace.as_deref().unwrap_or_default();
+            let claims: std::collections::BTreeSet<SmolStr> =
+                claim_names(&pod).iter().map(|claim| format_smolstr!("{home}/{claim}")).collect();
+            for claim in &claims {
+                *self.use_counts.entry(claim.clone()).or_default() += 1;
+            }
+            touched.extend(claims.iter().cloned());
+            self.users.insert(key.clone(), claims);
+            let brings = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()).any(|v| v.ephemeral.is_some());
+            if brings && !is_terminating(&pod) {
+                self.expectant.insert(key.clone(), pod);
+                self.dirty.insert(Dirty::Pod(key));
+            }
+        }
+        self.dirty.extend(touched.into_iter().map(Dirty::Claim));
+    }
+
+    /// Makes the claims that a pod brings with it.
+    pub(super) fn make_claims_of(&mut self, key: &SmolStr) {
+        let Some(pod) = self.expectant.get(key) else { return };
+        let meta = &pod.metadata;
+        let (home, pod_name) =
+            (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
+        for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
+            let template = volume.ephemeral.as_ref().and_then(|source| source.volume_claim_template.as_ref());
+            let Some(template) = template else { continue };
+            let claim_name = format!("{pod_name}-{}", volume.name);
+            if self.claims.contains_key(&format_smolstr!("{home}/{claim_name}")) {
+                continue;
+            }
+            let given = template.metadata.as_ref();
+            let claim = json!({
+                "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                "metadata": {
+                    "namespace": home, "name": claim_name,
+                    "labels": given.and_then(|meta| meta.labels.clone()), "annotations": given.and_then(|meta| meta.annotations.clone()),
+                    "ownerReferences": [{
+                        "apiVersion": "v1", "kind": "Pod", "name": pod_name, "uid": meta.uid,
+                        "controller": true, "blockOwnerDeletion": true,
+                    }],
+                },
+                "spec": template.spec,
+            });
+            // One that exists by now is looked at when it comes.
+            let _ = self.local.create(&format!("/api/v1/namespaces/{home}/persistentvolumeclaims"), &claim);
+        }
+    }
+}

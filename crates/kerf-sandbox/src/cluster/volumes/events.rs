@@ -1,0 +1,64 @@
+//! What is told about claims: Events, each sentence about a claim once.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use serde_json::json;
+
+use crate::cluster::local::Local;
+
+/// How many sentences are remembered; then all are forgotten, which costs a repetition.
+const REMEMBERED: usize = 4096;
+
+/// The controller's name in events.
+pub(super) const CONTROLLER: &str = "persistentvolume-controller";
+
+/// Tells what happens to claims.
+pub(super) struct Teller {
+    local: Local,
+    told: BTreeSet<(String, &'static str, String)>,
+    serial: i128,
+}
+
+/// What is told.
+pub(super) struct Saying<'a> {
+    pub(super) by: &'a str,
+    pub(super) kind: &'static str,
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+impl Teller {
+    pub(super) fn new(local: Local) -> Self {
+        Self { local, told: BTreeSet::new(), serial: 0 }
+    }
+
+    /// Tells something about a claim, unless it was told before.
+    pub(super) fn tell(&mut self, claim: &PersistentVolumeClaim, saying: Saying<'_>) {
+        let meta = &claim.metadata;
+        let (namespace, name) =
+            (meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
+        let uid = meta.uid.clone().unwrap_or_default();
+        if self.told.len() >= REMEMBERED {
+            self.told.clear();
+        }
+        if !self.told.insert((uid.clone(), saying.reason, saying.message.clone())) {
+            return;
+        }
+        let now = self.local.clock().now();
+        self.serial += 1;
+        let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let event = json!({
+            "apiVersion": "v1", "kind": "Event",
+            "metadata": {"namespace": namespace, "name": format!("{name}.{:x}", now.as_nanosecond() + self.serial)},
+            "involvedObject": {
+                "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": name, "uid": uid,
+                "resourceVersion": meta.resource_version,
+            },
+            "reason": saying.reason, "message": saying.message, "type": saying.kind, "count": 1,
+            "source": {"component": saying.by}, "firstTimestamp": at, "lastTimestamp": at,
+        });
+        // That nobody could be told is no reason to fail.
+        let _ = self.local.create(&format!("/api/v1/namespaces/{namespace}/events"), &event);
+    }
+}

@@ -1,0 +1,85 @@
+//! Which volume a claim gets, by the rules of the volume controller: the smallest that is large enough and has everything the claim
+//! asks for. The scheduler asks the same question for one node, when a claim waits for its first consumer.
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use kerf_api::quantity::Quantity;
+use kerf_referee::selectors::{Labels, labels_of, selects};
+use kerf_referee::storage::volume_reaches;
+
+/// The annotation by which the scheduler says for which node a volume is to be made.
+pub(crate) const CLAIM_SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+/// The annotation of a claim whose binding is complete.
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+
+/// Whether a claim has its volume, and both know of it.
+pub(crate) fn is_bound(claim: &PersistentVolumeClaim) -> bool {
+    let named = claim.spec.as_ref().and_then(|spec| spec.volume_name.as_deref()).is_some_and(|name| !name.is_empty());
+    named && claim.metadata.annotations.as_ref().is_some_and(|annotations| annotations.contains_key(BIND_COMPLETED))
+}
+
+/// The best of the volumes for a claim, on a node if one is given (its name and labels). Volumes that `taken` speaks of are passed over.
+pub(crate) fn best_match<'a>(
+    claim: &PersistentVolumeClaim,
+    volumes: impl Iterator<Item = &'a PersistentVolume>,
+    node: Option<(&str, &Labels)>,
+    taken: impl Fn(&str) -> bool,
+) -> Option<&'a PersistentVolume> {
+    let mut best: Option<(Quantity, &str, &PersistentVolume)> = None;
+    for volume in volumes {
+        let name = volume.metadata.name.as_deref().unwrap_or_default();
+        if taken(name) || !satisfies(claim, volume) {
+            continue;
+        }
+        if node.is_some_and(|(name, labels)| !volume_reaches(volume, name, labels)) {
+            continue;
+        }
+        if is_reserved_for(volume, claim) {
+            return Some(volume);
+        }
+        let free = volume.spec.as_ref().is_some_and(|spec| spec.claim_ref.is_none());
+        if !free || volume.status.as_ref().and_then(|status| status.phase.as_deref()) != Some("Available") {
+            continue;
+        }
+        let size = (capacity(volume), name);
+        if best.is_none_or(|(capacity, name, _)| size < (capacity, name)) {
+            best = Some((size.0, name, volume));
+        }
+    }
+    best.map(|(_, _, volume)| volume)
+}
+
+/// Whether the volume names this claim as its own.
+pub(crate) fn is_reserved_for(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> bool {
+    let reference = volume.spec.as_ref().and_then(|spec| spec.claim_ref.as_ref());
+    reference.is_some_and(|reference| {
+        reference.name == claim.metadata.name
+            && reference.namespace == claim.metadata.namespace
+            && reference.uid.as_deref().is_none_or(|uid| uid.is_empty() || Some(uid) == claim.metadata.uid.as_deref())
+    })
+}
+
+/// Whether the volume has what the claim asks for, wherever it is and whoever has it.
+fn satisfies(claim: &PersistentVolumeClaim, volume: &PersistentVolume) -> bool {
+    let (Some(wanted), Some(offered)) = (&claim.spec, &volume.spec) else { return false };
+    let mode = |mode: &Option<String>| mode.as_deref().unwrap_or("Filesystem").to_owned();
+    let class = |class: &Option<String>| class.as_deref().unwrap_or_default().to_owned();
+    let modes = offered.access_modes.as_deref().unwrap_or_default();
+    volume.metadata.deletion_timestamp.is_none()
+        && capacity(volume) >= requested(claim)
+        && mode(&wanted.volume_mode) == mode(&offered.volume_mode)
+        && class(&wanted.storage_class_name) == class(&offered.storage_class_name)
+        && wanted.access_modes.iter().flatten().all(|mode| modes.contains(mode))
+        && wanted.selector.as_ref().is_none_or(|s| selects(Some(s), labels_of(volume.metadata.labels.as_ref())))
+}
+
+fn capacity(volume: &PersistentVolume) -> Quantity {
+    let capacity = volume.spec.as_ref().and_then(|spec| spec.capacity.as_ref()).and_then(|all| all.get("storage"));
+    capacity.and_then(|text| text.0.parse().ok()).unwrap_or(Quantity::ZERO)
+}
+
+/// How much a claim asks for.
+pub(crate) fn requested(claim: &PersistentVolumeClaim) -> Quantity {
+    let resources = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref());
+    let storage = resources.and_then(|r| r.requests.as_ref()).and_then(|requests| requests.get("storage"));
+    storage.and_then(|text| text.0.parse().ok()).unwrap_or(Quantity::ZERO)
+}

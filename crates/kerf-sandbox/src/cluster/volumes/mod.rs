@@ -1,0 +1,200 @@
+//! Persistent volumes: the part of kube-controller-manager that brings claims and volumes together, and a provisioner that makes volumes
+//! for every class that names one.
+//!
+//! A claim whose class binds at once gets the smallest volume that satisfies it, or has one made. A claim that waits for its first
+//! consumer is left alone until the scheduler has chosen: either a volume that exists (its `claimRef`) or a node for which one is to be made
+//! (the claim's `selected-node` annotation); the volume is then made where that node is, and its node affinity says so. Claims that pods
+//! bring with them (`ephemeral`) are made here too. What is in use is protected by finalizers, and a volume goes with its claim if its
+//! policy says so.
+//!
+//! What always holds: a volume belongs to at most one claim and a claim to at most one volume; every step is a write that can be
+//! found again, so that whoever is stopped between two writes goes on where it was.
+
+mod claims;
+mod ephemeral;
+mod events;
+mod matching;
+mod protection;
+mod provision;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass};
+use kerf_referee::selectors::Labels;
+use serde::de::DeserializeOwned;
+use smol_str::SmolStr;
+use tokio::time::Instant;
+
+use self::events::Teller;
+use super::local::{Feed, Local, Told, news};
+use crate::api::ApiServer;
+
+pub(crate) use matching::{CLAIM_SELECTED_NODE, best_match, is_bound, requested};
+
+/// The controller of claims and volumes, with its provisioner.
+///
+/// It reads and writes through the store of its [`ApiServer`] in this process. There should be one for a cluster.
+pub struct VolumeController {
+    local: Local,
+    feeds: Feeds,
+    teller: Teller,
+    /// How long it takes to make a volume.
+    takes: Duration,
+    claims: BTreeMap<SmolStr, PersistentVolumeClaim>,
+    volumes: BTreeMap<SmolStr, PersistentVolume>,
+    classes: BTreeMap<SmolStr, StorageClass>,
+    nodes: BTreeMap<SmolStr, Labels>,
+    /// The labels by which a driver says where a node is, by node and driver.
+    topology_keys: BTreeMap<SmolStr, BTreeMap<String, Vec<String>>>,
+    /// The claims that pods use, by pod; how many pods use a claim; and pods that want claims made for them.
+    users: BTreeMap<SmolStr, BTreeSet<SmolStr>>,
+    use_counts: BTreeMap<SmolStr, usize>,
+    expectant: BTreeMap<SmolStr, Pod>,
+    /// What is to be looked at.
+    dirty: BTreeSet<Dirty>,
+    /// When which claim's volume will have been made.
+    in_the_making: BTreeMap<SmolStr, Instant>,
+}
+
+/// Something to be looked at; claims first, since what becomes of volumes depends on them.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Dirty {
+    Pod(SmolStr),
+    Claim(SmolStr),
+    Volume(SmolStr),
+}
+
+struct Feeds {
+    claims: Feed,
+    volumes: Feed,
+    classes: Feed,
+    nodes: Feed,
+    csi_nodes: Feed,
+    pods: Feed,
+}
+
+impl std::fmt::Debug for VolumeController {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("VolumeController").field("volumes", &self.volumes.len()).finish_non_exhaustive()
+    }
+}
+
+impl VolumeController {
+    /// A controller for the cluster that `server` serves, whose provisioner takes `takes` to make a volume.
+    pub fn new(server: &ApiServer, takes: Duration) -> Self {
+        let local = Local::new(server, "kube-controller-manager");
+        let feeds = Feeds {
+            claims: local.feed("", "persistentvolumeclaims"),
+            volumes: local.feed("", "persistentvolumes"),
+            classes: local.feed("storage.k8s.io", "storageclasses"),
+            nodes: local.feed("", "nodes"),
+            csi_nodes: local.feed("storage.k8s.io", "csinodes"),
+            pods: local.feed("", "pods"),
+        };
+        Self {
+            teller: Teller::new(local.clone()),
+            local,
+            feeds,
+            takes,
+            claims: BTreeMap::new(),
+            volumes: BTreeMap::new(),
+            classes: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            topology_keys: BTreeMap::new(),
+            users: BTreeMap::new(),
+            use_counts: BTreeMap::new(),
+            expectant: BTreeMap::new(),
+            dirty: BTreeSet::new(),
+            in_the_making: BTreeMap::new(),
+        }
+    }
+
+    /// Brings claims and volumes together until it is dropped, which can be at any time: nothing is lost with it.
+    pub async fn run(mut self) {
+        loop {
+            self.take_in();
+            while let Some(next) = self.dirty.pop_first() {
+                match next {
+                    Dirty::Pod(key) => self.make_claims_of(&key),
+                    Dirty::Claim(key) => self.look_at_claim(&key),
+                    Dirty::Volume(name) => self.look_at_volume(&name),
+                }
+                // What was just written is known before the next step.
+                self.take_in();
+            }
+            let next = self.in_the_making.values().min().copied();
+            let feeds = [
+                &self.feeds.claims,
+                &self.feeds.volumes,
+                &self.feeds.classes,
+                &self.feeds.nodes,
+                &self.feeds.csi_nodes,
+                &self.feeds.pods,
+            ];
+            match next {
+                Some(at) => tokio::select! {
+                    biased;
+                    () = news(&feeds) => {}
+                    () = tokio::time::sleep_until(at) => {}
+                },
+                None => news(&feeds).await,
+            }
+            self.finish_volumes(Instant::now());
+        }
+    }
+
+    fn take_in(&mut self) {
+        for told in self.feeds.nodes.take() {
+            let labels = read(&told).map(|node: Node| node.metadata.labels.unwrap_or_default());
+            put(&mut self.nodes, &told, labels);
+        }
+        for told in self.feeds.csi_nodes.take() {
+            let keys = read(&told).map(|node: CSINode| {
+                let drivers = node.spec.drivers.into_iter();
+                drivers.map(|driver| (driver.name, driver.topology_keys.unwrap_or_default())).collect()
+            });
+            put(&mut self.topology_keys, &told, keys);
+        }
+        for told in self.feeds.classes.take() {
+            put(&mut self.classes, &told, read(&told));
+            // A claim may have waited for its class.
+            let waiting = self.claims.iter().filter(|(_, claim)| !is_bound(claim)).map(|(key, _)| key.clone());
+            self.dirty.extend(waiting.map(Dirty::Claim));
+        }
+        for told in self.feeds.volumes.take() {
+            put(&mut self.volumes, &told, read(&told));
+            self.dirty.insert(Dirty::Volume(name(&told)));
+        }
+        for told in self.feeds.claims.take() {
+            let before = self.claims.get(told.key.as_str());
+            let volume = before.and_then(|claim| claim.spec.as_ref()?.volume_name.clone());
+            self.dirty.extend(volume.filter(|name| !name.is_empty()).map(|name| Dirty::Volume(name.into())));
+            put(&mut self.claims, &told, read(&told));
+            self.dirty.insert(Dirty::Claim(name(&told)));
+        }
+        for told in self.feeds.pods.take() {
+            self.take_in_pod(&told);
+        }
+    }
+}
+
+fn name(told: &Told) -> SmolStr {
+    told.key.as_str().into()
+}
+
+fn read<T: DeserializeOwned>(told: &Told) -> Option<T> {
+    serde_json::from_slice(told.object.as_ref()?)
+        .inspect_err(|problem| tracing::warn!(object = told.key.as_str(), %problem, "a stored object cannot be read"))
+        .ok()
+}
+
+fn put<T>(map: &mut BTreeMap<SmolStr, T>, told: &Told, object: Option<T>) {
+    match object {
+        Some(object) => drop(map.insert(name(told), object)),
+        None => drop(map.remove(told.key.as_str())),
+    }
+}

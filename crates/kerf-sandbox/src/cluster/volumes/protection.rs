@@ -1,0 +1,49 @@
+//! What is in use is not deleted: a claim waits until no pod uses it, a volume until no claim has it.
+
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::json;
+use smol_str::SmolStr;
+
+use super::VolumeController;
+use super::claims::claim_path;
+
+const OF_CLAIMS: &str = "kubernetes.io/pvc-protection";
+const OF_VOLUMES: &str = "kubernetes.io/pv-protection";
+
+impl VolumeController {
+    /// Protects a claim, or lets it go if it is being deleted and nobody uses it. Whether there is more to be done about it.
+    pub(super) fn protect_claim(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim) -> bool {
+        let in_use = self.use_counts.contains_key(key);
+        self.protect(&claim_path(key), &claim.metadata, OF_CLAIMS, in_use)
+    }
+
+    /// Protects a volume, or lets it go if it is being deleted and no claim has it. Whether there is more to be done about it.
+    pub(super) fn protect_volume(&mut self, name: &SmolStr, volume: &PersistentVolume) -> bool {
+        let bound = volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound");
+        let path = format!("/api/v1/persistentvolumes/{name}");
+        let more = self.protect(&path, &volume.metadata, OF_VOLUMES, bound);
+        // One that is bound must learn that its claim is gone before it can go.
+        more || bound
+    }
+
+    fn protect(&self, path: &str, meta: &ObjectMeta, finalizer: &str, in_use: bool) -> bool {
+        let finalizers = meta.finalizers.as_deref().unwrap_or_default();
+        let has = finalizers.iter().any(|other| other == finalizer);
+        let others = finalizers.iter().filter(|other| *other != finalizer);
+        match (meta.deletion_timestamp.is_some(), has) {
+            (false, true) => true,
+            (false, false) => {
+                let all: Vec<&str> = others.map(String::as_str).chain([finalizer]).collect();
+                self.write(path, &json!({"metadata": {"finalizers": all}}));
+                true
+            }
+            (true, true) if !in_use => {
+                let left: Vec<&String> = others.collect();
+                self.write(path, &json!({"metadata": {"finalizers": left}}));
+                false
+            }
+            (true, _) => false,
+        }
+    }
+}

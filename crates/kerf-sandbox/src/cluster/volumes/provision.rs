@@ -1,0 +1,124 @@
+//! The simulated provisioner: it makes a volume for every class that names a provisioner, after a while, where the chosen node is.
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::storage::v1::StorageClass;
+use serde_json::{Value, json};
+use smol_str::SmolStr;
+use tokio::time::Instant;
+
+use super::claims::claim_path;
+use super::events::{CONTROLLER, Saying};
+use super::{CLAIM_SELECTED_NODE, VolumeController};
+use crate::seed::Rng;
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+impl VolumeController {
+    /// Orders a volume for a claim, unless one is in the making.
+    pub(super) fn order_volume(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim, class: &StorageClass) {
+        if self.in_the_making.contains_key(key) {
+            return;
+        }
+        let by = class.provisioner.as_str();
+        let annotations = json!({"volume.beta.kubernetes.io/storage-provisioner": by, "volume.kubernetes.io/storage-provisioner": by});
+        if !self.write(&claim_path(key), &json!({"metadata": {"annotations": annotations}})) {
+            return;
+        }
+        let message = format!(
+            "Waiting for a volume to be created either by the external provisioner '{by}' or manually by the system administrator. If volume creation is delayed, please verify that the provisioner is running and correctly registered."
+        );
+        self.teller.tell(claim, Saying { by: CONTROLLER, kind: "Normal", reason: "ExternalProvisioning", message });
+        let message = format!("External provisioner is provisioning volume for claim {:?}", key.as_str());
+        self.teller.tell(claim, Saying { by, kind: "Normal", reason: "Provisioning", message });
+        let now = Instant::now();
+        self.in_the_making.insert(key.clone(), now + self.takes);
+        self.finish_volumes(now);
+    }
+
+    /// Hands over the volumes that are made by now.
+    pub(super) fn finish_volumes(&mut self, now: Instant) {
+        let made = self.in_the_making.iter().filter(|(_, at)| **at <= now);
+        let made: Vec<SmolStr> = made.map(|(key, _)| key.clone()).collect();
+        for key in made {
+            self.in_the_making.remove(&key);
+            let Some(claim) = self.claims.get(&key).cloned() else { continue };
+            let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
+            let Some(class) = class.and_then(|name| self.classes.get(name)).cloned() else { continue };
+            self.make_volume(&key, &claim, &class);
+        }
+    }
+
+    fn make_volume(&mut self, key: &SmolStr, claim: &PersistentVolumeClaim, class: &StorageClass) {
+        let by = class.provisioner.as_str();
+        let selected = claim.metadata.annotations.as_ref().and_then(|a| a.get(CLAIM_SELECTED_NODE)).cloned();
+        if let Some(node) = selected.as_ref().filter(|node| !self.nodes.contains_key(node.as_str())) {
+            let message = format!(
+                "failed to provision volume with StorageClass {:?}: error getting node {node:?}: node {node:?} not found",
+                class.metadata.name.as_deref().unwrap_or_default()
+            );
+            self.teller.tell(claim, Saying { by, kind: "Warning", reason: "ProvisioningFailed", message });
+            // How a provisioner says that the scheduler must choose again.
+            self.write(&claim_path(key), &json!({"metadata": {"annotations": {CLAIM_SELECTED_NODE: null}}}));
+            return;
+        }
+        let uid = claim.metadata.uid.as_deref().unwrap_or_default();
+        let name = format!("pvc-{uid}");
+        let spec = claim.spec.as_ref();
+        let mut volume = json!({
+            "apiVersion": "v1", "kind": "PersistentVolume",
+            "metadata": {"name": name, "annotations": {"pv.kubernetes.io/provisioned-by": by}},
+            "spec": {
+                "accessModes": spec.and_then(|spec| spec.access_modes.clone()),
+                "capacity": {"storage": storage(claim)},
+                "claimRef": {
+                    "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": claim.metadata.namespace,
+                    "name": claim.metadata.name, "uid": uid,
+                },
+                "csi": {"driver": by, "volumeHandle": name},
+                "persistentVolumeReclaimPolicy": class.reclaim_policy.as_deref().unwrap_or("Delete"),
+                "storageClassName": class.metadata.name,
+                "volumeMode": spec.and_then(|spec| spec.volume_mode.clone()),
+            },
+        });
+        if let Some(place) = self.place_for(key, class, selected.as_deref()) {
+            volume["spec"]["nodeAffinity"] = json!({"required": {"nodeSelectorTerms": [{"matchExpressions": place}]}});
+        }
+        // One that exists was made before somebody stopped us.
+        let _ = self.local.create("/api/v1/persistentvolumes", &volume);
+        let message = format!("Successfully provisioned volume {name}");
+        self.teller.tell(claim, Saying { by, kind: "Normal", reason: "ProvisioningSucceeded", message });
+    }
+
+    /// Where a volume is to be: at the node that was chosen, or in one of the places that the class allows, or in one of the zones
+    /// that there are. None if nobody says where anything is.
+    fn place_for(&self, key: &str, class: &StorageClass, node: Option<&str>) -> Option<Vec<Value>> {
+        let expression = |name: &str, value: &str| json!({"key": name, "operator": "In", "values": [value]});
+        if let Some(node) = node {
+            let labels = self.nodes.get(node)?;
+            let keys = self.topology_keys.get(node).and_then(|drivers| drivers.get(&class.provisioner));
+            let zone = vec![ZONE.to_owned()];
+            let keys = keys.filter(|keys| !keys.is_empty()).unwrap_or(&zone);
+            let place: Vec<Value> = keys.iter().filter_map(|name| Some(expression(name, labels.get(name)?))).collect();
+            return (!place.is_empty()).then_some(place);
+        }
+        // The same claim gets the same place in every run, and claims are spread over places.
+        let mut chance = Rng::new(0).fork(key);
+        let allowed =
+            class.allowed_topologies.iter().flatten().flat_map(|t| t.match_label_expressions.iter().flatten());
+        let mut places: Vec<(&str, &str)> =
+            allowed.flat_map(|e| e.values.iter().map(|value| (e.key.as_str(), value.as_str()))).collect();
+        if places.is_empty() {
+            places = self.nodes.values().filter_map(|labels| Some((ZONE, labels.get(ZONE)?.as_str()))).collect();
+        }
+        places.sort_unstable();
+        places.dedup();
+        let (name, value) = places.get(chance.below(places.len() as u64) as usize)?;
+        Some(vec![expression(name, value)])
+    }
+}
+
+fn storage(claim: &PersistentVolumeClaim) -> String {
+    let resources = claim.spec.as_ref().and_then(|spec| spec.resources.as_ref());
+    let storage = resources.and_then(|r| r.requests.as_ref()).and_then(|requests| requests.get("storage"));
+    storage.map(|quantity| quantity.0.clone()).unwrap_or_default()
+}
