@@ -25,7 +25,7 @@ mod world;
 pub use disrupt::{ClaimLifecycle, LaunchBackoff, PoolDisruption, TemplateHash};
 pub use explain::{Funnel, FunnelRule, FunnelStep, PoolFunnel, PoolRefusal, Reason, Rule, funnel};
 pub use price::Price;
-pub use solve::{Estimate, Launch, NodePlacement, PlannedClaim, Solution, Stats, Unplaced, solve};
+pub use solve::{Estimate, Launch, NodePlacement, PlannedClaim, Prepared, Solution, Stats, Unplaced, solve};
 pub use world::{
     Effort, Input, MinValuesPolicy, NodeClaim, Pool, PoolAvailability, PoolRequirement, PreferencePolicy, ReservedMode,
     Settings, UnsupportedStorage,

@@ -15,6 +15,7 @@ pub(crate) mod min_values;
 mod pass;
 mod place_claim;
 mod place_node;
+mod prepared;
 mod problem;
 mod room;
 mod search;
@@ -25,6 +26,7 @@ pub use answer::{Estimate, Launch, NodePlacement, PlannedClaim, Solution, Stats,
 pub(crate) use answer::{Launches, claims, node_placements};
 pub(crate) use class::{Class, ClassIx};
 pub(crate) use pass::{Pass, Place, Refusal};
+pub use prepared::Prepared;
 pub(crate) use problem::{PodIx, Problem};
 pub(crate) use state::State;
 pub(crate) use template::Template;

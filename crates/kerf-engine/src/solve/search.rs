@@ -71,7 +71,7 @@ pub(crate) fn best(pass: &mut Pass<'_>, queue: &[PodIx]) -> Solution {
         return answer(pass, 1, merit.price);
     }
     let floor = Floor { merit, placed: placed(pass, queue) };
-    pass.state.roll_back();
+    pass.state.start_over();
     better(pass, queue, &floor, &attempts)
 }
 
@@ -138,7 +138,7 @@ fn better(pass: &mut Pass<'_>, queue: &[PodIx], floor: &Floor, attempts: &[Attem
     if let Some(at) = there {
         pass.state = others.swap_remove(at).1.state;
     } else if !shows_winner(mine) {
-        pass.state.roll_back();
+        pass.state.start_over();
         match winner {
             Some(ix) => attempt(pass, queue, attempts[ix]),
             None => {
@@ -163,7 +163,7 @@ fn work(
     let mut best: Option<(Merit, usize)> = None;
     let mut last = None;
     for (ix, planned) in attempts.iter().enumerate().skip(worker).step_by(threads) {
-        pass.state.roll_back();
+        pass.state.start_over();
         attempt(pass, queue, *planned);
         last = Some(ix);
         if cuts_short(pass) {

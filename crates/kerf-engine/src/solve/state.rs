@@ -68,6 +68,8 @@ pub(crate) struct State {
     pub(crate) failed_at: Vec<Option<u64>>,
 
     log: Vec<Undo>,
+    /// How much of the log is the question.
+    begun: usize,
     refused_classes: Vec<ClassIx>,
     groups_with_claims: Vec<GroupIx>,
 }
@@ -130,6 +132,7 @@ impl State {
             commits: 0,
             failed_at: Vec::new(),
             log: Vec::new(),
+            begun: 0,
             refused_classes: Vec::new(),
             groups_with_claims: Vec::new(),
         }
@@ -158,9 +161,23 @@ impl State {
         }
     }
 
-    /// Undoes everything that happened since the books were last clean.
+    /// What was changed so far is the question; passes over it are rolled back to here.
+    pub(crate) fn begin(&mut self) {
+        self.begun = self.log.len();
+    }
+
+    /// Undoes everything that happened since the books were last clean, the question included.
     pub(crate) fn roll_back(&mut self) {
-        while let Some(undo) = self.log.pop() {
+        self.begun = 0;
+        self.start_over();
+        self.gone = Bits::new();
+        self.resting = Bits::new();
+    }
+
+    /// Undoes what a pass did to the question.
+    pub(crate) fn start_over(&mut self) {
+        while self.log.len() > self.begun {
+            let Some(undo) = self.log.pop() else { break };
             match undo {
                 Undo::Room { node, before } => {
                     self.room.set(node, &before);
@@ -187,8 +204,6 @@ impl State {
             self.claims.clear();
             self.may_be_in.iter_mut().flatten().for_each(|claims| *claims = Bits::new());
         }
-        self.gone = Bits::new();
-        self.resting = Bits::new();
         self.node_ports.clear();
         self.node_attached.clear();
         self.by_pods.clear();

@@ -1,0 +1,176 @@
+//! How long it takes to look at nodes that might go, as growth curves: each line doubles the cluster of the line before it. Twenty pods a
+//! node, fifty pods a deployment; on nodes that are two thirds full, and on nodes so full that moved pods need a new machine.
+//!
+//! `cargo bench -p kerf-engine --bench disrupting [-- FILTER]`
+#![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
+#![allow(clippy::print_stdout, reason = "a benchmark prints")]
+
+use std::time::Instant;
+
+use kerf_api::labels;
+use kerf_api::slim::{Str, TopologySpreadConstraint};
+use kerf_engine::{Effort, Input, NodeClaim, Pool, Prepared};
+
+use cluster::{Dice, input, pod, resources, selector, settings};
+
+#[allow(dead_code, reason = "each benchmark uses its part")]
+mod cluster;
+
+const SIZES: [usize; 4] = [625, 1_250, 2_500, 5_000];
+
+fn main() {
+    let filter = std::env::args().skip(1).find(|a| !a.starts_with('-'));
+    let wanted = |name: &str| filter.as_deref().is_none_or(|f| name.contains(f));
+    println!("{:<44} {:>7} {:>8} {:>11} {:>11} {:>11}", "work", "nodes", "pods", "prepare", "mean", "worst");
+    for (kind, shape) in [
+        ("plain", Shape { pools: 1, spread: false, full: false }),
+        ("full nodes", Shape { pools: 1, spread: false, full: true }),
+        ("30 pools, half with zone spread", Shape { pools: 30, spread: true, full: false }),
+        ("30 pools, half with zone spread, full nodes", Shape { pools: 30, spread: true, full: true }),
+    ] {
+        for nodes in SIZES {
+            if wanted("whatif") {
+                what_if(kind, nodes, shape);
+            }
+        }
+    }
+    if wanted("onemore") {
+        for nodes in SIZES {
+            one_more_pod(nodes);
+        }
+    }
+}
+
+/// Each node by itself.
+fn what_if(kind: &str, nodes: usize, shape: Shape) {
+    let input = cluster_of(nodes, shape);
+    let start = Instant::now();
+    let mut prepared = Prepared::new(&input, &settings(Effort::FirstFit));
+    let prepare = start.elapsed().as_secs_f64();
+    let (mut worst, mut total, mut asked) = (0.0_f64, 0.0, 0);
+    // Every node twice: the first round learns.
+    for round in 0..2 {
+        for node in input.nodes.iter().step_by(nodes / 500) {
+            let name = [node.metadata.name.clone()];
+            let start = Instant::now();
+            let answer = prepared.without(&name);
+            let time = start.elapsed().as_secs_f64();
+            assert!(answer.unplaced.is_empty(), "every pod has a place");
+            if round == 1 {
+                worst = worst.max(time);
+                total += time;
+                asked += 1;
+            }
+        }
+    }
+    print_line(&format!("what if a node went: {kind}"), &input, prepare, total / f64::from(asked), worst);
+}
+
+/// One more pod that waits, of a kind that was not there before.
+fn one_more_pod(nodes: usize) {
+    let input = cluster_of(nodes, Shape { pools: 30, spread: true, full: false });
+    let start = Instant::now();
+    let mut prepared = Prepared::new(&input, &settings(Effort::Search));
+    let prepare = start.elapsed().as_secs_f64();
+    let (mut worst, mut total) = (0.0_f64, 0.0);
+    for i in 0..50 {
+        let mut more = pod(format!("more-{i}"), "more", "7", "14Gi");
+        more.metadata.labels = [(Str::from("app"), Str::from(format!("more-{i}")))].into_iter().collect();
+        more.spec.topology_spread_constraints.push(zone_spread(&format!("more-{i}")));
+        let start = Instant::now();
+        let answer = prepared.solve_with(&[more]);
+        let time = start.elapsed().as_secs_f64();
+        assert_eq!(answer.claims.len(), 1, "the pod needs a machine");
+        worst = worst.max(time);
+        total += time;
+    }
+    print_line("one more pending pod, searched", &input, prepare, total / 50.0, worst);
+}
+
+fn print_line(name: &str, input: &Input, prepare: f64, mean: f64, worst: f64) {
+    println!(
+        "{name:<44} {:>7} {:>8} {:>9.1}ms {:>9.3}ms {:>9.3}ms",
+        input.nodes.len(),
+        input.pods.len(),
+        prepare * 1e3,
+        mean * 1e3,
+        worst * 1e3
+    );
+}
+
+#[derive(Clone, Copy)]
+struct Shape {
+    pools: usize,
+    spread: bool,
+    full: bool,
+}
+
+fn zone_spread(app: &str) -> TopologySpreadConstraint {
+    let mut selector = selector("");
+    selector.match_labels = [(Str::from("app"), Str::from(app))].into_iter().collect();
+    TopologySpreadConstraint {
+        max_skew: 2,
+        topology_key: labels::ZONE.into(),
+        label_selector: Some(selector),
+        ..TopologySpreadConstraint::default()
+    }
+}
+
+/// Nodes of eight CPUs with twenty pods each.
+fn cluster_of(nodes: usize, shape: Shape) -> Input {
+    let mut dice = Dice(11);
+    let mut input = input(Vec::new(), nodes);
+    let template = input.pools[0].clone();
+    input.pools = (0..shape.pools)
+        .map(|i| {
+            let name = Str::from(format!("pool-{i:02}"));
+            Pool {
+                labels: [(Str::from(labels::NODEPOOL), name.clone())].into_iter().collect(),
+                name,
+                ..template.clone()
+            }
+        })
+        .collect();
+    for (i, node) in input.nodes.iter_mut().enumerate() {
+        let pool = Str::from(format!("pool-{:02}", i % shape.pools));
+        let more =
+            [(labels::NODEPOOL, pool), (labels::REGISTERED, "true".into()), (labels::INITIALIZED, "true".into())];
+        node.metadata.labels = (node.metadata.labels.iter().map(|(k, v)| (k.clone(), v.clone())))
+            .chain(more.into_iter().map(|(k, v)| (Str::from(k), v)))
+            .collect();
+        node.spec.provider_id = format!("bench:///{i}").into();
+        node.status.allocatable = resources(&[("cpu", "8"), ("memory", "16Gi"), ("pods", "80")]);
+        node.status.capacity = node.status.allocatable.clone();
+        input.node_claims.push(NodeClaim {
+            name: format!("claim-{i:05}").into(),
+            labels: node.metadata.labels.clone(),
+            provider_id: node.spec.provider_id.clone(),
+            capacity: node.status.capacity.clone(),
+            allocatable: node.status.allocatable.clone(),
+            ..NodeClaim::default()
+        });
+    }
+    let count = nodes * 20;
+    let deployments = (count / 50).max(1);
+    let sizes: Vec<(&str, &str)> = (0..deployments)
+        .map(|_| {
+            let cpu = if shape.full { "400m" } else { dice.pick(&["100m", "200m", "250m", "500m"]) };
+            (cpu, dice.pick(&["128Mi", "256Mi", "512Mi", "700Mi"]))
+        })
+        .collect();
+    input.pods = (0..count)
+        .map(|i| {
+            let deployment = i % deployments;
+            let app = format!("d{deployment}");
+            let mut p = pod(format!("{app}-{i:06}"), &app, sizes[deployment].0, sizes[deployment].1);
+            p.metadata.labels = [(Str::from("app"), Str::from(app.as_str()))].into_iter().collect();
+            p.spec.node_name = Some(format!("node-{:05}", i / 20).into());
+            p.status.phase = kerf_api::slim::PodPhase::Running;
+            if shape.spread && deployment.is_multiple_of(2) {
+                p.spec.topology_spread_constraints.push(zone_spread(&app));
+            }
+            p
+        })
+        .collect();
+    input
+}
