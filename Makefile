@@ -17,6 +17,8 @@ demo: ## build in release mode, then show the API, check the examples and plan o
 	@$(CARGO) run --release --quiet --package kerf -- validate -f examples
 	@echo && echo "What would happen to ten pending pods? (kerf plan)" && echo
 	@$(CARGO) run --release --quiet --package kerf -- plan -f examples/kwok.yaml -f examples/deployment.yaml
+	@echo && echo "Which nodes of an underused cluster would go? (kerf plan)" && echo
+	@$(CARGO) run --release --quiet --package kerf -- plan -f examples/underused.yaml
 
 # One after the other, cheapest first. clippy and rustdoc share their artefacts; the tests come last so that their results
 # are what stands at the end.

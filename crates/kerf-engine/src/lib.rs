@@ -5,7 +5,8 @@
 //! answer on every machine and for any number of threads. Because it touches nothing outside, it cannot fail: trouble in
 //! the input is part of the answer.
 //!
-//! The front door is [`solve()`]: an [`Input`] and [`Settings`] in, a [`Solution`] out.
+//! There are two front doors: [`solve()`], an [`Input`] and [`Settings`] in, a [`Solution`] out; and [`disrupt()`], with
+//! [`DisruptionSettings`] in and a [`DisruptionPlan`] out.
 
 mod bits;
 pub mod catalogue;
@@ -22,7 +23,11 @@ mod solve;
 mod topology;
 mod world;
 
-pub use disrupt::{ClaimLifecycle, LaunchBackoff, PoolDisruption, TemplateHash};
+pub use disrupt::{
+    Block, BlockedNode, BudgetUse, ClaimLifecycle, Command, CommandNode, Consolidatable, DisruptionPlan,
+    DisruptionSettings, DisruptionStats, LaunchBackoff, Method, Notice, Passes, PoolDisruption, Rejection,
+    TemplateHash, after, consolidatable, disrupt, drift_reason, expires_at, validate,
+};
 pub use explain::{Funnel, FunnelRule, FunnelStep, PoolFunnel, PoolRefusal, Reason, Rule, funnel};
 pub use price::Price;
 pub use solve::{Estimate, Launch, NodePlacement, PlannedClaim, Prepared, Solution, Stats, Unplaced, solve};

@@ -105,6 +105,7 @@ fn spec_01_119_node_class_vectors() {
     }
 }
 
+// spec 03 #8 and spec 03 #9
 #[test]
 fn spec_01_113_only_what_a_node_is_made_from_changes_the_pools_hash() {
     let pool = |changes: &[(&str, Value)]| {

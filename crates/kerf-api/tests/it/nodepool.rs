@@ -133,6 +133,7 @@ fn spec_01_10_budget_durations_are_hours_and_minutes() {
     }
 }
 
+// spec 03 #53
 #[test]
 fn spec_01_11_budget_nodes() {
     for nodes in ["-10", "-10%", "1000%", "101%", "", "10.5%"] {

@@ -7,6 +7,28 @@ use kerf_api::duration::Duration;
 use kerf_api::nodepool::{Budget, ConsolidationPolicy};
 use kerf_api::slim::Str;
 
+use crate::world::Settings;
+
+/// How nodes are chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DisruptionSettings {
+    /// How pods are placed when it is asked what would become of them.
+    pub scheduling: Settings,
+    /// Whether a spot node may be replaced by a cheaper spot node (feature gate `SpotToSpotConsolidation`).
+    pub spot_to_spot: bool,
+    /// How far to look ahead.
+    pub passes: Passes,
+}
+
+/// How far to look ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Passes {
+    /// Until the first method that acts: what a controller does before it looks again.
+    First,
+    /// Passes are repeated, each on the world that the last one leaves behind, until nothing is left to do.
+    All,
+}
+
 /// What a pool says about taking its nodes away.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PoolDisruption {

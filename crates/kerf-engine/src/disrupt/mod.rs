@@ -1,7 +1,88 @@
-//! Which nodes may go, which must be replaced and by what (spec 03).
+//! Taking nodes away (spec 03): which may go, which must be replaced and by what, in what order and under which budgets, and for every
+//! node that stays, why.
+//!
+//! A [`Survey`] collects what is known of every node. A [`Pass`] asks the methods in their order, and each asks a simulator
+//! what would become of the pods. [`disrupt`] repeats passes on the world that the last one leaves behind; [`validate`] looks once more at a command
+//! before it is carried out.
+//!
+//! Always: the commands of a plan keep every budget together; a command that is not about drift costs less than what it takes away; the
+//! plan for the world after a plan is empty, unless a budget held something back.
 
+mod after;
+mod balanced;
+mod block;
+mod budgets;
+mod command;
+mod conditions;
+mod consolidation;
+mod draft;
+mod drift;
+mod emptiness;
 mod input;
-#[cfg_attr(not(test), expect(dead_code, reason = "the methods that ask come next"))]
+mod pass;
+mod pods;
+mod replacement;
 mod simulate;
+mod static_drift;
+mod survey;
+mod validate;
 
-pub use input::{ClaimLifecycle, LaunchBackoff, PoolDisruption, TemplateHash};
+use std::borrow::Cow;
+
+pub use after::after;
+pub use block::Block;
+pub use command::{BlockedNode, BudgetUse, Command, CommandNode, DisruptionPlan, DisruptionStats, Method, Notice};
+pub use conditions::{Consolidatable, consolidatable, drift as drift_reason, expires_at};
+pub use input::{ClaimLifecycle, DisruptionSettings, LaunchBackoff, Passes, PoolDisruption, TemplateHash};
+pub use validate::{Rejection, validate};
+
+use draft::Draft;
+use kerf_api::labels;
+use pass::Pass;
+use survey::Survey;
+
+use crate::world::Input;
+
+/// Decides which nodes of a cluster go.
+pub fn disrupt(input: &Input, settings: &DisruptionSettings) -> DisruptionPlan {
+    let mut world = without_failed_launches(input);
+    let mut draft: Option<Draft> = None;
+    // Each pass takes away a node or makes one cheaper; this bounds the passes even if some rule were to go round in circles.
+    for passes_left in (0..2 * input.nodes.len() + 2).rev() {
+        let survey = Survey::new(&world);
+        let draft = draft.get_or_insert_with(|| Draft::new(&survey));
+        let mut pass = Pass::new(&survey, settings, &draft.budgets);
+        let found = pass.run();
+        let is_last = found.is_empty() || settings.passes == Passes::First || passes_left == 0;
+        let said = pass.finish(&found);
+        draft.add(input, &found, said.simulations);
+        if is_last {
+            draft.close(said);
+            break;
+        }
+        drop(survey);
+        world = Cow::Owned(after(world.into_owned(), &found));
+    }
+    draft.map(|draft| draft.finish(input)).unwrap_or_default()
+}
+
+/// The input in which nothing is on offer whose launch just failed.
+fn without_failed_launches(input: &Input) -> Cow<'_, Input> {
+    let failed: Vec<&LaunchBackoff> = input.launch_backoffs.iter().filter(|b| input.at < b.until).collect();
+    if failed.is_empty() {
+        return Cow::Borrowed(input);
+    }
+    let mut input = input.clone();
+    for described in input.catalogues.iter_mut().flatten() {
+        for offering in &mut described.offerings {
+            let is = |key: &str, value: &str| offering.requirements.get(key).is_none_or(|r| r.has(value));
+            let has_failed = |b: &&LaunchBackoff| {
+                b.instance_type == described.name
+                    && is(labels::ZONE, &b.zone)
+                    && is(labels::CAPACITY_TYPE, &b.capacity_type)
+            };
+            offering.available &= !failed.iter().any(has_failed);
+        }
+    }
+    Cow::Owned(input)
+}

@@ -9,7 +9,8 @@ pub(crate) fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
         && selector.match_expressions.iter().all(|e| holds(e, labels))
 }
 
-fn is_readable(selector: &LabelSelector) -> bool {
+/// Whether every part of the selector has a meaning.
+pub(crate) fn is_readable(selector: &LabelSelector) -> bool {
     selector.match_expressions.iter().all(|e| match e.operator {
         LabelSelectorOperator::In | LabelSelectorOperator::NotIn => !e.values.is_empty(),
         LabelSelectorOperator::Exists | LabelSelectorOperator::DoesNotExist => e.values.is_empty(),

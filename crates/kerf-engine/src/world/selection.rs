@@ -73,6 +73,6 @@ fn is_fully_blocked(pod: &Pod, budgets: &[PodDisruptionBudget], at: Timestamp) -
 }
 
 /// The taint of a node that is about to go.
-fn disrupted() -> Taint {
+pub(crate) fn disrupted() -> Taint {
     Taint { key: Str::new_static(taints::DISRUPTED), value: Str::default(), effect: TaintEffect::NoSchedule }
 }

@@ -1,4 +1,4 @@
-//! The engine against its specification: examples for every edge case of spec 02 §20 that needs no running controller, the texts
+//! The engine against its specification: examples for every edge case of spec 02 §20 and spec 03 §17 that needs no running controller, the texts
 //! that people read, and properties that must hold for any world.
 #![allow(clippy::unwrap_used, reason = "a test that cannot build its own fixture must fail")]
 
@@ -7,6 +7,7 @@ mod fixture;
 mod launch;
 
 mod claims;
+mod disruption;
 mod funnel;
 mod odd_inputs;
 mod packing;

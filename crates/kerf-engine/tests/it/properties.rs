@@ -82,7 +82,7 @@ proptest! {
         prop_assert_eq!(&answer, &text(&world.input, &world.solve()), "asked twice");
         let two = world.with(|s| s.threads = 2);
         prop_assert_eq!(&answer, &text(&two.input, &two.solve()), "on two threads");
-        let turned = World { input: reversed(&world.input), settings: world.settings.clone() };
+        let turned = World { input: reversed(&world.input), ..world.clone() };
         prop_assert_eq!(&answer, &text(&world.input, &turned.solve()), "in another order");
     }
 

@@ -1,11 +1,12 @@
 //! `kerf plan`: reads a cluster from files, asks the engine what it would do at this instant, and shows the answer. It does nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use jiff::Timestamp;
+use kerf_api::duration::Duration;
 use kerf_api::slim::Str;
-use kerf_engine::{Effort, Input, PoolAvailability, ReservedMode, Settings, Solution};
+use kerf_engine::{DisruptionSettings, Effort, Input, Passes, PoolAvailability, ReservedMode, Settings, Solution};
 use kerf_kwok::Catalogue;
 use kerf_runtime::Clock;
 
@@ -13,6 +14,9 @@ use crate::args::{Gate, Half, MinValuesPolicy, Plan, PreferencePolicy};
 use crate::exit::{Exit, Failure, Problem};
 use crate::input::{self, World};
 use crate::output::{self, Messages, Progress, Stats};
+
+/// How long a node is kept for the pods that are expected on it (spec 03 section 1, with the usual batch window).
+const NOMINATION: Duration = Duration::from_secs(20);
 
 /// The most instance types that a claim lists (spec 02 section 7.5).
 const INSTANCE_TYPES_MAX: usize = 600;
@@ -46,18 +50,39 @@ pub(super) fn run(wish: &Plan, messages: &mut Messages) -> Result<Exit, Failure>
 
     drop(progress);
 
+    let progress = Progress::of("looking for nodes that may go");
+    if let Some(solution) = &solution {
+        nominate(&mut world.input, solution);
+    }
+    let disruption = (wish.only != Some(Half::Provisioning)).then(|| {
+        let spot_to_spot = wish.settings.feature_gates.spot_to_spot_consolidation;
+        kerf_engine::disrupt(
+            &world.input,
+            &DisruptionSettings { scheduling: settings.clone(), spot_to_spot, passes: Passes::All },
+        )
+    });
+    let disruption_seconds = stopwatch.lap();
+    drop(progress);
+    for notice in disruption.iter().flat_map(|plan| &plan.notices) {
+        messages.warning(format_args!("{}: {} ({})", notice.object, notice.message, notice.code));
+    }
+
     let counted = solution.as_ref().map(|solution| solution.stats).unwrap_or_default();
+    let judged = disruption.as_ref().map(|plan| plan.stats.clone()).unwrap_or_default();
     let stats = wish.with_stats.then(|| Stats {
         pods: world.input.pods.len(),
         nodes: world.input.nodes.len(),
         instance_types: world.input.catalogues.iter().map(Vec::len).sum(),
         pod_classes: counted.pod_classes,
         load_seconds,
+        candidates: judged.candidates,
+        candidates_evaluated: judged.candidates_evaluated,
         provisioning_seconds,
+        disruption_seconds,
         peak_rss_bytes: peak_rss_bytes(),
-        ..Stats::default()
     });
-    let plan = output::Plan::new(world.input.at, solution.as_ref(), &unready, world.current_price, stats);
+    let plan =
+        output::Plan::new(world.input.at, solution.as_ref(), disruption.as_ref(), &unready, world.current_price, stats);
     output::print(|to| plan.write(wish.format, to))?;
     Ok(gate(&wish.fail_on, &plan, messages))
 }
@@ -109,7 +134,6 @@ fn engine_settings(wish: &Plan, threads: usize) -> Settings {
 fn gates_without_effect(wish: &Plan) -> Vec<&'static str> {
     let gates = &wish.settings.feature_gates;
     let unknown = [
-        ("SpotToSpotConsolidation", gates.spot_to_spot_consolidation),
         ("NodeRepair", gates.node_repair),
         ("NodeOverlay", gates.node_overlay),
         ("StaticCapacity", gates.static_capacity),
@@ -148,6 +172,23 @@ fn unready_pools(input: &mut Input, settings: &Settings, solution: &Solution) ->
             claim.pods.iter().map(move |pod| (pod.clone(), note.clone()))
         })
         .collect()
+}
+
+/// Nodes that pending pods are about to land on are left alone, as by the controller.
+fn nominate(input: &mut Input, solution: &Solution) {
+    let until = NOMINATION.after(input.at);
+    let nominated: BTreeSet<&Str> = solution.nodes.iter().map(|placed| &placed.node).collect();
+    let machines: BTreeSet<&Str> = input
+        .nodes
+        .iter()
+        .filter(|node| nominated.contains(&node.metadata.name) && !node.spec.provider_id.is_empty())
+        .map(|node| &node.spec.provider_id)
+        .collect();
+    for claim in &mut input.node_claims {
+        if machines.contains(&claim.provider_id) || nominated.contains(&claim.name) {
+            claim.lifecycle.nominated_until = Some(until);
+        }
+    }
 }
 
 /// Whether something happened that the person wants to fail on.

@@ -12,7 +12,7 @@ use std::io;
 use jiff::Timestamp;
 use kerf_api::slim::{ResourceList, Str};
 use kerf_engine::requirement::Requirements;
-use kerf_engine::{PlannedClaim, Price, Solution};
+use kerf_engine::{Block, DisruptionPlan, PlannedClaim, Price, Solution};
 use serde::{Serialize, Serializer};
 
 use crate::args::Format;
@@ -26,7 +26,7 @@ pub(crate) struct Plan<'s> {
     kind: &'static str,
     at: String,
     pub(crate) provisioning: Provisioning<'s>,
-    pub(crate) disruption: Disruption,
+    pub(crate) disruption: Disruption<'s>,
     pub(crate) cost: Cost,
     #[serde(skip_serializing_if = "Option::is_none")]
     stats: Option<Stats>,
@@ -101,23 +101,52 @@ pub(crate) struct Unschedulable<'s> {
     message: String,
 }
 
-/// What would be taken away or replaced. The engine has no disruption yet: the lists are there and empty.
+/// What would be taken away or replaced.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Disruption {
-    pub(crate) commands: Vec<Command>,
-    blocked: Vec<Blocked>,
+pub(crate) struct Disruption<'s> {
+    /// In the order of execution.
+    pub(crate) commands: Vec<Command<'s>>,
+    /// Nodes that stay: one entry for each reason.
+    blocked: Vec<Blocked<'s>>,
 }
 
 /// One step of disruption.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Command {}
+pub(crate) struct Command<'s> {
+    /// `Empty`, `Drifted` or `Underutilized`.
+    reason: String,
+    /// `delete` or `replace`.
+    decision: &'static str,
+    nodes: Vec<&'s str>,
+    /// Pods that would be evicted and run again elsewhere.
+    pods: &'s [Str],
+    replacements: Vec<Replacement<'s>>,
+    /// Less than nothing when drift leads to something dearer.
+    savings_per_hour: f64,
+}
+
+/// A machine to launch before others go.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Replacement<'s> {
+    node_pool: &'s str,
+    instance_types: &'s [Str],
+    #[serde(serialize_with = "requirements")]
+    requirements: &'s Requirements,
+    estimate: Option<Estimate<'s>>,
+}
 
 /// A node that is left alone, and why.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Blocked {}
+struct Blocked<'s> {
+    node: &'s str,
+    /// From the list in `docs/reasons.md`.
+    code: &'static str,
+    message: String,
+}
 
 /// Money.
 #[derive(Debug, Clone, Copy, Serialize)]
@@ -146,21 +175,25 @@ pub(crate) struct Stats {
 }
 
 impl<'s> Plan<'s> {
-    /// A plan for an instant, with what the engine found for the pending pods; `notes` adds to the reasons of some that find no place.
+    /// A plan for an instant, with what the engine found for the pending pods and for the nodes; `notes` adds to the reasons of some pods that
+    /// find no place.
     pub(crate) fn new(
         at: Timestamp,
         solution: Option<&'s Solution>,
+        disruption: Option<&'s DisruptionPlan>,
         notes: &BTreeMap<Str, String>,
         current: Price,
         stats: Option<Stats>,
     ) -> Self {
-        let planned = solution.map_or(current, |solution| current + solution.price());
+        let added = solution.map_or(Price::ZERO, Solution::price);
+        let saved: Price = disruption.iter().flat_map(|plan| &plan.commands).map(kerf_engine::Command::saved).sum();
+        let planned = current + added - saved;
         Self {
             api_version: "kerf.sh/v1alpha1",
             kind: "Plan",
             at: at.to_string(),
             provisioning: solution.map(|solution| Provisioning::of(solution, notes)).unwrap_or_default(),
-            disruption: Disruption::default(),
+            disruption: disruption.map(Disruption::of).unwrap_or_default(),
             cost: Cost { current_per_hour: current.dollars(), planned_per_hour: planned.dollars() },
             stats,
         }
@@ -197,19 +230,53 @@ impl<'s> Provisioning<'s> {
 
 impl<'s> NodeClaim<'s> {
     fn of(claim: &'s PlannedClaim) -> Self {
-        let estimate = claim.launch.estimate.as_ref().map(|estimate| Estimate {
-            instance_type: &estimate.instance_type,
-            zone: &estimate.zone,
-            capacity_type: &estimate.capacity_type,
-            price_per_hour: estimate.price.dollars(),
-        });
         Self {
             node_pool: &claim.pool,
             pods: &claim.pods,
             instance_types: &claim.launch.instance_types,
             requirements: &claim.launch.requirements,
             requests: &claim.requests,
-            estimate,
+            estimate: Estimate::of(claim),
+        }
+    }
+}
+
+impl<'s> Estimate<'s> {
+    fn of(claim: &'s PlannedClaim) -> Option<Self> {
+        claim.launch.estimate.as_ref().map(|estimate| Self {
+            instance_type: &estimate.instance_type,
+            zone: &estimate.zone,
+            capacity_type: &estimate.capacity_type,
+            price_per_hour: estimate.price.dollars(),
+        })
+    }
+}
+
+impl<'s> Disruption<'s> {
+    fn of(plan: &'s DisruptionPlan) -> Self {
+        let blocked = plan.blocked.iter().flat_map(|node| {
+            let entry = |block: &Block| Blocked { node: &node.node, code: block.code(), message: block.to_string() };
+            node.blocks.iter().map(entry)
+        });
+        Self { commands: plan.commands.iter().map(Command::of).collect(), blocked: blocked.collect() }
+    }
+}
+
+impl<'s> Command<'s> {
+    fn of(command: &'s kerf_engine::Command) -> Self {
+        let replacement = |claim: &'s PlannedClaim| Replacement {
+            node_pool: &claim.pool,
+            instance_types: &claim.launch.instance_types,
+            requirements: &claim.launch.requirements,
+            estimate: Estimate::of(claim),
+        };
+        Self {
+            reason: command.reason().to_string(),
+            decision: command.decision(),
+            nodes: command.nodes.iter().map(|node| node.name.as_str()).collect(),
+            pods: &command.pods,
+            replacements: command.replacements.iter().map(replacement).collect(),
+            savings_per_hour: command.saved().dollars(),
         }
     }
 }

@@ -1,12 +1,12 @@
-//! A plan as people read it (spec 09 section 2.3): new nodes, pods for nodes that are there, what finds no place and why, and one line of
-//! money. Like is put with like and long lists are cut short, so that a plan for 500 nodes fits on a screen.
+//! A plan as people read it (spec 09 section 2.3): new nodes, pods for nodes that are there, what finds no place and why, nodes that go and
+//! nodes that stay and why, and one line of money. Like is put with like and long lists are cut short, so that a plan for 500 nodes fits on a screen.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use kerf_api::slim::Str;
 
-use super::{Cost, ExistingNode, NodeClaim, Plan, Unschedulable};
+use super::{Blocked, Command, Cost, ExistingNode, NodeClaim, Plan, Unschedulable};
 use crate::output::table;
 
 /// The most rows of a table; what is beyond is counted.
@@ -17,6 +17,8 @@ pub(super) fn render(plan: &Plan<'_>) -> String {
         ("New nodes", new_nodes(&plan.provisioning.node_claims)),
         ("Pods for nodes that are there", existing(&plan.provisioning.existing_nodes)),
         ("No place", unschedulable(&plan.provisioning.unschedulable)),
+        ("Nodes that go", going(&plan.disruption.commands)),
+        ("Nodes that stay", staying(&plan.disruption.blocked)),
     ];
     let mut text = String::new();
     for (title, table) in sections.iter().filter(|(_, table)| !table.is_empty()) {
@@ -64,6 +66,37 @@ fn unschedulable(pods: &[Unschedulable<'_>]) -> String {
         vec![abbreviated(pods[0], pods.len()), (*code).to_owned(), (*message).to_owned()]
     };
     cut(&["PODS", "CODE", "WHY"], rows.iter().map(row).collect())
+}
+
+/// Commands in the order of execution.
+fn going(commands: &[Command<'_>]) -> String {
+    let row = |command: &Command<'_>| {
+        let new = command.replacements.iter().map(|replacement| match &replacement.estimate {
+            Some(estimate) => abbreviated(estimate.instance_type, replacement.instance_types.len()),
+            None => replacement.node_pool.to_owned(),
+        });
+        vec![
+            command.reason.clone(),
+            command.decision.to_owned(),
+            abbreviated(command.nodes.first().copied().unwrap_or_default(), command.nodes.len()),
+            command.pods.len().to_string(),
+            new.collect::<Vec<_>>().join(", "),
+            dollars(command.savings_per_hour),
+        ]
+    };
+    cut(&["REASON", "DECISION", "NODES", "PODS", "NEW NODES", "$/HOUR SAVED"], commands.iter().map(row).collect())
+}
+
+/// Nodes that stay for the same reason are one row.
+fn staying(nodes: &[Blocked<'_>]) -> String {
+    let mut rows: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
+    for node in nodes {
+        rows.entry((node.code, &node.message)).or_default().push(node.node);
+    }
+    let row = |((code, message), nodes): (&(&str, &str), &Vec<&str>)| {
+        vec![abbreviated(nodes[0], nodes.len()), (*code).to_owned(), (*message).to_owned()]
+    };
+    cut(&["NODES", "CODE", "WHY"], rows.iter().map(row).collect())
 }
 
 /// A table with no more rows than a screen, and a line that counts the rest.

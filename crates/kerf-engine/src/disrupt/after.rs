@@ -1,0 +1,174 @@
+//! The world after a command: its nodes are gone, their pods run where the simulation put them, and each replacement is the machine
+//! that was expected, up and running. Passes are repeated on it, and planning on it again must find nothing more.
+
+use kerf_api::quantity::Quantity;
+use kerf_api::slim::{Labels, Node, NodeCondition, PodPhase, ResourceList, Str};
+use kerf_api::{annotations, labels};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::command::Command;
+use super::input::ClaimLifecycle;
+use crate::catalogue::{InstanceType, Offering};
+use crate::solve::{Estimate, PlannedClaim};
+use crate::world::{Input, NodeClaim, Pool};
+
+/// Turns the input into the world after the commands.
+pub fn after(mut input: Input, commands: &[Command]) -> Input {
+    for command in commands {
+        apply(&mut input, command);
+    }
+    input
+}
+
+fn apply(input: &mut Input, command: &Command) {
+    let mut places: FxHashMap<Str, Str> = FxHashMap::default();
+    for placement in &command.placements {
+        places.extend(placement.pods.iter().map(|pod| (pod.clone(), placement.node.clone())));
+    }
+    for claim in &command.replacements {
+        if let Some(name) = launch(input, claim) {
+            places.extend(claim.pods.iter().map(|pod| (pod.clone(), name.clone())));
+        }
+    }
+    let gone: FxHashSet<&Str> = command.nodes.iter().map(|n| &n.name).collect();
+    let moved: FxHashSet<&Str> = command.pods.iter().collect();
+    let mut receiving: FxHashSet<Str> = FxHashSet::default();
+    input.pods.retain_mut(|pod| {
+        if !pod.spec.node_name.as_ref().is_some_and(|n| gone.contains(n)) {
+            return true;
+        }
+        let name = pod.namespaced_name();
+        if !moved.contains(&name) {
+            return false;
+        }
+        let place = places.get(&name).cloned();
+        receiving.extend(place.clone());
+        // A pod that nobody has found a place for yet is made again and waits.
+        pod.status.phase = if place.is_some() { PodPhase::Running } else { PodPhase::Pending };
+        pod.metadata.deletion_timestamp = None;
+        pod.spec.node_name = place;
+        true
+    });
+    let claims: FxHashSet<&Str> = command.nodes.iter().map(|n| &n.claim).collect();
+    input.nodes.retain(|node| !gone.contains(&node.metadata.name));
+    input.node_claims.retain(|claim| !claims.contains(&claim.name));
+    let machines: FxHashSet<Str> = input
+        .nodes
+        .iter()
+        .filter(|n| receiving.contains(&n.metadata.name))
+        .map(|n| n.spec.provider_id.clone())
+        .collect();
+    let at = input.at;
+    for claim in input.node_claims.iter_mut().filter(|c| machines.contains(&c.provider_id)) {
+        claim.lifecycle.last_pod_event = Some(at);
+    }
+}
+
+/// Adds the machine that a replacement is expected to become; none if nothing is expected of it.
+fn launch(input: &mut Input, planned: &PlannedClaim) -> Option<Str> {
+    let estimate = planned.launch.estimate.as_ref()?;
+    let pool = input.pools.iter().find(|p| p.name == planned.pool)?.clone();
+    let types = input.catalogues.get_mut(pool.catalogue?)?;
+    let described = types.iter_mut().find(|t| t.name == estimate.instance_type)?;
+    let offering = described.offerings.iter_mut().find(|o| is_expected(o, estimate, planned))?;
+    if estimate.capacity_type == labels::CAPACITY_TYPE_RESERVED {
+        offering.reservation_capacity -= 1;
+        offering.available = offering.reservation_capacity > 0;
+    }
+    let offering = offering.clone();
+    let name = free_name(input, &planned.pool);
+    let described = input.catalogues.get(pool.catalogue?)?.iter().find(|t| t.name == estimate.instance_type)?;
+    let (node, claim) = machine(&name, &pool, planned, described, &offering, input.at);
+    input.nodes.push(node);
+    input.node_claims.push(claim);
+    Some(name)
+}
+
+fn is_expected(offering: &Offering, estimate: &Estimate, planned: &PlannedClaim) -> bool {
+    let is = |key: &str, value: &Str| offering.requirements.get(key).is_none_or(|r| r.has(value));
+    offering.available
+        && offering.price == estimate.price
+        && is(labels::ZONE, &estimate.zone)
+        && is(labels::CAPACITY_TYPE, &estimate.capacity_type)
+        && planned.launch.requirements.intersects(&offering.requirements).is_ok()
+}
+
+fn free_name(input: &Input, pool: &Str) -> Str {
+    let taken = |name: &Str| input.nodes.iter().any(|n| n.metadata.name == *name);
+    let mut names = (1_u32..).map(|n| Str::from(format!("{pool}-replacement-{n}")));
+    names.find(|name| !taken(name)).unwrap_or_default()
+}
+
+fn machine(
+    name: &Str,
+    pool: &Pool,
+    planned: &PlannedClaim,
+    described: &InstanceType,
+    offering: &Offering,
+    at: jiff::Timestamp,
+) -> (Node, NodeClaim) {
+    let own = [
+        (labels::HOSTNAME, name.clone()),
+        (labels::REGISTERED, Str::new_static("true")),
+        (labels::INITIALIZED, Str::new_static("true")),
+    ];
+    let of_machine = described.requirements.iter().chain(&offering.requirements);
+    let single = of_machine.filter_map(|r| match r.allowed_values() {
+        Some([value]) => Some((r.key().clone(), value.clone())),
+        Some(_) | None => None,
+    });
+    let written = planned.launch.labels.iter().map(|(key, value)| (key.clone(), value.clone()));
+    let carried: Labels = single.chain(written).chain(own.map(|(k, v)| (Str::new_static(k), v))).collect();
+    let provider_id = Str::from(format!("plan:///{name}"));
+    let allocatable = allocatable(described, offering);
+    let mut node = Node::default();
+    node.metadata.name = name.clone();
+    node.metadata.uid = name.clone();
+    node.metadata.creation_timestamp = Some(at);
+    node.metadata.labels = carried.clone();
+    node.spec.provider_id = provider_id.clone();
+    node.spec.taints.clone_from(&pool.taints);
+    node.status.capacity = described.capacity.clone();
+    node.status.allocatable = allocatable.clone();
+    node.status.conditions =
+        vec![NodeCondition { kind: "Ready".into(), status: "True".into(), last_transition_time: Some(at) }];
+    let hash = pool.disruption.hash.iter().flat_map(|hash| {
+        [(annotations::NODEPOOL_HASH, &hash.hash), (annotations::NODEPOOL_HASH_VERSION, &hash.version)]
+    });
+    let claim = NodeClaim {
+        name: name.clone(),
+        labels: carried,
+        annotations: hash.map(|(key, value)| (Str::new_static(key), value.clone())).collect(),
+        provider_id,
+        taints: pool.taints.clone(),
+        startup_taints: pool.startup_taints.clone(),
+        capacity: described.capacity.clone(),
+        allocatable,
+        lifecycle: ClaimLifecycle {
+            created: Some(at),
+            is_launched: true,
+            is_initialized: true,
+            initialized_at: Some(at),
+            ..ClaimLifecycle::default()
+        },
+        ..NodeClaim::default()
+    };
+    (node, claim)
+}
+
+/// What the machine has for pods.
+fn allocatable(described: &InstanceType, offering: &Offering) -> ResourceList {
+    let overhead = offering.overhead_override.as_ref().unwrap_or(&described.overhead);
+    let capacity = offering.capacity_override.as_ref().map_or_else(
+        || described.capacity.clone(),
+        |own| described.capacity.iter().chain(own.iter()).map(|(name, q)| (name.clone(), q)).collect(),
+    );
+    let reserved = |name: &str| -> i128 {
+        let parts = [&overhead.kube_reserved, &overhead.system_reserved, &overhead.eviction_threshold];
+        parts.iter().filter_map(|list| list.get(name)).map(Quantity::nanos).sum()
+    };
+    capacity
+        .iter()
+        .map(|(name, q)| (name.clone(), Quantity::from_nanos(q.nanos() - reserved(name), q.format())))
+        .collect()
+}

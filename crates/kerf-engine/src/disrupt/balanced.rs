@@ -1,0 +1,130 @@
+//! The `Balanced` policy (spec 03 §8.8): a move is made if its share of the pool's money is at least half its share of the pool's
+//! disruption. Shares are numbers without a unit, so this is the one place where money meets floating point.
+
+use kerf_api::labels;
+use kerf_api::nodepool::ConsolidationPolicy;
+
+use super::block::BALANCED_THRESHOLD;
+use super::survey::{Class, Facts, Survey, price_of};
+use crate::price::Price;
+
+/// What all nodes of each pool cost and would disrupt, by the pool's place in the input.
+#[derive(Debug)]
+pub(crate) struct Totals(Vec<Total>);
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Total {
+    price: Price,
+    disruption: f64,
+}
+
+impl Totals {
+    pub(crate) fn new(survey: &Survey<'_>) -> Self {
+        let mut all = vec![Total::default(); survey.input.pools.len()];
+        let mut of_candidates = vec![Price::ZERO; all.len()];
+        for facts in &survey.nodes {
+            let Some(pool) = facts.pool else { continue };
+            let is_candidate = facts.is_candidate(Class::Graceful);
+            all[pool].disruption += if is_candidate { facts.cost } else { facts.standing_cost };
+            if is_candidate {
+                of_candidates[pool] += facts.known_price();
+            }
+            all[pool].price += tallied(survey, facts, pool).unwrap_or(Price::ZERO);
+        }
+        for (total, candidates) in all.iter_mut().zip(of_candidates) {
+            if total.price <= Price::ZERO {
+                total.price = candidates;
+            }
+        }
+        Self(all)
+    }
+
+    /// The score of a move for one pool: its share of the saving over its share of the disruption.
+    fn score(&self, pool: usize, saved: f64, disruption: f64) -> f64 {
+        let total = self.0[pool];
+        if total.price <= Price::ZERO || total.disruption <= 0.0 {
+            return 0.0;
+        }
+        let saved = saved / total.price.nanos() as f64;
+        let disrupted = disruption / total.disruption;
+        if saved <= 0.0 {
+            0.0
+        } else if disrupted == 0.0 {
+            f64::INFINITY
+        } else {
+            saved / disrupted
+        }
+    }
+
+    /// The least score of the pools that ask for one; none if the move is approved.
+    pub(crate) fn rejects(&self, survey: &Survey<'_>, batch: &[&Facts<'_>], saved: Price) -> Option<f64> {
+        let mut pools: Vec<usize> = batch.iter().filter_map(|f| f.pool).collect();
+        pools.sort_unstable();
+        pools.dedup();
+        let whole: Price = batch.iter().map(|f| f.known_price()).sum();
+        let mut least: Option<f64> = None;
+        for pool in pools.iter().copied().filter(|p| is_balanced(survey, *p)) {
+            let own = || batch.iter().filter(|f| f.pool == Some(pool));
+            let price: Price = own().map(|f| f.known_price()).sum();
+            let disruption: f64 = own().map(|f| f.cost).sum();
+            let share = if pools.len() == 1 || whole == Price::ZERO {
+                saved.nanos() as f64
+            } else {
+                saved.nanos() as f64 * (price.nanos() as f64 / whole.nanos() as f64)
+            };
+            let score = self.score(pool, share, disruption);
+            if score < BALANCED_THRESHOLD {
+                least = Some(least.map_or(score, |l| l.min(score)));
+            }
+        }
+        least
+    }
+
+    /// Whether not even deleting the node would be approved; then there is no need to ask what it would take.
+    pub(crate) fn rejects_deletion(&self, survey: &Survey<'_>, facts: &Facts<'_>) -> Option<f64> {
+        let pool = facts.pool.filter(|p| is_balanced(survey, *p) && self.0[*p].price > Price::ZERO)?;
+        let score = self.score(pool, facts.known_price().nanos() as f64, facts.cost);
+        (score < BALANCED_THRESHOLD).then_some(score)
+    }
+}
+
+fn is_balanced(survey: &Survey<'_>, pool: usize) -> bool {
+    survey.input.pools[pool].disruption.policy == ConsolidationPolicy::Balanced
+}
+
+/// What the cluster's tally counts for a claim: the offering that its labels name, once it has them all (spec 03 §3.3).
+fn tallied(survey: &Survey<'_>, facts: &Facts<'_>, pool: usize) -> Option<Price> {
+    let carried = &facts.claim?.labels;
+    let described = survey.type_of(pool, carried.get(labels::INSTANCE_TYPE)?)?;
+    price_of(described, carried.get(labels::ZONE)?, carried.get(labels::CAPACITY_TYPE)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn score(total: f64, saved: f64, disruption: f64) -> f64 {
+        let nanos = |dollars: f64| (dollars * 1e9).round();
+        let totals = Totals(vec![Total { price: Price::from_nanos(nanos(total) as i64), disruption: 90.0 }]);
+        totals.score(0, nanos(saved), disruption)
+    }
+
+    #[test]
+    fn the_worked_values_of_the_specification_hold() {
+        assert!((score(58.08, 7.26, 4.0) - 2.8125).abs() < 1e-9);
+        assert!((score(58.08, 4.84, 5.0) - 1.5).abs() < 1e-9);
+        // spec 03 #106
+        assert!((score(58.08, 2.42, 9.0) - 0.416_666_666).abs() < 1e-6);
+        assert!(score(48.40, 2.42, 9.0) >= BALANCED_THRESHOLD, "{}", score(48.40, 2.42, 9.0));
+    }
+
+    // spec 03 #108
+    #[test]
+    fn without_a_saving_or_a_price_nothing_is_approved_and_without_disruption_everything() {
+        let is_zero = |score: f64| score.abs() < f64::EPSILON;
+        assert!(is_zero(score(58.08, 0.0, 11.0)));
+        assert!(is_zero(score(58.08, -1.0, 1.0)));
+        assert!(is_zero(score(0.0, 1.0, 1.0)));
+        assert!(score(58.08, 0.01, 0.0).is_infinite());
+    }
+}

@@ -1,0 +1,271 @@
+//! Why a node stays: a closed set of codes (`docs/reasons.md`), each with the sentence of spec 03 §5, §6 and §8.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use kerf_api::nodepool::DisruptionReason;
+use kerf_api::slim::Str;
+
+/// A reason why a node is not disrupted. A node can have several.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Block {
+    /// A command under way is about it already.
+    AlreadyDisrupting,
+    /// It has no claim, so it is not ours.
+    NotManaged,
+    /// The claim has no Node.
+    NoNode,
+    /// The Node is not initialized.
+    NotInitialized,
+    /// It is on its way out.
+    Deleting,
+    /// Pods are expected on it.
+    Nominated,
+    /// Its annotation says so.
+    DoNotDisrupt,
+    /// It does not say which pool it belongs to.
+    NoPoolLabel,
+    /// Its pool does not exist or has no instance types.
+    PoolNotFound(Str),
+    /// A pod must be left alone, by its annotation.
+    PodDoNotDisrupt(Str),
+    /// The budget of a pod allows no eviction now.
+    PodBudget(Str),
+    /// A pod has more than one budget, which eviction does not support.
+    SeveralPodBudgets(Vec<Str>),
+    /// A budget in a pod's namespace has a selector that cannot be read, so it may protect the pod.
+    UnreadablePodBudget(Str),
+    /// Its pool is static: its nodes are replaced when they drift, and never taken away.
+    StaticPool(Str),
+    /// Its pool has `consolidateAfter: Never`.
+    ConsolidationDisabled(Str),
+    /// Room on it is kept by a capacity buffer.
+    BufferPods(Str),
+    /// Its instance type is not known.
+    TypeNotFound(Str),
+    /// It lacks a label without which it has no price.
+    NoLabel(&'static str),
+    /// Its pool consolidates empty nodes only.
+    OnlyWhenEmpty(Str),
+    /// Pods came or went not long enough ago.
+    Waiting {
+        /// When the wait is over.
+        until: Timestamp,
+    },
+    /// The claim's own `Initialized` condition is not True.
+    ClaimNotInitialized,
+    /// The budgets of its pool allow no further disruption for this reason.
+    Budget(DisruptionReason),
+    /// Replacements for drifted nodes of its pool failed; the pool is left alone for a while.
+    DriftBackoff {
+        /// When drift goes on.
+        until: Timestamp,
+    },
+    /// A static pool has more nodes than it should; they go first.
+    ScaleDownFirst(Str),
+    /// A static pool's limit leaves no room for a replacement.
+    NodeLimit(Str),
+    /// Pods of it would find no place; the sentence says which.
+    Unschedulable(String),
+    /// Its pods would need more than one new machine.
+    TooManyReplacements(usize),
+    /// No machine that would do is cheaper.
+    NotCheaper,
+    /// Taking it away would save nothing.
+    NoSaving,
+    /// A spot node may not be replaced by a spot node.
+    SpotToSpotDisabled,
+    /// Too few cheaper types for a spot node to be replaced by a spot node.
+    SpotToSpotChoice(usize),
+    /// The cheaper types do not meet the pool's `minValues`.
+    MinValues(String),
+    /// Under the `Balanced` policy the saving does not outweigh the disruption.
+    Unbalanced {
+        /// Share of the saving over share of the disruption.
+        score: f64,
+    },
+}
+
+/// The least score with which a move is approved (spec 03 §8.8).
+pub(crate) const BALANCED_THRESHOLD: f64 = 0.5;
+/// How many cheaper types a spot node needs to be replaced by a spot node.
+pub(crate) const SPOT_TO_SPOT_TYPES: usize = 15;
+
+impl Block {
+    /// The stable code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::AlreadyDisrupting => "AlreadyDisrupting",
+            Self::NotManaged => "NotManaged",
+            Self::NoNode => "NoNode",
+            Self::NotInitialized | Self::ClaimNotInitialized => "NotInitialized",
+            Self::Deleting => "Deleting",
+            Self::Nominated => "Nominated",
+            Self::DoNotDisrupt => "DoNotDisrupt",
+            Self::NoPoolLabel => "NoNodePoolLabel",
+            Self::PoolNotFound(_) => "NodePoolNotFound",
+            Self::PodDoNotDisrupt(_) => "PodDoNotDisrupt",
+            Self::PodBudget(_) => "PodDisruptionBudget",
+            Self::SeveralPodBudgets(_) => "MultiplePodDisruptionBudgets",
+            Self::UnreadablePodBudget(_) => "InvalidPodDisruptionBudget",
+            Self::StaticPool(_) => "StaticNodePool",
+            Self::ConsolidationDisabled(_) => "ConsolidationDisabled",
+            Self::BufferPods(_) => "BufferPods",
+            Self::TypeNotFound(_) => "InstanceTypeNotFound",
+            Self::NoLabel(_) => "MissingLabel",
+            Self::OnlyWhenEmpty(_) => "ConsolidationPolicy",
+            Self::Waiting { .. } => "ConsolidateAfter",
+            Self::Budget(_) => "DisruptionBudget",
+            Self::DriftBackoff { .. } => "DriftBackoff",
+            Self::ScaleDownFirst(_) => "ScaleDownFirst",
+            Self::NodeLimit(_) => "NodeLimit",
+            Self::Unschedulable(_) => "PodsUnschedulable",
+            Self::TooManyReplacements(_) => "TooManyReplacements",
+            Self::NotCheaper => "NoCheaperReplacement",
+            Self::NoSaving => "NoSaving",
+            Self::SpotToSpotDisabled => "SpotToSpotDisabled",
+            Self::SpotToSpotChoice(_) => "SpotToSpotFlexibility",
+            Self::MinValues(_) => "ReplacementMinValues",
+            Self::Unbalanced { .. } => "BalancedScore",
+        }
+    }
+
+    /// Whether the node is kept by its pods, which a termination grace period can overrule for drift (spec 03 §5.3).
+    pub(crate) fn is_by_pods(&self) -> bool {
+        matches!(
+            self,
+            Self::PodDoNotDisrupt(_) | Self::PodBudget(_) | Self::SeveralPodBudgets(_) | Self::UnreadablePodBudget(_)
+        )
+    }
+}
+
+impl fmt::Display for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AlreadyDisrupting => f.write_str("Candidate is already being disrupted"),
+            Self::NotManaged => f.write_str("Node isn't managed by karpenter"),
+            Self::NoNode => f.write_str("Nodeclaim does not have an associated node"),
+            Self::NotInitialized => f.write_str("Node isn't initialized"),
+            Self::ClaimNotInitialized => f.write_str("Nodeclaim isn't initialized"),
+            Self::Deleting => f.write_str("Node is deleting or marked for deletion"),
+            Self::Nominated => f.write_str("Node is nominated for a pending pod"),
+            Self::DoNotDisrupt => {
+                f.write_str("Disruption is blocked through the \"karpenter.sh/do-not-disrupt\" annotation")
+            }
+            Self::NoPoolLabel => f.write_str("Node doesn't have required label (label=karpenter.sh/nodepool)"),
+            Self::PoolNotFound(pool) => write!(f, "NodePool not found (NodePool={pool})"),
+            Self::PodDoNotDisrupt(pod) => {
+                write!(f, "Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod={pod})")
+            }
+            Self::PodBudget(budget) => write!(f, "Pdb prevents pod evictions (PodDisruptionBudget=[{budget}])"),
+            Self::SeveralPodBudgets(budgets) => {
+                let names: Vec<&str> = budgets.iter().map(Str::as_str).collect();
+                write!(f, "Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{}])", names.join(" "))
+            }
+            Self::UnreadablePodBudget(budget) => {
+                write!(f, "Pdb has a selector that cannot be read (PodDisruptionBudget=[{budget}])")
+            }
+            Self::StaticPool(pool) => {
+                write!(f, "NodePool \"{pool}\" is static, its nodes are only replaced when they drift")
+            }
+            Self::ConsolidationDisabled(pool) => write!(f, "NodePool \"{pool}\" has consolidation disabled"),
+            Self::BufferPods(node) => write!(f, "Node \"{node}\" has buffer pods"),
+            Self::TypeNotFound(name) => write!(f, "Instance Type \"{name}\" not found"),
+            Self::NoLabel(key) => write!(f, "Node does not have label \"{key}\""),
+            Self::OnlyWhenEmpty(pool) => {
+                write!(f, "NodePool \"{pool}\" has consolidation policy WhenEmpty, but node is not empty")
+            }
+            Self::Waiting { until } => write!(f, "ConsolidateAfter window not yet elapsed, it ends at {until}"),
+            Self::Budget(reason) => {
+                write!(f, "No allowed disruptions for disruption reason {reason} due to blocking budget")
+            }
+            Self::DriftBackoff { until } => write!(f, "Replacing drifted nodes failed, it is tried again at {until}"),
+            Self::ScaleDownFirst(pool) => write!(f, "NodePool \"{pool}\" has more nodes than replicas"),
+            Self::NodeLimit(pool) => write!(f, "NodePool \"{pool}\" has no room for a replacement in its node limit"),
+            Self::Unschedulable(text) => f.write_str(text),
+            Self::TooManyReplacements(count) => write!(f, "Can't remove without creating {count} candidates"),
+            Self::NotCheaper => f.write_str("Can't replace with a cheaper node"),
+            Self::NoSaving => f.write_str("Removing the node saves nothing"),
+            Self::SpotToSpotDisabled => {
+                f.write_str("SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node")
+            }
+            Self::SpotToSpotChoice(count) => write!(
+                f,
+                "SpotToSpotConsolidation requires {SPOT_TO_SPOT_TYPES} cheaper instance type options than the current \
+                 candidate to consolidate, got {count}"
+            ),
+            Self::MinValues(text) => write!(f, "Filtering by price: {text}"),
+            Self::Unbalanced { score } => {
+                write!(f, "Score {score:.2} < threshold {BALANCED_THRESHOLD:.2} of consolidation policy Balanced")
+            }
+        }
+    }
+}
+
+/// The first letter in upper case, as in events.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_documented() {
+        let documented = include_str!("../../../../docs/reasons.md");
+        let (_, documented) = documented.split_once("## Nodes that stay").unwrap_or_default();
+        let (documented, _) = documented.split_once("## What is odd").unwrap_or_default();
+        let (name, at) = (Str::default, Timestamp::UNIX_EPOCH);
+        let all = [
+            Block::AlreadyDisrupting,
+            Block::NotManaged,
+            Block::NoNode,
+            Block::NotInitialized,
+            Block::ClaimNotInitialized,
+            Block::Deleting,
+            Block::Nominated,
+            Block::DoNotDisrupt,
+            Block::NoPoolLabel,
+            Block::PoolNotFound(name()),
+            Block::PodDoNotDisrupt(name()),
+            Block::PodBudget(name()),
+            Block::SeveralPodBudgets(Vec::new()),
+            Block::UnreadablePodBudget(name()),
+            Block::StaticPool(name()),
+            Block::ConsolidationDisabled(name()),
+            Block::BufferPods(name()),
+            Block::TypeNotFound(name()),
+            Block::NoLabel(""),
+            Block::OnlyWhenEmpty(name()),
+            Block::Waiting { until: at },
+            Block::Budget(DisruptionReason::Empty),
+            Block::DriftBackoff { until: at },
+            Block::ScaleDownFirst(name()),
+            Block::NodeLimit(name()),
+            Block::Unschedulable(String::new()),
+            Block::TooManyReplacements(0),
+            Block::NotCheaper,
+            Block::NoSaving,
+            Block::SpotToSpotDisabled,
+            Block::SpotToSpotChoice(0),
+            Block::MinValues(String::new()),
+            Block::Unbalanced { score: 0.0 },
+        ];
+        let mut codes: Vec<&str> = all.iter().map(Block::code).collect();
+        codes.sort_unstable();
+        codes.dedup();
+        for code in &codes {
+            assert!(documented.contains(&format!("| `{code}` |")), "docs/reasons.md lacks {code}");
+        }
+        let rows = documented.lines().filter(|line| line.starts_with("| `")).count();
+        assert_eq!(rows, codes.len(), "docs/reasons.md names a code that does not exist");
+    }
+
+    #[test]
+    fn sentences_begin_with_a_capital() {
+        assert_eq!(sentence("not all pods"), "Not all pods");
+        assert_eq!(sentence(""), "");
+    }
+}

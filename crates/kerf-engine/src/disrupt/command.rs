@@ -1,0 +1,165 @@
+//! What the caller gets: commands in the order of execution, every node that stays with all its reasons, money, and what is odd about
+//! the input.
+
+use kerf_api::nodepool::DisruptionReason;
+use kerf_api::slim::Str;
+
+use super::block::Block;
+use crate::price::Price;
+use crate::solve::{NodePlacement, PlannedClaim};
+
+/// Which nodes go, which are replaced and by what, and why the others stay.
+#[derive(Debug, Clone, Default)]
+pub struct DisruptionPlan {
+    /// What to do, in this order.
+    pub commands: Vec<Command>,
+    /// Nodes that stay, by name, each with everything that keeps it.
+    pub blocked: Vec<BlockedNode>,
+    /// What is odd about the input; the rest was planned all the same.
+    pub notices: Vec<Notice>,
+    /// Price of all managed nodes before.
+    pub before: Price,
+    /// Price of all managed nodes afterwards.
+    pub after: Price,
+    /// How much there was to do.
+    pub stats: DisruptionStats,
+}
+
+/// One decision: nodes that go together, and what is launched for their pods first.
+#[derive(Debug, Clone)]
+pub struct Command {
+    /// How it was found.
+    pub method: Method,
+    /// The nodes that go.
+    pub nodes: Vec<CommandNode>,
+    /// Machines to launch before they go.
+    pub replacements: Vec<PlannedClaim>,
+    /// Pods that are evicted and run again elsewhere, as `namespace/name`, sorted.
+    pub pods: Vec<Str>,
+    /// Nodes that exist and take pods in, moved ones and pending ones.
+    pub placements: Vec<NodePlacement>,
+    /// Price of the nodes that go.
+    pub before: Price,
+    /// Price of their replacements.
+    pub after: Price,
+}
+
+/// A node of a command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandNode {
+    /// The Node.
+    pub name: Str,
+    /// Its claim.
+    pub claim: Str,
+    /// Its pool.
+    pub pool: Str,
+    /// Its instance type, as labelled.
+    pub instance_type: Str,
+    /// Its capacity type, as labelled.
+    pub capacity_type: Str,
+    /// What it costs.
+    pub price: Price,
+}
+
+/// How a command was found; methods are tried in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Method {
+    /// Nodes without pods.
+    Emptiness,
+    /// Nodes of static pools that are no longer what their pool says.
+    StaticDrift,
+    /// Nodes that are no longer what their pool says.
+    Drift,
+    /// Several nodes whose pods fit elsewhere or on one cheaper machine.
+    MultiNode,
+    /// A node whose pods fit elsewhere or on a cheaper machine.
+    SingleNode,
+}
+
+impl Method {
+    /// The reason that budgets know it by.
+    pub fn reason(self) -> DisruptionReason {
+        match self {
+            Self::Emptiness => DisruptionReason::Empty,
+            Self::StaticDrift | Self::Drift => DisruptionReason::Drifted,
+            Self::MultiNode | Self::SingleNode => DisruptionReason::Underutilized,
+        }
+    }
+
+    /// The label `consolidation_type` of metrics.
+    pub fn consolidation_type(self) -> &'static str {
+        match self {
+            Self::Emptiness => "empty",
+            Self::StaticDrift | Self::Drift => "",
+            Self::MultiNode => "multi",
+            Self::SingleNode => "single",
+        }
+    }
+}
+
+impl Command {
+    /// The reason that budgets and events name.
+    pub fn reason(&self) -> DisruptionReason {
+        self.method.reason()
+    }
+
+    /// `replace` if machines are launched first, else `delete`.
+    pub fn decision(&self) -> &'static str {
+        if self.replacements.is_empty() { "delete" } else { "replace" }
+    }
+
+    /// What is saved an hour; less than nothing when drift leads to something dearer.
+    pub fn saved(&self) -> Price {
+        self.before - self.after
+    }
+}
+
+/// A node that stays.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BlockedNode {
+    /// The Node, or the claim that has none.
+    pub node: Str,
+    /// Everything that keeps it.
+    pub blocks: Vec<Block>,
+}
+
+/// Something odd about the input.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    /// Kind and name.
+    pub object: String,
+    /// The stable code.
+    pub code: &'static str,
+    /// What is odd, and what it leads to.
+    pub message: String,
+}
+
+/// How much there was to do; the caller measures time.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DisruptionStats {
+    /// Nodes that some method might have taken.
+    pub candidates: usize,
+    /// Those of them on which a verdict was reached.
+    pub candidates_evaluated: usize,
+    /// Questions asked of the simulator.
+    pub simulations: usize,
+    /// Passes over all methods, the last and fruitless one included.
+    pub passes: usize,
+    /// Budgets by pool and reason.
+    pub budgets: Vec<BudgetUse>,
+}
+
+/// How much of a pool's budget is used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BudgetUse {
+    /// The pool.
+    pub pool: Str,
+    /// The reason.
+    pub reason: DisruptionReason,
+    /// How many nodes may be disrupted at once.
+    pub allowed: u32,
+    /// How many are already, for whatever cause.
+    pub disrupting: u32,
+    /// How many the commands add.
+    pub taken: u32,
+}

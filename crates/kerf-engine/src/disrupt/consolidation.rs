@@ -1,0 +1,125 @@
+//! Nodes whose pods fit elsewhere, or on one cheaper machine (spec 03 §8.4 to §8.8). Several nodes are tried together first, the most
+//! profitable ones in ever longer or shorter lists; then each by itself.
+
+use kerf_api::nodepool::DisruptionReason;
+
+use super::balanced::Totals;
+use super::block::{Block, sentence};
+use super::command::{Command, Method};
+use super::emptiness::within_budgets;
+use super::pass::{FactsIx, Pass, by_savings_ratio};
+use super::replacement::Replacement;
+use super::simulate::Purpose;
+use super::survey::{Class, Facts};
+use crate::world::Input;
+
+/// The most nodes that go together.
+const BATCH_MAX: usize = 100;
+
+/// Whether consolidation looks at a candidate.
+pub(crate) fn accepts(facts: &Facts<'_>, input: &Input) -> bool {
+    !facts.is_empty() && facts.consolidation_blocks(input).is_empty()
+}
+
+fn candidates(pass: &Pass<'_, '_>) -> Vec<FactsIx> {
+    let input = pass.survey.input;
+    let mut candidates = pass.candidates(Class::Graceful, |facts| accepts(facts, input));
+    by_savings_ratio(pass, &mut candidates);
+    candidates
+}
+
+/// The longest list of the most profitable nodes that can go together, found by halving.
+pub(crate) fn multi_node(pass: &mut Pass<'_, '_>) -> Vec<Command> {
+    let candidates = candidates(pass);
+    let kept = within_budgets(pass, &candidates, &DisruptionReason::Underutilized);
+    if kept.len() < 2 {
+        return Vec::new();
+    }
+    let totals = Totals::new(pass.survey);
+    let (mut low, mut high) = (1, kept.len().min(BATCH_MAX) - 1);
+    let mut best = None;
+    while low <= high {
+        let middle = usize::midpoint(low, high);
+        match together(pass, &kept[..=middle], &totals) {
+            Ok(command) => {
+                best = Some(command);
+                low = middle + 1;
+            }
+            Err(_) => high = middle - 1,
+        }
+    }
+    best.into_iter().collect()
+}
+
+fn together(pass: &mut Pass<'_, '_>, batch: &[FactsIx], totals: &Totals) -> Result<Command, Block> {
+    let command = compute(pass, Method::MultiNode, batch)?;
+    approved(pass, batch, totals, command)
+}
+
+/// Every node by itself, one of each pool in turn.
+pub(crate) fn single_node(pass: &mut Pass<'_, '_>) -> Vec<Command> {
+    let totals = Totals::new(pass.survey);
+    for ix in in_turn(pass, &candidates(pass)) {
+        match alone(pass, ix, &totals) {
+            Ok(command) => return vec![command],
+            Err(block) => pass.leave(ix, block),
+        }
+    }
+    Vec::new()
+}
+
+fn alone(pass: &mut Pass<'_, '_>, ix: FactsIx, totals: &Totals) -> Result<Command, Block> {
+    let reason = DisruptionReason::Underutilized;
+    if pass.facts(ix).pool.is_none_or(|pool| pass.budgets.left(pool, &reason) == 0) {
+        return Err(Block::Budget(reason));
+    }
+    if let Some(score) = totals.rejects_deletion(pass.survey, pass.facts(ix)) {
+        return Err(Block::Unbalanced { score });
+    }
+    let command = compute(pass, Method::SingleNode, &[ix])?;
+    approved(pass, &[ix], totals, command)
+}
+
+fn approved(pass: &Pass<'_, '_>, batch: &[FactsIx], totals: &Totals, command: Command) -> Result<Command, Block> {
+    let facts: Vec<&Facts<'_>> = batch.iter().map(|ix| pass.facts(*ix)).collect();
+    match totals.rejects(pass.survey, &facts, command.saved()) {
+        Some(score) => Err(Block::Unbalanced { score }),
+        None => Ok(command),
+    }
+}
+
+/// What it takes to let these nodes go together (spec 03 §8.5).
+fn compute(pass: &mut Pass<'_, '_>, method: Method, batch: &[FactsIx]) -> Result<Command, Block> {
+    let what_if = pass.without(batch, Purpose::Consolidation).ok_or(Block::NoNode)?;
+    if !what_if.all_scheduled() {
+        return Err(Block::Unschedulable(sentence(&what_if.to_string())));
+    }
+    let facts: Vec<&Facts<'_>> = batch.iter().map(|ix| pass.facts(*ix)).collect();
+    let replacements = match what_if.claims.as_slice() {
+        [] => Vec::new(),
+        [claim] => {
+            let mut replacement = Replacement::new(pass.survey, claim);
+            replacement.keep_cheaper(&facts, pass.settings.spot_to_spot)?;
+            if method == Method::MultiNode {
+                replacement.keep_other_types(&facts)?;
+            }
+            vec![replacement.finish()]
+        }
+        several => return Err(Block::TooManyReplacements(several.len())),
+    };
+    Ok(pass.command(method, batch, replacements, Some(what_if)))
+}
+
+/// One candidate of each pool in turn, pools by name, so that a large pool does not keep the others waiting.
+fn in_turn(pass: &Pass<'_, '_>, candidates: &[FactsIx]) -> Vec<FactsIx> {
+    let mut seen = vec![0_usize; pass.survey.input.pools.len()];
+    let mut rounds: Vec<(usize, &kerf_api::slim::Str, FactsIx)> = Vec::with_capacity(candidates.len());
+    for ix in candidates.iter().copied() {
+        if let Some(pool) = pass.facts(ix).pool {
+            rounds.push((seen[pool], &pass.survey.input.pools[pool].name, ix));
+            seen[pool] += 1;
+        }
+    }
+    rounds.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+    rounds.into_iter().map(|(_, _, ix)| ix).collect()
+}

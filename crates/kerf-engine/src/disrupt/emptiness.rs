@@ -1,0 +1,42 @@
+//! Nodes without pods that would have to move go first, all at once and without a question (spec 03 §8.1).
+
+use kerf_api::nodepool::DisruptionReason;
+
+use super::block::Block;
+use super::command::{Command, Method};
+use super::pass::{FactsIx, Pass, by_savings_ratio};
+use super::survey::{Class, Facts};
+use crate::world::Input;
+
+/// Whether emptiness accepts a candidate.
+pub(crate) fn accepts(facts: &Facts<'_>, input: &Input) -> bool {
+    facts.is_empty() && facts.emptiness_blocks(input).is_empty()
+}
+
+pub(crate) fn commands(pass: &mut Pass<'_, '_>) -> Vec<Command> {
+    let input = pass.survey.input;
+    let mut candidates = pass.candidates(Class::Graceful, |facts| accepts(facts, input));
+    by_savings_ratio(pass, &mut candidates);
+    let taken = within_budgets(pass, &candidates, &DisruptionReason::Empty);
+    if taken.is_empty() { Vec::new() } else { vec![pass.command(Method::Emptiness, &taken, Vec::new(), None)] }
+}
+
+/// The candidates that the budgets of their pools let go together.
+pub(crate) fn within_budgets(
+    pass: &mut Pass<'_, '_>,
+    candidates: &[FactsIx],
+    reason: &DisruptionReason,
+) -> Vec<FactsIx> {
+    let mut budgets = pass.budgets.clone();
+    let mut taken = Vec::new();
+    for ix in candidates.iter().copied() {
+        match pass.facts(ix).pool {
+            Some(pool) if budgets.left(pool, reason) > 0 => {
+                budgets.take(pool);
+                taken.push(ix);
+            }
+            Some(_) | None => pass.leave(ix, Block::Budget(reason.clone())),
+        }
+    }
+    taken
+}

@@ -1,0 +1,155 @@
+//! One pass over the methods in their order (spec 03 §4): the first that acts ends it. What a pass learns of nodes that stay is kept with
+//! them, so that the last pass, in which nothing acts, knows a reason for every node.
+
+use kerf_api::labels;
+use kerf_api::slim::Str;
+use rustc_hash::FxHashSet;
+
+use super::block::Block;
+use super::budgets::Budgets;
+use super::command::{BlockedNode, Command, CommandNode, Method};
+use super::input::DisruptionSettings;
+use super::simulate::{NodeIx, Purpose, Simulator, WhatIf};
+use super::survey::{Class, Facts, Survey};
+use super::{consolidation, drift, emptiness, static_drift};
+use crate::price::Price;
+use crate::solve::PlannedClaim;
+
+/// A node of the survey, by its place there.
+pub(crate) type FactsIx = usize;
+
+/// One pass.
+#[derive(Debug)]
+pub(crate) struct Pass<'a, 'i> {
+    pub(crate) survey: &'a Survey<'i>,
+    pub(crate) settings: &'a DisruptionSettings,
+    pub(crate) budgets: &'a Budgets,
+    simulator: Option<Simulator>,
+    /// What methods found against each node.
+    verdicts: Vec<Vec<Block>>,
+    simulations: usize,
+}
+
+/// What a pass has to say besides its commands.
+#[derive(Debug)]
+pub(crate) struct Said {
+    /// Nodes that stay.
+    pub(crate) blocked: Vec<BlockedNode>,
+    /// Questions asked of the simulator.
+    pub(crate) simulations: usize,
+}
+
+impl<'a, 'i> Pass<'a, 'i> {
+    pub(crate) fn new(survey: &'a Survey<'i>, settings: &'a DisruptionSettings, budgets: &'a Budgets) -> Self {
+        let verdicts = vec![Vec::new(); survey.nodes.len()];
+        Self { survey, settings, budgets, simulator: None, verdicts, simulations: 0 }
+    }
+
+    /// The commands of the first method that acts.
+    pub(crate) fn run(&mut self) -> Vec<Command> {
+        let methods: [fn(&mut Self) -> Vec<Command>; 5] = [
+            |pass| emptiness::commands(pass),
+            |pass| static_drift::commands(pass),
+            |pass| drift::commands(pass),
+            |pass| consolidation::multi_node(pass),
+            |pass| consolidation::single_node(pass),
+        ];
+        methods.into_iter().map(|method| method(self)).find(|commands| !commands.is_empty()).unwrap_or_default()
+    }
+
+    pub(crate) fn facts(&self, ix: FactsIx) -> &'a Facts<'i> {
+        &self.survey.nodes[ix]
+    }
+
+    /// Nodes that a method of this class may take and its filter accepts.
+    pub(crate) fn candidates(&self, class: Class, filter: impl Fn(&Facts<'i>) -> bool) -> Vec<FactsIx> {
+        let nodes = self.survey.nodes.iter().enumerate();
+        nodes.filter(|(_, facts)| facts.is_candidate(class) && filter(facts)).map(|(ix, _)| ix).collect()
+    }
+
+    /// Remembers why a method leaves a node alone.
+    pub(crate) fn leave(&mut self, ix: FactsIx, block: Block) {
+        if !self.verdicts[ix].contains(&block) {
+            self.verdicts[ix].push(block);
+        }
+    }
+
+    /// What would become of everything without these nodes.
+    pub(crate) fn without(&mut self, batch: &[FactsIx], purpose: Purpose) -> Option<WhatIf> {
+        let survey = self.survey;
+        let settings = &self.settings.scheduling;
+        let simulator = self.simulator.get_or_insert_with(|| Simulator::new(survey.input, settings, survey.resting()));
+        let nodes: Option<Vec<NodeIx>> = batch.iter().map(|ix| simulator.node(&survey.nodes[*ix].name)).collect();
+        self.simulations += 1;
+        Some(simulator.without(&nodes?, purpose))
+    }
+
+    /// A command of these nodes. `what_if` is the answer that it rests on, if one was needed.
+    pub(crate) fn command(
+        &self,
+        method: Method,
+        batch: &[FactsIx],
+        replacements: Vec<PlannedClaim>,
+        what_if: Option<WhatIf>,
+    ) -> Command {
+        let facts = || batch.iter().map(|ix| self.facts(*ix));
+        let mut pods: Vec<Str> = facts().flat_map(|f| &f.reschedulable).map(|pod| pod.namespaced_name()).collect();
+        pods.sort_unstable();
+        Command {
+            method,
+            nodes: facts().map(|f| self.command_node(f)).collect(),
+            before: facts().map(Facts::known_price).sum(),
+            after: price(&replacements),
+            replacements,
+            pods,
+            placements: what_if.map(|w| w.nodes).unwrap_or_default(),
+        }
+    }
+
+    fn command_node(&self, facts: &Facts<'i>) -> CommandNode {
+        let label = |key: &str| Str::new(facts.label(key).unwrap_or_default());
+        CommandNode {
+            name: facts.name.clone(),
+            claim: facts.claim.map(|c| c.name.clone()).unwrap_or_default(),
+            pool: self.survey.pool(facts).map(|p| p.name.clone()).unwrap_or_default(),
+            instance_type: label(labels::INSTANCE_TYPE),
+            capacity_type: label(labels::CAPACITY_TYPE),
+            price: facts.known_price(),
+        }
+    }
+
+    /// Ends the pass: everything that keeps each node that stays.
+    pub(crate) fn finish(self, commands: &[Command]) -> Said {
+        let input = self.survey.input;
+        let gone: FxHashSet<&Str> = commands.iter().flat_map(|c| &c.nodes).map(|n| &n.name).collect();
+        let mut all = Vec::new();
+        for (facts, verdicts) in self.survey.nodes.iter().zip(self.verdicts) {
+            if gone.contains(&facts.name) {
+                continue;
+            }
+            let mut blocks: Vec<Block> = facts.blocks_for(Class::Graceful).cloned().collect();
+            for block in facts.filtered(input).into_iter().chain(verdicts) {
+                if !blocks.contains(&block) {
+                    blocks.push(block);
+                }
+            }
+            if !blocks.is_empty() {
+                all.push(BlockedNode { node: facts.name.clone(), blocks });
+            }
+        }
+        Said { blocked: all, simulations: self.simulations }
+    }
+}
+
+/// What replacements are expected to cost.
+pub(crate) fn price(claims: &[PlannedClaim]) -> Price {
+    claims.iter().filter_map(|c| c.launch.estimate.as_ref()).map(|e| e.price).sum()
+}
+
+/// The most saved for the least disruption first, ties by name (spec 03 §8.4).
+pub(crate) fn by_savings_ratio(pass: &Pass<'_, '_>, candidates: &mut [FactsIx]) {
+    candidates.sort_by(|a, b| {
+        let (a, b) = (pass.facts(*a), pass.facts(*b));
+        b.savings_ratio().total_cmp(&a.savings_ratio()).then_with(|| a.name.cmp(&b.name))
+    });
+}

@@ -1,0 +1,130 @@
+//! What pods mean for their node (spec 03 §5.3 to §5.5): which must move, which keep it from going, and what moving them costs.
+
+use jiff::Timestamp;
+use kerf_api::annotations;
+use kerf_api::duration::{DoNotDisrupt, do_not_disrupt};
+use kerf_api::slim::{Labels, Pod, PodDisruptionBudget, Str};
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::block::Block;
+use crate::pod::selector;
+use crate::pod::tolerations::tolerates;
+use crate::world::selection::disrupted;
+
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+fn is_active(pod: &Pod) -> bool {
+    !pod.is_terminal() && !pod.is_terminating()
+}
+
+/// What its annotation says at an instant, if it has one.
+pub(crate) fn protection(pod: &Pod, at: Timestamp) -> Option<DoNotDisrupt> {
+    let value = pod.metadata.annotations.get(annotations::DO_NOT_DISRUPT)?;
+    Some(do_not_disrupt(value, pod.status.start_time, at))
+}
+
+fn is_protected(pod: &Pod, at: Timestamp) -> bool {
+    protection(pod, at).is_some_and(|p| p.is_protected())
+}
+
+/// Whether the pod has to run somewhere else when its node goes.
+pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
+    let runs_on = is_active(pod) || (pod.is_owned_by_statefulset() && pod.is_terminating());
+    runs_on && !pod.is_owned_by_daemonset() && !pod.is_mirror()
+}
+
+fn is_evictable(pod: &Pod, at: Timestamp) -> bool {
+    is_active(pod) && !tolerates(&pod.spec.tolerations, &disrupted()) && !pod.is_mirror() && !is_protected(pod, at)
+}
+
+/// What evicting the pod costs (spec 03 §5.4). A deletion cost that is no finite number is not counted.
+pub(crate) fn eviction_cost(pod: &Pod) -> f64 {
+    let mut cost = 1.0;
+    let written = pod.metadata.annotations.get(DELETION_COST).and_then(|text| text.parse::<f64>().ok());
+    if let Some(deletion_cost) = written.filter(|cost| cost.is_finite()) {
+        cost += deletion_cost / f64::from(1_u32 << 27);
+    }
+    if let Some(priority) = pod.spec.priority {
+        cost += f64::from(priority) / f64::from(1_u32 << 25);
+    }
+    cost.clamp(-10.0, 10.0)
+}
+
+/// `1.0` for the node itself, and what its pods cost.
+pub(crate) fn disruption_cost<'p>(pods: impl IntoIterator<Item = &'p Pod>) -> f64 {
+    pods.into_iter().fold(1.0, |cost, pod| cost + eviction_cost(pod).max(0.0))
+}
+
+/// Disruption budgets of pods by whom they select; what is learned of one pod holds for all that carry the same labels.
+#[derive(Debug)]
+pub(crate) struct PodBudgets<'i> {
+    by_namespace: FxHashMap<&'i str, Vec<&'i PodDisruptionBudget>>,
+    known: FxHashMap<(&'i Str, &'i Labels), Selecting<'i>>,
+}
+
+type Selecting<'i> = SmallVec<[&'i PodDisruptionBudget; 1]>;
+
+impl<'i> PodBudgets<'i> {
+    pub(crate) fn new(budgets: &'i [PodDisruptionBudget]) -> Self {
+        let mut by_namespace: FxHashMap<&str, Vec<&PodDisruptionBudget>> = FxHashMap::default();
+        for budget in budgets {
+            by_namespace.entry(budget.metadata.namespace.as_str()).or_default().push(budget);
+        }
+        for budgets in by_namespace.values_mut() {
+            budgets.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+        }
+        Self { by_namespace, known: FxHashMap::default() }
+    }
+
+    /// Everything about the pod that keeps its node from going.
+    pub(crate) fn blocks(&mut self, pod: &'i Pod, at: Timestamp) -> Vec<Block> {
+        let mut blocks = Vec::new();
+        if is_active(pod) && is_protected(pod, at) {
+            blocks.push(Block::PodDoNotDisrupt(pod.namespaced_name()));
+        }
+        blocks.extend(self.budget_block(pod, at));
+        blocks
+    }
+
+    fn budget_block(&mut self, pod: &'i Pod, at: Timestamp) -> Option<Block> {
+        if self.by_namespace.is_empty() || !is_evictable(pod, at) {
+            return None;
+        }
+        let selecting = self.selecting(pod);
+        if let Some(unreadable) = selecting.iter().find(|b| !is_readable(b)) {
+            return Some(Block::UnreadablePodBudget(unreadable.metadata.namespaced_name()));
+        }
+        match selecting.as_slice() {
+            [] => None,
+            [budget] => {
+                let unready = pod.condition("Ready").is_some_and(|c| c.status == "False");
+                let waived = budget.always_allow_unhealthy && unready;
+                // A status that nobody has written yet allows nothing.
+                let allowed = budget.disruptions_allowed.unwrap_or(0);
+                (!waived && allowed == 0).then(|| Block::PodBudget(budget.metadata.namespaced_name()))
+            }
+            several => Some(Block::SeveralPodBudgets(several.iter().map(|b| b.metadata.namespaced_name()).collect())),
+        }
+    }
+
+    fn selecting(&mut self, pod: &'i Pod) -> &Selecting<'i> {
+        let by_namespace = &self.by_namespace;
+        self.known.entry((&pod.metadata.namespace, &pod.metadata.labels)).or_insert_with(|| {
+            let there = by_namespace.get(pod.metadata.namespace.as_str()).into_iter().flatten();
+            there
+                .filter(|b| {
+                    b.selector
+                        .as_ref()
+                        .is_some_and(|s| !selector::is_readable(s) || selector::selects(s, &pod.metadata.labels))
+                })
+                .copied()
+                .collect()
+        })
+    }
+}
+
+/// Whether the budget's selector has a meaning.
+pub(crate) fn is_readable(budget: &PodDisruptionBudget) -> bool {
+    budget.selector.as_ref().is_none_or(selector::is_readable)
+}

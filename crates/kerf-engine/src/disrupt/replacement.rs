@@ -1,0 +1,179 @@
+//! What a replacement may cost (spec 03 §8.5 to §8.7). A machine that would do is kept only if the dearest launch that it could lead
+//! to is cheaper than what goes; so no launch, whatever the provider has in stock, can cost more than was promised.
+
+use std::sync::Arc;
+
+use kerf_api::labels::{self, LabelRules};
+use kerf_api::slim::Str;
+
+use super::block::{Block, SPOT_TO_SPOT_TYPES};
+use super::survey::{Facts, Survey};
+use crate::catalogue::{InstanceType, Offering};
+use crate::price::Price;
+use crate::requirement::{MinValues, Requirement, Requirements, Undefined, satisfies_min_values};
+use crate::solve::{Estimate, Launch, PlannedClaim};
+
+/// A replacement while it is being narrowed.
+#[derive(Debug)]
+pub(crate) struct Replacement<'s, 'i> {
+    rules: &'i LabelRules,
+    claim: &'s PlannedClaim,
+    requirements: Requirements,
+    types: Vec<&'i InstanceType>,
+}
+
+impl<'s, 'i> Replacement<'s, 'i> {
+    pub(crate) fn new(survey: &Survey<'i>, claim: &'s PlannedClaim) -> Self {
+        let pool = survey.input.pools.iter().position(|p| p.name == claim.pool);
+        let types = claim.launch.instance_types.iter().filter_map(|name| survey.type_of(pool?, name)).collect();
+        let rules = &survey.input.label_rules;
+        Self { rules, claim, requirements: claim.launch.requirements.clone(), types }
+    }
+
+    /// Narrows the machine to what is cheaper than the nodes that go (spec 03 §8.5, steps 5 to 9).
+    pub(crate) fn keep_cheaper(&mut self, batch: &[&Facts<'_>], spot_to_spot: bool) -> Result<(), Block> {
+        let price: Price = batch.iter().map(|facts| facts.known_price()).sum();
+        let is_spot = |facts: &&Facts<'_>| facts.label(labels::CAPACITY_TYPE) == Some(labels::CAPACITY_TYPE_SPOT);
+        if batch.iter().all(is_spot) && self.admits(labels::CAPACITY_TYPE_SPOT) {
+            return self.keep_cheaper_spot(batch, price, spot_to_spot);
+        }
+        // Nothing can be cheaper if the cheapest is not.
+        if self.claim.launch.estimate.as_ref().is_none_or(|cheapest| cheapest.price >= price) {
+            return Err(Block::NotCheaper);
+        }
+        self.keep_below(price)?;
+        if self.admits(labels::CAPACITY_TYPE_SPOT) && self.admits(labels::CAPACITY_TYPE_ON_DEMAND) {
+            // The prices that were compared are those of spot; without spot in stock the launch must fail rather than cost more.
+            self.only_spot();
+        }
+        Ok(())
+    }
+
+    /// Spec 03 §8.6.
+    fn keep_cheaper_spot(&mut self, batch: &[&Facts<'_>], price: Price, is_enabled: bool) -> Result<(), Block> {
+        if !is_enabled {
+            return Err(Block::SpotToSpotDisabled);
+        }
+        self.only_spot();
+        self.keep_below(price)?;
+        if batch.len() > 1 {
+            return Ok(());
+        }
+        if self.types.len() < SPOT_TO_SPOT_TYPES {
+            return Err(Block::SpotToSpotChoice(self.types.len()));
+        }
+        // Among the cheapest few the machine that is launched is not replaced again at once.
+        let needed = match satisfies_min_values(self.types.iter().map(|t| &t.requirements), &self.requirements) {
+            MinValues::Met { types_needed } => types_needed,
+            MinValues::Unmet(_) => 0,
+        };
+        self.types.truncate(SPOT_TO_SPOT_TYPES.max(needed));
+        Ok(())
+    }
+
+    /// Drops the types that would make the replacement the same as what goes (spec 03 §8.7): one machine of a type that the batch
+    /// has is reached by deleting the others.
+    pub(crate) fn keep_other_types(&mut self, batch: &[&Facts<'_>]) -> Result<(), Block> {
+        let shared = batch
+            .iter()
+            .filter(|facts| facts.instance_type.is_some_and(|t| self.types.iter().any(|mine| mine.name == t.name)));
+        let cheapest = |facts: &&Facts<'_>| {
+            let described = facts.instance_type?;
+            let carried = Requirements::from_labels(self.rules, &facts.node?.metadata.labels);
+            let like = described.offerings.iter().filter(|o| is_compatible(&carried, o, self.rules));
+            Some(like.map(|o| o.price).min().unwrap_or(Price::ZERO))
+        };
+        match shared.filter_map(cheapest).min() {
+            Some(most) => self.keep_below(most),
+            None => Ok(()),
+        }
+    }
+
+    /// Keeps the types whose dearest launch is below a price.
+    fn keep_below(&mut self, price: Price) -> Result<(), Block> {
+        let (requirements, rules) = (&self.requirements, self.rules);
+        self.types.retain(|t| worst_launch_price(t, requirements, rules).is_some_and(|worst| worst < price));
+        match satisfies_min_values(self.types.iter().map(|t| &t.requirements), &self.requirements) {
+            MinValues::Unmet(unmet) => Err(Block::MinValues(unmet.to_string())),
+            MinValues::Met { .. } if self.types.is_empty() => Err(Block::NotCheaper),
+            MinValues::Met { .. } => Ok(()),
+        }
+    }
+
+    fn admits(&self, capacity_type: &str) -> bool {
+        self.requirements.get(labels::CAPACITY_TYPE).is_none_or(|r| r.has(capacity_type))
+    }
+
+    /// Narrows to spot, the types to those that have it, and orders them anew.
+    fn only_spot(&mut self) {
+        self.requirements
+            .add(Requirement::one_of(labels::CAPACITY_TYPE, [Str::new_static(labels::CAPACITY_TYPE_SPOT)]));
+        let (requirements, rules) = (&self.requirements, self.rules);
+        let mut priced: Vec<(Price, &InstanceType)> = self
+            .types
+            .iter()
+            .filter_map(|t| Some((launches(t, requirements, rules).map(|o| o.price).min()?, *t)))
+            .collect();
+        priced.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.name.cmp(&b.1.name)));
+        self.types = priced.into_iter().map(|(_, t)| t).collect();
+    }
+
+    /// The claim as it is to be created.
+    pub(crate) fn finish(mut self) -> PlannedClaim {
+        let names: Vec<Str> = self.types.iter().map(|t| t.name.clone()).collect();
+        let offered: Vec<(&InstanceType, &Offering)> =
+            self.types.iter().flat_map(|t| launches(t, &self.requirements, self.rules).map(move |o| (*t, o))).collect();
+        let capacity_types: Vec<Str> = offered.iter().filter_map(|(_, o)| single(o, labels::CAPACITY_TYPE)).collect();
+        let estimate = offered
+            .iter()
+            .filter(|(t, _)| Some(&t.name) == names.first())
+            .map(|(t, o)| Estimate {
+                instance_type: t.name.clone(),
+                zone: single(o, labels::ZONE).unwrap_or_default(),
+                capacity_type: single(o, labels::CAPACITY_TYPE).unwrap_or_default(),
+                price: o.price,
+            })
+            .min_by(|a, b| (a.price, &a.zone, &a.capacity_type).cmp(&(b.price, &b.zone, &b.capacity_type)));
+        self.requirements.add(Requirement::one_of(labels::INSTANCE_TYPE, names.iter().cloned()));
+        if !capacity_types.is_empty() {
+            self.requirements.add(Requirement::one_of(labels::CAPACITY_TYPE, capacity_types));
+        }
+        let launch = Launch {
+            instance_types: names,
+            labels: self.claim.launch.labels.clone(),
+            requirements: self.requirements,
+            estimate,
+        };
+        PlannedClaim { launch: Arc::new(launch), ..self.claim.clone() }
+    }
+}
+
+/// The offerings of a type that could be launched.
+fn launches<'t>(
+    described: &'t InstanceType,
+    requirements: &'t Requirements,
+    rules: &'t LabelRules,
+) -> impl Iterator<Item = &'t Offering> {
+    described.offerings.iter().filter(move |o| o.available && is_compatible(requirements, o, rules))
+}
+
+/// What a launch of the type costs at most: reserved capacity is taken before spot, and spot before on-demand.
+fn worst_launch_price(described: &InstanceType, requirements: &Requirements, rules: &LabelRules) -> Option<Price> {
+    let preferred = [labels::CAPACITY_TYPE_RESERVED, labels::CAPACITY_TYPE_SPOT, labels::CAPACITY_TYPE_ON_DEMAND];
+    preferred.into_iter().find_map(|capacity_type| {
+        let of_kind = launches(described, requirements, rules)
+            .filter(|o| o.requirements.get(labels::CAPACITY_TYPE).is_none_or(|r| r.has(capacity_type)));
+        of_kind.map(|o| o.price).max()
+    })
+}
+
+fn is_compatible(requirements: &Requirements, offering: &Offering, rules: &LabelRules) -> bool {
+    requirements.compatible(&offering.requirements, Undefined::WellKnown(rules)).is_ok()
+}
+
+fn single(offering: &Offering, key: &str) -> Option<Str> {
+    match offering.requirements.get(key)?.allowed_values()? {
+        [value] => Some(value.clone()),
+        _ => None,
+    }
+}

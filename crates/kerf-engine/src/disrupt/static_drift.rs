@@ -1,0 +1,107 @@
+//! Drifted nodes of static pools are replaced one for one from the pool's template; pods have no say in what they get (spec 03 §8.2).
+
+use std::sync::Arc;
+
+use kerf_api::labels;
+use kerf_api::nodepool::{DisruptionReason, NODES_RESOURCE};
+
+use super::block::Block;
+use super::command::{Command, Method};
+use super::drift::drifted_at;
+use super::pass::{FactsIx, Pass};
+use super::survey::Class;
+use crate::pod::requirements::of_expression;
+use crate::requirement::{Requirements, Undefined};
+use crate::solve::{Estimate, Launch, PlannedClaim};
+
+const NANOS: i128 = 1_000_000_000;
+
+pub(crate) fn commands(pass: &mut Pass<'_, '_>) -> Vec<Command> {
+    let input = pass.survey.input;
+    let mut candidates = pass.candidates(Class::Eventual, |f| f.drift.is_some() && f.is_static(input));
+    candidates.sort_by_key(|ix| {
+        let facts = pass.facts(*ix);
+        (facts.pool, drifted_at(facts, input.at), &facts.name)
+    });
+    let mut commands = Vec::new();
+    let nodes = &pass.survey.nodes;
+    for of_pool in candidates.chunk_by(|a, b| nodes[*a].pool == nodes[*b].pool) {
+        if let Some(pool) = of_pool.first().and_then(|ix| pass.facts(*ix).pool) {
+            let (granted, block) = granted(pass, pool, of_pool);
+            for ix in &of_pool[granted..] {
+                pass.leave(*ix, block.clone());
+            }
+            for ix in &of_pool[..granted] {
+                let replacement = from_template(pass, pool);
+                commands.push(pass.command(Method::StaticDrift, &[*ix], vec![replacement], None));
+            }
+        }
+    }
+    commands
+}
+
+/// How many of the pool's candidates may go now, and what keeps the others.
+fn granted(pass: &Pass<'_, '_>, pool: usize, candidates: &[FactsIx]) -> (usize, Block) {
+    let described = &pass.survey.input.pools[pool];
+    let left = pass.budgets.left(pool, &DisruptionReason::Drifted) as usize;
+    if left == 0 {
+        return (0, Block::Budget(DisruptionReason::Drifted));
+    }
+    let claims = || {
+        let all = pass.survey.nodes.iter().filter_map(|f| f.claim);
+        all.filter(|c| c.labels.is(labels::NODEPOOL, &described.name))
+    };
+    // Nodes that a command is about are still counted: their replacements are on the way.
+    let staying = claims().filter(|c| !c.is_deleting).count();
+    if staying > described.disruption.replicas.unwrap_or(0) as usize {
+        return (0, Block::ScaleDownFirst(described.name.clone()));
+    }
+    let room = described.limits.get(NODES_RESOURCE).map_or(usize::MAX, |limit| {
+        usize::try_from(limit.nanos() / NANOS).unwrap_or(0).saturating_sub(claims().count())
+    });
+    let by_budget = left.min(candidates.len());
+    if room < by_budget {
+        (room, Block::NodeLimit(described.name.clone()))
+    } else {
+        (by_budget, Block::Budget(DisruptionReason::Drifted))
+    }
+}
+
+/// A claim that asks for what the pool's template asks for and nothing more.
+fn from_template(pass: &Pass<'_, '_>, pool: usize) -> PlannedClaim {
+    let input = pass.survey.input;
+    let described = &input.pools[pool];
+    let rules = &input.label_rules;
+    let mut requirements: Requirements = described
+        .requirements
+        .iter()
+        .map(|r| of_expression(&r.expression, rules).with_min_values(r.min_values))
+        .collect();
+    requirements.add_all(&Requirements::from_labels(rules, &described.labels));
+    let fitting = pass.survey.types_of(described).iter().filter(|t| t.requirements.intersects(&requirements).is_ok());
+    let launches = fitting.flat_map(|t| {
+        let offered = t.offerings.iter().filter(|o| o.available);
+        offered
+            .filter(|o| requirements.compatible(&o.requirements, Undefined::WellKnown(rules)).is_ok())
+            .map(move |o| (t, o))
+    });
+    let value = |o: &crate::catalogue::Offering, key: &str| {
+        o.requirements.get(key).and_then(crate::requirement::Requirement::pick_value).unwrap_or_default()
+    };
+    let estimates = launches.map(|(t, o)| Estimate {
+        instance_type: t.name.clone(),
+        zone: value(o, labels::ZONE),
+        capacity_type: value(o, labels::CAPACITY_TYPE),
+        price: o.price,
+    });
+    let estimate =
+        estimates.min_by(|a, b| (a.price, &a.instance_type, &a.zone).cmp(&(b.price, &b.instance_type, &b.zone)));
+    let launch = Launch { instance_types: Vec::new(), labels: described.labels.clone(), requirements, estimate };
+    PlannedClaim {
+        pool: described.name.clone(),
+        pods: Vec::new(),
+        launch: Arc::new(launch),
+        requests: kerf_api::slim::ResourceList::default(),
+        min_values_relaxed: false,
+    }
+}

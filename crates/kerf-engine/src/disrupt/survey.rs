@@ -1,0 +1,361 @@
+//! Every node of the cluster with all that decides whether it may go (spec 03 §5): collected once and then read by all methods.
+//!
+//! A node is a candidate of a method when nothing here blocks it; all that blocks it is kept, not only the first, so that whoever asks
+//! why a node stays is told everything at once.
+
+use kerf_api::duration::{DoNotDisrupt, node_is_protected};
+use kerf_api::nodepool::{ConsolidationPolicy, DisruptionReason};
+use kerf_api::slim::{Node, Pod, Str};
+use kerf_api::{annotations, labels};
+use rustc_hash::FxHashMap;
+
+use super::block::Block;
+use super::command::Notice;
+use super::conditions::{Consolidatable, consolidatable, drift};
+use super::pods::{self, PodBudgets};
+use crate::catalogue::InstanceType;
+use crate::price::Price;
+use crate::world::{Input, NodeClaim, Pool, PoolAvailability};
+
+/// How gently a method goes about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Pods can keep their node.
+    Graceful,
+    /// Pods can keep their node only if its drain has no end.
+    Eventual,
+}
+
+/// A node, a claim, or both.
+#[derive(Debug)]
+pub(crate) struct Facts<'i> {
+    /// The Node's name once it is registered or if it has no claim, else the claim's.
+    pub(crate) name: Str,
+    pub(crate) node: Option<&'i Node>,
+    pub(crate) claim: Option<&'i NodeClaim>,
+    /// Its pool in the input, if that is known and has instance types.
+    pub(crate) pool: Option<usize>,
+    /// Pods that have to run somewhere else when it goes.
+    pub(crate) reschedulable: Vec<&'i Pod>,
+    pub(crate) instance_type: Option<&'i InstanceType>,
+    /// What it costs an hour, if its offering is known.
+    pub(crate) price: Option<Price>,
+    /// What disrupting it costs, by its reschedulable pods (spec 03 §5.4).
+    pub(crate) cost: f64,
+    /// The same by all pods but daemons, for nodes that are no candidates (spec 03 §3.4).
+    pub(crate) standing_cost: f64,
+    /// Why it has drifted.
+    pub(crate) drift: Option<Str>,
+    /// What keeps it from being a candidate.
+    blocks: Vec<Block>,
+}
+
+/// The cluster as disruption sees it.
+#[derive(Debug)]
+pub(crate) struct Survey<'i> {
+    pub(crate) input: &'i Input,
+    pub(crate) nodes: Vec<Facts<'i>>,
+    /// What is odd about the input.
+    pub(crate) notices: Vec<Notice>,
+    types: Vec<FxHashMap<&'i str, &'i InstanceType>>,
+}
+
+impl<'i> Survey<'i> {
+    pub(crate) fn new(input: &'i Input) -> Self {
+        let types = input.catalogues.iter().map(|list| list.iter().map(|t| (t.name.as_str(), t)).collect()).collect();
+        let mut survey = Self { input, nodes: Vec::new(), notices: Vec::new(), types };
+        let pools: FxHashMap<&str, usize> =
+            input.pools.iter().enumerate().map(|(ix, p)| (p.name.as_str(), ix)).collect();
+        let mut bound: FxHashMap<&str, Vec<&Pod>> = FxHashMap::default();
+        for pod in &input.pods {
+            if let Some(node) = pod.spec.node_name.as_deref().filter(|n| !n.is_empty()) {
+                bound.entry(node).or_default().push(pod);
+            }
+        }
+        let mut budgets = PodBudgets::new(&input.disruption_budgets);
+        for (node, claim) in joined(input) {
+            let facts = survey.facts(node, claim, &pools, &bound, &mut budgets);
+            survey.nodes.push(facts);
+        }
+        survey.nodes.sort_by(|a, b| a.name.cmp(&b.name));
+        survey.note_oddities();
+        survey
+    }
+
+    fn facts(
+        &self,
+        node: Option<&'i Node>,
+        claim: Option<&'i NodeClaim>,
+        pools: &FxHashMap<&str, usize>,
+        bound: &FxHashMap<&str, Vec<&'i Pod>>,
+        budgets: &mut PodBudgets<'i>,
+    ) -> Facts<'i> {
+        let at = self.input.at;
+        let registered = node.filter(|n| claim.is_none() || n.metadata.labels.is(labels::REGISTERED, "true"));
+        let name = registered.map(|n| n.metadata.name.clone()).or_else(|| claim.map(|c| c.name.clone()));
+        let carried = registered.map(|n| &n.metadata.labels).or_else(|| claim.map(|c| &c.labels));
+        let label = |key: &str| carried.and_then(|l| l.get(key));
+        let known_pool = label(labels::NODEPOOL).and_then(|name| pools.get(name)).copied();
+        let pool = known_pool.filter(|ix| !self.types_of(&self.input.pools[*ix]).is_empty());
+        let all: &[&'i Pod] = node.and_then(|n| bound.get(n.metadata.name.as_str())).map_or(&[], Vec::as_slice);
+        let reschedulable: Vec<&Pod> = all.iter().copied().filter(|p| pods::is_reschedulable(p)).collect();
+        let standing = all.iter().copied().filter(|p| !p.is_terminal() && !p.is_owned_by_daemonset());
+        let instance_type = label(labels::INSTANCE_TYPE).and_then(|name| {
+            let catalogue = self.input.pools[pool?].catalogue?;
+            self.types.get(catalogue)?.get(name).copied()
+        });
+        let price = instance_type.and_then(|t| {
+            price_of(t, label(labels::ZONE).unwrap_or_default(), label(labels::CAPACITY_TYPE).unwrap_or_default())
+        });
+        let drift = match (claim, pool) {
+            (Some(claim), Some(ix)) => {
+                let pool = &self.input.pools[ix];
+                drift(claim, pool, self.types_of(pool), &self.input.label_rules, at)
+            }
+            (Some(_), None) | (None, _) => None,
+        };
+        let mut facts = Facts {
+            name: name.unwrap_or_default(),
+            node,
+            claim,
+            pool,
+            cost: pods::disruption_cost(reschedulable.iter().copied()),
+            standing_cost: pods::disruption_cost(standing),
+            reschedulable,
+            instance_type,
+            price,
+            drift,
+            blocks: Vec::new(),
+        };
+        facts.blocks = facts.node_blocks(label(labels::NODEPOOL), at);
+        if claim.is_some() {
+            for pod in all {
+                for block in budgets.blocks(pod, at) {
+                    if !facts.blocks.contains(&block) {
+                        facts.blocks.push(block);
+                    }
+                }
+            }
+        }
+        facts
+    }
+
+    /// The instance types of a pool; none if they cannot be listed.
+    pub(crate) fn types_of(&self, pool: &Pool) -> &'i [InstanceType] {
+        pool.catalogue.and_then(|ix| self.input.catalogues.get(ix)).map_or(&[], Vec::as_slice)
+    }
+
+    /// A type of a pool by its name.
+    pub(crate) fn type_of(&self, pool: usize, name: &str) -> Option<&'i InstanceType> {
+        self.types.get(self.input.pools[pool].catalogue?)?.get(name).copied()
+    }
+
+    pub(crate) fn pool(&self, facts: &Facts<'i>) -> Option<&'i Pool> {
+        facts.pool.map(|ix| &self.input.pools[ix])
+    }
+
+    /// Names of nodes on which pods came or went not long enough ago: consolidation moves no pod there.
+    pub(crate) fn resting(&self) -> impl Iterator<Item = Str> + '_ {
+        let is_resting = |facts: &&Facts<'i>| match (facts.claim, self.pool(facts)) {
+            (Some(claim), Some(pool)) => {
+                matches!(consolidatable(claim, pool, self.input.at), Consolidatable::Waiting { .. })
+            }
+            (Some(_), None) | (None, _) => false,
+        };
+        self.nodes.iter().filter(is_resting).map(|facts| facts.name.clone())
+    }
+
+    fn note_oddities(&mut self) {
+        let input = self.input;
+        for budget in input.disruption_budgets.iter().filter(|b| !pods::is_readable(b)) {
+            let name = budget.metadata.namespaced_name();
+            let message =
+                "its selector cannot be read, so it is taken to protect every pod of its namespace".to_owned();
+            self.notices.push(Notice {
+                object: format!("PodDisruptionBudget {name}"),
+                code: "InvalidPodDisruptionBudget",
+                message,
+            });
+        }
+        for facts in &self.nodes {
+            let Some(claim) = facts.claim else { continue };
+            let times = [
+                ("was created", claim.lifecycle.created),
+                ("had its last pod event", claim.lifecycle.last_pod_event),
+                ("was initialized", claim.lifecycle.initialized_at),
+            ];
+            for (what, time) in times {
+                if let Some(time) = time.filter(|time| *time > input.at) {
+                    let message = format!("it {what} at {time}, which is after {}", input.at);
+                    let object = format!("NodeClaim {}", claim.name);
+                    self.notices.push(Notice { object, code: "ClockAhead", message });
+                }
+            }
+            if facts.instance_type.is_some() && facts.price.is_none() && facts.node.is_some() {
+                let message = "no offering of its instance type has its zone and capacity type: its price counts as 0, \
+                               and consolidation leaves it alone";
+                let object = format!("Node {}", facts.name);
+                self.notices.push(Notice { object, code: "NoPrice", message: message.to_owned() });
+            }
+            for pod in &facts.reschedulable {
+                if let Some(DoNotDisrupt::Invalid { why }) = pods::protection(pod, input.at) {
+                    let message = format!("Invalid karpenter.sh/do-not-disrupt annotation: {why}, ignoring annotation");
+                    let object = format!("Pod {}", pod.namespaced_name());
+                    self.notices.push(Notice { object, code: "InvalidDoNotDisruptAnnotation", message });
+                }
+            }
+        }
+    }
+}
+
+impl<'i> Facts<'i> {
+    fn node_blocks(&self, pool_label: Option<&str>, at: jiff::Timestamp) -> Vec<Block> {
+        let Some(claim) = self.claim else { return vec![Block::NotManaged] };
+        let life = &claim.lifecycle;
+        let mut blocks = Vec::new();
+        let mut add = |holds: bool, block: Block| {
+            if holds {
+                blocks.push(block);
+            }
+        };
+        add(life.is_disrupting, Block::AlreadyDisrupting);
+        let initialized = self.node.is_some_and(|n| n.metadata.labels.is(labels::INITIALIZED, "true"));
+        add(self.node.is_none(), Block::NoNode);
+        add(self.node.is_some() && !initialized, Block::NotInitialized);
+        add(claim.is_deleting || claim.is_marked, Block::Deleting);
+        add(life.nominated_until.is_some_and(|until| at < until), Block::Nominated);
+        let protected =
+            self.node.is_some_and(|n| node_is_protected(n.metadata.annotations.get(annotations::DO_NOT_DISRUPT)));
+        add(protected, Block::DoNotDisrupt);
+        match pool_label {
+            None => add(true, Block::NoPoolLabel),
+            Some(name) => add(self.pool.is_none(), Block::PoolNotFound(Str::new(name))),
+        }
+        blocks
+    }
+
+    /// Whether a method of this class may take it.
+    pub(crate) fn is_candidate(&self, class: Class) -> bool {
+        self.blocks_for(class).next().is_none()
+    }
+
+    /// What keeps methods of this class from taking it.
+    pub(crate) fn blocks_for(&self, class: Class) -> impl Iterator<Item = &Block> {
+        let drain_ends = self.claim.is_some_and(|c| c.lifecycle.termination_grace_period.is_some());
+        let waives = class == Class::Eventual && drain_ends;
+        self.blocks.iter().filter(move |block| !(waives && block.is_by_pods()))
+    }
+
+    /// No pod that has to move costs anything.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.cost <= 1.0
+    }
+
+    /// What it costs an hour; nothing if that is not known.
+    pub(crate) fn known_price(&self) -> Price {
+        self.price.unwrap_or(Price::ZERO)
+    }
+
+    /// What is saved for each unit of disruption.
+    pub(crate) fn savings_ratio(&self) -> f64 {
+        self.known_price().dollars() / self.cost
+    }
+
+    /// A label of the Node.
+    pub(crate) fn label(&self, key: &str) -> Option<&'i str> {
+        self.node.and_then(|n| n.metadata.labels.get(key))
+    }
+
+    pub(crate) fn is_static(&self, input: &Input) -> bool {
+        self.pool.is_some_and(|ix| {
+            let pool = &input.pools[ix];
+            pool.disruption.replicas.is_some() || pool.availability == PoolAvailability::Static
+        })
+    }
+
+    /// What keeps the method that it is for, emptiness or consolidation, from looking at it.
+    pub(crate) fn filtered(&self, input: &Input) -> Vec<Block> {
+        if self.is_empty() { self.emptiness_blocks(input) } else { self.consolidation_blocks(input) }
+    }
+
+    /// What keeps emptiness from taking it (spec 03 §8.1), besides its not being empty.
+    pub(crate) fn emptiness_blocks(&self, input: &Input) -> Vec<Block> {
+        let Some((pool, claim)) = self.pool.map(|ix| &input.pools[ix]).zip(self.claim) else { return Vec::new() };
+        if self.is_static(input) {
+            return vec![Block::StaticPool(pool.name.clone())];
+        }
+        let mut blocks = Vec::new();
+        if claim.lifecycle.buffer_pods > 0 {
+            blocks.push(Block::BufferPods(self.name.clone()));
+        }
+        blocks.extend(not_consolidatable(claim, pool, input));
+        blocks
+    }
+
+    /// What keeps consolidation from looking at it (spec 03 §8.4), besides its being empty.
+    pub(crate) fn consolidation_blocks(&self, input: &Input) -> Vec<Block> {
+        let Some((pool, claim)) = self.pool.map(|ix| &input.pools[ix]).zip(self.claim) else { return Vec::new() };
+        if self.is_static(input) {
+            return vec![Block::StaticPool(pool.name.clone())];
+        }
+        let mut blocks = Vec::new();
+        if self.instance_type.is_none() && self.node.is_some() {
+            let named = self.label(labels::INSTANCE_TYPE).unwrap_or_default();
+            blocks.push(Block::TypeNotFound(Str::new(named)));
+        }
+        for key in [labels::CAPACITY_TYPE, labels::ZONE] {
+            if self.node.is_some() && self.label(key).is_none() {
+                blocks.push(Block::NoLabel(key));
+            }
+        }
+        if blocks.is_empty() && self.node.is_some() && self.known_price() <= Price::ZERO {
+            blocks.push(Block::NoSaving);
+        }
+        if pool.disruption.policy == ConsolidationPolicy::WhenEmpty {
+            blocks.push(Block::OnlyWhenEmpty(pool.name.clone()));
+        }
+        blocks.extend(not_consolidatable(claim, pool, input));
+        blocks
+    }
+}
+
+fn not_consolidatable(claim: &NodeClaim, pool: &Pool, input: &Input) -> Option<Block> {
+    match consolidatable(claim, pool, input.at) {
+        Consolidatable::Yes => None,
+        Consolidatable::Disabled => Some(Block::ConsolidationDisabled(pool.name.clone())),
+        Consolidatable::NotInitialized => Some(Block::ClaimNotInitialized),
+        Consolidatable::Waiting { until } => Some(Block::Waiting { until }),
+    }
+}
+
+/// The price of the first offering of that zone and capacity type, whether or not it could be bought again.
+pub(crate) fn price_of(described: &InstanceType, zone: &str, capacity_type: &str) -> Option<Price> {
+    let is = |offering: &crate::catalogue::Offering, key: &str, value: &str| {
+        offering.requirements.get(key).and_then(|r| r.allowed_values()).is_some_and(|v| v.len() == 1 && v[0] == value)
+    };
+    let same =
+        described.offerings.iter().find(|o| is(o, labels::ZONE, zone) && is(o, labels::CAPACITY_TYPE, capacity_type));
+    same.map(|o| o.price).filter(|price| *price != Price::UNKNOWN)
+}
+
+/// Nodes and claims by their machine. A machine belongs to the first claim and the first Node that name it.
+fn joined(input: &Input) -> Vec<(Option<&Node>, Option<&NodeClaim>)> {
+    let mut by_provider: FxHashMap<&Str, &NodeClaim> = FxHashMap::default();
+    let mut alone: Vec<&NodeClaim> = Vec::new();
+    for claim in &input.node_claims {
+        if claim.provider_id.is_empty() || by_provider.contains_key(&claim.provider_id) {
+            alone.push(claim);
+        } else {
+            by_provider.insert(&claim.provider_id, claim);
+        }
+    }
+    let mut all: Vec<(Option<&Node>, Option<&NodeClaim>)> =
+        input.nodes.iter().map(|node| (Some(node), by_provider.remove(&node.spec.provider_id))).collect();
+    alone.extend(by_provider.into_values());
+    all.extend(alone.into_iter().map(|claim| (None, Some(claim))));
+    all
+}
+
+/// The reasons in the order in which the budgets' map is shown.
+pub(crate) const REASONS: [DisruptionReason; 3] =
+    [DisruptionReason::Empty, DisruptionReason::Drifted, DisruptionReason::Underutilized];

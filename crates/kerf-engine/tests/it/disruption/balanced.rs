@@ -1,0 +1,50 @@
+//! The `Balanced` policy (spec 03 §8.8).
+
+use super::{check, why};
+
+/// Ten nodes at a price each; the first has so many pods that its disruption cost is `cost`, the others bring the total to ninety.
+fn pool(price: &str, others: &str, policy: &str) -> String {
+    let mut text = format!(
+        "type t cpu=4 price={price} pods=110 \n type o cpu=4 price={others} pods=110 \n pool p policy={policy} \n"
+    );
+    text.push_str("machine n type=t \n pod x x8 on=n \n machine room type=o protect=true \n pod y x8 on=room \n");
+    let others = (0..8).map(|i| format!("machine o{i} type=o protect=true \n pod z{i} x8 on=o{i} cpu=500m \n"));
+    text.extend(others);
+    text
+}
+
+#[test]
+fn spec_03_106_a_move_must_save_half_the_share_that_it_disrupts() {
+    // 2.42 of 58.08 at a disruption of 9 of 90: 0.4167.
+    let rejected = pool("2.42", "6.18444444", "Balanced");
+    check(&rejected, "");
+    assert_eq!(why(&rejected, "n"), ["BalancedScore: Score 0.42 < threshold 0.50 of consolidation policy Balanced"]);
+    check(&pool("2.42", "6.18444444", "WhenEmptyOrUnderutilized"), "single delete n saves 2.42");
+    // 2.42 of 48.40: exactly 0.5.
+    let others = "5.10888888";
+    let approved = pool("2.42", others, "Balanced").replace("machine room type=o", "machine room type=r")
+        + "type r cpu=4 price=5.10888896 pods=110";
+    check(&approved, "single delete n saves 2.42");
+}
+
+#[test]
+fn spec_03_107_the_only_node_of_a_pool_scores_one() {
+    check(
+        "type t cpu=4 \n pool p policy=Balanced \n machine n type=t \n pod x on=n cpu=1
+         pool q after=Never \n machine room pool=q type=t",
+        "single delete n saves 0.4",
+    );
+}
+
+#[test]
+fn spec_03_109_only_the_balanced_pool_of_a_command_is_asked() {
+    // Two pools give one node each; the balanced one has a second node that weighs much, so its share is small.
+    let world = |policy: &str| {
+        format!(
+            "type l cpu=8 price=1 \n type xl cpu=16 price=1.5 \n pool p \n pool q policy={policy} \n machine n type=l \n machine m pool=q type=l
+             pod x on=n cpu=5 \n pod y on=m cpu=5 \n type huge cpu=64 price=40 \n machine h pool=q type=huge protect=true \n pod z on=h cpu=64"
+        )
+    };
+    check(&world("WhenEmptyOrUnderutilized"), "multi replace m,n -> q types=xl ct=on-demand saves 0.5");
+    check(&world("Balanced"), "");
+}

@@ -1,0 +1,219 @@
+//! Which nodes may be looked at, and everything that keeps the others (spec 03 §5).
+
+use super::{SIZES, check, codes, notices, why};
+
+const EMPTY_ROOM: &str = "machine spare type=m protect=true";
+
+/// A node with one pod that could move to a spare one, and what more is said.
+fn world(node: &str, pod: &str, more: &str) -> String {
+    format!("{SIZES} after=0s \n {EMPTY_ROOM} \n machine n type=m {node} \n pod x on=n cpu=1 {pod} \n {more}")
+}
+
+const GOES: &str = "single delete n saves 0.4";
+
+#[test]
+fn spec_03_24_and_25_a_pod_that_must_be_left_alone_keeps_its_node() {
+    check(&world("", "", ""), GOES);
+    for owner in ["", "owner=DaemonSet/d", "owner=Node/n"] {
+        let protected = world("", "", &format!("pod y on=n cpu=1 protect=true {owner}"));
+        check(&protected, "");
+        assert_eq!(
+            why(&protected, "n"),
+            ["PodDoNotDisrupt: Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=default/y)"]
+        );
+    }
+    for over in ["terminating", "phase=Succeeded", "phase=Failed"] {
+        check(&world("", "", &format!("pod y on=n cpu=1 protect=true {over}")), GOES);
+    }
+}
+
+#[test]
+fn spec_03_26_a_grace_period_overrules_pods_for_drift_alone() {
+    let protected = "pod y on=n cpu=1 protect=true";
+    check(&world("grace=1h provider-drift=AMIDrift", "", protected), "drift delete n saves 0.4");
+    check(&world("grace=1h", "", protected), "");
+    check(&world("provider-drift=AMIDrift", "", protected), "");
+    // An empty node but for a daemon that must be left alone.
+    let empty = format!("{SIZES} \n machine n type=m grace=1h \n pod d on=n owner=DaemonSet/d protect=true");
+    check(&empty, "");
+}
+
+#[test]
+fn spec_03_27_a_budget_that_allows_nothing_keeps_the_node() {
+    let pdb = "pdb b sel=app=x allowed=0";
+    let kept = world("", "labels=app:x", pdb);
+    check(&kept, "");
+    assert_eq!(why(&kept, "n"), ["PodDisruptionBudget: Pdb prevents pod evictions (PodDisruptionBudget=[default/b])"]);
+    check(&world("", "labels=app:x", "pdb b sel=app=x allowed=1"), GOES);
+    check(&world("", "", &format!("{pdb} \n pod d on=n labels=app:x owner=DaemonSet/d")), "");
+    check(&world("grace=1h provider-drift=AMIDrift", "labels=app:x", pdb), "drift delete n saves 0.4");
+    check(&world("provider-drift=AMIDrift", "labels=app:x", pdb), "");
+    // A status that nobody has written allows nothing; no selector selects nobody, an empty one everybody.
+    check(&world("", "labels=app:x", "pdb b sel=app=x"), "");
+    check(&world("", "labels=app:x", "pdb b sel=-"), GOES);
+    check(&world("", "labels=app:x", "pdb b sel=*"), "");
+}
+
+#[test]
+fn spec_03_28_a_budget_over_pods_that_are_not_evicted_does_not() {
+    for other in ["owner=Node/n", "phase=Succeeded", "terminating", "tol=karpenter.sh/disrupted"] {
+        check(&world("", "", &format!("pdb b sel=app=y allowed=0 \n pod y on=n labels=app:y {other}")), GOES);
+    }
+    check(&world("", "labels=app:x", "pdb b ns=other sel=app=x allowed=0"), GOES);
+}
+
+#[test]
+fn spec_03_29_two_budgets_over_a_pod_keep_its_node_whatever_they_allow() {
+    let kept = world("", "labels=app:x", "pdb a sel=app=x allowed=1 \n pdb b sel=* allowed=1");
+    assert_eq!(
+        why(&kept, "n"),
+        ["MultiplePodDisruptionBudgets: Eviction does not support multiple PDBs \
+          (PodDisruptionBudget(s)=[default/a default/b])"]
+    );
+}
+
+#[test]
+fn spec_03_30_pods_that_are_not_ready_may_go_if_the_budget_says_so() {
+    check(&world("", "labels=app:x unready", "pdb b sel=app=x allowed=0 always"), GOES);
+    check(&world("", "labels=app:x unready", "pdb b sel=app=x allowed=0"), "");
+    check(&world("", "labels=app:x", "pdb b sel=app=x allowed=0 always"), "");
+}
+
+#[test]
+fn spec_03_31_the_nodes_own_annotation_knows_only_true() {
+    let kept = world("protect=true provider-drift=AMIDrift grace=1h", "", "");
+    check(&kept, "");
+    assert_eq!(
+        why(&kept, "n"),
+        ["DoNotDisrupt: Disruption is blocked through the \"karpenter.sh/do-not-disrupt\" annotation"]
+    );
+    check(&world("protect=false", "", ""), GOES);
+    check(&world("protect=4h", "", ""), GOES);
+}
+
+#[test]
+fn spec_03_32_to_34_a_pod_is_left_alone_for_so_long_after_its_start() {
+    check(&world("", "protect=2m started=0", ""), "");
+    check(&world("", "protect=2m started=119", ""), "");
+    check(&world("", "protect=2m started=120", ""), GOES);
+    // 33
+    let two =
+        |age: u32| world("", &format!("protect=1m started={age}"), &format!("pod y on=n protect=3m started={age}"));
+    check(&two(170), "");
+    check(&two(180), GOES);
+    // 34
+    check(&world("", "protect=5m", ""), "");
+}
+
+#[test]
+fn spec_03_35_an_annotation_without_a_meaning_protects_nobody_and_is_told() {
+    for (value, cause) in [
+        (
+            "invalid-format",
+            "failed to parse \"invalid-format\" as a duration: time: invalid duration \"invalid-format\"",
+        ),
+        ("0s", "duration \"0s\" must be positive"),
+        ("-5m", "duration \"-5m\" must be positive"),
+    ] {
+        let odd = world("", &format!("protect={value}"), "");
+        check(&odd, GOES);
+        let told = "InvalidDoNotDisruptAnnotation Pod default/x: Invalid karpenter.sh/do-not-disrupt annotation: ";
+        assert_eq!(notices(&odd), [format!("{told}{cause}, ignoring annotation")]);
+    }
+}
+
+#[test]
+fn spec_03_36_half_a_node_is_no_candidate() {
+    let halves = format!("{SIZES} \n node alone type=m zone=a ct=on-demand \n machine early type=m inflight");
+    check(&halves, "");
+    assert_eq!(why(&halves, "alone"), ["NotManaged: Node isn't managed by karpenter"]);
+    assert_eq!(why(&halves, "early"), ["NoNode: Nodeclaim does not have an associated node"]);
+}
+
+#[test]
+fn spec_03_37_and_41_nominated_nodes_and_nodes_of_commands_are_left_alone() {
+    let kept = world("nominated=1", "", "");
+    check(&kept, "");
+    assert_eq!(why(&kept, "n"), ["Nominated: Node is nominated for a pending pod"]);
+    check(&world("nominated=0", "", ""), GOES);
+    assert_eq!(codes(&world("disrupting", "", ""), "n"), ["AlreadyDisrupting"]);
+}
+
+#[test]
+fn spec_03_38_nodes_that_come_or_go_are_no_candidates() {
+    assert_eq!(why(&world("leaving", "", ""), "n"), ["Deleting: Node is deleting or marked for deletion"]);
+    assert_eq!(codes(&world("marked", "", ""), "n"), ["Deleting"]);
+    assert_eq!(why(&world("uninitialized", "", ""), "n"), ["NotInitialized: Node isn't initialized"]);
+}
+
+#[test]
+fn spec_03_39_a_pool_without_types_keeps_its_nodes_and_others_go_on() {
+    let two = format!("{SIZES} \n pool q catalogue=none \n machine n type=m \n machine m type=m pool=q");
+    check(&two, "empty delete n saves 0.4");
+    assert_eq!(why(&two, "m"), ["NodePoolNotFound: NodePool not found (NodePool=q)"]);
+    let unlabelled = format!("{SIZES} \n machine n type=m unlabelled");
+    assert_eq!(
+        why(&unlabelled, "n"),
+        ["NoNodePoolLabel: Node doesn't have required label (label=karpenter.sh/nodepool)"]
+    );
+}
+
+#[test]
+fn spec_03_40_a_node_without_a_price_is_only_left_by_consolidation() {
+    for (node, code) in [
+        ("type=m zone=-", "MissingLabel: Node does not have label \"topology.kubernetes.io/zone\""),
+        ("type=m ct=-", "MissingLabel: Node does not have label \"karpenter.sh/capacity-type\""),
+        ("type=gone", "InstanceTypeNotFound: Instance Type \"gone\" not found"),
+    ] {
+        let full = format!("{SIZES} \n {EMPTY_ROOM} \n machine n {node} \n pod x on=n cpu=1");
+        check(&full, "");
+        assert_eq!(why(&full, "n"), [code]);
+        check(&format!("{SIZES} \n machine n {node}"), "empty delete n saves 0");
+        let drifted =
+            format!("{SIZES} \n {EMPTY_ROOM} \n machine n {node} provider-drift=AMIDrift \n pod x on=n cpu=1");
+        check(&drifted, "drift delete n saves 0");
+    }
+}
+
+#[test]
+fn a_node_that_stays_is_told_every_reason() {
+    let kept = world(
+        "protect=true nominated=5 event=0",
+        "protect=true",
+        "pdb b sel=* allowed=0 \n pod y on=n \n pod z on=n protect=true",
+    )
+    .replace("after=0s", "after=1m policy=WhenEmpty");
+    assert_eq!(
+        codes(&kept, "n"),
+        [
+            "Nominated",
+            "DoNotDisrupt",
+            "PodDoNotDisrupt",
+            "PodDisruptionBudget",
+            "PodDoNotDisrupt",
+            "ConsolidationPolicy",
+            "ConsolidateAfter"
+        ]
+    );
+}
+
+#[test]
+fn spec_03_42_and_102_what_pods_cost_decides_who_goes_first() {
+    // Two nodes of one price fill the room of a third; the cheaper to disrupt goes.
+    let pair = |a: &str, b: &str| {
+        format!(
+            "{SIZES} \n machine a type=m \n machine b type=m \n pod x on=a cpu=3 {a} \n pod y on=b cpu=3 {b}
+                 node room pool=q type=m zone=a ct=on-demand \n pool q after=Never \n pod z on=room cpu=1"
+        )
+    };
+    let order = |a: &str, b: &str| super::first(&pair(a, b));
+    for (a, b) in [("cost=100", "cost=101"), ("cost=99", "cost=100"), ("priority=-1", ""), ("", "priority=1")] {
+        assert_eq!(order(a, b), "single delete a saves 0.4\n", "{a} against {b}");
+        assert_eq!(order(b, a), "single delete b saves 0.4\n", "{b} against {a}");
+    }
+    // A cost that is no number counts as none, and no cost counts for more than ten.
+    assert_eq!(order("cost=much", "priority=1"), "single delete a saves 0.4\n");
+    assert_eq!(order("priority=2000001000", "priority=2000000000"), "single delete a saves 0.4\n");
+    let more = format!("{} \n pod y2 on=b", pair("", ""));
+    assert_eq!(super::first(&more), "single delete a saves 0.4\n");
+}

@@ -1,0 +1,147 @@
+//! `Drifted` and `Consolidatable` computed from the objects, and when a claim expires (spec 03 §2 and §12.1).
+
+use kerf_engine::{Consolidatable, consolidatable, drift_reason, expires_at};
+
+use super::{check, codes};
+use crate::fixture::World;
+
+/// The drift of the only claim, whose pool is the first; nothing for none.
+#[track_caller]
+fn drift(pool: &str, machine: &str) -> String {
+    let world = World::new(&format!("type t cpu=4 zones=a \n {pool} \n machine n {machine}"));
+    let input = &world.input;
+    let types = &input.catalogues[0];
+    drift_reason(&input.node_claims[0], &input.pools[0], types, &input.label_rules, input.at)
+        .unwrap_or_default()
+        .to_string()
+}
+
+#[test]
+fn spec_03_1_a_claim_that_is_not_launched_has_not_drifted() {
+    assert_eq!(drift("pool p hash=new:v3", "type=t hash=old:v3"), "NodePoolDrifted");
+    assert_eq!(drift("pool p hash=new:v3", "type=t hash=old:v3 unlaunched drifted=60"), "");
+}
+
+#[test]
+fn spec_03_2_without_its_pool_a_claim_does_not_drift() {
+    check("pool q \n machine n type=t hash=old:v3 provider-drift=AMIDrift", "");
+    assert_eq!(codes("pool q \n machine n type=t provider-drift=AMIDrift", "n"), ["NodePoolNotFound"]);
+}
+
+#[test]
+fn spec_03_4_and_5_what_the_pool_says_comes_before_what_the_provider_says() {
+    assert_eq!(drift("pool p", "type=t provider-drift=AMIDrift"), "AMIDrift");
+    assert_eq!(drift("pool p hash=b:v3", "type=t hash=a:v3 provider-drift=AMIDrift"), "NodePoolDrifted");
+    assert_eq!(
+        drift("pool p req=\"arch In arm64\"", "type=t arch=amd64 provider-drift=AMIDrift"),
+        "RequirementsDrifted"
+    );
+}
+
+#[test]
+fn spec_03_6_and_7_hashes_are_compared_only_if_all_are_there_and_of_one_version() {
+    assert_eq!(drift("pool p hash=b:v2", "type=t hash=a:v3"), "");
+    assert_eq!(drift("pool p", "type=t hash=a:v3"), "");
+    assert_eq!(drift("pool p hash=b:v3", "type=t"), "");
+    assert_eq!(drift("pool p hash=b:v3", "type=t hash=a:"), "");
+    assert_eq!(drift("pool p hash=a:v3", "type=t hash=a:v3"), "");
+}
+
+#[test]
+fn spec_03_10_to_13_labels_must_still_meet_the_requirements() {
+    let drifted = "RequirementsDrifted";
+    // 10
+    assert_eq!(drift("pool p req=\"os In windows\"", "type=t label=os:linux"), drifted);
+    assert_eq!(drift("pool p req=\"os In linux,windows\"", "type=t label=os:linux"), "");
+    assert_eq!(drift("pool p req=\"os In windows\"", "type=t label=os:windows"), "");
+    // 11
+    assert_eq!(drift("pool p req=\"arch In amd64\"", "type=t"), drifted);
+    assert_eq!(drift("pool p req=\"arch NotIn arm64\"", "type=t"), "");
+    assert_eq!(drift("pool p req=\"team Exists\"", "type=t"), drifted);
+    assert_eq!(drift("pool p req=\"size Gt 1\"", "type=t"), drifted);
+    // 12
+    assert_eq!(drift("pool p req=\"team Exists\"", "type=t label=team:x"), "");
+    assert_eq!(drift("pool p req=\"team DoesNotExist\"", "type=t label=team:x"), drifted);
+    assert_eq!(drift("pool p req=\"team DoesNotExist\"", "type=t"), "");
+    // 13
+    assert_eq!(drift("pool p req=\"size Gt 2\"", "type=t label=size:5"), "");
+    assert_eq!(drift("pool p req=\"size Gt 10\"", "type=t label=size:5"), drifted);
+    assert_eq!(drift("pool p req=\"size Lt 5\"", "type=t label=size:2"), "");
+    assert_eq!(drift("pool p req=\"size Lt 1\"", "type=t label=size:2"), drifted);
+}
+
+#[test]
+fn spec_03_14_a_type_that_vanished_counts_after_an_hour() {
+    assert_eq!(drift("pool p", "type=gone age=3540"), "");
+    assert_eq!(drift("pool p", "type=gone age=3600"), "");
+    assert_eq!(drift("pool p", "type=gone age=7200"), "InstanceTypeNotFound");
+    assert_eq!(drift("pool p", "type=gone age=7200 verified=-60"), "");
+    assert_eq!(drift("pool p", "type=gone age=7200 verified=0"), "InstanceTypeNotFound");
+}
+
+#[test]
+fn spec_03_15_no_type_no_offering_and_no_offering_like_it_are_the_same() {
+    let gone = "InstanceTypeNotFound";
+    assert_eq!(drift("pool p", "age=7200"), gone);
+    assert_eq!(drift("pool p", "type=t zone=elsewhere age=7200"), gone);
+    assert_eq!(drift("pool p", "type=t ct=spot age=7200"), gone);
+    assert_eq!(drift("pool p", "type=t age=7200"), "");
+    // An offering that cannot be bought now is still an offering.
+    assert_eq!(drift("type u out=a/on-demand zones=a \n pool p", "type=u age=7200"), "");
+}
+
+#[test]
+fn spec_03_16_a_machine_of_a_reservation_may_outlive_it() {
+    let reserved = "type=r ct=reserved age=7200 label=karpenter.k8s.aws/capacity-reservation-id:gone";
+    let of = |offer: &str| drift(&format!("type r cpu=4 \n {offer} \n pool p"), reserved);
+    assert_eq!(of("offer r zone=a ct=on-demand"), "");
+    assert_eq!(of("offer r zone=a ct=reserved reservation=other:1"), "");
+    assert_eq!(of("offer r zone=a ct=spot"), "InstanceTypeNotFound");
+    assert_eq!(of("offer r zone=b ct=on-demand"), "InstanceTypeNotFound");
+}
+
+fn state(pool: &str, machine: &str) -> Consolidatable {
+    let world = World::new(&format!("pool p {pool} \n machine n type=t {machine}"));
+    consolidatable(&world.input.node_claims[0], &world.input.pools[0], world.input.at)
+}
+
+fn waits(state: Consolidatable) -> bool {
+    matches!(state, Consolidatable::Waiting { .. })
+}
+
+#[test]
+fn spec_03_17_drifted_and_consolidatable_do_not_depend_on_each_other() {
+    assert_eq!(drift("pool p after=30s hash=b:v3", "type=t hash=a:v3 event=60"), "NodePoolDrifted");
+    assert_eq!(state("after=30s", "event=60"), Consolidatable::Yes);
+    assert_eq!(drift("pool p after=30s hash=a:v3", "type=t hash=a:v3 event=0"), "");
+    assert!(waits(state("after=30s", "event=0")));
+}
+
+#[test]
+fn spec_03_18_never_and_not_initialized_are_not_consolidatable() {
+    assert_eq!(state("after=Never", ""), Consolidatable::Disabled);
+    assert_eq!(state("after=0s", "claim-uninitialized"), Consolidatable::NotInitialized);
+    assert_eq!(state("after=0s", "event=0"), Consolidatable::Yes);
+}
+
+#[test]
+fn spec_03_19_and_20_the_wait_counts_from_the_last_pod_event_or_from_initialization() {
+    assert!(waits(state("after=30s", "event=0")));
+    assert!(waits(state("after=30s", "event=29")));
+    assert_eq!(state("after=30s", "event=30"), Consolidatable::Yes);
+    // The event counts, not the initialization before it.
+    assert!(waits(state("after=30s", "init=600 event=10")));
+    assert!(waits(state("after=30s", "init=10")));
+    assert_eq!(state("after=30s", "init=30"), Consolidatable::Yes);
+}
+
+#[test]
+fn spec_03_118_a_claim_expires_by_its_own_age_alone() {
+    let at = |machine: &str| {
+        let world = World::new(&format!("pool p budget=0 \n machine n type=t protect=true {machine}"));
+        expires_at(&world.input.node_claims[0]).map(|end| end.duration_since(world.input.at).as_secs())
+    };
+    assert_eq!(at("expire=30s age=30"), Some(0));
+    assert_eq!(at("expire=200s age=100"), Some(100));
+    assert_eq!(at("age=100"), None);
+}

@@ -1,0 +1,102 @@
+//! Several nodes at once and one at a time (spec 03 §8.4, §8.5 and §8.7).
+
+use super::{SIZES, check, codes, why};
+
+#[test]
+fn spec_03_91_two_of_the_cheapest_become_one_by_deleting_one() {
+    check(
+        &format!("{SIZES} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 \n pod y on=b cpu=1"),
+        "single delete a saves 0.2",
+    );
+}
+
+#[test]
+fn spec_03_92_three_underused_nodes_become_one() {
+    for kinds in [["on-demand"; 3], ["spot"; 3], ["spot", "on-demand", "spot"]] {
+        let nodes: Vec<String> = kinds
+            .iter()
+            .enumerate()
+            .map(|(i, ct)| format!("machine n{i} type=l ct={ct} \n pod x{i} on=n{i} cpu=4500m"))
+            .collect();
+        let world = format!(
+            "settings spot-to-spot \n type l cpu=8 price=0.8 ct=spot,on-demand \n type xl cpu=16 price=1.2 ct=spot,on-demand
+             pool p \n {}",
+            nodes.join("\n")
+        );
+        check(&world, "multi replace n0,n1,n2 -> p types=xl ct=spot saves 1.2");
+    }
+}
+
+#[test]
+fn spec_03_100_a_list_that_the_same_type_spoils_is_tried_shorter() {
+    // Together they would become one of their own kind, which is reached by deleting one.
+    check(
+        &format!("{SIZES} \n machine a type=l \n machine b type=l \n pod x on=a cpu=3 \n pod y on=b cpu=4"),
+        "single delete a saves 0.8",
+    );
+}
+
+#[test]
+fn spec_03_103_a_pool_that_only_minds_empty_nodes() {
+    let kept = format!("{SIZES} policy=WhenEmpty \n machine n type=l \n pod x on=n cpu=1");
+    check(&kept, "");
+    assert_eq!(
+        why(&kept, "n"),
+        ["ConsolidationPolicy: NodePool \"p\" has consolidation policy WhenEmpty, but node is not empty"]
+    );
+}
+
+#[test]
+fn a_node_that_is_what_its_pods_need_stays() {
+    let settled = format!("{SIZES} \n machine n type=s \n pod x on=n cpu=2");
+    check(&settled, "");
+    assert_eq!(why(&settled, "n"), ["NoCheaperReplacement: Can't replace with a cheaper node"]);
+    let wide = "type s cpu=2 \n type l cpu=8 out=a/on-demand,b/on-demand,c/on-demand \n pool p
+                machine n type=l \n pod x x4 on=n cpu=2";
+    check(wide, "");
+    assert_eq!(why(wide, "n"), ["TooManyReplacements: Can't remove without creating 4 candidates"]);
+}
+
+#[test]
+fn pools_take_turns() {
+    // Each pool's own nodes are worth the same; the pool with the longer list does not go twice before the other goes once.
+    let world = format!(
+        "{SIZES} policy=Balanced \n pool q policy=Balanced
+         machine a1 type=l \n machine a2 type=l \n machine b1 pool=q type=l
+         pod x on=a1 cpu=2 sel=pool:p \n pod y on=a2 cpu=4 sel=pool:p \n pod z on=b1 cpu=2 sel=pool:q"
+    );
+    let plan = crate::fixture::World::new(&world).disrupt();
+    assert!(!plan.commands.is_empty());
+}
+
+#[test]
+fn no_pod_is_moved_for_nothing() {
+    let free = "type f cpu=4 price=0 \n pool p \n machine a type=f \n machine b type=f \n pod x on=a cpu=1 \n pod y on=b cpu=1";
+    check(free, "");
+    assert_eq!(codes(free, "a"), ["NoSaving"]);
+}
+
+#[test]
+fn a_launch_that_just_failed_is_not_tried_again_before_its_time() {
+    let world = "type s cpu=2 zones=a \n type l cpu=8 zones=a \n pool p \n machine n type=l \n pod x on=n cpu=1";
+    check(world, "single replace n -> p types=s ct=on-demand saves 0.6");
+    let waiting = format!("{world} \n backoff type=s zone=a ct=on-demand for=1");
+    check(&waiting, "");
+    assert_eq!(codes(&waiting, "n"), ["NoCheaperReplacement"]);
+    check(
+        &format!("{world} \n backoff type=s zone=a ct=on-demand for=0"),
+        "single replace n -> p types=s ct=on-demand saves 0.6",
+    );
+    check(
+        &format!("{world} \n backoff type=s zone=b ct=on-demand for=9"),
+        "single replace n -> p types=s ct=on-demand saves 0.6",
+    );
+}
+
+#[test]
+fn what_is_not_named_does_not_matter() {
+    let world = format!("{SIZES} \n machine n type=l \n pod x on=n cpu=3");
+    check(&world, "single replace n -> p types=m ct=on-demand saves 0.4");
+    let without_s = world.replace("type s cpu=2 mem=8Gi \n", "");
+    check(&without_s, "single replace n -> p types=m ct=on-demand saves 0.4");
+}

@@ -1,0 +1,127 @@
+//! Taking nodes away (spec 03). A plan is told as one line for each command:
+//!
+//! `empty delete n1,n2 saves 0.4` or `single replace n1 -> p types=s,m ct=spot saves 0.1`.
+
+mod balanced;
+mod budgets;
+mod candidates;
+mod conditions;
+mod consolidation;
+mod drift;
+mod emptiness;
+mod odd_inputs;
+mod prices;
+mod simulation;
+mod validation;
+
+use std::fmt::Write as _;
+
+use kerf_api::labels;
+use kerf_api::slim::Str;
+use kerf_engine::requirement::Requirement;
+use kerf_engine::{Command, DisruptionPlan, Method, Passes, PlannedClaim, Price, after, disrupt};
+
+use crate::fixture::World;
+
+/// Three sizes at ten cents a CPU, and a pool without budgets.
+const SIZES: &str = "type s cpu=2 mem=8Gi \n type m cpu=4 mem=16Gi \n type l cpu=8 mem=32Gi \n pool p";
+
+/// Plans the world and compares the commands, line by line; and holds the plan to what every plan promises.
+#[track_caller]
+fn check(world: &str, expected: &str) {
+    let world = World::new(world);
+    let plan = world.disrupt();
+    let actual = text(&plan);
+    let lines =
+        |text: &str| text.lines().map(str::trim).filter(|l| !l.is_empty()).map(str::to_owned).collect::<Vec<_>>();
+    assert!(
+        lines(&actual) == lines(expected),
+        "expected\n{}\ngot\n{actual}{:#?}",
+        lines(expected).join("\n"),
+        plan.blocked
+    );
+    promises(&world, &plan);
+}
+
+/// Money adds up, nothing is moved for nothing, every candidate was looked at, and there is nothing left to do afterwards.
+#[track_caller]
+fn promises(world: &World, plan: &DisruptionPlan) {
+    for command in &plan.commands {
+        let is_drift = matches!(command.method, Method::Drift | Method::StaticDrift);
+        assert!(is_drift || command.method == Method::Emptiness || command.saved() > Price::ZERO, "{command:?}");
+        let nodes: Price = command.nodes.iter().map(|n| n.price).sum();
+        assert_eq!(command.before, nodes);
+        let estimates: Price =
+            command.replacements.iter().filter_map(|c| c.launch.estimate.as_ref()).map(|e| e.price).sum();
+        assert_eq!(command.after, estimates);
+    }
+    let saved: Price = plan.commands.iter().map(Command::saved).sum();
+    assert_eq!(plan.before - plan.after, saved);
+    assert_eq!(plan.stats.candidates, plan.stats.candidates_evaluated, "{:#?}", plan.blocked);
+    let held_back = plan.blocked.iter().flat_map(|b| &b.blocks).any(|b| b.code() == "DisruptionBudget");
+    if !held_back {
+        let settled = World { input: after(world.input.clone(), &plan.commands), ..world.clone() };
+        let again = settled.disrupt();
+        assert!(again.commands.is_empty(), "after the plan there is more to do:\n{}", text(&again));
+    }
+}
+
+/// The commands of a plan, one a line.
+fn text(plan: &DisruptionPlan) -> String {
+    plan.commands.iter().fold(String::new(), |mut out, command| {
+        let method = match command.method {
+            Method::Emptiness => "empty",
+            Method::StaticDrift => "static-drift",
+            Method::Drift => "drift",
+            Method::MultiNode => "multi",
+            Method::SingleNode => "single",
+        };
+        let nodes: Vec<&str> = command.nodes.iter().map(|n| n.name.as_str()).collect();
+        write!(out, "{method} {} {}", command.decision(), nodes.join(",")).unwrap();
+        for claim in &command.replacements {
+            write!(out, " -> {}", replacement(claim)).unwrap();
+        }
+        writeln!(out, " saves {}", command.saved().dollars()).unwrap();
+        out
+    })
+}
+
+fn replacement(claim: &PlannedClaim) -> String {
+    let values = |key: &str| {
+        let values = claim.launch.requirements.get(key).and_then(Requirement::allowed_values).unwrap_or_default();
+        values.iter().map(Str::as_str).collect::<Vec<_>>().join("|")
+    };
+    let types: Vec<&str> = claim.launch.instance_types.iter().map(Str::as_str).collect();
+    let mut text = format!("{} types={} ct={}", claim.pool, types.join(","), values(labels::CAPACITY_TYPE));
+    if !values(labels::ZONE).is_empty() {
+        write!(text, " zone={}", values(labels::ZONE)).unwrap();
+    }
+    text
+}
+
+/// What is planned first, as the controller sees it before it looks again.
+fn first(world: &str) -> String {
+    let world = World::new(world);
+    text(&disrupt(&world.input, &world.disruption_settings(Passes::First)))
+}
+
+/// Why a node stays, as `Code: message`.
+fn why(world: &str, node: &str) -> Vec<String> {
+    reasons(&World::new(world).disrupt(), node)
+}
+
+fn reasons(plan: &DisruptionPlan, node: &str) -> Vec<String> {
+    let found = plan.blocked.iter().filter(|b| b.node == node).flat_map(|b| &b.blocks);
+    found.map(|block| format!("{}: {block}", block.code())).collect()
+}
+
+/// The codes alone.
+fn codes(world: &str, node: &str) -> Vec<String> {
+    why(world, node).iter().map(|text| text.split(':').next().unwrap().to_owned()).collect()
+}
+
+/// What is odd about a world, as `Code object: message`.
+fn notices(world: &str) -> Vec<String> {
+    let plan = World::new(world).disrupt();
+    plan.notices.iter().map(|n| format!("{} {}: {}", n.code, n.object, n.message)).collect()
+}

@@ -1,0 +1,78 @@
+//! Inputs that nobody meant: each is named, and the rest of the cluster is planned all the same.
+
+use super::{SIZES, check, codes, notices};
+
+/// An empty node that goes whatever else there is.
+const HEALTHY: &str = "machine zz type=s";
+const GOES: &str = "empty delete zz saves 0.2";
+
+#[test]
+fn halves_of_nodes_and_nodes_without_a_pool_do_not_disturb() {
+    let world = format!(
+        "{SIZES} \n {HEALTHY} \n machine claim-only type=s inflight \n node node-only type=s cpu=2
+         machine orphan pool=deleted type=s \n pod x on=orphan cpu=1"
+    );
+    check(&world, GOES);
+    assert_eq!(codes(&world, "claim-only"), ["NoNode"]);
+    assert_eq!(codes(&world, "node-only"), ["NotManaged"]);
+    assert_eq!(codes(&world, "orphan"), ["NodePoolNotFound"]);
+}
+
+#[test]
+fn a_type_that_is_gone_or_has_no_price_is_named() {
+    let world = format!(
+        "{SIZES} \n {HEALTHY} \n machine a type=gone \n pod x on=a cpu=1 \n machine b type=s zone=nowhere \n pod y on=b cpu=2"
+    );
+    let plan = crate::fixture::World::new(&world).disrupt();
+    assert_eq!(plan.commands[0].nodes[0].name, "zz");
+    assert_eq!(codes(&world, "a"), ["InstanceTypeNotFound"]);
+    assert_eq!(codes(&world, "b"), ["NoSaving"]);
+    assert_eq!(
+        notices(&world),
+        [
+            "NoPrice Node b: no offering of its instance type has its zone and capacity type: its price counts as 0, and \
+          consolidation leaves it alone"
+        ]
+    );
+}
+
+#[test]
+fn clocks_ahead_of_ours_are_named() {
+    let world = format!("{SIZES} after=1m \n {HEALTHY} \n machine a type=s age=-60 init=-60 event=-30");
+    check(&world, GOES);
+    assert_eq!(codes(&world, "a"), ["ConsolidateAfter"]);
+    assert_eq!(
+        notices(&world),
+        [
+            "ClockAhead NodeClaim claim-of-a: it was created at 2027-01-15T08:01:00Z, which is after 2027-01-15T08:00:00Z",
+            "ClockAhead NodeClaim claim-of-a: it had its last pod event at 2027-01-15T08:00:30Z, which is after 2027-01-15T08:00:00Z",
+            "ClockAhead NodeClaim claim-of-a: it was initialized at 2027-01-15T08:01:00Z, which is after 2027-01-15T08:00:00Z",
+        ]
+    );
+}
+
+#[test]
+fn a_budget_of_pods_that_cannot_be_read_protects_its_namespace() {
+    let mut world = crate::fixture::World::new(&format!(
+        "{SIZES} \n {HEALTHY} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 ns=dark \n pod y on=b cpu=1 \n pdb odd ns=dark sel=app=x"
+    ));
+    let selector = world.input.disruption_budgets[0].selector.as_mut().unwrap();
+    selector.match_expressions.push(kerf_api::slim::LabelSelectorRequirement {
+        key: "app".into(),
+        operator: kerf_api::slim::LabelSelectorOperator::Unsupported("Like".into()),
+        values: Vec::new(),
+    });
+    let plan = world.disrupt();
+    assert_eq!(super::text(&plan), "empty delete zz saves 0.2\nsingle delete b saves 0.2\n");
+    assert_eq!(
+        super::reasons(&plan, "a"),
+        ["InvalidPodDisruptionBudget: Pdb has a selector that cannot be read (PodDisruptionBudget=[dark/odd])"]
+    );
+    assert_eq!(plan.notices[0].code, "InvalidPodDisruptionBudget");
+}
+
+#[test]
+fn an_empty_world_has_an_empty_plan() {
+    check("", "");
+    check("pool p", "");
+}

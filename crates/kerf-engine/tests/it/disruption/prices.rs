@@ -1,0 +1,126 @@
+//! What a replacement may cost, spot, reservations and `minValues` (spec 03 §8.5 and §8.6).
+
+use super::{check, why};
+
+#[test]
+fn spec_03_93_the_dearest_launch_must_be_cheaper() {
+    let world = |dear: &str| {
+        format!("type old cpu=4 price=0.5 out=a/on-demand,b/on-demand,c/on-demand \n type new cpu=4
+                 offer new zone=a ct=spot price={dear} \n offer new zone=b ct=spot price=0.2 \n offer new zone=c ct=spot price=0.4
+                 pool p \n machine n type=old \n pod x on=n cpu=4")
+    };
+    check(&world("1.0"), "");
+    assert_eq!(why(&world("1.0"), "n"), ["NoCheaperReplacement: Can't replace with a cheaper node"]);
+    check(&world("0.49"), "single replace n -> p types=new ct=spot saves 0.3");
+}
+
+#[test]
+fn spec_03_94_and_111_only_what_the_pool_may_launch_counts() {
+    let world = "type old cpu=4 price=0.5 out=a/on-demand,b/on-demand,c/on-demand \n type new cpu=4
+                 offer new zone=a ct=on-demand price=0.6 \n offer new zone=a ct=spot price=0.2 \n offer new zone=b ct=on-demand price=0.1";
+    let node = "machine n type=old \n pod x on=n cpu=4";
+    check(&format!("{world} \n pool p req=\"ct In on-demand\" req=\"zone In a\" \n {node}"), "");
+    check(
+        &format!("{world} \n pool p req=\"zone In a\" \n {node}"),
+        "single replace n -> p types=new ct=spot zone=a saves 0.3",
+    );
+    check(
+        &format!("{world} \n pool p req=\"ct In on-demand\" req=\"zone In b\" \n {node}")
+            .replace("machine n", "machine n zone=b"),
+        "single replace n -> p types=new ct=on-demand zone=b saves 0.4",
+    );
+}
+
+#[test]
+fn spec_03_95_a_replacement_that_could_be_either_is_spot_or_nothing() {
+    check(
+        "type l cpu=8 ct=spot,on-demand \n type s cpu=2 ct=spot,on-demand \n pool p \n machine n type=l \n pod x on=n cpu=1",
+        "single replace n -> p types=s ct=spot saves 0.6",
+    );
+}
+
+/// A spot node at 1.0 and so many cheaper types.
+fn spot(cheaper: usize, pool: &str) -> String {
+    let types: Vec<String> =
+        (0..cheaper).map(|i| format!("type c{i:02} cpu=4 ct=spot zones=a price=0.{:02} ", 10 + i)).collect();
+    format!(
+        "type old cpu=4 ct=spot zones=a price=1 \n {} \n pool p {pool} \n machine n type=old ct=spot \n pod x on=n cpu=4",
+        types.join("\n")
+    )
+}
+
+#[test]
+fn spec_03_96_without_the_gate_spot_is_not_replaced_by_spot() {
+    assert_eq!(
+        why(&spot(20, ""), "n"),
+        ["SpotToSpotDisabled: SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"]
+    );
+    check(&spot(20, ""), "");
+    let deletable = format!("{} \n machine room type=old ct=spot protect=true", spot(20, ""));
+    check(&deletable, "single delete n saves 1");
+}
+
+fn listed(world: &str) -> Vec<String> {
+    let plan = crate::fixture::World::new(&format!("settings spot-to-spot \n {world}")).disrupt();
+    let types = plan.commands.first().map(|c| c.replacements[0].launch.instance_types.clone());
+    types.unwrap_or_default().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn spec_03_97_a_spot_node_needs_fifteen_cheaper_types() {
+    let fourteen = format!("settings spot-to-spot \n {}", spot(14, ""));
+    check(&fourteen, "");
+    assert_eq!(
+        why(&fourteen, "n"),
+        ["SpotToSpotFlexibility: SpotToSpotConsolidation requires 15 cheaper instance type options than the current \
+          candidate to consolidate, got 14"]
+    );
+    let expected: Vec<String> = (0..15).map(|i| format!("c{i:02}")).collect();
+    assert_eq!(listed(&spot(15, "")), expected);
+    assert_eq!(listed(&spot(20, "")), expected);
+}
+
+#[test]
+fn spec_03_98_min_values_may_ask_for_more() {
+    assert_eq!(listed(&spot(17, "req=\"type Exists min 16\"")).len(), 16);
+    assert_eq!(listed(&spot(17, "req=\"type Exists min 10\"")).len(), 15);
+    assert_eq!(listed(&spot(15, "req=\"type Exists min 16\"")).len(), 0);
+}
+
+#[test]
+fn spec_03_99_min_values_are_strict_for_replacements() {
+    let world =
+        "settings best-effort \n type old cpu=4 price=0.5 \n type new cpu=4 price=0.3 \n type dear cpu=4 price=0.9
+                 pool p req=\"type Exists min 2\" \n machine n type=old \n pod x on=n cpu=4";
+    check(world, "");
+    assert_eq!(
+        why(world, "n"),
+        ["ReplacementMinValues: Filtering by price: minValues requirement is not met for label(s) \
+          (label(s)=[node.kubernetes.io/instance-type])"]
+    );
+}
+
+#[test]
+fn spec_03_101_an_open_reservation_is_taken() {
+    for kind in ["on-demand", "spot"] {
+        let world = format!(
+            "type t cpu=4 \n offer t ct=on-demand price=0.4 \n offer t ct=spot price=0.2
+             offer t ct=reserved price=0.00001 reservation=r1:1 \n pool p \n machine n type=t ct={kind} \n pod x on=n cpu=4"
+        );
+        let saved = if kind == "spot" { "0.19999" } else { "0.39999" };
+        check(&world, &format!("single replace n -> p types=t ct=reserved saves {saved}"));
+    }
+    // A price of nothing is never undercut.
+    check(
+        "type t cpu=4 \n offer t ct=reserved price=0 reservation=r1:1 \n pool p \n machine n type=t ct=reserved \n pod x on=n cpu=4",
+        "",
+    );
+}
+
+#[test]
+fn spec_03_110_an_offering_that_cannot_be_bought_still_prices_its_node() {
+    check(
+        "type old cpu=4 price=0.5 zones=a out=a/on-demand \n type new cpu=4 price=0.3 \n pool p \n machine n type=old \n pod x on=n cpu=4",
+        "single replace n -> p types=new ct=on-demand saves 0.2",
+    );
+}

@@ -1,0 +1,65 @@
+//! The second look before a command is carried out (spec 03 §9).
+
+use kerf_engine::{Command, Passes, Rejection, disrupt, validate};
+
+use super::SIZES;
+use crate::fixture::World;
+
+fn planned(world: &str) -> Command {
+    let world = World::new(world);
+    disrupt(&world.input, &world.disruption_settings(Passes::First)).commands.remove(0)
+}
+
+/// What is left of the first command of one world in another.
+fn look_again(then: &str, now: &str) -> Result<Vec<String>, Rejection> {
+    let now = World::new(now);
+    let left = validate(&now.input, &now.disruption_settings(Passes::First), &planned(then))?;
+    Ok(left.nodes.iter().map(|n| n.name.to_string()).collect())
+}
+
+#[test]
+fn spec_03_79_a_node_that_is_no_longer_empty_drops_out_alone() {
+    let world = format!("{SIZES} \n machine a type=s \n machine b type=s");
+    assert_eq!(look_again(&world, &world), Ok(vec!["a".into(), "b".into()]));
+    assert_eq!(look_again(&world, &format!("{world} \n pod x on=a cpu=1")), Ok(vec!["b".into()]));
+    assert_eq!(look_again(&world, &format!("{world} \n pod x on=a cpu=1 \n pod y on=b cpu=1")), Err(Rejection::Churn));
+    assert_eq!(look_again(&world, &world.replace("pool p", "pool p budget=1")), Ok(vec!["a".into()]));
+    assert_eq!(look_again(&world, &world.replace("pool p", "pool p budget=0")), Err(Rejection::Budget));
+}
+
+const PAIR: &str = "machine a type=s \n machine b type=s \n pod x on=a cpu=1 \n pod y on=b cpu=1";
+
+#[test]
+fn spec_03_112_pods_that_came_meanwhile_can_stop_a_command() {
+    let world = format!("{SIZES} \n {PAIR}");
+    assert_eq!(look_again(&world, &world), Ok(vec!["a".into()]));
+    assert_eq!(look_again(&world, &format!("{world} \n pod z on=a protect=true")), Err(Rejection::Churn));
+    assert_eq!(
+        look_again(&world, &format!("{world} \n pod z on=a labels=app:z \n pdb b sel=app=z allowed=0")),
+        Err(Rejection::Churn)
+    );
+    let full = look_again(&world, &format!("{world} \n pod z on=b cpu=1"));
+    assert_eq!(full.map_err(|r| r.category()), Err("scheduling"));
+    // The types that were planned no longer do.
+    let shrinks = format!("{SIZES} \n machine n type=l \n pod x on=n cpu=1");
+    assert_eq!(look_again(&shrinks, &shrinks), Ok(vec!["n".into()]));
+    let grown = look_again(&shrinks, &format!("{shrinks} \n pod y on=n cpu=2"));
+    assert_eq!(grown, Err(Rejection::Scheduling("scheduling simulation produced new results".into())));
+    // A delete that would need a machine now, and a replace that would not.
+    let other = look_again(&shrinks, &format!("{shrinks} \n machine m type=s \n"));
+    assert_eq!(other, Err(Rejection::Scheduling("scheduling simulation produced new results".into())));
+}
+
+#[test]
+fn spec_03_113_budgets_and_nominations_are_asked_again() {
+    let world = format!("{SIZES} \n {PAIR}");
+    assert_eq!(look_again(&world, &world.replace("pool p", "pool p budget=0")), Err(Rejection::Budget));
+    assert_eq!(look_again(&world, &world.replace("machine a", "machine a nominated=20")), Err(Rejection::Churn));
+    assert_eq!(look_again(&world, &world.replace("machine a", "machine a leaving")), Err(Rejection::Churn));
+}
+
+#[test]
+fn drift_is_not_looked_at_again() {
+    let world = format!("{SIZES} after=Never \n machine n type=s provider-drift=AMIDrift");
+    assert_eq!(look_again(&world, &world.replace("provider-drift=AMIDrift", "")), Ok(vec!["n".into()]));
+}
