@@ -125,16 +125,28 @@ impl Simulator {
         let (claims, unlaunched) = claims(&mut pass, &mut self.launches);
         let nodes = node_placements(&pass);
         let mut failures = failures(&mut pass, unlaunched);
-        let stuck = removed.iter().filter_map(|node| self.problem.stuck_on.get(&node.0)).flatten();
-        failures.extend(stuck.map(|(pod, reason)| Failure {
-            pod: pod.clone(),
-            origin: Origin::Moved,
-            cause: Cause::Unplaced(reason.clone()),
-        }));
+        failures.extend(self.stuck(&pass.state.gone));
         failures.sort_by(|a, b| a.pod.cmp(&b.pod));
         pass.state.roll_back();
         self.state = pass.state;
         WhatIf { claims, nodes, failures }
+    }
+}
+
+impl Simulator {
+    /// Pods that have to move and could not be placed whatever is tried.
+    fn stuck(&self, gone: &Bits) -> Vec<Failure> {
+        let nodes = &self.problem.world.nodes;
+        let stuck = self.problem.stuck.iter().filter_map(|(pod, reason)| {
+            let entry = &self.problem.pods[pod.0 as usize];
+            let origin = match entry.on? as usize {
+                node if gone.contains(node) => Origin::Moved,
+                node if nodes[node].is_leaving => Origin::Leaving,
+                _ => return None,
+            };
+            Some(Failure { pod: entry.name.clone(), origin, cause: Cause::Unplaced(reason.clone()) })
+        });
+        stuck.collect()
     }
 }
 

@@ -141,10 +141,9 @@ pub(crate) fn answer(pass: &mut Pass<'_>, attempts: usize, first_fit_price: Pric
 
 impl Solution {
     /// Adds pods that were left out before anything was tried.
-    pub(crate) fn add_refused(&mut self, refused: impl Iterator<Item = Unplaced>) {
-        let placed = self.unplaced.len();
-        self.unplaced.extend(refused);
-        self.stats.pods += self.unplaced.len() - placed;
+    pub(crate) fn add_refused(&mut self, refused: Vec<(Str, Reason)>) {
+        self.stats.pods += refused.len();
+        self.unplaced.extend(refused.into_iter().map(|(pod, reason)| Unplaced { pod, reason }));
         self.unplaced.sort_by(|a, b| a.pod.cmp(&b.pod));
     }
 }

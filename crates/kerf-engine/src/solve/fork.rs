@@ -4,9 +4,9 @@
 //! makes exist and out of its pool's limits. Placing a pod costs a look at one word per sixty-four nodes at most, and at the
 //! nodes that seem to have room. Rolling back costs what was changed. Nothing depends on how many pods stay where they are.
 
+use super::limits;
 use super::pass::Pass;
 use super::problem::PodIx;
-use crate::resources::{ResourceIx, UNIT};
 
 impl Pass<'_> {
     /// Takes a node away and adds the pods that must move to `moved`. A node that is leaving anyway, or is gone already, is not there
@@ -27,14 +27,17 @@ impl Pass<'_> {
         }
         for (ix, template) in problem.templates.iter().enumerate() {
             if state.pool.as_ref() == Some(&template.name) {
-                for (resource, left) in self.state.limits_of(ix) {
-                    *left += if *resource == ResourceIx::NODES { UNIT } else { state.capacity.get(*resource) };
-                }
+                limits::shift(self.state.limits_of(ix), &state.capacity, 1);
             }
         }
         for pod in &problem.pods_on[node] {
+            if !problem.pods[pod.0 as usize].may_move {
+                continue;
+            }
             self.uncount(*pod, node);
-            moved.push(*pod);
+            if !problem.stuck.contains_key(pod) {
+                moved.push(*pod);
+            }
         }
     }
 

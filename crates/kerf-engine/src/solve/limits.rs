@@ -2,7 +2,7 @@
 
 use crate::bits::Bits;
 use crate::catalogue::Columns;
-use crate::resources::{ResourceIx, UNIT};
+use crate::resources::{Amounts, ResourceIx, UNIT};
 
 /// Whether the number of nodes is used up.
 pub(crate) fn nodes_exhausted(limits: &[(ResourceIx, i128)]) -> bool {
@@ -22,6 +22,13 @@ pub(crate) fn keep_within(rows: &mut Bits, columns: &Columns, limits: &[(Resourc
         })
         .collect();
     rows.and_not_with(&too_big);
+}
+
+/// Adds a machine's capacity to what is left that many times.
+pub(crate) fn shift(limits: &mut [(ResourceIx, i128)], capacity: &Amounts, times: i128) {
+    for (resource, left) in limits {
+        *left += times * if *resource == ResourceIx::NODES { UNIT } else { capacity.get(*resource) };
+    }
 }
 
 /// Takes a new claim out of what is left.

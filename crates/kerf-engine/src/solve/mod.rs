@@ -17,6 +17,7 @@ mod place_claim;
 mod place_node;
 mod prepared;
 mod problem;
+mod residents;
 mod room;
 mod search;
 mod state;
@@ -31,6 +32,7 @@ pub(crate) use problem::{PodIx, Problem};
 pub(crate) use state::State;
 pub(crate) use template::Template;
 
+use crate::bits::Bits;
 use crate::world::{Input, Settings};
 
 /// Decides where the pods of a cluster go.
@@ -38,8 +40,7 @@ pub fn solve(input: &Input, settings: &Settings) -> Solution {
     let (problem, state) = Problem::new(input, settings);
     let mut pass = Pass::new(&problem, state);
     let mut solution = search::best(&mut pass, &problem.queue());
-    solution
-        .add_refused(problem.refused.iter().map(|(pod, reason)| Unplaced { pod: pod.clone(), reason: reason.clone() }));
+    solution.add_refused(problem.left_out(&Bits::new()));
     solution
 }
 

@@ -159,8 +159,7 @@ impl<'p> Pass<'p> {
         let mut open = Vec::with_capacity(facts.keyed.len());
         for (key, bounds) in &facts.keyed {
             let by_pod = self.domains_of_pod(facts, *key);
-            let mut domains =
-                KeyDomains { key: *key, allowed: Bits::full(self.state.keys.domain_count(*key)), pick_one: None };
+            let mut domains = KeyDomains { key: *key, allowed: self.state.keys.alive(*key).clone(), pick_one: None };
             for bound in bounds {
                 self.restrict(&mut domains, *bound, &by_pod);
             }
@@ -174,7 +173,7 @@ impl<'p> Pass<'p> {
         let facts = &self.problem.classes[class.0 as usize];
         let bound = facts.keyed.iter().find(|(k, _)| *k == key)?.1.iter().find(|b| b.group == group)?;
         let by_pod = self.domains_of_pod(facts, key);
-        let mut domains = KeyDomains { key, allowed: Bits::full(self.state.keys.domain_count(key)), pick_one: None };
+        let mut domains = KeyDomains { key, allowed: self.state.keys.alive(key).clone(), pick_one: None };
         self.restrict(&mut domains, *bound, &by_pod);
         Some(domains.allowed)
     }

@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 use kerf_api::slim::{Pod, PodPhase, Str};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::class::{Class, ClassIx};
 use super::compile::{self, ClassBook, GroupBook};
@@ -39,14 +39,20 @@ pub(crate) struct Problem {
     pub(crate) waiting: Vec<PodIx>,
     /// Pods that wait and are left out before anything is tried.
     pub(crate) refused: Vec<(Str, Reason)>,
-    /// Per node the pods that would have to move; empty unless it is prepared for what-ifs.
+    /// Per node the pods that run there; only of nodes that are leaving unless it is prepared for what-ifs.
     pub(crate) pods_on: Vec<Vec<PodIx>>,
     /// Pods on nodes that could not be placed elsewhere, whatever is tried.
-    pub(crate) stuck_on: FxHashMap<usize, Vec<(Str, Reason)>>,
+    pub(crate) stuck: FxHashMap<PodIx, Reason>,
+    /// Places in `pods` that nobody has.
+    pub(crate) free: Vec<PodIx>,
+    /// Whether nodes are numbered in the order in which pods are offered to them, and shapes are up to date.
+    pub(crate) is_in_order: bool,
     /// Nodes of one shape accept the same classes.
     pub(crate) shapes: Vec<Shape>,
     /// The labels that tell shapes apart.
     pub(crate) asked: Vec<KeyIx>,
+    /// How many classes have been asked about that.
+    pub(crate) shaped_classes: usize,
     /// Per topology key the domain of each node.
     pub(crate) node_domains: Vec<Vec<Option<u32>>>,
     pub(crate) reservations: Vec<(Str, i32)>,
@@ -68,6 +74,9 @@ pub(crate) struct PodEntry {
     pub(crate) is_settled: bool,
     /// It is counted where it runs: it is not on its way out.
     pub(crate) is_counted: bool,
+    /// It needs another place when its node goes.
+    pub(crate) may_move: bool,
+    pub(crate) is_daemon: bool,
 }
 
 /// Nodes that no class can tell apart by labels and taints.
@@ -99,11 +108,8 @@ impl Problem {
     }
 
     fn build(input: &Input, settings: &Settings, scope: Scope) -> (Self, State) {
-        let leaving_nodes = leaving_nodes(input);
-        let is_on_leaving = |pod: &Pod| pod.spec.node_name.as_ref().is_some_and(|n| leaving_nodes.contains(n));
         let may_move = |pod: &Pod| selection::is_leaving(pod, &input.disruption_budgets, input.at);
-        let is_leaving = |pod: &Pod| is_on_leaving(pod) && may_move(pod);
-        let (world, table) = World::new(input, settings, &is_leaving);
+        let (world, table) = World::new(input, settings, &may_move);
         let mut state = State::new(table);
         let pools = pools_in_order(&world.pools);
         let mut templates = Vec::new();
@@ -128,9 +134,12 @@ impl Problem {
             pods: Vec::new(),
             waiting: Vec::new(),
             refused: Vec::new(),
-            stuck_on: FxHashMap::default(),
+            stuck: FxHashMap::default(),
+            free: Vec::new(),
+            is_in_order: true,
             shapes: Vec::new(),
             asked: Vec::new(),
+            shaped_classes: 0,
             node_domains: Vec::new(),
             reservations: Vec::new(),
             class_book: ClassBook::default(),
@@ -140,12 +149,19 @@ impl Problem {
         for pod in input.pods.iter().filter(|p| selection::is_provisionable(p, settings)) {
             compile::pending_pod(&mut problem, &mut state, pod, defaults.of(pod));
         }
-        for pod in input.pods.iter().filter(|p| is_leaving(p)) {
-            compile::leaving_pod(&mut problem, &mut state, pod, defaults.of(pod));
-        }
-        if scope == Scope::All {
-            for pod in input.pods.iter().filter(|p| !is_on_leaving(p) && may_move(p)) {
-                compile::running_pod(&mut problem, &mut state, pod, defaults.of(pod));
+        for pod in input.pods.iter().filter(|p| !p.is_terminal()) {
+            let Some(node) = pod.spec.node_name.as_ref().and_then(|n| problem.world.node_index.get(n)).copied() else {
+                continue;
+            };
+            let may_move = may_move(pod);
+            let is_waiting = may_move && problem.world.nodes[node].is_leaving;
+            if is_waiting || scope == Scope::All {
+                let ix = compile::running_pod(&mut problem, &mut state, pod, may_move, defaults.of(pod));
+                problem.pods[ix.0 as usize].on = Some(node as u32);
+                problem.pods_on[node].push(ix);
+                if is_waiting && !problem.stuck.contains_key(&ix) {
+                    problem.waiting.push(ix);
+                }
             }
         }
         compile::running_rules(&mut problem, &mut state);
@@ -176,6 +192,18 @@ impl Problem {
         });
     }
 
+    /// Pods that are left out before anything is tried, when these nodes are gone: with their reasons.
+    pub(crate) fn left_out(&self, gone: &Bits) -> Vec<(Str, Reason)> {
+        let leaves = |node: usize| gone.contains(node) || self.world.nodes[node].is_leaving;
+        let on_the_way = |pod: &PodIx| self.pods[pod.0 as usize].on.is_some_and(|node| leaves(node as usize));
+        let stuck = self.stuck.iter().filter(|(pod, _)| on_the_way(pod));
+        let mut all: Vec<(Str, Reason)> =
+            stuck.map(|(pod, reason)| (self.pods[pod.0 as usize].name.clone(), reason.clone())).collect();
+        all.extend(self.refused.iter().cloned());
+        all.sort_by(|a, b| a.0.cmp(&b.0));
+        all
+    }
+
     /// What a class turns into once all its wishes are given up.
     pub(crate) fn most_relaxed(&self, class: ClassIx) -> ClassIx {
         let mut class = class;
@@ -192,32 +220,18 @@ impl Problem {
 
 impl PodEntry {
     /// A pod of this class, with what tells it from others of the class.
-    pub(crate) fn new(pod: &Pod, class: ClassIx, attachments: Vec<Attachment>, on: Option<usize>) -> Self {
+    pub(crate) fn new(pod: &Pod, class: ClassIx, attachments: Vec<Attachment>) -> Self {
         Self {
             name: pod.namespaced_name(),
             class,
             created: pod.metadata.creation_timestamp,
             uid: pod.metadata.uid.clone(),
             attachments: attachments.into_boxed_slice(),
-            on: on.map(|node| node as u32),
+            on: None,
             is_settled: pod.status.phase != PodPhase::Pending,
-            is_counted: on.is_some() && !pod.is_terminating(),
+            is_counted: !pod.is_terminating(),
+            may_move: false,
+            is_daemon: pod.is_owned_by_daemonset(),
         }
     }
-}
-
-/// Names of nodes that are going away; their pods look for a new place in the same pass.
-fn leaving_nodes(input: &Input) -> FxHashSet<Str> {
-    let going = |claim: &crate::world::NodeClaim| claim.is_deleting || claim.is_marked;
-    let by_provider: FxHashMap<&Str, bool> =
-        input.node_claims.iter().filter(|c| !c.provider_id.is_empty()).map(|c| (&c.provider_id, going(c))).collect();
-    input
-        .nodes
-        .iter()
-        .filter(|node| match by_provider.get(&node.spec.provider_id) {
-            Some(going) => *going,
-            None => node.metadata.deletion_timestamp.is_some(),
-        })
-        .map(|node| node.metadata.name.clone())
-        .collect()
 }

@@ -19,7 +19,7 @@ use crate::catalogue::RowView;
 use crate::narrow::{Narrowing, SetIx};
 use crate::resources::{Amounts, ResourceIx};
 use crate::topology::{Counts, FilterIx, GroupIx, GroupKey, GroupKind, Presence, TopologyKeys};
-use crate::world::{Attachment, World};
+use crate::world::{Attachment, NodeState, World};
 
 /// The books of a pass.
 #[derive(Debug, Clone)]
@@ -140,7 +140,7 @@ impl State {
 
     /// Writes down what nodes and pools have to start with.
     pub(crate) fn take_stock(&mut self, world: &World, templates: &[Template]) {
-        self.remaining = world.nodes.iter().map(|n| n.remaining.clone()).collect();
+        self.remaining = world.nodes.iter().map(NodeState::remaining).collect();
         self.room = Room::new(&self.remaining);
         self.limits = templates.iter().map(|t| t.limits.clone()).collect();
     }
@@ -215,6 +215,19 @@ impl State {
     /// Keeps what happened since the books were last clean: it cannot be undone any more.
     pub(crate) fn keep(&mut self) {
         self.log.clear();
+    }
+
+    /// Writes down for good what is left of a node.
+    pub(crate) fn set_room(&mut self, node: usize, remaining: Amounts) {
+        self.room.set(node, &remaining);
+        self.remaining[node] = remaining;
+    }
+
+    /// Nodes have other numbers than before.
+    pub(crate) fn renumber_nodes(&mut self, world: &World) {
+        self.remaining = world.nodes.iter().map(NodeState::remaining).collect();
+        self.room = Room::new(&self.remaining);
+        self.eligible.iter_mut().for_each(|nodes| *nodes = None);
     }
 
     /// Takes room on a node.

@@ -36,6 +36,14 @@ impl Hosts {
         self.counts.iter().map(|(host, count)| (*host as usize, *count))
     }
 
+    fn renumber(&mut self, now: &dyn Fn(usize) -> Option<u32>, kind: GroupKind) {
+        for (host, pods) in std::mem::take(self).counts {
+            if let Some(host) = now(host as usize) {
+                self.add(host as usize, pods, kind);
+            }
+        }
+    }
+
     fn add(&mut self, host: usize, pods: i32, kind: GroupKind) {
         let entry = self.counts.entry(host as u32).or_default();
         *entry += pods;
@@ -76,6 +84,11 @@ impl Counts {
 
     pub(crate) fn add_claim(&mut self, claim: usize, kind: GroupKind) {
         self.claims.add(claim, 1, kind);
+    }
+
+    /// Nodes have other numbers than before.
+    pub(crate) fn renumber_nodes(&mut self, now: &dyn Fn(usize) -> Option<u32>, kind: GroupKind) {
+        self.nodes.renumber(now, kind);
     }
 
     pub(crate) fn forget_claims(&mut self) {

@@ -29,6 +29,10 @@ struct Domains {
     index: FxHashMap<Str, usize>,
     /// Per domain the pools that can make it; a domain that only nodes have has none.
     offered_by: Vec<Vec<usize>>,
+    /// Per domain how many nodes have it.
+    nodes: Vec<u32>,
+    /// Domains that pools can make or nodes have.
+    alive: Bits,
     accepted: FxHashMap<OneIx, Bits>,
     narrowed: FxHashMap<Bits, OneIx>,
 }
@@ -46,6 +50,8 @@ impl TopologyKeys {
             turns: Vec::new(),
             index: FxHashMap::default(),
             offered_by: Vec::new(),
+            nodes: Vec::new(),
+            alive: Bits::new(),
             accepted: FxHashMap::default(),
             narrowed: FxHashMap::default(),
         });
@@ -65,21 +71,35 @@ impl TopologyKeys {
         &self.keys[ix.0].text
     }
 
-    /// Makes a domain known. All domains must be known before the first question about acceptance.
-    pub(crate) fn add_domain(&mut self, ix: TopologyKeyIx, value: &Str, pool: Option<usize>) {
+    /// A pool can make this domain.
+    pub(crate) fn add_offered(&mut self, ix: TopologyKeyIx, value: &Str, pool: usize) {
         let domains = &mut self.keys[ix.0];
-        let next = domains.values.len();
-        let at = *domains.index.entry(value.clone()).or_insert(next);
-        if at == next {
-            domains.values.push(value.clone());
-            domains.turns.push(chance::name(0, value));
-            domains.offered_by.push(Vec::new());
-        }
-        if let Some(pool) = pool
-            && !domains.offered_by[at].contains(&pool)
-        {
+        let at = domains.get_or_add(value);
+        if !domains.offered_by[at].contains(&pool) {
             domains.offered_by[at].push(pool);
         }
+        domains.alive.insert(at);
+    }
+
+    /// A node has this domain; its number.
+    pub(crate) fn add_node(&mut self, ix: TopologyKeyIx, value: &Str) -> u32 {
+        let domains = &mut self.keys[ix.0];
+        let at = domains.get_or_add(value);
+        domains.nodes[at] += 1;
+        domains.alive.insert(at);
+        at as u32
+    }
+
+    /// A node with this domain is gone.
+    pub(crate) fn remove_node(&mut self, ix: TopologyKeyIx, domain: u32) {
+        let (domains, at) = (&mut self.keys[ix.0], domain as usize);
+        domains.nodes[at] -= 1;
+        domains.alive.set(at, domains.nodes[at] > 0 || !domains.offered_by[at].is_empty());
+    }
+
+    /// The domains that exist; others have a number only because they once did.
+    pub(crate) fn alive(&self, ix: TopologyKeyIx) -> &Bits {
+        &self.keys[ix.0].alive
     }
 
     pub(crate) fn domain(&self, ix: TopologyKeyIx, value: &str) -> Option<usize> {
@@ -127,5 +147,20 @@ impl TopologyKeys {
         let one = table.one(Requirement::one_of(domains.text.clone(), values));
         domains.narrowed.insert(to.clone(), one);
         one
+    }
+}
+
+impl Domains {
+    fn get_or_add(&mut self, value: &Str) -> usize {
+        if let Some(at) = self.index.get(value) {
+            return *at;
+        }
+        self.index.insert(value.clone(), self.values.len());
+        self.values.push(value.clone());
+        self.turns.push(chance::name(0, value));
+        self.offered_by.push(Vec::new());
+        self.nodes.push(0);
+        self.accepted.clear();
+        self.values.len() - 1
     }
 }

@@ -12,7 +12,7 @@ pub(crate) mod selection;
 mod volumes;
 
 use kerf_api::labels::LabelRules;
-use kerf_api::slim::{Labels, Pod, PodAffinityTerm, Str, Taint};
+use kerf_api::slim::{CsiNode, Labels, Pod, PodAffinityTerm, Str, Taint};
 use rustc_hash::FxHashMap;
 
 pub(crate) use daemons::{Daemon, needs_devices};
@@ -20,14 +20,17 @@ pub use input::{
     Effort, Input, MinValuesPolicy, NodeClaim, Pool, PoolAvailability, PoolRequirement, PreferencePolicy, ReservedMode,
     Settings, UnsupportedStorage,
 };
-pub(crate) use nodes::NodeState;
+pub(crate) use nodes::{NodeState, state_of};
 pub(crate) use volumes::{Attachment, Storage};
 
 use crate::catalogue::Columns;
 use crate::narrow::{Narrowing, SetIx};
 use crate::pod::requirements::of_labels;
 use crate::pod::{requests, selector};
-use crate::resources::{Amounts, ResourceNames};
+use crate::resources::ResourceNames;
+
+/// What filters of topology groups see of a node, but for its name: its labels, the taints that pods must tolerate, and the Node's own.
+type Kind = (SetIx, Vec<Taint>, Option<Vec<Taint>>);
 
 /// The cluster, prepared for decisions.
 #[derive(Debug, Clone)]
@@ -38,9 +41,12 @@ pub(crate) struct World {
     pub(crate) columns: Vec<Columns>,
     pub(crate) pools: Vec<Pool>,
     pub(crate) nodes: Vec<NodeState>,
+    /// Nodes by the Node's name, by which pods name them, also while the state still goes by its claim's name.
     pub(crate) node_index: FxHashMap<Str, usize>,
+    kinds: FxHashMap<Kind, u32>,
     pub(crate) daemons: Vec<Daemon>,
     pub(crate) storage: Storage,
+    attach_limits: FxHashMap<Str, Vec<(Str, usize)>>,
     pub(crate) namespaces: Vec<(Str, Labels)>,
     /// Running pods by label set.
     pub(crate) running: Vec<RunningClass>,
@@ -59,17 +65,13 @@ pub(crate) struct RunningClass {
 }
 
 impl World {
-    /// Prepares a cluster. `moving` says which bound pods take part in the simulation and therefore do not count as running.
+    /// Prepares a cluster. `may_move` says which bound pods need another place when their node leaves: those of nodes
+    /// that are leaving do not count as running.
     /// With it comes the table of all requirements that it speaks of.
-    pub(crate) fn new(input: &Input, settings: &Settings, moving: &dyn Fn(&Pod) -> bool) -> (Self, Narrowing) {
+    pub(crate) fn new(input: &Input, settings: &Settings, may_move: &dyn Fn(&Pod) -> bool) -> (Self, Narrowing) {
         let mut names = ResourceNames::default();
         let mut table = Narrowing::new(input.label_rules.well_known().map(Str::from));
         let columns = input.catalogues.iter().map(|types| Columns::new(types, &mut names, &mut table)).collect();
-        let mut nodes = nodes::join(&input.nodes, &input.node_claims, &mut names);
-        for node in &mut nodes {
-            node.set = table.intern(&of_labels(node.labels.iter(), &input.label_rules));
-        }
-        number_kinds(&mut nodes);
         let daemons: Vec<Daemon> = input
             .daemon_sets
             .iter()
@@ -77,55 +79,48 @@ impl World {
             .collect();
         let storage =
             Storage::new(&input.volume_claims, &input.volumes, &input.storage_classes, &input.unsupported_storage);
-        let node_index = index_by_node_name(&nodes, input);
+        let mut nodes = nodes::join(&input.nodes, &input.node_claims, &mut names);
+        let node_index = index_by_node_name(&nodes);
         let mut world = Self {
             settings: settings.clone(),
             label_rules: input.label_rules.clone(),
             names,
             columns,
             pools: input.pools.iter().map(|pool| with_known_catalogue(pool, input)).collect(),
-            nodes,
+            nodes: Vec::new(),
             node_index,
+            kinds: FxHashMap::default(),
             daemons,
             storage,
+            attach_limits: input.csi_nodes.iter().map(|csi| (csi.metadata.name.clone(), attach_limits(csi))).collect(),
             namespaces: namespaces(input),
             running: Vec::new(),
             running_index: FxHashMap::default(),
             repelling: Vec::new(),
         };
-        world.set_attach_limits(input);
-        world.bind_pods(&input.pods, moving, &mut table);
+        for node in &mut nodes {
+            world.complete(node, &mut table);
+        }
+        world.nodes = nodes;
+        world.bind_pods(&input.pods, may_move);
         (world, table)
     }
 
-    fn set_attach_limits(&mut self, input: &Input) {
-        for csi in &input.csi_nodes {
-            if let Some(at) = self.node_index.get(&csi.metadata.name) {
-                self.nodes[*at].attach_limits = csi
-                    .drivers
-                    .iter()
-                    .filter_map(|d| Some((d.name.clone(), usize::try_from(d.count?).unwrap_or(0))))
-                    .collect();
-            }
-        }
-    }
-
-    fn bind_pods(&mut self, pods: &[Pod], moving: &dyn Fn(&Pod) -> bool, table: &mut Narrowing) {
-        let mut daemon_use: FxHashMap<usize, Amounts> = FxHashMap::default();
+    fn bind_pods(&mut self, pods: &[Pod], may_move: &dyn Fn(&Pod) -> bool) {
         for pod in pods.iter().filter(|p| !p.is_terminal()) {
             let Some(node) = pod.spec.node_name.as_ref().and_then(|n| self.node_index.get(n)).copied() else {
                 continue;
             };
             let need = requests::effective(pod, &mut self.names);
-            if pod.is_owned_by_daemonset() {
-                daemon_use.entry(node).or_default().add(&need);
-            }
             let attachments = self.storage.attachments(pod);
             let state = &mut self.nodes[node];
-            state.remaining.sub(&need);
+            if pod.is_owned_by_daemonset() {
+                state.daemons_used.add(&need);
+            }
+            state.used.add(&need);
             state.ports.extend(ports::of(pod));
             state.attached.extend(attachments);
-            if moving(pod) {
+            if state.is_leaving && may_move(pod) {
                 continue;
             }
             // A pod that is on its way out keeps others away until it is gone, but is counted no more.
@@ -133,38 +128,57 @@ impl World {
                 self.repelling.push((pod.metadata.namespace.clone(), term.clone(), node));
             }
             if !pod.is_terminating() {
-                self.count_running(pod, node);
+                self.count_running(&pod.metadata.namespace, &pod.metadata.labels, node, 1);
             }
-        }
-        for (at, state) in self.nodes.iter_mut().enumerate() {
-            state.attached.sort_unstable();
-            state.attached.dedup();
-            let mut outstanding = Amounts::default();
-            for daemon in self.daemons.iter().filter(|d| !(self.settings.ignore_dra && d.needs_devices)) {
-                if daemon.runs_on_node(state.set, &state.hostname, &state.taints, table) {
-                    outstanding.add(&daemon.requests);
-                }
-            }
-            if let Some(used) = daemon_use.get(&at) {
-                outstanding.sub(used);
-            }
-            outstanding.floor_at_zero();
-            state.remaining.sub(&outstanding);
         }
     }
 
-    fn count_running(&mut self, pod: &Pod, node: usize) {
-        let key = (pod.metadata.namespace.clone(), pod.metadata.labels.clone());
-        let next = self.running.len();
-        let class = *self.running_index.entry(key).or_insert(next);
-        if class == next {
-            self.running.push(RunningClass {
-                namespace: pod.metadata.namespace.clone(),
-                labels: pod.metadata.labels.clone(),
-                on: FxHashMap::default(),
-            });
+    /// Works out what only the rest of the world says of a node: its labels as a set, its kind, its daemons, what it can attach.
+    pub(crate) fn complete(&mut self, node: &mut NodeState, table: &mut Narrowing) {
+        node.set = table.intern(&of_labels(node.labels.iter(), &self.label_rules));
+        let next = self.kinds.len() as u32;
+        let kind = (node.set, node.taints.clone(), node.own_taints.clone());
+        node.kind = *self.kinds.entry(kind).or_insert(next);
+        for daemon in self.daemons.iter().filter(|d| !(self.settings.ignore_dra && d.needs_devices)) {
+            if daemon.runs_on_node(node.set, &node.hostname, &node.taints, table) {
+                node.daemons_need.add(&daemon.requests);
+            }
         }
-        *self.running[class].on.entry(node as u32).or_default() += 1;
+        if let Some(limits) = node.node_name.as_ref().and_then(|name| self.attach_limits.get(name)) {
+            node.attach_limits.clone_from(limits);
+        }
+    }
+
+    /// Counts pods with these labels on a node, or fewer with a negative number.
+    pub(crate) fn count_running(&mut self, namespace: &Str, labels: &Labels, node: usize, pods: i32) {
+        let next = self.running.len();
+        let class = *self.running_index.entry((namespace.clone(), labels.clone())).or_insert(next);
+        if class == next {
+            let (namespace, labels) = (namespace.clone(), labels.clone());
+            self.running.push(RunningClass { namespace, labels, on: FxHashMap::default() });
+        }
+        let on = &mut self.running[class].on;
+        let count = on.entry(node as u32).or_default();
+        *count += pods;
+        if *count == 0 {
+            on.remove(&(node as u32));
+        }
+    }
+
+    /// Nodes have other numbers than before; the nodes themselves are in their places already.
+    pub(crate) fn renumber_nodes(&mut self, now: &dyn Fn(usize) -> Option<u32>) {
+        self.node_index = index_by_node_name(&self.nodes);
+        for class in &mut self.running {
+            let on = std::mem::take(&mut class.on);
+            class.on = on.into_iter().filter_map(|(node, pods)| Some((now(node as usize)?, pods))).collect();
+        }
+    }
+
+    /// The node of that name: a Node's once it is registered, else its claim's. Nodes must be in order.
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        let starting = self.nodes.partition_point(|n| n.is_initialized);
+        let search = |nodes: &[NodeState]| nodes.binary_search_by(|n| n.name.as_str().cmp(name)).ok();
+        search(&self.nodes[..starting]).or_else(|| search(&self.nodes[starting..]).map(|at| starting + at))
     }
 
     /// The namespaces that an affinity term means (spec 02 §8.1); none means all.
@@ -187,16 +201,10 @@ impl World {
     }
 }
 
-/// What filters of topology groups see of a node, but for its name: its labels, the taints that pods must tolerate, and the Node's own.
-type Kind = (SetIx, Vec<Taint>, Option<Vec<Taint>>);
-
-/// Gives nodes of one kind the same number.
-fn number_kinds(nodes: &mut [NodeState]) {
-    let mut kinds: FxHashMap<Kind, u32> = FxHashMap::default();
-    for node in nodes {
-        let next = kinds.len() as u32;
-        node.kind = *kinds.entry((node.set, node.taints.clone(), node.own_taints.clone())).or_insert(next);
-    }
+/// What each driver can attach to a node.
+fn attach_limits(csi: &CsiNode) -> Vec<(Str, usize)> {
+    let limit = |count: i32| usize::try_from(count).unwrap_or(0);
+    csi.drivers.iter().filter_map(|d| Some((d.name.clone(), limit(d.count?)))).collect()
 }
 
 /// A pool that names a catalogue which is not there has no types.
@@ -204,30 +212,8 @@ fn with_known_catalogue(pool: &Pool, input: &Input) -> Pool {
     Pool { catalogue: pool.catalogue.filter(|c| *c < input.catalogues.len()), ..pool.clone() }
 }
 
-/// Pods name nodes by the Node's name, also while the state still goes by its claim's name.
-fn index_by_node_name(nodes: &[NodeState], input: &Input) -> FxHashMap<Str, usize> {
-    let mut index: FxHashMap<Str, usize> = FxHashMap::default();
-    let mut by_claim: FxHashMap<&Str, usize> = FxHashMap::default();
-    for (at, state) in nodes.iter().enumerate() {
-        match &state.claim_name {
-            Some(claim) => {
-                by_claim.insert(claim, at);
-            }
-            None => {
-                index.insert(state.name.clone(), at);
-            }
-        }
-    }
-    let mut by_provider: FxHashMap<&Str, &Str> = FxHashMap::default();
-    for claim in input.node_claims.iter().filter(|c| !c.provider_id.is_empty()) {
-        by_provider.entry(&claim.provider_id).or_insert(&claim.name);
-    }
-    for node in &input.nodes {
-        if let Some(at) = by_provider.get(&node.spec.provider_id).and_then(|claim| by_claim.get(claim)) {
-            index.insert(node.metadata.name.clone(), *at);
-        }
-    }
-    index
+fn index_by_node_name(nodes: &[NodeState]) -> FxHashMap<Str, usize> {
+    nodes.iter().enumerate().filter_map(|(at, state)| Some((state.node_name.clone()?, at))).collect()
 }
 
 fn namespaces(input: &Input) -> Vec<(Str, Labels)> {

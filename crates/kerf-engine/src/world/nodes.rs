@@ -22,8 +22,12 @@ pub(crate) struct NodeState {
     /// The Node object's own taints, on which spread constraints judge; none without a Node.
     pub(crate) own_taints: Option<Vec<Taint>>,
     pub(crate) capacity: Amounts,
-    /// Allocatable less what bound pods and outstanding daemons take.
-    pub(crate) remaining: Amounts,
+    pub(crate) allocatable: Amounts,
+    /// What bound pods take, daemons included.
+    pub(crate) used: Amounts,
+    /// What daemons take that run, and what all take that will.
+    pub(crate) daemons_used: Amounts,
+    pub(crate) daemons_need: Amounts,
     pub(crate) ports: Vec<HostPort>,
     pub(crate) attached: Vec<Attachment>,
     pub(crate) attach_limits: Vec<(Str, usize)>,
@@ -31,11 +35,37 @@ pub(crate) struct NodeState {
     pub(crate) pool: Option<Str>,
     pub(crate) is_initialized: bool,
     pub(crate) is_leaving: bool,
+    /// It is gone and only its number is left.
+    pub(crate) is_vacant: bool,
+    pub(crate) provider_id: Str,
     pub(crate) claim_name: Option<Str>,
     /// The Node object's name, if there is one.
     pub(crate) node_name: Option<Str>,
     /// Nodes of one kind have the same labels, but for the hostname, and the same taints.
     pub(crate) kind: u32,
+}
+
+impl NodeState {
+    /// Allocatable less what bound pods and outstanding daemons take.
+    pub(crate) fn remaining(&self) -> Amounts {
+        let mut outstanding = self.daemons_need.clone();
+        outstanding.sub(&self.daemons_used);
+        outstanding.floor_at_zero();
+        let mut remaining = self.allocatable.clone();
+        remaining.sub(&self.used);
+        remaining.sub(&outstanding);
+        remaining
+    }
+
+    /// Whether it is this machine.
+    pub(crate) fn is_of(&self, machine: &str) -> bool {
+        !machine.is_empty() && self.provider_id == machine
+    }
+
+    /// The order in which pods are offered to nodes (spec 02 §6.6).
+    pub(crate) fn goes_before(&self, other: &Self) -> std::cmp::Ordering {
+        other.is_initialized.cmp(&self.is_initialized).then_with(|| self.name.cmp(&other.name))
+    }
 }
 
 /// Joins nodes and claims. Claims without a machine are left out: a pass does not start while there are any.
@@ -47,15 +77,12 @@ pub(crate) fn join(nodes: &[Node], claims: &[NodeClaim], names: &mut ResourceNam
     let mut states: Vec<NodeState> = Vec::with_capacity(nodes.len());
     for node in nodes {
         let claim = by_provider.remove(&node.spec.provider_id).filter(|_| !node.spec.provider_id.is_empty());
-        if claim.is_none() && !is_tracked_alone(node) {
-            continue;
-        }
-        states.push(state(Some(node), claim, names));
+        states.extend(state_of(Some(node), claim, names));
     }
     let mut alone: Vec<&NodeClaim> = by_provider.into_values().collect();
     alone.sort_by(|a, b| a.name.cmp(&b.name));
-    states.extend(alone.into_iter().map(|claim| state(None, Some(claim), names)));
-    states.sort_by(|a, b| b.is_initialized.cmp(&a.is_initialized).then_with(|| a.name.cmp(&b.name)));
+    states.extend(alone.into_iter().filter_map(|claim| state_of(None, Some(claim), names)));
+    states.sort_by(NodeState::goes_before);
     states
 }
 
@@ -66,6 +93,16 @@ fn is_tracked_alone(node: &Node) -> bool {
     !ours
         || (!node.spec.provider_id.is_empty()
             && (initialized || node.metadata.labels.get(labels::INSTANCE_TYPE).is_some()))
+}
+
+/// What a Node and its claim make together; nothing, as long as too little is known of it.
+pub(crate) fn state_of(node: Option<&Node>, claim: Option<&NodeClaim>, names: &mut ResourceNames) -> Option<NodeState> {
+    match (node, claim) {
+        (Some(node), None) if !is_tracked_alone(node) => None,
+        (None, Some(claim)) if claim.provider_id.is_empty() => None,
+        (None, None) => None,
+        (node, claim) => Some(state(node, claim, names)),
+    }
 }
 
 fn state(node: Option<&Node>, claim: Option<&NodeClaim>, names: &mut ResourceNames) -> NodeState {
@@ -116,13 +153,18 @@ fn state(node: Option<&Node>, claim: Option<&NodeClaim>, names: &mut ResourceNam
         set: SetIx::EMPTY,
         taints,
         own_taints: node.map(|n| n.spec.taints.clone()),
-        remaining: allocatable,
+        allocatable,
+        used: Amounts::default(),
+        daemons_used: Amounts::default(),
+        daemons_need: Amounts::default(),
         capacity,
         ports: Vec::new(),
         attached: Vec::new(),
         attach_limits: Vec::new(),
         is_initialized,
         is_leaving,
+        is_vacant: false,
+        provider_id: claim.map(|c| &c.provider_id).or(node.map(|n| &n.spec.provider_id)).cloned().unwrap_or_default(),
         claim_name: claim.map(|c| c.name.clone()),
         node_name: node.map(|n| n.metadata.name.clone()),
         kind: 0,

@@ -219,7 +219,7 @@ fn answer(answer: &WhatIf) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Any question has the answer of a solver that is given the cluster without the nodes, in any order of questions, and leaves
     /// the books as they were.

@@ -3,7 +3,7 @@
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use kerf_api::slim::{Labels, NodeSelectorOperator, Pod, PodSpec, Str, TopologySpreadConstraint};
+use kerf_api::slim::{Affinity, Labels, NodeSelectorOperator, Pod, PodSpec, Str, TopologySpreadConstraint};
 use kerf_api::validation::requirement::{self, RequirementFacts};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
@@ -45,30 +45,44 @@ pub(crate) fn pending_pod(problem: &mut Problem, state: &mut State, pod: &Pod, s
         problem.refused.push((pod.namespaced_name(), reason));
         return;
     }
-    let ix = add(problem, state, pod, None, spread);
+    let ix = add(problem, state, pod, spread);
     problem.waiting.push(ix);
 }
 
-/// A pod on a node that is leaving.
-pub(crate) fn leaving_pod(problem: &mut Problem, state: &mut State, pod: &Pod, spread: Rc<[TopologySpreadConstraint]>) {
-    if let Some(reason) = stuck(problem, pod) {
-        problem.refused.push((pod.namespaced_name(), reason));
-        return;
+/// A pod that runs, before it is said where.
+pub(crate) fn running_pod(
+    problem: &mut Problem,
+    state: &mut State,
+    pod: &Pod,
+    may_move: bool,
+    spread: Rc<[TopologySpreadConstraint]>,
+) -> PodIx {
+    let is_fixed = pod.is_owned_by_daemonset() || pod.is_mirror();
+    let ix = if is_fixed { add_fixed(problem, state, pod) } else { add(problem, state, pod, spread) };
+    problem.pods[ix.0 as usize].may_move = may_move;
+    if may_move && let Some(reason) = stuck(problem, pod) {
+        problem.stuck.insert(ix, reason);
     }
-    let node = pod.spec.node_name.as_ref().and_then(|n| problem.world.node_index.get(n)).copied();
-    let ix = add(problem, state, pod, node, spread);
-    problem.waiting.push(ix);
+    ix
 }
 
-/// A pod that would have to move if its node went.
-pub(crate) fn running_pod(problem: &mut Problem, state: &mut State, pod: &Pod, spread: Rc<[TopologySpreadConstraint]>) {
-    let Some(node) = pod.spec.node_name.as_ref().and_then(|n| problem.world.node_index.get(n)).copied() else { return };
-    if let Some(reason) = stuck(problem, pod) {
-        problem.stuck_on.entry(node).or_default().push((pod.namespaced_name(), reason));
-        return;
-    }
-    let ix = add(problem, state, pod, Some(node), spread);
-    problem.pods_on[node].push(ix);
+/// A pod that never moves. What it asks of its node does not matter any more, only what it takes and whom it keeps away; so the pods
+/// of a daemon set are of one class, though each names its node.
+fn add_fixed(problem: &mut Problem, state: &mut State, pod: &Pod) -> PodIx {
+    let attachments = problem.world.storage.attachments(pod);
+    let mut lean = pod.clone();
+    lean.spec.node_selector = Labels::default();
+    lean.spec.tolerations = Vec::new();
+    lean.spec.topology_spread_constraints = Vec::new();
+    lean.spec.volumes = Vec::new();
+    lean.spec.affinity = lean.spec.affinity.filter(|a| !a.pod_anti_affinity.required.is_empty()).map(|old| {
+        let mut affinity = Affinity::default();
+        affinity.pod_anti_affinity.required = old.pod_anti_affinity.required;
+        Box::new(affinity)
+    });
+    let ix = add(problem, state, &lean, Rc::new([]));
+    problem.pods[ix.0 as usize].attachments = attachments.into_boxed_slice();
+    ix
 }
 
 /// Why a pod that runs cannot be placed elsewhere, whatever is tried.
@@ -114,13 +128,7 @@ fn refusal(problem: &Problem, pod: &Pod) -> Option<Reason> {
     Some(Reason::Invalid(problems.join("; ")))
 }
 
-fn add(
-    problem: &mut Problem,
-    state: &mut State,
-    pod: &Pod,
-    on: Option<usize>,
-    spread: Rc<[TopologySpreadConstraint]>,
-) -> PodIx {
+fn add(problem: &mut Problem, state: &mut State, pod: &Pod, spread: Rc<[TopologySpreadConstraint]>) -> PodIx {
     let demands = problem.world.storage.alternatives(pod, &problem.world.label_rules);
     let volumes = demands.into_iter().map(|d| (state.table.intern(&d.labels), d.hostname)).collect();
     let extras = Extras { volumes, spread };
@@ -131,7 +139,12 @@ fn add(
         class
     });
     let attachments = problem.world.storage.attachments(pod);
-    problem.pods.push(PodEntry::new(pod, class, attachments, on));
+    let entry = PodEntry::new(pod, class, attachments);
+    if let Some(ix) = problem.free.pop() {
+        problem.pods[ix.0 as usize] = entry;
+        return ix;
+    }
+    problem.pods.push(entry);
     PodIx(problem.pods.len() as u32 - 1)
 }
 

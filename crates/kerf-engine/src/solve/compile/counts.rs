@@ -8,6 +8,9 @@ use crate::topology::{GroupIx, GroupKey, GroupKind};
 
 /// Counts the groups from `first_group` on and the presences from `first_presence` on. Their domains must be known by now.
 pub(super) fn count(problem: &mut Problem, state: &mut State, first_group: usize, first_presence: usize) {
+    if first_group == problem.groups.len() && problem.group_book.repelling.is_empty() {
+        return;
+    }
     let mut finder = GroupFinder::default();
     for (ix, group) in problem.groups.iter().enumerate().skip(first_group) {
         finder.add(GroupIx(ix), group);

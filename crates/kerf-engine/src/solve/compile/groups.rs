@@ -107,7 +107,8 @@ pub(super) fn tie(problem: &mut Problem, state: &State, first_new: usize) {
         book.finder.add(GroupIx(ix), group);
     }
     let mut bounds: Vec<(ClassIx, Bound)> = Vec::new();
-    for (ix, class) in classes.iter_mut().enumerate() {
+    let untouched = if first_new == groups.len() { book.tied_classes } else { 0 };
+    for (ix, class) in classes.iter_mut().enumerate().skip(untouched) {
         let finder = if ix < book.tied_classes { &fresh } else { &book.finder };
         for group in finder.selecting(groups, &class.namespace, &class.labels) {
             match groups[group.0].identity.kind {
@@ -127,7 +128,7 @@ pub(super) fn tie(problem: &mut Problem, state: &State, first_new: usize) {
     }
     for (class, bound) in bounds {
         let class = &mut classes[class.0 as usize];
-        bind(class, groups[bound.group.0].identity.key, bound);
+        bind(class, groups, bound);
         // The keys are settled in this order: their names decide it, not the order of the input.
         class.keyed.sort_by(|a, b| state.keys.text(a.0).cmp(state.keys.text(b.0)));
     }
@@ -148,8 +149,10 @@ fn turn(state: &State, identity: &GroupIdentity) -> u64 {
     std::iter::once(key).chain(namespaces).chain(selected).fold(0, chance::name)
 }
 
-fn bind(class: &mut Class, key: GroupKey, bound: Bound) {
-    let list = match key {
+/// Rules of others come first, in an order that only their names decide; then the class's own, as its pods list them.
+fn bind(class: &mut Class, groups: &[Group], bound: Bound) {
+    let group = &groups[bound.group.0];
+    let list = match group.identity.key {
         GroupKey::Hostname => &mut class.hosts,
         GroupKey::Label(key) => {
             let at = class.keyed.iter().position(|(k, _)| *k == key).unwrap_or_else(|| {
@@ -159,9 +162,16 @@ fn bind(class: &mut Class, key: GroupKey, bound: Bound) {
             &mut class.keyed[at].1
         }
     };
-    if !list.iter().any(|b| b.group == bound.group) {
-        list.push(bound);
+    if list.iter().any(|b| b.group == bound.group) {
+        return;
     }
+    let is_of_others = |g: &Group| g.identity.kind == GroupKind::InverseAntiAffinity;
+    let comes_before = |b: &Bound| {
+        let other = &groups[b.group.0];
+        is_of_others(other) && other.turn <= group.turn
+    };
+    let at = if is_of_others(group) { list.partition_point(comes_before) } else { list.len() };
+    list.insert(at, bound);
 }
 
 fn group_key(problem: &Problem, state: &mut State, topology_key: &Str) -> GroupKey {

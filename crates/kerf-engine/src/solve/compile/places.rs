@@ -52,19 +52,21 @@ pub(super) fn domains(problem: &mut Problem, state: &mut State) {
             values.sort_unstable();
             values.dedup();
             for value in &values {
-                keys.add_domain(ix, value, Some(*pool_ix));
+                keys.add_offered(ix, value, *pool_ix);
             }
         }
         let text = keys.text(ix).clone();
-        let mut on_nodes: Vec<&str> = world.nodes.iter().filter_map(|n| n.labels.get(&text)).collect();
+        // In the order of their names, so that the order of the nodes does not matter.
+        let mut on_nodes: Vec<(&str, usize)> =
+            world.nodes.iter().enumerate().filter_map(|(at, n)| Some((n.labels.get(&text)?, at))).collect();
         on_nodes.sort_unstable();
-        on_nodes.dedup();
-        for value in on_nodes {
-            keys.add_domain(ix, &Str::from(value), None);
+        let mut column = vec![None; world.nodes.len()];
+        for (value, node) in on_nodes {
+            if !world.nodes[node].is_vacant {
+                column[node] = Some(keys.add_node(ix, &Str::from(value)));
+            }
         }
-        let of_node =
-            |n: &crate::world::NodeState| n.labels.get(&text).and_then(|v| keys.domain(ix, v)).map(|d| d as u32);
-        node_domains.push(world.nodes.iter().map(of_node).collect());
+        node_domains.push(column);
     }
 }
 
@@ -75,23 +77,26 @@ fn concrete(table: &Narrowing, one: crate::narrow::OneIx) -> Vec<Str> {
 
 /// Groups nodes by the labels that some class asks about and by their taints, if other labels are asked about than before.
 pub(super) fn shapes(problem: &mut Problem, state: &mut State) {
-    let Problem { world, classes, shapes, asked: before, .. } = problem;
+    let Problem { world, classes, shapes, asked, shaped_classes, .. } = problem;
     let table = &mut state.table;
-    let mut asked: Vec<crate::narrow::KeyIx> = classes
-        .iter()
-        .flat_map(|c| [c.demands, c.strict].into_iter().chain(c.volumes.iter().map(|v| v.0)))
-        .flat_map(|set| table.pairs(set).iter().map(|p| p.0))
-        .collect();
-    asked.sort_unstable();
-    asked.dedup();
-    if asked == *before && !shapes.is_empty() {
+    let before = asked.len();
+    for class in &classes[*shaped_classes..] {
+        for set in [class.demands, class.strict].into_iter().chain(class.volumes.iter().map(|v| v.0)) {
+            for (key, _) in table.pairs(set) {
+                if let Err(at) = asked.binary_search(key) {
+                    asked.insert(at, *key);
+                }
+            }
+        }
+    }
+    *shaped_classes = classes.len();
+    if asked.len() == before && !shapes.is_empty() {
         return;
     }
-    *before = asked;
     shapes.clear();
     let mut index: FxHashMap<(SetIx, &[kerf_api::slim::Taint]), usize> = FxHashMap::default();
     for (at, node) in world.nodes.iter().enumerate().filter(|(_, n)| !n.is_leaving) {
-        let labels = table.project(node.set, before);
+        let labels = table.project(node.set, asked);
         let next = shapes.len();
         let shape = *index.entry((labels, node.taints.as_slice())).or_insert(next);
         if shape == next {
