@@ -56,6 +56,8 @@ pub(super) fn bind(call: &Call<'_>, name: &str) -> Answer<Reply> {
                 object::made(pod, &["metadata", field]).insert(key.clone(), value.clone());
             }
         }
+        // A pod that has a node needs none to be kept free for it.
+        object::remove(pod, &["status", "nominatedNodeName"]);
         set_condition(pod, json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": now}));
         Ok(())
     })?;

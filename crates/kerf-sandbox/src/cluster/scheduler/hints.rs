@@ -48,7 +48,8 @@ use Plugin::{
 
 /// Those that a pod on a node can refuse others for.
 pub(super) const BETWEEN_PODS: &[Plugin] = &[PodTopologySpread, InterPodAffinity];
-const ON_LEAVING: &[Plugin] =
+/// Those that a pod's leaving can help.
+pub(super) const ON_LEAVING: &[Plugin] =
     &[NodePorts, NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits, PodTopologySpread, InterPodAffinity];
 const ON_NODE: &[Plugin] = &[
     NodeUnschedulable,

@@ -10,7 +10,7 @@ use smol_str::SmolStr;
 use tokio::time::Instant;
 
 use super::Scheduler;
-use super::hints::{BETWEEN_PODS, Event, Traits};
+use super::hints::{BETWEEN_PODS, Event, ON_LEAVING, Traits};
 use super::node::Description;
 use super::pod::{self, PodInfo, PodKey, gates};
 use super::view::PodChange;
@@ -163,7 +163,7 @@ impl Scheduler {
     fn pod_changed(&mut self, pod: Pod, now: Instant) {
         let gated = gates(&pod).next().is_some();
         let key = pod_key(&pod);
-        let traits_before = self.traits(&key);
+        let traits_before = if self.queue.waits_for(ON_LEAVING) { self.traits(&key) } else { None };
         let change = self.view.put_pod(pod);
         if change.before.as_ref().is_some_and(|before| before.uid != change.now.uid) {
             self.stop_waiting(&key, now);
@@ -242,8 +242,11 @@ impl Scheduler {
 /// Whether a pod that waits asks for something else than before.
 fn asks_otherwise(change: &PodChange) -> bool {
     let Some(before) = &change.before else { return false };
-    let specs = |info: &PodInfo| info.whole.as_ref().and_then(|pod| pod.spec.clone());
-    before.uid == change.now.uid && (before.class != change.now.class || specs(before) != specs(&change.now))
+    let same_spec = match (&before.whole, &change.now.whole) {
+        (Some(before), Some(now)) => before.spec == now.spec,
+        _ => true,
+    };
+    before.uid == change.now.uid && (before.class != change.now.class || !same_spec)
 }
 
 fn asks_less(before: &PodInfo, now: &PodInfo) -> bool {

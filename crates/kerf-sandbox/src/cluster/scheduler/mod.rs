@@ -160,21 +160,20 @@ impl Scheduler {
     /// Makes room for a pod that no node takes, if that is possible, and says why it waits.
     fn make_room(&mut self, info: &Arc<PodInfo>, diagnosis: &Diagnosis, now: Instant) {
         let Some(pod) = info.whole.clone() else { return };
+        let preemption = preempt(&mut self.view, &pod, info, diagnosis, &mut self.chance);
         let mut message = diagnosis.message();
-        let mut nomination = Nomination::Stays;
-        // Devices are asked first whether they could be given back; there are none.
-        let and_more = |why: &str| format!(" no new claims to deallocate, preemption: {why}");
-        match preempt(&mut self.view, &pod, info, diagnosis, &mut self.chance) {
+        if let Some(words) = preemption.words() {
+            message.push(' ');
+            message.push_str(&words);
+        }
+        let nomination = match preemption {
             Preemption::Victims { node, victims } => {
                 self.evict(info, &node, &victims, now);
-                nomination = Nomination::Becomes(node);
+                Nomination::Becomes(node)
             }
-            Preemption::NotEligible(why) => message.push_str(&and_more(why)),
-            Preemption::Nowhere(why) => {
-                message.push_str(&and_more(&why));
-                nomination = Nomination::Ends;
-            }
-        }
+            Preemption::Nowhere(_) => Nomination::Ends,
+            Preemption::NotEligible(_) | Preemption::NotAsked => Nomination::Stays,
+        };
         self.recorder.unscheduled(&pod, info, "Unschedulable", &message, &nomination);
     }
 

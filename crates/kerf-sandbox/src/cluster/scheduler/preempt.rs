@@ -33,6 +33,21 @@ pub(super) enum Preemption {
     NotEligible(&'static str),
     /// Nothing on any node.
     Nowhere(String),
+    /// Nobody was asked, since no node was.
+    NotAsked,
+}
+
+impl Preemption {
+    /// What is added to the reasons of the filters; nothing if others leave. Before preemption, devices are asked whether they can be given
+    /// back; there are none, and if no node was looked at kube-scheduler stumbles there, with these two words.
+    pub(super) fn words(&self) -> Option<String> {
+        match self {
+            Self::Victims { .. } => None,
+            Self::NotEligible(why) => Some(format!("no new claims to deallocate, preemption: {why}")),
+            Self::Nowhere(why) => Some(format!("no new claims to deallocate, preemption: {why}")),
+            Self::NotAsked => Some("not found".to_owned()),
+        }
+    }
 }
 
 struct Candidate {
@@ -50,6 +65,9 @@ pub(super) fn preempt(
     diagnosis: &Diagnosis,
     chance: &mut Rng,
 ) -> Preemption {
+    if diagnosis.outset.is_some() {
+        return Preemption::NotAsked;
+    }
     if let Some(why) = ineligible(view, pod, info, diagnosis) {
         return Preemption::NotEligible(why);
     }
@@ -93,7 +111,7 @@ fn ineligible(view: &View, pod: &Pod, info: &PodInfo, diagnosis: &Diagnosis) -> 
     }
     let node = view.find_node(info.nominated.as_ref()?)?;
     let hopeless = |(refused, refusal): &(NodeIx, Rejection)| *refused == node && !refusal.resolvable;
-    if diagnosis.refusals.iter().any(hopeless) || diagnosis.outset.as_ref().is_some_and(|outset| !outset.resolvable) {
+    if diagnosis.refusals.iter().any(hopeless) {
         return None;
     }
     let leaving = |other: &Arc<PodInfo>| other.priority < info.priority && other.deleting && other.preempted;

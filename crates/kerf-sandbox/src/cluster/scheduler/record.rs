@@ -134,6 +134,11 @@ impl Recorder {
         }
     }
 
+    /// Says to which node a pod will be bound when its volumes are there.
+    pub(super) fn nominate(&mut self, pod: &PodInfo, node: &str) {
+        self.patch_status(pod, &json!({"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": node}}));
+    }
+
     /// Ends the nomination of a pod that must look elsewhere.
     pub(super) fn end_nomination(&mut self, pod: &PodInfo) {
         self.patch_status(pod, &json!({"metadata": {"uid": pod.uid}, "status": {"nominatedNodeName": null}}));

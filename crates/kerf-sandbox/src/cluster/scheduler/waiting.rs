@@ -56,6 +56,8 @@ impl Scheduler {
                 return;
             }
         }
+        // Autoscalers should know where it will be.
+        self.recorder.nominate(info, &node);
         self.view.promise(info, &node);
         self.waiting.insert(info.key.clone(), Waiting { entry, node, bindings, until: now + PATIENCE });
     }
@@ -85,7 +87,7 @@ impl Scheduler {
                     self.free_promised_room(&key, now);
                     let message = format!("running PreBind plugin \"VolumeBinding\": binding volumes: {why}");
                     if let Some(pod) = &info.whole {
-                        self.recorder.unscheduled(pod, &info, "SchedulerError", &message, &Nomination::Stays);
+                        self.recorder.unscheduled(pod, &info, "SchedulerError", &message, &Nomination::Ends);
                     }
                     self.queue.fail(key, waiting.entry, now);
                 }

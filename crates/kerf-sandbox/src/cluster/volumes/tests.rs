@@ -127,9 +127,11 @@ async fn a_claim_that_waits_gets_its_volume_where_its_pod_goes() {
     let claim = bench.get("persistentvolumeclaims", "c").unwrap();
     assert_eq!(claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"], "b");
     assert_eq!(bench.node_of("web"), None, "the pod waits for its volume");
+    assert_eq!(bench.get("pods", "web").unwrap()["status"]["nominatedNodeName"], "b");
     tokio::time::sleep(Duration::from_secs(5)).await;
     settle().await;
     assert_eq!(bench.node_of("web").as_deref(), Some("b"));
+    assert_eq!(bench.get("pods", "web").unwrap()["status"]["nominatedNodeName"], Value::Null);
     let claim = bench.get("persistentvolumeclaims", "c").unwrap();
     assert_eq!(
         (claim["status"]["phase"].as_str(), claim["status"]["capacity"]["storage"].as_str()),

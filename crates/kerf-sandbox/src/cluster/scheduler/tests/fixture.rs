@@ -209,11 +209,11 @@ fn pod<'a>(name: &str, words: impl Iterator<Item = &'a str>) -> Value {
             "init" => push(
                 &mut pod,
                 &["spec", "initContainers"],
-                json!({"name": "init", "resources": {"requests": {"cpu": value}}}),
+                json!({"name": "init", "image": "app:1", "resources": {"requests": {"cpu": value}}}),
             ),
             "sidecar" => {
                 let port = json!([{"containerPort": 1, "hostPort": value.parse::<i32>().unwrap()}]);
-                let sidecar = json!({"name": "side", "restartPolicy": "Always", "ports": port});
+                let sidecar = json!({"name": "side", "image": "app:1", "restartPolicy": "Always", "ports": port});
                 push(&mut pod, &["spec", "initContainers"], sidecar);
             }
             "overhead" => pod["spec"]["overhead"] = json!({"cpu": value}),
@@ -251,12 +251,18 @@ fn pod<'a>(name: &str, words: impl Iterator<Item = &'a str>) -> Value {
                 push(
                     &mut pod,
                     &["spec", "volumes"],
-                    json!({"name": value, "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}),
+                    json!({"name": value, "ephemeral": {"volumeClaimTemplate": {"spec": {
+                        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}},
+                    }}}}),
                 );
             }
             other => match other.split_once(':') {
                 Some(("label", label)) => pod["metadata"]["labels"][label] = value.into(),
-                Some(("ask", resource)) => requests(&mut pod, resource),
+                Some(("ask", resource)) => {
+                    // What cannot be overcommitted has a limit that is its request.
+                    requests(&mut pod, resource);
+                    pod["spec"]["containers"][0]["resources"]["limits"][resource] = value.into();
+                }
                 Some(("select", label)) => pod["spec"]["nodeSelector"][topology(label)] = value.into(),
                 _ => panic!("a pod has no {word}"),
             },
@@ -368,10 +374,11 @@ fn other<'a>(kind: &str, name: &str, words: impl Iterator<Item = &'a str>) -> Va
         }
         "csi" => json!({"kind": "CSINode", "apiVersion": "storage.k8s.io/v1", "metadata": {}, "spec": {"drivers": []}}),
         "service" => {
-            json!({"kind": "Service", "apiVersion": "v1", "metadata": {"namespace": "default"}, "spec": {"selector": {}}})
+            json!({"kind": "Service", "apiVersion": "v1", "metadata": {"namespace": "default"}, "spec": {"selector": {}, "ports": [{"port": 80}]}})
         }
         "rs" => json!({"kind": "ReplicaSet", "apiVersion": "apps/v1", "metadata": {"namespace": "default"},
-            "spec": {"selector": {"matchLabels": {}}}}),
+            "spec": {"selector": {"matchLabels": {}}, "template": {"metadata": {"labels": {}},
+                "spec": {"containers": [{"name": "main", "image": "app:1"}]}}}}),
         "pdb" => json!({"kind": "PodDisruptionBudget", "apiVersion": "policy/v1", "metadata": {"namespace": "default"},
             "spec": {"selector": {"matchLabels": {}}}, "status": {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}}),
         other => panic!("{other} is no kind of object"),
@@ -421,7 +428,11 @@ fn other<'a>(kind: &str, name: &str, words: impl Iterator<Item = &'a str>) -> Va
             }
             ("service", label) => object["spec"]["selector"][label] = value.into(),
             ("pdb", "allows") => object["status"]["disruptionsAllowed"] = value.parse::<i32>().unwrap().into(),
-            ("rs" | "pdb", label) => object["spec"]["selector"]["matchLabels"][label] = value.into(),
+            ("rs", label) => {
+                object["spec"]["selector"]["matchLabels"][label] = value.into();
+                object["spec"]["template"]["metadata"]["labels"][label] = value.into();
+            }
+            ("pdb", label) => object["spec"]["selector"]["matchLabels"][label] = value.into(),
             ("ns" | "pv", label) => object["metadata"]["labels"][topology(label)] = value.into(),
             (kind, _) => panic!("a {kind} has no {word}"),
         }

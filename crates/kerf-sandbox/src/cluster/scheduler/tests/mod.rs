@@ -7,6 +7,7 @@ mod messages;
 mod placement;
 mod preemption;
 mod queue;
+mod recorded;
 mod referee;
 mod run;
 mod scores;

@@ -6,7 +6,7 @@ use crate::cluster::scheduler::preempt::{Preemption, preempt};
 use crate::seed::Rng;
 
 /// `node: victims`, the most important first; or why not.
-fn victims(text: &str) -> String {
+pub(super) fn victims(text: &str) -> String {
     let world = World::read(text);
     let mut view = world.view();
     let info = view.pod("default/new").unwrap().clone();
@@ -23,6 +23,7 @@ fn victims(text: &str) -> String {
         }
         Preemption::NotEligible(why) => why.to_owned(),
         Preemption::Nowhere(why) => why,
+        Preemption::NotAsked => "not asked".to_owned(),
     };
     // What was imagined must be undone.
     let untouched = world.view();
@@ -34,124 +35,132 @@ fn victims(text: &str) -> String {
     answer
 }
 
+/// What it shows, the cluster, and who must leave which node.
+const VICTIMS: &[(&str, &str, &str)] = &[
+    ("the less important leaves", "node a cpu=2 | pod x on=a cpu=2 prio=1 | new cpu=2 prio=5", "a: x"),
+    (
+        "only as many as needed",
+        "node a cpu=3 | pod x on=a cpu=1 prio=1 started=08:00 | pod y on=a cpu=1 prio=1 started=09:00 | pod z on=a cpu=1 prio=1 started=10:00 | new cpu=1 prio=5",
+        "a: z",
+    ),
+    (
+        "the most important are let stay",
+        "node a cpu=3 | pod x on=a cpu=1 prio=3 | pod y on=a cpu=1 prio=1 | pod z on=a cpu=1 prio=2 | new cpu=2 prio=5",
+        "a: z y",
+    ),
+    (
+        "among equals who started later leaves",
+        "node a cpu=2 | pod x on=a cpu=1 prio=1 started=10:00 | pod y on=a cpu=1 prio=1 started=09:00 | new cpu=1 prio=5",
+        "a: x",
+    ),
+    (
+        "a large one stays if small ones suffice",
+        "node a cpu=4 | pod x on=a cpu=3 prio=2 | pod y on=a cpu=1 prio=1 | new cpu=1 prio=5",
+        "a: y",
+    ),
+    (
+        "equals do not leave for equals",
+        "node a cpu=1 | pod x on=a cpu=1 prio=5 | new cpu=1 prio=5",
+        "0/1 nodes are available: 1 No preemption victims found for incoming pod.",
+    ),
+    (
+        "fewest violated budgets",
+        "pdb b app=w allows=0 | node a cpu=1 | node b cpu=1 | pod x on=a cpu=1 app=w prio=1 | pod y on=b cpu=1 prio=3 | new cpu=1 prio=5",
+        "b: y",
+    ),
+    (
+        "a budget that allows it is not violated",
+        "pdb b app=w allows=1 | node a cpu=1 | node b cpu=1 | pod x on=a cpu=1 app=w prio=1 | pod y on=b cpu=1 prio=3 | new cpu=1 prio=5",
+        "a: x",
+    ),
+    (
+        "a budget counts down",
+        "pdb b app=w allows=1 | node a cpu=2 | node b cpu=2 | pod x on=a cpu=1 app=w | pod y on=a cpu=1 app=w | pod z on=b cpu=2 prio=3 | new cpu=2 prio=5",
+        "b: z",
+    ),
+    (
+        "those with a violated budget stay first",
+        "pdb b app=w allows=0 | node a cpu=2 | pod x on=a cpu=1 app=w prio=1 | pod y on=a cpu=1 prio=3 | new cpu=1 prio=5",
+        "a: y",
+    ),
+    (
+        "a violated budget if there is no other way",
+        "pdb b app=w allows=0 | node a cpu=1 | pod x on=a cpu=1 app=w prio=1 | new cpu=1 prio=5",
+        "a: x",
+    ),
+    (
+        "a budget of another namespace",
+        "pdb b app=w allows=0 | node a cpu=1 | node b cpu=1 | pod x on=a ns=other cpu=1 app=w prio=1 | pod y on=b cpu=1 prio=3 | new cpu=1 prio=5",
+        "a: x",
+    ),
+    (
+        "the lowest highest priority",
+        "node a cpu=2 | node b cpu=2 | pod x on=a cpu=2 prio=4 | pod y on=b cpu=1 prio=3 | pod z on=b cpu=1 prio=3 | new cpu=2 prio=5",
+        "b: y z",
+    ),
+    (
+        "the lowest sum",
+        "node a cpu=2 | node b cpu=2 | pod w on=a cpu=1 prio=3 | pod x on=a cpu=1 prio=2 | pod y on=b cpu=1 prio=3 | pod z on=b cpu=1 prio=1 | new cpu=2 prio=5",
+        "b: y z",
+    ),
+    (
+        "the fewest victims, also of negative priority",
+        "node a cpu=2 | node b cpu=2 | pod w on=a cpu=1 prio=-5 | pod x on=a cpu=1 prio=-5 | pod y on=b cpu=2 prio=-5 | new cpu=2 prio=5",
+        "b: y",
+    ),
+    (
+        "the latest start",
+        "node a cpu=1 | node b cpu=1 | pod x on=a cpu=1 prio=1 started=09:00 | pod y on=b cpu=1 prio=1 started=10:00 | new cpu=1 prio=5",
+        "b: y",
+    ),
+    (
+        "nodes where it would not help are left alone",
+        "node a cpu=1 taint=k:NoSchedule | node b cpu=1 | pod x on=a cpu=1 | pod y on=b cpu=1 prio=3 | new cpu=1 prio=5",
+        "b: y",
+    ),
+    (
+        "a node that is too small is left alone",
+        "node a cpu=1 | node b cpu=2 | pod x on=a cpu=1 | pod y on=b cpu=2 prio=3 | new cpu=2 prio=5",
+        "b: y",
+    ),
+    ("for a port", "node a | pod x on=a port=80 prio=1 | pod y on=a prio=1 | new port=80 prio=5", "a: x"),
+    ("for distance", "node a | pod x on=a app=w prio=1 | pod y on=a prio=1 | new away=app:w@host prio=5", "a: x"),
+    ("one who wants to be away", "node a | pod x on=a away=app:w@host prio=1 | new app=w prio=5", "a: x"),
+    (
+        "for spread",
+        "node a zone=x | node b zone=y cpu=0 | pod x on=a app=w prio=1 | new app=w cpu=1 prio=5 spread=1*app:w@zone",
+        "a: x",
+    ),
+    (
+        "for a claim of one pod alone",
+        "node a | claim c to=v mode=ReadWriteOncePod | pv v for=c | pod x on=a vol=c prio=1 | new vol=c prio=5",
+        "a: x",
+    ),
+    (
+        "for an attachment",
+        "node a | csi a disk=1 | claim c to=v | pv v for=c | claim d to=w | pv w for=d | pod x on=a vol=d prio=1 | new vol=c prio=5",
+        "a: x",
+    ),
+    (
+        "not for nearness to those who would leave",
+        "node a cpu=1 | pod x on=a cpu=1 app=w prio=1 | new cpu=1 near=app:w@host prio=5",
+        "0/1 nodes are available: 1 node(s) didn't match pod affinity rules.",
+    ),
+    (
+        "room is kept for a nominated pod that is more important",
+        "node a cpu=2 | node b cpu=2 | pod n cpu=2 prio=9 nominated=a | pod x on=a cpu=2 prio=1 | pod y on=b cpu=2 prio=3 | new cpu=2 prio=5",
+        "b: y",
+    ),
+];
+
+/// The clusters of the table.
+pub(super) fn worlds() -> impl Iterator<Item = &'static str> {
+    VICTIMS.iter().map(|(_, text, _)| *text)
+}
+
 #[test]
 fn victims_are_chosen_by_the_published_order() {
-    for (name, text, expected) in [
-        ("the less important leaves", "node a cpu=2 | pod x on=a cpu=2 prio=1 | new cpu=2 prio=5", "a: x"),
-        (
-            "only as many as needed",
-            "node a cpu=3 | pod x on=a cpu=1 prio=1 | pod y on=a cpu=1 prio=1 | pod z on=a cpu=1 prio=1 | new cpu=1 prio=5",
-            "a: z",
-        ),
-        (
-            "the most important are let stay",
-            "node a cpu=3 | pod x on=a cpu=1 prio=3 | pod y on=a cpu=1 prio=1 | pod z on=a cpu=1 prio=2 | new cpu=2 prio=5",
-            "a: z y",
-        ),
-        (
-            "among equals who started later leaves",
-            "node a cpu=2 | pod x on=a cpu=1 prio=1 started=10:00 | pod y on=a cpu=1 prio=1 started=09:00 | new cpu=1 prio=5",
-            "a: x",
-        ),
-        (
-            "a large one stays if small ones suffice",
-            "node a cpu=4 | pod x on=a cpu=3 prio=2 | pod y on=a cpu=1 prio=1 | new cpu=1 prio=5",
-            "a: y",
-        ),
-        (
-            "equals do not leave for equals",
-            "node a cpu=1 | pod x on=a cpu=1 prio=5 | new cpu=1 prio=5",
-            "0/1 nodes are available: 1 No preemption victims found for incoming pod.",
-        ),
-        (
-            "fewest violated budgets",
-            "pdb b app=w allows=0 | node a cpu=1 | node b cpu=1 | pod x on=a cpu=1 app=w prio=1 | pod y on=b cpu=1 prio=3 | new cpu=1 prio=5",
-            "b: y",
-        ),
-        (
-            "a budget that allows it is not violated",
-            "pdb b app=w allows=1 | node a cpu=1 | node b cpu=1 | pod x on=a cpu=1 app=w prio=1 | pod y on=b cpu=1 prio=3 | new cpu=1 prio=5",
-            "a: x",
-        ),
-        (
-            "a budget counts down",
-            "pdb b app=w allows=1 | node a cpu=2 | node b cpu=2 | pod x on=a cpu=1 app=w | pod y on=a cpu=1 app=w | pod z on=b cpu=2 prio=3 | new cpu=2 prio=5",
-            "b: z",
-        ),
-        (
-            "those with a violated budget stay first",
-            "pdb b app=w allows=0 | node a cpu=2 | pod x on=a cpu=1 app=w prio=1 | pod y on=a cpu=1 prio=3 | new cpu=1 prio=5",
-            "a: y",
-        ),
-        (
-            "a violated budget if there is no other way",
-            "pdb b app=w allows=0 | node a cpu=1 | pod x on=a cpu=1 app=w prio=1 | new cpu=1 prio=5",
-            "a: x",
-        ),
-        (
-            "a budget of another namespace",
-            "pdb b app=w allows=0 | node a cpu=1 | node b cpu=1 | pod x on=a ns=other cpu=1 app=w prio=1 | pod y on=b cpu=1 prio=3 | new cpu=1 prio=5",
-            "a: x",
-        ),
-        (
-            "the lowest highest priority",
-            "node a cpu=2 | node b cpu=2 | pod x on=a cpu=2 prio=4 | pod y on=b cpu=1 prio=3 | pod z on=b cpu=1 prio=3 | new cpu=2 prio=5",
-            "b: y z",
-        ),
-        (
-            "the lowest sum",
-            "node a cpu=2 | node b cpu=2 | pod w on=a cpu=1 prio=3 | pod x on=a cpu=1 prio=2 | pod y on=b cpu=1 prio=3 | pod z on=b cpu=1 prio=1 | new cpu=2 prio=5",
-            "b: y z",
-        ),
-        (
-            "the fewest victims, also of negative priority",
-            "node a cpu=2 | node b cpu=2 | pod w on=a cpu=1 prio=-5 | pod x on=a cpu=1 prio=-5 | pod y on=b cpu=2 prio=-5 | new cpu=2 prio=5",
-            "b: y",
-        ),
-        (
-            "the latest start",
-            "node a cpu=1 | node b cpu=1 | pod x on=a cpu=1 prio=1 started=09:00 | pod y on=b cpu=1 prio=1 started=10:00 | new cpu=1 prio=5",
-            "b: y",
-        ),
-        (
-            "nodes where it would not help are left alone",
-            "node a cpu=1 taint=k:NoSchedule | node b cpu=1 | pod x on=a cpu=1 | pod y on=b cpu=1 prio=3 | new cpu=1 prio=5",
-            "b: y",
-        ),
-        (
-            "a node that is too small is left alone",
-            "node a cpu=1 | node b cpu=2 | pod x on=a cpu=1 | pod y on=b cpu=2 prio=3 | new cpu=2 prio=5",
-            "b: y",
-        ),
-        ("for a port", "node a | pod x on=a port=80 prio=1 | pod y on=a prio=1 | new port=80 prio=5", "a: x"),
-        ("for distance", "node a | pod x on=a app=w prio=1 | pod y on=a prio=1 | new away=app:w@host prio=5", "a: x"),
-        ("one who wants to be away", "node a | pod x on=a away=app:w@host prio=1 | new app=w prio=5", "a: x"),
-        (
-            "for spread",
-            "node a zone=x | node b zone=y cpu=0 | pod x on=a app=w prio=1 | new app=w cpu=1 prio=5 spread=1*app:w@zone",
-            "a: x",
-        ),
-        (
-            "for a claim of one pod alone",
-            "node a | claim c to=v mode=ReadWriteOncePod | pv v for=c | pod x on=a vol=c prio=1 | new vol=c prio=5",
-            "a: x",
-        ),
-        (
-            "for an attachment",
-            "node a | csi a disk=1 | claim c to=v | pv v for=c | claim d to=w | pv w for=d | pod x on=a vol=d prio=1 | new vol=c prio=5",
-            "a: x",
-        ),
-        (
-            "not for nearness to those who would leave",
-            "node a cpu=1 | pod x on=a cpu=1 app=w prio=1 | new cpu=1 near=app:w@host prio=5",
-            "0/1 nodes are available: 1 node(s) didn't match pod affinity rules.",
-        ),
-        (
-            "room is kept for a nominated pod that is more important",
-            "node a cpu=2 | node b cpu=2 | pod n cpu=2 prio=9 nominated=a | pod x on=a cpu=2 prio=1 | pod y on=b cpu=2 prio=3 | new cpu=2 prio=5",
-            "b: y",
-        ),
-    ] {
+    for (name, text, expected) in VICTIMS.iter().copied() {
         assert_eq!(victims(text), expected, "{name}: {text}");
     }
 }

@@ -5,7 +5,7 @@ use crate::cluster::scheduler::score::points;
 use crate::cluster::scheduler::view::{NodeIx, View};
 
 /// Each node with its points, best first; all nodes must be ones that would do.
-fn ranking(view: &View) -> Vec<(i64, String)> {
+pub(super) fn ranking(view: &View) -> Vec<(i64, String)> {
     let info = view.pod("default/new").unwrap();
     let pod = info.whole.clone().unwrap();
     let nodes: Vec<NodeIx> = view.existing().collect();
@@ -16,98 +16,106 @@ fn ranking(view: &View) -> Vec<(i64, String)> {
     ranking
 }
 
+/// What it shows, the cluster, and the node that must win.
+const BEST: &[(&str, &str, &str)] = &[
+    ("the emptier node, by CPU", "node a | node b | pod x on=a cpu=2 mem=4Gi | new cpu=1 mem=2Gi", "b"),
+    (
+        "the emptier node, by share and not by amount",
+        "node a cpu=4 mem=8Gi | node b cpu=16 mem=32Gi | new cpu=1 mem=2Gi",
+        "b",
+    ),
+    ("pods that ask for nothing are taken to use a little", "node a | node b | pod x on=a | new", "b"),
+    ("terminating pods count", "node a | node b | pod x on=a cpu=2 mem=4Gi deleting | new cpu=1 mem=2Gi", "b"),
+    (
+        "the better balance among equally empty ones",
+        "node a cpu=10 mem=10Gi | node b cpu=10 mem=10Gi | pod x on=a cpu=4 mem=2Gi | pod y on=b cpu=2 mem=4Gi | new cpu=2 mem=1Gi",
+        "b",
+    ),
+    ("a taint that only asks to stay away", "node a taint=k:PreferNoSchedule | node b | new", "b"),
+    (
+        "two of them are worse than one",
+        "node a taint=k:PreferNoSchedule taint=j:PreferNoSchedule | node b taint=k:PreferNoSchedule | new",
+        "b",
+    ),
+    (
+        "a tolerated one does not count",
+        "node a taint=k:PreferNoSchedule | node b taint=j:PreferNoSchedule | new tolerate=k",
+        "a",
+    ),
+    ("a wish for a zone", "node a zone=x | node b zone=y | new prefer=1*zone:In:y", "b"),
+    ("the heavier wish", "node a zone=x | node b zone=y | new prefer=1*zone:In:x prefer=2*zone:In:y", "b"),
+    (
+        "wishes add up",
+        "node a zone=x label:g=1 | node b zone=y | new prefer=3*zone:In:x prefer=3*g:Exists prefer=5*zone:In:y",
+        "a",
+    ),
+    ("a wish to be near", "node a | node b | pod p on=b app=db | new rather-near=10*app:db@host", "b"),
+    ("a wish to be away", "node a | node b | pod p on=a app=db | new rather-away=10*app:db@host", "b"),
+    (
+        "the more there are the nearer",
+        "node a zone=x cpu=64 mem=64Gi | node b zone=y cpu=64 mem=64Gi | pod p on=a app=db | pod q on=b app=db | pod r on=b app=db | new rather-near=10*app:db@zone",
+        "b",
+    ),
+    ("somebody there wishes it near", "node a | node b | pod p on=b rather-near=10*app:w@host | new app=w", "b"),
+    ("somebody there wishes it away", "node a | node b | pod p on=a rather-away=10*app:w@host | new app=w", "b"),
+    ("somebody there demands it near", "node a | node b | pod p on=b near=app:w@host | new app=w", "b"),
+    (
+        "a wish in another namespace says nothing",
+        "node a | node b | pod p on=a ns=other app=db | new rather-near=10*app:db@host",
+        "b",
+    ),
+    (
+        "a wish to be spread over zones",
+        "node a zone=x | node b zone=y | pod p on=a app=w cpu=0 mem=0 | new app=w soft-spread=1*app:w@zone",
+        "b",
+    ),
+    (
+        "a wish to be spread over hosts",
+        "node a | node b | pod p on=a app=w | pod q on=b | new app=w soft-spread=1*app:w@host",
+        "b",
+    ),
+    (
+        "the pods of a service are spread",
+        "service s app=w | node a | node b | pod p on=a app=w | pod q on=b | new app=w",
+        "b",
+    ),
+    (
+        "the pods of a ReplicaSet are spread",
+        "rs s app=w | node a | node b | pod p on=a app=w | pod q on=b | new app=w of=s",
+        "b",
+    ),
+    (
+        "over zones too",
+        "service s app=w | node a zone=x | node b zone=y | node c zone=x | pod p on=a app=w | pod q on=b | pod r on=c | new app=w",
+        "b",
+    ),
+    ("an image that is there", "node a image=app:1@500 | node b | new image=app:1", "a"),
+    ("no tag is the tag latest", "node a image=app:latest@500 | node b | new image=app", "a"),
+    (
+        "taints weigh more than emptiness",
+        "node a taint=k:PreferNoSchedule | node b | pod x on=b cpu=3 mem=6Gi | new cpu=500m mem=1Gi",
+        "b",
+    ),
+    (
+        "a wish weighs more than emptiness",
+        "node a zone=x | node b zone=y | pod x on=b cpu=2 mem=4Gi | new cpu=500m mem=1Gi prefer=1*zone:In:y",
+        "b",
+    ),
+    (
+        "taints weigh more than a wish for a zone",
+        "node a zone=x taint=k:PreferNoSchedule | node b zone=y | new prefer=1*zone:In:x",
+        "b",
+    ),
+];
+
+/// The clusters of the table.
+pub(super) fn worlds() -> impl Iterator<Item = &'static str> {
+    BEST.iter().map(|(_, text, _)| *text)
+}
+
 #[test]
 fn the_best_node() {
-    for (name, text, winner) in [
-        ("the emptier node, by CPU", "node a | node b | pod x on=a cpu=2 mem=4Gi | new cpu=1 mem=2Gi", "b"),
-        (
-            "the emptier node, by share and not by amount",
-            "node a cpu=4 mem=8Gi | node b cpu=16 mem=32Gi | new cpu=1 mem=2Gi",
-            "b",
-        ),
-        ("pods that ask for nothing are taken to use a little", "node a | node b | pod x on=a | new", "b"),
-        ("terminating pods count", "node a | node b | pod x on=a cpu=2 mem=4Gi deleting | new cpu=1 mem=2Gi", "b"),
-        (
-            "the better balance among equally empty ones",
-            "node a cpu=10 mem=10Gi | node b cpu=10 mem=10Gi | pod x on=a cpu=4 mem=2Gi | pod y on=b cpu=2 mem=4Gi | new cpu=2 mem=1Gi",
-            "b",
-        ),
-        ("a taint that only asks to stay away", "node a taint=k:PreferNoSchedule | node b | new", "b"),
-        (
-            "two of them are worse than one",
-            "node a taint=k:PreferNoSchedule taint=j:PreferNoSchedule | node b taint=k:PreferNoSchedule | new",
-            "b",
-        ),
-        (
-            "a tolerated one does not count",
-            "node a taint=k:PreferNoSchedule | node b taint=j:PreferNoSchedule | new tolerate=k",
-            "a",
-        ),
-        ("a wish for a zone", "node a zone=x | node b zone=y | new prefer=1*zone:In:y", "b"),
-        ("the heavier wish", "node a zone=x | node b zone=y | new prefer=1*zone:In:x prefer=2*zone:In:y", "b"),
-        (
-            "wishes add up",
-            "node a zone=x label:g=1 | node b zone=y | new prefer=3*zone:In:x prefer=3*g:Exists prefer=5*zone:In:y",
-            "a",
-        ),
-        ("a wish to be near", "node a | node b | pod p on=b app=db | new rather-near=10*app:db@host", "b"),
-        ("a wish to be away", "node a | node b | pod p on=a app=db | new rather-away=10*app:db@host", "b"),
-        (
-            "the more there are the nearer",
-            "node a zone=x cpu=64 mem=64Gi | node b zone=y cpu=64 mem=64Gi | pod p on=a app=db | pod q on=b app=db | pod r on=b app=db | new rather-near=10*app:db@zone",
-            "b",
-        ),
-        ("somebody there wishes it near", "node a | node b | pod p on=b rather-near=10*app:w@host | new app=w", "b"),
-        ("somebody there wishes it away", "node a | node b | pod p on=a rather-away=10*app:w@host | new app=w", "b"),
-        ("somebody there demands it near", "node a | node b | pod p on=b near=app:w@host | new app=w", "b"),
-        (
-            "a wish in another namespace says nothing",
-            "node a | node b | pod p on=a ns=other app=db | new rather-near=10*app:db@host",
-            "b",
-        ),
-        (
-            "a wish to be spread over zones",
-            "node a zone=x | node b zone=y | pod p on=a app=w cpu=0 mem=0 | new app=w soft-spread=1*app:w@zone",
-            "b",
-        ),
-        (
-            "a wish to be spread over hosts",
-            "node a | node b | pod p on=a app=w | pod q on=b | new app=w soft-spread=1*app:w@host",
-            "b",
-        ),
-        (
-            "the pods of a service are spread",
-            "service s app=w | node a | node b | pod p on=a app=w | pod q on=b | new app=w",
-            "b",
-        ),
-        (
-            "the pods of a ReplicaSet are spread",
-            "rs s app=w | node a | node b | pod p on=a app=w | pod q on=b | new app=w of=s",
-            "b",
-        ),
-        (
-            "over zones too",
-            "service s app=w | node a zone=x | node b zone=y | node c zone=x | pod p on=a app=w | pod q on=b | pod r on=c | new app=w",
-            "b",
-        ),
-        ("an image that is there", "node a image=app:1@500 | node b | new image=app:1", "a"),
-        ("no tag is the tag latest", "node a image=app:latest@500 | node b | new image=app", "a"),
-        (
-            "taints weigh more than emptiness",
-            "node a taint=k:PreferNoSchedule | node b | pod x on=b cpu=3 mem=6Gi | new cpu=500m mem=1Gi",
-            "b",
-        ),
-        (
-            "a wish weighs more than emptiness",
-            "node a zone=x | node b zone=y | pod x on=b cpu=2 mem=4Gi | new cpu=500m mem=1Gi prefer=1*zone:In:y",
-            "b",
-        ),
-        (
-            "taints weigh more than a wish for a zone",
-            "node a zone=x taint=k:PreferNoSchedule | node b zone=y | new prefer=1*zone:In:x",
-            "b",
-        ),
-    ] {
+    for (name, text, winner) in BEST.iter().copied() {
         let ranking = ranking(&World::read(text).view());
         assert_eq!(ranking[0].1, winner, "{name}: {ranking:?} of {text}");
         assert!(ranking[0].0 > ranking[1].0, "{name} has no single winner: {ranking:?}");
