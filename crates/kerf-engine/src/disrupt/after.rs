@@ -30,7 +30,15 @@ fn apply(input: &mut Input, command: &Command) {
             places.extend(claim.pods.iter().map(|pod| (pod.clone(), name.clone())));
         }
     }
-    let gone: FxHashSet<&Str> = command.nodes.iter().map(|n| &n.name).collect();
+    let claims: FxHashSet<&Str> = command.nodes.iter().map(|n| &n.claim).collect();
+    let machines: FxHashSet<Str> =
+        input.node_claims.iter().filter(|c| claims.contains(&c.name)).map(|c| c.provider_id.clone()).collect();
+    let gone: FxHashSet<Str> = input
+        .nodes
+        .iter()
+        .filter(|n| machines.contains(&n.spec.provider_id))
+        .map(|n| n.metadata.name.clone())
+        .collect();
     let moved: FxHashSet<&Str> = command.pods.iter().collect();
     let mut receiving: FxHashSet<Str> = FxHashSet::default();
     input.pods.retain_mut(|pod| {
@@ -49,17 +57,16 @@ fn apply(input: &mut Input, command: &Command) {
         pod.spec.node_name = place;
         true
     });
-    let claims: FxHashSet<&Str> = command.nodes.iter().map(|n| &n.claim).collect();
     input.nodes.retain(|node| !gone.contains(&node.metadata.name));
     input.node_claims.retain(|claim| !claims.contains(&claim.name));
-    let machines: FxHashSet<Str> = input
+    let receiving: FxHashSet<Str> = input
         .nodes
         .iter()
         .filter(|n| receiving.contains(&n.metadata.name))
         .map(|n| n.spec.provider_id.clone())
         .collect();
     let at = input.at;
-    for claim in input.node_claims.iter_mut().filter(|c| machines.contains(&c.provider_id)) {
+    for claim in input.node_claims.iter_mut().filter(|c| receiving.contains(&c.provider_id)) {
         claim.lifecycle.last_pod_event = Some(at);
     }
 }
@@ -94,9 +101,11 @@ fn is_expected(offering: &Offering, estimate: &Estimate, planned: &PlannedClaim)
 }
 
 fn free_name(input: &Input, pool: &Str) -> Str {
-    let taken = |name: &Str| input.nodes.iter().any(|n| n.metadata.name == *name);
-    let mut names = (1_u32..).map(|n| Str::from(format!("{pool}-replacement-{n}")));
-    names.find(|name| !taken(name)).unwrap_or_default()
+    let stem = format!("{pool}-replacement-");
+    let alike: FxHashSet<&str> =
+        input.nodes.iter().map(|n| n.metadata.name.as_str()).filter(|name| name.starts_with(&stem)).collect();
+    let mut names = (alike.len() + 1..).map(|number| format!("{stem}{number}"));
+    names.find(|name| !alike.contains(name.as_str())).map(Str::from).unwrap_or_default()
 }
 
 fn machine(

@@ -4,6 +4,7 @@
 use kerf_api::nodepool::DisruptionReason;
 
 use super::balanced::Totals;
+use super::batch::Batch;
 use super::block::{Block, sentence};
 use super::command::{Command, Method};
 use super::emptiness::within_budgets;
@@ -59,18 +60,25 @@ fn together(pass: &mut Pass<'_, '_>, batch: &[FactsIx], totals: &Totals) -> Resu
 /// Every node by itself, one of each pool in turn.
 pub(crate) fn single_node(pass: &mut Pass<'_, '_>) -> Vec<Command> {
     let totals = Totals::new(pass.survey);
+    let mut batch = Batch::new(pass);
     for ix in in_turn(pass, &candidates(pass)) {
-        match alone(pass, ix, &totals) {
-            Ok(command) => return vec![command],
+        if !batch.is_open() {
+            break;
+        }
+        if batch.touches(pass, ix) {
+            continue;
+        }
+        match alone(pass, ix, &totals, &batch) {
+            Ok(command) => batch.add(pass, ix, command),
             Err(block) => pass.leave(ix, block),
         }
     }
-    Vec::new()
+    batch.into_commands()
 }
 
-fn alone(pass: &mut Pass<'_, '_>, ix: FactsIx, totals: &Totals) -> Result<Command, Block> {
+fn alone(pass: &mut Pass<'_, '_>, ix: FactsIx, totals: &Totals, batch: &Batch) -> Result<Command, Block> {
     let reason = DisruptionReason::Underutilized;
-    if pass.facts(ix).pool.is_none_or(|pool| pass.budgets.left(pool, &reason) == 0) {
+    if pass.facts(ix).pool.is_none_or(|pool| batch.budgets.left(pool, &reason) == 0) {
         return Err(Block::Budget(reason));
     }
     if let Some(score) = totals.rejects_deletion(pass.survey, pass.facts(ix)) {
@@ -110,16 +118,17 @@ fn compute(pass: &mut Pass<'_, '_>, method: Method, batch: &[FactsIx]) -> Result
     Ok(pass.command(method, batch, replacements, Some(what_if)))
 }
 
-/// One candidate of each pool in turn, pools by name, so that a large pool does not keep the others waiting.
+/// One candidate of each pool in turn, so that a large pool does not keep the others waiting; in each round the most profitable first.
+/// (Karpenter takes pools in an order left to chance.)
 fn in_turn(pass: &Pass<'_, '_>, candidates: &[FactsIx]) -> Vec<FactsIx> {
     let mut seen = vec![0_usize; pass.survey.input.pools.len()];
-    let mut rounds: Vec<(usize, &kerf_api::slim::Str, FactsIx)> = Vec::with_capacity(candidates.len());
+    let mut rounds: Vec<(usize, FactsIx)> = Vec::with_capacity(candidates.len());
     for ix in candidates.iter().copied() {
         if let Some(pool) = pass.facts(ix).pool {
-            rounds.push((seen[pool], &pass.survey.input.pools[pool].name, ix));
+            rounds.push((seen[pool], ix));
             seen[pool] += 1;
         }
     }
-    rounds.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
-    rounds.into_iter().map(|(_, _, ix)| ix).collect()
+    rounds.sort_by_key(|(round, _)| *round);
+    rounds.into_iter().map(|(_, ix)| ix).collect()
 }

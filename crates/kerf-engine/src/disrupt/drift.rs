@@ -2,9 +2,10 @@
 
 use kerf_api::nodepool::DisruptionReason;
 
+use super::batch::Batch;
 use super::block::{Block, sentence};
 use super::command::{Command, Method};
-use super::pass::Pass;
+use super::pass::{FactsIx, Pass};
 use super::simulate::Purpose;
 use super::survey::{Class, Facts};
 
@@ -15,24 +16,36 @@ pub(crate) fn commands(pass: &mut Pass<'_, '_>) -> Vec<Command> {
         let facts = pass.facts(*ix);
         (!facts.reschedulable.is_empty(), drifted_at(facts, input.at), &facts.name)
     });
+    let mut batch = Batch::new(pass);
     for ix in candidates {
-        let Some(pool) = pass.facts(ix).pool else { continue };
-        if pass.budgets.left(pool, &DisruptionReason::Drifted) == 0 {
-            pass.leave(ix, Block::Budget(DisruptionReason::Drifted));
+        if !batch.is_open() {
+            break;
+        }
+        if batch.touches(pass, ix) {
             continue;
         }
-        if let Some(until) = input.pools[pool].disruption.drift_backoff_until.filter(|until| input.at < *until) {
-            pass.leave(ix, Block::DriftBackoff { until });
-            continue;
+        match alone(pass, ix, &batch) {
+            Ok(command) => batch.add(pass, ix, command),
+            Err(block) => pass.leave(ix, block),
         }
-        let Some(what_if) = pass.without(&[ix], Purpose::Drift) else { continue };
-        if what_if.all_scheduled() {
-            let replacements = what_if.claims.clone();
-            return vec![pass.command(Method::Drift, &[ix], replacements, Some(what_if))];
-        }
-        pass.leave(ix, Block::Unschedulable(sentence(&what_if.to_string())));
     }
-    Vec::new()
+    batch.into_commands()
+}
+
+fn alone(pass: &mut Pass<'_, '_>, ix: FactsIx, batch: &Batch) -> Result<Command, Block> {
+    let input = pass.survey.input;
+    let reason = DisruptionReason::Drifted;
+    let pool = pass.facts(ix).pool.filter(|pool| batch.budgets.left(*pool, &reason) > 0);
+    let Some(pool) = pool else { return Err(Block::Budget(reason)) };
+    if let Some(until) = input.pools[pool].disruption.drift_backoff_until.filter(|until| input.at < *until) {
+        return Err(Block::DriftBackoff { until });
+    }
+    let what_if = pass.without(&[ix], Purpose::Drift).ok_or(Block::NoNode)?;
+    if !what_if.all_scheduled() {
+        return Err(Block::Unschedulable(sentence(&what_if.to_string())));
+    }
+    let replacements = what_if.claims.clone();
+    Ok(pass.command(Method::Drift, &[ix], replacements, Some(what_if)))
 }
 
 /// Since when it has drifted; a drift that nobody has noted yet begins now.

@@ -10,6 +10,7 @@
 
 mod after;
 mod balanced;
+mod batch;
 mod block;
 mod budgets;
 mod command;

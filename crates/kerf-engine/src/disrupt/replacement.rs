@@ -9,6 +9,7 @@ use kerf_api::slim::Str;
 use super::block::{Block, SPOT_TO_SPOT_TYPES};
 use super::survey::{Facts, Survey};
 use crate::catalogue::{InstanceType, Offering};
+use crate::pod::requirements::of_expression;
 use crate::price::Price;
 use crate::requirement::{MinValues, Requirement, Requirements, Undefined, satisfies_min_values};
 use crate::solve::{Estimate, Launch, PlannedClaim};
@@ -20,6 +21,8 @@ pub(crate) struct Replacement<'s, 'i> {
     claim: &'s PlannedClaim,
     requirements: Requirements,
     types: Vec<&'i InstanceType>,
+    /// Whether it could be a spot machine but for what is in stock; not if it holds a reservation.
+    pool_admits_spot: bool,
 }
 
 impl<'s, 'i> Replacement<'s, 'i> {
@@ -27,14 +30,24 @@ impl<'s, 'i> Replacement<'s, 'i> {
         let pool = survey.input.pools.iter().position(|p| p.name == claim.pool);
         let types = claim.launch.instance_types.iter().filter_map(|name| survey.type_of(pool?, name)).collect();
         let rules = &survey.input.label_rules;
-        Self { rules, claim, requirements: claim.launch.requirements.clone(), types }
+        let requirements = claim.launch.requirements.clone();
+        let holds_reservation = requirements
+            .get(labels::CAPACITY_TYPE)
+            .and_then(Requirement::allowed_values)
+            .is_some_and(|values| values.len() == 1 && values[0] == labels::CAPACITY_TYPE_RESERVED);
+        let pool = pool.map(|ix| &survey.input.pools[ix]);
+        let refuses_spot = pool.is_some_and(|p| {
+            let of_key = p.requirements.iter().filter(|r| r.expression.key == labels::CAPACITY_TYPE);
+            of_key.into_iter().any(|r| !of_expression(&r.expression, rules).has(labels::CAPACITY_TYPE_SPOT))
+        });
+        Self { rules, claim, requirements, types, pool_admits_spot: !holds_reservation && !refuses_spot }
     }
 
     /// Narrows the machine to what is cheaper than the nodes that go (spec 03 §8.5, steps 5 to 9).
     pub(crate) fn keep_cheaper(&mut self, batch: &[&Facts<'_>], spot_to_spot: bool) -> Result<(), Block> {
         let price: Price = batch.iter().map(|facts| facts.known_price()).sum();
         let is_spot = |facts: &&Facts<'_>| facts.label(labels::CAPACITY_TYPE) == Some(labels::CAPACITY_TYPE_SPOT);
-        if batch.iter().all(is_spot) && self.admits(labels::CAPACITY_TYPE_SPOT) {
+        if batch.iter().all(is_spot) && self.pool_admits_spot {
             return self.keep_cheaper_spot(batch, price, spot_to_spot);
         }
         // Nothing can be cheaper if the cheapest is not.

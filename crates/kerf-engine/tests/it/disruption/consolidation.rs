@@ -58,15 +58,16 @@ fn a_node_that_is_what_its_pods_need_stays() {
 }
 
 #[test]
-fn pools_take_turns() {
-    // Each pool's own nodes are worth the same; the pool with the longer list does not go twice before the other goes once.
-    let world = format!(
-        "{SIZES} policy=Balanced \n pool q policy=Balanced
-         machine a1 type=l \n machine a2 type=l \n machine b1 pool=q type=l
-         pod x on=a1 cpu=2 sel=pool:p \n pod y on=a2 cpu=4 sel=pool:p \n pod z on=b1 cpu=2 sel=pool:q"
+fn pools_take_turns_the_most_profitable_first() {
+    // The first of one pool is full; before its second, which is worth more, comes the first of the other pool.
+    check(
+        &format!(
+            "{SIZES} \n pool q \n machine a1 type=l \n machine a2 type=l \n machine b1 pool=q type=m
+             pod x on=a1 cpu=7 sel=pool:p \n pod y on=a2 cpu=2 sel=pool:p \n pod z on=b1 cpu=2 sel=pool:q"
+        ),
+        "single replace b1 -> q types=s ct=on-demand saves 0.2
+         single replace a2 -> p types=s,m ct=on-demand saves 0.6",
     );
-    let plan = crate::fixture::World::new(&world).disrupt();
-    assert!(!plan.commands.is_empty());
 }
 
 #[test]

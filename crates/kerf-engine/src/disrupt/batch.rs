@@ -1,0 +1,95 @@
+//! Commands of one pass that have nothing to do with each other. A controller looks again after each command; whoever plans ahead may
+//! take several at once if none changes what another rests on, and saves a pass for each.
+//!
+//! Commands are independent when no node of one gives up or takes in pods of another, and nothing ties them together from afar: no pod with a
+//! constraint on other pods or with a volume, no pod that was pending, no pool limit, no reservation, no pool in which moves are
+//! weighed against each other.
+
+use kerf_api::nodepool::ConsolidationPolicy;
+use kerf_api::slim::{Pod, PodAffinity, Str};
+use rustc_hash::FxHashSet;
+
+use super::budgets::Budgets;
+use super::command::{Command, Method};
+use super::input::Passes;
+use super::pass::{FactsIx, Pass};
+
+/// Independent commands, in the order in which they were found.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    commands: Vec<Command>,
+    /// The budgets that are left with these commands.
+    pub(crate) budgets: Budgets,
+    touched: FxHashSet<Str>,
+    /// Whether more commands may be taken.
+    is_open: bool,
+}
+
+impl Batch {
+    pub(crate) fn new(pass: &Pass<'_, '_>) -> Self {
+        Self { commands: Vec::new(), budgets: pass.budgets.clone(), touched: FxHashSet::default(), is_open: true }
+    }
+
+    /// Whether the node takes part in a command already; then it must wait for the next pass.
+    pub(crate) fn touches(&self, pass: &Pass<'_, '_>, ix: FactsIx) -> bool {
+        self.touched.contains(&pass.facts(ix).name)
+    }
+
+    /// Whether more commands may be taken.
+    pub(crate) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// Takes a command about a node if it goes with the others; the first always does.
+    pub(crate) fn add(&mut self, pass: &Pass<'_, '_>, ix: FactsIx, command: Command) {
+        let stands_alone = stands_alone(pass, ix, &command);
+        let is_free = command.placements.iter().all(|placement| !self.touched.contains(&placement.node));
+        let goes_with_the_others = stands_alone && is_free;
+        if !self.commands.is_empty() && !goes_with_the_others {
+            return;
+        }
+        self.is_open = stands_alone && pass.settings.passes == Passes::All;
+        self.touched.extend(command.nodes.iter().map(|node| node.name.clone()));
+        self.touched.extend(command.placements.iter().map(|placement| placement.node.clone()));
+        if let Some(pool) = pass.facts(ix).pool {
+            self.budgets.take(pool);
+        }
+        self.commands.push(command);
+    }
+
+    pub(crate) fn into_commands(self) -> Vec<Command> {
+        self.commands
+    }
+}
+
+/// Whether nothing ties the command to others from afar.
+fn stands_alone(pass: &Pass<'_, '_>, ix: FactsIx, command: &Command) -> bool {
+    let input = pass.survey.input;
+    let settings = &pass.settings.scheduling;
+    let moved: FxHashSet<&Str> = command.pods.iter().collect();
+    let placed = command.placements.iter().flat_map(|p| &p.pods);
+    let only_moved = placed.chain(command.replacements.iter().flat_map(|c| &c.pods)).all(|pod| moved.contains(pod));
+    let unbounded = command.replacements.iter().all(|claim| {
+        input.pools.iter().filter(|p| p.name == claim.pool).all(|pool| {
+            let reserved = pass.survey.types_of(pool).iter().flat_map(|t| &t.offerings);
+            pool.limits.is_empty() && reserved.into_iter().all(|o| o.reservation_capacity == 0)
+        })
+    });
+    // Under this policy a move is weighed against all of its pool, which the move before it has changed.
+    let is_weighed = command.method == Method::SingleNode
+        && pass.survey.pool(pass.facts(ix)).is_some_and(|p| p.disruption.policy == ConsolidationPolicy::Balanced);
+    only_moved
+        && unbounded
+        && !is_weighed
+        && settings.default_spread.is_empty()
+        && pass.facts(ix).reschedulable.iter().all(|pod| minds_nobody(pod))
+}
+
+fn minds_nobody(pod: &Pod) -> bool {
+    let affinity = pod.spec.affinity.as_deref();
+    let minds_others = affinity.is_some_and(|a| {
+        let terms = |p: &PodAffinity| !p.required.is_empty() || !p.preferred.is_empty();
+        terms(&a.pod_affinity) || terms(&a.pod_anti_affinity)
+    });
+    !minds_others && pod.spec.topology_spread_constraints.is_empty() && pod.spec.volumes.is_empty()
+}
