@@ -1,0 +1,69 @@
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+use std::cell::RefCell;
+
+use k8s_openapi::api::core::v1::Node;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::*;
+
+#[test]
+fn a_difference_names_what_changed_and_nothing_else() {
+    let before = json!({"a": 1, "b": {"c": [1, 2], "d": "x"}, "gone": true});
+    let after = json!({"a": 1, "b": {"c": [2], "d": "x"}, "new": {"e": 1}});
+    assert_eq!(difference(&before, &after), Some(json!({"b": {"c": [2]}, "gone": null, "new": {"e": 1}})));
+    assert_eq!(difference(&before, &before), None);
+    assert_eq!(difference(&json!({"a": {"b": 1}}), &json!({"a": 2})), Some(json!({"a": 2})));
+}
+
+#[test]
+fn object_and_status_are_written_apart() {
+    let node = |label: &str, phase: &str| -> Node {
+        serde_json::from_value(json!({"metadata": {"name": "n", "labels": {"l": label}}, "status": {"phase": phase}}))
+            .unwrap()
+    };
+    let (before, after) = (node("1", "Pending"), node("2", "Running"));
+    let object = Write::OBJECT.difference(&before, &after).unwrap();
+    assert_eq!(object, Some(json!({"metadata": {"labels": {"l": "2"}}})));
+    let status = Write::STATUS.difference(&before, &after).unwrap();
+    assert_eq!(status, Some(json!({"status": {"phase": "Running"}})));
+    let mut locked = status.unwrap();
+    lock_to(&mut locked, "17");
+    assert_eq!(locked, json!({"metadata": {"resourceVersion": "17"}, "status": {"phase": "Running"}}));
+}
+
+fn refusal(code: u16, retry_after_seconds: u32) -> kube::Error {
+    let status = json!({"code": code, "message": "no", "details": {"retryAfterSeconds": retry_after_seconds}});
+    kube::Error::Api(serde_json::from_value(status).unwrap())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_server_is_asked_again_when_it_wishes() {
+    let answers = RefCell::new(vec![Ok(7), Err(refusal(503, 2)), Err(refusal(429, 1))]);
+    let start = Instant::now();
+    let answer = retried(|| std::future::ready(answers.borrow_mut().pop().unwrap())).await;
+    assert_eq!(answer.unwrap(), 7);
+    assert_eq!(start.elapsed(), Duration::from_secs(3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_call_is_repeated_or_waited_for_without_end() {
+    let calls = RefCell::new(0);
+    let busy = retried(|| {
+        *calls.borrow_mut() += 1;
+        std::future::ready(Err::<(), _>(refusal(429, 0)))
+    });
+    assert!(matches!(busy.await, Err(Failure::Api(_))));
+    assert_eq!(*calls.borrow(), 4);
+    assert!(matches!(retried(std::future::pending::<Result<(), _>>).await, Err(Failure::Unanswered)));
+}
+
+#[tokio::test]
+async fn what_a_caller_does_differently_has_a_name() {
+    let of = async |code| retried(|| std::future::ready(Err::<(), _>(refusal(code, 0)))).await.unwrap_err();
+    assert!(matches!(of(404).await, Failure::NotFound));
+    assert!(matches!(of(409).await, Failure::Conflict));
+    assert!(matches!(of(500).await, Failure::Api(_)));
+    assert!(matches!(of(503).await, Failure::Api(_)), "a server that does not say when to come back may have done it");
+}

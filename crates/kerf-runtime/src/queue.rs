@@ -1,0 +1,252 @@
+//! The ordered work queue of a controller: keys wait in it, are worked on one reconcile at a time each, and come back when their
+//! reconcile says so. It is ours because the order of work must be repeatable: keys leave in the order in which they became due,
+//! ties in the order in which they came.
+//! Invariants: a key waits at most once, at the earliest time that anybody asked for; a key is never worked on twice at the same
+//! time; what is added while its key is being worked on is not lost.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use crate::backoff::{Backoff, Bucket, Rate};
+use crate::shutdown::Stop;
+
+/// When a key is to be looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// When somebody adds it again. Failures are forgotten.
+    Done,
+    /// After exactly this long. Failures are forgotten.
+    After(Duration),
+    /// After the back-off, which grows with each such answer in a row.
+    Backoff,
+}
+
+impl Next {
+    /// The one of two that wants to run sooner.
+    #[must_use]
+    pub fn soonest(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Backoff, _) | (_, Self::Backoff) => Self::Backoff,
+            (Self::After(a), Self::After(b)) => Self::After(a.min(b)),
+            (Self::After(a), Self::Done) | (Self::Done, Self::After(a)) => Self::After(a),
+            (Self::Done, Self::Done) => Self::Done,
+        }
+    }
+}
+
+/// What a queue is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueSettings {
+    /// How many keys are worked on at the same time.
+    pub workers: usize,
+    /// Delays of keys that failed.
+    pub backoff: Backoff,
+    /// How many failed keys come back at most, all together.
+    pub rate: Option<Rate>,
+}
+
+/// A queue of keys. Copies are the same queue.
+#[derive(Debug)]
+pub struct Queue<K> {
+    shared: Arc<Shared<K>>,
+}
+
+impl<K> Clone for Queue<K> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+#[derive(Debug)]
+struct Shared<K> {
+    state: Mutex<State<K>>,
+    changed: Notify,
+    settings: QueueSettings,
+}
+
+#[derive(Debug)]
+struct State<K> {
+    /// Keys by when they are due and by when they came.
+    due: BTreeMap<(Instant, u64), K>,
+    /// Where each waiting key stands in `due`.
+    places: BTreeMap<K, (Instant, u64)>,
+    /// Keys that are being worked on, with the earliest time at which somebody wants them again.
+    working: BTreeMap<K, Option<Instant>>,
+    /// Failures in a row.
+    failures: BTreeMap<K, u32>,
+    bucket: Option<Bucket>,
+    arrivals: u64,
+}
+
+impl<K: Ord + Clone> Queue<K> {
+    /// An empty queue.
+    pub fn new(settings: QueueSettings) -> Self {
+        let state = State {
+            due: BTreeMap::new(),
+            places: BTreeMap::new(),
+            working: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            bucket: settings.rate.map(|rate| Bucket::new(rate, Instant::now())),
+            arrivals: 0,
+        };
+        Self { shared: Arc::new(Shared { state: Mutex::new(state), changed: Notify::new(), settings }) }
+    }
+
+    /// Wants a key looked at as soon as possible.
+    pub fn add(&self, key: K) {
+        self.add_after(key, Duration::ZERO);
+    }
+
+    /// Wants a key looked at after a while; sooner, if it waits for a sooner time already.
+    pub fn add_after(&self, key: K, delay: Duration) {
+        let due = later(Instant::now(), delay);
+        self.state().want(key, due);
+        self.shared.changed.notify_one();
+    }
+
+    /// How many keys are worked on at the same time.
+    pub fn workers(&self) -> usize {
+        self.shared.settings.workers
+    }
+
+    /// How many keys wait, due or not.
+    pub fn len(&self) -> usize {
+        self.state().due.len()
+    }
+
+    /// Whether no key waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many waiting keys are due.
+    pub fn depth(&self) -> usize {
+        let now = Instant::now();
+        self.state().due.range(..=(now, u64::MAX)).count()
+    }
+
+    /// Works on keys until told to stop, then lets what is running finish. A reconcile that panics counts as one that failed.
+    pub async fn run<F, R>(&self, mut stop: Stop, reconcile: F)
+    where
+        F: Fn(K) -> R,
+        R: Future<Output = Next>,
+    {
+        let mut running = FuturesUnordered::new();
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.requested() => break,
+                Some((key, next)) = running.next(), if !running.is_empty() => self.finish(key, next),
+                key = self.take(), if running.len() < self.shared.settings.workers => {
+                    let work = AssertUnwindSafe(reconcile(key.clone())).catch_unwind();
+                    running.push(async move { (key, work.await.unwrap_or(Next::Backoff)) });
+                }
+            }
+        }
+        while let Some((key, next)) = running.next().await {
+            self.finish(key, next);
+        }
+    }
+
+    /// Waits for the next key that is due and takes it.
+    async fn take(&self) -> K {
+        loop {
+            let wait = match self.state().take(Instant::now()) {
+                Ok(key) => return key,
+                Err(wait) => wait,
+            };
+            let changed = self.shared.changed.notified();
+            match wait {
+                None => changed.await,
+                Some(due) => {
+                    tokio::select! {
+                        biased;
+                        () = changed => {}
+                        () = tokio::time::sleep_until(due) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    fn finish(&self, key: K, next: Next) {
+        let now = Instant::now();
+        let mut state = self.state();
+        let wanted = state.working.remove(&key).flatten();
+        let again = match next {
+            Next::Done => {
+                state.failures.remove(&key);
+                None
+            }
+            Next::After(delay) => {
+                state.failures.remove(&key);
+                Some(later(now, delay))
+            }
+            Next::Backoff => {
+                let failures = state.failures.entry(key.clone()).or_insert(0);
+                *failures = failures.saturating_add(1);
+                let own = self.shared.settings.backoff.delay(*failures);
+                let of_all = state.bucket.as_mut().map_or(Duration::ZERO, |bucket| bucket.take(now));
+                Some(later(now, own.max(of_all)))
+            }
+        };
+        if let Some(due) = [wanted, again].into_iter().flatten().min() {
+            state.want(key, due);
+            drop(state);
+            self.shared.changed.notify_one();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<K>> {
+        // What the lock guards is whole between any two statements, so a panic elsewhere does not spoil it.
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Ord + Clone> State<K> {
+    fn want(&mut self, key: K, due: Instant) {
+        if let Some(wanted) = self.working.get_mut(&key) {
+            *wanted = Some(wanted.map_or(due, |earlier| earlier.min(due)));
+            return;
+        }
+        if let Some(place) = self.places.get(&key) {
+            if place.0 <= due {
+                return;
+            }
+            self.due.remove(place);
+        }
+        self.arrivals += 1;
+        let place = (due, self.arrivals);
+        self.due.insert(place, key.clone());
+        self.places.insert(key, place);
+    }
+
+    /// The first key that is due; else when the next one is, if any waits.
+    fn take(&mut self, now: Instant) -> Result<K, Option<Instant>> {
+        match self.due.first_key_value() {
+            None => Err(None),
+            Some(((due, _), _)) if *due > now => Err(Some(*due)),
+            Some(_) => {
+                let (_, key) = self.due.pop_first().ok_or(None)?;
+                self.places.remove(&key);
+                self.working.insert(key.clone(), None);
+                Ok(key)
+            }
+        }
+    }
+}
+
+fn later(now: Instant, delay: Duration) -> Instant {
+    // Thirty years from now is as good as never, and timers can hold it.
+    now + delay.min(Duration::from_secs(60 * 60 * 24 * 365 * 30))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use super::*;
+use crate::shutdown::Shutdown;
+
+fn settings(workers: usize) -> QueueSettings {
+    QueueSettings {
+        workers,
+        backoff: Backoff { base: Duration::from_millis(100), max: Duration::from_secs(10) },
+        rate: None,
+    }
+}
+
+/// Runs a queue for a while and says when which key was worked on, in milliseconds.
+async fn worked<R: Future<Output = Next>>(
+    queue: &Queue<&'static str>,
+    millis: u64,
+    reconcile: impl Fn(&'static str) -> R,
+) -> Vec<(&'static str, u128)> {
+    let start = Instant::now();
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let (shutdown, stop) = Shutdown::new();
+    let run = queue.run(stop, |key| {
+        seen.borrow_mut().push((key, start.elapsed().as_millis()));
+        reconcile(key)
+    });
+    let end = async {
+        tokio::time::sleep(Duration::from_millis(millis)).await;
+        shutdown.request();
+    };
+    futures::join!(run, end);
+    Rc::into_inner(seen).map(RefCell::into_inner).unwrap_or_default()
+}
+
+#[tokio::test(start_paused = true)]
+async fn keys_leave_in_the_order_in_which_they_are_due() {
+    let queue = Queue::new(settings(1));
+    queue.add_after("c", Duration::from_millis(30));
+    queue.add("b");
+    queue.add("a");
+    queue.add("b");
+    queue.add_after("a", Duration::from_millis(500));
+    assert_eq!((queue.len(), queue.depth()), (3, 2));
+    let seen = worked(&queue, 1000, |_| async { Next::Done }).await;
+    assert_eq!(seen, [("b", 0), ("a", 0), ("c", 30)], "each once, at the earliest time that anybody asked for");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_is_never_worked_on_twice_at_once_and_loses_nothing() {
+    let queue = Queue::new(settings(8));
+    queue.add("a");
+    queue.add("b");
+    let again = queue.clone();
+    let seen = worked(&queue, 1000, |key| {
+        let again = again.clone();
+        async move {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            if key == "b" {
+                again.add("a");
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            Next::Done
+        }
+    });
+    assert_eq!(seen.await, [("a", 0), ("b", 0), ("a", 20)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn failures_back_off_by_key_and_are_forgotten() {
+    let queue = Queue::new(settings(2));
+    queue.add("bad");
+    let tries = Rc::new(RefCell::new(0));
+    let seen = worked(&queue, 3000, |_| {
+        let tries = tries.clone();
+        async move {
+            *tries.borrow_mut() += 1;
+            match *tries.borrow() {
+                1..=3 => Next::Backoff,
+                4 => Next::After(Duration::from_millis(300)),
+                5 => Next::Backoff,
+                _ => Next::Done,
+            }
+        }
+    });
+    let times: Vec<u128> = seen.await.into_iter().map(|(_, at)| at).collect();
+    assert_eq!(times, [0, 100, 300, 700, 1000, 1100]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_failures_together_are_limited() {
+    let queue = Queue::new(QueueSettings { rate: Some(Rate { per_second: 1, burst: 2 }), ..settings(8) });
+    for key in ["a", "b", "c", "d"] {
+        queue.add(key);
+    }
+    let first = RefCell::new(Vec::new());
+    let seen = worked(&queue, 5000, |key| {
+        let is_first = !first.borrow().contains(&key);
+        first.borrow_mut().push(key);
+        async move { if is_first { Next::Backoff } else { Next::Done } }
+    });
+    let again: Vec<_> = seen.await.split_off(4);
+    assert_eq!(again, [("a", 100), ("b", 100), ("c", 1000), ("d", 2000)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_a_failure_and_takes_nobody_along() {
+    let queue = Queue::new(settings(2));
+    queue.add("bad");
+    queue.add("good");
+    let seen = worked(&queue, 150, |key| async move {
+        assert_ne!(key, "bad", "on purpose");
+        Next::Done
+    });
+    assert_eq!(seen.await, [("bad", 0), ("good", 0), ("bad", 100)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_runs_when_the_end_is_asked_for_may_finish() {
+    let queue = Queue::new(settings(1));
+    queue.add("a");
+    queue.add("b");
+    let finished = Rc::new(RefCell::new(0));
+    let seen = worked(&queue, 10, |_| {
+        let finished = finished.clone();
+        async move {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            *finished.borrow_mut() += 1;
+            Next::Done
+        }
+    });
+    assert_eq!(seen.await, [("a", 0)]);
+    assert_eq!(*finished.borrow(), 1);
+}
+
+#[test]
+fn the_soonest_of_two_results_wins() {
+    let (long, short) = (Duration::from_secs(9), Duration::from_secs(1));
+    assert_eq!(Next::Done.soonest(Next::After(long)), Next::After(long));
+    assert_eq!(Next::After(short).soonest(Next::After(long)), Next::After(short));
+    assert_eq!(Next::After(short).soonest(Next::Backoff), Next::Backoff);
+    assert_eq!(Next::Done.soonest(Next::Done), Next::Done);
+}

@@ -1,0 +1,184 @@
+//! Against a server of a few canned answers; against a real one the watch is tried where there is one (`kerf-controllers`).
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use kube::client::Body;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::*;
+
+const KIND: Kind = Kind { group: "x.io", version: "v1", plural: "things", name: "Thing" };
+
+#[derive(Debug, Deserialize, PartialEq, Clone)]
+struct Thing {
+    size: u32,
+}
+
+/// A server that gives its answers one after the other, and remembers what it was asked and when.
+#[derive(Clone, Default)]
+struct Script {
+    answers: Arc<Mutex<VecDeque<(u16, String)>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Script {
+    fn new(answers: Vec<(u16, String)>) -> Self {
+        Self { answers: Arc::new(Mutex::new(answers.into())), asked: Arc::default() }
+    }
+
+    fn client(&self) -> Client {
+        let script = self.clone();
+        let service = tower::service_fn(move |request: http::Request<Body>| {
+            let (_, query) = request.uri().path_and_query().unwrap().as_str().split_once('?').unwrap();
+            let asked: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("timeout")).collect();
+            script.asked.lock().unwrap().push(asked.join("&"));
+            let answer = script.answers.lock().unwrap().pop_front();
+            async move {
+                let Some((code, text)) = answer else { return std::future::pending().await };
+                Ok::<_, std::convert::Infallible>(
+                    http::Response::builder().status(code).body(Body::from(text.into_bytes())).unwrap(),
+                )
+            }
+        });
+        Client::new(service, "default")
+    }
+}
+
+fn thing(name: &str, version: u32, size: Value) -> Value {
+    json!({"metadata": {"name": name, "resourceVersion": version.to_string()}, "size": size})
+}
+
+fn page(version: u32, rest: &str, items: &[Value]) -> (u16, String) {
+    (200, json!({"metadata": {"resourceVersion": version.to_string(), "continue": rest}, "items": items}).to_string())
+}
+
+fn changes(events: &[(&str, Value)]) -> (u16, String) {
+    let lines: Vec<String> =
+        events.iter().map(|(kind, object)| format!("{}\n", json!({"type": kind, "object": object}))).collect();
+    (200, lines.concat())
+}
+
+fn refusal(code: u16) -> (u16, String) {
+    (code, status(code).to_string())
+}
+
+fn status(code: u16) -> Value {
+    json!({"kind": "Status", "status": "Failure", "code": code, "message": "no", "reason": "no"})
+}
+
+/// What is told until the script is at its end, what was asked for, and how long it took.
+async fn told(answers: Vec<(u16, String)>) -> (Vec<Event<Thing>>, Vec<String>, Duration, Progress) {
+    let script = Script::new(answers);
+    let mut events = Vec::new();
+    let start = Instant::now();
+    let mut end = Duration::ZERO;
+    let (outside, work) = watch(script.client(), WatchSettings::new(KIND, 1), |event| {
+        events.push(event);
+        end = start.elapsed();
+    });
+    assert!(tokio::time::timeout(Duration::from_secs(120), work).await.is_err(), "a watch never ends");
+    (events, script.asked.lock().unwrap().clone(), end, outside.progress())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_comes_in_pages_and_is_told_whole() {
+    let (events, asked, _, progress) = told(vec![
+        page(9, "a b", &[thing("a", 1, 1.into())]),
+        page(9, "", &[thing("b", 2, 2.into())]),
+        changes(&[
+            ("ADDED", thing("c", 10, 3.into())),
+            ("BOOKMARK", json!({"apiVersion": "x.io/v1", "kind": "Thing", "metadata": {"resourceVersion": "12"}})),
+            ("MODIFIED", thing("a", 13, 4.into())),
+            ("DELETED", thing("b", 14, 2.into())),
+        ]),
+    ])
+    .await;
+    assert_eq!(
+        events,
+        [
+            Event::Reset(vec![Thing { size: 1 }, Thing { size: 2 }]),
+            Event::Applied(Thing { size: 3 }),
+            Event::Applied(Thing { size: 4 }),
+            Event::Deleted(Thing { size: 2 }),
+        ]
+    );
+    let watched = "watch=true&allowWatchBookmarks=true&resourceVersion";
+    assert_eq!(asked, ["limit=500", "limit=500&continue=a%20b", &format!("{watched}=9"), &format!("{watched}=14")]);
+    assert_eq!(progress, Progress { phase: Phase::Following, is_synced: true, version: 14 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_history_is_a_new_list() {
+    for gone in [changes(&[("ERROR", status(410))]), refusal(410)] {
+        let (events, ..) = told(vec![page(1, "", &[]), gone, page(7, "", &[thing("a", 3, 5.into())])]).await;
+        assert_eq!(events, [Event::Reset(vec![]), Event::Reset(vec![Thing { size: 5 }])]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_whose_rest_is_gone_starts_over() {
+    let first = thing("a", 1, 1.into());
+    let (events, ..) =
+        told(vec![page(1, "t", std::slice::from_ref(&first)), refusal(410), page(2, "", &[first])]).await;
+    assert_eq!(events, [Event::Reset(vec![Thing { size: 1 }])]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_back_off_and_the_watch_goes_on_where_it_was() {
+    let (events, asked, end, _) = told(vec![
+        refusal(500),
+        refusal(500),
+        page(1, "", &[]),
+        changes(&[("ADDED", thing("a", 5, 1.into())), ("ERROR", status(500))]),
+        changes(&[("ADDED", thing("b", 6, 2.into()))]),
+    ])
+    .await;
+    assert_eq!(events.len(), 3);
+    assert!(asked[4].contains("resourceVersion=5"), "{asked:?}");
+    // 0.8, then 1.6, then 0.8 seconds, each with up to a half more.
+    assert!((3.2..4.8).contains(&end.as_secs_f64()), "{end:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_is_not_installed_is_waited_for() {
+    let mut answers = vec![refusal(404); 30];
+    answers.push(page(1, "", &[thing("a", 1, 1.into())]));
+    let (events, _, end, progress) = told(answers).await;
+    assert_eq!(events, [Event::Reset(vec![]), Event::Reset(vec![Thing { size: 1 }])]);
+    assert!(end < Duration::from_secs(50), "it is found within two seconds of its arrival: {end:?}");
+    assert!(progress.is_synced);
+    let (_, _, _, progress) = told(vec![refusal(404); 500]).await;
+    assert_eq!((progress.phase, progress.is_synced), (Phase::NotInstalled, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_read_spoils_nothing() {
+    let (events, _, _, progress) = told(vec![
+        page(1, "", &[thing("bad", 1, "x".into()), thing("good", 1, 1.into())]),
+        changes(&[("ADDED", thing("bad", 2, "y".into())), ("ADDED", thing("good", 3, 2.into()))]),
+    ])
+    .await;
+    assert_eq!(events, [Event::Reset(vec![Thing { size: 1 }]), Event::Applied(Thing { size: 2 })]);
+    assert_eq!(progress.version, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_a_version_hears_of_it() {
+    let script = Script::new(vec![page(3, "", &[]), changes(&[("ADDED", thing("a", 5, 1.into()))])]);
+    let (mut outside, work) = watch(script.client(), WatchSettings::new(KIND, 1), |_: Event<Thing>| {});
+    assert!(!outside.progress().is_synced);
+    let wait = async {
+        outside.synced().await;
+        outside.caught_up("5").await;
+        outside.caught_up("no number").await;
+        outside.progress().version
+    };
+    tokio::select! {
+        () = work => unreachable!("a watch never ends"),
+        version = wait => assert_eq!(version, 5),
+    }
+}
