@@ -30,6 +30,10 @@ async fn a_definition_is_served_defaulted_and_judged() {
     let (code, created) = call(&server, "POST", POOLS, pool("a")).await;
     assert_eq!((code, created["spec"]["disruption"]["consolidateAfter"].as_str().unwrap()), (201, "0s"), "{created}");
     assert_eq!(created["metadata"]["generation"], 1);
+    assert!(
+        created["metadata"]["uid"].is_string() && created["metadata"]["creationTimestamp"].is_string(),
+        "{created}"
+    );
     let mut odd = pool("b");
     odd["spec"]["weight"] = json!(1000);
     let (code, status) = call(&server, "POST", POOLS, odd).await;
@@ -42,6 +46,14 @@ async fn a_definition_is_served_defaulted_and_judged() {
     let (code, _) =
         call_as(&server, "PATCH", &format!("{POOLS}/a"), "application/strategic-merge-patch+json", json!({})).await;
     assert_eq!(code, 415, "custom resources have no merge keys");
+}
+
+#[tokio::test]
+async fn a_default_of_the_status_is_there_from_the_start() {
+    let server = with_crds().await;
+    let class = json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "a"}});
+    let (code, created) = call(&server, "POST", "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses", class).await;
+    assert_eq!((code, created["status"]["conditions"][0]["type"].as_str()), (201, Some("Ready")), "{created}");
 }
 
 #[tokio::test]

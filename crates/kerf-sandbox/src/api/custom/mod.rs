@@ -51,11 +51,20 @@ impl CustomKind {
         };
         match self.compiled.admit(&self.version, operation, std::mem::take(object), validation) {
             Ok(Admitted { object: admitted, mut warnings }) => {
-                *object = admitted;
+                *object = if matches!(operation, Operation::Create) { self.read_back(admitted) } else { admitted };
                 warnings.extend(self.deprecation.clone());
                 Ok(warnings)
             }
             Err(rejection) => Err(refuse(call, &rejection)),
+        }
+    }
+
+    /// A new object as it is read from the store: what a create takes away and the schema has a default for, such as a status, is there
+    /// again.
+    fn read_back(&self, object: Value) -> Value {
+        match self.compiled.admit(&self.version, Operation::Snapshot, object.clone(), FieldValidation::Ignore) {
+            Ok(Admitted { object: read, .. }) => read,
+            Err(_) => object,
         }
     }
 

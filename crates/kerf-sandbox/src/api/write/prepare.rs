@@ -145,9 +145,17 @@ pub(crate) fn finish(call: &Call<'_>, change: Change<'_>, object: &mut Value, tr
                 }
                 admission::namespace_is_open(call, object)?;
             }
+            // Admission takes a new object for what a client wrote, and drops what only the server may say.
+            let identity =
+                ["uid", "creationTimestamp"].map(|key| (key, object::at(object, &["metadata", key]).cloned()));
             let warnings = kind.admit(call, change, object)?;
             match change {
-                Change::Create => object::set_meta(object, "generation", 1),
+                Change::Create => {
+                    for (key, value) in identity {
+                        value.into_iter().for_each(|value| object::set_meta(object, key, value));
+                    }
+                    object::set_meta(object, "generation", 1);
+                }
                 Change::Update(old) => count_generation(call, object, old),
                 Change::Status(_) => {}
             }
