@@ -1,0 +1,96 @@
+//! What every provider must do, as tests that a provider's own test suite calls. They speak to the trait alone, so they hold a
+//! provider to what the controllers rely on: launches can be repeated, what is launched is listed and found, what is terminated
+//! ends as not found, and what is described can be launched.
+
+use kerf_api::labels;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
+use kerf_engine::requirement::{Requirements, Undefined};
+
+use crate::error::MachineError;
+use crate::provider::CloudProvider;
+
+/// How often a termination is asked for before it counts as stuck.
+const DELETIONS_MAX: usize = 10;
+
+/// Runs every check with a claim that can be launched and a pool that it could come from; panics at the first that fails.
+pub async fn check(provider: &dyn CloudProvider, claim: &NodeClaim, pool: &NodePool) {
+    describes_types_that_can_be_sold(provider, pool).await;
+    launches_once_finds_and_terminates(provider, claim).await;
+    knows_nothing_of_machines_that_never_were(provider).await;
+    assert!(!provider.node_classes().is_empty(), "a provider supports at least one kind of node class");
+    assert!(provider.supports(&claim.spec.node_class_ref), "the claim refers to a kind that the provider supports");
+}
+
+async fn describes_types_that_can_be_sold(provider: &dyn CloudProvider, pool: &NodePool) {
+    let types = provider.instance_types(pool).await.expect("instance types can be listed");
+    assert!(!types.is_empty(), "there are instance types");
+    for described in types.iter() {
+        for key in [labels::INSTANCE_TYPE, labels::ARCH, labels::OS, labels::ZONE, labels::CAPACITY_TYPE] {
+            assert!(described.requirements.contains_key(key), "{} says what its {key} is", described.name);
+        }
+        for (i, offering) in described.offerings.iter().enumerate() {
+            for key in labels::OFFERING {
+                let values = offering.requirements.get(key).and_then(|r| r.allowed_values()).unwrap_or_default();
+                assert_eq!(values.len(), 1, "offering {i} of {} has one {key}", described.name);
+            }
+            let undefined = Undefined::WellKnown(provider.label_rules());
+            let fits = described.requirements.compatible(&offering.requirements, undefined);
+            assert_eq!(fits, Ok(()), "offering {i} of {} is one of the type", described.name);
+            assert!(
+                described.offerings[..i].iter().all(|other| other.requirements != offering.requirements),
+                "offering {i} of {} is there once",
+                described.name
+            );
+        }
+    }
+}
+
+async fn launches_once_finds_and_terminates(provider: &dyn CloudProvider, claim: &NodeClaim) {
+    let machine = provider.create(claim).await.expect("the claim can be launched");
+    assert!(!machine.provider_id.is_empty(), "a machine has a provider id");
+    let again = provider.create(claim).await.expect("a launch can be repeated");
+    assert_eq!(again.provider_id, machine.provider_id, "a claim is launched once, however often it is asked for");
+    for key in [labels::INSTANCE_TYPE, labels::ZONE, labels::CAPACITY_TYPE] {
+        assert!(machine.labels.contains_key(key), "a machine says its {key}");
+    }
+    let asked: Requirements = claim
+        .spec
+        .requirements
+        .iter()
+        .filter_map(|r| {
+            let values: Vec<_> = r.values.iter().flatten().map(kerf_api::slim::Str::from).collect();
+            kerf_engine::requirement::Requirement::new(provider.label_rules(), &r.key, &r.operator, &values, None).ok()
+        })
+        .collect();
+    for requirement in &asked {
+        if let Some(value) = machine.labels.get(requirement.key().as_str()) {
+            assert!(requirement.has(value), "the machine's {}={value} is what was asked for", requirement.key());
+        }
+    }
+    let found = provider.get(&machine.provider_id).await.expect("what is launched is found");
+    assert_eq!(found.provider_id, machine.provider_id);
+    let listed = provider.list().await.expect("machines can be listed");
+    assert!(listed.iter().any(|m| m.provider_id == machine.provider_id && !m.is_terminating), "and listed");
+
+    for attempt in 1.. {
+        match provider.delete(&machine.provider_id).await {
+            Err(MachineError::NotFound(_)) => break,
+            Ok(()) => assert!(attempt < DELETIONS_MAX, "a termination ends"),
+            Err(other) => panic!("a machine can be terminated: {other}"),
+        }
+    }
+    let gone = provider.get(&machine.provider_id).await;
+    assert!(matches!(gone, Err(MachineError::NotFound(_))), "what is terminated is gone: {gone:?}");
+    let listed = provider.list().await.expect("machines can be listed");
+    assert!(!listed.iter().any(|m| m.provider_id == machine.provider_id && !m.is_terminating), "and no longer listed");
+}
+
+async fn knows_nothing_of_machines_that_never_were(provider: &dyn CloudProvider) {
+    for id in ["", "nonsense", "kwok://never-was", "aws:///us-east-1a/i-0000000000000000f"] {
+        let found = provider.get(id).await;
+        assert!(matches!(found, Err(MachineError::NotFound(_))), "{id:?} is not found: {found:?}");
+        let deleted = provider.delete(id).await;
+        assert!(matches!(deleted, Err(MachineError::NotFound(_))), "{id:?} cannot be terminated: {deleted:?}");
+    }
+}
