@@ -29,8 +29,10 @@ pub use disrupt::{
     TemplateHash, after, consolidatable, disrupt, drift_reason, expires_at, validate,
 };
 pub use explain::{Funnel, FunnelRule, FunnelStep, PoolFunnel, PoolRefusal, Reason, Rule, funnel};
+pub use pod::requests::pod_requests;
 pub use price::Price;
 pub use solve::{Estimate, Launch, NodePlacement, PlannedClaim, Prepared, Solution, Stats, Unplaced, solve};
+pub use world::selection::is_provisionable;
 pub use world::{
     Effort, Input, MinValuesPolicy, NodeClaim, Pool, PoolAvailability, PoolRequirement, PreferencePolicy, ReservedMode,
     Settings, UnsupportedStorage,

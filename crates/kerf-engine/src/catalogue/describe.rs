@@ -1,7 +1,7 @@
 //! What a provider says about its machines: instance types and the offerings that can be bought of each.
 
-use kerf_api::slim::ResourceList;
-use kerf_api::slim::Str;
+use kerf_api::quantity::Quantity;
+use kerf_api::slim::{ResourceList, Str};
 
 use crate::price::Price;
 use crate::requirement::Requirements;
@@ -47,4 +47,59 @@ pub struct Offering {
     pub capacity_override: Option<ResourceList>,
     /// Replaces resources of the type's total overhead.
     pub overhead_override: Option<Overhead>,
+}
+
+impl Overhead {
+    /// How much of a resource is held back, whatever for.
+    fn total(&self, resource: &str) -> Quantity {
+        [&self.kube_reserved, &self.system_reserved, &self.eviction_threshold]
+            .into_iter()
+            .filter_map(|part| part.get(resource))
+            .sum()
+    }
+}
+
+impl InstanceType {
+    /// What such a machine has for pods (spec 04 §2.3), overrides of offerings aside. Huge pages are taken from memory, which never
+    /// falls below nothing; another resource may, and then nothing fits.
+    pub fn allocatable(&self) -> ResourceList {
+        let huge: Quantity =
+            self.capacity.iter().filter(|(name, _)| name.starts_with("hugepages-")).map(|(_, q)| q).sum();
+        self.capacity
+            .iter()
+            .map(|(name, amount)| {
+                let left = amount - self.overhead.total(name);
+                let left = if *name == "memory" && !huge.is_zero() { (left - huge).max(Quantity::ZERO) } else { left };
+                (name.clone(), left)
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a failing test may panic")]
+    use super::*;
+
+    // spec 04 #36
+    #[test]
+    fn huge_pages_are_taken_from_memory() {
+        let memory = |huge: &str| {
+            let described = InstanceType {
+                name: Str::new_static("a"),
+                requirements: Requirements::default(),
+                offerings: Vec::new(),
+                capacity: [("memory", "20Gi"), ("hugepages-2Mi", "5Gi"), ("hugepages-1Gi", huge)].try_into().unwrap(),
+                overhead: Overhead {
+                    kube_reserved: [("memory", "1Gi"), ("cpu", "1")].try_into().unwrap(),
+                    ..Overhead::default()
+                },
+            };
+            let allocatable = described.allocatable();
+            assert_eq!(allocatable.get("cpu"), None, "an overhead adds no resource");
+            allocatable.get("memory").unwrap().to_string()
+        };
+        assert_eq!(memory("10Gi"), "4Gi");
+        assert_eq!(memory("55Gi"), "0");
+    }
 }

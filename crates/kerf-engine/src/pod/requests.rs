@@ -4,6 +4,13 @@ use kerf_api::slim::{Container, ContainerStatus, Pod, ResourceList, Str};
 
 use crate::resources::{Amounts, ResourceIx, ResourceNames, UNIT};
 
+/// What the pod needs, with `pods: 1`, for whoever adds it up outside of decisions.
+pub fn pod_requests(pod: &Pod) -> ResourceList {
+    let mut names = ResourceNames::default();
+    let amounts = effective(pod, &mut names);
+    names.list(&amounts)
+}
+
 /// What the pod needs, with `pods: 1`.
 pub(crate) fn effective(pod: &Pod, names: &mut ResourceNames) -> Amounts {
     let spec = &pod.spec;

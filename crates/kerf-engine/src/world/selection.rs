@@ -13,7 +13,7 @@ use crate::pod::tolerations::tolerates;
 use crate::requirement::EffectiveOperator;
 
 /// Whether a new node could help this pod (spec 02 §2.1).
-pub(crate) fn is_provisionable(pod: &Pod, settings: &Settings) -> bool {
+pub fn is_provisionable(pod: &Pod, settings: &Settings) -> bool {
     let unschedulable = pod.status.conditions.iter().any(|c| c.kind == "PodScheduled" && c.reason == "Unschedulable");
     (unschedulable || !settings.require_unschedulable)
         && pod.spec.node_name.is_none()
