@@ -3,5 +3,10 @@
 
 mod catalogue;
 mod money;
+mod node;
+mod provider;
+mod stock;
 
 pub use catalogue::{Catalogue, CatalogueProblem, built_in, parse};
+pub use provider::Kwok;
+pub use stock::{Plenty, Stock};

@@ -1,0 +1,134 @@
+//! The Node that stands for a simulated machine (spec 04 §14.3): made here, brought to life by KWOK or by the sandbox's kubelets.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Node, NodeSpec, NodeStatus, Taint};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::slim::{ResourceList, Str};
+use kerf_api::written::{QuantityText, Resources};
+use kerf_api::{labels, taints};
+use kerf_cloud::Machine;
+use kerf_engine::Price;
+use kerf_engine::catalogue::{InstanceType, Offering};
+use kerf_engine::requirement::{EffectiveOperator, Requirements};
+
+use crate::stock::Offered;
+
+/// What provider ids begin with.
+pub(crate) const SCHEME: &str = "kwok://";
+/// Marks a node as simulated, as label and as annotation.
+const FAKE: &str = "kwok.x-k8s.io/node";
+/// Says which KWOK controller looks after a node.
+const PARTITION: &str = "kwok-partition";
+/// What `eks-node-viewer` reads.
+const PRICE: &str = "eks-node-viewer/instance-price";
+/// The claim that a node was made for; its host name.
+const CLAIM: &str = labels::HOSTNAME;
+
+/// What a machine is launched as.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Choice<'c> {
+    pub(crate) described: &'c InstanceType,
+    pub(crate) offering: &'c Offering,
+}
+
+/// The offering in three words.
+pub(crate) fn offered(name: &Str, offering: &Offering) -> Option<Offered> {
+    let one = |key: &str| offering.requirements.get(key)?.allowed_values()?.first().cloned();
+    Some((name.clone(), one(labels::ZONE)?, one(labels::CAPACITY_TYPE)?))
+}
+
+/// The node's name follows from the claim's name and uid, so that a launch that is repeated finds the node that it made before.
+pub(crate) fn name(claim: &NodeClaim) -> String {
+    let uid = claim.metadata.uid.as_deref().unwrap_or_default();
+    // FNV-1a: short, and the same everywhere.
+    let hash = uid.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    format!("kwok-{}-{hash}", claim.metadata.name.as_deref().unwrap_or_default())
+}
+
+/// The node as it is created.
+pub(crate) fn node(claim: &NodeClaim, asked: &Requirements, choice: Choice<'_>, partition: &str) -> Node {
+    let name = name(claim);
+    let mut labels = claim.metadata.labels.clone().unwrap_or_default();
+    labels.extend(singles(asked));
+    labels.insert(labels::INSTANCE_TYPE.to_owned(), choice.described.name.to_string());
+    labels.extend(singles(&choice.described.requirements));
+    labels.extend(singles(&choice.offering.requirements));
+    labels.insert(PRICE.to_owned(), six_decimals(choice.offering.price));
+    labels.insert(PARTITION.to_owned(), partition.to_owned());
+    labels.insert(CLAIM.to_owned(), claim.metadata.name.clone().unwrap_or_default());
+    labels.insert(FAKE.to_owned(), "fake".to_owned());
+    let mut annotations = claim.metadata.annotations.clone().unwrap_or_default();
+    annotations.insert(FAKE.to_owned(), "fake".to_owned());
+
+    let requested = claim.spec.resources.as_ref().and_then(|resources| resources.requests.clone()).unwrap_or_default();
+    let status = NodeStatus {
+        phase: Some("Pending".to_owned()),
+        capacity: Some(quantities(&requested, &choice.described.capacity)),
+        allocatable: Some(quantities(&requested, &choice.described.allocatable())),
+        ..NodeStatus::default()
+    };
+    let unregistered = Taint { key: taints::UNREGISTERED.into(), effect: "NoExecute".into(), ..Taint::default() };
+    let spec = NodeSpec {
+        provider_id: Some(format!("{SCHEME}{name}")),
+        taints: Some(vec![unregistered]),
+        ..NodeSpec::default()
+    };
+    let metadata =
+        ObjectMeta { name: Some(name), labels: Some(labels), annotations: Some(annotations), ..ObjectMeta::default() };
+    Node { metadata, spec: Some(spec), status: Some(status) }
+}
+
+/// The machine that a node stands for.
+pub(crate) fn machine(node: &Node) -> Machine {
+    let status = node.status.as_ref();
+    Machine {
+        provider_id: node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default(),
+        claim: node.metadata.labels.as_ref().and_then(|labels| labels.get(CLAIM).cloned()),
+        labels: node.metadata.labels.clone().unwrap_or_default(),
+        annotations: node.metadata.annotations.clone().unwrap_or_default(),
+        image_id: None,
+        capacity: texts(status.and_then(|status| status.capacity.as_ref())),
+        allocatable: texts(status.and_then(|status| status.allocatable.as_ref())),
+        launched: node.metadata.creation_timestamp.as_ref().map(|time| time.0),
+        is_terminating: node.metadata.deletion_timestamp.is_some(),
+    }
+}
+
+/// Labels that follow from requirements which leave one value.
+fn singles(requirements: &Requirements) -> impl Iterator<Item = (String, String)> {
+    requirements.iter().filter(|r| r.operator() == EffectiveOperator::In).filter_map(|r| match r.values() {
+        [value] => Some((r.key().to_string(), value.to_string())),
+        _ => None,
+    })
+}
+
+/// What was asked for, overlaid by what the type has.
+fn quantities(requested: &Resources, of_type: &ResourceList) -> BTreeMap<String, ApiQuantity> {
+    let asked = requested.iter().map(|(name, amount)| (name.clone(), ApiQuantity(amount.to_string())));
+    let had = of_type.iter().map(|(name, amount)| (name.to_string(), ApiQuantity(amount.to_string())));
+    asked.chain(had).collect()
+}
+
+fn texts(quantities: Option<&BTreeMap<String, ApiQuantity>>) -> Resources {
+    quantities.into_iter().flatten().map(|(name, q)| (name.clone(), QuantityText::from(q.0.as_str()))).collect()
+}
+
+/// Dollars an hour with six digits behind the point, rounded half up.
+fn six_decimals(price: Price) -> String {
+    let micros = price.nanos().saturating_add(500) / 1000;
+    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_have_six_decimals() {
+        assert_eq!(six_decimals(Price::from_nanos(27_147_484)), "0.027147");
+        assert_eq!(six_decimals(Price::from_nanos(1_999_999_999)), "2.000000");
+    }
+}

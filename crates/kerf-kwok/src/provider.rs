@@ -1,0 +1,312 @@
+//! The simulated cloud. A machine is its Node object: launching creates it, terminating deletes it, and everything there is to know of
+//! it is read from it, so a provider that is started anew knows all that its predecessor knew.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::conditions::{ConditionStatus, READY};
+use kerf_api::kwoknodeclass::KWOKNodeClass;
+use kerf_api::labels::{self, LabelRules};
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
+use kerf_api::quantity::Quantity;
+use kerf_api::slim::Str;
+use kerf_api::written::Resources;
+use kerf_cloud::{
+    CloudProvider, CreateError, DriftError, InstanceTypesError, ListError, Machine, MachineError, NodeClassKind,
+    RepairPolicy,
+};
+use kerf_engine::catalogue::InstanceType;
+use kerf_engine::requirement::{EffectiveOperator, Requirement, Requirements};
+use kerf_runtime::Clock;
+use kube::Client;
+use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
+
+use crate::catalogue::Catalogue;
+use crate::node::{self, Choice, SCHEME};
+use crate::stock::{Plenty, SoldOut, Stock};
+
+const NODE_CLASSES: &[NodeClassKind] = &[NodeClassKind {
+    group: "karpenter.kwok.sh",
+    version: "v1alpha1",
+    kind: "KWOKNodeClass",
+    plural: "kwoknodeclasses",
+}];
+
+const REPAIR: &[RepairPolicy] = &[
+    RepairPolicy { condition: "Ready", status: "False", toleration: Duration::from_secs(600) },
+    RepairPolicy { condition: "Ready", status: "Unknown", toleration: Duration::from_secs(600) },
+];
+
+/// How often a Node that appears late is tried before the launch is given up; the claim then ends by its registration timeout.
+const LATE_TRIES: u32 = 5;
+/// The delay after the first of these tries; it doubles.
+const LATE_RETRY: Duration = Duration::from_millis(100);
+
+/// The simulated cloud.
+pub struct Kwok {
+    client: Client,
+    clock: Clock,
+    types: Arc<Vec<InstanceType>>,
+    label_rules: LabelRules,
+    partition: String,
+    stock: Arc<dyn Stock>,
+    sold_out: Mutex<SoldOut>,
+}
+
+impl std::fmt::Debug for Kwok {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Kwok").field("types", &self.types.len()).finish_non_exhaustive()
+    }
+}
+
+impl Kwok {
+    /// A cloud that sells what a catalogue lists, and has plenty of it.
+    pub fn new(client: Client, clock: Clock, catalogue: Catalogue) -> Self {
+        Self {
+            client,
+            clock,
+            types: Arc::new(catalogue.types),
+            label_rules: catalogue.label_rules,
+            partition: "a".to_owned(),
+            stock: Arc::new(Plenty),
+            sold_out: Mutex::default(),
+        }
+    }
+
+    /// The same cloud with somebody who says what can be had.
+    #[must_use]
+    pub fn with_stock(self, stock: Arc<dyn Stock>) -> Self {
+        Self { stock, ..self }
+    }
+
+    fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    fn sold_out(&self) -> MutexGuard<'_, SoldOut> {
+        self.sold_out.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn launch(&self, claim: &NodeClaim) -> Result<Machine, CreateError> {
+        let other = |error: kube::Error| CreateError::Other(Box::new(error));
+        if let Some(existing) = self.nodes().get_opt(&node::name(claim)).await.map_err(other)? {
+            return Ok(node::machine(&existing));
+        }
+        let asked = self.requirements(claim);
+        let wanted = asked.get(labels::INSTANCE_TYPE).filter(|r| r.operator() == EffectiveOperator::In);
+        if let Some(unknown) = wanted
+            .into_iter()
+            .flat_map(Requirement::values)
+            .find(|name| !self.types.iter().any(|described| described.name == **name))
+        {
+            return Err(CreateError::Other(format!("instance type not found (instance-type={unknown})").into()));
+        }
+        let delay = self.registration_delay(claim).await?;
+        let nothing = Resources::new();
+        let requested =
+            claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()).unwrap_or(&nothing);
+        let choice = self.choose(&asked, requested)?;
+        let node = node::node(claim, &asked, choice, &self.partition);
+        let machine = node::machine(&node);
+        if delay.is_zero() {
+            match self.nodes().create(&PostParams::default(), &node).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+                Err(error) => return Err(other(error)),
+            }
+        } else {
+            tokio::spawn(appear(self.nodes(), node, delay));
+        }
+        Ok(machine)
+    }
+
+    /// The node class's say: whether it can be used, and how long its machines take to boot.
+    async fn registration_delay(&self, claim: &NodeClaim) -> Result<Duration, CreateError> {
+        let name = &claim.spec.node_class_ref.name;
+        let classes: Api<KWOKNodeClass> = Api::all(self.client.clone());
+        let class = match classes.get_opt(name).await {
+            Ok(Some(class)) => class,
+            Ok(None) => {
+                let gone = format!("resolving node class, nodeclasses.karpenter.kwok.sh {name:?} not found");
+                return Err(CreateError::InsufficientCapacity(gone.into()));
+            }
+            Err(error) => return Err(CreateError::Other(Box::new(error))),
+        };
+        let conditions = class.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        if let Some(ready) = conditions.iter().find(|condition| condition.condition_type == READY)
+            && ready.status == ConditionStatus::False
+        {
+            return Err(CreateError::NodeClassNotReady(ready.message.clone().into()));
+        }
+        let text = class.spec.as_ref().and_then(|spec| spec.node_registration_delay.as_ref());
+        let delay = match text.map(|text| text.as_str().parse::<kerf_api::duration::Duration>()) {
+            None => Duration::ZERO,
+            Some(Ok(delay)) => Duration::from_nanos(u64::try_from(delay.nanos()).unwrap_or(0)),
+            Some(Err(error)) => return Err(CreateError::NodeClassNotReady(Box::new(error))),
+        };
+        Ok(delay)
+    }
+
+    /// The cheapest offering that will do and can be had. What turns out to be out of stock is remembered, so that the next decision
+    /// does not count on it.
+    fn choose(&self, asked: &Requirements, requested: &Resources) -> Result<Choice<'_>, CreateError> {
+        let now = self.clock.now();
+        let mut choices: Vec<Choice<'_>> = self
+            .types
+            .iter()
+            // What a type does not name at all are labels that the claim itself puts on the node.
+            .filter(|described| described.requirements.intersects(asked).is_ok() && fits(requested, described))
+            .flat_map(|described| described.offerings.iter().map(move |offering| Choice { described, offering }))
+            .filter(|choice| choice.offering.available && choice.offering.requirements.intersects(asked).is_ok())
+            .collect();
+        // A stable sort: of equal prices the first type in the catalogue's order.
+        choices.sort_by_key(|choice| choice.offering.price);
+        let mut refusals: Vec<String> = Vec::new();
+        for choice in choices {
+            let Some(offered) = node::offered(&choice.described.name, choice.offering) else { continue };
+            if self.sold_out().is_noted(&offered, now) {
+                continue;
+            }
+            match self.stock.check(&offered.0, &offered.1, &offered.2) {
+                Ok(()) => return Ok(choice),
+                Err(why) => {
+                    self.sold_out().note(offered, now);
+                    if !refusals.contains(&why) {
+                        refusals.push(why);
+                    }
+                }
+            }
+        }
+        let why = if refusals.is_empty() {
+            "no offering can be had that is compatible".to_owned()
+        } else {
+            refusals.join("; ")
+        };
+        Err(CreateError::InsufficientCapacity(why.into()))
+    }
+
+    fn requirements(&self, claim: &NodeClaim) -> Requirements {
+        let written = claim.spec.requirements.iter();
+        written
+            .filter_map(|r| {
+                let values: Vec<Str> = r.values.iter().flatten().map(Str::from).collect();
+                // What admission would not let through asks for nothing.
+                Requirement::new(&self.label_rules, &r.key, &r.operator, &values, None).ok()
+            })
+            .collect()
+    }
+
+    async fn terminate(&self, provider_id: &str) -> Result<(), MachineError> {
+        let node = self.lookup(provider_id).await?;
+        let name = node.metadata.name.clone().unwrap_or_default();
+        // Not a node of the same name that came later.
+        let preconditions = Some(Preconditions { uid: node.metadata.uid.clone(), resource_version: None });
+        match self.nodes().delete(&name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
+            Ok(_) => Err(not_found("instance terminated")),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Err(not_found("instance terminated")),
+            Err(error) => Err(MachineError::Other(Box::new(error))),
+        }
+    }
+
+    /// The node that is a machine; one that is being deleted no longer is.
+    async fn lookup(&self, provider_id: &str) -> Result<Node, MachineError> {
+        let Some(name) = provider_id.strip_prefix(SCHEME).filter(|name| !name.is_empty()) else {
+            return Err(not_found("no provider ID of a simulated machine"));
+        };
+        match self.nodes().get_opt(name).await {
+            Ok(Some(node)) if node.metadata.deletion_timestamp.is_none() => Ok(node),
+            Ok(_) => Err(not_found("no such node")),
+            Err(error) => Err(MachineError::Other(Box::new(error))),
+        }
+    }
+}
+
+/// Whether a type has what is requested. A resource that the type does not name is simulated: whatever is asked of it, is there.
+fn fits(requested: &Resources, described: &InstanceType) -> bool {
+    let allocatable = described.allocatable();
+    requested.iter().all(|(name, amount)| match (allocatable.get(name), amount.text().parse::<Quantity>()) {
+        (Some(had), Ok(asked)) => asked <= had,
+        (None, _) | (_, Err(_)) => true,
+    })
+}
+
+fn not_found(why: &str) -> MachineError {
+    MachineError::NotFound(why.into())
+}
+
+/// Creates the Node of a machine that takes its time to boot.
+async fn appear(nodes: Api<Node>, node: Node, delay: Duration) {
+    tokio::time::sleep(delay).await;
+    let mut retry = LATE_RETRY;
+    for attempt in 1..=LATE_TRIES {
+        match nodes.create(&PostParams::default(), &node).await {
+            Ok(_) => return,
+            Err(kube::Error::Api(status)) if status.is_already_exists() => return,
+            Err(error) if attempt == LATE_TRIES => {
+                tracing::error!(node = node.metadata.name, error = %error, "failed creating node");
+            }
+            Err(_) => {
+                tokio::time::sleep(retry).await;
+                retry *= 2;
+            }
+        }
+    }
+}
+
+impl CloudProvider for Kwok {
+    fn name(&self) -> &'static str {
+        "kwok"
+    }
+
+    fn node_classes(&self) -> &[NodeClassKind] {
+        NODE_CLASSES
+    }
+
+    fn label_rules(&self) -> &LabelRules {
+        &self.label_rules
+    }
+
+    fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Machine, CreateError>> {
+        self.launch(claim).boxed()
+    }
+
+    fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), MachineError>> {
+        self.terminate(provider_id).boxed()
+    }
+
+    fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Machine, MachineError>> {
+        async move { self.lookup(provider_id).await.map(|node| node::machine(&node)) }.boxed()
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Machine>, ListError>> {
+        async move {
+            let nodes = self.nodes().list(&ListParams::default()).await.map_err(|error| ListError(Box::new(error)))?;
+            let machines = nodes.items.iter().map(node::machine);
+            Ok(machines.filter(|machine| machine.provider_id.starts_with(SCHEME)).collect())
+        }
+        .boxed()
+    }
+
+    fn instance_types<'a>(
+        &'a self,
+        _pool: &'a NodePool,
+    ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
+        let types = self.sold_out().applied_to(&self.types, self.clock.now());
+        futures::future::ready(Ok(types)).boxed()
+    }
+
+    fn drift<'a>(&'a self, _claim: &'a NodeClaim) -> BoxFuture<'a, Result<Option<String>, DriftError>> {
+        futures::future::ready(Ok(None)).boxed()
+    }
+
+    fn repair_policies(&self) -> &[RepairPolicy] {
+        REPAIR
+    }
+}
+
+#[cfg(test)]
+mod tests;

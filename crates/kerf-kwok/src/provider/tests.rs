@@ -1,0 +1,152 @@
+//! The simulated cloud against a real API server's answers, in this process.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+use jiff::Timestamp;
+use kerf_api::crds::Flavour;
+use kerf_sandbox::{ApiServer, Config};
+use kube::api::{ApiResource, DynamicObject};
+use serde_json::json;
+
+use super::*;
+use crate::built_in;
+
+/// A cluster with the definitions installed and a node class `default`.
+async fn cluster(class: serde_json::Value) -> (ApiServer, Client, Clock) {
+    let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
+    let server = ApiServer::new(Config::new(clock, 7));
+    let client = server.client_as("test");
+    let crd = ApiResource {
+        group: "apiextensions.k8s.io".into(),
+        version: "v1".into(),
+        api_version: "apiextensions.k8s.io/v1".into(),
+        kind: "CustomResourceDefinition".into(),
+        plural: "customresourcedefinitions".into(),
+    };
+    let definitions: Api<DynamicObject> = Api::all_with(client.clone(), &crd);
+    for definition in kerf_api::crds::all(Flavour::Kwok) {
+        let definition: DynamicObject = serde_json::from_value(definition.json().clone()).unwrap();
+        definitions.create(&PostParams::default(), &definition).await.unwrap();
+    }
+    let classes: Api<KWOKNodeClass> = Api::all(client.clone());
+    let class = json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass",
+        "metadata": {"name": "default"}, "spec": class});
+    classes.create(&PostParams::default(), &serde_json::from_value(class).unwrap()).await.unwrap();
+    (server, client, clock)
+}
+
+fn claim(requirements: serde_json::Value) -> NodeClaim {
+    serde_json::from_value(json!({
+        "metadata": {"name": "general-x7k2p", "uid": "5f1", "labels": {"karpenter.sh/nodepool": "general", "team": "a"}},
+        "spec": {
+            "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+            "requirements": requirements,
+            "resources": {"requests": {"cpu": "1", "pods": "2", "example.com/widget": "3"}},
+        },
+    }))
+    .unwrap()
+}
+
+fn pool() -> NodePool {
+    serde_json::from_value(json!({"metadata": {"name": "general"}, "spec": {"template": {"spec": {
+        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}, "requirements": []}}}}))
+    .unwrap()
+}
+
+fn spot_linux() -> serde_json::Value {
+    json!([
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]},
+        {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
+        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["test-zone-b", "test-zone-c"]},
+        {"key": "team", "operator": "In", "values": ["a"]},
+    ])
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_simulated_cloud_is_a_provider() {
+    let (_server, client, clock) = cluster(json!({})).await;
+    let provider = Kwok::new(client, clock, built_in());
+    kerf_cloud::conformance::check(&provider, &claim(spot_linux()), &pool()).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_machine_is_a_node_with_what_the_claim_asks_for() {
+    let (_server, client, clock) = cluster(json!({})).await;
+    let provider = Kwok::new(client.clone(), clock, built_in());
+    let machine = provider.create(&claim(spot_linux())).await.unwrap();
+    assert_eq!(
+        machine.labels["node.kubernetes.io/instance-type"], "c-2x-amd64-linux",
+        "the smallest whose cpu is enough"
+    );
+    assert_eq!(machine.labels["topology.kubernetes.io/zone"], "test-zone-b");
+    assert_eq!(machine.labels["eks-node-viewer/instance-price"], "0.038006");
+    let nodes: Api<Node> = Api::all(client);
+    let node = nodes.get(machine.provider_id.strip_prefix("kwok://").unwrap()).await.unwrap();
+    let labels = node.metadata.labels.unwrap();
+    assert_eq!(labels["kubernetes.io/hostname"], "general-x7k2p");
+    assert_eq!(labels["karpenter.sh/nodepool"], "general");
+    assert_eq!(node.metadata.annotations.unwrap()["kwok.x-k8s.io/node"], "fake");
+    let taints: Vec<String> = node.spec.unwrap().taints.unwrap().into_iter().map(|taint| taint.key).collect();
+    assert!(taints.contains(&"karpenter.sh/unregistered".to_owned()));
+    let status = node.status.unwrap();
+    assert_eq!(status.capacity.as_ref().unwrap()["cpu"].0, "2");
+    assert_eq!(status.allocatable.as_ref().unwrap()["cpu"].0, "1900m");
+    assert_eq!(status.allocatable.unwrap()["example.com/widget"].0, "3", "what the type does not have is simulated");
+}
+
+// spec 04 #142
+#[tokio::test(start_paused = true)]
+async fn without_its_class_there_is_no_capacity_and_with_a_delay_the_node_comes_later() {
+    let (_server, client, clock) = cluster(json!({"nodeRegistrationDelay": "30s"})).await;
+    let provider = Kwok::new(client.clone(), clock, built_in());
+    let mut lost = claim(spot_linux());
+    lost.spec.node_class_ref.name = "nowhere".into();
+    let refusal = provider.create(&lost).await.unwrap_err();
+    assert!(matches!(refusal, CreateError::InsufficientCapacity(_)), "{refusal}");
+
+    let machine = provider.create(&claim(spot_linux())).await.unwrap();
+    let name = machine.provider_id.strip_prefix("kwok://").unwrap();
+    let nodes: Api<Node> = Api::all(client);
+    assert!(nodes.get_opt(name).await.unwrap().is_none());
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    let node = nodes.get(name).await.unwrap();
+    assert_eq!(node.spec.unwrap().provider_id.unwrap(), format!("kwok://{name}"));
+}
+
+struct NoSpot;
+
+impl Stock for NoSpot {
+    fn check(&self, _: &str, zone: &str, capacity_type: &str) -> Result<(), String> {
+        if capacity_type == "spot" { Err(format!("no spot capacity in {zone}")) } else { Ok(()) }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_out_of_stock_is_not_on_offer_for_a_while() {
+    let (_server, client, clock) = cluster(json!({})).await;
+    let provider = Kwok::new(client, clock, built_in()).with_stock(Arc::new(NoSpot));
+    let refusal = provider.create(&claim(spot_linux())).await.unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "insufficient capacity, no spot capacity in test-zone-b; no spot capacity in test-zone-c"
+    );
+    let on_offer =
+        |types: &[InstanceType]| types.iter().flat_map(|t| &t.offerings).filter(|offering| offering.available).count();
+    let types = provider.instance_types(&pool()).await.unwrap();
+    // 72 types run linux, all but those of one cpu fit, two zones of four are asked for.
+    assert_eq!(144 * 8 - on_offer(&types), 66 * 2);
+    let either = json!([{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["test-zone-b"]}]);
+    let machine = provider.create(&claim(either)).await.unwrap();
+    assert_eq!(machine.labels["karpenter.sh/capacity-type"], "on-demand", "the next best is taken");
+    tokio::time::sleep(Duration::from_secs(181)).await;
+    assert_eq!(on_offer(&provider.instance_types(&pool()).await.unwrap()), 144 * 8, "and then it is tried again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_type_that_nobody_sells_is_an_error() {
+    let (_server, client, clock) = cluster(json!({})).await;
+    let provider = Kwok::new(client, clock, built_in());
+    let unknown = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]}]);
+    let refusal = provider.create(&claim(unknown)).await.unwrap_err();
+    assert_eq!(refusal.to_string(), "instance type not found (instance-type=m5.large)");
+}

@@ -1,0 +1,65 @@
+//! What can be had just now. The simulated cloud has everything unless somebody says otherwise: tests and the sandbox take offerings
+//! out of stock here, and the provider finds out as it would at a real cloud, by trying.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kerf_api::slim::Str;
+use kerf_engine::catalogue::InstanceType;
+
+/// For how long an offering that was out of stock is not tried again.
+const REMEMBERED: Duration = Duration::from_secs(180);
+
+/// Says what can be had; the place where stock-outs on demand come from.
+pub trait Stock: Send + Sync {
+    /// Whether such a machine can be had now; if not, the cloud's words for it.
+    fn check(&self, instance_type: &str, zone: &str, capacity_type: &str) -> Result<(), String>;
+}
+
+/// There is always enough of everything.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Plenty;
+
+impl Stock for Plenty {
+    fn check(&self, _: &str, _: &str, _: &str) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// An offering: instance type, zone, capacity type.
+pub(crate) type Offered = (Str, Str, Str);
+
+/// Offerings that were found to be out of stock, each until it is tried again.
+#[derive(Debug, Default)]
+pub(crate) struct SoldOut(BTreeMap<Offered, Timestamp>);
+
+impl SoldOut {
+    pub(crate) fn note(&mut self, offered: Offered, now: Timestamp) {
+        self.0.insert(offered, now.saturating_add(REMEMBERED).unwrap_or(Timestamp::MAX));
+    }
+
+    pub(crate) fn is_noted(&self, offered: &Offered, now: Timestamp) -> bool {
+        self.0.get(offered).is_some_and(|until| now < *until)
+    }
+
+    /// The instance types with what is out of stock marked so; the very same list if nothing is.
+    pub(crate) fn applied_to(&mut self, types: &Arc<Vec<InstanceType>>, now: Timestamp) -> Arc<Vec<InstanceType>> {
+        self.0.retain(|_, until| now < *until);
+        if self.0.is_empty() {
+            return types.clone();
+        }
+        let mut types = types.as_ref().clone();
+        for described in &mut types {
+            for offering in &mut described.offerings {
+                if let Some(offered) = crate::node::offered(&described.name, offering)
+                    && self.0.contains_key(&offered)
+                {
+                    offering.available = false;
+                }
+            }
+        }
+        Arc::new(types)
+    }
+}
