@@ -1,4 +1,4 @@
-//! NodeClaims as the engine sees them: a machine that exists or is about to.
+//! NodeClaims: the object that its controllers write, and the machine as the engine sees it, which exists or is about to.
 
 use kerf_api::annotations;
 use kerf_api::conditions::ConditionStatus;
@@ -6,16 +6,56 @@ use kerf_api::duration::{Duration, parse_nillable};
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::{Labels, Str};
 use kerf_engine::ClaimLifecycle;
+use serde::Deserialize;
 
 use crate::pools::{resources, taints};
+
+/// A claim that is tracked.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(from = "NodeClaim")]
+pub struct Claim {
+    /// The object, as its controllers write it.
+    pub object: NodeClaim,
+    /// The same as decisions see it, marks aside.
+    pub seen: kerf_engine::NodeClaim,
+}
+
+impl From<NodeClaim> for Claim {
+    fn from(object: NodeClaim) -> Self {
+        Self { seen: node_claim(&object, false), object }
+    }
+}
+
+impl Claim {
+    /// Its name.
+    pub fn name(&self) -> &Str {
+        &self.seen.name
+    }
+
+    /// Its uid.
+    pub fn uid(&self) -> &str {
+        self.object.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// The pool that it belongs to.
+    pub fn pool(&self) -> Option<&str> {
+        self.seen.labels.get(kerf_api::labels::NODEPOOL).filter(|pool| !pool.is_empty())
+    }
+
+    /// Whether a condition is True.
+    pub fn is_true(&self, kind: &str) -> bool {
+        is_true(&self.object, kind)
+    }
+
+    /// Whether it has been told to go.
+    pub fn is_terminating(&self) -> bool {
+        self.object.metadata.deletion_timestamp.is_some()
+    }
+}
 
 /// The claim as the engine takes it. `is_marked` says whether a disruption under way has marked it.
 pub fn node_claim(object: &NodeClaim, is_marked: bool) -> kerf_engine::NodeClaim {
     let status = object.status.as_ref();
-    let is_true = |kind: &str| {
-        status
-            .is_some_and(|s| s.conditions.iter().any(|c| c.condition_type == kind && c.status == ConditionStatus::True))
-    };
     let pairs = |map: Option<&std::collections::BTreeMap<String, String>>| {
         map.into_iter().flatten().map(|(k, v)| (Str::from(k.as_str()), Str::from(v.as_str()))).collect::<Labels>()
     };
@@ -28,7 +68,7 @@ pub fn node_claim(object: &NodeClaim, is_marked: bool) -> kerf_engine::NodeClaim
         startup_taints: taints(object.spec.startup_taints.as_deref()),
         capacity: resources(status.and_then(|s| s.capacity.as_ref())),
         allocatable: resources(status.and_then(|s| s.allocatable.as_ref())),
-        is_deleting: object.metadata.deletion_timestamp.is_some() || is_true("InstanceTerminating"),
+        is_deleting: object.metadata.deletion_timestamp.is_some() || is_true(object, "InstanceTerminating"),
         is_marked,
         lifecycle: lifecycle(object),
     }
@@ -75,4 +115,11 @@ fn is_own_drift(object: &NodeClaim, reason: &str) -> bool {
         "RequirementsDrifted" | "InstanceTypeNotFound" => true,
         _ => false,
     }
+}
+
+fn is_true(object: &NodeClaim, kind: &str) -> bool {
+    object
+        .status
+        .as_ref()
+        .is_some_and(|s| s.conditions.iter().any(|c| c.condition_type == kind && c.status == ConditionStatus::True))
 }

@@ -1,13 +1,28 @@
-//! The cluster as we know it: a synchronous, pure index, fed by events, that keeps the engine's world up to date.
+//! The cluster as we know it: a synchronous, pure index, fed by events, that the engine's input is made from.
 //!
 //! `kerf plan`, `kerf top`, `kerf replay` and the controllers all see the cluster through this crate, so that they all
-//! decide on the same picture. It never does IO, never awaits and never reads a clock.
+//! decide on the same picture. It never does IO, never awaits and never reads a clock: instants come in as values.
 //!
-//! Today it holds the translation from API objects to the engine's terms; the index comes with the controllers.
+//! [`Cluster`] is told what the API server says ([`Cluster::reset`], [`Cluster::apply`], [`Cluster::delete`]) and what we did that the
+//! API server does not show yet ([`Cluster::seed`], marks, nominations); [`Cluster::synced`] says whether it may be decided upon, and
+//! [`Cluster::input`] is what the decision is about.
 
 mod claims;
+mod cluster;
+mod input;
+mod intents;
+mod kinds;
+mod nodes;
 mod pools;
+mod synced;
+mod table;
 
-pub use claims::node_claim;
+pub use claims::{Claim, node_claim};
+pub use cluster::{Cluster, Requests};
+pub use input::Ask;
 pub use kerf_api::slim;
+pub use kinds::{NodeClass, Tracked};
+pub use nodes::{StateNode, is_tracked};
 pub use pools::{NodeClassState, class_state, pool};
+pub use synced::{Source, Synced, Waiting};
+pub use table::{Change, Table};

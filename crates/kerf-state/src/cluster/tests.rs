@@ -1,0 +1,395 @@
+//! The index, told what an API server would tell it.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+use kerf_api::nodeclaim::NodeClaim;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::synced::{Source, Synced, Waiting};
+
+fn decoded<T: serde::de::DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
+}
+
+fn node(name: &str, provider_id: &str, labels: Value) -> Node {
+    decoded(json!({
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"providerID": provider_id},
+        "status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}},
+    }))
+}
+
+/// A node of ours, as far as it is.
+fn ours(name: &str, provider_id: &str, labels: Value) -> Node {
+    let mut all = json!({"karpenter.sh/nodepool": "general", "node.kubernetes.io/instance-type": "c-4x"});
+    all.as_object_mut().unwrap().extend(labels.as_object().unwrap().clone());
+    node(name, provider_id, all)
+}
+
+fn claim(name: &str, provider_id: &str, version: u64, more: Value) -> Claim {
+    let mut object = json!({
+        "metadata": {"name": name, "uid": name, "resourceVersion": version.to_string(), "labels": {"karpenter.sh/nodepool": "general"}},
+        "spec": {"nodeClassRef": {"group": "g", "kind": "k", "name": "n"}, "requirements": [],
+            "startupTaints": [{"key": "cni", "effect": "NoSchedule"}], "taints": [{"key": "team", "effect": "NoSchedule"}]},
+        "status": {"providerID": provider_id, "capacity": {"cpu": "4", "nvidia.com/gpu": "1"}, "allocatable": {"cpu": "3500m", "nvidia.com/gpu": "1"}},
+    });
+    merge(&mut object, more);
+    Claim::from(decoded::<NodeClaim>(object))
+}
+
+fn merge(object: &mut Value, change: Value) {
+    match (object, change) {
+        (Value::Object(object), Value::Object(change)) => {
+            for (key, value) in change {
+                merge(object.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (object, change) => *object = change,
+    }
+}
+
+fn pod(name: &str, node: Option<&str>, phase: &str, owner: &str) -> Pod {
+    decoded(json!({
+        "metadata": {"name": name, "namespace": "default",
+            "ownerReferences": [{"apiVersion": "apps/v1", "kind": owner, "name": "o", "uid": "o"}]},
+        "spec": {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+        "status": {"phase": phase},
+    }))
+}
+
+fn cpu(of: &BTreeMap<Str, Quantity>) -> String {
+    of.get("cpu").map_or_else(|| "0".into(), ToString::to_string)
+}
+
+/// An index that has been told that there is nothing.
+fn listed() -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.reset::<NodePool>(Vec::new());
+    cluster.reset::<Claim>(Vec::new());
+    cluster.reset::<Node>(Vec::new());
+    cluster.reset::<Pod>(Vec::new());
+    cluster.reset::<DaemonSet>(Vec::new());
+    cluster
+}
+
+// spec 04 #1
+#[test]
+fn a_node_that_gets_its_provider_id_later_is_one_node() {
+    let mut cluster = Cluster::new();
+    cluster.apply(node("n", "", json!({})));
+    assert_eq!(cluster.state_nodes().count(), 1);
+    cluster.apply(node("n", "i-1", json!({})));
+    assert_eq!(cluster.state_nodes().count(), 1);
+    assert_eq!(cluster.state_nodes().next().unwrap().provider_id(), "i-1");
+}
+
+// spec 04 #2, #3
+#[test]
+fn a_node_of_ours_counts_once_enough_is_known_of_it() {
+    let mut cluster = listed();
+    cluster.apply(ours("n", "", json!({})));
+    assert_eq!(cluster.state_nodes().count(), 0);
+    assert_eq!(cluster.synced(), Synced::No(vec![Waiting::Unknown(vec!["n".into()])]));
+    cluster.apply(node("n", "i-1", json!({"karpenter.sh/nodepool": "general"})));
+    assert_eq!(cluster.state_nodes().count(), 0, "its type is not known");
+    assert!(!cluster.synced().is_yes());
+    cluster.apply(ours("n", "i-1", json!({})));
+    assert_eq!(cluster.state_nodes().count(), 1);
+    assert!(cluster.synced().is_yes());
+}
+
+// spec 04 #4
+#[test]
+fn a_node_and_a_claim_of_one_name_do_not_get_in_each_others_way() {
+    let mut cluster = Cluster::new();
+    cluster.apply(claim("x", "i-1", 1, json!({})));
+    cluster.apply(ours("x", "i-1", json!({})));
+    assert_eq!(cluster.state_nodes().count(), 1);
+    cluster.delete(&claim("x", "i-1", 1, json!({})));
+    assert_eq!(cluster.state_nodes().count(), 1);
+    cluster.delete(&ours("x", "i-1", json!({})));
+    assert_eq!(cluster.state_nodes().count(), 0);
+}
+
+// spec 04 #5
+#[test]
+fn a_claim_that_gets_another_machine_leaves_the_first() {
+    let mut cluster = Cluster::new();
+    cluster.apply(claim("a", "i-1", 1, json!({})));
+    cluster.apply(claim("a", "i-2", 2, json!({})));
+    cluster.mark_for_deletion("i-1");
+    let all: Vec<_> = cluster.state_nodes().collect();
+    assert_eq!(all.len(), 1);
+    assert_eq!(all[0].provider_id(), "i-2");
+    assert!(!all[0].is_marked_for_deletion());
+    assert_eq!(cluster.claims_of("i-1").count(), 0);
+}
+
+// spec 04 #6, #8, #10
+#[test]
+fn a_pod_counts_once_and_not_when_it_has_ended() {
+    let mut cluster = Cluster::new();
+    cluster.apply(node("n", "i-1", json!({})));
+    for _ in 0..3 {
+        cluster.apply(pod("p", Some("n"), "Running", "ReplicaSet"));
+    }
+    cluster.apply(pod("d", Some("n"), "Running", "DaemonSet"));
+    let requests = cluster.requests_on("n");
+    assert_eq!((cpu(&requests.pods), cpu(&requests.daemons)), ("2".into(), "1".into()));
+    for phase in ["Succeeded", "Failed"] {
+        cluster.apply(pod("p", Some("n"), phase, "ReplicaSet"));
+        assert_eq!(cpu(&cluster.requests_on("n").pods), "1");
+    }
+    for name in ["p", "d"] {
+        for _ in 0..3 {
+            cluster.delete(&pod(name, Some("n"), "Running", "ReplicaSet"));
+        }
+    }
+    assert_eq!(cluster.requests_on("n"), Requests::default());
+}
+
+// spec 04 #7
+#[test]
+fn a_pod_that_comes_back_elsewhere_under_its_name_has_left() {
+    let mut cluster = Cluster::new();
+    cluster.apply(pod("p", Some("n1"), "Running", "StatefulSet"));
+    cluster.apply(pod("p", Some("n2"), "Running", "StatefulSet"));
+    assert_eq!(cpu(&cluster.requests_on("n1").pods), "0");
+    assert_eq!(cpu(&cluster.requests_on("n2").pods), "1");
+}
+
+// spec 04 #9, #11
+#[test]
+fn pods_that_are_heard_of_before_their_node_count_on_it() {
+    let mut cluster = Cluster::new();
+    cluster.apply(pod("p", Some("n"), "Running", "ReplicaSet"));
+    assert_eq!(cluster.state_nodes().count(), 0);
+    cluster.apply(node("n", "i-1", json!({})));
+    assert_eq!(cpu(&cluster.requests_on("n").pods), "1");
+    assert_eq!(cluster.pods_on("").count(), 0, "no node is no node");
+}
+
+// spec 04 #15
+#[test]
+fn a_nomination_runs_out() {
+    let mut cluster = Cluster::new();
+    cluster.apply(node("n", "i-1", json!({})));
+    let at = |seconds: i64| Timestamp::from_second(1000 + seconds).unwrap();
+    cluster.nominate("i-1", at(20));
+    cluster.nominate("i-1", at(5));
+    cluster.nominate("i-unknown", at(20));
+    assert!(cluster.is_nominated("i-1", at(10)));
+    assert!(!cluster.is_nominated("i-1", at(21)));
+    assert!(!cluster.is_nominated("i-unknown", at(1)));
+}
+
+// spec 04 #16, #17
+#[test]
+fn passing_taints_count_only_on_what_does_not_start() {
+    let passing = json!([
+        {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"},
+        {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"},
+        {"key": "node.cloudprovider.kubernetes.io/uninitialized", "effect": "NoSchedule"},
+        {"key": "readiness.k8s.io/x", "effect": "NoExecute"},
+        {"key": "cni", "effect": "NoSchedule"},
+        {"key": "stays", "effect": "NoSchedule"},
+    ]);
+    let with_taints = |name: &str, id: &str, labels: Value| {
+        let mut node = node(name, id, labels);
+        node.spec.taints = decoded::<Node>(json!({"spec": {"taints": passing}})).spec.taints;
+        node
+    };
+    let mut cluster = Cluster::new();
+    cluster.apply(claim("a", "i-1", 1, json!({})));
+    cluster.apply(with_taints("n", "i-1", json!({"karpenter.sh/registered": "true"})));
+    cluster.apply(with_taints("theirs", "i-2", json!({})));
+    let taints =
+        |cluster: &Cluster, name: &str| cluster.state_node(cluster.get::<Node>(name).unwrap()).unwrap().taints().len();
+    assert_eq!((taints(&cluster, "n"), taints(&cluster, "theirs")), (1, 6));
+    cluster.apply(with_taints(
+        "n",
+        "i-1",
+        json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}),
+    ));
+    assert_eq!(taints(&cluster, "n"), 6);
+    cluster.apply(with_taints("n", "i-1", json!({})));
+    let unregistered = cluster.state_node(cluster.get::<Node>("n").unwrap()).unwrap();
+    assert_eq!(unregistered.taints()[0].key, "team", "before it is registered the claim speaks for it");
+}
+
+// spec 04 #18, #19
+#[test]
+fn a_promise_counts_until_the_node_is_initialized() {
+    let mut cluster = Cluster::new();
+    cluster.apply(claim("a", "i-1", 1, json!({})));
+    let only = |cluster: &Cluster| {
+        let state = cluster.state_nodes().next().unwrap();
+        (state.capacity(), state.allocatable())
+    };
+    assert_eq!(only(&cluster).1.get("cpu").unwrap().to_string(), "3500m");
+    cluster.apply(ours("n", "i-1", json!({})));
+    let (capacity, allocatable) = only(&cluster);
+    assert_eq!(allocatable.get("cpu").unwrap().to_string(), "4", "what the node says itself counts");
+    for list in [&capacity, &allocatable] {
+        assert_eq!(list.get("nvidia.com/gpu").unwrap().to_string(), "1");
+    }
+    assert_eq!(capacity.get("nodes").unwrap().to_string(), "1");
+    cluster.apply(ours("n", "i-1", json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"})));
+    let (capacity, allocatable) = only(&cluster);
+    assert_eq!((capacity.get("nvidia.com/gpu"), allocatable.get("nvidia.com/gpu")), (None, None));
+    assert_eq!(capacity.get("nodes").unwrap().to_string(), "1");
+}
+
+// spec 04 #20, #21
+#[test]
+fn what_is_on_its_way_out_is_marked() {
+    let going = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+    let terminating = json!({"status": {"conditions": [{"type": "InstanceTerminating", "status": "True",
+        "reason": "x", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
+    for more in [going, terminating] {
+        let mut cluster = Cluster::new();
+        cluster.apply(claim("a", "i-1", 1, more));
+        assert!(cluster.state_nodes().next().unwrap().is_marked_for_deletion());
+    }
+    let mut leaving = node("n", "i-1", json!({}));
+    leaving.metadata.deletion_timestamp = Some(Timestamp::from_second(1).unwrap());
+    let mut cluster = Cluster::new();
+    cluster.apply(leaving);
+    assert!(cluster.state_nodes().next().unwrap().is_marked_for_deletion());
+    cluster.apply(claim("a", "i-1", 1, json!({})));
+    assert!(!cluster.state_nodes().next().unwrap().is_marked_for_deletion(), "the claim has the say");
+}
+
+// spec 04 #22
+#[test]
+fn what_is_about_to_go_no_longer_counts_for_its_pool() {
+    let mut cluster = Cluster::new();
+    let initialized =
+        || ours("n", "i-1", json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}));
+    cluster.apply(claim("a", "i-1", 1, json!({})));
+    cluster.apply(initialized());
+    let nodes = |cluster: &Cluster| cluster.pool_usage("general").get("nodes").map_or(0, |n| n.value());
+    assert_eq!(nodes(&cluster), 1);
+    cluster.mark_for_deletion("i-1");
+    assert_eq!(nodes(&cluster), 0);
+    cluster.unmark_for_deletion("i-1");
+    assert_eq!(nodes(&cluster), 1);
+    cluster.mark_for_deletion("i-1");
+    cluster.apply(claim("a", "i-1", 2, json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})));
+    assert_eq!(nodes(&cluster), 0);
+    cluster.delete(&initialized());
+    cluster.delete(&claim("a", "i-1", 2, json!({})));
+    assert!(cluster.pool_usage("general").is_empty());
+}
+
+// spec 04 #23
+#[test]
+fn a_node_that_moves_between_pools_takes_its_resources_along() {
+    let mut cluster = Cluster::new();
+    cluster.apply(ours("n", "i-1", json!({})));
+    cluster.apply(ours("n", "i-1", json!({"karpenter.sh/nodepool": "other"})));
+    assert!(cluster.pool_usage("general").is_empty());
+    assert_eq!(cpu(&cluster.pool_usage("other")), "4");
+}
+
+// spec 04 #24
+#[test]
+fn nothing_is_decided_while_a_claim_has_no_machine() {
+    let mut cluster = listed();
+    assert!(cluster.synced().is_yes());
+    cluster.seed(claim("a", "", 1, json!({})));
+    assert_eq!(cluster.synced(), Synced::No(vec![Waiting::Unlaunched(vec!["a".into()])]));
+    cluster.apply(claim("a", "i-1", 2, json!({})));
+    assert!(cluster.synced().is_yes());
+    cluster.seed(claim("b", "", 3, json!({})));
+    assert!(!cluster.synced().is_yes());
+    cluster.delete(&claim("b", "", 3, json!({})));
+    assert!(cluster.synced().is_yes());
+}
+
+// spec 04 #25, #26
+#[test]
+fn the_first_picture_must_be_whole_and_later_ones_need_not_be() {
+    let mut cluster = Cluster::new();
+    cluster.reset::<NodePool>(Vec::new());
+    cluster.reset::<Claim>(Vec::new());
+    cluster.reset::<Pod>(Vec::new());
+    cluster.reset::<DaemonSet>(Vec::new());
+    assert_eq!(cluster.synced(), Synced::No(vec![Waiting::List(Source::Nodes)]));
+    let mut nodes: Vec<Node> = (0..999).map(|n| ours(&format!("n{n}"), &format!("i-{n}"), json!({}))).collect();
+    nodes.push(ours("last", "", json!({})));
+    cluster.reset(nodes);
+    assert_eq!(cluster.synced(), Synced::No(vec![Waiting::Unknown(vec!["last".into()])]), "one of a thousand");
+    cluster.apply(ours("last", "i-last", json!({})));
+    assert!(cluster.synced().is_yes());
+    cluster.apply(ours("new", "", json!({})));
+    assert!(cluster.synced().is_yes());
+}
+
+// spec 04 #27
+#[test]
+fn a_claim_that_was_gone_before_it_was_noted_is_forgotten() {
+    let mut cluster = listed();
+    cluster.seed(claim("a", "", 1, json!({})));
+    assert!(cluster.forget_seeded("a"));
+    assert!(cluster.synced().is_yes());
+    cluster.seed(claim("b", "", 1, json!({})));
+    cluster.confirm("b");
+    assert!(!cluster.forget_seeded("b"), "the watch knows it");
+    cluster.seed(claim("c", "", 1, json!({})));
+    cluster.apply(claim("c", "i-1", 2, json!({})));
+    assert!(!cluster.forget_seeded("c"), "it has a machine");
+}
+
+// spec 04 #33
+#[test]
+fn a_claim_without_a_pool_counts_for_none() {
+    let mut cluster = Cluster::new();
+    cluster.apply(claim("a", "i-1", 1, json!({"metadata": {"labels": null}})));
+    assert!(cluster.pool_usage("general").is_empty());
+    assert_eq!(cluster.state_nodes().count(), 1);
+}
+
+#[test]
+fn older_news_does_not_undo_what_we_wrote() {
+    let mut cluster = Cluster::new();
+    cluster.apply(claim("a", "i-1", 7, json!({})));
+    assert!(cluster.apply(claim("a", "", 5, json!({}))).is_none());
+    assert_eq!(cluster.get::<Claim>("a").unwrap().seen.provider_id, "i-1");
+    assert!(cluster.apply(claim("a", "i-1", 7, json!({}))).is_some(), "and news of it is still told");
+}
+
+#[test]
+fn a_list_that_is_behind_does_not_lose_a_claim_that_we_just_created() {
+    let mut cluster = listed();
+    cluster.seed(claim("a", "", 9, json!({})));
+    cluster.reset::<Claim>(Vec::new());
+    assert!(!cluster.synced().is_yes());
+    cluster.confirm("a");
+    cluster.reset::<Claim>(Vec::new());
+    assert!(cluster.synced().is_yes());
+}
+
+// spec 04 §15 departure 5
+#[test]
+fn two_claims_of_one_machine_are_one_node_and_may_go_in_turn() {
+    let mut cluster = Cluster::new();
+    cluster.apply(claim("a", "i-1", 1, json!({})));
+    cluster.apply(claim("b", "i-1", 1, json!({})));
+    assert_eq!(cluster.state_nodes().count(), 1);
+    cluster.delete(&claim("a", "i-1", 1, json!({})));
+    assert_eq!(cluster.state_nodes().count(), 1);
+    cluster.delete(&claim("b", "i-1", 1, json!({})));
+    assert_eq!(cluster.state_nodes().count(), 0);
+}
+
+#[test]
+fn a_mark_ends_with_its_machine() {
+    let mut cluster = Cluster::new();
+    cluster.apply(claim("a", "i-1", 1, json!({})));
+    cluster.mark_for_deletion("i-1");
+    cluster.delete(&claim("a", "i-1", 1, json!({})));
+    cluster.apply(claim("a", "i-1", 2, json!({})));
+    assert!(!cluster.state_nodes().next().unwrap().is_marked_for_deletion());
+}

@@ -1,0 +1,105 @@
+//! What a decision is about, made from the index: the engine's input, at one instant.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kerf_api::conditions::{ConditionStatus, READY};
+use kerf_api::labels::LabelRules;
+use kerf_api::nodepool::NodePool;
+use kerf_api::slim::Str;
+use kerf_engine::catalogue::InstanceType;
+use kerf_engine::{Input, NodeClaim, Pool, PoolAvailability, UnsupportedStorage};
+
+use crate::claims::Claim;
+use crate::cluster::Cluster;
+use crate::pools::{NodeClassState, pool};
+
+/// What a decision needs beside the cluster.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// The instant to decide for.
+    pub at: Timestamp,
+    /// Instance types by pool; a pool that is not here has none that could be listed, and sits out.
+    pub instance_types: BTreeMap<Str, Arc<Vec<InstanceType>>>,
+    /// What the provider says of labels.
+    pub label_rules: LabelRules,
+    /// Storage that the provider's machines cannot use.
+    pub unsupported_storage: UnsupportedStorage,
+}
+
+impl Cluster {
+    /// The engine's input.
+    pub fn input(&self, ask: &Ask) -> Input {
+        let mut catalogues: Vec<&Arc<Vec<InstanceType>>> = Vec::new();
+        let pools: Vec<Pool> = self
+            .pools
+            .values()
+            .map(|pool| {
+                let catalogue = ask.instance_types.get(pool.metadata.name.as_deref().unwrap_or_default());
+                // Pools that launch from the same list share it.
+                let at = catalogue.map(|types| {
+                    catalogues.iter().position(|known| Arc::ptr_eq(known, types)).unwrap_or_else(|| {
+                        catalogues.push(types);
+                        catalogues.len() - 1
+                    })
+                });
+                self.pool(pool, at)
+            })
+            .collect();
+        Input {
+            at: ask.at,
+            pools,
+            catalogues: catalogues.into_iter().map(|types| types.as_ref().clone()).collect(),
+            label_rules: ask.label_rules.clone(),
+            node_claims: self.claims.values().map(|claim| self.claim(claim)).collect(),
+            nodes: copies(self.nodes.values()),
+            pods: copies(self.pods.values()),
+            daemon_sets: copies(self.daemon_sets.values()),
+            volume_claims: copies(self.volume_claims.values()),
+            volumes: copies(self.volumes.values()),
+            storage_classes: copies(self.storage_classes.values()),
+            csi_nodes: copies(self.csi_nodes.values()),
+            namespaces: copies(self.namespaces.values()),
+            disruption_budgets: copies(self.disruption_budgets.values()),
+            // Only default spread constraints ask for these two, and there are none.
+            services: Vec::new(),
+            replica_owners: Vec::new(),
+            unsupported_storage: ask.unsupported_storage.clone(),
+            launch_backoffs: Vec::new(),
+        }
+    }
+
+    /// The claim as decisions see it now.
+    fn claim(&self, claim: &Claim) -> NodeClaim {
+        let mut seen = claim.seen.clone();
+        seen.is_marked = self.intents.is_marked(&seen.provider_id);
+        seen.lifecycle.nominated_until = self.intents.nominated_until(&seen.provider_id);
+        seen
+    }
+
+    /// The pool as decisions see it now. Only one that its controllers have found ready takes pods (spec 02 §5.1).
+    fn pool(&self, object: &NodePool, catalogue: Option<usize>) -> Pool {
+        let class = self.class_of(object).map_or(NodeClassState::Missing, |class| class.state());
+        let mut pool = pool(object, &class, catalogue);
+        if pool.availability == PoolAvailability::Ready && !is_ready(object) {
+            pool.availability = PoolAvailability::NotReady(Str::new_static("Ready=Unknown"));
+        }
+        pool
+    }
+
+    /// The node class that a pool refers to.
+    pub fn class_of(&self, pool: &NodePool) -> Option<&Arc<crate::kinds::NodeClass>> {
+        self.classes.get(&pool.spec.template.spec.node_class_ref.name)
+    }
+}
+
+/// Whether a pool's controllers have found it ready.
+fn is_ready(pool: &NodePool) -> bool {
+    let conditions = pool.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    conditions.iter().any(|condition| condition.condition_type == READY && condition.status == ConditionStatus::True)
+}
+
+fn copies<'a, T: Clone + 'a>(objects: impl Iterator<Item = &'a Arc<T>>) -> Vec<T> {
+    objects.map(|object| object.as_ref().clone()).collect()
+}

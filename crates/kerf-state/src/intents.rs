@@ -1,0 +1,62 @@
+//! What we have done or decided and the API server does not show yet, each with the fact that ends it: claims that were just created
+//! (until the watch tells of them), deletion marks (until they are taken back or the machine is gone), nominations (until their time
+//! is up). Losing all of it, as a restart does, costs time and never correctness.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use kerf_api::slim::Str;
+
+/// Ours alone.
+#[derive(Debug, Default)]
+pub(crate) struct Intents {
+    /// Claims that we created and no watch has told of yet.
+    seeded: BTreeSet<Str>,
+    /// Machines that are to go, by provider id.
+    marked: BTreeSet<Str>,
+    /// Until when pods are expected on a machine, by provider id.
+    nominated: BTreeMap<Str, Timestamp>,
+}
+
+impl Intents {
+    pub(crate) fn seed(&mut self, claim: Str) {
+        self.seeded.insert(claim);
+    }
+
+    /// The watch has told of the claim: from now on it knows better than we do.
+    pub(crate) fn confirm(&mut self, claim: &str) {
+        self.seeded.remove(claim);
+    }
+
+    pub(crate) fn is_seeded(&self, claim: &str) -> bool {
+        self.seeded.contains(claim)
+    }
+
+    pub(crate) fn mark(&mut self, provider_id: Str) {
+        self.marked.insert(provider_id);
+    }
+
+    pub(crate) fn unmark(&mut self, provider_id: &str) {
+        self.marked.remove(provider_id);
+    }
+
+    pub(crate) fn is_marked(&self, provider_id: &str) -> bool {
+        self.marked.contains(provider_id)
+    }
+
+    /// Repeating extends, and never shortens.
+    pub(crate) fn nominate(&mut self, provider_id: Str, until: Timestamp) {
+        let stored = self.nominated.entry(provider_id).or_insert(until);
+        *stored = (*stored).max(until);
+    }
+
+    pub(crate) fn nominated_until(&self, provider_id: &str) -> Option<Timestamp> {
+        self.nominated.get(provider_id).copied()
+    }
+
+    /// The machine is gone, and with it all that was meant for it.
+    pub(crate) fn forget_machine(&mut self, provider_id: &str) {
+        self.marked.remove(provider_id);
+        self.nominated.remove(provider_id);
+    }
+}

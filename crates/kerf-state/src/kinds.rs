@@ -1,0 +1,200 @@
+//! The kinds that are tracked: how each is keyed, where it is kept, and what else its coming and going changes.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kerf_api::conditions::Condition;
+use kerf_api::nodepool::NodePool;
+use kerf_api::slim::{
+    CsiNode, DaemonSet, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+    StorageClass, Str, VolumeAttachment,
+};
+use serde::Deserialize;
+
+use crate::claims::Claim;
+use crate::cluster::Cluster;
+use crate::pools::{NodeClassState, class_state};
+use crate::table::{Change, Table};
+
+/// A kind that is tracked.
+pub trait Tracked: Sized + PartialEq {
+    /// What the object is found by.
+    fn key(&self) -> Str;
+
+    /// The object's version, for kinds that we write ourselves: our own news may be ahead of the watch's.
+    fn version(&self) -> Option<u64> {
+        None
+    }
+
+    /// Where objects of the kind are kept.
+    fn table(cluster: &Cluster) -> &Table<Self>;
+
+    /// Where objects of the kind are kept, to be changed.
+    fn table_mut(cluster: &mut Cluster) -> &mut Table<Self>;
+
+    /// What else a change changes.
+    fn index(_cluster: &mut Cluster, _change: &Change<Self>) {}
+
+    /// Whether the object stays although a list does not name it, because we know better.
+    fn outlives_list(&self, _cluster: &Cluster) -> bool {
+        false
+    }
+}
+
+/// A node class of whatever kind: all that the controllers of pools want to know of one.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct NodeClass {
+    /// Names, generation, whether it is on its way out.
+    #[serde(default)]
+    pub metadata: ObjectMeta,
+    /// What is known of it.
+    #[serde(default)]
+    pub status: NodeClassStatus,
+}
+
+/// The part of a node class's status that every kind has.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct NodeClassStatus {
+    /// Its conditions.
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
+}
+
+impl NodeClass {
+    /// What it means for pools that refer to it.
+    pub fn state(&self) -> NodeClassState {
+        class_state(self.metadata.deletion_timestamp.as_ref(), &self.status.conditions)
+    }
+}
+
+fn version(metadata: &ObjectMeta) -> Option<u64> {
+    metadata.resource_version.as_ref()?.parse().ok()
+}
+
+impl PartialEq for Claim {
+    fn eq(&self, other: &Self) -> bool {
+        self.object == other.object
+    }
+}
+
+impl Tracked for Claim {
+    fn key(&self) -> Str {
+        self.seen.name.clone()
+    }
+
+    fn version(&self) -> Option<u64> {
+        version(&self.object.metadata)
+    }
+
+    fn table(cluster: &Cluster) -> &Table<Self> {
+        &cluster.claims
+    }
+
+    fn table_mut(cluster: &mut Cluster) -> &mut Table<Self> {
+        &mut cluster.claims
+    }
+
+    fn index(cluster: &mut Cluster, change: &Change<Self>) {
+        cluster.index_claim(change);
+    }
+
+    fn outlives_list(&self, cluster: &Cluster) -> bool {
+        cluster.intents.is_seeded(&self.seen.name)
+    }
+}
+
+impl Tracked for NodePool {
+    fn key(&self) -> Str {
+        Str::from(self.metadata.name.as_deref().unwrap_or_default())
+    }
+
+    fn version(&self) -> Option<u64> {
+        version(&self.metadata)
+    }
+
+    fn table(cluster: &Cluster) -> &Table<Self> {
+        &cluster.pools
+    }
+
+    fn table_mut(cluster: &mut Cluster) -> &mut Table<Self> {
+        &mut cluster.pools
+    }
+}
+
+impl Tracked for NodeClass {
+    fn key(&self) -> Str {
+        Str::from(self.metadata.name.as_deref().unwrap_or_default())
+    }
+
+    fn table(cluster: &Cluster) -> &Table<Self> {
+        &cluster.classes
+    }
+
+    fn table_mut(cluster: &mut Cluster) -> &mut Table<Self> {
+        &mut cluster.classes
+    }
+}
+
+impl Tracked for Pod {
+    fn key(&self) -> Str {
+        self.namespaced_name()
+    }
+
+    fn table(cluster: &Cluster) -> &Table<Self> {
+        &cluster.pods
+    }
+
+    fn table_mut(cluster: &mut Cluster) -> &mut Table<Self> {
+        &mut cluster.pods
+    }
+
+    fn index(cluster: &mut Cluster, change: &Change<Self>) {
+        cluster.index_pod(change);
+    }
+}
+
+impl Tracked for Node {
+    fn key(&self) -> Str {
+        self.metadata.name.clone()
+    }
+
+    fn table(cluster: &Cluster) -> &Table<Self> {
+        &cluster.nodes
+    }
+
+    fn table_mut(cluster: &mut Cluster) -> &mut Table<Self> {
+        &mut cluster.nodes
+    }
+
+    fn index(cluster: &mut Cluster, change: &Change<Self>) {
+        cluster.index_node(change);
+    }
+}
+
+/// Kinds that nothing else depends on: kept, and found by `namespace/name`.
+macro_rules! plainly_tracked {
+    ($($kind:ty => $table:ident),+ $(,)?) => {$(
+        impl Tracked for $kind {
+            fn key(&self) -> Str {
+                self.metadata.namespaced_name()
+            }
+
+            fn table(cluster: &Cluster) -> &Table<Self> {
+                &cluster.$table
+            }
+
+            fn table_mut(cluster: &mut Cluster) -> &mut Table<Self> {
+                &mut cluster.$table
+            }
+        }
+    )+};
+}
+
+plainly_tracked! {
+    DaemonSet => daemon_sets,
+    PodDisruptionBudget => disruption_budgets,
+    PersistentVolumeClaim => volume_claims,
+    PersistentVolume => volumes,
+    StorageClass => storage_classes,
+    CsiNode => csi_nodes,
+    VolumeAttachment => volume_attachments,
+    Namespace => namespaces,
+}

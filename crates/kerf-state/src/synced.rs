@@ -1,0 +1,118 @@
+//! May we decide now, and if not, on what are we waiting (spec 04 §4.9)? The answer is a value, so that whoever waits can say why.
+
+use std::fmt;
+
+use kerf_api::slim::Str;
+
+use crate::cluster::Cluster;
+use crate::nodes::is_tracked;
+
+/// The kinds that a decision cannot do without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// NodePools.
+    NodePools,
+    /// NodeClaims.
+    NodeClaims,
+    /// Nodes.
+    Nodes,
+    /// Pods.
+    Pods,
+    /// DaemonSets.
+    DaemonSets,
+}
+
+/// What is missing from the picture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Waiting {
+    /// A kind whose list has not come yet.
+    List(Source),
+    /// Claims that are not launched yet, by name.
+    Unlaunched(Vec<Str>),
+    /// Nodes of ours of which too little is known yet, by name.
+    Unknown(Vec<Str>),
+}
+
+/// Whether the picture is whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Synced {
+    /// It is.
+    Yes,
+    /// It is not, for these reasons.
+    No(Vec<Waiting>),
+}
+
+impl Synced {
+    /// Whether it may be decided.
+    pub fn is_yes(&self) -> bool {
+        matches!(self, Self::Yes)
+    }
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NodePools => "NodePools",
+            Self::NodeClaims => "NodeClaims",
+            Self::Nodes => "Nodes",
+            Self::Pods => "Pods",
+            Self::DaemonSets => "DaemonSets",
+        })
+    }
+}
+
+impl fmt::Display for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, names) = match self {
+            Self::List(source) => return write!(f, "the list of {source}"),
+            Self::Unlaunched(names) => ("the launch of", names),
+            Self::Unknown(names) => ("provider ID and instance type of", names),
+        };
+        write!(f, "{what} {}", names.join(", "))
+    }
+}
+
+impl Cluster {
+    /// Whether the picture is whole. After the first time that it was, only claims without a machine make it incomplete again.
+    pub fn synced(&mut self) -> Synced {
+        let mut waiting = self.missing();
+        self.was_synced |= waiting.is_empty();
+        if self.was_synced {
+            waiting.retain(|what| matches!(what, Waiting::Unlaunched(_)));
+        }
+        if waiting.is_empty() { Synced::Yes } else { Synced::No(waiting) }
+    }
+
+    /// Whether the picture has ever been whole.
+    pub fn was_synced(&self) -> bool {
+        self.was_synced
+    }
+
+    fn missing(&self) -> Vec<Waiting> {
+        let lists = [
+            (self.pools.is_listed(), Source::NodePools),
+            (self.claims.is_listed(), Source::NodeClaims),
+            (self.nodes.is_listed(), Source::Nodes),
+            (self.pods.is_listed(), Source::Pods),
+            (self.daemon_sets.is_listed(), Source::DaemonSets),
+        ];
+        let mut waiting: Vec<Waiting> =
+            lists.into_iter().filter(|(is_listed, _)| !is_listed).map(|(_, source)| Waiting::List(source)).collect();
+        if !self.unlaunched.is_empty() {
+            waiting.push(Waiting::Unlaunched(self.unlaunched.iter().cloned().collect()));
+        }
+        // Once it has been whole, this question is no longer asked; it looks at every node.
+        if !self.was_synced {
+            let unknown: Vec<Str> = self
+                .nodes
+                .values()
+                .filter(|node| !is_tracked(node) && self.claims_of(&node.spec.provider_id).next().is_none())
+                .map(|node| node.metadata.name.clone())
+                .collect();
+            if !unknown.is_empty() {
+                waiting.push(Waiting::Unknown(unknown));
+            }
+        }
+        waiting
+    }
+}
