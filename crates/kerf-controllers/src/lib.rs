@@ -1,2 +1,17 @@
 //! The shell: every controller, one module each, and the process that they run in. Controllers read the cluster's state,
 //! ask the engine, and act; a rule that could be in the engine does not live here, and no concrete provider is named.
+
+mod actions;
+mod context;
+mod controllers;
+mod error;
+pub mod events;
+mod node;
+mod nodeclaim;
+mod nodepool;
+mod provisioning;
+
+pub use context::{Context, Settings, SharedCluster};
+pub use controllers::Controllers;
+pub use error::Error;
+pub use events::{Event, Publish};

@@ -1,0 +1,58 @@
+//! Writes to NodeClaims. Their spec never changes: what is written is metadata and status.
+
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_runtime::{Failure, Write, retried};
+use kerf_state::Claim;
+use kube::api::{Api, DeleteParams, PostParams, Preconditions};
+
+use crate::context::Context;
+
+fn api(ctx: &Context) -> Api<NodeClaim> {
+    Api::all(ctx.client.clone())
+}
+
+/// Creates a claim; the API server gives it its name. Until it is launched nothing else is decided.
+///
+/// A create whose answer is lost may have been done. Then the watch tells of the claim, and the next pass counts on its machine.
+pub(crate) async fn create(ctx: &Context, claim: &NodeClaim) -> Result<NodeClaim, Failure> {
+    let created = retried(|| async { api(ctx).create(&PostParams::default(), claim).await }).await?;
+    ctx.cluster.lock().seed(Claim::from(created.clone()));
+    Ok(created)
+}
+
+/// Writes the difference between two states of a claim; gives the claim as it is now.
+pub(crate) async fn update(
+    ctx: &Context,
+    write: Write,
+    before: &NodeClaim,
+    after: &NodeClaim,
+) -> Result<NodeClaim, Failure> {
+    // Most looks at an object end here; writing both states down to compare them costs far more.
+    if before == after {
+        return Ok(before.clone());
+    }
+    match write.send(&api(ctx), before, after).await? {
+        Some(written) => {
+            ctx.cluster.lock().apply(Claim::from(written.clone()));
+            Ok(written)
+        }
+        None => Ok(before.clone()),
+    }
+}
+
+/// Deletes a claim, and not another one of its name.
+pub(crate) async fn delete(ctx: &Context, claim: &NodeClaim) -> Result<(), Failure> {
+    let name = claim.metadata.name.as_deref().unwrap_or_default();
+    let preconditions = Some(Preconditions { uid: claim.metadata.uid.clone(), resource_version: None });
+    let params = DeleteParams { preconditions, ..DeleteParams::default() };
+    let deleted = retried(|| async { api(ctx).delete(name, &params).await }).await?;
+    if let Some(going) = deleted.left() {
+        ctx.cluster.lock().apply(Claim::from(going));
+    }
+    Ok(())
+}
+
+/// Whether a claim is there, asked of the API server itself.
+pub(crate) async fn exists(ctx: &Context, name: &str) -> Result<bool, Failure> {
+    retried(|| async { api(ctx).get_opt(name).await }).await.map(|claim| claim.is_some())
+}

@@ -1,0 +1,35 @@
+//! Writes to Nodes. We keep only a part of a node, so a writer that replaces a list reads the whole node first.
+
+use k8s_openapi::api::core::v1::Node;
+use kerf_runtime::{Failure, Write, retried};
+use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
+use serde_json::json;
+
+use crate::context::Context;
+
+fn api(ctx: &Context) -> Api<Node> {
+    Api::all(ctx.client.clone())
+}
+
+/// The whole node.
+pub(crate) async fn read(ctx: &Context, name: &str) -> Result<Node, Failure> {
+    retried(|| async { api(ctx).get(name).await }).await
+}
+
+/// Writes the difference between two states of a node, if nobody else wrote since.
+pub(crate) async fn update(ctx: &Context, before: &Node, after: &Node) -> Result<(), Failure> {
+    Write::OBJECT.send(&api(ctx), before, after).await.map(drop)
+}
+
+/// Sets one label.
+pub(crate) async fn label(ctx: &Context, name: &str, key: &str, value: &str) -> Result<(), Failure> {
+    let patch = Patch::Merge(json!({"metadata": {"labels": {key: value}}}));
+    retried(|| async { api(ctx).patch(name, &PatchParams::default(), &patch).await }).await.map(drop)
+}
+
+/// Deletes a node, and not another one of its name.
+pub(crate) async fn delete(ctx: &Context, name: &str, uid: &str) -> Result<(), Failure> {
+    let preconditions = Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None });
+    let params = DeleteParams { preconditions, ..DeleteParams::default() };
+    retried(|| async { api(ctx).delete(name, &params).await }).await.map(drop)
+}

@@ -1,0 +1,28 @@
+//! Writes to NodePools.
+
+use kerf_api::nodepool::NodePool;
+use kerf_runtime::{Failure, Write};
+use kube::api::Api;
+
+use crate::context::Context;
+
+/// Writes the difference between two states of a pool; gives the pool as it is now.
+pub(crate) async fn update(
+    ctx: &Context,
+    write: Write,
+    before: &NodePool,
+    after: &NodePool,
+) -> Result<NodePool, Failure> {
+    let api: Api<NodePool> = Api::all(ctx.client.clone());
+    // Most looks at an object end here; writing both states down to compare them costs far more.
+    if before == after {
+        return Ok(before.clone());
+    }
+    match write.send(&api, before, after).await? {
+        Some(written) => {
+            ctx.cluster.lock().apply(written.clone());
+            Ok(written)
+        }
+        None => Ok(before.clone()),
+    }
+}

@@ -1,0 +1,120 @@
+//! What every controller works with. It is handed in, never reached for: a test makes one of parts that it can see into.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kerf_api::nodepool::NodePool;
+use kerf_cloud::CloudProvider;
+use kerf_runtime::Clock;
+use kerf_state::{Claim, Cluster};
+use kube::Client;
+
+use crate::events::{Event, Publish};
+
+/// The cluster as we know it, shared by all controllers. The lock is held for as long as it takes to look or to note, never while
+/// waiting for anybody.
+#[derive(Clone, Debug, Default)]
+pub struct SharedCluster(Arc<Mutex<Cluster>>);
+
+impl SharedCluster {
+    /// The index, for a look or a note.
+    pub fn lock(&self) -> MutexGuard<'_, Cluster> {
+        // A panic elsewhere leaves the index as the last whole piece of news made it, or one piece of news short; the next list mends it.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What an operator can set, as far as the controllers care.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Quiet time that closes a batch of pending pods.
+    pub batch_idle: Duration,
+    /// The longest batch.
+    pub batch_max: Duration,
+    /// Cores that the process has asked for; how much goes on at the same time scales with them.
+    pub cores: usize,
+    /// How the engine treats wishes and constraints.
+    pub engine: kerf_engine::Settings,
+}
+
+impl Settings {
+    /// How long a node that got pods is left alone: two batches, and no less than ten seconds.
+    pub(crate) fn nomination(&self) -> Duration {
+        (self.batch_max * 2).max(Duration::from_secs(10))
+    }
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            batch_idle: Duration::from_secs(1),
+            batch_max: Duration::from_secs(10),
+            cores: 1,
+            engine: kerf_engine::Settings {
+                preference_policy: kerf_engine::PreferencePolicy::Respect,
+                min_values_policy: kerf_engine::MinValuesPolicy::Strict,
+                reserved_capacity: true,
+                reserved_mode: kerf_engine::ReservedMode::Strict,
+                default_spread: Vec::new(),
+                ignore_dra: true,
+                require_unschedulable: true,
+                max_instance_types: 600,
+                seed: 0,
+                threads: 1,
+                effort: kerf_engine::Effort::Search,
+            },
+        }
+    }
+}
+
+/// What every controller works with. Copies share everything.
+#[derive(Clone)]
+pub struct Context {
+    /// The way to the API server.
+    pub client: Client,
+    /// The cloud.
+    pub cloud: Arc<dyn CloudProvider>,
+    /// The cluster as we know it.
+    pub cluster: SharedCluster,
+    /// The one clock.
+    pub clock: Clock,
+    /// Where events go.
+    pub events: Arc<dyn Publish>,
+    /// What the operator set.
+    pub settings: Arc<Settings>,
+}
+
+impl Context {
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// A claim of ours, as we know it.
+    pub(crate) fn claim(&self, name: &str) -> Option<Arc<Claim>> {
+        self.cluster.lock().get::<Claim>(name).filter(|claim| self.manages_claim(claim)).cloned()
+    }
+
+    /// A pool of ours, as we know it.
+    pub(crate) fn pool(&self, name: &str) -> Option<Arc<NodePool>> {
+        self.cluster.lock().get::<NodePool>(name).filter(|pool| self.manages_pool(pool)).cloned()
+    }
+
+    pub(crate) fn manages_claim(&self, claim: &Claim) -> bool {
+        self.cloud.supports(&claim.object.spec.node_class_ref)
+    }
+
+    pub(crate) fn manages_pool(&self, pool: &NodePool) -> bool {
+        self.cloud.supports(&pool.spec.template.spec.node_class_ref)
+    }
+
+    pub(crate) fn publish(&self, event: Event) {
+        self.events.publish(event);
+    }
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context").field("cloud", &self.cloud.name()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,329 @@
+//! All controllers, each on a queue of its own: which news wakes which of them, and how often they come back (spec 04 §3).
+//!
+//! News is taken in one at a time: first the index is told, then everybody whose business it is finds the key in their queue.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::{BoxFuture, join_all};
+use k8s_openapi::api::{apps, core, policy, storage};
+use kerf_api::nodepool::NodePool;
+use kerf_api::slim::{
+    CsiNode, DaemonSet, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+    StorageClass, Str, VolumeAttachment,
+};
+use kerf_runtime::{Backoff, Event, Kind, Next, Queue, QueueSettings, Rate, Stop, Watch, WatchSettings, watch};
+use kerf_state::{Change, Claim, NodeClass, Tracked};
+use serde::de::DeserializeOwned;
+use tracing::error;
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::node::hydration::NodeHydration;
+use crate::nodeclaim::consistency::Consistency;
+use crate::nodeclaim::garbagecollection::GarbageCollection;
+use crate::nodeclaim::hydration::ClaimHydration;
+use crate::nodeclaim::lifecycle::{Lifecycle, RegistrationHealth};
+use crate::nodeclaim::podevents::PodEvents;
+use crate::nodeclaim::stale::{self, StaleClaims};
+use crate::nodepool::counter::Counter;
+use crate::nodepool::hash::Hash;
+use crate::nodepool::readiness::Readiness;
+use crate::nodepool::registrationhealth::PoolHealth;
+use crate::nodepool::validation::Validation;
+use crate::provisioning::{Batcher, NodeTrigger, PodTrigger, Provisioner};
+
+/// The key of controllers that look at everything at once.
+const EVERYTHING: Str = Str::new_static("");
+
+/// A controller and what it has to do.
+struct Hung<C> {
+    name: &'static str,
+    controller: C,
+    queue: Queue<Str>,
+}
+
+impl<C> Hung<C> {
+    fn new(name: &'static str, controller: C, settings: QueueSettings) -> Self {
+        Self { name, controller, queue: Queue::new(settings) }
+    }
+
+    /// Works until told to stop. What fails is logged and comes back.
+    async fn run<'c, R>(&'c self, stop: Stop, reconcile: impl Fn(&'c C, Str) -> R)
+    where
+        R: Future<Output = Result<Next, Error>>,
+    {
+        let work = |key: Str| {
+            let outcome = reconcile(&self.controller, key.clone());
+            async move {
+                outcome.await.unwrap_or_else(|failure| {
+                    error!(controller = self.name, name = %key, error = %failure, "Reconciler error");
+                    Next::Backoff
+                })
+            }
+        };
+        self.queue.run(stop, work).await;
+    }
+}
+
+/// All controllers.
+pub struct Controllers {
+    ctx: Context,
+    lifecycle: Hung<Lifecycle>,
+    consistency: Hung<Consistency>,
+    claim_hydration: Hung<ClaimHydration>,
+    node_hydration: Hung<NodeHydration>,
+    pod_events: Hung<PodEvents>,
+    stale_claims: Hung<StaleClaims>,
+    garbage_collection: Hung<GarbageCollection>,
+    hash: Hung<Hash>,
+    counter: Hung<Counter>,
+    readiness: Hung<Readiness>,
+    pool_health: Hung<PoolHealth>,
+    validation: Hung<Validation>,
+    pod_trigger: Hung<PodTrigger>,
+    node_trigger: Hung<NodeTrigger>,
+    provisioner: Provisioner,
+}
+
+impl std::fmt::Debug for Controllers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Controllers").field("ctx", &self.ctx).finish_non_exhaustive()
+    }
+}
+
+/// Workers between `min` and `max`, as the cores that the process asked for allow (spec 04 §1.9).
+fn workers(cores: usize, min: usize, max: usize) -> usize {
+    (min + (max - min) * cores.saturating_sub(1) / 59).clamp(min, max)
+}
+
+impl Controllers {
+    /// All controllers, with nothing to do yet.
+    pub fn new(ctx: Context) -> Arc<Self> {
+        let cores = ctx.settings.cores;
+        let scaled =
+            |min, max| QueueSettings { workers: workers(cores, min, max), backoff: Backoff::DEFAULT, rate: None };
+        let alone = QueueSettings { workers: 1, backoff: Backoff::DEFAULT, rate: None };
+        let reasonable = QueueSettings {
+            workers: workers(cores, 1000, 5000),
+            backoff: Backoff { base: Duration::from_millis(100), max: Duration::from_secs(60) },
+            rate: Some(Rate { per_second: 10, burst: 100 }),
+        };
+        let claims = workers(cores, 1000, 5000);
+        let claims_a_second = u32::try_from(claims.div_ceil(100)).unwrap_or(u32::MAX);
+        let lifecycle = QueueSettings {
+            workers: claims,
+            backoff: Backoff { base: Duration::from_secs(1), max: Duration::from_secs(60) },
+            rate: Some(Rate { per_second: claims_a_second, burst: claims_a_second.saturating_mul(10) }),
+        };
+        let health = Arc::new(RegistrationHealth::default());
+        let batcher = Arc::new(Batcher::new(ctx.settings.batch_idle, ctx.settings.batch_max));
+        let each = || ctx.clone();
+        Arc::new(Self {
+            lifecycle: Hung::new("nodeclaim.lifecycle", Lifecycle::new(each(), health.clone()), lifecycle),
+            consistency: Hung::new("nodeclaim.consistency", Consistency::new(each()), scaled(10, 1000)),
+            claim_hydration: Hung::new("nodeclaim.hydration", ClaimHydration::new(each()), reasonable),
+            node_hydration: Hung::new("node.hydration", NodeHydration::new(each()), reasonable),
+            pod_events: Hung::new("nodeclaim.podevents", PodEvents::new(each()), alone),
+            stale_claims: Hung::new("state.nodeclaimgc", StaleClaims::new(each()), alone),
+            garbage_collection: Hung::new("nodeclaim.garbagecollection", GarbageCollection::new(each()), alone),
+            hash: Hung::new("nodepool.hash", Hash::new(each()), scaled(10, 1000)),
+            counter: Hung::new("nodepool.counter", Counter::new(each()), scaled(10, 1000)),
+            readiness: Hung::new("nodepool.readiness", Readiness::new(each()), scaled(10, 1000)),
+            pool_health: Hung::new("nodepool.registrationhealth", PoolHealth::new(each(), health), scaled(10, 1000)),
+            validation: Hung::new("nodepool.validation", Validation::new(each()), scaled(10, 10)),
+            pod_trigger: Hung::new(
+                "provisioner.trigger.pod",
+                PodTrigger::new(each(), batcher.clone()),
+                scaled(10, 1000),
+            ),
+            node_trigger: Hung::new(
+                "provisioner.trigger.node",
+                NodeTrigger::new(each(), batcher.clone()),
+                scaled(10, 1000),
+            ),
+            provisioner: Provisioner::new(each(), batcher),
+            ctx,
+        })
+    }
+
+    /// Does what there is to do until told to stop, then lets what is running finish.
+    pub async fn run(&self, stop: Stop) {
+        self.garbage_collection.queue.add(EVERYTHING);
+        let (s, all) = (|| stop.clone(), self);
+        let working: Vec<BoxFuture<'_, ()>> = vec![
+            all.lifecycle.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.consistency.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.claim_hydration.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.node_hydration.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.pod_events.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.stale_claims.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.garbage_collection.run(s(), |c, _| c.reconcile()).boxed(),
+            all.hash.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.counter.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.readiness.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.pool_health.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.validation.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.pod_trigger.run(s(), |c, key| async move { Ok(c.reconcile(&key)) }).boxed(),
+            all.node_trigger.run(s(), |c, key| async move { Ok(c.reconcile(&key)) }).boxed(),
+            all.provisioner.run(s()).boxed(),
+        ];
+        join_all(working).await;
+    }
+
+    /// The watches that feed the index and wake the controllers: how far each is, and the work, which goes on for as long as it is
+    /// polled. They may run before [`Controllers::run`] does, so that a standby's picture is whole when its turn comes.
+    pub fn watches(self: &Arc<Self>, seed: u64) -> (Vec<Watch>, BoxFuture<'static, ()>) {
+        let mut watches = Watches { of: self.clone(), seed, outside: Vec::new(), work: Vec::new() };
+        watches.add(Kind::of::<kerf_api::nodeclaim::NodeClaim>(), Self::on_claim);
+        watches.add(Kind::of::<NodePool>(), Self::on_pool);
+        for class in self.ctx.cloud.node_classes() {
+            let kind = Kind { group: class.group, version: class.version, plural: class.plural, name: class.kind };
+            watches.add(kind, Self::on_class);
+        }
+        watches.add(Kind::of::<core::v1::Node>(), Self::on_node);
+        watches.add(Kind::of::<core::v1::Pod>(), Self::on_pod);
+        watches.add(Kind::of::<apps::v1::DaemonSet>(), Self::on_other::<DaemonSet>);
+        watches.add(Kind::of::<policy::v1::PodDisruptionBudget>(), Self::on_other::<PodDisruptionBudget>);
+        watches.add(Kind::of::<core::v1::PersistentVolumeClaim>(), Self::on_other::<PersistentVolumeClaim>);
+        watches.add(Kind::of::<core::v1::PersistentVolume>(), Self::on_other::<PersistentVolume>);
+        watches.add(Kind::of::<storage::v1::StorageClass>(), Self::on_other::<StorageClass>);
+        watches.add(Kind::of::<storage::v1::CSINode>(), Self::on_other::<CsiNode>);
+        watches.add(Kind::of::<storage::v1::VolumeAttachment>(), Self::on_other::<VolumeAttachment>);
+        watches.add(Kind::of::<core::v1::Namespace>(), Self::on_other::<Namespace>);
+        (watches.outside, join_all(watches.work).map(drop).boxed())
+    }
+
+    /// Tells the index, and gives what that changed.
+    fn told<T: Tracked>(&self, news: Event<T>) -> Vec<Change<T>> {
+        let mut cluster = self.ctx.cluster.lock();
+        match news {
+            Event::Reset(objects) => cluster.reset(objects),
+            Event::Applied(object) => cluster.apply(object).into_iter().collect(),
+            Event::Deleted(object) => cluster.delete(&object).into_iter().collect(),
+        }
+    }
+
+    fn on_other<T: Tracked>(&self, news: Event<T>) {
+        self.told(news);
+    }
+
+    fn on_claim(&self, news: Event<Claim>) {
+        {
+            let mut cluster = self.ctx.cluster.lock();
+            let heard_of = match &news {
+                Event::Reset(claims) => claims.as_slice(),
+                Event::Applied(claim) | Event::Deleted(claim) => std::slice::from_ref(claim),
+            };
+            heard_of.iter().for_each(|claim| cluster.confirm(claim.name()));
+        }
+        for change in self.told(news) {
+            let Some(claim) = change.latest() else { continue };
+            let name = claim.name();
+            self.lifecycle.queue.add(name.clone());
+            if change.after.is_some() {
+                self.consistency.queue.add(name.clone());
+                self.claim_hydration.queue.add(name.clone());
+            }
+            if change.before.is_none() {
+                self.stale_claims.queue.add_after(name.clone(), stale::DELAY);
+            }
+            let cluster = self.ctx.cluster.lock();
+            for node in cluster.nodes_of(&claim.seen.provider_id) {
+                self.node_hydration.queue.add(node.metadata.name.clone());
+            }
+        }
+    }
+
+    fn on_pool(&self, news: Event<NodePool>) {
+        for change in self.told(news) {
+            let Some(pool) = change.after.as_ref().filter(|pool| self.ctx.manages_pool(pool)) else { continue };
+            let name = pool.key();
+            self.hash.queue.add(name.clone());
+            self.readiness.queue.add(name.clone());
+            self.pool_health.queue.add(name.clone());
+            self.validation.queue.add(name.clone());
+            if change.before.is_none() {
+                self.counter.queue.add(name);
+            }
+        }
+    }
+
+    fn on_class(&self, news: Event<NodeClass>) {
+        let is_list = matches!(news, Event::Reset(_));
+        let changed: Vec<Str> = self.told(news).iter().filter_map(Change::latest).map(|class| class.key()).collect();
+        let cluster = self.ctx.cluster.lock();
+        for (name, pool) in cluster.all::<NodePool>().iter() {
+            // A list also tells which classes there are not.
+            let class = pool.spec.template.spec.node_class_ref.name.as_str();
+            if is_list || changed.iter().any(|name| name == class) {
+                self.readiness.queue.add(name.clone());
+                self.pool_health.queue.add(name.clone());
+            }
+        }
+    }
+
+    fn on_node(&self, news: Event<Node>) {
+        for change in self.told(news) {
+            let cluster = self.ctx.cluster.lock();
+            for node in [&change.before, &change.after].into_iter().flatten() {
+                for claim in cluster.claims_of(&node.spec.provider_id) {
+                    self.lifecycle.queue.add(claim.name().clone());
+                    self.consistency.queue.add(claim.name().clone());
+                }
+            }
+            if let Some(node) = &change.after {
+                self.node_hydration.queue.add(node.metadata.name.clone());
+                self.node_trigger.queue.add(node.metadata.name.clone());
+            }
+        }
+    }
+
+    fn on_pod(&self, news: Event<Pod>) {
+        for change in self.told(news) {
+            if let Some(pod) = change.after.as_ref().filter(|pod| pod.spec.node_name.is_none()) {
+                self.pod_trigger.queue.add(pod.key());
+            }
+            if let Some(node) = self.pod_events.controller.node_to_tell(&change) {
+                self.pod_events.queue.add(node);
+            }
+        }
+    }
+}
+
+/// Watches in the making.
+struct Watches {
+    of: Arc<Controllers>,
+    seed: u64,
+    outside: Vec<Watch>,
+    work: Vec<BoxFuture<'static, ()>>,
+}
+
+impl Watches {
+    fn add<T>(&mut self, kind: Kind, tell: fn(&Controllers, Event<T>))
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        let controllers = self.of.clone();
+        let client = controllers.ctx.client.clone();
+        let (outside, work) = watch(client, WatchSettings::new(kind, self.seed), move |news| tell(&controllers, news));
+        self.outside.push(outside);
+        self.work.push(work.boxed());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec 04 §1.9, spec 07 §1.2
+    #[test]
+    fn workers_scale_with_cores() {
+        assert_eq!(workers(1, 10, 1000), 10);
+        assert_eq!(workers(2, 10, 1000), 26);
+        assert_eq!(workers(15, 10, 1000), 244);
+        assert_eq!(workers(60, 10, 1000), 1000);
+        assert_eq!(workers(500, 1000, 5000), 5000);
+    }
+}

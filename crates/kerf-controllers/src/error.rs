@@ -1,0 +1,101 @@
+//! What ends a reconcile before its end. Two of the ways are no errors: the object is gone, or somebody else wrote first.
+
+use kerf_cloud::BoxError;
+use kerf_runtime::{Failure, Next};
+
+/// Why a reconcile failed. It is logged, counted, and tried again with back-off.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The API server did not do what it was asked.
+    #[error("{doing}, {cause}")]
+    Api {
+        /// What was being done.
+        doing: &'static str,
+        /// What went wrong.
+        #[source]
+        cause: Failure,
+    },
+    /// The cloud did not do what it was asked.
+    #[error("{doing}, {cause}")]
+    Cloud {
+        /// What was being done.
+        doing: &'static str,
+        /// What went wrong.
+        #[source]
+        cause: BoxError,
+    },
+    /// A registration hook failed.
+    #[error("registration hook {name:?} failed, {cause}")]
+    Hook {
+        /// The hook.
+        name: String,
+        /// What went wrong.
+        #[source]
+        cause: BoxError,
+    },
+    /// A limit of the pool has been passed since the decision was taken.
+    #[error("resource usage exceeds limit (limit={limit}, resource-name={resource}, usage={usage})")]
+    LimitExceeded {
+        /// The limit.
+        limit: String,
+        /// The resource.
+        resource: String,
+        /// What there is.
+        usage: String,
+    },
+    /// The pool went between the decision and its deed.
+    #[error("getting current resource usage, nodepool {0:?} not found")]
+    PoolGone(String),
+    /// An object says something that makes no sense; the text says which field.
+    #[error("{0}")]
+    Invalid(String),
+    /// Several failures at once.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<Error>),
+}
+
+impl Error {
+    /// All of several failures as one; none if there are none.
+    pub(crate) fn all(mut errors: Vec<Self>) -> Result<(), Self> {
+        match errors.len() {
+            0 => Ok(()),
+            1 => Err(errors.remove(0)),
+            _ => Err(Self::Several(errors)),
+        }
+    }
+}
+
+/// What ends a reconcile early.
+#[derive(Debug)]
+pub(crate) enum Stopped {
+    /// Nothing is wrong; this is when to come back.
+    Until(Next),
+    /// Something is.
+    By(Error),
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        Self::By(error)
+    }
+}
+
+impl Stopped {
+    /// The outcome of a reconcile that may have ended early.
+    pub(crate) fn settle(outcome: Result<Next, Self>) -> Result<Next, Error> {
+        match outcome {
+            Ok(next) | Err(Self::Until(next)) => Ok(next),
+            Err(Self::By(error)) => Err(error),
+        }
+    }
+}
+
+/// How a reconcile goes on after a call to the API server about its own object: it ends if the object is gone, comes back if somebody
+/// else wrote first, and fails for any other reason (spec 04 §1.1).
+pub(crate) fn answered<T>(doing: &'static str, answer: Result<T, Failure>) -> Result<T, Stopped> {
+    answer.map_err(|cause| match cause {
+        Failure::NotFound => Stopped::Until(Next::Done),
+        Failure::Conflict => Stopped::Until(Next::Backoff),
+        Failure::Unanswered | Failure::Api(_) => Stopped::By(Error::Api { doing, cause }),
+    })
+}

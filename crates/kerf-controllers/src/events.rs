@@ -1,0 +1,146 @@
+//! Every Kubernetes event that the controllers publish, each by a constructor of its own (spec 07 §8.2): who reads the code finds the
+//! words that a user reads, and no two places can word the same thing differently.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
+use kerf_api::slim::Pod;
+use kerf_state::Claim;
+
+/// How long an event is not repeated, if nothing else is said.
+const WINDOW: Duration = Duration::from_secs(120);
+
+/// Takes events on their way to users. It never fails and never waits: what cannot be written is lost.
+pub trait Publish: Send + Sync {
+    /// Takes an event.
+    fn publish(&self, event: Event);
+}
+
+/// Whether something is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// Nothing is.
+    Normal,
+    /// Something is.
+    Warning,
+}
+
+/// Something that users shall know about an object.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// The object.
+    pub about: ObjectReference,
+    /// Whether something is wrong.
+    pub severity: Severity,
+    /// One word for programs.
+    pub reason: &'static str,
+    /// A sentence for people.
+    pub message: String,
+    /// What makes it another event than an earlier one with its reason; an event without any is never held back.
+    pub told_apart_by: Vec<String>,
+    /// How long it is not repeated.
+    pub window: Duration,
+    /// Whether it shares the bucket of events that come in crowds (five a second, ten at once).
+    pub is_rate_limited: bool,
+}
+
+impl Event {
+    fn new(about: ObjectReference, severity: Severity, reason: &'static str, message: String) -> Self {
+        let told_apart_by = about.uid.iter().cloned().collect();
+        Self { about, severity, reason, message, told_apart_by, window: WINDOW, is_rate_limited: false }
+    }
+
+    fn within(self, window: Duration) -> Self {
+        Self { window, ..self }
+    }
+
+    fn told_apart_by(self, values: impl IntoIterator<Item = String>) -> Self {
+        Self { told_apart_by: values.into_iter().collect(), ..self }
+    }
+}
+
+/// A pod as events refer to it.
+pub fn about_pod(pod: &Pod) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".into()),
+        kind: Some("Pod".into()),
+        name: Some(pod.metadata.name.to_string()),
+        namespace: Some(pod.metadata.namespace.to_string()),
+        uid: Some(pod.metadata.uid.to_string()),
+        ..ObjectReference::default()
+    }
+}
+
+/// A claim as events refer to it.
+pub fn about_claim(claim: &NodeClaim) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("karpenter.sh/v1".into()),
+        kind: Some("NodeClaim".into()),
+        name: claim.metadata.name.clone(),
+        uid: claim.metadata.uid.clone(),
+        ..ObjectReference::default()
+    }
+}
+
+/// A pool as events refer to it.
+pub fn about_pool(pool: &NodePool) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("karpenter.sh/v1".into()),
+        kind: Some("NodePool".into()),
+        name: pool.metadata.name.clone(),
+        uid: pool.metadata.uid.clone(),
+        ..ObjectReference::default()
+    }
+}
+
+/// The pod has been given a place.
+pub(crate) fn nominated(pod: &Pod, claim: Option<&str>, node: Option<&str>) -> Event {
+    let places: Vec<String> = claim
+        .map(|name| format!("nodeclaim/{name}"))
+        .into_iter()
+        .chain(node.map(|name| format!("node/{name}")))
+        .collect();
+    let message = format!("Pod should schedule on: {}", places.join(", "));
+    Event { is_rate_limited: true, ..Event::new(about_pod(pod), Severity::Normal, "Nominated", message) }
+}
+
+/// The pod finds no place.
+pub(crate) fn failed_scheduling(pod: &Pod, why: &str) -> Event {
+    let message = format!("Failed to schedule pod, {why}");
+    Event::new(about_pod(pod), Severity::Warning, "FailedScheduling", message).within(Duration::from_secs(300))
+}
+
+/// The pool's own requirements leave it no machine.
+pub(crate) fn no_compatible_instance_types(pool: &NodePool) -> Event {
+    let message = "NodePool requirements filtered out all compatible available instance types".to_owned();
+    Event::new(about_pool(pool), Severity::Warning, "NoCompatibleInstanceTypes", message)
+        .within(Duration::from_secs(60))
+}
+
+/// There is no such machine to be had.
+pub(crate) fn insufficient_capacity(claim: &NodeClaim, why: &str) -> Event {
+    let message = format!("NodeClaim {} event: {why}", claim.metadata.name.as_deref().unwrap_or_default());
+    Event::new(about_claim(claim), Severity::Warning, "InsufficientCapacityError", message)
+}
+
+/// The node joined without the taint that keeps pods away until it is registered.
+pub(crate) fn unregistered_taint_missing(claim: &NodeClaim) -> Event {
+    let message = "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on \
+                   Karpenter-managed nodes";
+    Event::new(about_claim(claim), Severity::Warning, "UnregisteredTaintMissing", message.to_owned())
+}
+
+/// The drain has an end.
+pub(crate) fn termination_grace_period_expiring(claim: &NodeClaim, at: &str) -> Event {
+    let message = format!("All pods will be deleted by {at}");
+    Event::new(about_claim(claim), Severity::Warning, "TerminationGracePeriodExpiring", message)
+        .told_apart_by(claim.metadata.name.clone())
+}
+
+/// The node is not what was promised.
+pub(crate) fn failed_consistency_check(claim: &Claim, issue: &str) -> Event {
+    Event::new(about_claim(&claim.object), Severity::Warning, "FailedConsistencyCheck", issue.to_owned())
+        .told_apart_by([claim.uid().to_owned(), issue.to_owned()])
+}

@@ -1,0 +1,41 @@
+//! `node.hydration`: gives nodes of older releases the label that names their node class (spec 04 §6.3).
+
+use kerf_api::labels::node_class_key;
+use kerf_api::slim::Node;
+use kerf_runtime::{Failure, Next};
+
+use crate::actions;
+use crate::context::Context;
+use crate::error::Error;
+
+/// The controller.
+pub(crate) struct NodeHydration {
+    ctx: Context,
+}
+
+impl NodeHydration {
+    pub(crate) fn new(ctx: Context) -> Self {
+        Self { ctx }
+    }
+
+    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+        let Some((key, value)) = self.missing_label(name) else { return Ok(Next::Done) };
+        match actions::node::label(&self.ctx, name, &key, &value).await {
+            Ok(()) | Err(Failure::NotFound) => Ok(Next::Done),
+            Err(Failure::Conflict) => Ok(Next::Backoff),
+            Err(cause) => Err(Error::Api { doing: "labelling node", cause }),
+        }
+    }
+
+    /// The label that the node should have and does not, if exactly one claim of ours stands behind it.
+    fn missing_label(&self, name: &str) -> Option<(String, String)> {
+        let cluster = self.ctx.cluster.lock();
+        let node = cluster.get::<Node>(name)?;
+        let mut claims = cluster.claims_of(&node.spec.provider_id);
+        let claim = claims.next().filter(|claim| self.ctx.manages_claim(claim))?;
+        let class = &claim.object.spec.node_class_ref;
+        let key = node_class_key(&class.group, &class.kind);
+        let is_there = node.metadata.labels.is(&key, &class.name);
+        (claims.next().is_none() && !is_there).then(|| (key, class.name.clone()))
+    }
+}

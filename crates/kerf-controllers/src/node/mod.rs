@@ -1,0 +1,3 @@
+//! The controllers of Nodes.
+
+pub(crate) mod hydration;

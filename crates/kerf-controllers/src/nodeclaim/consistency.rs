@@ -1,0 +1,118 @@
+//! `nodeclaim.consistency`: looks every ten minutes whether the node of a claim is what was promised (spec 04 §6.1).
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
+use kerf_api::quantity::Quantity;
+use kerf_api::slim::Node;
+use kerf_runtime::{Next, Write};
+use kerf_state::Claim;
+use tracing::info;
+
+use crate::actions;
+use crate::context::Context;
+use crate::error::{Error, Stopped, answered};
+use crate::events;
+
+/// How often a claim is looked at, whatever happens to it.
+const PERIOD: Duration = Duration::from_secs(600);
+/// How much of what was promised must be there, in thousandths.
+const SHARE_MIN: i128 = 900;
+const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
+
+/// The controller.
+pub(crate) struct Consistency {
+    ctx: Context,
+    /// When each claim was last looked at, by uid.
+    looked: Mutex<BTreeMap<String, Timestamp>>,
+}
+
+impl Consistency {
+    pub(crate) fn new(ctx: Context) -> Self {
+        Self { ctx, looked: Mutex::default() }
+    }
+
+    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+        let Some(claim) = self.ctx.claim(name) else { return Ok(Next::Done) };
+        if claim.seen.provider_id.is_empty() {
+            return Ok(Next::Done);
+        }
+        if let Some(wait) = self.too_early(claim.uid()) {
+            return Ok(Next::After(wait));
+        }
+        let node = {
+            let cluster = self.ctx.cluster.lock();
+            let mut nodes = cluster.nodes_of(&claim.seen.provider_id);
+            let first = nodes.next().cloned();
+            first.filter(|_| nodes.next().is_none())
+        };
+        let Some(node) = node else { return Ok(Next::Done) };
+        let issues = shape_issues(&claim, &node);
+        for issue in &issues {
+            info!(NodeClaim = name, issue, "failed consistency check");
+            self.ctx.publish(events::failed_consistency_check(&claim, issue));
+        }
+        Stopped::settle(self.tell(&claim, issues.is_empty()).await)
+    }
+
+    /// How long a claim still has to wait for its turn; if not at all, this is its turn.
+    fn too_early(&self, uid: &str) -> Option<Duration> {
+        let now = self.ctx.now();
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = |at: &Timestamp| Duration::try_from(now.duration_since(*at)).unwrap_or_default();
+        looked.retain(|_, at| age(at) < PERIOD);
+        match looked.get(uid) {
+            Some(at) => Some(PERIOD - age(at)),
+            None => {
+                looked.insert(uid.to_owned(), now);
+                None
+            }
+        }
+    }
+
+    async fn tell(&self, claim: &Claim, is_consistent: bool) -> Result<Next, Stopped> {
+        let mut told = claim.object.clone();
+        let status = told.status.get_or_insert_default();
+        let stored = std::mem::take(&mut status.conditions);
+        let mut conditions = ConditionSet::open(dependents::NODECLAIM, ObjectFacts::of(&claim.object.metadata), stored);
+        let now = self.ctx.now();
+        if !is_consistent {
+            conditions.set_false(CONSISTENT_STATE_FOUND, "ConsistencyCheckFailed", "Consistency Check Failed", now);
+        } else if !conditions.is_true(CONSISTENT_STATE_FOUND) {
+            conditions.set_true(CONSISTENT_STATE_FOUND, now);
+        }
+        status.conditions = conditions.into_conditions();
+        let written = actions::claim::update(&self.ctx, Write::STATUS, &claim.object, &told).await;
+        answered("patching nodeclaim status", written)?;
+        Ok(Next::After(PERIOD))
+    }
+}
+
+/// Resources of which the node has clearly less than was promised.
+fn shape_issues(claim: &Claim, node: &Node) -> Vec<String> {
+    if claim.is_terminating() || !claim.is_true("Initialized") {
+        return Vec::new();
+    }
+    let requests = claim.object.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    let mut issues = Vec::new();
+    for (name, asked) in requests.into_iter().flatten() {
+        let is_asked = asked.text().parse::<Quantity>().is_ok_and(|amount| !amount.is_zero());
+        let expected = claim.seen.capacity.get(name).unwrap_or_default();
+        let found = node.status.capacity.get(name).unwrap_or_default();
+        if !is_asked || expected.nanos() <= 0 {
+            continue;
+        }
+        let thousandths = found.nanos().saturating_mul(1000) / expected.nanos();
+        if thousandths < SHARE_MIN {
+            issues.push(format!(
+                "expected {expected} of resource {name}, but found {found} ({}.{}% of expected)",
+                thousandths / 10,
+                (thousandths % 10).abs()
+            ));
+        }
+    }
+    issues
+}

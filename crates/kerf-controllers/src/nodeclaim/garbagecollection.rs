@@ -1,0 +1,130 @@
+//! `nodeclaim.garbagecollection` and `instance.garbagecollection`: every two minutes, claims whose machine is gone are deleted (spec 04
+//! §6.2), and machines that no claim stands for are terminated. Both read the same list, so neither can be fooled by what the other does.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use kerf_cloud::{Machine, MachineError};
+use kerf_runtime::{Failure, Next};
+use kerf_state::Claim;
+use tracing::debug;
+
+use crate::actions;
+use crate::context::Context;
+use crate::error::Error;
+
+/// How often machines are listed.
+const PERIOD: Duration = Duration::from_secs(120);
+/// How many deletions go on at the same time.
+const AT_ONCE: usize = 20;
+/// A machine younger than this may belong to a claim that does not say so yet.
+const MACHINE_AGE_MIN: Duration = Duration::from_secs(30);
+
+/// The controller.
+pub(crate) struct GarbageCollection {
+    ctx: Context,
+}
+
+impl GarbageCollection {
+    pub(crate) fn new(ctx: Context) -> Self {
+        Self { ctx }
+    }
+
+    pub(crate) async fn reconcile(&self) -> Result<Next, Error> {
+        // A claim that we have not heard of yet must not cost its machine.
+        let is_whole = {
+            let mut cluster = self.ctx.cluster.lock();
+            cluster.synced().is_yes() || cluster.was_synced()
+        };
+        if !is_whole {
+            return Ok(Next::After(Duration::from_secs(1)));
+        }
+        let machines = self
+            .ctx
+            .cloud
+            .list()
+            .await
+            .map_err(|cause| Error::Cloud { doing: "listing instances", cause: Box::new(cause) })?;
+        let mut errors = self.collect_claims(&machines).await;
+        errors.extend(self.collect_machines(&machines).await);
+        Error::all(errors)?;
+        Ok(Next::After(PERIOD))
+    }
+
+    async fn collect_claims(&self, machines: &[Machine]) -> Vec<Error> {
+        let there: BTreeSet<&str> = machines
+            .iter()
+            .filter(|machine| !machine.is_terminating)
+            .map(|machine| machine.provider_id.as_str())
+            .collect();
+        let lost: Vec<Arc<Claim>> = {
+            let cluster = self.ctx.cluster.lock();
+            let all = cluster.all::<Claim>().values();
+            all.filter(|claim| {
+                self.ctx.manages_claim(claim)
+                    && claim.is_true("Registered")
+                    && !claim.is_terminating()
+                    && !there.contains(claim.seen.provider_id.as_str())
+                    && !has_living_node(&cluster, claim)
+            })
+            .cloned()
+            .collect()
+        };
+        let mut errors = Vec::new();
+        for some in lost.chunks(AT_ONCE) {
+            errors.extend(join_all(some.iter().map(|claim| self.collect_claim(claim))).await.into_iter().flatten());
+        }
+        errors
+    }
+
+    async fn collect_claim(&self, claim: &Claim) -> Option<Error> {
+        debug!(NodeClaim = %claim.seen.name, "garbage collecting nodeclaim with no cloudprovider representation");
+        match actions::claim::delete(&self.ctx, &claim.object).await {
+            Ok(()) | Err(Failure::NotFound) => None,
+            Err(cause) => Some(Error::Api { doing: "deleting nodeclaim", cause }),
+        }
+    }
+
+    async fn collect_machines(&self, machines: &[Machine]) -> Vec<Error> {
+        let now = self.ctx.now();
+        let orphans: Vec<&Machine> = {
+            let cluster = self.ctx.cluster.lock();
+            let is_claimed = |machine: &Machine| {
+                cluster.claims_of(&machine.provider_id).next().is_some()
+                    // A claim that has not noted its machine yet will find it again when it is launched.
+                    || machine.claim.as_ref().is_some_and(|name| {
+                        cluster.get::<Claim>(name).is_some_and(|claim| claim.seen.provider_id.is_empty())
+                    })
+            };
+            let is_settled = |machine: &Machine| {
+                let age = machine.launched.map(|at| Duration::try_from(now.duration_since(at)).unwrap_or_default());
+                age.is_some_and(|age| age >= MACHINE_AGE_MIN)
+            };
+            machines.iter().filter(|m| !m.is_terminating && is_settled(m) && !is_claimed(m)).collect()
+        };
+        let mut errors = Vec::new();
+        for some in orphans.chunks(AT_ONCE) {
+            let deletions = some.iter().map(|machine| self.collect_machine(machine));
+            errors.extend(join_all(deletions).await.into_iter().flatten());
+        }
+        errors
+    }
+
+    async fn collect_machine(&self, machine: &Machine) -> Option<Error> {
+        debug!("provider-id" = machine.provider_id, "garbage collecting instance with no nodeclaim");
+        match self.ctx.cloud.delete(&machine.provider_id).await {
+            Ok(()) | Err(MachineError::NotFound(_)) => None,
+            Err(cause) => Some(Error::Cloud { doing: "terminating instance", cause: Box::new(cause) }),
+        }
+    }
+}
+
+/// Whether a kubelet still answers for the claim: then it is the cloud's list that is behind.
+fn has_living_node(cluster: &kerf_state::Cluster, claim: &Claim) -> bool {
+    let mut nodes = cluster.nodes_of(&claim.seen.provider_id);
+    let (first, second) = (nodes.next(), nodes.next());
+    second.is_none()
+        && first.is_some_and(|node| node.status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "True"))
+}

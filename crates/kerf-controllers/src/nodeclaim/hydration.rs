@@ -1,0 +1,30 @@
+//! `nodeclaim.hydration`: gives claims of older releases the label that names their node class (spec 04 §6.3).
+
+use kerf_api::labels::node_class_key;
+use kerf_runtime::{Lock, Next, Target, Write};
+
+use crate::actions;
+use crate::context::Context;
+use crate::error::{Error, Stopped, answered};
+
+/// The controller.
+pub(crate) struct ClaimHydration {
+    ctx: Context,
+}
+
+impl ClaimHydration {
+    pub(crate) fn new(ctx: Context) -> Self {
+        Self { ctx }
+    }
+
+    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+        let Some(claim) = self.ctx.claim(name) else { return Ok(Next::Done) };
+        let class = &claim.object.spec.node_class_ref;
+        let mut labelled = claim.object.clone();
+        let labels = labelled.metadata.labels.get_or_insert_default();
+        labels.insert(node_class_key(&class.group, &class.kind), class.name.clone());
+        let write = Write { target: Target::Object, lock: Lock::None };
+        let written = actions::claim::update(&self.ctx, write, &claim.object, &labelled).await;
+        Stopped::settle(answered("labelling nodeclaim", written).map(|_| Next::Done))
+    }
+}

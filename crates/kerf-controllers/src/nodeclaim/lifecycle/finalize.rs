@@ -1,0 +1,101 @@
+//! The end of a claim (spec 04 §5.8): its nodes are drained and gone, then its machine, then the claim itself.
+
+use std::time::Duration;
+
+use kerf_api::annotations::NODECLAIM_TERMINATION_TIMESTAMP;
+use kerf_api::finalizers::TERMINATION;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_cloud::MachineError;
+use kerf_runtime::{Failure, Next, Write};
+use kerf_state::Claim;
+use tracing::info;
+
+use super::{INSTANCE_TERMINATING, Lifecycle, REGISTERED, Work};
+use crate::actions;
+use crate::error::{Error, Stopped, answered};
+use crate::events;
+
+/// How often a machine that is being terminated is looked at.
+const TERMINATION_POLL: Duration = Duration::from_secs(5);
+
+impl Lifecycle {
+    pub(super) async fn finalize(&self, known: &Claim) -> Result<Next, Stopped> {
+        let has_finalizer = known.object.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == TERMINATION);
+        if !has_finalizer {
+            return Ok(Next::Done);
+        }
+        let claim = self.with_deadline(&known.object).await?;
+        if known.is_true(REGISTERED) && self.delete_nodes(&known.seen.provider_id).await? {
+            return Ok(Next::Done);
+        }
+        let claim = if known.seen.provider_id.is_empty() {
+            claim
+        } else {
+            let is_gone = match self.ctx.cloud.delete(&known.seen.provider_id).await {
+                Ok(()) => false,
+                Err(MachineError::NotFound(_)) => true,
+                Err(cause) => return Err(Error::Cloud { doing: "terminating instance", cause: Box::new(cause) }.into()),
+            };
+            let claim = self.say_terminating(claim).await?;
+            if !is_gone {
+                return Ok(Next::After(TERMINATION_POLL));
+            }
+            claim
+        };
+        let mut without = claim.clone();
+        without.metadata.finalizers.get_or_insert_default().retain(|finalizer| finalizer != TERMINATION);
+        answered("removing finalizer", actions::claim::update(&self.ctx, Write::OBJECT, &claim, &without).await)?;
+        let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref()).unwrap_or_default();
+        info!(NodeClaim = %known.seen.name, "provider-id" = %known.seen.provider_id, Node = node, "deleted nodeclaim");
+        Ok(Next::Done)
+    }
+
+    /// Writes down when the drain ends, if it has an end and none is written yet.
+    async fn with_deadline(&self, claim: &NodeClaim) -> Result<NodeClaim, Stopped> {
+        let is_set =
+            claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(NODECLAIM_TERMINATION_TIMESTAMP));
+        let (Some(grace), Some(deleted), false) =
+            (claim.spec.termination_grace_period.as_ref(), claim.metadata.deletion_timestamp.as_ref(), is_set)
+        else {
+            return Ok(claim.clone());
+        };
+        let grace = grace
+            .as_str()
+            .parse::<kerf_api::duration::Duration>()
+            .map_err(|why| Error::Invalid(format!("parsing terminationGracePeriod, {why}")))?;
+        let at = grace.after(deleted.0);
+        let at = jiff::Timestamp::from_second(at.as_second()).unwrap_or(at).to_string();
+        let mut annotated = claim.clone();
+        let annotations = annotated.metadata.annotations.get_or_insert_default();
+        annotations.insert(NODECLAIM_TERMINATION_TIMESTAMP.to_owned(), at.clone());
+        let written = actions::claim::update(&self.ctx, Write::OBJECT, claim, &annotated).await;
+        let written = answered("annotating nodeclaim", written)?;
+        info!(
+            NodeClaim = claim.metadata.name.as_deref().unwrap_or_default(),
+            "karpenter.sh/nodeclaim-termination-timestamp" = at,
+            "annotated nodeclaim"
+        );
+        self.ctx.publish(events::termination_grace_period_expiring(claim, &at));
+        Ok(written)
+    }
+
+    /// Has the machine's nodes deleted, which drains them; says whether any is still there.
+    async fn delete_nodes(&self, provider_id: &str) -> Result<bool, Stopped> {
+        let nodes: Vec<_> = self.ctx.cluster.lock().nodes_of(provider_id).cloned().collect();
+        for node in nodes.iter().filter(|node| !node.metadata.is_terminating()) {
+            match actions::node::delete(&self.ctx, &node.metadata.name, &node.metadata.uid).await {
+                Ok(()) | Err(Failure::NotFound) => {}
+                Err(Failure::Conflict) => return Err(Stopped::Until(Next::Backoff)),
+                Err(cause) => return Err(Error::Api { doing: "deleting node", cause }.into()),
+            }
+        }
+        Ok(!nodes.is_empty())
+    }
+
+    async fn say_terminating(&self, claim: NodeClaim) -> Result<NodeClaim, Stopped> {
+        let Work { claim: mut told, mut conditions } = Work::open(claim.clone());
+        conditions.set_true(INSTANCE_TERMINATING, self.ctx.now());
+        told.status.get_or_insert_default().conditions = conditions.into_conditions();
+        answered("patching nodeclaim status", actions::claim::update(&self.ctx, Write::STATUS, &claim, &told).await)
+    }
+}

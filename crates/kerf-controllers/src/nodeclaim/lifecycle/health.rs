@@ -1,0 +1,88 @@
+//! What launches and registrations say of their pool (spec 04 §5.7). The history is in memory, the verdict on the pool.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use kerf_api::conditions::{Condition, ConditionSet, ObjectFacts, dependents};
+use kerf_api::labels;
+use kerf_api::nodepool::NodePool;
+use kerf_api::registration::{Health, NODE_REGISTRATION_HEALTHY, Outcome, RegistrationHistory, counts_for};
+use kerf_runtime::{Failure, Next, Write};
+
+use super::{LAUNCHED, Work};
+use crate::actions;
+use crate::context::Context;
+use crate::error::{Error, Stopped};
+
+/// The histories of all pools, by uid.
+#[derive(Debug, Default)]
+pub(crate) struct RegistrationHealth(Mutex<BTreeMap<String, RegistrationHistory>>);
+
+impl RegistrationHealth {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, RegistrationHistory>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a pool's history says.
+    pub(crate) fn of(&self, uid: &str) -> Health {
+        self.lock().get(uid).map_or(Health::Unknown, RegistrationHistory::health)
+    }
+
+    /// Starts a pool's history with what its condition says.
+    pub(crate) fn seed(&self, uid: &str, condition: Option<&Condition>) {
+        self.lock().insert(uid.to_owned(), RegistrationHistory::seeded(condition));
+    }
+
+    /// Forgets a pool's history.
+    pub(crate) fn clear(&self, uid: &str) {
+        self.lock().remove(uid);
+    }
+
+    fn after(&self, uid: &str, outcome: Outcome) -> Health {
+        self.lock().entry(uid.to_owned()).or_default().health_after(outcome)
+    }
+
+    /// Tells a claim's pool how it fared. A claim of a pool that is gone, or that was made anew, tells nobody.
+    pub(super) async fn update(&self, ctx: &Context, work: &Work, outcome: Outcome) -> Result<(), Stopped> {
+        let pool_name = work.claim.metadata.labels.as_ref().and_then(|labels| labels.get(labels::NODEPOOL));
+        let Some(pool) = pool_name.and_then(|name| ctx.pool(name)) else { return Ok(()) };
+        let uid = pool.metadata.uid.clone().unwrap_or_default();
+        if !counts_for(&work.claim.metadata, &uid) {
+            return Ok(());
+        }
+        let told = verdict(&pool, self.after(&uid, outcome), work, outcome, ctx.now());
+        match actions::pool::update(ctx, Write::STATUS, &pool, &told).await {
+            Ok(_) => {}
+            Err(Failure::NotFound) => return Ok(()),
+            Err(Failure::Conflict) => return Err(Stopped::Until(Next::Backoff)),
+            Err(cause) => return Err(Error::Api { doing: "updating nodepool registration health", cause }.into()),
+        }
+        self.lock().entry(uid).or_default().record(outcome);
+        Ok(())
+    }
+}
+
+/// The pool with what an outcome makes of its condition.
+fn verdict(pool: &NodePool, health: Health, work: &Work, outcome: Outcome, now: jiff::Timestamp) -> NodePool {
+    let mut told = pool.clone();
+    let status = told.status.get_or_insert_default();
+    let stored = std::mem::take(&mut status.conditions);
+    let mut conditions = ConditionSet::open(dependents::NODEPOOL, ObjectFacts::of(&pool.metadata), stored);
+    match (outcome, health) {
+        (Outcome::Registered, Health::Healthy) => {
+            conditions.set_true(NODE_REGISTRATION_HEALTHY, now);
+        }
+        (Outcome::Failed, Health::Unhealthy) if !conditions.is_false(NODE_REGISTRATION_HEALTHY) => {
+            let (reason, message) = match work.conditions.get(LAUNCHED) {
+                Some(launched) if !work.conditions.is_true(LAUNCHED) => {
+                    (launched.reason.as_str(), launched.message.as_str())
+                }
+                Some(_) | None => ("RegistrationFailed", "Failed to register node"),
+            };
+            conditions.set_false(NODE_REGISTRATION_HEALTHY, reason, message, now);
+        }
+        (Outcome::Registered | Outcome::Failed, _) => {}
+    }
+    status.conditions = conditions.into_conditions();
+    told
+}

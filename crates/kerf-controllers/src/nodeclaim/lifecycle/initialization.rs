@@ -1,0 +1,96 @@
+//! Initialization (spec 04 §5.5): the node has all that was promised, and pods may count on it.
+
+use kerf_api::labels;
+use kerf_api::quantity::Quantity;
+use kerf_api::slim::{Node, Taint};
+use kerf_api::taints::{Taint as WrittenTaint, is_ephemeral};
+use kerf_runtime::{Failure, Next};
+use tracing::info;
+
+use super::{INITIALIZED, Lifecycle, REGISTERED, Work};
+use crate::actions;
+use crate::error::Error;
+
+/// What a node still lacks.
+struct Lack {
+    reason: &'static str,
+    message: String,
+}
+
+impl Lifecycle {
+    pub(super) async fn initialize(&self, work: &mut Work) -> Result<Next, Error> {
+        let now = self.ctx.now();
+        if work.is_settled(INITIALIZED, now) || !work.conditions.is_true(REGISTERED) {
+            return Ok(Next::Done);
+        }
+        let node = {
+            let cluster = self.ctx.cluster.lock();
+            let mut nodes = cluster.nodes_of(work.provider_id());
+            let first = nodes.next().cloned();
+            first.filter(|_| nodes.next().is_none())
+        };
+        let lack = match &node {
+            None => Some(lack("NodeNotFound", "Node not registered with cluster".to_owned())),
+            Some(node) => first_lack(work, node),
+        };
+        let (Some(node), None) = (&node, &lack) else {
+            if let Some(lack) = lack {
+                work.conditions.set_unknown(INITIALIZED, lack.reason, &lack.message, now);
+            }
+            return Ok(Next::Done);
+        };
+        match actions::node::label(&self.ctx, &node.metadata.name, labels::INITIALIZED, "true").await {
+            Ok(()) => {}
+            Err(Failure::NotFound | Failure::Conflict) => return Ok(Next::Backoff),
+            Err(cause) => return Err(Error::Api { doing: "patching node", cause }),
+        }
+        let allocatable: std::collections::BTreeMap<_, _> =
+            node.status.allocatable.iter().map(|(name, amount)| (name.as_str(), amount.to_string())).collect();
+        info!(
+            NodeClaim = work.name(),
+            "provider-id" = work.provider_id(),
+            Node = %node.metadata.name,
+            allocatable = %serde_json::to_string(&allocatable).unwrap_or_default(),
+            "initialized nodeclaim"
+        );
+        work.conditions.set_true(INITIALIZED, self.ctx.now());
+        Ok(Next::Done)
+    }
+}
+
+fn lack(reason: &'static str, message: String) -> Lack {
+    Lack { reason, message }
+}
+
+/// The first thing that the node lacks, in the order in which users are told.
+fn first_lack(work: &Work, node: &Node) -> Option<Lack> {
+    let is_ready = node.status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "True");
+    if !is_ready {
+        return Some(lack("NodeNotReady", "Node status is NotReady".to_owned()));
+    }
+    let startup = work.claim.spec.startup_taints.as_deref().unwrap_or_default();
+    let matches = |taint: &Taint, other: &WrittenTaint| taint.key == other.key && taint.effect == other.effect;
+    if let Some(taint) = node.spec.taints.iter().find(|taint| startup.iter().any(|other| matches(taint, other))) {
+        return Some(lack("StartupTaintsExist", format!("StartupTaint \"{}\" still exists", text(taint))));
+    }
+    if let Some(taint) = node.spec.taints.iter().find(|taint| is_ephemeral(&taint.key, &taint.effect)) {
+        return Some(lack(
+            "KnownEphemeralTaintsExist",
+            format!("KnownEphemeralTaint \"{}\" still exists", text(taint)),
+        ));
+    }
+    let requests = work.claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    let is_asked = |text: &str| text.parse::<Quantity>().is_ok_and(|amount| !amount.is_zero());
+    let is_there = |name: &str| node.status.allocatable.get(name).is_some_and(|amount| !amount.is_zero());
+    let missing = requests.into_iter().flatten().find(|(name, asked)| is_asked(&asked.text()) && !is_there(name));
+    missing
+        .map(|(name, _)| lack("ResourceNotRegistered", format!("Resource \"{name}\" was requested but not registered")))
+}
+
+fn text(taint: &Taint) -> String {
+    if taint.value.is_empty() {
+        format!("{}:{}", taint.key, taint.effect)
+    } else {
+        format!("{}={}:{}", taint.key, taint.value, taint.effect)
+    }
+}

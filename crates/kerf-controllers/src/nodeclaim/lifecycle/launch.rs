@@ -1,0 +1,143 @@
+//! Launch (spec 04 §5.3): a claim becomes a machine, once.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kerf_api::labels;
+use kerf_api::quantity::Quantity;
+use kerf_api::written::Resources;
+use kerf_cloud::{CreateError, Machine};
+use kerf_runtime::{Failure, Next};
+use tracing::{error, info};
+
+use super::{LAUNCHED, Lifecycle, Step, Work, truncated};
+use crate::actions;
+use crate::error::Error;
+use crate::events;
+
+/// How long a machine is remembered whose claim does not say yet that it was launched.
+const REMEMBERED: Duration = Duration::from_secs(3600);
+
+/// Machines that were launched and whose claims may not say so yet, by the claim's uid: a write that failed must not launch a second
+/// one.
+#[derive(Debug, Default)]
+pub(super) struct Launches(Mutex<BTreeMap<String, (Machine, Timestamp)>>);
+
+impl Launches {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, (Machine, Timestamp)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remembered(&self, uid: &str, now: Timestamp) -> Option<Machine> {
+        let mut launches = self.lock();
+        launches.retain(|_, (_, at)| Duration::try_from(now.duration_since(*at)).unwrap_or_default() < REMEMBERED);
+        launches.get(uid).map(|(machine, _)| machine.clone())
+    }
+}
+
+impl Lifecycle {
+    pub(super) async fn launch(&self, work: &mut Work) -> Result<Step, Error> {
+        let now = self.ctx.now();
+        // A claim that lost its machine by somebody's hand finds it again: a launch that is repeated gives the same machine.
+        if work.is_settled(LAUNCHED, now) && !work.provider_id().is_empty() {
+            self.launches.lock().remove(work.uid());
+            return Ok(Step::On(Next::Done));
+        }
+        let machine = match self.launches.remembered(work.uid(), now) {
+            Some(machine) => machine,
+            None => match self.ctx.cloud.create(&work.claim).await {
+                Ok(machine) if machine.provider_id.is_empty() => {
+                    let nameless = CreateError::Other("the provider gave a machine without a provider ID".into());
+                    return self.refused(work, nameless).await;
+                }
+                Ok(machine) => machine,
+                Err(refusal) => return self.refused(work, refusal).await,
+            },
+        };
+        let now = self.ctx.now();
+        self.launches.lock().insert(work.uid().to_owned(), (machine.clone(), now));
+        take_over(work, machine);
+        work.conditions.set_true(LAUNCHED, now);
+        let claim = &work.claim;
+        let label =
+            |key: &str| claim.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map_or("", String::as_str);
+        info!(
+            NodeClaim = work.name(),
+            "provider-id" = work.provider_id(),
+            "instance-type" = label(labels::INSTANCE_TYPE),
+            zone = label(labels::ZONE),
+            "capacity-type" = label(labels::CAPACITY_TYPE),
+            allocatable = %allocatable(work),
+            "launched nodeclaim"
+        );
+        Ok(Step::On(Next::Done))
+    }
+
+    /// What follows from a launch that failed (spec 04 §2.2).
+    async fn refused(&self, work: &mut Work, refusal: CreateError) -> Result<Step, Error> {
+        let now = self.ctx.now();
+        match refusal {
+            CreateError::InsufficientCapacity(_) => {
+                let why = truncated(&refusal.to_string());
+                self.ctx.publish(events::insufficient_capacity(&work.claim, &why));
+                error!(NodeClaim = work.name(), error = %refusal, "failed launching nodeclaim");
+                self.give_up(work).await
+            }
+            CreateError::NodeClassNotReady(_) => {
+                error!(NodeClaim = work.name(), error = %refusal, "failed launching nodeclaim");
+                self.give_up(work).await
+            }
+            CreateError::Refused { ref reason, ref message, .. } => {
+                work.conditions.set_unknown(LAUNCHED, reason, message, now);
+                Err(Error::Cloud { doing: "launching nodeclaim", cause: Box::new(refusal) })
+            }
+            CreateError::Other(_) => {
+                work.conditions.set_unknown(LAUNCHED, "LaunchFailed", &truncated(&refusal.to_string()), now);
+                Err(Error::Cloud { doing: "launching nodeclaim", cause: Box::new(refusal) })
+            }
+        }
+    }
+
+    /// The claim will never be launched: provisioning makes another for its pods.
+    async fn give_up(&self, work: &Work) -> Result<Step, Error> {
+        match actions::claim::delete(&self.ctx, &work.claim).await {
+            Ok(()) | Err(Failure::NotFound) => Ok(Step::Deleted),
+            Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
+        }
+    }
+}
+
+/// Writes down what the claim has become. The claim's own labels win over the machine's, the machine's annotations over the claim's.
+fn take_over(work: &mut Work, machine: Machine) {
+    let metadata = &mut work.claim.metadata;
+    let mut labels = machine.labels;
+    labels.extend(metadata.labels.take().unwrap_or_default());
+    metadata.labels = Some(labels);
+    metadata.annotations.get_or_insert_default().extend(machine.annotations);
+    let status = work.claim.status.get_or_insert_default();
+    status.provider_id = Some(machine.provider_id);
+    status.image_id = machine.image_id;
+    status.capacity = Some(sound(machine.capacity));
+    status.allocatable = Some(sound(machine.allocatable));
+}
+
+/// What of a machine's resources are quantities. The API server would refuse the others, and with them everything that is written of the
+/// claim; the node will say itself what it has.
+fn sound(mut resources: Resources) -> Resources {
+    resources.retain(|name, amount| {
+        let is_sound = amount.text().parse::<Quantity>().is_ok();
+        if !is_sound {
+            error!(resource = name.as_str(), value = %amount, "ignoring resource of instance, not a quantity");
+        }
+        is_sound
+    });
+    resources
+}
+
+/// The claim's allocatable as a log line carries it.
+fn allocatable(work: &Work) -> String {
+    let resources = work.claim.status.as_ref().and_then(|status| status.allocatable.clone()).unwrap_or_default();
+    serde_json::to_string(&resources).unwrap_or_default()
+}

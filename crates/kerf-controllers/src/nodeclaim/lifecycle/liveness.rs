@@ -1,0 +1,45 @@
+//! Liveness (spec 04 §5.6): a claim whose machine does not come, or whose node does not join, is not waited for for ever.
+
+use std::time::Duration;
+
+use kerf_api::registration::Outcome;
+use kerf_runtime::{Failure, Next};
+use tracing::debug;
+
+use super::{LAUNCHED, Lifecycle, REGISTERED, Step, Work};
+use crate::actions;
+use crate::error::{Error, Stopped};
+
+/// How long a launch may take.
+const LAUNCH: Duration = Duration::from_secs(5 * 60);
+/// How long a launched machine may take to join.
+const REGISTRATION: Duration = Duration::from_secs(15 * 60);
+
+impl Lifecycle {
+    pub(super) async fn check_liveness(&self, work: &mut Work) -> Result<Step, Error> {
+        if work.conditions.is_true(REGISTERED) {
+            return Ok(Step::On(Next::Done));
+        }
+        let now = self.ctx.now();
+        let (condition, timeout, reason) = if work.conditions.is_true(LAUNCHED) {
+            (REGISTERED, REGISTRATION, "registration_timeout")
+        } else {
+            (LAUNCHED, LAUNCH, "launch_timeout")
+        };
+        let age = work.age(condition, now);
+        if age < timeout {
+            return Ok(Step::On(Next::After(timeout - age)));
+        }
+        match self.health.update(&self.ctx, work, Outcome::Failed).await {
+            Ok(()) => {}
+            // Without the pool's say the claim stays, so that no failure is lost.
+            Err(Stopped::Until(next)) => return Ok(Step::On(next)),
+            Err(Stopped::By(error)) => return Err(error),
+        }
+        debug!(NodeClaim = work.name(), timeout = ?timeout, reason, "terminating due to timeout");
+        match actions::claim::delete(&self.ctx, &work.claim).await {
+            Ok(()) | Err(Failure::NotFound) => Ok(Step::Deleted),
+            Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
+        }
+    }
+}

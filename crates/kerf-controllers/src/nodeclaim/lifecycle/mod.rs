@@ -1,0 +1,191 @@
+//! `nodeclaim.lifecycle`: acts on every claim of ours whenever it or its node changes, and brings it from launch over registration to
+//! initialization, or to its end (spec 04 §5).
+//!
+//! Nothing is launched before the finalizer is stored, so that no machine can be lost. The four steps work on one copy, always all
+//! four and in this order, and what they found is written once.
+
+mod finalize;
+mod health;
+mod initialization;
+mod launch;
+mod liveness;
+mod registration;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kerf_api::conditions::{ConditionSet, ConditionStatus, ObjectFacts, dependents};
+use kerf_api::finalizers::TERMINATION;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_runtime::{Next, Write};
+use kerf_state::Claim;
+
+use crate::actions;
+use crate::context::Context;
+use crate::error::{Error, Stopped, answered};
+
+pub(crate) use health::RegistrationHealth;
+use launch::Launches;
+
+/// The machine has been launched.
+const LAUNCHED: &str = "Launched";
+/// Its node has joined the cluster.
+const REGISTERED: &str = "Registered";
+/// Its node has all that was promised.
+const INITIALIZED: &str = "Initialized";
+/// The machine is being terminated.
+const INSTANCE_TERMINATING: &str = "InstanceTerminating";
+
+/// The controller.
+pub(crate) struct Lifecycle {
+    ctx: Context,
+    launches: Launches,
+    health: Arc<RegistrationHealth>,
+}
+
+/// A claim that is being worked on: the copy that the steps change.
+struct Work {
+    claim: NodeClaim,
+    conditions: ConditionSet,
+}
+
+/// What a step leaves to do.
+enum Step {
+    /// The claim goes on.
+    On(Next),
+    /// The claim was deleted; there is nothing left to write.
+    Deleted,
+}
+
+impl Lifecycle {
+    pub(crate) fn new(ctx: Context, health: Arc<RegistrationHealth>) -> Self {
+        Self { ctx, launches: Launches::default(), health }
+    }
+
+    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+        let Some(claim) = self.ctx.claim(name) else { return Ok(Next::Done) };
+        let outcome = if claim.is_terminating() { self.finalize(&claim).await } else { self.advance(&claim).await };
+        Stopped::settle(outcome)
+    }
+
+    async fn advance(&self, known: &Claim) -> Result<Next, Stopped> {
+        let stored = self.with_finalizer(&known.object).await?;
+        let mut work = Work::open(stored.clone());
+        let (mut next, mut errors) = (Next::Done, Vec::new());
+
+        match self.launch(&mut work).await {
+            Ok(Step::On(wanted)) => next = next.soonest(wanted),
+            Ok(Step::Deleted) => return Ok(Next::Done),
+            Err(error) => errors.push(error),
+        }
+        for outcome in [self.register(&mut work).await, self.initialize(&mut work).await] {
+            match outcome {
+                Ok(wanted) => next = next.soonest(wanted),
+                Err(error) => errors.push(error),
+            }
+        }
+        match self.check_liveness(&mut work).await {
+            Ok(Step::On(wanted)) => next = next.soonest(wanted),
+            Ok(Step::Deleted) => return Ok(Next::Done),
+            Err(error) => errors.push(error),
+        }
+
+        self.store(&stored, work).await?;
+        Error::all(errors)?;
+        Ok(next)
+    }
+
+    async fn with_finalizer(&self, claim: &NodeClaim) -> Result<NodeClaim, Stopped> {
+        let mut with = claim.clone();
+        let finalizers = with.metadata.finalizers.get_or_insert_default();
+        if finalizers.iter().any(|finalizer| finalizer == TERMINATION) {
+            return Ok(claim.clone());
+        }
+        finalizers.push(TERMINATION.to_owned());
+        answered("adding finalizer", actions::claim::update(&self.ctx, Write::OBJECT, claim, &with).await)
+    }
+
+    /// Writes what the steps found: metadata first, then status, both only if nobody else wrote meanwhile. Another controller's condition
+    /// is never undone; a machine that was just launched is remembered, so coming back is safe.
+    async fn store(&self, stored: &NodeClaim, work: Work) -> Result<(), Stopped> {
+        let Work { mut claim, conditions } = work;
+        claim.status.get_or_insert_default().conditions = conditions.into_conditions();
+        let written = actions::claim::update(&self.ctx, Write::OBJECT, stored, &claim).await;
+        let written = answered("patching nodeclaim", written)?;
+        let with_status = NodeClaim { status: claim.status, ..written.clone() };
+        answered(
+            "patching nodeclaim status",
+            actions::claim::update(&self.ctx, Write::STATUS, &written, &with_status).await,
+        )?;
+        Ok(())
+    }
+}
+
+impl Work {
+    fn open(claim: NodeClaim) -> Self {
+        let stored = claim.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
+        let conditions = ConditionSet::open(dependents::NODECLAIM, ObjectFacts::of(&claim.metadata), stored);
+        Self { claim, conditions }
+    }
+
+    fn name(&self) -> &str {
+        self.claim.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    fn uid(&self) -> &str {
+        self.claim.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    fn provider_id(&self) -> &str {
+        self.claim.status.as_ref().and_then(|status| status.provider_id.as_deref()).unwrap_or_default()
+    }
+
+    /// Whether a condition is settled. If so, it is said again for the object's present generation, so that `Ready` does not become
+    /// Unknown because somebody touched the spec.
+    fn is_settled(&mut self, kind: &str, now: jiff::Timestamp) -> bool {
+        let Some(condition) = self.conditions.get(kind).cloned() else { return false };
+        match condition.status {
+            ConditionStatus::True => {
+                self.conditions.set_true_with_reason(kind, &condition.reason, &condition.message, now);
+                true
+            }
+            ConditionStatus::False => {
+                self.conditions.set_false(kind, &condition.reason, &condition.message, now);
+                true
+            }
+            ConditionStatus::Unknown | ConditionStatus::Unsupported(_) => false,
+        }
+    }
+
+    /// How long ago a condition became what it is.
+    fn age(&self, kind: &str, now: jiff::Timestamp) -> Duration {
+        let since = self.conditions.get(kind).map_or(now, |condition| condition.last_transition_time.0);
+        Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO)
+    }
+}
+
+/// A text as conditions and events carry it: its first 300 bytes, with dots where it was cut (spec 04 §2.2).
+fn truncated(text: &str) -> String {
+    const BYTES_MAX: usize = 300;
+    if text.len() < BYTES_MAX {
+        return text.to_owned();
+    }
+    // Not in the middle of a letter.
+    let end = (0..=BYTES_MAX).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    format!("{}...", &text[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec 04 #43 (the text; that it lands in the condition is tested in the sandbox)
+    #[test]
+    fn long_texts_are_cut_at_300_bytes() {
+        assert_eq!(truncated(&"x".repeat(299)), "x".repeat(299));
+        assert_eq!(truncated(&"x".repeat(300)), format!("{}...", "x".repeat(300)));
+        assert_eq!(truncated(&"x".repeat(400)), format!("{}...", "x".repeat(300)));
+        assert_eq!(truncated(&"é".repeat(200)), format!("{}...", "é".repeat(150)));
+        assert_eq!(truncated(&format!("x{}", "é".repeat(200))), format!("x{}...", "é".repeat(149)));
+    }
+}

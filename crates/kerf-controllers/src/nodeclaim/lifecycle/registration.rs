@@ -1,0 +1,195 @@
+//! Registration (spec 04 §5.4): the machine's node has come, and becomes what its claim says.
+
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kerf_api::finalizers::TERMINATION;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::registration::Outcome;
+use kerf_api::{labels, taints};
+use kerf_cloud::Progress;
+use kerf_runtime::{Failure, Next};
+use tracing::{error, info};
+
+use super::{Lifecycle, REGISTERED, Work};
+use crate::actions;
+use crate::error::{Error, Stopped};
+use crate::events;
+
+/// Where a claim's node is.
+enum Found {
+    None,
+    One(String),
+    Several,
+}
+
+/// What registration hooks say, all together.
+struct Hooks {
+    pending: Vec<String>,
+    next: Next,
+    errors: Vec<Error>,
+}
+
+impl Lifecycle {
+    pub(super) async fn register(&self, work: &mut Work) -> Result<Next, Error> {
+        let now = self.ctx.now();
+        if work.is_settled(REGISTERED, now) {
+            return Ok(Next::Done);
+        }
+        let name = match self.find_node(work.provider_id()) {
+            Found::One(name) => name,
+            Found::None => {
+                work.conditions.set_unknown(REGISTERED, "NodeNotFound", "Node not registered with cluster", now);
+                return Ok(Next::Done);
+            }
+            Found::Several => {
+                let message = "Invariant violated, matched multiple nodes";
+                work.conditions.set_false(REGISTERED, "MultipleNodesFound", message, now);
+                return Ok(Next::Done);
+            }
+        };
+        let stored = match actions::node::read(&self.ctx, &name).await {
+            Ok(node) => node,
+            // The watch is late: the node is gone again.
+            Err(Failure::NotFound) => return Ok(Next::Backoff),
+            Err(cause) => return Err(Error::Api { doing: "getting node", cause }),
+        };
+        if !has_label(&stored, labels::REGISTERED) && !node_taints(&stored).iter().any(is_unregistered) {
+            error!(NodeClaim = work.name(), taint = taints::UNREGISTERED, "node claim registration error");
+            self.ctx.publish(events::unregistered_taint_missing(&work.claim));
+        }
+
+        let mut node = stored.clone();
+        sync(&work.claim, &mut node);
+        let hooks = self.ask_hooks(work).await;
+        if hooks.pending.is_empty() {
+            // A hook may have given the claim labels and annotations.
+            sync(&work.claim, &mut node);
+            node.spec.get_or_insert_default().taints.get_or_insert_default().retain(|taint| !is_unregistered(taint));
+            let labels = node.metadata.labels.get_or_insert_default();
+            labels.insert(labels::REGISTERED.to_owned(), "true".to_owned());
+        } else {
+            work.conditions.set_unknown(REGISTERED, "RegistrationHookPending", &hooks.pending.join(", "), now);
+        }
+        match actions::node::update(&self.ctx, &stored, &node).await {
+            Ok(()) => {}
+            Err(Failure::Conflict | Failure::NotFound) => return Ok(Next::Backoff),
+            Err(cause) => return Err(Error::Api { doing: "patching node", cause }),
+        }
+        if !hooks.pending.is_empty() {
+            Error::all(hooks.errors)?;
+            return Ok(hooks.next);
+        }
+
+        match self.health.update(&self.ctx, work, Outcome::Registered).await {
+            Ok(()) => {}
+            Err(Stopped::Until(next)) => return Ok(next),
+            Err(Stopped::By(error)) => return Err(error),
+        }
+        info!(NodeClaim = work.name(), "provider-id" = work.provider_id(), Node = name, "registered nodeclaim");
+        work.claim.status.get_or_insert_default().node_name = Some(name);
+        work.conditions.set_true(REGISTERED, self.ctx.now());
+        Ok(Next::Done)
+    }
+
+    fn find_node(&self, provider_id: &str) -> Found {
+        let cluster = self.ctx.cluster.lock();
+        let mut nodes = cluster.nodes_of(provider_id);
+        match (nodes.next(), nodes.next()) {
+            (None, _) => Found::None,
+            (Some(node), None) => Found::One(node.metadata.name.to_string()),
+            (Some(_), Some(_)) => Found::Several,
+        }
+    }
+
+    /// Asks every hook, even if the first one is pending; what they give goes onto the claim.
+    async fn ask_hooks(&self, work: &mut Work) -> Hooks {
+        let hooks = self.ctx.cloud.registration_hooks();
+        let answers = join_all(hooks.iter().map(|hook| hook.registered(&work.claim))).await;
+        let mut all = Hooks { pending: Vec::new(), next: Next::Done, errors: Vec::new() };
+        for (hook, answer) in hooks.iter().zip(answers) {
+            match answer {
+                Ok(progress) => {
+                    if progress.is_pending() {
+                        all.pending.push(hook.name().to_owned());
+                        all.next = all.next.soonest(when(&progress));
+                    }
+                    let metadata = &mut work.claim.metadata;
+                    metadata.labels.get_or_insert_default().extend(progress.labels);
+                    metadata.annotations.get_or_insert_default().extend(progress.annotations);
+                }
+                Err(cause) => {
+                    all.pending.push(hook.name().to_owned());
+                    all.errors.push(Error::Hook { name: hook.name().to_owned(), cause });
+                }
+            }
+        }
+        all
+    }
+}
+
+fn when(progress: &Progress) -> Next {
+    if progress.requeue { Next::Backoff } else { Next::After(progress.requeue_after) }
+}
+
+/// Puts on the node what its claim says: finalizer, owner, taints, annotations and labels. Whoever manages taints by another way says so
+/// by a label.
+fn sync(claim: &NodeClaim, node: &mut Node) {
+    let finalizers = node.metadata.finalizers.get_or_insert_default();
+    if !finalizers.iter().any(|finalizer| finalizer == TERMINATION) {
+        finalizers.push(TERMINATION.to_owned());
+    }
+    own(claim, node);
+    let syncs_taints = node
+        .metadata
+        .labels
+        .as_ref()
+        .and_then(|labels| labels.get(labels::DO_NOT_SYNC_TAINTS))
+        .is_none_or(|value| value != "true");
+    if syncs_taints {
+        let wanted = claim.spec.taints.iter().flatten().chain(claim.spec.startup_taints.iter().flatten());
+        let taints = node.spec.get_or_insert_default().taints.get_or_insert_default();
+        for taint in wanted {
+            if !taints.iter().any(|there| there.key == taint.key && there.effect == taint.effect.as_str()) {
+                taints.push(Taint {
+                    key: taint.key.clone(),
+                    effect: taint.effect.as_str().to_owned(),
+                    value: taint.value.clone(),
+                    time_added: taint.time_added.clone(),
+                });
+            }
+        }
+    }
+    let of_claim = |pairs: &Option<std::collections::BTreeMap<String, String>>| pairs.clone().unwrap_or_default();
+    node.metadata.annotations.get_or_insert_default().extend(of_claim(&claim.metadata.annotations));
+    node.metadata.labels.get_or_insert_default().extend(of_claim(&claim.metadata.labels));
+}
+
+fn own(claim: &NodeClaim, node: &mut Node) {
+    let owner = OwnerReference {
+        api_version: "karpenter.sh/v1".to_owned(),
+        kind: "NodeClaim".to_owned(),
+        name: claim.metadata.name.clone().unwrap_or_default(),
+        uid: claim.metadata.uid.clone().unwrap_or_default(),
+        block_owner_deletion: Some(true),
+        controller: None,
+    };
+    let owners = node.metadata.owner_references.get_or_insert_default();
+    let is_there =
+        |o: &OwnerReference| o.api_version == owner.api_version && o.kind == owner.kind && o.uid == owner.uid;
+    if !owners.iter().any(is_there) {
+        owners.push(owner);
+    }
+}
+
+fn has_label(node: &Node, key: &str) -> bool {
+    node.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(key))
+}
+
+fn node_taints(node: &Node) -> &[Taint] {
+    node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
+}
+
+fn is_unregistered(taint: &Taint) -> bool {
+    taint.key == taints::UNREGISTERED && taint.effect == "NoExecute"
+}

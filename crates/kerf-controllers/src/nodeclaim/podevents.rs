@@ -1,0 +1,90 @@
+//! `nodeclaim.podevents`: notes on a claim when a pod last came to or left its node, from which `consolidateAfter` counts (spec 04 §6.4).
+
+use std::time::Duration;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kerf_api::slim::{Node, Pod};
+use kerf_runtime::{Lock, Next, Target, Write};
+use kerf_state::{Change, Claim};
+
+use crate::actions;
+use crate::context::Context;
+use crate::error::{Error, Stopped, answered};
+
+/// How long nothing is noted after something was.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// The controller.
+pub(crate) struct PodEvents {
+    ctx: Context,
+}
+
+impl PodEvents {
+    pub(crate) fn new(ctx: Context) -> Self {
+        Self { ctx }
+    }
+
+    /// The node whose claim is to be told of a change of a pod; none if nobody is.
+    pub(crate) fn node_to_tell(&self, change: &Change<Pod>) -> Option<kerf_api::slim::Str> {
+        let pod = change.latest()?;
+        let node = pod.spec.node_name.clone()?;
+        if pod.is_owned_by_daemonset() {
+            return None;
+        }
+        let is_news = match (change.before.as_deref(), change.after.as_deref()) {
+            (None, Some(pod)) => self.is_later_than_noted(pod, &node),
+            (Some(_), None) => true,
+            (Some(before), Some(after)) => {
+                before.spec.node_name.is_none()
+                    || (!before.is_terminal() && after.is_terminal())
+                    || (!before.is_terminating() && after.is_terminating())
+            }
+            (None, None) => false,
+        };
+        is_news.then_some(node)
+    }
+
+    /// Whether a pod that is heard of for the first time was bound after what is noted already. After a restart every pod is heard of
+    /// for the first time; that is no event.
+    fn is_later_than_noted(&self, pod: &Pod, node: &str) -> bool {
+        let cluster = self.ctx.cluster.lock();
+        let Some(node) = cluster.get::<Node>(node) else { return true };
+        let Some(claim) = cluster.claims_of(&node.spec.provider_id).next() else { return true };
+        let Some(status) = &claim.object.status else { return true };
+        let initialized = status.conditions.iter().find(|c| c.condition_type == "Initialized");
+        let noted = status.last_pod_event_time.as_ref().map(|time| time.0).or_else(|| {
+            initialized
+                .filter(|c| c.status == kerf_api::conditions::ConditionStatus::True)
+                .map(|c| c.last_transition_time.0)
+        });
+        let bound = pod.condition("PodScheduled").and_then(|condition| condition.last_transition_time);
+        match (bound, noted) {
+            (Some(bound), Some(noted)) => bound > noted,
+            (_, None) => true,
+            (None, Some(_)) => false,
+        }
+    }
+
+    pub(crate) async fn reconcile(&self, node: &str) -> Result<Next, Error> {
+        let claim = {
+            let cluster = self.ctx.cluster.lock();
+            let Some(node) = cluster.get::<Node>(node) else { return Ok(Next::Done) };
+            let mut claims = cluster.claims_of(&node.spec.provider_id);
+            let first = claims.next().cloned();
+            first.filter(|claim: &std::sync::Arc<Claim>| claims.next().is_none() && self.ctx.manages_claim(claim))
+        };
+        let Some(claim) = claim else { return Ok(Next::Done) };
+        let now = self.ctx.now();
+        let noted = claim.object.status.as_ref().and_then(|status| status.last_pod_event_time.as_ref());
+        let is_recent =
+            noted.is_some_and(|time| Duration::try_from(now.duration_since(time.0)).unwrap_or_default() < WINDOW);
+        if is_recent {
+            return Ok(Next::Done);
+        }
+        let mut told = claim.object.clone();
+        told.status.get_or_insert_default().last_pod_event_time = Some(Time(now));
+        let write = Write { target: Target::Status, lock: Lock::None };
+        let written = actions::claim::update(&self.ctx, write, &claim.object, &told).await;
+        Stopped::settle(answered("patching nodeclaim status", written).map(|_| Next::Done))
+    }
+}

@@ -1,0 +1,34 @@
+//! `state.nodeclaimgc`: fifteen seconds after a claim was created, looks whether it is still there. One that was deleted before its
+//! creator noted it would otherwise hold up every decision for ever (spec 04 §4.9).
+
+use std::time::Duration;
+
+use kerf_runtime::Next;
+
+use crate::actions;
+use crate::context::Context;
+use crate::error::Error;
+
+/// When a claim is looked at after its creation.
+pub(crate) const DELAY: Duration = Duration::from_secs(15);
+
+/// The controller.
+pub(crate) struct StaleClaims {
+    ctx: Context,
+}
+
+impl StaleClaims {
+    pub(crate) fn new(ctx: Context) -> Self {
+        Self { ctx }
+    }
+
+    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+        let is_there = actions::claim::exists(&self.ctx, name)
+            .await
+            .map_err(|cause| Error::Api { doing: "getting nodeclaim", cause })?;
+        if !is_there {
+            self.ctx.cluster.lock().forget_seeded(name);
+        }
+        Ok(Next::Done)
+    }
+}

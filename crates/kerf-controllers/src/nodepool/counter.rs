@@ -1,0 +1,64 @@
+//! `nodepool.counter`: writes every five seconds what a pool's nodes amount to (spec 04 §8.2).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kerf_api::quantity::Quantity;
+use kerf_api::slim::Str;
+use kerf_api::written::{QuantityText, Resources};
+use kerf_runtime::{Lock, Next, Target, Write};
+
+use crate::actions;
+use crate::context::Context;
+use crate::error::{Error, Stopped, answered};
+
+/// How often it is counted.
+const PERIOD: Duration = Duration::from_secs(5);
+/// When it is counted again if the picture was not whole.
+const UNSYNCED: Duration = Duration::from_secs(1);
+/// Resources that are always named.
+const ALWAYS: [&str; 5] = ["cpu", "memory", "pods", "ephemeral-storage", "nodes"];
+
+/// The controller.
+pub(crate) struct Counter {
+    ctx: Context,
+}
+
+impl Counter {
+    pub(crate) fn new(ctx: Context) -> Self {
+        Self { ctx }
+    }
+
+    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+        let Some(pool) = self.ctx.pool(name) else { return Ok(Next::Done) };
+        let usage = {
+            let mut cluster = self.ctx.cluster.lock();
+            if !cluster.synced().is_yes() {
+                return Ok(Next::After(UNSYNCED));
+            }
+            cluster.pool_usage(name)
+        };
+        let mut told = pool.as_ref().clone();
+        let status = told.status.get_or_insert_default();
+        status.nodes = Some(usage.get("nodes").map_or(0, |nodes| nodes.value()));
+        status.resources = Some(written(&usage, status.resources.as_ref()));
+        let write = Write { target: Target::Status, lock: Lock::None };
+        let outcome = answered("patching nodepool status", actions::pool::update(&self.ctx, write, &pool, &told).await);
+        Stopped::settle(outcome.map(|_| Next::After(PERIOD)))
+    }
+}
+
+/// The usage as the status carries it. A quantity that says the same in other words is left as it is.
+fn written(usage: &BTreeMap<Str, Quantity>, stored: Option<&Resources>) -> Resources {
+    let zeros = ALWAYS.iter().map(|name| ((*name).to_owned(), Quantity::ZERO));
+    let all: BTreeMap<String, Quantity> =
+        zeros.chain(usage.iter().map(|(name, amount)| (name.to_string(), *amount))).collect();
+    all.into_iter()
+        .map(|(name, amount)| {
+            let known = stored.and_then(|stored| stored.get(&name));
+            let same = known.filter(|known| known.text().parse::<Quantity>().is_ok_and(|known| known == amount));
+            let text = same.cloned().unwrap_or_else(|| QuantityText::from(amount.to_string()));
+            (name, text)
+        })
+        .collect()
+}

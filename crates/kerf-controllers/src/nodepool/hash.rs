@@ -1,0 +1,85 @@
+//! `nodepool.hash`: writes a pool's drift hash onto it, and takes claims of older hash versions along (spec 04 §8.1).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kerf_api::annotations::{NODEPOOL_HASH, NODEPOOL_HASH_VERSION};
+use kerf_api::hash::{self, Migration, migration, nodepool_hash};
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
+use kerf_runtime::{Failure, Lock, Next, Target, Write};
+use kerf_state::Claim;
+
+use crate::actions;
+use crate::context::Context;
+use crate::error::{Error, Stopped, answered};
+
+/// Annotations are merged key by key, so nobody else's are lost.
+const UNLOCKED: Write = Write { target: Target::Object, lock: Lock::None };
+
+/// The controller.
+pub(crate) struct Hash {
+    ctx: Context,
+}
+
+impl Hash {
+    pub(crate) fn new(ctx: Context) -> Self {
+        Self { ctx }
+    }
+
+    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+        let Some(pool) = self.ctx.pool(name) else { return Ok(Next::Done) };
+        // A template with a duration that means nothing has no hash; validation tells which field it is.
+        let Ok(hash) = nodepool_hash(&pool.spec.template) else { return Ok(Next::Done) };
+        Stopped::settle(self.write(&pool, &hash.to_string()).await)
+    }
+
+    async fn write(&self, pool: &NodePool, hash: &str) -> Result<Next, Stopped> {
+        let version = pool.metadata.annotations.as_ref().and_then(|all| all.get(NODEPOOL_HASH_VERSION));
+        if version.map(String::as_str) != Some(hash::NODEPOOL_HASH_VERSION) {
+            self.migrate_claims(pool, hash).await?;
+        }
+        let mut hashed = pool.clone();
+        set(hashed.metadata.annotations.get_or_insert_default(), Some(hash));
+        answered("patching nodepool", actions::pool::update(&self.ctx, UNLOCKED, pool, &hashed).await)?;
+        Ok(Next::Done)
+    }
+
+    async fn migrate_claims(&self, pool: &NodePool, hash: &str) -> Result<(), Error> {
+        let name = pool.metadata.name.as_deref();
+        let claims: Vec<Arc<Claim>> = {
+            let cluster = self.ctx.cluster.lock();
+            let all = cluster.all::<Claim>().values();
+            all.filter(|claim| claim.pool() == name && self.ctx.manages_claim(claim)).cloned().collect()
+        };
+        for claim in claims {
+            let migrated = migrated(&claim.object, hash);
+            match actions::claim::update(&self.ctx, UNLOCKED, &claim.object, &migrated).await {
+                Ok(_) | Err(Failure::NotFound) => {}
+                Err(cause) => return Err(Error::Api { doing: "patching nodeclaim", cause }),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn migrated(claim: &NodeClaim, hash: &str) -> NodeClaim {
+    let version = claim.metadata.annotations.as_ref().and_then(|all| all.get(NODEPOOL_HASH_VERSION));
+    let conditions = claim.status.as_ref().map_or(&[][..], |status| &status.conditions);
+    let has_drifted = conditions.iter().any(|condition| condition.condition_type == "Drifted");
+    let mut migrated = claim.clone();
+    let annotations = migrated.metadata.annotations.get_or_insert_default();
+    match migration(version.map(String::as_str), has_drifted, hash::NODEPOOL_HASH_VERSION) {
+        Migration::Keep => {}
+        Migration::SetVersion => set(annotations, None),
+        Migration::SetVersionAndHash => set(annotations, Some(hash)),
+    }
+    migrated
+}
+
+fn set(annotations: &mut BTreeMap<String, String>, hash: Option<&str>) {
+    annotations.insert(NODEPOOL_HASH_VERSION.to_owned(), hash::NODEPOOL_HASH_VERSION.to_owned());
+    if let Some(hash) = hash {
+        annotations.insert(NODEPOOL_HASH.to_owned(), hash.to_owned());
+    }
+}

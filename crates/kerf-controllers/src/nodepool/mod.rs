@@ -1,0 +1,28 @@
+//! The controllers of NodePools.
+
+pub(crate) mod counter;
+pub(crate) mod hash;
+pub(crate) mod readiness;
+pub(crate) mod registrationhealth;
+pub(crate) mod validation;
+
+use jiff::Timestamp;
+use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
+use kerf_api::nodepool::NodePool;
+use kerf_runtime::{Next, Write};
+
+use crate::actions;
+use crate::context::Context;
+use crate::error::{Stopped, answered};
+
+/// Changes conditions of a pool and writes them if that made a difference.
+async fn tell(ctx: &Context, pool: &NodePool, say: impl FnOnce(&mut ConditionSet, Timestamp)) -> Result<Next, Stopped> {
+    let mut told = pool.clone();
+    let status = told.status.get_or_insert_default();
+    let stored = std::mem::take(&mut status.conditions);
+    let mut conditions = ConditionSet::open(dependents::NODEPOOL, ObjectFacts::of(&pool.metadata), stored);
+    say(&mut conditions, ctx.now());
+    status.conditions = conditions.into_conditions();
+    let written = actions::pool::update(ctx, Write::STATUS, pool, &told).await;
+    answered("patching nodepool status", written).map(|_| Next::Done)
+}

@@ -1,0 +1,60 @@
+//! `nodepool.readiness`: says on a pool whether its node class can be used (spec 04 §8.3). Only pools that are ready take pods.
+
+use kerf_api::conditions::{ConditionStatus, READY};
+use kerf_runtime::Next;
+use kerf_state::NodeClass;
+
+use crate::context::Context;
+use crate::error::{Error, Stopped};
+
+/// The condition that tells.
+const NODE_CLASS_READY: &str = "NodeClassReady";
+
+/// The controller.
+pub(crate) struct Readiness {
+    ctx: Context,
+}
+
+impl Readiness {
+    pub(crate) fn new(ctx: Context) -> Self {
+        Self { ctx }
+    }
+
+    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+        let Some(pool) = self.ctx.pool(name) else { return Ok(Next::Done) };
+        let class = {
+            let cluster = self.ctx.cluster.lock();
+            // Before the classes are listed, one that is not known need not be missing.
+            if !cluster.all::<NodeClass>().is_listed() {
+                return Ok(Next::Backoff);
+            }
+            cluster.class_of(&pool).cloned()
+        };
+        let outcome = super::tell(&self.ctx, &pool, |conditions, now| match judged(class.as_deref()) {
+            Ok(()) => {
+                conditions.set_true(NODE_CLASS_READY, now);
+            }
+            Err((reason, message)) => {
+                conditions.set_false(NODE_CLASS_READY, &reason, &message, now);
+            }
+        });
+        Stopped::settle(outcome.await)
+    }
+}
+
+/// Why a class cannot be used, as reason and message.
+fn judged(class: Option<&NodeClass>) -> Result<(), (String, String)> {
+    let no = |reason: &str, message: &str| Err((reason.to_owned(), message.to_owned()));
+    let Some(class) = class else { return no("NodeClassNotFound", "NodeClass not found on cluster") };
+    if class.metadata.deletion_timestamp.is_some() {
+        return no("NodeClassTerminating", "NodeClass is Terminating");
+    }
+    let ready = class.status.conditions.iter().find(|condition| condition.condition_type == READY);
+    match ready.map(|condition| (&condition.status, condition)) {
+        Some((ConditionStatus::True, _)) => Ok(()),
+        Some((ConditionStatus::False, condition)) => no(&condition.reason, &condition.message),
+        Some((ConditionStatus::Unknown | ConditionStatus::Unsupported(_), _)) | None => {
+            no("NodeClassReadinessUnknown", "Node Class Readiness Unknown")
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! `nodepool.registrationhealth`: starts a pool's `NodeRegistrationHealthy` afresh whenever the pool or its class changed, and after a
+//! restart takes up what it said (spec 04 §8.4).
+
+use std::sync::Arc;
+
+use kerf_api::conditions::{
+    AWAITING_RECONCILIATION, AWAITING_RECONCILIATION_MESSAGE, ConditionSet, ObjectFacts, dependents,
+};
+use kerf_api::registration::{Health, NODE_REGISTRATION_HEALTHY, is_outdated};
+use kerf_runtime::{Next, Write};
+
+use crate::actions;
+use crate::context::Context;
+use crate::error::{Error, Stopped, answered};
+use crate::nodeclaim::lifecycle::RegistrationHealth;
+
+/// The controller.
+pub(crate) struct PoolHealth {
+    ctx: Context,
+    health: Arc<RegistrationHealth>,
+}
+
+impl PoolHealth {
+    pub(crate) fn new(ctx: Context, health: Arc<RegistrationHealth>) -> Self {
+        Self { ctx, health }
+    }
+
+    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+        Stopped::settle(self.update(name).await)
+    }
+
+    async fn update(&self, name: &str) -> Result<Next, Stopped> {
+        let Some(pool) = self.ctx.pool(name) else { return Ok(Next::Done) };
+        let Some(class) = self.ctx.cluster.lock().class_of(&pool).cloned() else { return Ok(Next::Done) };
+        let uid = pool.metadata.uid.clone().unwrap_or_default();
+        let mut told = pool.as_ref().clone();
+        let status = told.status.get_or_insert_default();
+        let stored = std::mem::take(&mut status.conditions);
+        let mut conditions = ConditionSet::open(dependents::NODEPOOL, ObjectFacts::of(&pool.metadata), stored);
+        let condition = conditions.get(NODE_REGISTRATION_HEALTHY).cloned();
+        if self.health.of(&uid) == Health::Unknown {
+            self.health.seed(&uid, condition.as_ref());
+        }
+        let class_generation = class.metadata.generation.unwrap_or_default();
+        let pool_generation = pool.metadata.generation.unwrap_or_default();
+        let is_outdated =
+            is_outdated(condition.as_ref(), pool_generation, status.node_class_observed_generation, class_generation);
+        if is_outdated {
+            conditions.set_unknown(
+                NODE_REGISTRATION_HEALTHY,
+                AWAITING_RECONCILIATION,
+                AWAITING_RECONCILIATION_MESSAGE,
+                self.ctx.now(),
+            );
+        }
+        status.node_class_observed_generation = Some(class_generation);
+        status.conditions = conditions.into_conditions();
+        answered("patching nodepool status", actions::pool::update(&self.ctx, Write::STATUS, &pool, &told).await)?;
+        if is_outdated {
+            self.health.clear(&uid);
+        }
+        Ok(Next::Done)
+    }
+}

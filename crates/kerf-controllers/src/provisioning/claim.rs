@@ -1,0 +1,74 @@
+//! From a planned machine to the NodeClaim that asks for it (spec 02 §12.1).
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kerf_api::annotations::{NODECLAIM_MIN_VALUES_RELAXED, NODEPOOL_HASH, NODEPOOL_HASH_VERSION};
+use kerf_api::hash;
+use kerf_api::labels::HOSTNAME;
+use kerf_api::nodeclaim::{NodeClaim, NodeClaimSpec, ResourceRequirements};
+use kerf_api::nodepool::NodePool;
+use kerf_api::requirement::Requirement;
+use kerf_api::written::QuantityText;
+use kerf_engine::PlannedClaim;
+use kerf_engine::requirement::SelectorEntry;
+
+/// The claim as it is created. It carries the hash of the pool that it was planned from, whatever the pool says by then.
+pub(super) fn claim(planned: &PlannedClaim, pool: &NodePool) -> NodeClaim {
+    let template = &pool.spec.template;
+    let requests = planned.requests.iter().map(|(name, q)| (name.to_string(), QuantityText::from(q.to_string())));
+    let requirements = planned.launch.requirements.to_entries();
+    NodeClaim {
+        metadata: ObjectMeta {
+            generate_name: Some(format!("{}-", planned.pool)),
+            labels: Some(planned.launch.labels.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect()),
+            annotations: Some(annotations(planned, pool)),
+            owner_references: Some(vec![owner(pool)]),
+            ..ObjectMeta::default()
+        },
+        spec: NodeClaimSpec {
+            expire_after: template.spec.expire_after.clone(),
+            node_class_ref: template.spec.node_class_ref.clone(),
+            requirements: requirements.into_iter().filter(|entry| entry.key != HOSTNAME).map(requirement).collect(),
+            resources: Some(ResourceRequirements { requests: Some(requests.collect()) }),
+            startup_taints: template.spec.startup_taints.clone(),
+            taints: template.spec.taints.clone(),
+            termination_grace_period: template.spec.termination_grace_period.clone(),
+        },
+        status: None,
+    }
+}
+
+fn annotations(planned: &PlannedClaim, pool: &NodePool) -> BTreeMap<String, String> {
+    let template = &pool.spec.template;
+    let written = template.metadata.as_ref().and_then(|metadata| metadata.annotations.clone());
+    let mut annotations: BTreeMap<String, String> = written.unwrap_or_default();
+    if let Ok(hash) = hash::nodepool_hash(template) {
+        annotations.insert(NODEPOOL_HASH.to_owned(), hash.to_string());
+        annotations.insert(NODEPOOL_HASH_VERSION.to_owned(), hash::NODEPOOL_HASH_VERSION.to_owned());
+    }
+    let relaxed = if planned.min_values_relaxed { "true" } else { "false" };
+    annotations.insert(NODECLAIM_MIN_VALUES_RELAXED.to_owned(), relaxed.to_owned());
+    annotations
+}
+
+fn owner(pool: &NodePool) -> OwnerReference {
+    OwnerReference {
+        api_version: "karpenter.sh/v1".to_owned(),
+        kind: "NodePool".to_owned(),
+        name: pool.metadata.name.clone().unwrap_or_default(),
+        uid: pool.metadata.uid.clone().unwrap_or_default(),
+        block_owner_deletion: Some(true),
+        controller: None,
+    }
+}
+
+fn requirement(entry: SelectorEntry) -> Requirement {
+    let values: Vec<String> = entry.values.iter().map(ToString::to_string).collect();
+    Requirement {
+        key: entry.key.to_string(),
+        operator: entry.operator,
+        values: (!values.is_empty()).then_some(values),
+        min_values: entry.min_values.map(i64::from),
+    }
+}

@@ -1,0 +1,202 @@
+//! `provisioner`: one pass after another, each on one consistent picture (spec 02 §1.3). Placements are not remembered: a pod that
+//! still waits is simulated again and lands on the machine that was launched for it, because that is now part of the picture. That is why no pass
+//! starts while a claim has no machine.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use kerf_api::nodepool::NodePool;
+use kerf_api::quantity::Quantity;
+use kerf_api::slim::{Pod, Str};
+use kerf_cloud::InstanceTypesError;
+use kerf_engine::catalogue::InstanceType;
+use kerf_engine::{PlannedClaim, Solution, UnsupportedStorage};
+use kerf_runtime::{Failure, Stop};
+use kerf_state::{Ask, Synced};
+use tokio::time::Instant;
+use tracing::{debug, error, info};
+
+use super::batch::Batcher;
+use super::{claim, report};
+use crate::actions;
+use crate::context::Context;
+use crate::error::Error;
+use crate::events;
+
+/// How often a picture that is not whole is looked at again.
+const UNSYNCED: Duration = Duration::from_millis(500);
+/// For how long an incomplete picture is nothing to talk about.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is talked about after that.
+const REMINDER: Duration = Duration::from_secs(10);
+
+/// The controller.
+pub(crate) struct Provisioner {
+    ctx: Context,
+    batcher: Arc<Batcher>,
+}
+
+impl Provisioner {
+    pub(crate) fn new(ctx: Context, batcher: Arc<Batcher>) -> Self {
+        Self { ctx, batcher }
+    }
+
+    /// Works until told to stop.
+    pub(crate) async fn run(&self, mut stop: Stop) {
+        loop {
+            tokio::select! {
+                biased;
+                () = stop.requested() => return,
+                () = self.batcher.wait() => {}
+            }
+            tokio::select! {
+                biased;
+                () = stop.requested() => return,
+                () = self.until_synced() => {}
+            }
+            if let Err(failure) = self.pass().await {
+                error!(controller = "provisioner", error = %failure, "Reconciler error");
+                // The pods that are still pending come back by themselves; what they did not get is tried again then.
+            }
+        }
+    }
+
+    /// Waits until the picture is whole, and says what it is waiting for if that takes long.
+    async fn until_synced(&self) {
+        let start = Instant::now();
+        let mut said = start;
+        loop {
+            let synced = self.ctx.cluster.lock().synced();
+            let Synced::No(waiting) = synced else { return };
+            let now = Instant::now();
+            if now - start >= PATIENCE && now - said >= REMINDER {
+                said = now;
+                let on: Vec<String> = waiting.iter().map(ToString::to_string).collect();
+                error!(
+                    controller = "provisioner",
+                    duration = ?(now - start),
+                    waiting_on = on.join("; "),
+                    "cluster is waiting on sync for extended duration"
+                );
+            }
+            tokio::time::sleep(UNSYNCED).await;
+        }
+    }
+
+    /// One decision and its deeds.
+    pub(crate) async fn pass(&self) -> Result<(), Error> {
+        let instance_types = self.instance_types().await;
+        // From here to the answer nobody else gets to do anything: one consistent picture.
+        let ask = Ask {
+            at: self.ctx.now(),
+            instance_types,
+            label_rules: self.ctx.cloud.label_rules().clone(),
+            unsupported_storage: UnsupportedStorage::default(),
+        };
+        let (input, pools) = {
+            let cluster = self.ctx.cluster.lock();
+            let pools: BTreeMap<Str, Arc<NodePool>> =
+                cluster.all::<NodePool>().iter().map(|(name, pool)| (name.clone(), pool.clone())).collect();
+            (cluster.input(&ask), pools)
+        };
+        let start = Instant::now();
+        let solution = kerf_engine::solve(&input, &self.ctx.settings.engine);
+        drop(input);
+        if solution.stats.pods > 0 {
+            debug!("pending-pods" = solution.stats.pods, "computing scheduling decision for provisionable pod(s)");
+        }
+        report::tell(&self.ctx, &solution, start.elapsed());
+        self.create_claims(&solution, &pools).await
+    }
+
+    /// The instance types of every pool that takes pods. One whose types cannot be listed sits out.
+    async fn instance_types(&self) -> BTreeMap<Str, Arc<Vec<InstanceType>>> {
+        let pools: Vec<(Str, Arc<NodePool>)> = {
+            let cluster = self.ctx.cluster.lock();
+            let all = cluster.all::<NodePool>().iter();
+            all.filter(|(_, pool)| self.ctx.manages_pool(pool))
+                .map(|(name, pool)| (name.clone(), pool.clone()))
+                .collect()
+        };
+        let answers = join_all(pools.iter().map(|(_, pool)| self.ctx.cloud.instance_types(pool))).await;
+        let mut all = BTreeMap::new();
+        for ((name, pool), answer) in pools.into_iter().zip(answers) {
+            match answer {
+                Ok(types) if types.is_empty() => {
+                    info!(NodePool = %name, "skipping, no resolved instance types found");
+                    self.ctx.publish(events::no_compatible_instance_types(&pool));
+                }
+                Ok(types) => {
+                    all.insert(name, types);
+                }
+                Err(InstanceTypesError::Unevaluated { .. }) => {
+                    debug!(NodePool = %name, "skipping, awaiting nodeoverlay evaluation");
+                }
+                Err(why @ InstanceTypesError::Other(_)) => {
+                    error!(NodePool = %name, error = %why, "skipping, unable to resolve instance types");
+                }
+            }
+        }
+        all
+    }
+
+    /// Creates all claims at once. One that fails does not keep the others from standing.
+    async fn create_claims(&self, solution: &Solution, pools: &BTreeMap<Str, Arc<NodePool>>) -> Result<(), Error> {
+        let creations = solution.claims.iter().map(|planned| self.create_claim(planned, pools));
+        let errors: Vec<Error> = join_all(creations).await.into_iter().filter_map(Result::err).collect();
+        Error::all(errors)
+    }
+
+    async fn create_claim(&self, planned: &PlannedClaim, pools: &BTreeMap<Str, Arc<NodePool>>) -> Result<(), Error> {
+        let Some(pool) = pools.get(&planned.pool) else { return Err(Error::PoolGone(planned.pool.to_string())) };
+        self.check_limits(&planned.pool)?;
+        let wanted = claim::claim(planned, pool);
+        let created = match actions::claim::create(&self.ctx, &wanted).await {
+            Ok(created) => created,
+            Err(cause @ (Failure::NotFound | Failure::Conflict | Failure::Unanswered | Failure::Api(_))) => {
+                return Err(Error::Api { doing: "creating node claim", cause });
+            }
+        };
+        let name = created.metadata.name.as_deref().unwrap_or_default();
+        let types = &planned.launch.instance_types;
+        let requests: BTreeMap<&str, String> =
+            planned.requests.iter().map(|(name, amount)| (name.as_str(), amount.to_string())).collect();
+        info!(
+            NodePool = %planned.pool,
+            NodeClaim = name,
+            requests = %serde_json::to_string(&requests).unwrap_or_default(),
+            "instance-types" = report::listed(types.iter(), types.len()),
+            "created nodeclaim"
+        );
+        let pods: Vec<Arc<Pod>> = {
+            let cluster = self.ctx.cluster.lock();
+            planned.pods.iter().filter_map(|pod| cluster.get::<Pod>(pod).cloned()).collect()
+        };
+        for pod in pods {
+            self.ctx.publish(events::nominated(&pod, Some(name), None));
+        }
+        Ok(())
+    }
+
+    /// A pool that is over a limit by now gets no more (spec 02 §4.6).
+    fn check_limits(&self, name: &Str) -> Result<(), Error> {
+        let cluster = self.ctx.cluster.lock();
+        let Some(pool) = cluster.get::<NodePool>(name) else { return Err(Error::PoolGone(name.to_string())) };
+        let usage = cluster.pool_usage(name);
+        for (resource, limit) in pool.spec.limits.iter().flatten() {
+            // A limit that is no quantity limits to nothing.
+            let most = limit.text().parse::<Quantity>().unwrap_or(Quantity::ZERO);
+            let used = usage.get(resource.as_str()).copied().unwrap_or_default();
+            if used > most {
+                return Err(Error::LimitExceeded {
+                    limit: limit.to_string(),
+                    resource: resource.clone(),
+                    usage: used.to_string(),
+                });
+            }
+        }
+        Ok(())
+    }
+}

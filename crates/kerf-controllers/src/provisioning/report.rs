@@ -1,0 +1,126 @@
+//! What users are told of a decision: log lines, events on pods, and which nodes are left alone because pods are expected on them
+//! (spec 02 §13 and §17).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kerf_api::slim::{Pod, Str};
+use kerf_engine::{Reason, Solution};
+use kerf_state::Cluster;
+use tracing::{debug, error, info};
+
+use crate::context::Context;
+use crate::events;
+
+/// How many names a log line lists.
+const LISTED: usize = 5;
+
+/// Tells of what was decided.
+pub(super) fn tell(ctx: &Context, solution: &Solution, took: std::time::Duration) {
+    let on_claims: usize = solution.claims.iter().map(|claim| claim.pods.len()).sum();
+    let on_nodes: usize = solution.nodes.iter().map(|node| node.pods.len()).sum();
+    if !solution.claims.is_empty() {
+        let placed = solution.claims.iter().flat_map(|claim| &claim.pods);
+        info!(
+            Pods = listed(placed, solution.stats.pods),
+            duration = %kerf_api::duration::Duration::from_nanos(i64::try_from(took.as_nanos()).unwrap_or(i64::MAX)),
+            "found provisionable pod(s)"
+        );
+        info!(nodeclaims = solution.claims.len(), pods = on_claims, "computed new nodeclaim(s) to fit pod(s)");
+        if on_nodes > 0 {
+            info!(nodes = solution.nodes.len(), pods = on_nodes, "computed unready node(s) will fit pod(s)");
+        }
+    }
+    let (unplaced, nominated) = {
+        let mut cluster = ctx.cluster.lock();
+        let find = |cluster: &Cluster, name: &Str| cluster.get::<Pod>(name).cloned();
+        let unplaced: Vec<(Arc<Pod>, &Reason)> =
+            solution.unplaced.iter().filter_map(|u| Some((find(&cluster, &u.pod)?, &u.reason))).collect();
+        (unplaced, nominate(&mut cluster, solution, ctx.now(), ctx.settings.nomination()))
+    };
+    for event in nominated {
+        ctx.publish(event);
+    }
+    if unplaced.iter().any(|(_, reason)| matches!(reason, Reason::NoPools)) {
+        info!("no dynamic nodepools found");
+    }
+    for (pod, reason) in unplaced {
+        refuse(ctx, &pod, reason);
+    }
+}
+
+/// Says why a pod finds no place, where that is for users to know.
+fn refuse(ctx: &Context, pod: &Pod, reason: &Reason) {
+    let name = pod.namespaced_name();
+    match reason {
+        Reason::RefusesOurNodes { .. } => debug!(Pod = %name, error = %reason, "ignoring pod"),
+        Reason::Invalid(_) | Reason::Volume(_) => {
+            debug!(Pod = %name, error = %reason, "ignoring pod");
+            ctx.publish(events::failed_scheduling(pod, &reason.to_string()));
+        }
+        // The line above says it once for all; and what a reservation holds is tried again at once.
+        Reason::NoPools | Reason::ReservedCapacity => {}
+        Reason::DynamicResources => ctx.publish(events::failed_scheduling(pod, &reason.to_string())),
+        Reason::NoTypes | Reason::MinValuesAfterTruncation { .. } | Reason::Nowhere(_) => {
+            error!(Pod = %name, error = %reason, "could not schedule pod");
+            ctx.publish(events::failed_scheduling(pod, &reason.to_string()));
+        }
+    }
+}
+
+/// Notes that pods are expected on nodes that exist, and gives the events that tell the pods.
+fn nominate(
+    cluster: &mut Cluster,
+    solution: &Solution,
+    now: Timestamp,
+    window: std::time::Duration,
+) -> Vec<events::Event> {
+    struct Target {
+        provider_id: String,
+        claim: Option<Str>,
+        node: Option<Str>,
+    }
+    let targets: BTreeMap<Str, Target> = cluster
+        .state_nodes()
+        .map(|state| {
+            let id = state.provider_id();
+            let target = Target {
+                provider_id: if id.is_empty() { state.name().to_string() } else { id.to_owned() },
+                claim: state.claim.map(|claim| claim.name().clone()),
+                node: state.node.map(|node| node.metadata.name.clone()),
+            };
+            (state.name(), target)
+        })
+        .collect();
+    let until = now.saturating_add(window).unwrap_or(Timestamp::MAX);
+    let mut told = Vec::new();
+    for placement in &solution.nodes {
+        let Some(target) = targets.get(&placement.node) else { continue };
+        cluster.nominate(&target.provider_id, until);
+        for pod in placement.pods.iter().filter_map(|pod| cluster.get::<Pod>(pod)) {
+            told.push(events::nominated(pod, target.claim.as_deref(), target.node.as_deref()));
+        }
+    }
+    told
+}
+
+/// `a, b, c, d, e and 7 other(s)`
+pub(super) fn listed<'n>(names: impl Iterator<Item = &'n Str>, count: usize) -> String {
+    let first: Vec<&str> = names.take(LISTED).map(Str::as_str).collect();
+    let others = count.saturating_sub(first.len());
+    let text = first.join(", ");
+    if others > 0 { format!("{text} and {others} other(s)") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lists_are_cut() {
+        let names: Vec<Str> = (0..7).map(|n| Str::from(n.to_string())).collect();
+        assert_eq!(listed(names.iter(), 7), "0, 1, 2, 3, 4 and 2 other(s)");
+        assert_eq!(listed(names[..5].iter(), 5), "0, 1, 2, 3, 4");
+    }
+}

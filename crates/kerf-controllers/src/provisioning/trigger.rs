@@ -1,0 +1,62 @@
+//! `provisioner.trigger.pod` and `provisioner.trigger.node`: pods that wait for a node, and nodes that are about to go, are reasons to
+//! decide, again every ten seconds for as long as they are (spec 02 §1.1).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kerf_api::slim::{Node, Pod, TaintEffect};
+use kerf_api::taints::DISRUPTED;
+use kerf_runtime::Next;
+
+use super::batch::Batcher;
+use crate::context::Context;
+
+/// How often a reason that persists is a reason again.
+const AGAIN: Duration = Duration::from_secs(10);
+
+/// Pods.
+pub(crate) struct PodTrigger {
+    ctx: Context,
+    batcher: Arc<Batcher>,
+}
+
+impl PodTrigger {
+    pub(crate) fn new(ctx: Context, batcher: Arc<Batcher>) -> Self {
+        Self { ctx, batcher }
+    }
+
+    pub(crate) fn reconcile(&self, key: &str) -> Next {
+        let Some(pod) = self.ctx.cluster.lock().get::<Pod>(key).cloned() else { return Next::Done };
+        if !kerf_engine::is_provisionable(&pod, &self.ctx.settings.engine) {
+            return Next::Done;
+        }
+        self.batcher.trigger(&pod.metadata.uid);
+        Next::After(AGAIN)
+    }
+}
+
+/// Nodes.
+pub(crate) struct NodeTrigger {
+    ctx: Context,
+    batcher: Arc<Batcher>,
+}
+
+impl NodeTrigger {
+    pub(crate) fn new(ctx: Context, batcher: Arc<Batcher>) -> Self {
+        Self { ctx, batcher }
+    }
+
+    pub(crate) fn reconcile(&self, name: &str) -> Next {
+        let Some(node) = self.ctx.cluster.lock().get::<Node>(name).cloned() else { return Next::Done };
+        if !is_disrupted(&node) {
+            return Next::Done;
+        }
+        self.batcher.trigger(&node.metadata.uid);
+        Next::After(AGAIN)
+    }
+}
+
+/// Whether a node is marked as one that is about to go.
+pub(crate) fn is_disrupted(node: &Node) -> bool {
+    node.spec.taints.iter().any(|taint| taint.key == DISRUPTED && taint.effect == TaintEffect::NoSchedule)
+}

@@ -1,0 +1,134 @@
+//! What people and providers do wrong: each has its condition, event or line in the log, and nothing else stops working.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::kwoknodeclass::KWOKNodeClass;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
+use kerf_cloud::Machine;
+use kerf_kwok::{Kwok, built_in};
+use serde_json::json;
+
+use crate::cloud::Launch;
+use crate::launch::dictated;
+use crate::rig::{Rig, of_claim, of_pool, pool};
+
+/// A pod still gets its node: what was done wrong stops nothing else.
+async fn others_go_on(rig: &Rig) {
+    if rig.all::<NodePool>().get_opt("healthy").await.unwrap().is_none() {
+        rig.create::<NodePool>(pool("healthy", json!({}))).await;
+    }
+    rig.wait(2).await;
+    let before = rig.claims().await.len();
+    rig.pending_pod("healthy", "1", json!({"nodeSelector": {"karpenter.sh/nodepool": "healthy"}})).await;
+    rig.wait(15).await;
+    let claims = rig.claims().await;
+    let launched = |claim: &&NodeClaim| {
+        let pool = claim.metadata.labels.as_ref().and_then(|labels| labels.get("karpenter.sh/nodepool"));
+        pool.is_some_and(|pool| pool == "healthy") && of_claim(claim, "Registered") == "True/Registered"
+    };
+    assert!(claims.iter().filter(launched).count() == 1 && claims.len() <= before + 1, "{claims:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pools_that_cannot_be_used_are_passed_over() {
+    let rig = Rig::start().await;
+    rig.patch::<NodePool>("general", json!({"spec": {"limits": {"nodes": "0"}}})).await;
+    let lost = json!({"weight": 100, "template": {"spec": {"nodeClassRef": {"name": "nowhere"}}}});
+    rig.create::<NodePool>(pool("lost", lost)).await;
+    // Admission lets the node pool's own label pass in no requirement; a label that is restricted at run time it does.
+    let restricted = json!({"weight": 90, "template": {"spec": {"requirements":
+        [{"key": "karpenter.kwok.sh/kwoknodeclass", "operator": "In", "values": ["default"]}]}}});
+    rig.create::<NodePool>(pool("restricted", restricted)).await;
+    rig.wait(2).await;
+    for (name, reason) in [("lost", "UnhealthyDependents"), ("restricted", "UnhealthyDependents")] {
+        let unready: NodePool = rig.all().get(name).await.unwrap();
+        assert_eq!(of_pool(&unready, "Ready"), format!("False/{reason}"), "{name}");
+    }
+    others_go_on(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_provider_that_returns_garbage_holds_up_one_claim() {
+    let (rig, cloud) = dictated().await;
+    for _ in 0..3 {
+        cloud.launch(Launch::Gives(Machine::default()));
+    }
+    rig.hand_made_claim("nameless", json!({})).await;
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    assert_eq!(of_claim(&rig.claim().await, "Launched"), "Unknown/LaunchFailed");
+    rig.wait(10).await;
+    assert_eq!(of_claim(&rig.claim().await, "Launched"), "True/Launched", "it is tried again");
+
+    let nonsense = [("cpu".to_owned(), "lots".into()), ("memory".to_owned(), "-1Gi".into())];
+    cloud.launch(Launch::Gives(Machine {
+        provider_id: "kwok://nonsense".into(),
+        capacity: nonsense.clone().into(),
+        allocatable: nonsense.into(),
+        ..Machine::default()
+    }));
+    rig.hand_made_claim("nonsense", json!({})).await;
+    rig.wait(2).await;
+    others_go_on(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_provider_id_holds_up_one_claim() {
+    let rig = Rig::start().await;
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(2).await;
+    let id = rig.claim().await.status.unwrap().provider_id.unwrap();
+    rig.create::<Node>(json!({"metadata": {"name": "twin"}, "spec": {"providerID": id}})).await;
+    rig.wait(2).await;
+    assert_eq!(of_claim(&rig.claim().await, "Initialized"), "Unknown/NodeNotFound");
+    others_go_on(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_was_edited_by_hand_is_mended() {
+    let rig = Rig::start().await;
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(2).await;
+    let id = rig.claim().await.status.unwrap().provider_id;
+    rig.patch::<NodeClaim>("a", json!({"metadata": {"finalizers": null, "labels": null}})).await;
+    rig.status::<NodeClaim>("a", json!({"providerID": null, "capacity": null})).await;
+    rig.wait(5).await;
+    let claim = rig.claim().await;
+    assert_eq!(claim.status.as_ref().unwrap().provider_id, id, "its machine is found again");
+    assert_eq!(claim.metadata.finalizers.unwrap(), ["karpenter.sh/termination"]);
+    assert_eq!(rig.list::<Node>().await.len(), 1, "and no second one is launched");
+    others_go_on(&rig).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_finalizer_was_removed_by_hand_leaves_no_machine_behind() {
+    let mut rig = Rig::start().await;
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(2).await;
+    // Nobody looks while it happens.
+    rig.stop();
+    let node = rig.node().await.metadata.name.unwrap();
+    rig.patch::<Node>(&node, json!({"metadata": {"finalizers": null}})).await;
+    rig.patch::<NodeClaim>("a", json!({"metadata": {"finalizers": null}})).await;
+    rig.delete_claim("a").await;
+    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in());
+    rig.restart(Arc::new(cloud));
+    rig.wait(250).await;
+    assert_eq!(rig.claims().await, []);
+    assert_eq!(rig.list::<Node>().await, [], "the machine without a claim is terminated");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_its_definitions_kerf_waits_for_them() {
+    let rig = Rig::empty();
+    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in());
+    let rig = rig.with(Arc::new(cloud)).await;
+    rig.pending_pod("web", "1", json!({})).await;
+    rig.wait(60).await;
+    rig.install_definitions().await;
+    rig.create::<KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
+    rig.create::<NodePool>(pool("general", json!({}))).await;
+    rig.wait(30).await;
+    assert_eq!(of_claim(&rig.claim().await, "Registered"), "True/Registered");
+}

@@ -1,0 +1,132 @@
+//! A cloud whose answers a test dictates.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kerf_api::labels::LabelRules;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
+use kerf_cloud::{
+    CloudProvider, CreateError, DriftError, InstanceTypesError, ListError, Machine, MachineError, NodeClassKind,
+    RegistrationHook, RepairPolicy,
+};
+use kerf_engine::catalogue::InstanceType;
+use kerf_kwok::Kwok;
+
+/// What a launch does.
+pub(crate) enum Launch {
+    Fails(fn() -> CreateError),
+    Gives(Machine),
+}
+
+/// What a termination does.
+#[derive(Clone, Copy)]
+pub(crate) enum Termination {
+    UnderWay,
+    Gone,
+    Fails,
+}
+
+/// Answers as told, and like the simulated cloud where nothing was told.
+pub(crate) struct Dictated {
+    inner: Kwok,
+    launches: Mutex<VecDeque<Launch>>,
+    pub(crate) always_fails: Mutex<Option<fn() -> CreateError>>,
+    terminations: Mutex<VecDeque<Termination>>,
+    pub(crate) machines: Mutex<Option<Vec<Machine>>>,
+    pub(crate) hooks: Vec<Arc<dyn RegistrationHook>>,
+    pub(crate) created: AtomicUsize,
+    pub(crate) deleted: AtomicUsize,
+}
+
+impl Dictated {
+    pub(crate) fn over(inner: Kwok) -> Self {
+        Self {
+            inner,
+            launches: Mutex::default(),
+            always_fails: Mutex::default(),
+            terminations: Mutex::default(),
+            machines: Mutex::default(),
+            hooks: Vec::new(),
+            created: AtomicUsize::new(0),
+            deleted: AtomicUsize::new(0),
+        }
+    }
+
+    pub(crate) fn launch(&self, launch: Launch) {
+        self.launches.lock().unwrap().push_back(launch);
+    }
+
+    pub(crate) fn terminate(&self, terminations: &[Termination]) {
+        self.terminations.lock().unwrap().extend(terminations);
+    }
+}
+
+impl CloudProvider for Dictated {
+    fn name(&self) -> &'static str {
+        "dictated"
+    }
+
+    fn node_classes(&self) -> &[NodeClassKind] {
+        self.inner.node_classes()
+    }
+
+    fn label_rules(&self) -> &LabelRules {
+        self.inner.label_rules()
+    }
+
+    fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Machine, CreateError>> {
+        self.created.fetch_add(1, Ordering::SeqCst);
+        if let Some(fail) = *self.always_fails.lock().unwrap() {
+            return futures::future::ready(Err(fail())).boxed();
+        }
+        match self.launches.lock().unwrap().pop_front() {
+            None => self.inner.create(claim),
+            Some(Launch::Fails(fail)) => futures::future::ready(Err(fail())).boxed(),
+            Some(Launch::Gives(machine)) => futures::future::ready(Ok(machine)).boxed(),
+        }
+    }
+
+    fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), MachineError>> {
+        self.deleted.fetch_add(1, Ordering::SeqCst);
+        match self.terminations.lock().unwrap().pop_front() {
+            None => self.inner.delete(provider_id),
+            Some(Termination::UnderWay) => futures::future::ready(Ok(())).boxed(),
+            Some(Termination::Gone) => futures::future::ready(Err(MachineError::NotFound("gone".into()))).boxed(),
+            Some(Termination::Fails) => futures::future::ready(Err(MachineError::Other("throttled".into()))).boxed(),
+        }
+    }
+
+    fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Machine, MachineError>> {
+        self.inner.get(provider_id)
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Machine>, ListError>> {
+        match self.machines.lock().unwrap().clone() {
+            Some(machines) => futures::future::ready(Ok(machines)).boxed(),
+            None => self.inner.list(),
+        }
+    }
+
+    fn instance_types<'a>(
+        &'a self,
+        pool: &'a NodePool,
+    ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
+        self.inner.instance_types(pool)
+    }
+
+    fn drift<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Option<String>, DriftError>> {
+        self.inner.drift(claim)
+    }
+
+    fn repair_policies(&self) -> &[RepairPolicy] {
+        self.inner.repair_policies()
+    }
+
+    fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
+        &self.hooks
+    }
+}

@@ -1,0 +1,156 @@
+//! The end of a claim (spec 04 §5.8).
+
+use std::sync::atomic::Ordering;
+
+use k8s_openapi::api::core::v1::Node;
+use kerf_cloud::Machine;
+use serde_json::json;
+
+use crate::cloud::{Launch, Termination};
+use crate::launch::dictated;
+use crate::rig::of_claim;
+
+// spec 04 #71: nodes first, then the machine.
+#[tokio::test(start_paused = true)]
+async fn a_registered_claims_nodes_go_before_its_machine() {
+    let (rig, cloud) = dictated().await;
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(3).await;
+    let node = rig.node().await.metadata.name.unwrap();
+    // Something else also holds the node, so that it is seen to go.
+    rig.patch::<Node>(&node, json!({"metadata": {"finalizers": ["karpenter.sh/termination", "test/hold"]}})).await;
+    rig.delete_claim("a").await;
+    rig.wait(30).await;
+    assert!(rig.node().await.metadata.deletion_timestamp.is_some());
+    assert_eq!(of_claim(&rig.claim().await, "InstanceTerminating"), "absent", "the machine is not touched yet");
+    rig.patch::<Node>(&node, json!({"metadata": {"finalizers": null}})).await;
+    rig.wait(5).await;
+    assert_eq!(rig.claims().await, []);
+    assert!(cloud.deleted.load(Ordering::SeqCst) > 0);
+}
+
+// spec 04 #72
+#[tokio::test(start_paused = true)]
+async fn an_unregistered_claims_machine_goes_at_once() {
+    let (rig, cloud) = dictated().await;
+    cloud.launch(Launch::Gives(Machine { provider_id: "kwok://n1".into(), ..Machine::default() }));
+    cloud.terminate(&[Termination::UnderWay, Termination::UnderWay, Termination::Gone]);
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(3).await;
+    // A node of another machine, and one that joins when the claim is on its way out.
+    rig.delete_claim("a").await;
+    rig.create::<Node>(json!({"metadata": {"name": "n1"}, "spec": {"providerID": "kwok://n1"}})).await;
+    rig.wait(1).await;
+    assert!(rig.node().await.metadata.deletion_timestamp.is_none(), "its node is not drained");
+    assert!(cloud.deleted.load(Ordering::SeqCst) > 0);
+    rig.wait(6).await;
+    assert_eq!(rig.claims().await, []);
+}
+
+// spec 04 #73
+#[tokio::test(start_paused = true)]
+async fn a_claim_without_a_machine_just_goes() {
+    let (rig, cloud) = dictated().await;
+    *cloud.always_fails.lock().unwrap() = Some(|| kerf_cloud::CreateError::Other("boom".into()));
+    rig.create::<Node>(json!({"metadata": {"name": "bare"}})).await;
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(3).await;
+    rig.delete_claim("a").await;
+    rig.wait(3).await;
+    assert_eq!(rig.claims().await, []);
+    assert_eq!(cloud.deleted.load(Ordering::SeqCst), 0);
+    assert!(rig.node().await.metadata.deletion_timestamp.is_none());
+}
+
+// spec 04 #74, #75
+#[tokio::test(start_paused = true)]
+async fn a_claim_stays_until_its_machine_is_gone() {
+    let (rig, cloud) = dictated().await;
+    cloud.launch(Launch::Gives(Machine { provider_id: "kwok://m1".into(), ..Machine::default() }));
+    // A status that is written is looked at once more, at once.
+    cloud.terminate(&[
+        Termination::Fails,
+        Termination::UnderWay,
+        Termination::UnderWay,
+        Termination::UnderWay,
+        Termination::Gone,
+    ]);
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(3).await;
+    rig.delete_claim("a").await;
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    assert_eq!(of_claim(&rig.claim().await, "InstanceTerminating"), "absent", "a failure says nothing");
+    rig.wait(4).await;
+    let claim = rig.claim().await;
+    assert_eq!(of_claim(&claim, "InstanceTerminating"), "True/InstanceTerminating");
+    assert_eq!(claim.metadata.finalizers.unwrap(), ["karpenter.sh/termination"]);
+    assert_eq!(cloud.deleted.load(Ordering::SeqCst), 3);
+    rig.wait(5).await;
+    assert_eq!(cloud.deleted.load(Ordering::SeqCst), 4, "every five seconds");
+    rig.wait(5).await;
+    assert_eq!(rig.claims().await, []);
+}
+
+// spec 04 #76
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_drain_is_written_down_once() {
+    let (rig, cloud) = dictated().await;
+    let key = "karpenter.sh/nodeclaim-termination-timestamp";
+    for (n, grace) in [("a", json!("300s")), ("b", json!("300s")), ("c", json!(null))] {
+        cloud.launch(Launch::Gives(Machine { provider_id: format!("kwok://{n}"), ..Machine::default() }));
+        cloud.terminate(&[Termination::UnderWay; 5]);
+        rig.hand_made_claim(n, json!({"terminationGracePeriod": grace})).await;
+    }
+    rig.wait(3).await;
+    let earlier = "2026-01-01T00:00:09Z";
+    rig.patch::<kerf_api::nodeclaim::NodeClaim>("b", json!({"metadata": {"annotations": {key: earlier}}})).await;
+    for n in ["a", "b", "c"] {
+        rig.delete_claim(n).await;
+    }
+    rig.wait(1).await;
+    let claims = rig.claims().await;
+    let annotation =
+        |n: usize| claims[n].metadata.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
+    let deleted = claims[0].metadata.deletion_timestamp.as_ref().unwrap().0;
+    let expected = deleted.saturating_add(std::time::Duration::from_secs(300)).unwrap().to_string();
+    assert_eq!(annotation(0), Some(expected.as_str()));
+    assert_eq!(annotation(1), Some(earlier), "what is written stays");
+    assert_eq!(annotation(2), None, "a drain without an end has none");
+    let told = rig.events("TerminationGracePeriodExpiring");
+    assert_eq!(told, [("a".into(), format!("All pods will be deleted by {expected}"))]);
+}
+
+// spec 04 #77
+#[tokio::test(start_paused = true)]
+async fn termination_leaves_ready_as_it_was() {
+    let (rig, cloud) = dictated().await;
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(3).await;
+    let node = rig.node().await.metadata.name.unwrap();
+    rig.make_ready(&node).await;
+    rig.wait(3).await;
+    assert_eq!(of_claim(&rig.claim().await, "Ready"), "True/Ready");
+    cloud.terminate(&[Termination::UnderWay; 5]);
+    rig.delete_claim("a").await;
+    rig.wait(1).await;
+    rig.patch::<Node>(&node, json!({"metadata": {"finalizers": null}})).await;
+    rig.wait(1).await;
+    let claim = rig.claim().await;
+    assert_eq!(of_claim(&claim, "InstanceTerminating"), "True/InstanceTerminating");
+    assert_eq!(of_claim(&claim, "Ready"), "True/Ready");
+}
+
+// spec 04 #78
+#[tokio::test(start_paused = true)]
+async fn quantities_in_other_words_do_not_hold_a_claim_up() {
+    let (rig, _cloud) = dictated().await;
+    rig.hand_made_claim("a", json!({"resources": {"requests": {"cpu": "1000m", "memory": "50000", "pods": "1e1"}}}))
+        .await;
+    rig.wait(3).await;
+    rig.delete_claim("a").await;
+    rig.wait(1).await;
+    let node = rig.node().await.metadata.name.unwrap();
+    rig.patch::<Node>(&node, json!({"metadata": {"finalizers": null}})).await;
+    rig.wait(5).await;
+    assert_eq!(rig.claims().await, []);
+}

@@ -1,0 +1,166 @@
+//! Launch: the finalizer first, one machine for each claim, and what follows from a refusal (spec 04 §5.3).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::nodepool::NodePool;
+use kerf_cloud::{CreateError, Machine};
+use kerf_kwok::{Kwok, built_in};
+use kerf_sandbox::{Fault, FaultRule, Verb};
+use serde_json::json;
+
+use crate::cloud::{Dictated, Launch};
+use crate::rig::{Rig, of_claim, pool};
+
+/// A rig with a cloud that a test dictates, and no pool.
+pub(crate) async fn dictated() -> (Rig, Arc<Dictated>) {
+    let rig = Rig::bare().await;
+    let cloud = Arc::new(Dictated::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in())));
+    (rig.with(cloud.clone()).await, cloud)
+}
+
+// spec 04 #39
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_another_provider_is_left_alone() {
+    let (rig, cloud) = dictated().await;
+    rig.hand_made_claim("theirs", json!({"nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "OtherClass"}})).await;
+    rig.wait(3600).await;
+    let claim = rig.claim().await;
+    assert_eq!(claim.metadata.finalizers, None);
+    assert_eq!(claim.status.map(|status| status.conditions).unwrap_or_default(), []);
+    assert_eq!(cloud.created.load(Ordering::SeqCst), 0);
+}
+
+// spec 04 #40
+#[tokio::test(start_paused = true)]
+async fn the_finalizer_is_stored_before_anything_is_launched() {
+    let (rig, cloud) = dictated().await;
+    let never = FaultRule {
+        agent: "kerf".into(),
+        resources: vec!["nodeclaims".into()],
+        verbs: vec![Verb::Patch],
+        ..FaultRule::new(Fault::InternalError, 1_000_000)
+    };
+    rig.server.set_faults(vec![never], 1);
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(60).await;
+    assert_eq!(cloud.created.load(Ordering::SeqCst), 0, "no finalizer, no machine");
+    rig.server.set_faults(Vec::new(), 1);
+    rig.wait(60).await;
+    assert_eq!(cloud.created.load(Ordering::SeqCst), 1);
+    assert_eq!(rig.claim().await.metadata.finalizers.unwrap(), ["karpenter.sh/termination"]);
+}
+
+// spec 04 #41
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_can_never_be_launched_disappears() {
+    let (rig, cloud) = dictated().await;
+    cloud.launch(Launch::Fails(|| CreateError::InsufficientCapacity("no hosts in a".into())));
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(5).await;
+    assert_eq!(rig.claims().await, []);
+    assert_eq!(
+        rig.events("InsufficientCapacityError"),
+        [("a".into(), "NodeClaim a event: insufficient capacity, no hosts in a".into())]
+    );
+    cloud.launch(Launch::Fails(|| CreateError::NodeClassNotReady("no subnets".into())));
+    rig.hand_made_claim("b", json!({})).await;
+    rig.wait(5).await;
+    assert_eq!(rig.claims().await, []);
+    assert_eq!(rig.events("InsufficientCapacityError").len(), 1, "a class that is not ready is logged only");
+    assert_eq!(cloud.deleted.load(Ordering::SeqCst), 0, "there was nothing to terminate");
+    assert_eq!(cloud.created.load(Ordering::SeqCst), 2, "and neither was tried again");
+}
+
+// spec 04 #42
+#[tokio::test(start_paused = true)]
+async fn a_refusal_with_words_is_told_in_these_words_and_tried_again() {
+    let (rig, cloud) = dictated().await;
+    let refuse = || CreateError::Refused { reason: "Fraud".into(), message: "call us".into(), cause: "403".into() };
+    *cloud.always_fails.lock().unwrap() = Some(refuse);
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(10).await;
+    let claim = rig.claim().await;
+    assert_eq!(of_claim(&claim, "Launched"), "Unknown/Fraud");
+    let launched = claim.status.unwrap().conditions.into_iter().find(|c| c.condition_type == "Launched").unwrap();
+    assert_eq!(launched.message, "call us");
+    assert!(cloud.created.load(Ordering::SeqCst) > 1);
+    *cloud.always_fails.lock().unwrap() = None;
+    rig.wait(60).await;
+    assert_eq!(of_claim(&rig.claim().await, "Launched"), "True/Launched");
+}
+
+// spec 04 #43
+#[tokio::test(start_paused = true)]
+async fn a_long_error_is_cut() {
+    let (rig, cloud) = dictated().await;
+    *cloud.always_fails.lock().unwrap() = Some(|| CreateError::Other("x".repeat(400).into()));
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(3).await;
+    let claim = rig.claim().await;
+    assert_eq!(of_claim(&claim, "Launched"), "Unknown/LaunchFailed");
+    let launched = claim.status.unwrap().conditions.into_iter().find(|c| c.condition_type == "Launched").unwrap();
+    assert_eq!(launched.message, format!("{}...", "x".repeat(300)));
+}
+
+// spec 04 #44
+#[tokio::test(start_paused = true)]
+async fn a_write_that_fails_after_a_launch_does_not_launch_twice() {
+    let (rig, cloud) = dictated().await;
+    rig.hand_made_claim("a", json!({"startupTaints": [{"key": "wait", "effect": "NoSchedule"}]})).await;
+    rig.wait(5).await;
+    // Every write to a claim fails for a while, after the finalizer.
+    let fails = FaultRule {
+        agent: "kerf".into(),
+        resources: vec!["nodeclaims".into()],
+        verbs: vec![Verb::Patch],
+        ..FaultRule::new(Fault::InternalError, 700_000)
+    };
+    rig.server.set_faults(vec![fails], 3);
+    for name in ["b", "c", "d", "e"] {
+        rig.hand_made_claim(name, json!({})).await;
+    }
+    rig.wait(240).await;
+    rig.server.set_faults(Vec::new(), 1);
+    rig.wait(120).await;
+    assert!(rig.claims().await.iter().all(|claim| of_claim(claim, "Launched") == "True/Launched"));
+    assert_eq!(cloud.created.load(Ordering::SeqCst), 5, "one launch for each claim");
+    assert_eq!(rig.list::<Node>().await.len(), 5);
+}
+
+// spec 04 #45
+#[tokio::test(start_paused = true)]
+async fn a_claims_own_labels_win_and_the_machines_annotations_do() {
+    let (rig, cloud) = dictated().await;
+    cloud.launch(Launch::Gives(Machine {
+        provider_id: "kwok://elsewhere".into(),
+        labels: [("zone".to_owned(), "a".to_owned()), ("rack".to_owned(), "7".to_owned())].into(),
+        annotations: [("note".to_owned(), "machine".to_owned())].into(),
+        ..Machine::default()
+    }));
+    rig.create::<kerf_api::nodeclaim::NodeClaim>(json!({
+        "metadata": {"name": "a", "labels": {"zone": "b"}, "annotations": {"note": "claim", "own": "1"}},
+        "spec": {"nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}, "requirements": []},
+    }))
+    .await;
+    rig.wait(3).await;
+    let metadata = rig.claim().await.metadata;
+    let labels = metadata.labels.unwrap();
+    assert_eq!((labels["zone"].as_str(), labels["rack"].as_str()), ("b", "7"));
+    let annotations = metadata.annotations.unwrap();
+    assert_eq!((annotations["note"].as_str(), annotations["own"].as_str()), ("machine", "1"));
+}
+
+/// A stock-out at the first try: provisioning asks for another machine.
+#[tokio::test(start_paused = true)]
+async fn a_stock_out_leads_to_another_claim() {
+    let (rig, cloud) = dictated().await;
+    cloud.launch(Launch::Fails(|| CreateError::InsufficientCapacity("none left".into())));
+    rig.create::<NodePool>(pool("general", json!({}))).await;
+    rig.wait(2).await;
+    rig.pending_pod("web", "1", json!({})).await;
+    rig.wait(30).await;
+    assert_eq!(of_claim(&rig.claim().await, "Launched"), "True/Launched");
+    assert_eq!(cloud.created.load(Ordering::SeqCst), 2);
+}

@@ -1,0 +1,169 @@
+//! Claims that do not come to life, and what they say of their pool (spec 04 §5.6, §5.7, §8.4).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use kerf_api::kwoknodeclass::KWOKNodeClass;
+use kerf_api::nodepool::NodePool;
+use kerf_cloud::{CreateError, Machine};
+use kube::api::DeleteParams;
+use serde_json::json;
+
+use crate::cloud::{Dictated, Launch};
+use crate::launch::dictated;
+use crate::rig::{Rig, of_claim, of_pool, pool};
+
+const HEALTH: &str = "NodeRegistrationHealthy";
+
+fn never_joins(n: usize) -> Launch {
+    Launch::Gives(Machine { provider_id: format!("kwok://never-{n}"), ..Machine::default() })
+}
+
+async fn with_pool() -> (Rig, Arc<Dictated>) {
+    let (rig, cloud) = dictated().await;
+    rig.create::<NodePool>(pool("general", json!({}))).await;
+    rig.wait(2).await;
+    (rig, cloud)
+}
+
+async fn general(rig: &Rig) -> NodePool {
+    rig.all().get("general").await.unwrap()
+}
+
+// spec 04 #61
+#[tokio::test(start_paused = true)]
+async fn a_launch_that_keeps_failing_is_given_up() {
+    let (rig, cloud) = dictated().await;
+    *cloud.always_fails.lock().unwrap() = Some(|| CreateError::Other("boom".into()));
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(60).await;
+    rig.claim().await;
+    rig.wait(5 * 60).await;
+    assert_eq!(rig.claims().await, []);
+}
+
+// spec 04 #62, #73
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_never_joins_is_given_up_15_minutes_after_its_launch() {
+    let (rig, cloud) = dictated().await;
+    *cloud.always_fails.lock().unwrap() = Some(|| CreateError::Other("boom".into()));
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(3 * 60).await;
+    *cloud.always_fails.lock().unwrap() = None;
+    cloud.launch(never_joins(1));
+    rig.wait(61).await;
+    assert_eq!(of_claim(&rig.claim().await, "Launched"), "True/Launched");
+    // `Registered` has been Unknown since creation, so that is where the time runs from.
+    rig.wait(10 * 60 + 50).await;
+    rig.claim().await;
+    rig.wait(60).await;
+    assert_eq!(rig.claims().await, []);
+    assert!(cloud.deleted.load(Ordering::SeqCst) > 0, "its machine is terminated");
+}
+
+// spec 04 #63
+#[tokio::test(start_paused = true)]
+async fn a_registered_claim_is_never_given_up() {
+    let rig = Rig::start().await;
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(2).await;
+    rig.wait(24 * 3600).await;
+    assert_eq!(of_claim(&rig.claim().await, "Registered"), "True/Registered");
+}
+
+// spec 04 #64
+#[tokio::test(start_paused = true)]
+async fn two_failed_launches_make_a_pool_unhealthy() {
+    let (rig, cloud) = with_pool().await;
+    assert_eq!(of_pool(&general(&rig).await, HEALTH), "Unknown/AwaitingReconciliation");
+    let refuse = || CreateError::Refused { reason: "Fraud".into(), message: "call us".into(), cause: "403".into() };
+    *cloud.always_fails.lock().unwrap() = Some(refuse);
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(6 * 60).await;
+    assert_eq!(rig.claims().await, []);
+    assert_eq!(of_pool(&general(&rig).await, HEALTH), "Unknown/AwaitingReconciliation");
+    rig.hand_made_claim("b", json!({})).await;
+    rig.wait(6 * 60).await;
+    let general = general(&rig).await;
+    assert_eq!(of_pool(&general, HEALTH), "False/Fraud");
+    assert_eq!(of_pool(&general, "Ready"), "True/Ready", "health has no part in readiness");
+}
+
+// spec 04 #65, #66
+#[tokio::test(start_paused = true)]
+async fn two_machines_that_never_join_make_a_pool_unhealthy_and_one_that_does_is_not_enough() {
+    let (rig, cloud) = with_pool().await;
+    for n in 0..2 {
+        cloud.launch(never_joins(n));
+        rig.hand_made_claim(&format!("a{n}"), json!({})).await;
+    }
+    rig.wait(16 * 60).await;
+    let unhealthy = general(&rig).await;
+    assert_eq!(of_pool(&unhealthy, HEALTH), "False/RegistrationFailed");
+    let conditions = unhealthy.status.unwrap().conditions;
+    assert_eq!(conditions.iter().find(|c| c.condition_type == HEALTH).unwrap().message, "Failed to register node");
+    rig.hand_made_claim("b", json!({})).await;
+    rig.wait(5).await;
+    assert_eq!(of_claim(&rig.claim().await, "Registered"), "True/Registered");
+    assert_eq!(of_pool(&general(&rig).await, HEALTH), "False/RegistrationFailed");
+}
+
+// spec 04 #67
+#[tokio::test(start_paused = true)]
+async fn a_pool_made_anew_has_no_past() {
+    let (rig, cloud) = with_pool().await;
+    for n in 0..2 {
+        cloud.launch(never_joins(n));
+        rig.hand_made_claim(&format!("a{n}"), json!({})).await;
+    }
+    rig.wait(14 * 60).await;
+    // The claims outlive their pool: ownership is collected in the background, which nobody does here.
+    rig.all::<NodePool>().delete("general", &DeleteParams::default()).await.unwrap();
+    rig.create::<NodePool>(pool("general", json!({}))).await;
+    rig.wait(3 * 60).await;
+    assert_eq!(rig.claims().await, []);
+    assert_eq!(of_pool(&general(&rig).await, HEALTH), "Unknown/AwaitingReconciliation");
+}
+
+// spec 04 #68, #69
+#[tokio::test(start_paused = true)]
+async fn a_restart_keeps_the_verdict_and_a_change_starts_afresh() {
+    let (mut rig, cloud) = with_pool().await;
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(5).await;
+    assert_eq!(of_pool(&general(&rig).await, HEALTH), "True/NodeRegistrationHealthy");
+    rig.restart(cloud.clone());
+    rig.wait(5).await;
+    assert_eq!(of_pool(&general(&rig).await, HEALTH), "True/NodeRegistrationHealthy");
+    // One failure after one remembered success is no verdict; two are.
+    for n in 0..2 {
+        cloud.launch(never_joins(n));
+        rig.hand_made_claim(&format!("b{n}"), json!({})).await;
+    }
+    rig.wait(16 * 60).await;
+    assert_eq!(of_pool(&general(&rig).await, HEALTH), "False/RegistrationFailed");
+    rig.restart(cloud.clone());
+    rig.wait(5).await;
+    assert_eq!(of_pool(&general(&rig).await, HEALTH), "False/RegistrationFailed");
+    rig.patch::<NodePool>("general", json!({"spec": {"weight": 7}})).await;
+    rig.wait(5).await;
+    assert_eq!(of_pool(&general(&rig).await, HEALTH), "Unknown/AwaitingReconciliation");
+    rig.hand_made_claim("c", json!({})).await;
+    rig.wait(5).await;
+    assert_eq!(of_pool(&general(&rig).await, HEALTH), "True/NodeRegistrationHealthy", "the ring was empty");
+    rig.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "1s"}})).await;
+    rig.wait(5).await;
+    assert_eq!(of_pool(&general(&rig).await, HEALTH), "Unknown/AwaitingReconciliation");
+}
+
+// spec 04 #70
+#[tokio::test(start_paused = true)]
+async fn without_a_class_there_is_no_verdict() {
+    let rig = Rig::start().await;
+    let elsewhere = json!({"template": {"spec": {"nodeClassRef": {"name": "nowhere"}}}});
+    rig.create::<NodePool>(pool("lost", elsewhere)).await;
+    rig.wait(5).await;
+    let lost: NodePool = rig.all().get("lost").await.unwrap();
+    assert_eq!(of_pool(&lost, HEALTH), "absent");
+    assert_eq!(of_pool(&lost, "NodeClassReady"), "False/NodeClassNotFound");
+}

@@ -1,0 +1,16 @@
+//! The controllers at work on a cluster in this process, in virtual time. Each test names the edge case that it proves.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+mod bad_input;
+mod cloud;
+mod deletion;
+mod kill;
+mod launch;
+mod life;
+mod liveness;
+mod nodepool;
+mod provisioning;
+mod registration;
+mod rig;
+mod small;

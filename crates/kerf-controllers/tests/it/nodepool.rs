@@ -1,0 +1,129 @@
+//! The controllers of pools (spec 04 §8).
+
+use kerf_api::kwoknodeclass::KWOKNodeClass;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
+use serde_json::json;
+
+use crate::rig::{Rig, of_pool, pool};
+
+const HASH: &str = "karpenter.sh/nodepool-hash";
+const VERSION: &str = "karpenter.sh/nodepool-hash-version";
+
+async fn get(rig: &Rig, name: &str) -> NodePool {
+    rig.all().get(name).await.unwrap()
+}
+
+// spec 04 #106, #107
+#[tokio::test(start_paused = true)]
+async fn a_pool_counts_its_nodes() {
+    let rig = Rig::start().await;
+    rig.wait(6).await;
+    let status = get(&rig, "general").await.status.unwrap();
+    assert_eq!(status.nodes, Some(0));
+    let resources = status.resources.unwrap();
+    for name in ["cpu", "memory", "pods", "ephemeral-storage", "nodes"] {
+        assert_eq!(resources[name].to_string(), "0", "{name}");
+    }
+    rig.pending_pod("web", "3", json!({})).await;
+    rig.wait(8).await;
+    let counted = get(&rig, "general").await.status.unwrap().resources.unwrap();
+    assert_eq!((counted["cpu"].to_string(), counted["nodes"].to_string()), ("4".into(), "1".into()));
+    let node = rig.node().await.metadata.name.unwrap();
+    rig.status::<k8s_openapi::api::core::v1::Node>(&node, json!({"capacity": {"cpu": "3"}})).await;
+    rig.make_ready(&node).await;
+    rig.wait(8).await;
+    let counted = get(&rig, "general").await.status.unwrap().resources.unwrap();
+    assert_eq!(counted["cpu"].to_string(), "3", "an initialized node speaks for itself");
+}
+
+// spec 04 #109
+#[tokio::test(start_paused = true)]
+async fn only_the_template_changes_the_hash() {
+    let rig = Rig::start().await;
+    let hash = |pool: NodePool| pool.metadata.annotations.unwrap()[HASH].clone();
+    let first = hash(get(&rig, "general").await);
+    let requirements = json!([{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}]);
+    rig.patch::<NodePool>(
+        "general",
+        json!({"spec": {"weight": 3, "limits": {"cpu": "9"}, "disruption": {"consolidateAfter": "1h"},
+            "template": {"spec": {"requirements": requirements}}}}),
+    )
+    .await;
+    rig.wait(3).await;
+    assert_eq!(hash(get(&rig, "general").await), first);
+    rig.patch::<NodePool>("general", json!({"spec": {"template": {"metadata": {"labels": {"team": "a"}}}}})).await;
+    rig.wait(3).await;
+    let second = get(&rig, "general").await;
+    assert_eq!(second.metadata.annotations.as_ref().unwrap()[VERSION], "v3");
+    assert_ne!(hash(second), first);
+}
+
+// spec 04 #110
+#[tokio::test(start_paused = true)]
+async fn claims_of_an_older_hash_version_are_taken_along() {
+    let rig = Rig::start().await;
+    for (name, version) in [("old", "v2"), ("drifted", "v2"), ("new", "v3")] {
+        rig.hand_made_claim(name, json!({})).await;
+        rig.patch::<NodeClaim>(name, json!({"metadata": {"annotations": {HASH: "1", VERSION: version}}})).await;
+    }
+    rig.wait(3).await;
+    let mut conditions = rig.all::<NodeClaim>().get("drifted").await.unwrap().status.unwrap().conditions;
+    let mut drifted = conditions[0].clone();
+    drifted.condition_type = "Drifted".into();
+    conditions.push(drifted);
+    rig.status::<NodeClaim>("drifted", json!({"conditions": conditions})).await;
+    rig.patch::<NodePool>("general", json!({"metadata": {"annotations": {VERSION: "v2"}}})).await;
+    rig.wait(3).await;
+    let pool = get(&rig, "general").await;
+    let hash = pool.metadata.annotations.unwrap()[HASH].clone();
+    for (name, expected) in [("old", hash.as_str()), ("drifted", "1"), ("new", "1")] {
+        let annotations = rig.all::<NodeClaim>().get(name).await.unwrap().metadata.annotations.unwrap();
+        assert_eq!((annotations[HASH].as_str(), annotations[VERSION].as_str()), (expected, "v3"), "{name}");
+    }
+}
+
+// spec 04 #111
+#[tokio::test(start_paused = true)]
+async fn a_pool_is_ready_when_its_class_is() {
+    let rig = Rig::start().await;
+    assert_eq!(of_pool(&get(&rig, "general").await, "NodeClassReady"), "True/NodeClassReady");
+    let lost = json!({"template": {"spec": {"nodeClassRef": {"name": "later"}}}});
+    rig.create::<NodePool>(pool("lost", lost)).await;
+    rig.wait(3).await;
+    let missing = get(&rig, "lost").await;
+    assert_eq!(of_pool(&missing, "NodeClassReady"), "False/NodeClassNotFound");
+    assert_eq!(of_pool(&missing, "Ready"), "False/UnhealthyDependents");
+
+    rig.create::<KWOKNodeClass>(json!({"metadata": {"name": "later"}, "spec": {}})).await;
+    rig.wait(3).await;
+    assert_eq!(of_pool(&get(&rig, "lost").await, "Ready"), "True/Ready");
+    let ready = |status: &str| {
+        json!({"conditions": [{"type": "Ready", "status": status, "reason": "NoQuota", "message": "ask for more",
+            "lastTransitionTime": "2026-01-01T00:00:00Z"}]})
+    };
+    rig.status::<KWOKNodeClass>("later", ready("False")).await;
+    rig.wait(3).await;
+    assert_eq!(of_pool(&get(&rig, "lost").await, "NodeClassReady"), "False/NoQuota");
+    rig.status::<KWOKNodeClass>("later", ready("Unknown")).await;
+    rig.wait(3).await;
+    assert_eq!(of_pool(&get(&rig, "lost").await, "NodeClassReady"), "False/NodeClassReadinessUnknown");
+    rig.status::<KWOKNodeClass>("later", ready("True")).await;
+    rig.patch::<KWOKNodeClass>("later", json!({"metadata": {"finalizers": ["test/hold"]}})).await;
+    rig.all::<KWOKNodeClass>().delete("later", &kube::api::DeleteParams::default()).await.unwrap();
+    rig.wait(3).await;
+    assert_eq!(of_pool(&get(&rig, "lost").await, "NodeClassReady"), "False/NodeClassTerminating");
+}
+
+// spec 04 #112
+#[tokio::test(start_paused = true)]
+async fn a_pool_that_makes_no_sense_says_so() {
+    let rig = Rig::start().await;
+    let capacity = |values: serde_json::Value| json!({"template": {"spec": {"requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": values}]}}});
+    rig.create::<NodePool>(pool("wrong", capacity(json!(["xspot"])))).await;
+    rig.create::<NodePool>(pool("half", capacity(json!(["on-demand", "xspot"])))).await;
+    rig.wait(3).await;
+    assert_eq!(of_pool(&get(&rig, "wrong").await, "ValidationSucceeded"), "False/NodePoolValidationFailed");
+    assert_eq!(of_pool(&get(&rig, "wrong").await, "Ready"), "False/UnhealthyDependents");
+    assert_eq!(of_pool(&get(&rig, "half").await, "ValidationSucceeded"), "True/ValidationSucceeded");
+}

@@ -1,0 +1,112 @@
+//! From a pending pod to a machine that is ready for it.
+
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::nodepool::NodePool;
+use serde_json::json;
+
+use crate::rig::{Rig, of_claim, of_pool, pool};
+
+#[tokio::test(start_paused = true)]
+async fn a_pending_pod_becomes_a_claim_a_machine_and_a_ready_node() {
+    let rig = Rig::start().await;
+    let general: NodePool = rig.all().get("general").await.unwrap();
+    assert_eq!(of_pool(&general, "Ready"), "True/Ready");
+
+    rig.pending_pod("web", "3", json!({})).await;
+    rig.wait(2).await;
+    let claim = rig.claim().await;
+    let name = claim.metadata.name.clone().unwrap();
+    assert!(name.starts_with("general-"), "{name}");
+    assert_eq!(of_claim(&claim, "Launched"), "True/Launched");
+    assert_eq!(of_claim(&claim, "Registered"), "True/Registered");
+    assert_eq!(of_claim(&claim, "Initialized"), "Unknown/NodeNotReady");
+    assert_eq!(of_claim(&claim, "Ready"), "Unknown/ReconcilingDependents");
+    assert_eq!(claim.metadata.labels.as_ref().unwrap()["node.kubernetes.io/instance-type"], "c-4x-amd64-linux");
+    assert_eq!(rig.events("Nominated"), [("web".into(), format!("Pod should schedule on: nodeclaim/{name}"))]);
+
+    let node = rig.node().await;
+    rig.make_ready(node.metadata.name.as_deref().unwrap()).await;
+    rig.wait(2).await;
+    let claim = rig.claim().await;
+    assert_eq!(of_claim(&claim, "Initialized"), "True/Initialized");
+    assert_eq!(of_claim(&claim, "Ready"), "True/Ready");
+    assert_eq!(claim.status.unwrap().node_name, node.metadata.name);
+    let labels = rig.node().await.metadata.labels.unwrap();
+    assert_eq!(labels["karpenter.sh/initialized"], "true");
+
+    // The pod still waits for its scheduler: it counts on the node that was launched for it, and nothing else is launched.
+    rig.wait(60).await;
+    rig.claim().await;
+    rig.bind("web", node.metadata.name.as_deref().unwrap()).await;
+    rig.wait(60).await;
+    let general: NodePool = rig.all().get("general").await.unwrap();
+    assert_eq!(general.status.as_ref().unwrap().nodes, Some(1));
+    assert_eq!(general.status.unwrap().resources.unwrap()["cpu"].to_string(), "4");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_come_together_share_machines() {
+    let rig = Rig::start().await;
+    for n in 0..20 {
+        rig.pending_pod(&format!("web-{n}"), "900m", json!({})).await;
+    }
+    rig.wait(3).await;
+    let cpus = rig.cpus().await;
+    assert!((18..=20).contains(&cpus), "{cpus}");
+}
+
+// spec 02 #10, #18
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_finds_no_place_is_told_why() {
+    let rig = Rig::start().await;
+    rig.pending_pod("huge", "10k", json!({})).await;
+    rig.pending_pod("choosy", "1", json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
+        {"nodeSelectorTerms": [{"matchExpressions": [{"key": "karpenter.sh/nodepool", "operator": "DoesNotExist"}]}]}}}}))
+        .await;
+    rig.wait(30).await;
+    assert_eq!(rig.claims().await, []);
+    let told = rig.events("FailedScheduling");
+    assert!(
+        told.iter().all(|(pod, message)| pod == "huge" && message.starts_with("Failed to schedule pod, ")),
+        "{told:?}"
+    );
+    assert!(!told.is_empty());
+}
+
+// spec 02 #54
+#[tokio::test(start_paused = true)]
+async fn limits_hold() {
+    let rig = Rig::start().await;
+    rig.create::<NodePool>(pool("small", json!({"limits": {"cpu": "2"}, "weight": 10}))).await;
+    rig.patch::<NodePool>("general", json!({"spec": {"limits": {"cpu": "0"}}})).await;
+    rig.wait(1).await;
+    rig.pending_pod("a", "1500m", json!({})).await;
+    rig.wait(3).await;
+    let claim = rig.claim().await;
+    assert_eq!(claim.metadata.labels.unwrap()["karpenter.sh/nodepool"], "small");
+    rig.pending_pod("b", "1500m", json!({})).await;
+    rig.wait(30).await;
+    rig.claim().await;
+    assert!(rig.events("FailedScheduling").iter().any(|(pod, why)| pod == "b" && why.contains("limits")));
+}
+
+// spec 02 #14
+#[tokio::test(start_paused = true)]
+async fn what_runs_on_a_node_that_goes_gets_a_new_one() {
+    let rig = Rig::start().await;
+    rig.pending_pod("web", "3", json!({})).await;
+    rig.wait(3).await;
+    let first = rig.claim().await;
+    let node = rig.node().await.metadata.name.unwrap();
+    rig.make_ready(&node).await;
+    rig.bind("web", &node).await;
+    rig.wait(3).await;
+    // Something disrupts the node; the trigger is its taint.
+    rig.delete_claim(first.metadata.name.as_deref().unwrap()).await;
+    rig.patch::<Node>(&node, json!({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}))
+        .await;
+    rig.wait(5).await;
+    let claims = rig.claims().await;
+    assert_eq!(claims.len(), 2, "the pod that has to leave gets a machine before it leaves");
+    assert!(claims.iter().any(|claim| claim.metadata.deletion_timestamp.is_none()));
+}

@@ -1,0 +1,260 @@
+//! Registration and initialization (spec 04 §5.4, §5.5).
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_cloud::{BoxError, Machine, Progress, RegistrationHook};
+use kerf_kwok::{Kwok, built_in};
+use serde_json::{Value, json};
+
+use crate::cloud::{Dictated, Launch};
+use crate::launch::dictated;
+use crate::rig::{Rig, of_claim};
+
+const MACHINE: &str = "kwok://m1";
+
+fn machine() -> Launch {
+    Launch::Gives(Machine {
+        provider_id: MACHINE.into(),
+        capacity: [("cpu".to_owned(), "4".into()), ("memory".to_owned(), "8Gi".into())].into(),
+        allocatable: [("cpu".to_owned(), "4".into())].into(),
+        ..Machine::default()
+    })
+}
+
+/// A node that joins by itself.
+async fn join(rig: &Rig, name: &str, node: Value) {
+    let mut object = json!({
+        "metadata": {"name": name},
+        "spec": {"providerID": MACHINE, "taints": [{"key": "karpenter.sh/unregistered", "effect": "NoExecute"}]},
+        "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}, "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
+    });
+    crate::rig::merge(&mut object, node);
+    rig.create::<Node>(object).await;
+}
+
+fn taints(node: &Node) -> Vec<String> {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.clone()).unwrap_or_default();
+    taints.into_iter().map(|taint| taint.key).filter(|key| key != "node.kubernetes.io/not-ready").collect()
+}
+
+/// A claim that is launched and whose node has joined.
+async fn joined(claim: Value, node: Value) -> (Rig, Arc<Dictated>) {
+    let (rig, cloud) = dictated().await;
+    cloud.launch(machine());
+    rig.hand_made_claim("a", claim).await;
+    rig.wait(2).await;
+    join(&rig, "n1", node).await;
+    rig.wait(2).await;
+    (rig, cloud)
+}
+
+// spec 04 #46
+#[tokio::test(start_paused = true)]
+async fn a_node_becomes_what_its_claim_says() {
+    let spec = json!({"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]});
+    let (rig, _cloud) = joined(spec, json!({})).await;
+    let (claim, node) = (rig.claim().await, rig.node().await);
+    assert_eq!(of_claim(&claim, "Registered"), "True/Registered");
+    assert_eq!(claim.status.unwrap().node_name.unwrap(), "n1");
+    assert_eq!(taints(&node), ["team"]);
+    assert_eq!(node.metadata.finalizers.unwrap(), ["karpenter.sh/termination"]);
+    let labels = node.metadata.labels.unwrap();
+    assert_eq!(labels["karpenter.sh/registered"], "true");
+    assert_eq!(labels["karpenter.sh/nodepool"], "general");
+    let owners = node.metadata.owner_references.unwrap();
+    assert_eq!((owners[0].kind.as_str(), owners[0].name.as_str()), ("NodeClaim", "a"));
+    assert_eq!(Some(&owners[0].uid), claim.metadata.uid.as_ref());
+}
+
+// spec 04 #47
+#[tokio::test(start_paused = true)]
+async fn a_node_without_the_taint_registers_with_a_warning() {
+    let (rig, _cloud) = joined(json!({}), json!({"spec": {"taints": []}})).await;
+    assert_eq!(of_claim(&rig.claim().await, "Registered"), "True/Registered");
+    assert_eq!(rig.events("UnregisteredTaintMissing").len(), 1);
+}
+
+// spec 04 #48
+#[tokio::test(start_paused = true)]
+async fn an_owner_is_named_once() {
+    let (rig, cloud) = dictated().await;
+    cloud.launch(machine());
+    let claim = rig.hand_made_claim("a", json!({})).await;
+    let owner = json!([{"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": "a", "uid": claim.metadata.uid}]);
+    join(&rig, "n1", json!({"metadata": {"ownerReferences": owner}})).await;
+    rig.wait(3).await;
+    assert_eq!(of_claim(&rig.claim().await, "Registered"), "True/Registered");
+    assert_eq!(rig.node().await.metadata.owner_references.unwrap().len(), 1);
+}
+
+// spec 04 #49
+#[tokio::test(start_paused = true)]
+async fn taints_are_left_to_whoever_says_so() {
+    let spec = || json!({"taints": [{"key": "team", "effect": "NoSchedule"}], "startupTaints": [{"key": "cni", "effect": "NoSchedule"}]});
+    let label = |value: &str| json!({"metadata": {"labels": {"karpenter.sh/do-not-sync-taints": value}}});
+    let (rig, _cloud) = joined(spec(), label("true")).await;
+    assert_eq!(taints(&rig.node().await), [""; 0]);
+    let (rig, _cloud) = joined(spec(), label("false")).await;
+    assert_eq!(taints(&rig.node().await), ["team", "cni"]);
+}
+
+// spec 04 #50, #56, #58
+#[tokio::test(start_paused = true)]
+async fn a_node_is_initialized_once_startup_is_over() {
+    let spec = json!({"startupTaints": [{"key": "cni", "value": "x", "effect": "NoSchedule"}]});
+    let (rig, _cloud) = joined(spec, json!({})).await;
+    assert_eq!(of_claim(&rig.claim().await, "Initialized"), "Unknown/NodeNotReady");
+    rig.make_ready("n1").await;
+    rig.wait(2).await;
+    let claim = rig.claim().await;
+    assert_eq!(of_claim(&claim, "Initialized"), "Unknown/StartupTaintsExist");
+    let message = |claim: &NodeClaim| {
+        let conditions = &claim.status.as_ref().unwrap().conditions;
+        conditions.iter().find(|c| c.condition_type == "Initialized").unwrap().message.clone()
+    };
+    assert_eq!(message(&claim), "StartupTaint \"cni=x:NoSchedule\" still exists");
+    let gate = json!([{"key": "readiness.k8s.io/x", "effect": "NoSchedule"}]);
+    rig.patch::<Node>("n1", json!({"spec": {"taints": gate}})).await;
+    rig.wait(2).await;
+    let claim = rig.claim().await;
+    assert_eq!(of_claim(&claim, "Initialized"), "Unknown/KnownEphemeralTaintsExist");
+    assert_eq!(message(&claim), "KnownEphemeralTaint \"readiness.k8s.io/x:NoSchedule\" still exists");
+    assert_eq!(taints(&rig.node().await), ["readiness.k8s.io/x"], "startup taints do not come back");
+    rig.patch::<Node>("n1", json!({"spec": {"taints": null}})).await;
+    rig.wait(2).await;
+    assert_eq!(of_claim(&rig.claim().await, "Ready"), "True/Ready");
+    assert_eq!(rig.node().await.metadata.labels.unwrap()["karpenter.sh/initialized"], "true");
+}
+
+// spec 04 #51
+#[tokio::test(start_paused = true)]
+async fn two_nodes_for_one_machine_are_one_too_many() {
+    let (rig, cloud) = dictated().await;
+    cloud.launch(machine());
+    join(&rig, "n1", json!({})).await;
+    join(&rig, "n2", json!({})).await;
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(3).await;
+    let claim = rig.claim().await;
+    assert_eq!(of_claim(&claim, "Registered"), "False/MultipleNodesFound");
+    assert_eq!(of_claim(&claim, "Initialized"), "Unknown/AwaitingReconciliation");
+    rig.wait(16 * 60).await;
+    assert_eq!(rig.claims().await, [], "liveness ends it");
+}
+
+// spec 04 #57
+#[tokio::test(start_paused = true)]
+async fn what_was_requested_must_be_there() {
+    let gpu = json!({"resources": {"requests": {"nvidia.com/gpu": "1"}}});
+    let (rig, _cloud) = joined(gpu, json!({})).await;
+    rig.make_ready("n1").await;
+    rig.wait(2).await;
+    assert_eq!(of_claim(&rig.claim().await, "Initialized"), "Unknown/ResourceNotRegistered");
+    rig.status::<Node>("n1", json!({"allocatable": {"nvidia.com/gpu": "0"}})).await;
+    rig.wait(2).await;
+    assert_eq!(of_claim(&rig.claim().await, "Initialized"), "Unknown/ResourceNotRegistered");
+    rig.status::<Node>("n1", json!({"capacity": {"nvidia.com/gpu": "1"}, "allocatable": {"nvidia.com/gpu": "1"}}))
+        .await;
+    rig.wait(2).await;
+    assert_eq!(of_claim(&rig.claim().await, "Initialized"), "True/Initialized");
+}
+
+struct Hook {
+    name: &'static str,
+    answer: Mutex<Result<Progress, &'static str>>,
+    asked: AtomicUsize,
+}
+
+impl Hook {
+    fn new(name: &'static str, answer: Result<Progress, &'static str>) -> Arc<Self> {
+        Arc::new(Self { name, answer: Mutex::new(answer), asked: AtomicUsize::new(0) })
+    }
+}
+
+impl RegistrationHook for Hook {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn registered<'a>(&'a self, _: &'a NodeClaim) -> BoxFuture<'a, Result<Progress, BoxError>> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        futures::future::ready(self.answer.lock().unwrap().clone().map_err(Into::into)).boxed()
+    }
+}
+
+async fn hooked(hooks: Vec<Arc<Hook>>) -> Rig {
+    let rig = Rig::bare().await;
+    let mut cloud = Dictated::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in()));
+    cloud.hooks = hooks.into_iter().map(|hook| hook as Arc<dyn RegistrationHook>).collect();
+    cloud.launch(machine());
+    let rig = rig.with(Arc::new(cloud)).await;
+    rig.hand_made_claim("a", json!({})).await;
+    join(&rig, "n1", json!({})).await;
+    rig.wait(3).await;
+    rig
+}
+
+// spec 04 #52, #53, #55
+#[tokio::test(start_paused = true)]
+async fn hooks_hold_registration_up_until_all_are_satisfied() {
+    let pending = Progress { requeue_after: Duration::from_secs(7), ..Progress::default() };
+    let (dns, lb) = (Hook::new("dns", Ok(pending.clone())), Hook::new("lb", Ok(pending)));
+    let rig = hooked(vec![dns.clone(), lb.clone()]).await;
+    let claim = rig.claim().await;
+    assert_eq!(of_claim(&claim, "Registered"), "Unknown/RegistrationHookPending");
+    let status = claim.status.unwrap();
+    assert_eq!(status.conditions.iter().find(|c| c.condition_type == "Registered").unwrap().message, "dns, lb");
+    assert_eq!(status.node_name, None);
+    assert_eq!(taints(&rig.node().await), ["karpenter.sh/unregistered"]);
+    assert!(rig.node().await.metadata.finalizers.is_some(), "what can be stored already is");
+    assert_eq!(dns.asked.load(Ordering::SeqCst), lb.asked.load(Ordering::SeqCst), "all are asked each time");
+    let given = Progress { labels: [("lb".to_owned(), "7".to_owned())].into(), ..Progress::default() };
+    *dns.answer.lock().unwrap() = Ok(Progress::satisfied());
+    *lb.answer.lock().unwrap() = Ok(given);
+    rig.wait(10).await;
+    let (claim, node) = (rig.claim().await, rig.node().await);
+    assert_eq!(of_claim(&claim, "Registered"), "True/Registered");
+    assert_eq!(taints(&node), [""; 0]);
+    assert_eq!(claim.metadata.labels.unwrap()["lb"], "7");
+    assert_eq!(node.metadata.labels.unwrap()["lb"], "7");
+}
+
+// spec 04 #54
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_fails_is_asked_again() {
+    let dns = Hook::new("dns", Err("no answer"));
+    let rig = hooked(vec![dns.clone()]).await;
+    assert_eq!(of_claim(&rig.claim().await, "Registered"), "Unknown/RegistrationHookPending");
+    let asked = dns.asked.load(Ordering::SeqCst);
+    rig.wait(10).await;
+    assert!(dns.asked.load(Ordering::SeqCst) > asked);
+    *dns.answer.lock().unwrap() = Ok(Progress::satisfied());
+    rig.wait(60).await;
+    assert_eq!(of_claim(&rig.claim().await, "Registered"), "True/Registered");
+}
+
+// spec 04 #60
+#[tokio::test(start_paused = true)]
+async fn a_new_generation_does_not_make_a_ready_claim_unknown() {
+    let (rig, _cloud) = joined(json!({}), json!({})).await;
+    rig.make_ready("n1").await;
+    rig.wait(2).await;
+    assert_eq!(of_claim(&rig.claim().await, "Ready"), "True/Ready");
+    // Nobody may change a claim's spec; an older schema is the only way to a new generation. Its conditions then look old.
+    let mut conditions = rig.claim().await.status.unwrap().conditions;
+    for condition in &mut conditions {
+        condition.observed_generation = Some(0);
+    }
+    rig.status::<NodeClaim>("a", json!({"conditions": conditions})).await;
+    rig.wait(2).await;
+    let claim = rig.claim().await;
+    assert_eq!(of_claim(&claim, "Ready"), "True/Ready");
+    let generation = claim.metadata.generation;
+    assert!(claim.status.unwrap().conditions.iter().all(|condition| condition.observed_generation == generation));
+}

@@ -1,0 +1,339 @@
+//! A cluster for one test: an API server in virtual time, a cloud, all controllers, and a hand for everything that a scheduler or a
+//! kubelet would do.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kerf_api::conditions::Condition;
+use kerf_api::crds::Flavour;
+use kerf_api::kwoknodeclass::KWOKNodeClass;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
+use kerf_cloud::CloudProvider;
+use kerf_controllers::{Context, Controllers, Event, Publish, Settings, SharedCluster};
+use kerf_kwok::{Kwok, built_in};
+use kerf_runtime::{Clock, Shutdown};
+use kerf_sandbox::{ApiServer, Config};
+use kube::Client;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+/// Keeps every event that is published, each once: what tells them apart is the controllers' business, how long it holds the recorder's.
+#[derive(Debug, Default)]
+pub(crate) struct Noted(Mutex<Vec<Event>>);
+
+impl Publish for Noted {
+    fn publish(&self, event: Event) {
+        let mut events = self.0.lock().unwrap();
+        let is_known = |known: &Event| known.reason == event.reason && known.told_apart_by == event.told_apart_by;
+        if !events.iter().any(is_known) {
+            events.push(event);
+        }
+    }
+}
+
+/// The cluster of a test.
+pub(crate) struct Rig {
+    pub(crate) server: ApiServer,
+    pub(crate) client: Client,
+    pub(crate) clock: Clock,
+    pub(crate) cluster: SharedCluster,
+    events: Arc<Noted>,
+    running: Option<Running>,
+}
+
+struct Running {
+    _shutdown: Shutdown,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Rig {
+    /// An API server that knows nothing of Kerf.
+    pub(crate) fn empty() -> Self {
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
+        let server = ApiServer::new(Config::new(clock, 7));
+        let client = server.client_as("test");
+        Self { server, client, clock, cluster: SharedCluster::default(), events: Arc::default(), running: None }
+    }
+
+    /// An API server with the definitions and a node class `default`, and nobody at work.
+    pub(crate) async fn bare() -> Self {
+        let rig = Self::empty();
+        rig.install_definitions().await;
+        rig.create::<KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
+        rig
+    }
+
+    /// The same with a pool `general` and the simulated cloud, and the controllers at work.
+    pub(crate) async fn start() -> Self {
+        let rig = Self::bare().await;
+        rig.create::<NodePool>(pool("general", json!({}))).await;
+        let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in());
+        rig.with(Arc::new(cloud)).await
+    }
+
+    /// Puts the controllers to work with a cloud, and gives them time to look around.
+    pub(crate) async fn with(mut self, cloud: Arc<dyn CloudProvider>) -> Self {
+        self.restart(cloud);
+        self.wait(2).await;
+        self
+    }
+
+    /// Ends the controllers that are at work, wherever they are.
+    pub(crate) fn stop(&mut self) {
+        self.running = None;
+    }
+
+    /// Ends the controllers that are at work, wherever they are, and starts new ones that know nothing.
+    pub(crate) fn restart(&mut self, cloud: Arc<dyn CloudProvider>) {
+        self.restart_with(self.server.client_as("kerf"), cloud);
+    }
+
+    /// The same by a client of the test's own.
+    pub(crate) fn restart_with(&mut self, client: Client, cloud: Arc<dyn CloudProvider>) {
+        self.running = None;
+        self.cluster = SharedCluster::default();
+        let ctx = Context {
+            client,
+            cloud,
+            cluster: self.cluster.clone(),
+            clock: self.clock,
+            events: self.events.clone(),
+            settings: Arc::new(Settings::default()),
+        };
+        let controllers = Controllers::new(ctx);
+        let (_, watching) = controllers.watches(7);
+        let (shutdown, stop) = Shutdown::new();
+        let working = tokio::spawn(async move { controllers.run(stop).await });
+        self.running = Some(Running { _shutdown: shutdown, tasks: vec![tokio::spawn(watching), working] });
+    }
+
+    pub(crate) async fn install_definitions(&self) {
+        let crd = ApiResource {
+            group: "apiextensions.k8s.io".into(),
+            version: "v1".into(),
+            api_version: "apiextensions.k8s.io/v1".into(),
+            kind: "CustomResourceDefinition".into(),
+            plural: "customresourcedefinitions".into(),
+        };
+        let definitions: Api<DynamicObject> = Api::all_with(self.client.clone(), &crd);
+        for definition in kerf_api::crds::all(Flavour::Kwok) {
+            let definition: DynamicObject = serde_json::from_value(definition.json().clone()).unwrap();
+            definitions.create(&PostParams::default(), &definition).await.unwrap();
+        }
+    }
+
+    /// Lets virtual time go by.
+    pub(crate) async fn wait(&self, seconds: u64) {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    }
+
+    pub(crate) fn all<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::all(self.client.clone())
+    }
+
+    pub(crate) fn pods(&self) -> Api<Pod> {
+        Api::default_namespaced(self.client.clone())
+    }
+
+    pub(crate) async fn create<K>(&self, object: Value) -> K
+    where
+        K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope> + serde::de::DeserializeOwned + serde::Serialize,
+        K: Clone + std::fmt::Debug,
+        K::DynamicType: Default,
+    {
+        self.all::<K>().create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
+    }
+
+    /// Changes the status of an object.
+    pub(crate) async fn status<K>(&self, name: &str, status: Value)
+    where
+        K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope> + serde::de::DeserializeOwned,
+        K: Clone + std::fmt::Debug,
+        K::DynamicType: Default,
+    {
+        let patch = Patch::Merge(json!({"status": status}));
+        self.all::<K>().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    /// Changes an object.
+    pub(crate) async fn patch<K>(&self, name: &str, change: Value)
+    where
+        K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope> + serde::de::DeserializeOwned,
+        K: Clone + std::fmt::Debug,
+        K::DynamicType: Default,
+    {
+        self.all::<K>().patch(name, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
+    }
+
+    pub(crate) async fn list<K>(&self) -> Vec<K>
+    where
+        K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope> + serde::de::DeserializeOwned,
+        K: Clone + std::fmt::Debug,
+        K::DynamicType: Default,
+    {
+        self.all::<K>().list(&ListParams::default()).await.unwrap().items
+    }
+
+    pub(crate) async fn claims(&self) -> Vec<NodeClaim> {
+        self.list().await
+    }
+
+    /// The only claim that there is.
+    pub(crate) async fn claim(&self) -> NodeClaim {
+        let mut claims = self.claims().await;
+        assert_eq!(claims.len(), 1, "{claims:#?}");
+        claims.remove(0)
+    }
+
+    /// The only node that there is.
+    pub(crate) async fn node(&self) -> Node {
+        let mut nodes: Vec<Node> = self.list().await;
+        assert_eq!(nodes.len(), 1, "{nodes:#?}");
+        nodes.remove(0)
+    }
+
+    pub(crate) async fn delete_claim(&self, name: &str) {
+        self.all::<NodeClaim>().delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// A pod that the scheduler has given up on, with these changes to its spec.
+    pub(crate) async fn pending_pod(&self, name: &str, cpu: &str, spec: Value) {
+        let mut pod = json!({
+            "metadata": {"name": name},
+            "spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}]},
+        });
+        merge(&mut pod["spec"], spec);
+        self.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+        self.say_unschedulable(name).await;
+    }
+
+    /// What a scheduler says of a pod that it cannot place.
+    pub(crate) async fn say_unschedulable(&self, name: &str) {
+        let unschedulable =
+            json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"});
+        let status = Patch::Merge(json!({"status": {"conditions": [unschedulable]}}));
+        self.pods().patch_status(name, &PatchParams::default(), &status).await.unwrap();
+    }
+
+    /// All cpus of all nodes.
+    pub(crate) async fn cpus(&self) -> i64 {
+        let nodes = self.list::<Node>().await;
+        let cpu =
+            |node: &Node| node.status.as_ref().unwrap().capacity.as_ref().unwrap()["cpu"].0.parse::<i64>().unwrap();
+        nodes.iter().map(cpu).sum()
+    }
+
+    /// What kubelet and scheduler would do: the node is ready.
+    pub(crate) async fn make_ready(&self, node: &str) {
+        let taints: Vec<Value> = self
+            .all::<Node>()
+            .get(node)
+            .await
+            .unwrap()
+            .spec
+            .and_then(|spec| spec.taints)
+            .unwrap_or_default()
+            .into_iter()
+            .filter(|taint| taint.key != "node.kubernetes.io/not-ready")
+            .map(|taint| serde_json::to_value(taint).unwrap())
+            .collect();
+        self.patch::<Node>(node, json!({"spec": {"taints": taints}})).await;
+        self.node_condition(node, "True").await;
+    }
+
+    pub(crate) async fn node_condition(&self, node: &str, status: &str) {
+        let at = self.clock.now();
+        let ready = json!({"type": "Ready", "status": status, "lastTransitionTime": at, "lastHeartbeatTime": at});
+        self.status::<Node>(node, json!({"conditions": [ready]})).await;
+    }
+
+    /// What the scheduler would do.
+    pub(crate) async fn bind(&self, pod: &str, node: &str) {
+        let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node}});
+        let request = http::Request::post(format!("/api/v1/namespaces/default/pods/{pod}/binding"))
+            .header("content-type", "application/json")
+            .body(serde_json::to_vec(&binding).unwrap())
+            .unwrap();
+        self.client.request::<Value>(request).await.unwrap();
+    }
+
+    /// A claim written by hand, as static capacity or a test would.
+    pub(crate) async fn hand_made_claim(&self, name: &str, spec: Value) -> NodeClaim {
+        let mut claim = json!({
+            "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": "general"}},
+            "spec": {
+                "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+                "requirements": [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}],
+                "resources": {"requests": {"cpu": "1"}},
+            },
+        });
+        merge(&mut claim["spec"], spec);
+        if let Some(pool) = self.all::<NodePool>().get_opt("general").await.unwrap() {
+            claim["metadata"]["ownerReferences"] = json!([{"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
+                "name": "general", "uid": pool.metadata.uid.unwrap(), "blockOwnerDeletion": true}]);
+        }
+        self.create(claim).await
+    }
+
+    /// The published events with a reason: what about, and the message.
+    pub(crate) fn events(&self, reason: &str) -> Vec<(String, String)> {
+        let events = self.events.0.lock().unwrap();
+        let told = events.iter().filter(|event| event.reason == reason);
+        told.map(|event| (event.about.name.clone().unwrap_or_default(), event.message.clone())).collect()
+    }
+}
+
+/// A pool with these changes to its spec.
+pub(crate) fn pool(name: &str, spec: Value) -> Value {
+    let mut pool = json!({"metadata": {"name": name}, "spec": {"template": {"spec": {
+        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+        "requirements": [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}],
+    }}}});
+    merge(&mut pool["spec"], spec);
+    pool
+}
+
+/// Puts `change` over `object`, key by key.
+pub(crate) fn merge(object: &mut Value, change: Value) {
+    match (object, change) {
+        (Value::Object(object), Value::Object(change)) => {
+            for (key, value) in change {
+                merge(object.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (object, change) => *object = change,
+    }
+}
+
+/// A condition as `status/reason`.
+pub(crate) fn condition(conditions: &[Condition], kind: &str) -> String {
+    conditions
+        .iter()
+        .find(|condition| condition.condition_type == kind)
+        .map_or_else(|| "absent".to_owned(), |condition| format!("{}/{}", condition.status, condition.reason))
+}
+
+/// A claim's condition as `status/reason`.
+pub(crate) fn of_claim(claim: &NodeClaim, kind: &str) -> String {
+    condition(claim.status.as_ref().map_or(&[][..], |status| &status.conditions), kind)
+}
+
+/// A pool's condition as `status/reason`.
+pub(crate) fn of_pool(pool: &NodePool, kind: &str) -> String {
+    condition(pool.status.as_ref().map_or(&[][..], |status| &status.conditions), kind)
+}
