@@ -8,8 +8,10 @@
 use std::time::Instant;
 
 use kerf_api::labels;
-use kerf_api::slim::{Str, TopologySpreadConstraint};
-use kerf_engine::{Effort, Input, NodeClaim, Pool, Prepared};
+use kerf_api::slim::{NodeCondition, PodPhase, Str, TopologySpreadConstraint};
+use kerf_engine::{
+    ClaimLifecycle, DisruptionSettings, Effort, Input, NodeClaim, Passes, Pool, Prepared, disrupt,
+};
 
 use cluster::{Dice, input, pod, resources, selector, settings};
 
@@ -34,11 +36,49 @@ fn main() {
             }
         }
     }
+    if wanted("plan") {
+        for nodes in [250, 500, 1_000, 2_000, 5_000] {
+            plan("settled", nodes, Shape { pools: 1, spread: false, full: true }, Passes::First);
+        }
+        for nodes in [250, 500, 1_000, 2_000, 5_000] {
+            plan("settled, 30 pools, zone spread", nodes, Shape { pools: 30, spread: true, full: true }, Passes::First);
+        }
+        for nodes in [250, 500, 1_000, 2_000, 5_000] {
+            plan("first command, a third free", nodes, Shape { pools: 1, spread: false, full: false }, Passes::First);
+        }
+        for nodes in [250, 500, 1_000] {
+            plan("everything, a third free", nodes, Shape { pools: 1, spread: false, full: false }, Passes::All);
+        }
+    }
     if wanted("onemore") {
         for nodes in SIZES {
             one_more_pod(nodes);
         }
     }
+}
+
+/// All candidates, all methods: a whole plan up to its first command, or to the verdict that there is nothing to do.
+fn plan(kind: &str, nodes: usize, shape: Shape, passes: Passes) {
+    let input = cluster_of(nodes, shape);
+    let settings = DisruptionSettings { scheduling: settings(Effort::Search), spot_to_spot: false, passes };
+    let mut best = f64::INFINITY;
+    let mut found = kerf_engine::DisruptionPlan::default();
+    for _ in 0..3 {
+        let start = Instant::now();
+        found = disrupt(&input, &settings);
+        best = best.min(start.elapsed().as_secs_f64());
+    }
+    let stats = &found.stats;
+    assert_eq!(stats.candidates, stats.candidates_evaluated, "every candidate is looked at");
+    println!(
+        "{kind:<44} {:>7} {:>8} {:>9.1}ms {:>9} simulations {:>4} passes {:>4} commands",
+        input.nodes.len(),
+        input.pods.len(),
+        best * 1e3,
+        stats.simulations,
+        stats.passes,
+        found.commands.len()
+    );
 }
 
 /// Each node by itself.
@@ -121,6 +161,7 @@ fn cluster_of(nodes: usize, shape: Shape) -> Input {
     let mut dice = Dice(11);
     let mut input = input(Vec::new(), nodes);
     let template = input.pools[0].clone();
+    let long_ago = input.at - jiff::SignedDuration::from_hours(30);
     input.pools = (0..shape.pools)
         .map(|i| {
             let name = Str::from(format!("pool-{i:02}"));
@@ -141,12 +182,21 @@ fn cluster_of(nodes: usize, shape: Shape) -> Input {
         node.spec.provider_id = format!("bench:///{i}").into();
         node.status.allocatable = resources(&[("cpu", "8"), ("memory", "16Gi"), ("pods", "80")]);
         node.status.capacity = node.status.allocatable.clone();
+        node.status.conditions =
+            vec![NodeCondition { kind: "Ready".into(), status: "True".into(), last_transition_time: Some(long_ago) }];
         input.node_claims.push(NodeClaim {
             name: format!("claim-{i:05}").into(),
             labels: node.metadata.labels.clone(),
             provider_id: node.spec.provider_id.clone(),
             capacity: node.status.capacity.clone(),
             allocatable: node.status.allocatable.clone(),
+            lifecycle: ClaimLifecycle {
+                created: Some(long_ago),
+                is_launched: true,
+                is_initialized: true,
+                initialized_at: Some(long_ago),
+                ..ClaimLifecycle::default()
+            },
             ..NodeClaim::default()
         });
     }
@@ -165,7 +215,7 @@ fn cluster_of(nodes: usize, shape: Shape) -> Input {
             let mut p = pod(format!("{app}-{i:06}"), &app, sizes[deployment].0, sizes[deployment].1);
             p.metadata.labels = [(Str::from("app"), Str::from(app.as_str()))].into_iter().collect();
             p.spec.node_name = Some(format!("node-{:05}", i / 20).into());
-            p.status.phase = kerf_api::slim::PodPhase::Running;
+            p.status.phase = PodPhase::Running;
             if shape.spread && deployment.is_multiple_of(2) {
                 p.spec.topology_spread_constraints.push(zone_spread(&app));
             }
