@@ -9,9 +9,7 @@ use std::time::Instant;
 
 use kerf_api::labels;
 use kerf_api::slim::{NodeCondition, PodPhase, Str, TopologySpreadConstraint};
-use kerf_engine::{
-    ClaimLifecycle, DisruptionSettings, Effort, Input, NodeClaim, Passes, Pool, Prepared, disrupt,
-};
+use kerf_engine::{ClaimLifecycle, DisruptionSettings, Effort, Input, NodeClaim, Passes, Pool, Prepared, disrupt};
 
 use cluster::{Dice, input, pod, resources, selector, settings};
 
@@ -60,7 +58,8 @@ fn main() {
 /// All candidates, all methods: a whole plan up to its first command, or to the verdict that there is nothing to do.
 fn plan(kind: &str, nodes: usize, shape: Shape, passes: Passes) {
     let input = cluster_of(nodes, shape);
-    let settings = DisruptionSettings { scheduling: settings(Effort::Search), spot_to_spot: false, passes };
+    let settings =
+        DisruptionSettings { scheduling: settings(Effort::Search), spot_to_spot: false, moves: true, passes };
     let mut best = f64::INFINITY;
     let mut found = kerf_engine::DisruptionPlan::default();
     for _ in 0..3 {
@@ -69,7 +68,8 @@ fn plan(kind: &str, nodes: usize, shape: Shape, passes: Passes) {
         best = best.min(start.elapsed().as_secs_f64());
     }
     let stats = &found.stats;
-    assert_eq!(stats.candidates, stats.candidates_evaluated, "every candidate is looked at");
+    let is_whole = found.commands.is_empty() || passes == Passes::All;
+    assert!(!is_whole || stats.candidates == stats.candidates_evaluated, "every candidate is looked at");
     println!(
         "{kind:<44} {:>7} {:>8} {:>9.1}ms {:>9} simulations {:>4} passes {:>4} commands",
         input.nodes.len(),

@@ -74,6 +74,8 @@ pub enum Method {
     MultiNode,
     /// A node whose pods fit elsewhere or on a cheaper machine.
     SingleNode,
+    /// Nodes whose pods fit on a few machines that are cheaper together; only after all others have found nothing.
+    Move,
 }
 
 impl Method {
@@ -82,7 +84,7 @@ impl Method {
         match self {
             Self::Emptiness => DisruptionReason::Empty,
             Self::StaticDrift | Self::Drift => DisruptionReason::Drifted,
-            Self::MultiNode | Self::SingleNode => DisruptionReason::Underutilized,
+            Self::MultiNode | Self::SingleNode | Self::Move => DisruptionReason::Underutilized,
         }
     }
 
@@ -91,7 +93,7 @@ impl Method {
         match self {
             Self::Emptiness => "empty",
             Self::StaticDrift | Self::Drift => "",
-            Self::MultiNode => "multi",
+            Self::MultiNode | Self::Move => "multi",
             Self::SingleNode => "single",
         }
     }

@@ -22,7 +22,8 @@ pub(crate) fn accepts(facts: &Facts<'_>, input: &Input) -> bool {
     !facts.is_empty() && facts.consolidation_blocks(input).is_empty()
 }
 
-fn candidates(pass: &Pass<'_, '_>) -> Vec<FactsIx> {
+/// The nodes that consolidation looks at, the most profitable first.
+pub(crate) fn candidates(pass: &Pass<'_, '_>) -> Vec<FactsIx> {
     let input = pass.survey.input;
     let mut candidates = pass.candidates(Class::Graceful, |facts| accepts(facts, input));
     by_savings_ratio(pass, &mut candidates);
@@ -88,7 +89,13 @@ fn alone(pass: &mut Pass<'_, '_>, ix: FactsIx, totals: &Totals, batch: &Batch) -
     approved(pass, &[ix], totals, command)
 }
 
-fn approved(pass: &Pass<'_, '_>, batch: &[FactsIx], totals: &Totals, command: Command) -> Result<Command, Block> {
+/// The command, unless a pool with the `Balanced` policy finds that it saves too little for what it disrupts.
+pub(crate) fn approved(
+    pass: &Pass<'_, '_>,
+    batch: &[FactsIx],
+    totals: &Totals,
+    command: Command,
+) -> Result<Command, Block> {
     let facts: Vec<&Facts<'_>> = batch.iter().map(|ix| pass.facts(*ix)).collect();
     match totals.rejects(pass.survey, &facts, command.saved()) {
         Some(score) => Err(Block::Unbalanced { score }),

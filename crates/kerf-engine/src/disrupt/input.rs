@@ -16,6 +16,8 @@ pub struct DisruptionSettings {
     pub scheduling: Settings,
     /// Whether a spot node may be replaced by a cheaper spot node (feature gate `SpotToSpotConsolidation`).
     pub spot_to_spot: bool,
+    /// Whether to look for moves that Karpenter does not know: nodes that become a few cheaper machines, and not just one.
+    pub moves: bool,
     /// How far to look ahead.
     pub passes: Passes,
 }

@@ -20,6 +20,7 @@ mod draft;
 mod drift;
 mod emptiness;
 mod input;
+mod moves;
 mod pass;
 mod pods;
 mod replacement;

@@ -11,7 +11,7 @@ use super::command::{BlockedNode, Command, CommandNode, Method};
 use super::input::DisruptionSettings;
 use super::simulate::{NodeIx, Purpose, Simulator, WhatIf};
 use super::survey::{Class, Facts, Survey};
-use super::{consolidation, drift, emptiness, static_drift};
+use super::{consolidation, drift, emptiness, moves, static_drift};
 use crate::price::Price;
 use crate::solve::PlannedClaim;
 
@@ -47,12 +47,13 @@ impl<'a, 'i> Pass<'a, 'i> {
 
     /// The commands of the first method that acts.
     pub(crate) fn run(&mut self) -> Vec<Command> {
-        let methods: [fn(&mut Self) -> Vec<Command>; 5] = [
+        let methods: [fn(&mut Self) -> Vec<Command>; 6] = [
             |pass| emptiness::commands(pass),
             |pass| static_drift::commands(pass),
             |pass| drift::commands(pass),
             |pass| consolidation::multi_node(pass),
             |pass| consolidation::single_node(pass),
+            |pass| moves::commands(pass),
         ];
         methods.into_iter().map(|method| method(self)).find(|commands| !commands.is_empty()).unwrap_or_default()
     }
@@ -76,12 +77,23 @@ impl<'a, 'i> Pass<'a, 'i> {
 
     /// What would become of everything without these nodes.
     pub(crate) fn without(&mut self, batch: &[FactsIx], purpose: Purpose) -> Option<WhatIf> {
+        let (simulator, nodes) = self.simulator(batch)?;
+        Some(simulator.without(&nodes, purpose))
+    }
+
+    /// The same, with a look for cheaper machines than first fit finds; nothing if none could cost less than `most`.
+    pub(crate) fn cheapest_without(&mut self, batch: &[FactsIx], most: Price) -> Option<WhatIf> {
+        let (simulator, nodes) = self.simulator(batch)?;
+        simulator.cheapest_without(&nodes, most)
+    }
+
+    fn simulator(&mut self, batch: &[FactsIx]) -> Option<(&mut Simulator, Vec<NodeIx>)> {
         let survey = self.survey;
         let settings = &self.settings.scheduling;
         let simulator = self.simulator.get_or_insert_with(|| Simulator::new(survey.input, settings, survey.resting()));
         let nodes: Option<Vec<NodeIx>> = batch.iter().map(|ix| simulator.node(&survey.nodes[*ix].name)).collect();
         self.simulations += 1;
-        Some(simulator.without(&nodes?, purpose))
+        Some((simulator, nodes?))
     }
 
     /// A command of these nodes. `what_if` is the answer that it rests on, if one was needed.

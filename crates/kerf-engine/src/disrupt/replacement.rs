@@ -45,7 +45,16 @@ impl<'s, 'i> Replacement<'s, 'i> {
 
     /// Narrows the machine to what is cheaper than the nodes that go (spec 03 §8.5, steps 5 to 9).
     pub(crate) fn keep_cheaper(&mut self, batch: &[&Facts<'_>], spot_to_spot: bool) -> Result<(), Block> {
-        let price: Price = batch.iter().map(|facts| facts.known_price()).sum();
+        self.keep_cheaper_than(batch.iter().map(|facts| facts.known_price()).sum(), batch, spot_to_spot)
+    }
+
+    /// The same with another price than that of the nodes: what this one of several machines may cost.
+    pub(crate) fn keep_cheaper_than(
+        &mut self,
+        price: Price,
+        batch: &[&Facts<'_>],
+        spot_to_spot: bool,
+    ) -> Result<(), Block> {
         let is_spot = |facts: &&Facts<'_>| facts.label(labels::CAPACITY_TYPE) == Some(labels::CAPACITY_TYPE_SPOT);
         if batch.iter().all(is_spot) && self.pool_admits_spot {
             return self.keep_cheaper_spot(batch, price, spot_to_spot);

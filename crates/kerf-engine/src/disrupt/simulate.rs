@@ -11,11 +11,15 @@ use rustc_hash::FxHashMap;
 
 use crate::bits::Bits;
 use crate::explain::{self, Reason};
+use crate::price::Price;
 use crate::solve::{
-    Launches, NodePlacement, Pass, Place, PlannedClaim, PodIx, Problem, State, claims, node_placements,
+    Launches, NodePlacement, Pass, Place, PlannedClaim, PodIx, Problem, State, claims, least_price, look_for_cheaper,
+    node_placements,
 };
 use crate::world::{Input, ReservedMode, Settings};
 
+/// How often the pods are placed again, in other orders, when something cheaper is looked for.
+const FURTHER_PASSES: usize = 6;
 /// So many worked-out launches are kept between questions.
 const MOST_LAUNCHES: usize = 1_000;
 
@@ -109,45 +113,72 @@ impl Simulator {
 
     /// What happens when these nodes go.
     pub(crate) fn without(&mut self, removed: &[NodeIx], purpose: Purpose) -> WhatIf {
-        let mut pass = Pass::new(&self.problem, std::mem::take(&mut self.state));
-        let mut queue = self.problem.waiting.clone();
-        for node in removed {
-            pass.take_away(node.0, &mut queue);
-        }
-        if purpose == Purpose::Consolidation {
-            pass.state.resting = self.resting.clone();
-        }
-        self.problem.sort(&mut queue);
+        let resting = if purpose == Purpose::Consolidation { self.resting.clone() } else { Bits::new() };
+        let (mut pass, queue) = take_away(&self.problem, &mut self.state, removed, resting);
         pass.run(&queue);
-        if self.launches.len() > MOST_LAUNCHES {
-            self.launches.clear();
-        }
-        let (claims, unlaunched) = claims(&mut pass, &mut self.launches);
-        let nodes = node_placements(&pass);
-        let mut failures = failures(&mut pass, unlaunched);
-        failures.extend(self.stuck(&pass.state.gone));
-        failures.sort_by(|a, b| a.pod.cmp(&b.pod));
+        let answer = tell(&mut pass, &mut self.launches);
         pass.state.roll_back();
         self.state = pass.state;
-        WhatIf { claims, nodes, failures }
+        answer
+    }
+
+    /// The same for consolidation, with a look for machines that cost less in all than those of first fit. Nothing, if no machines could
+    /// cost less than `most`.
+    pub(crate) fn cheapest_without(&mut self, removed: &[NodeIx], most: Price) -> Option<WhatIf> {
+        let (mut pass, queue) = take_away(&self.problem, &mut self.state, removed, self.resting.clone());
+        pass.run(&queue);
+        let answer = if least_price(&mut pass) < most {
+            pass.state.start_over();
+            look_for_cheaper(&mut pass, &queue, FURTHER_PASSES * queue.len());
+            Some(tell(&mut pass, &mut self.launches))
+        } else {
+            None
+        };
+        pass.state.roll_back();
+        self.state = pass.state;
+        answer
     }
 }
 
-impl Simulator {
-    /// Pods that have to move and could not be placed whatever is tried.
-    fn stuck(&self, gone: &Bits) -> Vec<Failure> {
-        let nodes = &self.problem.world.nodes;
-        let stuck = self.problem.stuck.iter().filter_map(|(pod, reason)| {
-            let entry = &self.problem.pods[pod.0 as usize];
-            let origin = match entry.on? as usize {
-                node if gone.contains(node) => Origin::Moved,
-                node if nodes[node].is_leaving => Origin::Leaving,
-                _ => return None,
-            };
-            Some(Failure { pod: entry.name.clone(), origin, cause: Cause::Unplaced(reason.clone()) })
-        });
-        stuck.collect()
+/// A pass over a world without the nodes, and the pods that look for a place in it.
+fn take_away<'p>(problem: &'p Problem, state: &mut State, removed: &[NodeIx], resting: Bits) -> (Pass<'p>, Vec<PodIx>) {
+    let mut pass = Pass::new(problem, std::mem::take(state));
+    let mut queue = problem.waiting.clone();
+    for node in removed {
+        pass.take_away(node.0, &mut queue);
     }
+    pass.state.resting = resting;
+    pass.state.begin();
+    problem.sort(&mut queue);
+    (pass, queue)
+}
+
+/// The answer that the pass has come to.
+fn tell(pass: &mut Pass<'_>, launches: &mut Launches) -> WhatIf {
+    if launches.len() > MOST_LAUNCHES {
+        launches.clear();
+    }
+    let (claims, unlaunched) = claims(pass, launches);
+    let nodes = node_placements(pass);
+    let mut failures = failures(pass, unlaunched);
+    failures.extend(stuck(pass));
+    failures.sort_by(|a, b| a.pod.cmp(&b.pod));
+    WhatIf { claims, nodes, failures }
+}
+
+/// Pods that have to move and could not be placed whatever is tried.
+fn stuck(pass: &Pass<'_>) -> Vec<Failure> {
+    let problem = pass.problem;
+    let stuck = problem.stuck.iter().filter_map(|(pod, reason)| {
+        let entry = &problem.pods[pod.0 as usize];
+        let origin = match entry.on? as usize {
+            node if pass.state.gone.contains(node) => Origin::Moved,
+            node if problem.world.nodes[node].is_leaving => Origin::Leaving,
+            _ => return None,
+        };
+        Some(Failure { pod: entry.name.clone(), origin, cause: Cause::Unplaced(reason.clone()) })
+    });
+    stuck.collect()
 }
 
 /// Pods without a place that counts.

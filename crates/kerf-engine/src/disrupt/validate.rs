@@ -56,7 +56,9 @@ pub fn validate(input: &Input, settings: &DisruptionSettings, command: &Command)
     match command.method {
         Method::Emptiness => still_empty(&mut pass, command),
         Method::StaticDrift | Method::Drift => Ok(command.clone()),
-        Method::MultiNode | Method::SingleNode => still_pays(&mut pass, command).map(|()| command.clone()),
+        Method::MultiNode | Method::SingleNode | Method::Move => {
+            still_pays(&mut pass, command).map(|()| command.clone())
+        }
     }
 }
 
@@ -86,17 +88,22 @@ fn still_pays(pass: &mut Pass<'_, '_>, command: &Command) -> Result<(), Rejectio
     if emptiness::within_budgets(pass, &still, &command.reason()).len() < still.len() {
         return Err(Rejection::Budget);
     }
-    let what_if = pass.without(&still, Purpose::Consolidation).ok_or(Rejection::Churn)?;
+    let what_if = match command.method {
+        Method::Move => pass.cheapest_without(&still, command.before),
+        Method::Emptiness | Method::StaticDrift | Method::Drift | Method::MultiNode | Method::SingleNode => {
+            pass.without(&still, Purpose::Consolidation)
+        }
+    };
+    let what_if = what_if.ok_or(Rejection::Churn)?;
     if !what_if.all_scheduled() {
         return Err(Rejection::Scheduling(what_if.to_string()));
     }
     let is_offered = |types: &[Str], name: &Str| types.contains(name);
-    let same = match (what_if.claims.as_slice(), command.replacements.as_slice()) {
-        ([], []) => true,
-        // The new answer is not narrowed by price, so it may list more.
-        ([now], [then]) => then.launch.instance_types.iter().all(|name| is_offered(&now.launch.instance_types, name)),
-        _ => false,
-    };
+    // The new answer is not narrowed by price, so it may list more.
+    let same = what_if.claims.len() == command.replacements.len()
+        && what_if.claims.iter().zip(&command.replacements).all(|(now, then)| {
+            then.launch.instance_types.iter().all(|name| is_offered(&now.launch.instance_types, name))
+        });
     if same { Ok(()) } else { Err(Rejection::Scheduling("scheduling simulation produced new results".to_owned())) }
 }
 

@@ -25,10 +25,12 @@ mod template;
 
 pub use answer::{Estimate, Launch, NodePlacement, PlannedClaim, Solution, Stats, Unplaced};
 pub(crate) use answer::{Launches, claims, node_placements};
+pub(crate) use bound::least_price;
 pub(crate) use class::{Class, ClassIx};
 pub(crate) use pass::{Pass, Place, Refusal};
 pub use prepared::Prepared;
 pub(crate) use problem::{PodIx, Problem};
+pub(crate) use search::run as look_for_cheaper;
 pub(crate) use state::State;
 pub(crate) use template::Template;
 

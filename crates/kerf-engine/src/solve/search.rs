@@ -64,18 +64,26 @@ struct Floor {
 
 /// The cheapest answer that is found for these pods, in the queue's order. The pass is left as the answer has it.
 pub(crate) fn best(pass: &mut Pass<'_>, queue: &[PodIx]) -> Solution {
+    let (attempts, floor) = run(pass, queue, PLACEMENTS);
+    answer(pass, attempts, floor)
+}
+
+/// Leaves the pass as the cheapest answer has it that is found with about so many placements on top of the first ones; the number of
+/// attempts and the price of the first.
+pub(crate) fn run(pass: &mut Pass<'_>, queue: &[PodIx], placements: usize) -> (usize, Price) {
     pass.run(queue);
     let merit = merit(pass);
-    let attempts = attempts(pass, merit);
+    let attempts = attempts(pass, merit, placements);
     if attempts.is_empty() {
-        return answer(pass, 1, merit.price);
+        return (1, merit.price);
     }
     let floor = Floor { merit, placed: placed(pass, queue) };
     pass.state.start_over();
-    better(pass, queue, &floor, &attempts)
+    better(pass, queue, &floor, &attempts);
+    (attempts.len() + 1, merit.price)
 }
 
-fn attempts(pass: &mut Pass<'_>, floor: Merit) -> Vec<Attempt> {
+fn attempts(pass: &mut Pass<'_>, floor: Merit, placements: usize) -> Vec<Attempt> {
     let settings = &pass.problem.world.settings;
     // Reservations are handed out in the order of the queue; another order would hand them to others.
     if settings.effort == Effort::FirstFit
@@ -85,7 +93,7 @@ fn attempts(pass: &mut Pass<'_>, floor: Merit) -> Vec<Attempt> {
     {
         return Vec::new();
     }
-    let passes = (PLACEMENTS / pass.state.queue.len().max(1)).clamp(1, MOST_PASSES);
+    let passes = (placements / pass.state.queue.len().max(1)).clamp(1, MOST_PASSES);
     let seed = settings.seed;
     let planned = [
         (Taste::CheapestGrowth, Order::Cpu),
@@ -113,9 +121,8 @@ struct Outcome {
     last: Option<usize>,
 }
 
-/// Runs the attempts on as many threads as allowed; the answer of the best of them, or of the floor if none beats it.
-fn better(pass: &mut Pass<'_>, queue: &[PodIx], floor: &Floor, attempts: &[Attempt]) -> Solution {
-    let count = attempts.len() + 1;
+/// Runs the attempts on as many threads as allowed; leaves the pass as the best of them has it, or as the floor if none beats it.
+fn better(pass: &mut Pass<'_>, queue: &[PodIx], floor: &Floor, attempts: &[Attempt]) {
     let threads = if attempts.len() * queue.len() < WORTH_A_THREAD { 1 } else { pass.problem.world.settings.threads };
     let threads = threads.clamp(1, attempts.len());
     let (mine, mut others) = std::thread::scope(|scope| {
@@ -148,7 +155,6 @@ fn better(pass: &mut Pass<'_>, queue: &[PodIx], floor: &Floor, attempts: &[Attem
             }
         }
     }
-    answer(pass, count, floor.merit.price)
 }
 
 /// A worker's share of the attempts.

@@ -58,7 +58,7 @@ pub(super) fn run(wish: &Plan, messages: &mut Messages) -> Result<Exit, Failure>
         let spot_to_spot = wish.settings.feature_gates.spot_to_spot_consolidation;
         kerf_engine::disrupt(
             &world.input,
-            &DisruptionSettings { scheduling: settings.clone(), spot_to_spot, passes: Passes::All },
+            &DisruptionSettings { scheduling: settings.clone(), spot_to_spot, moves: true, passes: Passes::All },
         )
     });
     let disruption_seconds = stopwatch.lap();

@@ -9,6 +9,7 @@ mod conditions;
 mod consolidation;
 mod drift;
 mod emptiness;
+mod moves;
 mod odd_inputs;
 mod prices;
 mod simulation;
@@ -75,6 +76,7 @@ fn text(plan: &DisruptionPlan) -> String {
             Method::Drift => "drift",
             Method::MultiNode => "multi",
             Method::SingleNode => "single",
+            Method::Move => "move",
         };
         let nodes: Vec<&str> = command.nodes.iter().map(|n| n.name.as_str()).collect();
         write!(out, "{method} {} {}", command.decision(), nodes.join(",")).unwrap();

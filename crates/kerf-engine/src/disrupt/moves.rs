@@ -1,0 +1,112 @@
+//! Moves that Karpenter cannot see: nodes whose pods fit on two or three machines that are cheaper together, or on one that only a
+//! search finds. They are looked for when every other method has found nothing, so whatever they save comes on top.
+//!
+//! The search is bounded: lists of nodes are tried in a fixed order, the most profitable nodes first, all together, pool by pool, and the
+//! dearest ones alone, until so many pods have been placed. The best find wins. A move obeys the same budgets, price rules and
+//! policies as consolidation, and must save at least a twentieth of what its nodes cost, because more than one machine has to
+//! come up for it.
+
+use kerf_api::nodepool::DisruptionReason;
+
+use super::balanced::Totals;
+use super::block::Block;
+use super::command::{Command, Method};
+use super::consolidation::{approved, candidates};
+use super::emptiness::within_budgets;
+use super::pass::{FactsIx, Pass};
+use super::replacement::Replacement;
+use super::survey::Facts;
+use crate::price::Price;
+use crate::solve::PlannedClaim;
+
+/// The most machines that one move launches.
+const MOST_MACHINES: usize = 3;
+/// How many nodes are tried together.
+const SIZES: [usize; 8] = [2, 3, 4, 6, 8, 12, 16, 24];
+/// How many nodes are tried alone.
+const ALONE: usize = 48;
+/// About how many pods are looked at in all.
+const PODS: usize = 4_000;
+
+/// The best move, if there is one.
+pub(crate) fn commands(pass: &mut Pass<'_, '_>) -> Vec<Command> {
+    if !pass.settings.moves {
+        return Vec::new();
+    }
+    let candidates = candidates(pass);
+    let kept = within_budgets(pass, &candidates, &DisruptionReason::Underutilized);
+    let totals = Totals::new(pass.survey);
+    let mut best: Option<Command> = None;
+    let mut pods_left = PODS;
+    for batch in batches(pass, &kept) {
+        let pods: usize = batch.iter().map(|ix| pass.facts(*ix).reschedulable.len()).sum();
+        let Some(left) = pods_left.checked_sub(pods) else { break };
+        pods_left = left;
+        let found = compute(pass, &batch).and_then(|command| approved(pass, &batch, &totals, command));
+        if let Ok(command) = found
+            && best.as_ref().is_none_or(|b| command.saved() > b.saved())
+        {
+            best = Some(command);
+        }
+    }
+    best.into_iter().collect()
+}
+
+/// The lists of nodes to try, the most promising first, each once.
+fn batches(pass: &Pass<'_, '_>, kept: &[FactsIx]) -> Vec<Vec<FactsIx>> {
+    let mut orders: Vec<Vec<FactsIx>> = vec![kept.to_vec()];
+    for pool in 0..pass.survey.input.pools.len() {
+        let of_pool: Vec<FactsIx> = kept.iter().copied().filter(|ix| pass.facts(*ix).pool == Some(pool)).collect();
+        if of_pool.len() < kept.len() {
+            orders.push(of_pool);
+        }
+    }
+    let mut all: Vec<Vec<FactsIx>> = Vec::new();
+    for size in SIZES {
+        all.extend(orders.iter().filter(|order| order.len() >= size).map(|order| order[..size].to_vec()));
+    }
+    let mut dearest = kept.to_vec();
+    dearest.sort_by_key(|ix| std::cmp::Reverse(pass.facts(*ix).known_price()));
+    all.extend(dearest.into_iter().take(ALONE).map(|ix| vec![ix]));
+    all
+}
+
+/// What it takes to let these nodes go for a few cheaper machines.
+fn compute(pass: &mut Pass<'_, '_>, batch: &[FactsIx]) -> Result<Command, Block> {
+    let facts: Vec<&Facts<'_>> = batch.iter().map(|ix| pass.facts(*ix)).collect();
+    let most = worth_it(facts.iter().map(|f| f.known_price()).sum());
+    let what_if = pass.cheapest_without(batch, most).ok_or(Block::NotCheaper)?;
+    if !what_if.all_scheduled() {
+        return Err(Block::Unschedulable(super::block::sentence(&what_if.to_string())));
+    }
+    if what_if.claims.len() > MOST_MACHINES {
+        return Err(Block::TooManyReplacements(what_if.claims.len()));
+    }
+    let mut replacements = Vec::with_capacity(what_if.claims.len());
+    for (claim, most) in what_if.claims.iter().zip(shares(&what_if.claims, most)?) {
+        let mut replacement = Replacement::new(pass.survey, claim);
+        replacement.keep_cheaper_than(most, &facts, pass.settings.spot_to_spot)?;
+        if batch.len() > 1 {
+            replacement.keep_other_types(&facts)?;
+        }
+        replacements.push(replacement.finish());
+    }
+    Ok(pass.command(Method::Move, batch, replacements, Some(what_if)))
+}
+
+/// What machines may cost at most instead of nodes of this price.
+fn worth_it(price: Price) -> Price {
+    Price::from_nanos(price.nanos() - price.nanos() / 20)
+}
+
+/// What each machine may cost, so that they cost less than `most` together: in proportion to their cheapest launches.
+fn shares(claims: &[PlannedClaim], most: Price) -> Result<Vec<Price>, Block> {
+    let cheapest = |claim: &PlannedClaim| claim.launch.estimate.as_ref().map(|e| i128::from(e.price.nanos()));
+    let prices: Vec<i128> = claims.iter().map(cheapest).collect::<Option<_>>().ok_or(Block::NotCheaper)?;
+    let total: i128 = prices.iter().sum();
+    if total <= 0 && !claims.is_empty() {
+        return Err(Block::NotCheaper);
+    }
+    let share = |price: &i128| i64::try_from(price * i128::from(most.nanos()) / total).unwrap_or(i64::MAX);
+    Ok(prices.iter().map(|price| Price::from_nanos(share(price))).collect())
+}

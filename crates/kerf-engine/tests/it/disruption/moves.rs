@@ -1,0 +1,125 @@
+//! Moves that Karpenter does not know: nodes that become two or three cheaper machines.
+
+use std::fmt::Write as _;
+
+use kerf_engine::{Passes, disrupt, validate};
+use proptest::prelude::*;
+
+use super::{check, codes, promises, text};
+use crate::fixture::World;
+
+/// Only small machines can be had, and the node is a large one.
+fn large_node(pods: usize, small_price: &str, more: &str) -> String {
+    format!(
+        "settings {more} \n type s cpu=2 price={small_price} \n type l cpu=8 price=0.8 out=a/on-demand,b/on-demand,c/on-demand
+         pool p \n machine n type=l \n pod x x{pods} on=n cpu=2"
+    )
+}
+
+#[test]
+fn a_node_becomes_two_cheaper_machines() {
+    let world = large_node(2, "0.2", "moves");
+    check(&world, "move replace n -> p types=s ct=on-demand -> p types=s ct=on-demand saves 0.4");
+    check(
+        &large_node(3, "0.2", "moves"),
+        &format!("move replace n {} saves 0.2", "-> p types=s ct=on-demand ".repeat(3).trim()),
+    );
+    // Whoever wants Karpenter's decisions and nothing more gets them.
+    check(&large_node(2, "0.2", ""), "");
+    assert_eq!(codes(&large_node(2, "0.2", ""), "n"), ["TooManyReplacements"]);
+}
+
+#[test]
+fn a_move_must_save_a_twentieth_and_take_no_more_than_three_machines() {
+    check(
+        &large_node(2, "0.379", "moves"),
+        "move replace n -> p types=s ct=on-demand -> p types=s ct=on-demand saves 0.042",
+    );
+    check(&large_node(2, "0.38", "moves"), "");
+    check(&large_node(4, "0.1", "moves"), "");
+}
+
+#[test]
+fn a_move_comes_after_what_karpenter_would_do() {
+    let world = "settings moves \n type m cpu=4 price=0.3 \n type l cpu=8 price=0.8 out=a/on-demand,b/on-demand,c/on-demand \n pool p
+        machine a type=l \n machine b type=l \n machine c type=l
+        pod x on=a cpu=3 \n pod y on=b cpu=3 \n pod z on=c cpu=3";
+    check(
+        world,
+        "multi replace a,b -> p types=m ct=on-demand saves 1.3
+         move replace c -> p types=m ct=on-demand -> p types=m ct=on-demand saves 0.2",
+    );
+}
+
+#[test]
+fn a_move_keeps_budgets_and_the_rules_of_spot() {
+    check(&large_node(2, "0.2", "moves").replace("pool p", "pool p budget=0"), "");
+    let spot = |settings: &str| {
+        format!(
+            "settings {settings} \n type s cpu=2 price=0.2 ct=spot \n type l cpu=8 price=0.8 ct=spot out=a/spot,b/spot,c/spot
+             pool p \n machine n type=l ct=spot \n pod x x2 on=n cpu=2"
+        )
+    };
+    // Without the gate there is no spot for spot, and with it one node needs fifteen types to choose from.
+    check(&spot("moves"), "");
+    check(&spot("moves spot-to-spot"), "");
+    let paid_for = spot("moves")
+        .replace("type=l ct=spot", "type=l ct=on-demand")
+        .replace("ct=spot out=", "ct=spot,on-demand out=a/on-demand,b/on-demand,c/on-demand,");
+    check(&paid_for, "move replace n -> p types=s ct=spot -> p types=s ct=spot saves 0.4");
+    // One machine for both is what first fit finds; two are cheaper, and only a search sees it.
+    let searched =
+        "settings moves search \n type s cpu=2 price=0.2 \n type m cpu=4 price=0.8 \n type l cpu=8 price=0.8 \n pool p
+        machine n type=l \n pod x x2 on=n cpu=2";
+    check(searched, "move replace n -> p types=s ct=on-demand -> p types=s ct=on-demand saves 0.4");
+}
+
+#[test]
+fn a_move_is_validated_like_any_other_command() {
+    let world = World::new(&large_node(2, "0.2", "moves"));
+    let settings = world.disruption_settings(Passes::First);
+    let plan = disrupt(&world.input, &settings);
+    let command = &plan.commands[0];
+    assert!(validate(&world.input, &settings, command).is_ok());
+    let mut more = world.input.clone();
+    let mut pod = more.pods[0].clone();
+    pod.metadata.name = "late".into();
+    more.pods.push(pod);
+    assert_eq!(validate(&more, &settings, command).unwrap_err().category(), "scheduling");
+}
+
+/// A few machines of every size, filled at random.
+fn cluster() -> impl Strategy<Value = String> {
+    prop::collection::vec((0..3_usize, prop::collection::vec(1..30_u32, 1..4)), 1..8).prop_map(|machines| {
+        let mut world = String::from(
+            "settings moves search \n type s cpu=2 mem=8Gi price=0.19 \n type m cpu=4 mem=16Gi price=0.4 \n \
+             type l cpu=8 mem=32Gi price=0.85 \n pool p \n",
+        );
+        for (i, (size, pods)) in machines.iter().enumerate() {
+            let (name, most) = [("s", 20), ("m", 40), ("l", 80)][*size];
+            writeln!(world, "machine n{i} type={name}").unwrap();
+            let mut left = most;
+            for (j, tenths) in pods.iter().enumerate().filter(|(_, tenths)| **tenths <= most) {
+                if *tenths <= left {
+                    left -= tenths;
+                    writeln!(world, "pod x{i}-{j} on=n{i} cpu={}m", tenths * 100).unwrap();
+                }
+            }
+        }
+        world
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Money adds up, a second plan finds nothing, and with moves a plan saves no less than without.
+    #[test]
+    fn moves_keep_what_every_plan_promises(text_of in cluster()) {
+        let world = World::new(&text_of);
+        let plan = world.disrupt();
+        promises(&world, &plan);
+        let without = World { moves: false, ..world.clone() }.disrupt();
+        prop_assert!(plan.after <= without.after, "{}\nagainst\n{}", text(&plan), text(&without));
+    }
+}
