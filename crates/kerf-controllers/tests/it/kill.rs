@@ -17,7 +17,7 @@ use tower::Service as _;
 use crate::rig::{Rig, pool};
 
 /// How many pods there are at the top of the scenario.
-const PODS: usize = 12;
+const PODS: usize = 60;
 
 /// A client whose n-th write never comes back, done or not.
 #[derive(Clone)]
@@ -85,7 +85,7 @@ async fn scaled_up(last: Option<usize>, is_done: bool) -> usize {
         assert!(rig.live(400, PODS, settled).await, "write {last:?}, done {is_done}: {:?}", rig.strays().await);
     }
     let cpus = rig.cpus().await;
-    assert!(cpus <= 16, "write {last:?}, done {is_done}: {cpus} cpus for {PODS} pods of 900m");
+    assert!(cpus <= 72, "write {last:?}, done {is_done}: {cpus} cpus for {PODS} pods of 900m");
     doomed.writes.load(Ordering::SeqCst)
 }
 

@@ -108,7 +108,7 @@ impl Rig {
             cluster: self.cluster.clone(),
             clock: self.clock,
             events: self.events.clone(),
-            settings: Arc::new(settings()),
+            settings: Arc::new(Settings::default()),
         };
         let controllers = Controllers::new(ctx);
         let (_, watching) = controllers.watches(7);
@@ -296,13 +296,6 @@ impl Rig {
         let told = events.iter().filter(|event| event.reason == reason);
         told.map(|event| (event.about.name.clone().unwrap_or_default(), event.message.clone())).collect()
     }
-}
-
-/// First fit is enough here: how cheap an answer is, the engine's own tests say.
-fn settings() -> Settings {
-    let mut settings = Settings::default();
-    settings.engine.effort = kerf_engine::Effort::FirstFit;
-    settings
 }
 
 /// A pool with these changes to its spec.

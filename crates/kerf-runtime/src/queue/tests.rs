@@ -1,5 +1,3 @@
-//! The order of work, in virtual time.
-
 use std::cell::RefCell;
 use std::rc::Rc;
 

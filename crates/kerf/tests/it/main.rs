@@ -4,6 +4,7 @@
 
 mod conventions;
 mod crds;
+mod disruption;
 mod input;
 mod plan;
 mod program;

@@ -12,6 +12,7 @@ mod emptiness;
 mod moves;
 mod odd_inputs;
 mod prices;
+mod properties;
 mod simulation;
 mod validation;
 
