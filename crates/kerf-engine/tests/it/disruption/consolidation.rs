@@ -34,6 +34,13 @@ fn spec_03_100_a_list_that_the_same_type_spoils_is_tried_shorter() {
         &format!("{SIZES} \n machine a type=l \n machine b type=l \n pod x on=a cpu=3 \n pod y on=b cpu=4"),
         "single delete a saves 0.8",
     );
+    // Without their own type too few are left for `minValues`.
+    let few = format!(
+        "{SIZES} req=\"type Exists min 3\" \n machine a type=l \n machine b type=l \n pod x on=a cpu=1 \n pod y on=b cpu=1"
+    );
+    check(&few, "single delete a saves 0.8");
+    assert_eq!(codes(&few, "b"), ["ReplacementMinValues"]);
+    check(&few.replace("min 3", "min 2"), "multi replace a,b -> p types=s,m ct=on-demand saves 1.4");
 }
 
 #[test]
