@@ -152,7 +152,9 @@ pub(crate) fn finish(call: &Call<'_>, change: Change<'_>, object: &mut Value, tr
             match change {
                 Change::Create => {
                     for (key, value) in identity {
-                        value.into_iter().for_each(|value| object::set_meta(object, key, value));
+                        if let Some(value) = value {
+                            object::set_meta(object, key, value);
+                        }
                     }
                     object::set_meta(object, "generation", 1);
                 }
