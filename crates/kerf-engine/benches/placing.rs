@@ -6,11 +6,9 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 
-use std::time::Instant;
-
 use kerf_engine::{Effort, Input, solve};
 
-use cluster::{diverse, identical, input, repelling, settings};
+use cluster::{Stopwatch, diverse, identical, input, repelling, settings};
 
 #[allow(dead_code, reason = "each benchmark uses its part")]
 mod cluster;
@@ -51,9 +49,9 @@ fn report(name: &str, input: &Input) {
         let settings = settings(effort);
         let mut best = f64::INFINITY;
         for _ in 0..3 {
-            let start = Instant::now();
+            let start = Stopwatch::start();
             let solution = solve(input, &settings);
-            best = best.min(start.elapsed().as_secs_f64());
+            best = best.min(start.seconds());
             answers.push(solution);
         }
         times.push(best);

@@ -1,5 +1,7 @@
 //! The cluster of the benchmarks: pods in the mix of Karpenter's own scheduling benchmark, 400 instance types, nodes of one size.
 
+use std::time::Instant;
+
 use kerf_api::labels::{self, LabelRules};
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{
@@ -26,6 +28,29 @@ pub(crate) fn settings(effort: Effort) -> Settings {
         threads: 2,
         effort,
     }
+}
+
+/// Time of this thread on the processor, so that other work on the machine does not count. What a second thread does at the same
+/// time is not counted either.
+pub(crate) struct Stopwatch {
+    wall: Instant,
+    on_cpu: Option<f64>,
+}
+
+impl Stopwatch {
+    pub(crate) fn start() -> Self {
+        Self { wall: Instant::now(), on_cpu: on_cpu() }
+    }
+
+    /// Seconds since the start, by the wall where the system does not tell more.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.on_cpu.zip(on_cpu()).map_or_else(|| self.wall.elapsed().as_secs_f64(), |(start, now)| now - start)
+    }
+}
+
+fn on_cpu() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_whitespace().next()?.parse::<f64>().ok().map(|nanos| nanos / 1e9)
 }
 
 /// A small generator of numbers that repeats itself (splitmix64).

@@ -27,6 +27,9 @@ pub fn is_provisionable(pod: &Pod, settings: &Settings) -> bool {
 
 /// The pod says that it does not want a node of ours.
 pub(crate) fn refuses_our_nodes(pod: &Pod, rules: &LabelRules) -> bool {
+    if pod.spec.node_selector.is_empty() && pod.spec.affinity.is_none() {
+        return false;
+    }
     let demands = of_pod(&pod.spec, Preferences::Included, rules);
     demands.labels.get(labels::NODEPOOL).is_some_and(|r| r.operator() == EffectiveOperator::DoesNotExist)
 }
