@@ -27,6 +27,8 @@ use crate::world::{PreferencePolicy, needs_devices, ports, selection};
 #[derive(Debug, Default)]
 pub(crate) struct ClassBook {
     by_hash: FxHashMap<u64, SmallVec<[ClassIx; 1]>>,
+    /// The class of the last pod: replicas come in rows.
+    last: Option<ClassIx>,
 }
 
 /// What the cluster adds to a pod's spec.
@@ -132,12 +134,15 @@ fn add(problem: &mut Problem, state: &mut State, pod: &Pod, spread: Rc<[Topology
     let demands = problem.world.storage.alternatives(pod, &problem.world.label_rules);
     let volumes = demands.into_iter().map(|d| (state.table.intern(&d.labels), d.hostname)).collect();
     let extras = Extras { volumes, spread };
-    let hash = hash(pod, &extras);
-    let class = find(problem, hash, pod, &extras).unwrap_or_else(|| {
-        let class = new_class(problem, state, pod, extras);
-        problem.class_book.by_hash.entry(hash).or_default().push(class);
-        class
+    let class = like_the_last(problem, pod, &extras).unwrap_or_else(|| {
+        let hash = hash(pod, &extras);
+        find(problem, hash, pod, &extras).unwrap_or_else(|| {
+            let class = new_class(problem, state, pod, extras);
+            problem.class_book.by_hash.entry(hash).or_default().push(class);
+            class
+        })
     });
+    problem.class_book.last = Some(class);
     let attachments = problem.world.storage.attachments(pod);
     let entry = PodEntry::new(pod, class, attachments);
     if let Some(ix) = problem.free.pop() {
@@ -159,6 +164,11 @@ fn hash(pod: &Pod, extras: &Extras) -> u64 {
     extras.spread.hash(&mut hasher);
     extras.volumes.hash(&mut hasher);
     hasher.finish()
+}
+
+fn like_the_last(problem: &mut Problem, pod: &Pod, extras: &Extras) -> Option<ClassIx> {
+    let last = problem.class_book.last?;
+    is_of(&problem.classes[last.0 as usize], pod, extras, &mut problem.world.names).then_some(last)
 }
 
 fn find(problem: &mut Problem, hash: u64, pod: &Pod, extras: &Extras) -> Option<ClassIx> {
