@@ -6,7 +6,8 @@
 //! the input is part of the answer.
 //!
 //! There are two front doors: [`solve()`], an [`Input`] and [`Settings`] in, a [`Solution`] out; and [`disrupt()`], with
-//! [`DisruptionSettings`] in and a [`DisruptionPlan`] out.
+//! [`DisruptionSettings`] in and a [`DisruptionPlan`] out. Who asks [`solve()`]'s question often keeps a [`Prepared`] cluster up to date
+//! and asks that.
 
 mod bits;
 pub mod catalogue;

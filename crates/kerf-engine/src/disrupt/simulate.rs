@@ -3,6 +3,9 @@
 //!
 //! Nodes that are leaving already are gone in every answer. The order of work is Karpenter's first fit, so that an answer is never
 //! worse than Karpenter's; reserved capacity is used as far as it goes, without waiting for it.
+//!
+//! A question costs the pods that have to move and those that wait, never the cluster: everything that it changes goes through a log
+//! and is rolled back (`solve::fork`, `benches/disrupting.rs`). Only preparing the cluster, once per pass, costs what there is.
 
 use std::fmt;
 

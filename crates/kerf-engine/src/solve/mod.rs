@@ -1,8 +1,9 @@
 //! From pods to machines: which pods go on which existing nodes, which new machines to launch, and why the rest must wait
 //! (spec 02 §5 to §11).
 //!
-//! [`Problem`] is what is fixed: templates, classes of pods, groups. [`Pass`] is one attempt to place every pod, in some order and with some taste
-//! in claims; the first is Karpenter's. `search` runs further passes and keeps the cheapest answer that gives up no more.
+//! [`Problem`] is what is fixed: templates, classes of pods, groups; [`State`] is what changes, and can be rolled back. [`Pass`] is one attempt
+//! to place every pod, in some order and with some taste in claims; the first is Karpenter's. `search` runs further passes and keeps the
+//! cheapest answer that gives up no more. [`Prepared`] keeps problem and state for the next question and follows the cluster by events.
 
 mod answer;
 mod bound;

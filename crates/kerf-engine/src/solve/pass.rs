@@ -1,8 +1,8 @@
 //! One attempt to place every pod: take them in an order, put each on the first place that accepts it, let it give up its wishes
 //! one at a time when nothing does, and try again what failed as long as anything else succeeds (spec 02 §6).
 //!
-//! What a pass learns holds to its end: a claim or node that refused a class for want of room, labels or taints will refuse it
-//! again, because claims only narrow and nodes only fill. Refusals by topology are not remembered; counts move both ways.
+//! What a pass learns of claims holds to its end: a claim that refused a class for want of room, labels or taints will refuse it again,
+//! because claims only narrow. Refusals by topology are not remembered; counts move both ways.
 
 use std::collections::VecDeque;
 
