@@ -2,33 +2,41 @@
 //! It is where newcomers meet Kerf and where every integration test runs. It never depends on the engine: its scheduler is
 //! the judge of the engine's predictions.
 //!
-//! The front door is [`ApiServer`]:
+//! The front door is [`Cluster`]:
 //!
 //! ```no_run
 //! # async fn start() -> Result<(), Box<dyn std::error::Error>> {
 //! use kerf_runtime::Clock;
-//! use kerf_sandbox::{ApiServer, Config};
+//! use kerf_sandbox::{Cluster, ClusterConfig, Timing};
 //!
-//! let server = ApiServer::new(Config::new(Clock::system(), 7));
-//! let client = server.client_as("kube-scheduler"); // a `kube::Client`, no sockets: for everything that runs in this process
-//! let serving = server.serve(0).await?;            // HTTPS on 127.0.0.1, for kubectl and the like
+//! let cluster = Cluster::start(ClusterConfig { clock: Clock::system(), seed: 7, timing: Timing::LIFELIKE });
+//! cluster.add_nodes(3)?;
+//! let client = cluster.api().client_as("kerf"); // a `kube::Client`, no sockets: for everything that runs in this process
+//! let serving = cluster.api().serve(0).await?;  // HTTPS on 127.0.0.1, for kubectl and the like
 //! std::fs::write("kubeconfig", serving.kubeconfig())?;
 //! # drop(client); Ok(())
 //! # }
 //! ```
 //!
-//! With a [`kerf_runtime::Clock`] on a paused tokio runtime the same server runs in virtual time, and with one seed the same way
-//! twice ([`ApiServer::fingerprint`] says whether it did). [`FaultRule`]s make things go wrong, [`ApiServer::start_audit`] lists who
+//! Inside are an [`ApiServer`], which can also be used alone, the workload controllers, the scheduler and the kubelets. A machine comes into
+//! being with a Node object that carries KWOK's annotation `kwok.x-k8s.io/node`, whoever creates it.
+//!
+//! With a [`kerf_runtime::Clock`] on a paused tokio runtime the same cluster runs in virtual time, and with one seed the same way
+//! twice ([`ApiServer::fingerprint`] says whether it did). [`FaultRule`]s make things go wrong at the API and [`CloudRule`]s at the cloud, [`ApiServer::start_audit`] lists who
 //! writes what.
 
 mod api;
 mod audit;
+mod cloud;
 mod cluster;
 mod faults;
 mod seed;
 
 pub use api::{ApiServer, Body, Config, ConnectionLost, ServeError, Serving, Verb};
 pub use audit::Write;
-pub use cluster::{Scheduler, VolumeController};
+pub use cloud::{Cloud, CloudFault, CloudRule, LaunchRefused, Offering};
+pub use cluster::{
+    Cluster, ClusterConfig, Cost, Delay, MachineError, Machines, News, Scheduler, Timing, VolumeController,
+};
 pub use faults::{Fault, FaultRule};
 pub use seed::Rng;

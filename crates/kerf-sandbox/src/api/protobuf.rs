@@ -1,12 +1,15 @@
-//! The few request bodies that kubectl sends as protobuf and does not send again as JSON when they are refused: access reviews
-//! (`auth can-i`) and delete options (`drain --disable-eviction`). Everything else in protobuf is refused, as by a server that speaks JSON.
+//! Request bodies in protobuf. kubectl sends them from its typed commands (`create namespace`, `create deployment`, `auth can-i`,
+//! `drain --disable-eviction`) and does not send them again as JSON when they are refused. What those commands send is read, by the tables in
+//! `messages`; a body with anything in it that no table knows is refused as by a server that speaks JSON, never read in part.
+
+mod messages;
 
 use serde_json::{Map, Value};
 
 /// What every such body begins with.
 const MAGIC: &[u8] = b"k8s\0";
-/// How deep messages may nest. The deepest that is read here has four levels.
-const DEPTH: usize = 8;
+/// How deep messages may nest. The deepest that is read here, a container of a CronJob, has nine levels.
+const DEPTH: usize = 16;
 
 /// A field: its number, its name in JSON, and what it is.
 type Field = (u64, &'static str, Kind);
@@ -15,40 +18,20 @@ type Field = (u64, &'static str, Kind);
 enum Kind {
     Text,
     Number,
+    /// A number of which zero is none.
+    Count,
     Flag,
     Texts,
     Message(&'static [Field]),
+    Messages(&'static [Field]),
+    /// A map of strings.
+    Pairs,
+    /// A map of quantities.
+    Quantities,
+    IntOrString,
+    /// Something that only the server says, and that is passed over.
+    Skip,
 }
-
-const METADATA: &[Field] = &[(1, "name", Kind::Text), (3, "namespace", Kind::Text), (5, "uid", Kind::Text)];
-const PRECONDITIONS: &[Field] = &[(1, "uid", Kind::Text), (2, "resourceVersion", Kind::Text)];
-const DELETE_OPTIONS: &[Field] = &[
-    (1, "gracePeriodSeconds", Kind::Number),
-    (2, "preconditions", Kind::Message(PRECONDITIONS)),
-    (3, "orphanDependents", Kind::Flag),
-    (4, "propagationPolicy", Kind::Text),
-    (5, "dryRun", Kind::Texts),
-];
-const RESOURCE: &[Field] = &[
-    (1, "namespace", Kind::Text),
-    (2, "verb", Kind::Text),
-    (3, "group", Kind::Text),
-    (4, "version", Kind::Text),
-    (5, "resource", Kind::Text),
-    (6, "subresource", Kind::Text),
-    (7, "name", Kind::Text),
-];
-const NON_RESOURCE: &[Field] = &[(1, "path", Kind::Text), (2, "verb", Kind::Text)];
-const ACCESS: &[Field] =
-    &[(1, "resourceAttributes", Kind::Message(RESOURCE)), (2, "nonResourceAttributes", Kind::Message(NON_RESOURCE))];
-const RULES: &[Field] = &[(1, "namespace", Kind::Text)];
-
-/// The kinds whose bodies are read.
-const KINDS: &[(&str, &[Field])] = &[
-    ("DeleteOptions", DELETE_OPTIONS),
-    ("SelfSubjectAccessReview", &[(1, "metadata", Kind::Message(METADATA)), (2, "spec", Kind::Message(ACCESS))]),
-    ("SelfSubjectRulesReview", &[(1, "metadata", Kind::Message(METADATA)), (2, "spec", Kind::Message(RULES))]),
-];
 
 /// Reads a body; nothing if it is not one of the few.
 pub(crate) fn parse(body: &[u8]) -> Option<Value> {
@@ -58,7 +41,7 @@ pub(crate) fn parse(body: &[u8]) -> Option<Value> {
         |number: u64| envelope.iter().find(|(field, _)| *field == number).and_then(|(_, content)| content.bytes());
     let kind = message(bytes(1)?, TYPE, DEPTH)?;
     let name = kind.get("kind").and_then(Value::as_str)?;
-    let (_, known) = KINDS.iter().find(|(other, _)| *other == name)?;
+    let (_, known) = messages::KINDS.iter().find(|(other, _)| *other == name)?;
     let mut object = message(bytes(2).unwrap_or_default(), known, DEPTH)?;
     object.extend(kind.clone());
     Some(object.into())
@@ -70,17 +53,32 @@ fn message(bytes: &[u8], known: &[Field], depth: usize) -> Option<Map<String, Va
     }
     let mut object = Map::new();
     for (number, content) in fields(bytes)? {
-        let Some((_, name, kind)) = known.iter().find(|(field, ..)| *field == number) else { continue };
-        let text = || content.bytes().and_then(|bytes| std::str::from_utf8(bytes).ok()).map(Value::from);
+        let Some((_, name, kind)) = known.iter().find(|(field, ..)| *field == number) else {
+            // A Go struct writes its zeroes. Anything else means something that would be lost.
+            if content.is_zero() {
+                continue;
+            }
+            return None;
+        };
+        let text = || content.text().map(Value::from);
         let value = match kind {
+            Kind::Skip => continue,
+            Kind::Count if content.is_zero() => continue,
             Kind::Text => text()?,
-            Kind::Number => (content.number()? as i64).into(),
+            Kind::Number | Kind::Count => (content.number()? as i64).into(),
             Kind::Flag => (content.number()? != 0).into(),
             Kind::Message(inner) => message(content.bytes()?, inner, depth - 1)?.into(),
-            Kind::Texts => {
-                let mut texts = object.remove(*name).and_then(|value| value.as_array().cloned()).unwrap_or_default();
-                texts.push(text()?);
-                texts.into()
+            Kind::IntOrString => int_or_string(content.bytes()?)?,
+            Kind::Texts => appended(&mut object, name, text()?),
+            Kind::Messages(inner) => {
+                let item = message(content.bytes()?, inner, depth - 1)?;
+                appended(&mut object, name, item.into())
+            }
+            Kind::Pairs | Kind::Quantities => {
+                let (key, value) = entry(content.bytes()?, matches!(kind, Kind::Quantities))?;
+                let mut map = object.remove(*name).and_then(|map| map.as_object().cloned()).unwrap_or_default();
+                map.insert(key, value.into());
+                map.into()
             }
         };
         object.insert((*name).into(), value);
@@ -88,6 +86,45 @@ fn message(bytes: &[u8], known: &[Field], depth: usize) -> Option<Map<String, Va
     // An empty text is what a Go struct writes for nothing.
     object.retain(|_, value| value.as_str() != Some(""));
     Some(object)
+}
+
+/// The list that `name` holds, with one more.
+fn appended(object: &mut Map<String, Value>, name: &str, item: Value) -> Value {
+    let mut list = object.remove(name).and_then(|list| list.as_array().cloned()).unwrap_or_default();
+    list.push(item);
+    list.into()
+}
+
+/// A number or a text: which of the two comes first.
+fn int_or_string(bytes: &[u8]) -> Option<Value> {
+    let (mut is_text, mut number, mut text) = (false, 0, "");
+    for (field, content) in fields(bytes)? {
+        match field {
+            1 => is_text = content.number()? == 1,
+            2 => number = content.number()? as i64,
+            3 => text = content.text()?,
+            _ => return None,
+        }
+    }
+    Some(if is_text { text.into() } else { number.into() })
+}
+
+/// An entry of a map. A quantity is a message with one text.
+fn entry(bytes: &[u8], quantity: bool) -> Option<(String, String)> {
+    let (mut key, mut value) = (String::new(), String::new());
+    for (field, content) in fields(bytes)? {
+        match field {
+            1 => key = content.text()?.into(),
+            2 if quantity => {
+                for (_, text) in fields(content.bytes()?)? {
+                    value = text.text()?.into();
+                }
+            }
+            2 => value = content.text()?.into(),
+            _ => return None,
+        }
+    }
+    Some((key, value))
 }
 
 enum Content<'a> {
@@ -101,6 +138,18 @@ impl<'a> Content<'a> {
             Self::Number(number) => Some(*number),
             Self::Bytes(_) => None,
         }
+    }
+
+    /// Whether it is what a field has that nobody has set.
+    fn is_zero(&self) -> bool {
+        match self {
+            Self::Number(number) => *number == 0,
+            Self::Bytes(bytes) => bytes.is_empty(),
+        }
+    }
+
+    fn text(&self) -> Option<&'a str> {
+        self.bytes().and_then(|bytes| std::str::from_utf8(bytes).ok())
     }
 
     fn bytes(&self) -> Option<&'a [u8]> {
@@ -168,7 +217,19 @@ mod tests {
                 json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 5, "preconditions": {"uid": "u"}, "dryRun": ["All"]})
             )
         );
-        assert_eq!(parse(&body("Pod", &raw)), None);
+        let metadata =
+            |name: &[u8]| field(1, &[field(1, name), field(11, &[field(1, b"k"), field(2, b"v")].concat())].concat());
+        assert_eq!(
+            parse(&body("Namespace", &metadata(b"shop"))),
+            Some(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"k": "v"}}}))
+        );
+        let budget = field(2, &field(3, &[vec![8, 1], field(3, b"25%")].concat()));
+        assert_eq!(
+            parse(&body("PodDisruptionBudget", &budget)),
+            Some(json!({"apiVersion": "v1", "kind": "PodDisruptionBudget", "spec": {"maxUnavailable": "25%"}}))
+        );
+        assert_eq!(parse(&body("Namespace", &field(9, b"x"))), None, "what would be lost is refused");
+        assert_eq!(parse(&body("Ingress", &raw)), None);
         assert_eq!(parse(b"{}"), None);
     }
 

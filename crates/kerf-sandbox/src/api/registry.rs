@@ -161,6 +161,11 @@ impl Registry {
         self.of(group, version).next().is_some()
     }
 
+    /// Every version of every resource that can be kept.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Arc<Resource>> {
+        self.resources.values().filter(|resource| resource.access != Access::CreateOnly)
+    }
+
     /// Any version of a resource.
     pub(crate) fn find(&self, group: &str, plural: &str) -> Option<&Arc<Resource>> {
         self.resources.values().find(|resource| resource.is(group, plural))

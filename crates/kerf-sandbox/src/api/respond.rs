@@ -25,6 +25,14 @@ impl Body {
     pub(crate) fn stream(stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self(Content::Stream(Box::pin(stream)))
     }
+
+    /// The bytes of a body that is no stream.
+    pub(crate) fn into_bytes(self) -> Bytes {
+        match self.0 {
+            Content::Bytes(bytes) => bytes.unwrap_or_default(),
+            Content::Stream(_) => Bytes::new(),
+        }
+    }
 }
 
 impl From<Bytes> for Body {

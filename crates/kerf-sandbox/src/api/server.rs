@@ -213,6 +213,17 @@ impl ApiServer {
         response
     }
 
+    /// Does something for a part of the cluster itself: at once, and past the faults, which are for those outside. It is noted like
+    /// any other write.
+    pub(crate) fn perform(&self, parts: &http::request::Parts, body: Bytes) -> Answer<Bytes> {
+        let outcome = route(&self.inner, parts, body, Circumstances::default());
+        if let Some(audit) = lock(&self.inner.audit).as_mut() {
+            let code = outcome.as_ref().map_or_else(Refusal::code, |response| response.status().as_u16());
+            audit.extend(self.noted(parts, code));
+        }
+        outcome.map(|response| response.into_body().into_bytes())
+    }
+
     fn noted(&self, parts: &http::request::Parts, code: u16) -> Option<Write> {
         let (verb, target) = asked(parts)?;
         verb.writes().then(|| Write {

@@ -41,6 +41,19 @@ impl Key {
         &self.0
     }
 
+    /// Namespace and name; the namespace is empty if there is none.
+    pub(crate) fn parts(&self) -> (&str, &str) {
+        self.0.split_once('/').unwrap_or(("", &self.0))
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        self.parts().0
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.parts().1
+    }
+
     pub(crate) fn is_in(&self, namespace: &str) -> bool {
         self.0.strip_prefix(namespace).is_some_and(|rest| rest.starts_with('/'))
     }
@@ -152,6 +165,8 @@ struct Inner {
 /// The store.
 pub(crate) struct Storage {
     inner: Mutex<Inner>,
+    /// Rung after every change of any table.
+    changed: Arc<Notify>,
     /// How many changes a table remembers.
     history: usize,
 }
@@ -164,6 +179,7 @@ impl Storage {
     pub(crate) fn new(history: usize) -> Self {
         Self {
             inner: Mutex::new(Inner { revision: 1, fingerprint: FxHasher::default(), tables: Vec::new() }),
+            changed: Arc::new(Notify::new()),
             history: history.max(1),
         }
     }
@@ -249,6 +265,7 @@ impl Storage {
             }
         }
         table.changed.notify_waiters();
+        self.changed.notify_waiters();
         inner.revision = revision;
         event.key.as_str().hash(&mut inner.fingerprint);
         event.now.as_ref().map(|stored| stored.bytes().as_ref()).hash(&mut inner.fingerprint);
@@ -321,6 +338,22 @@ impl Storage {
             return Ok(Next::Nothing { revision: inner.revision.max(after) });
         }
         Ok(Next::Events(table.history.range(start..).take(BATCH).cloned().collect()))
+    }
+
+    /// Which tables have changed after `revision`, in order, and the revision now.
+    pub(crate) fn changed_since(&self, revision: u64) -> (Vec<TableIx>, u64) {
+        let inner = self.lock();
+        if inner.revision <= revision {
+            return (Vec::new(), inner.revision);
+        }
+        let newer = |table: &Table| table.history.back().map_or(table.compacted, |event| event.revision) > revision;
+        let changed = inner.tables.iter().enumerate().filter(|(_, table)| newer(table));
+        (changed.map(|(place, _)| TableIx(place as u32)).collect(), inner.revision)
+    }
+
+    /// Rung after every change of any table; to be used as [`Storage::bell`] is.
+    pub(crate) fn any_bell(&self) -> Arc<Notify> {
+        self.changed.clone()
     }
 
     /// Rung after every change of a table. Whoever waits must register before asking what is new. Waiters are woken in the

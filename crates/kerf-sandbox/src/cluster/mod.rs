@@ -1,9 +1,164 @@
-//! What runs in a cluster beside its API server: the scheduler and what makes volumes. Every part reads and writes through
-//! [`local::Local`] and shares nothing else with the others.
+//! The cluster around the API server: workload controllers, scheduler, kubelets, all in this process and on one clock.
+//!
+//! ```text
+//! Cluster ── ApiServer ◄─────── kubectl, kube::Client, Kerf
+//!         ├─ plane: controllers (deployment, replicaset, ...) and kubelets, one loop
+//!         ├─ volumes: claims, volumes and what makes them
+//!         └─ scheduler
+//! ```
+//! What always holds: nothing here polls; two clusters with one seed on a paused clock write the same things in the same order; the
+//! parts of the cluster see no faults, because faults are for those who are tried on it.
 
+mod attachments;
+mod cronjob;
+mod daemonset;
+mod deployment;
+mod disruption;
+mod events;
+mod garbage;
+mod job;
+mod kind;
+mod kubelet;
 mod local;
+mod machine;
+mod namespace;
+mod news;
+mod node_health;
+mod objects;
+mod order;
+mod plane;
+mod pod_gc;
+mod pods;
+mod queue;
+mod replicaset;
+mod requests;
+mod revisions;
 mod scheduler;
+mod statefulset;
+mod taint_eviction;
+mod timing;
+mod triggers;
 mod volumes;
+mod world;
 
+use kerf_runtime::Clock;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+pub use machine::MachineError;
+pub use news::{Cost, News};
+pub use order::Machines;
 pub use scheduler::Scheduler;
+pub use timing::{Delay, Timing};
 pub use volumes::VolumeController;
+
+use crate::api::storage::{Key, TableIx};
+use crate::api::{ApiServer, Config};
+use crate::cloud::Cloud;
+
+/// What a cluster is made with.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterConfig {
+    /// The clock that everything in it reads.
+    pub clock: Clock,
+    /// Where all its chance comes from.
+    pub seed: u64,
+    /// How long things take.
+    pub timing: Timing,
+}
+
+/// Any object, by its place in the store.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ObjectRef {
+    table: TableIx,
+    key: Key,
+}
+
+/// A piece of work for the control plane: which controller, and which object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Work {
+    Namespace(Key),
+    Garbage(ObjectRef),
+    Deployment(Key),
+    ReplicaSet(Key),
+    StatefulSet(Key),
+    DaemonSet(Key),
+    Job(Key),
+    CronJob(Key),
+    Budget(Key),
+    /// A node's silence and its taints.
+    NodeHealth(Key),
+    /// A pod on a node with `NoExecute` taints.
+    TaintEviction(Key),
+    /// A pod whose node is gone.
+    OrphanedPod(Key),
+    /// The volumes of a node.
+    Attachments(Key),
+    /// One attachment: the driver's part.
+    Attach(Key),
+    /// A machine's boot.
+    Machine(Key),
+    Heartbeat(Key),
+    /// The cloud takes a machine away.
+    Interruption(Key),
+    /// A pod, by its kubelet.
+    RunPod(Key),
+}
+
+/// A running cluster. Dropping it ends it.
+#[derive(Debug)]
+pub struct Cluster {
+    server: ApiServer,
+    machines: Machines,
+    cloud: Cloud,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Cluster {
+    /// Starts a cluster without nodes. Must be called on a tokio runtime with time enabled.
+    #[allow(clippy::large_types_passed_by_value, reason = "it is written out where a cluster is started")]
+    pub fn start(config: ClusterConfig) -> Self {
+        Self::begin(&config, None)
+    }
+
+    /// Starts a cluster, and tells what happens in it. Whoever stops listening costs nothing.
+    #[allow(clippy::large_types_passed_by_value, reason = "it is written out where a cluster is started")]
+    pub fn watched(config: ClusterConfig) -> (Self, mpsc::UnboundedReceiver<News>) {
+        let (reporter, news) = mpsc::unbounded_channel();
+        (Self::begin(&config, Some(reporter)), news)
+    }
+
+    fn begin(config: &ClusterConfig, reporter: Option<mpsc::UnboundedSender<News>>) -> Self {
+        let server = ApiServer::new(Config::new(config.clock, config.seed));
+        let (orders, inbox) = mpsc::unbounded_channel();
+        let cloud = Cloud::new(config.clock, config.seed);
+        let plane = plane::Plane::new(server.clone(), config, cloud.clone(), reporter);
+        let volumes = VolumeController::new(&server, config.timing.volume_attach.base);
+        let scheduler = Scheduler::new(&server, config.seed);
+        let tasks = vec![tokio::spawn(plane.run(inbox)), tokio::spawn(volumes.run()), tokio::spawn(scheduler.run())];
+        Self { server, machines: Machines::new(orders), cloud, tasks }
+    }
+
+    /// Its API server: clients, faults, the audit.
+    pub fn api(&self) -> &ApiServer {
+        &self.server
+    }
+
+    /// The cloud that its machines come from: what can be had there, and what goes wrong.
+    pub fn cloud(&self) -> &Cloud {
+        &self.cloud
+    }
+
+    /// Its simulated machines.
+    pub fn machines(&self) -> &Machines {
+        &self.machines
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}

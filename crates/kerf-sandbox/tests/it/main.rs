@@ -3,11 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 mod client;
+mod cluster;
 mod custom;
 mod faults;
 mod kubectl;
+mod python;
 mod raw;
 mod requests;
+mod script;
 mod serve;
 mod surface;
 mod watch;

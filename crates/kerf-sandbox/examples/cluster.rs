@@ -1,0 +1,106 @@
+//! What a whole cluster can carry: 1,000 pods on 100 nodes in wall time, and a day of 300 nodes and 5,000 pods in virtual time.
+//! `cargo run --release -p kerf-sandbox --example cluster`
+#![allow(clippy::print_stdout, reason = "it is a program for people")]
+#![allow(clippy::disallowed_methods, reason = "it measures wall time while the cluster's own clock stands still")]
+
+use std::time::{Duration, Instant};
+
+use http::Request;
+use kerf_runtime::Clock;
+use kerf_sandbox::{Cluster, ClusterConfig, Delay, Rng, Timing};
+use serde_json::{Value, json};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+fn main() -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(thousand_pods())?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build()?;
+    runtime.block_on(virtual_day())
+}
+
+/// 1,000 pods on 100 nodes, until the last one runs.
+async fn thousand_pods() -> Result<(), Failure> {
+    let begun = Instant::now();
+    let cluster = Cluster::start(ClusterConfig { clock: Clock::system(), seed: 1, timing: Timing::INSTANT });
+    cluster.add_nodes(100)?;
+    println!("a cluster with 100 nodes after {:.3} s", begun.elapsed().as_secs_f64());
+    let begun = Instant::now();
+    for app in 0..10 {
+        create_deployment(&cluster, app, 100).await?;
+    }
+    while running(&cluster).await? < 1000 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    println!("1,000 pods on 100 nodes run after {:.3} s", begun.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// A day in which 50 Deployments of 100 pods on 300 nodes are resized and rolled out every few minutes.
+async fn virtual_day() -> Result<(), Failure> {
+    let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse()?);
+    let lifelike =
+        Timing { pod_start: Delay::between(Duration::from_secs(2), Duration::from_secs(8)), ..Timing::LIFELIKE };
+    let cluster = Cluster::start(ClusterConfig { clock, seed: 1, timing: lifelike });
+    let mut chance = Rng::new(1);
+    let begun = Instant::now();
+    cluster.add_nodes(300)?;
+    for app in 0..50 {
+        create_deployment(&cluster, app, 100).await?;
+    }
+    let (mut resized, mut rolled) = (0, 0);
+    for minute in 0..24 * 60_u64 {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        if minute % 5 == 0 {
+            let (app, replicas) = (chance.below(50), 80 + chance.below(40));
+            change(&cluster, app, json!({"spec": {"replicas": replicas}})).await?;
+            resized += 1;
+        }
+        if minute % 60 == 30 {
+            let image = format!("app:{minute}");
+            let template = json!({"spec": {"containers": [{"name": "c", "image": image}]}});
+            change(&cluster, chance.below(50), json!({"spec": {"template": template}})).await?;
+            rolled += 1;
+        }
+    }
+    println!(
+        "a virtual day: 300 nodes, {} pods running, {resized} resizes, {rolled} rollouts, {} writes in {:.1} s",
+        running(&cluster).await?,
+        cluster.api().revision(),
+        begun.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+async fn create_deployment(cluster: &Cluster, app: u64, replicas: u64) -> Result<(), Failure> {
+    let labels = json!({"app": format!("app-{app}")});
+    let container =
+        json!({"name": "c", "image": "app:1", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}});
+    let deployment = json!({
+        "metadata": {"name": format!("app-{app}")},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    });
+    send(cluster, "POST", "/apis/apps/v1/namespaces/default/deployments", "application/json", &deployment).await
+}
+
+async fn change(cluster: &Cluster, app: u64, patch: Value) -> Result<(), Failure> {
+    let path = format!("/apis/apps/v1/namespaces/default/deployments/app-{app}");
+    send(cluster, "PATCH", &path, "application/merge-patch+json", &patch).await
+}
+
+async fn send(cluster: &Cluster, method: &str, path: &str, media: &str, body: &Value) -> Result<(), Failure> {
+    let request = Request::builder().method(method).uri(path).header("content-type", media);
+    cluster.api().client().request_text(request.body(body.to_string().into_bytes())?).await?;
+    Ok(())
+}
+
+/// How many pods run, by the Deployments' own count.
+async fn running(cluster: &Cluster) -> Result<u64, Failure> {
+    let request = Request::get("/apis/apps/v1/deployments").body(Vec::new())?;
+    let list: Value = serde_json::from_str(&cluster.api().client().request_text(request).await?)?;
+    let ready = |deployment: &Value| deployment["status"]["readyReplicas"].as_u64().unwrap_or_default();
+    Ok(list["items"].as_array().into_iter().flatten().map(ready).sum())
+}

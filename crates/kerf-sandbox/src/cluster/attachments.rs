@@ -1,0 +1,120 @@
+//! VolumeAttachments: a volume is attached to a node before a pod there can start, and detached when no pod there uses it any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash as _, Hasher as _};
+
+use rustc_hash::FxHasher;
+use serde_json::json;
+use smol_str::SmolStr;
+use tokio::time::Instant;
+
+use super::kind::Kind;
+use super::objects::{Attachment, Pod};
+use super::plane::{Again, Plane};
+use super::pods::ignore_gone;
+use crate::api::status::Answer;
+use crate::api::storage::Key;
+
+impl Plane {
+    /// The volumes that have to be attached for a pod, with their drivers; none if a claim has no volume yet.
+    fn attachable(&self, pod: &Pod) -> Option<Vec<(SmolStr, SmolStr)>> {
+        let mut volumes = Vec::new();
+        for claim in pod.claims() {
+            let claim = self.world.claims.get(&Key::new(Some(&pod.metadata.namespace), &claim))?;
+            if claim.status.phase != "Bound" {
+                return None;
+            }
+            let volume = self.world.volumes.get(&Key::new(None, &claim.spec.volume_name))?;
+            if let Some(csi) = &volume.spec.csi {
+                volumes.push((claim.spec.volume_name.clone(), csi.driver.clone()));
+            }
+        }
+        Some(volumes)
+    }
+
+    /// Whether everything that a pod mounts is on its node.
+    pub(crate) fn volumes_are_there(&self, pod: &Pod) -> bool {
+        self.attachable(pod).is_some_and(|volumes| {
+            volumes.iter().all(|(volume, driver)| {
+                let name = attachment_name(volume, driver, &pod.spec.node_name);
+                self.world.attachments.get(&Key::new(None, &name)).is_some_and(|attachment| attachment.status.attached)
+            })
+        })
+    }
+
+    /// The volumes in use on a node, as kubelets name them.
+    pub(crate) fn volumes_in_use(&self, node: &str) -> Vec<String> {
+        let mut names = BTreeSet::new();
+        for pod in self.world.pods_on(node).iter().filter(|pod| !pod.has_ended()) {
+            for (volume, driver) in self.attachable(pod).unwrap_or_default() {
+                let handle = self
+                    .world
+                    .volumes
+                    .get(&Key::new(None, &volume))
+                    .and_then(|volume| volume.spec.csi.as_ref().map(|csi| csi.volume_handle.clone()))
+                    .unwrap_or_default();
+                names.insert(format!("kubernetes.io/csi/{driver}^{handle}"));
+            }
+        }
+        names.into_iter().collect()
+    }
+}
+
+/// The name of an attachment follows from what is attached where.
+fn attachment_name(volume: &str, driver: &str, node: &str) -> String {
+    let mut hasher = FxHasher::default();
+    (volume, driver, node).hash(&mut hasher);
+    format!("csi-{:016x}", hasher.finish())
+}
+
+/// Attaches to a node what its pods need, and detaches what they do not.
+pub(crate) fn sync(plane: &mut Plane, node: &Key) -> Answer<Again> {
+    let exists = plane.world.nodes.get(node).is_some();
+    let mut wanted = BTreeMap::new();
+    for pod in plane.world.pods_on(node.name()).iter().filter(|pod| exists && !pod.has_ended()) {
+        for (volume, driver) in plane.attachable(pod).unwrap_or_default() {
+            wanted.insert(attachment_name(&volume, &driver, node.name()), (volume, driver));
+        }
+    }
+    for (name, (volume, driver)) in &wanted {
+        if plane.world.attachments.get(&Key::new(None, name)).is_none() {
+            let attachment = json!({
+                "metadata": {"name": name},
+                "spec": {"attacher": driver, "nodeName": node.name(), "source": {"persistentVolumeName": volume}},
+            });
+            ignore_gone(plane.controllers.create(Kind::VolumeAttachment, "", &attachment))?;
+        }
+    }
+    for attachment in plane.world.attachments_on(node.name()) {
+        let key = attachment.metadata.key();
+        if !wanted.contains_key(key.name()) && !attachment.metadata.is_deleting() {
+            plane.controllers.delete(Kind::VolumeAttachment, &key, &attachment.metadata.uid)?;
+        }
+    }
+    Ok(Again::WhenChanged)
+}
+
+/// The driver's part: an attachment that is wanted is there after a while.
+pub(crate) fn attach(plane: &mut Plane, key: &Key) -> Answer<Again> {
+    let wanted = |found: &Attachment| !found.status.attached && !found.metadata.is_deleting();
+    if !plane.world.attachments.get(key).is_some_and(|found| wanted(&found)) {
+        plane.attaching.remove(key);
+        return Ok(Again::WhenChanged);
+    }
+    let takes = plane.config.timing.volume_attach;
+    let now = Instant::now();
+    let at = match plane.attaching.get(key) {
+        Some(at) => *at,
+        None => {
+            let at = now + takes.draw(&mut plane.chance);
+            plane.attaching.insert(key.clone(), at);
+            at
+        }
+    };
+    if at > now {
+        return Ok(Again::After(at - now));
+    }
+    plane.attaching.remove(key);
+    ignore_gone(plane.controllers.replace_status(Kind::VolumeAttachment, key, &json!({"attached": true})))?;
+    Ok(Again::WhenChanged)
+}

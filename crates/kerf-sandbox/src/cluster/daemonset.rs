@@ -1,0 +1,275 @@
+//! DaemonSets: one pod on every node that it may run on.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1 as core;
+use kerf_referee::selectors::node_wanted;
+use kerf_referee::taints::{repels, tolerates};
+use serde_json::{Value, json};
+use smol_str::SmolStr;
+
+use super::events::{Speaker, Tone};
+use super::kind::Kind;
+use super::objects::{AnyObject, Node, Pod, Workload, share};
+use super::plane::{Again, Plane};
+use super::pods::{count_ready, from_template, ignore_gone};
+use super::replicaset::differs;
+use super::revisions::{self, REVISION_HASH};
+use crate::api::object;
+use crate::api::status::Answer;
+use crate::api::storage::Key;
+
+const SPEAKER: Speaker = Speaker::Controller("daemonset-controller");
+/// What every daemon puts up with: the taints by which a node says that it is unwell.
+const TOLERATED: [(&str, &str); 6] = [
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+];
+
+/// What a DaemonSet has to do with a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fit {
+    /// A pod of it belongs there.
+    Wanted,
+    /// One that is there may stay, a new one would not be made.
+    Tolerated,
+    /// It has no business there.
+    Unwanted,
+}
+
+/// Makes and deletes pods until every node has what it should.
+pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+    let Some(set) = plane.world.daemon_sets.get(key) else { return Ok(Again::WhenChanged) };
+    let pods = plane.claim_pods(Kind::DaemonSet, &set.metadata, set.selector().as_ref())?;
+    if set.metadata.is_deleting() {
+        return Ok(Again::WhenChanged);
+    }
+    let revision = revisions::current(plane, Kind::DaemonSet, &set)?;
+    let template = template(&set, &revision);
+    let model = model(&template);
+    let mut by_node: BTreeMap<SmolStr, Vec<Arc<Pod>>> = BTreeMap::new();
+    for pod in &pods {
+        by_node.entry(target(pod)).or_default().push(pod.clone());
+    }
+    let nodes: Vec<(SmolStr, Fit)> =
+        plane.world.nodes.iter().map(|(_, node)| (node.metadata.name.clone(), fit(&model, node))).collect();
+    for (node, fit) in &nodes {
+        let there = by_node.get(node).map_or(&[][..], Vec::as_slice);
+        settle(plane, &set, &template, node, *fit, there)?;
+    }
+    // Pods whose node is gone are left to whoever collects those; pods that wait for a node that is gone never get one.
+    for (node, there) in &by_node {
+        if plane.world.nodes.get(&Key::new(None, node)).is_none() {
+            for pod in there.iter().filter(|pod| pod.spec.node_name.is_empty() && pod.is_active()) {
+                ignore_gone(plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid))?;
+            }
+        }
+    }
+    if set.spec.update_strategy.kind != "OnDelete" {
+        roll(plane, &set, &revision, &nodes, &by_node)?;
+    }
+    let in_use: Vec<String> = pods.iter().map(|pod| revision_name(&set, pod)).chain([revision.clone()]).collect();
+    revisions::forget_old(plane, &set, &in_use.iter().map(String::as_str).collect::<Vec<_>>())?;
+    report(plane, key, &set, &revision, &nodes, &by_node)
+}
+
+/// The template with what every daemon tolerates.
+fn template(set: &Workload, revision: &str) -> Value {
+    let mut template = set.spec.template.clone();
+    let hash = revision.rsplit('-').next().unwrap_or_default();
+    let labels = object::made(&mut template, &["metadata", "labels"]);
+    labels.insert(REVISION_HASH.into(), hash.into());
+    labels.insert("pod-template-generation".into(), set.metadata.generation.to_string().into());
+    let host_network = object::flag(&template, &["spec", "hostNetwork"]);
+    let extra = host_network.then_some(("node.kubernetes.io/network-unavailable", "NoSchedule"));
+    let tolerations = object::made(&mut template, &["spec"]).entry("tolerations").or_insert_with(|| json!([]));
+    if let Some(tolerations) = tolerations.as_array_mut() {
+        for (key, effect) in TOLERATED.into_iter().chain(extra) {
+            tolerations.push(json!({"key": key, "operator": "Exists", "effect": effect}));
+        }
+    }
+    template
+}
+
+/// The template as a pod that can be asked where it may run.
+fn model(template: &Value) -> core::Pod {
+    let spec = template.get("spec").cloned().and_then(|spec| serde_json::from_value(spec).ok());
+    core::Pod { spec, ..core::Pod::default() }
+}
+
+fn fit(model: &core::Pod, node: &Node) -> Fit {
+    let labels =
+        node.metadata.labels.as_slice().iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    if !node_wanted(model, &node.metadata.name, &labels) {
+        return Fit::Unwanted;
+    }
+    let mut fit = Fit::Wanted;
+    for taint in &node.spec.taints {
+        let taint = core::Taint {
+            key: taint.key.to_string(),
+            value: Some(taint.value.to_string()),
+            effect: taint.effect.to_string(),
+            time_added: None,
+        };
+        if repels(&taint) && !tolerates(model, &taint) {
+            if taint.effect == "NoExecute" {
+                return Fit::Unwanted;
+            }
+            fit = Fit::Tolerated;
+        }
+    }
+    fit
+}
+
+/// The node that a pod was made for.
+fn target(pod: &Pod) -> SmolStr {
+    if pod.spec.node_name.is_empty() { pod.spec.affinity.only_node() } else { pod.spec.node_name.clone() }
+}
+
+/// Sees that a node has the pod that it should have, and no second one.
+fn settle(
+    plane: &mut Plane,
+    set: &Workload,
+    template: &Value,
+    node: &SmolStr,
+    fit: Fit,
+    there: &[Arc<Pod>],
+) -> Answer<()> {
+    let mut active: Vec<&Arc<Pod>> = there.iter().filter(|pod| pod.is_active()).collect();
+    for pod in there.iter().filter(|pod| pod.status.phase == "Failed" && !pod.metadata.is_deleting()) {
+        let message = format!(
+            "Found failed daemon pod {}/{} on node {node}, will try to kill it",
+            pod.metadata.namespace, pod.metadata.name
+        );
+        plane.tell(SPEAKER, (Kind::DaemonSet, &set.metadata), Tone::Warning, "FailedDaemonPod", message);
+        plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+    }
+    match fit {
+        Fit::Wanted if there.is_empty() => create(plane, set, template, node),
+        Fit::Wanted | Fit::Tolerated => {
+            // The oldest stays.
+            active.sort_by_key(|pod| (pod.metadata.creation_timestamp, pod.metadata.name.clone()));
+            for pod in active.into_iter().skip(1) {
+                plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+            }
+            Ok(())
+        }
+        Fit::Unwanted => {
+            for pod in active {
+                plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+                let message = format!("Deleted pod: {}", pod.metadata.name);
+                plane.tell(SPEAKER, (Kind::DaemonSet, &set.metadata), Tone::Normal, "SuccessfulDelete", message);
+            }
+            Ok(())
+        }
+    }
+}
+
+fn create(plane: &mut Plane, set: &Workload, template: &Value, node: &str) -> Answer<()> {
+    let mut pod = from_template(template, (Kind::DaemonSet, &set.metadata));
+    let on_node =
+        json!({"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]});
+    let affinity = object::made(&mut pod, &["spec", "affinity", "nodeAffinity"]);
+    // Terms of its own were judged already; each is bound to this node as well.
+    let required = affinity.entry("requiredDuringSchedulingIgnoredDuringExecution").or_insert(Value::Null);
+    match required.get_mut("nodeSelectorTerms").and_then(Value::as_array_mut).filter(|terms| !terms.is_empty()) {
+        Some(terms) => {
+            for term in terms {
+                term["matchFields"] = json!([{"key": "metadata.name", "operator": "In", "values": [node]}]);
+            }
+        }
+        None => *required = on_node,
+    }
+    let created = plane.controllers.create(Kind::Pod, &set.metadata.namespace, &pod)?;
+    let created: AnyObject = serde_json::from_slice(&created).unwrap_or_default();
+    let message = format!("Created pod: {}", created.metadata.name);
+    plane.tell(SPEAKER, (Kind::DaemonSet, &set.metadata), Tone::Normal, "SuccessfulCreate", message);
+    Ok(())
+}
+
+fn revision_name(set: &Workload, pod: &Pod) -> String {
+    format!("{}-{}", set.metadata.name, pod.metadata.labels.get(REVISION_HASH).unwrap_or_default())
+}
+
+/// Deletes pods of old revisions, as many at once as may be unavailable.
+fn roll(
+    plane: &Plane,
+    set: &Workload,
+    revision: &str,
+    nodes: &[(SmolStr, Fit)],
+    by_node: &BTreeMap<SmolStr, Vec<Arc<Pod>>>,
+) -> Answer<()> {
+    let wanted = nodes.iter().filter(|(_, fit)| *fit == Fit::Wanted).count() as i64;
+    let most = share(&set.spec.update_strategy.rolling_update.max_unavailable, wanted, true).max(1);
+    let (mut unavailable, mut old) = (0, Vec::new());
+    for (node, _) in nodes.iter().filter(|(_, fit)| *fit == Fit::Wanted) {
+        let there: Vec<Arc<Pod>> =
+            by_node.get(node).into_iter().flatten().filter(|pod| pod.is_active()).cloned().collect();
+        let (_, available, _) = count_ready(&there, set.spec.min_ready_seconds, plane.now());
+        if available == 0 {
+            unavailable += 1;
+        }
+        old.extend(there.into_iter().filter(|pod| revision_name(set, pod) != revision).map(|pod| (available > 0, pod)));
+    }
+    // Those that are not available anyway go first and cost nothing.
+    old.sort_by_key(|(available, pod)| (*available, pod.metadata.name.clone()));
+    for (available, pod) in old {
+        if available {
+            if unavailable >= most {
+                break;
+            }
+            unavailable += 1;
+        }
+        plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+    }
+    Ok(())
+}
+
+fn report(
+    plane: &Plane,
+    key: &Key,
+    set: &Workload,
+    revision: &str,
+    nodes: &[(SmolStr, Fit)],
+    by_node: &BTreeMap<SmolStr, Vec<Arc<Pod>>>,
+) -> Answer<Again> {
+    let (mut desired, mut current, mut misplaced, mut ready, mut available, mut updated) = (0, 0, 0, 0, 0, 0);
+    let mut again = Again::WhenChanged;
+    for (node, fit) in nodes {
+        let there: Vec<Arc<Pod>> = by_node
+            .get(node)
+            .into_iter()
+            .flatten()
+            .filter(|pod| pod.is_active() && !pod.spec.node_name.is_empty())
+            .cloned()
+            .collect();
+        if *fit == Fit::Wanted {
+            desired += 1;
+            if let Some(pod) = there.first() {
+                current += 1;
+                let (is_ready, is_available, next) =
+                    count_ready(std::slice::from_ref(pod), set.spec.min_ready_seconds, plane.now());
+                ready += is_ready;
+                available += is_available;
+                updated += i64::from(revision_name(set, pod) == revision);
+                again = next.map_or(again, Again::After);
+            }
+        } else if !there.is_empty() {
+            misplaced += 1;
+        }
+    }
+    let status = json!({
+        "currentNumberScheduled": current, "desiredNumberScheduled": desired, "numberMisscheduled": misplaced,
+        "numberReady": ready, "numberAvailable": available, "numberUnavailable": desired - available,
+        "updatedNumberScheduled": updated, "observedGeneration": set.metadata.generation,
+    });
+    if differs(&set.status, &status) {
+        ignore_gone(plane.controllers.replace_status(Kind::DaemonSet, key, &status))?;
+    }
+    Ok(again)
+}

@@ -1,0 +1,203 @@
+//! What a Deployment says about itself: how many pods of which template, and whether it gets anywhere. `kubectl rollout status` reads
+//! exactly this.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::Rollout;
+use crate::api::object::seconds;
+use crate::api::status::Answer;
+use crate::cluster::kind::Kind;
+use crate::cluster::objects::{Condition, condition};
+use crate::cluster::plane::{Again, Plane};
+use crate::cluster::pods::ignore_gone;
+use crate::cluster::replicaset::differs;
+
+/// The numbers of a Deployment's status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Counts {
+    replicas: i64,
+    updated: i64,
+    ready: i64,
+    available: i64,
+    unavailable: i64,
+}
+
+fn count(rollout: &Rollout) -> Counts {
+    let sum = |field: &str| rollout.all().map(|set| set.counted(field)).sum::<i64>();
+    let wanted: i64 = rollout.all().map(|set| set.replicas()).sum();
+    let available = sum("availableReplicas");
+    Counts {
+        replicas: sum("replicas"),
+        updated: rollout.new.as_ref().map_or(0, |new| new.counted("replicas")),
+        ready: sum("readyReplicas"),
+        available,
+        unavailable: (wanted - available).max(0),
+    }
+}
+
+/// Whether nothing is left to be done.
+pub(super) fn is_complete(rollout: &Rollout) -> bool {
+    let counts = count(rollout);
+    let wanted = rollout.wanted();
+    counts.updated == wanted && counts.replicas == wanted && counts.available == wanted
+}
+
+fn conditions(rollout: &Rollout) -> Vec<Condition> {
+    let conditions = rollout.deployment.status.get("conditions").cloned().unwrap_or_default();
+    serde_json::from_value(conditions).unwrap_or_default()
+}
+
+/// Writes the status, if it is not what it should be. `created`: a ReplicaSet that was just made.
+pub(super) fn report(plane: &Plane, rollout: &Rollout, created: Option<String>) -> Answer<Again> {
+    let counts = count(rollout);
+    let (_, unavailable) = rollout.bounds();
+    let mut conditions = conditions(rollout);
+    let enough = counts.available >= rollout.wanted() - unavailable;
+    let (status, reason, message) = if enough {
+        ("True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
+    } else {
+        ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
+    };
+    let now = plane.now();
+    let told = told(rollout, counts, &conditions, created, now);
+    set(&mut conditions, "Available", (status, reason, message.into()), now, false);
+    let mut again = Again::WhenChanged;
+    if let Some((progress, moved)) = told {
+        let wait = deadline(rollout, now, &conditions).filter(|_| progress.0 == "True");
+        set(&mut conditions, "Progressing", progress, now, moved);
+        again = wait.map_or(again, Again::After);
+    }
+    let conditions: Vec<Value> = conditions.iter().map(to_json).collect();
+    let status = json!({
+        "observedGeneration": rollout.deployment.metadata.generation,
+        "replicas": counts.replicas, "updatedReplicas": counts.updated, "readyReplicas": counts.ready,
+        "availableReplicas": counts.available, "unavailableReplicas": counts.unavailable,
+        "conditions": conditions,
+    });
+    if differs(&rollout.deployment.status, &status) {
+        ignore_gone(plane.controllers.replace_status(Kind::Deployment, &rollout.key, &status))?;
+    }
+    Ok(again)
+}
+
+type Told = (&'static str, &'static str, String);
+
+/// What the Progressing condition should say, and whether that is a step forward. Nothing, if it is to stay as it is.
+fn told(
+    rollout: &Rollout,
+    counts: Counts,
+    conditions: &[Condition],
+    created: Option<String>,
+    now: jiff::Timestamp,
+) -> Option<(Told, bool)> {
+    if let Some(name) = created {
+        let message = format!("Created new replica set \"{name}\"");
+        return Some((("True", "NewReplicaSetCreated", message), true));
+    }
+    rollout.deployment.spec.progress_deadline_seconds?;
+    if rollout.deployment.spec.paused {
+        return None;
+    }
+    let current = condition(conditions, "Progressing");
+    let settled = current.is_some_and(|current| current.reason == "NewReplicaSetAvailable");
+    if settled && counts.replicas == counts.updated {
+        return None;
+    }
+    let name = rollout.new.as_ref().map_or(&rollout.deployment.metadata.name, |new| &new.metadata.name);
+    if is_complete(rollout) {
+        let message = format!("ReplicaSet \"{name}\" has successfully progressed.");
+        return Some((("True", "NewReplicaSetAvailable", message), true));
+    }
+    let deployment = &rollout.deployment;
+    let old = |replicas: i64, updated: i64| replicas - updated;
+    let moved = counts.updated > deployment.counted("updatedReplicas")
+        || old(counts.replicas, counts.updated)
+            < old(deployment.counted("replicas"), deployment.counted("updatedReplicas"))
+        || counts.ready > deployment.counted("readyReplicas")
+        || counts.available > deployment.counted("availableReplicas");
+    if moved {
+        let message = format!("ReplicaSet \"{name}\" is progressing.");
+        return Some((("True", "ReplicaSetUpdated", message), true));
+    }
+    if deadline(rollout, now, conditions).is_some_and(|left| left.is_zero()) {
+        let message = format!("ReplicaSet \"{name}\" has timed out progressing.");
+        return Some((("False", "ProgressDeadlineExceeded", message), false));
+    }
+    let current = current?;
+    let status = if current.status == "False" { "False" } else { "True" };
+    let reason = [
+        "NewReplicaSetCreated",
+        "FoundNewReplicaSet",
+        "ReplicaSetUpdated",
+        "ProgressDeadlineExceeded",
+        "DeploymentResumed",
+    ]
+    .into_iter()
+    .find(|reason| *reason == current.reason)
+    .unwrap_or("ReplicaSetUpdated");
+    Some(((status, reason, current.message.to_string()), false))
+}
+
+/// How long the Deployment may still take until it moves again; zero if that is over.
+fn deadline(rollout: &Rollout, now: jiff::Timestamp, conditions: &[Condition]) -> Option<Duration> {
+    let limit = rollout.deployment.spec.progress_deadline_seconds?;
+    let current = condition(conditions, "Progressing")?;
+    if current.reason == "NewReplicaSetAvailable" || current.status == "Unknown" {
+        return None;
+    }
+    let since = current.last_update_time.or(current.last_transition_time)?;
+    let over = since.checked_add(SignedDuration::from_secs(limit)).ok()?;
+    Some(if over <= now { Duration::ZERO } else { over.duration_since(now).unsigned_abs() })
+}
+
+fn set(conditions: &mut Vec<Condition>, kind: &str, told: Told, now: jiff::Timestamp, moved: bool) {
+    let (status, reason, message) = told;
+    let before = conditions.iter().position(|condition| condition.kind == kind).map(|place| conditions.remove(place));
+    let same = |before: &Condition| before.status == status;
+    let unchanged = |before: &Condition| same(before) && before.reason == reason && !moved;
+    let now = Some(now);
+    conditions.push(Condition {
+        last_heartbeat_time: None,
+        kind: kind.into(),
+        status: status.into(),
+        reason: reason.into(),
+        message: message.into(),
+        last_transition_time: before
+            .as_ref()
+            .filter(|before| same(before))
+            .map_or(now, |before| before.last_transition_time),
+        last_update_time: before
+            .as_ref()
+            .filter(|before| unchanged(before))
+            .map_or(now, |before| before.last_update_time),
+    });
+    conditions.sort_by(|one, two| one.kind.cmp(&two.kind));
+}
+
+fn to_json(condition: &Condition) -> Value {
+    json!({
+        "type": condition.kind, "status": condition.status, "reason": condition.reason, "message": condition.message,
+        "lastTransitionTime": condition.last_transition_time.map(seconds),
+        "lastUpdateTime": condition.last_update_time.map(seconds),
+    })
+}
+
+/// Says that a Deployment is paused, or no longer is.
+pub(super) fn note_paused(plane: &Plane, rollout: &Rollout) -> Answer<()> {
+    if rollout.deployment.spec.progress_deadline_seconds.is_none() {
+        return Ok(());
+    }
+    let mut conditions = conditions(rollout);
+    let noted = condition(&conditions, "Progressing").is_some_and(|current| current.reason == "DeploymentPaused");
+    let told = match (rollout.deployment.spec.paused, noted) {
+        (true, false) => ("Unknown", "DeploymentPaused", "Deployment is paused".to_string()),
+        (false, true) => ("Unknown", "DeploymentResumed", "Deployment is resumed".to_string()),
+        _ => return Ok(()),
+    };
+    set(&mut conditions, "Progressing", told, plane.now(), true);
+    let conditions: Vec<Value> = conditions.iter().map(to_json).collect();
+    ignore_gone(plane.controllers.replace_status(Kind::Deployment, &rollout.key, &json!({"conditions": conditions})))
+}

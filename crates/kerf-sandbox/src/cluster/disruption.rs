@@ -1,0 +1,158 @@
+//! PodDisruptionBudgets: how many of their pods may be disturbed now. Evictions read and spend exactly this number.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use smol_str::SmolStr;
+
+use super::kind::Kind;
+use super::objects::{Budget, Pod, share};
+use super::plane::{Again, Plane};
+use super::pods::ignore_gone;
+use crate::api::object::seconds;
+use crate::api::status::Answer;
+use crate::api::storage::Key;
+
+/// For how long an evicted pod counts as gone before it is; one that still lives then was not deleted after all.
+const EVICTION_HOLDS: Duration = Duration::from_mins(2);
+
+/// Counts the pods of a budget, and says how many may go.
+pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+    let Some(budget) = plane.world.budgets.get(key) else { return Ok(Again::WhenChanged) };
+    let selector = budget.selector();
+    let pods: Vec<Arc<Pod>> = plane
+        .world
+        .pods
+        .of_namespace(key.namespace())
+        .map(|(_, pod)| pod)
+        .filter(|pod| !pod.has_ended())
+        .filter(|pod| selector.as_ref().is_some_and(|selector| selector.matches(pod.metadata.labels.as_slice())))
+        .cloned()
+        .collect();
+    let (expected, desired) = expectations(plane, &budget, &pods);
+    let (disrupted, again) = still_disrupted(plane, &budget, &pods);
+    let healthy = pods
+        .iter()
+        .filter(|pod| pod.is_ready() && !pod.metadata.is_deleting() && !disrupted.contains_key(&pod.metadata.name))
+        .count() as i64;
+    let allowed = if expected > 0 { (healthy - desired).max(0) } else { 0 };
+    report(plane, key, &budget, Numbers { expected, desired, healthy, allowed }, &disrupted)?;
+    Ok(again)
+}
+
+struct Numbers {
+    expected: i64,
+    desired: i64,
+    healthy: i64,
+    allowed: i64,
+}
+
+/// How many pods there should be, and how many of them healthy.
+fn expectations(plane: &Plane, budget: &Budget, pods: &[Arc<Pod>]) -> (i64, i64) {
+    let count = pods.len() as i64;
+    match (&budget.spec.max_unavailable, &budget.spec.min_available) {
+        (Some(most), _) => {
+            let expected = wanted_by_owners(plane, pods);
+            (expected, (expected - share(most, expected, true)).max(0))
+        }
+        (None, Some(least @ Value::String(_))) => {
+            let expected = wanted_by_owners(plane, pods);
+            (expected, share(least, expected, true))
+        }
+        (None, Some(least)) => (count, share(least, count, true)),
+        (None, None) => (count, 0),
+    }
+}
+
+/// The sum of what the pods' controllers want, each counted once.
+fn wanted_by_owners(plane: &Plane, pods: &[Arc<Pod>]) -> i64 {
+    let mut counted = BTreeSet::new();
+    let mut sum = 0;
+    for pod in pods {
+        let Some(owner) = pod.metadata.controller() else { continue };
+        let key = Key::new(Some(&pod.metadata.namespace), &owner.name);
+        let world = &plane.world;
+        let (uid, replicas) = match owner.kind.as_str() {
+            "ReplicaSet" => {
+                let Some(set) = world.replica_sets.get(&key) else { continue };
+                let deployment = set
+                    .metadata
+                    .controller()
+                    .and_then(|owner| world.deployments.get(&Key::new(Some(&pod.metadata.namespace), &owner.name)));
+                deployment.map_or_else(
+                    || (set.metadata.uid.clone(), set.replicas()),
+                    |up| (up.metadata.uid.clone(), up.replicas()),
+                )
+            }
+            "StatefulSet" => match world.stateful_sets.get(&key) {
+                Some(set) => (set.metadata.uid.clone(), set.replicas()),
+                None => continue,
+            },
+            _ => continue,
+        };
+        if counted.insert(uid) {
+            sum += replicas;
+        }
+    }
+    sum
+}
+
+/// The evicted pods that are still there and may yet go, and when that is to be looked at again.
+fn still_disrupted(plane: &Plane, budget: &Budget, pods: &[Arc<Pod>]) -> (BTreeMap<SmolStr, String>, Again) {
+    let now = plane.now();
+    let (mut left, mut again) = (BTreeMap::new(), Again::WhenChanged);
+    for (name, at) in budget.disrupted() {
+        let alive = pods.iter().any(|pod| pod.metadata.name == name && !pod.metadata.is_deleting());
+        let age = now.duration_since(at).unsigned_abs();
+        if alive && age < EVICTION_HOLDS {
+            left.insert(name, seconds(at));
+            again = Again::After(EVICTION_HOLDS.saturating_sub(age));
+        }
+    }
+    (left, again)
+}
+
+fn report(
+    plane: &Plane,
+    key: &Key,
+    budget: &Budget,
+    numbers: Numbers,
+    disrupted: &BTreeMap<SmolStr, String>,
+) -> Answer<()> {
+    let (status, reason) = if numbers.allowed > 0 { ("True", "SufficientPods") } else { ("False", "InsufficientPods") };
+    let number = |field: &str| budget.status.get(field).and_then(Value::as_i64);
+    let told = budget.status.pointer("/conditions/0");
+    let same = number("currentHealthy") == Some(numbers.healthy)
+        && number("desiredHealthy") == Some(numbers.desired)
+        && number("expectedPods") == Some(numbers.expected)
+        && number("disruptionsAllowed") == Some(numbers.allowed)
+        && number("observedGeneration") == Some(budget.metadata.generation)
+        && budget.disrupted().len() == disrupted.len()
+        && told.and_then(|condition| condition.get("status")).and_then(Value::as_str) == Some(status);
+    if same {
+        return Ok(());
+    }
+    let since = told
+        .filter(|condition| condition.get("status").and_then(Value::as_str) == Some(status))
+        .and_then(|condition| condition.get("lastTransitionTime").cloned())
+        .unwrap_or_else(|| seconds(plane.now()).into());
+    // At the version that was read: an eviction in between must not be overwritten.
+    let mut patch = json!({
+        "metadata": {"resourceVersion": budget.metadata.resource_version},
+        "status": {
+            "currentHealthy": numbers.healthy, "desiredHealthy": numbers.desired, "expectedPods": numbers.expected,
+            "disruptionsAllowed": numbers.allowed, "observedGeneration": budget.metadata.generation,
+            "conditions": [{
+                "type": "DisruptionAllowed", "status": status, "reason": reason, "message": "",
+                "observedGeneration": budget.metadata.generation, "lastTransitionTime": since,
+            }],
+        },
+    });
+    for name in budget.disrupted().into_keys().filter(|name| !disrupted.contains_key(name)) {
+        patch["status"]["disruptedPods"][name.as_str()] = Value::Null;
+    }
+    // Whoever was faster wakes us again.
+    ignore_gone(plane.controllers.merge(&format!("{}/status", Kind::PodDisruptionBudget.path(key)), &patch))
+}

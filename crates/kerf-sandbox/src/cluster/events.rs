@@ -1,0 +1,87 @@
+//! What the cluster's parts tell people: Events on the objects that they are about. The same sentence about the same object is
+//! counted and not repeated, as the real recorders do.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use smol_str::SmolStr;
+
+use super::kind::Kind;
+use super::objects::Meta;
+use super::plane::Plane;
+use crate::api::object::seconds;
+use crate::api::storage::Key;
+
+/// How many sentences are remembered for counting; then all are forgotten, which costs a repetition.
+const REMEMBERED: usize = 4096;
+
+/// Who speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Speaker {
+    /// One of the controllers, by its name.
+    Controller(&'static str),
+    /// A kubelet.
+    Kubelet,
+}
+
+/// Whether it is bad news.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Normal,
+    Warning,
+}
+
+/// What was said, and how often.
+#[derive(Debug, Default)]
+pub(crate) struct Sayings {
+    said: BTreeMap<(SmolStr, &'static str, String), (Key, i64)>,
+    serial: u64,
+}
+
+impl Plane {
+    /// Tells something about an object. That nobody could be told is no reason to fail.
+    pub(crate) fn tell(
+        &mut self,
+        speaker: Speaker,
+        about: (Kind, &Meta),
+        tone: Tone,
+        reason: &'static str,
+        message: String,
+    ) {
+        let (kind, meta) = about;
+        let now = seconds(self.now());
+        let saying = (meta.uid.clone(), reason, message);
+        if let Some((key, count)) = self.sayings.said.get_mut(&saying) {
+            *count += 1;
+            let patch = json!({"count": *count, "lastTimestamp": now});
+            if self.controllers.merge(&Kind::Event.path(key), &patch).is_ok() {
+                return;
+            }
+        }
+        self.sayings.serial += 1;
+        let namespace = if meta.namespace.is_empty() { "default" } else { &meta.namespace };
+        let name = format!("{}.{:016x}", meta.name, self.sayings.serial);
+        let (component, host, requests) = match speaker {
+            Speaker::Controller(name) => (name, "", &self.controllers),
+            Speaker::Kubelet => ("kubelet", meta.name.as_str(), &self.kubelet),
+        };
+        let (_, reason, message) = &saying;
+        let event = json!({
+            "metadata": {"name": name, "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": kind.api_version(), "kind": kind.kind(), "namespace": meta.namespace, "name": meta.name, "uid": meta.uid,
+            },
+            "reason": reason, "message": message,
+            "type": match tone { Tone::Normal => "Normal", Tone::Warning => "Warning" },
+            "source": if kind == Kind::Node { json!({"component": component, "host": host}) } else { json!({"component": component}) },
+            "firstTimestamp": now, "lastTimestamp": now, "count": 1,
+            "reportingComponent": component, "reportingInstance": "",
+        });
+        if requests.create(Kind::Event, namespace, &event).is_ok() {
+            if self.sayings.said.len() >= REMEMBERED {
+                self.sayings.said.clear();
+            }
+            self.sayings.said.insert(saying, (Key::new(Some(namespace), &name), 1));
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! Jobs: pods that are to succeed a number of times. Each pod carries a finalizer until its end has been counted, so that a pod that
+//! goes away with its node is not run again for nothing.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::events::{Speaker, Tone};
+use super::kind::Kind;
+use super::objects::{AnyObject, Job, Pod};
+use super::plane::{Again, Plane};
+use super::pods::{BURST, from_template, ignore_gone};
+use crate::api::object::{self, seconds};
+use crate::api::selector::LabelSelector;
+use crate::api::status::Answer;
+use crate::api::storage::Key;
+
+const SPEAKER: Speaker = Speaker::Controller("job-controller");
+/// Holds a pod until its end has been counted.
+const TRACKING: &str = "batch.kubernetes.io/job-tracking";
+const INDEX: &str = "batch.kubernetes.io/job-completion-index";
+/// The first pause after a failed pod, and the longest.
+const PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_PAUSE: Duration = Duration::from_mins(10);
+
+/// Counts what has ended, and makes what is missing.
+pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+    let Some(job) = plane.world.jobs.get(key) else { return Ok(Again::WhenChanged) };
+    let selector = LabelSelector::from_object(job.spec.selector.as_ref());
+    let pods = plane.claim_pods(Kind::Job, &job.metadata, selector.as_ref())?;
+    if let Some((_, at)) = job.ended() {
+        release(plane, &pods)?;
+        return expire(plane, key, &job, at);
+    }
+    if job.metadata.is_deleting() {
+        release(plane, &pods)?;
+        return Ok(Again::WhenChanged);
+    }
+    let tally = Tally::new(&job, &pods);
+    let active: Vec<Arc<Pod>> = pods.iter().filter(|pod| pod.is_active()).cloned().collect();
+    let verdict = judge(plane, &job, &tally, &active);
+    let (running, mut again) = match &verdict {
+        Verdict::Over { .. } | Verdict::Suspended => {
+            for pod in &active {
+                plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+            }
+            (0, Again::WhenChanged)
+        }
+        Verdict::GoesOn => adjust(plane, &job, &tally, active, &pods)?,
+    };
+    report(plane, key, &job, &tally, running, &verdict)?;
+    // What has been counted may go.
+    release(plane, &tally.counted)?;
+    if let (Some(limit), Some(began)) = (job.spec.active_deadline_seconds, job.status.start_time)
+        && verdict == Verdict::GoesOn
+    {
+        let left = limit - plane.now().duration_since(began).as_secs();
+        let left = Duration::from_secs(u64::try_from(left).unwrap_or_default());
+        again = match again {
+            Again::After(pause) => Again::After(pause.min(left)),
+            Again::WhenChanged => Again::After(left),
+        };
+    }
+    Ok(again)
+}
+
+/// What has come of a Job's pods so far.
+struct Tally {
+    succeeded: i64,
+    failed: i64,
+    /// Pods whose end is counted with this pass.
+    counted: Vec<Arc<Pod>>,
+    /// Of an indexed Job, which parts are done.
+    indexes: BTreeSet<i64>,
+}
+
+impl Tally {
+    fn new(job: &Job, pods: &[Arc<Pod>]) -> Self {
+        let mut tally = Self {
+            succeeded: job.status.succeeded,
+            failed: job.status.failed,
+            counted: Vec::new(),
+            indexes: parse_indexes(&job.status.completed_indexes),
+        };
+        let tracked = |pod: &&Arc<Pod>| pod.metadata.finalizers.iter().any(|finalizer| finalizer == TRACKING);
+        for pod in pods.iter().filter(tracked) {
+            if pod.status.phase == "Succeeded" {
+                if is_indexed(job) {
+                    tally.indexes.extend(index_of(pod));
+                }
+                tally.succeeded += 1;
+            } else if pod.status.phase == "Failed" || (pod.metadata.is_deleting() && pod.spec.node_name.is_empty()) {
+                tally.failed += 1;
+            } else {
+                continue;
+            }
+            tally.counted.push(pod.clone());
+        }
+        if is_indexed(job) {
+            tally.succeeded = tally.indexes.len() as i64;
+        }
+        tally
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    GoesOn,
+    Suspended,
+    Over { kind: &'static str, reason: &'static str, message: String },
+}
+
+fn judge(plane: &Plane, job: &Job, tally: &Tally, active: &[Arc<Pod>]) -> Verdict {
+    let over = |kind, reason, message: &str| Verdict::Over { kind, reason, message: message.into() };
+    let restarts: i64 =
+        active.iter().flat_map(|pod| &pod.status.container_statuses).map(|status| status.restart_count).sum();
+    if tally.failed + restarts > job.spec.backoff_limit.unwrap_or(6) {
+        return over("Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit");
+    }
+    if let (Some(limit), Some(began)) = (job.spec.active_deadline_seconds, job.status.start_time)
+        && plane.now().duration_since(began).as_secs() >= limit
+    {
+        return over("Failed", "DeadlineExceeded", "Job was active longer than specified deadline");
+    }
+    let complete = match job.spec.completions {
+        Some(wanted) => tally.succeeded >= wanted,
+        None => tally.succeeded > 0 && active.is_empty(),
+    };
+    if complete {
+        return over("Complete", "CompletionsReached", "Reached expected number of succeeded pods");
+    }
+    if job.spec.suspend { Verdict::Suspended } else { Verdict::GoesOn }
+}
+
+/// Makes or deletes pods until as many run as should. Returns how many then do.
+fn adjust(
+    plane: &mut Plane,
+    job: &Job,
+    tally: &Tally,
+    mut active: Vec<Arc<Pod>>,
+    pods: &[Arc<Pod>],
+) -> Answer<(i64, Again)> {
+    let parallelism = job.spec.parallelism.unwrap_or(1);
+    let wanted = match job.spec.completions {
+        Some(completions) => parallelism.min(completions - tally.succeeded).max(0),
+        // Without a number, the first success ends the making of new pods.
+        None if tally.succeeded > 0 => (active.len() as i64).min(parallelism),
+        None => parallelism,
+    };
+    let running = active.len() as i64;
+    if running > wanted {
+        super::pods::by_expendability(&mut active);
+        for pod in active.iter().take((running - wanted) as usize) {
+            plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+        }
+        return Ok((wanted, Again::WhenChanged));
+    }
+    // Pods that are still on their way out take the place of new ones.
+    let going = pods.iter().filter(|pod| pod.metadata.is_deleting() && !pod.has_ended()).count() as i64;
+    let missing = wanted - running - going;
+    if missing <= 0 {
+        return Ok((running, Again::WhenChanged));
+    }
+    if let Some(pause) = pause(plane, tally, pods) {
+        return Ok((running, Again::After(pause)));
+    }
+    let mut free = free_indexes(job, tally, &active);
+    let mut made = 0;
+    for _ in 0..missing.min(BURST as i64) {
+        let index = if is_indexed(job) { free.pop_first() } else { None };
+        if is_indexed(job) && index.is_none() {
+            break;
+        }
+        create(plane, job, index)?;
+        made += 1;
+    }
+    Ok((running + made, Again::WhenChanged))
+}
+
+/// How long to wait before the next pod, after failures.
+fn pause(plane: &Plane, tally: &Tally, pods: &[Arc<Pod>]) -> Option<Duration> {
+    if tally.failed == 0 {
+        return None;
+    }
+    let last = pods
+        .iter()
+        .filter(|pod| pod.status.phase == "Failed")
+        .filter_map(|pod| super::objects::condition(&pod.status.conditions, "Ready")?.last_transition_time)
+        .max()?;
+    let doublings = u32::try_from(tally.failed - 1).unwrap_or(u32::MAX).min(10);
+    let pause = PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
+    let passed = plane.now().duration_since(last).unsigned_abs();
+    pause.checked_sub(passed).filter(|left| !left.is_zero())
+}
+
+fn is_indexed(job: &Job) -> bool {
+    job.spec.completion_mode == "Indexed"
+}
+
+fn index_of(pod: &Pod) -> Option<i64> {
+    pod.metadata.annotations.get(INDEX)?.parse().ok()
+}
+
+fn free_indexes(job: &Job, tally: &Tally, active: &[Arc<Pod>]) -> BTreeSet<i64> {
+    let taken: BTreeSet<i64> = active.iter().filter_map(|pod| index_of(pod)).collect();
+    (0..job.spec.completions.unwrap_or_default().min(100_000))
+        .filter(|index| !taken.contains(index) && !tally.indexes.contains(index))
+        .collect()
+}
+
+fn create(plane: &mut Plane, job: &Job, index: Option<i64>) -> Answer<()> {
+    let mut pod = from_template(&job.spec.template, (Kind::Job, &job.metadata));
+    object::set_meta(&mut pod, "finalizers", json!([TRACKING]));
+    if let Some(index) = index {
+        object::made(&mut pod, &["metadata", "annotations"]).insert(INDEX.into(), index.to_string().into());
+        object::made(&mut pod, &["metadata", "labels"]).insert(INDEX.into(), index.to_string().into());
+        object::set_meta(&mut pod, "generateName", format!("{}-{index}-", job.metadata.name));
+        object::made(&mut pod, &["spec"]).insert("hostname".into(), format!("{}-{index}", job.metadata.name).into());
+    }
+    match plane.controllers.create(Kind::Pod, &job.metadata.namespace, &pod) {
+        Ok(created) => {
+            let created: AnyObject = serde_json::from_slice(&created).unwrap_or_default();
+            let message = format!("Created pod: {}", created.metadata.name);
+            plane.tell(SPEAKER, (Kind::Job, &job.metadata), Tone::Normal, "SuccessfulCreate", message);
+            Ok(())
+        }
+        Err(refusal) => {
+            let message = format!("Error creating: {}", refusal.message());
+            plane.tell(SPEAKER, (Kind::Job, &job.metadata), Tone::Warning, "FailedCreate", message);
+            Err(refusal)
+        }
+    }
+}
+
+/// Takes the finalizer from pods whose end has been counted, or need not be.
+fn release(plane: &Plane, pods: &[Arc<Pod>]) -> Answer<()> {
+    for pod in pods {
+        if pod.metadata.finalizers.iter().any(|finalizer| finalizer == TRACKING) {
+            let left = pod.metadata.finalizers_without(TRACKING);
+            let patch = json!({"metadata": {"uid": pod.metadata.uid, "finalizers": left}});
+            ignore_gone(plane.controllers.merge(&Kind::Pod.path(&pod.metadata.key()), &patch))?;
+        }
+    }
+    Ok(())
+}
+
+fn report(plane: &mut Plane, key: &Key, job: &Job, tally: &Tally, running: i64, verdict: &Verdict) -> Answer<()> {
+    let now = seconds(plane.now());
+    let ready =
+        plane.world.pods.managed_by(&job.metadata.uid).iter().filter(|pod| pod.is_active() && pod.is_ready()).count();
+    let mut status = json!({
+        "active": running, "ready": ready, "succeeded": tally.succeeded, "failed": tally.failed,
+        "uncountedTerminatedPods": {}, "terminating": 0,
+    });
+    if job.status.start_time.is_none() && *verdict != Verdict::Suspended {
+        status["startTime"] = now.as_str().into();
+    }
+    if is_indexed(job) {
+        status["completedIndexes"] = print_indexes(&tally.indexes).into();
+    }
+    let condition = |kind: &str, status: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": message, "lastProbeTime": now, "lastTransitionTime": now,
+        })
+    };
+    let was_suspended =
+        super::objects::condition(&job.status.conditions, "Suspended").map(|condition| condition.status == "True");
+    match verdict {
+        Verdict::Over { kind, reason, message } => {
+            let before = if *kind == "Complete" { "SuccessCriteriaMet" } else { "FailureTarget" };
+            status["conditions"] =
+                json!([condition(before, "True", reason, message), condition(kind, "True", reason, message)]);
+            if *kind == "Complete" {
+                status["completionTime"] = now.as_str().into();
+                plane.tell(SPEAKER, (Kind::Job, &job.metadata), Tone::Normal, "Completed", "Job completed".into());
+            } else {
+                plane.tell(SPEAKER, (Kind::Job, &job.metadata), Tone::Warning, reason, message.clone());
+            }
+        }
+        Verdict::Suspended if was_suspended != Some(true) => {
+            status["conditions"] = json!([condition("Suspended", "True", "JobSuspended", "Job suspended")]);
+            status["startTime"] = Value::Null;
+        }
+        Verdict::GoesOn if was_suspended == Some(true) => {
+            status["conditions"] = json!([condition("Suspended", "False", "JobResumed", "Job resumed")]);
+        }
+        Verdict::Suspended | Verdict::GoesOn => {}
+    }
+    let written = plane.controllers.replace_status(Kind::Job, key, &status);
+    ignore_gone(written)
+}
+
+/// Deletes a Job whose time after its end is over.
+fn expire(plane: &Plane, key: &Key, job: &Job, ended: Option<jiff::Timestamp>) -> Answer<Again> {
+    let (Some(ttl), Some(ended)) = (job.spec.ttl_seconds_after_finished, ended) else { return Ok(Again::WhenChanged) };
+    let left = ttl - plane.now().duration_since(ended).as_secs();
+    if left > 0 {
+        return Ok(Again::After(Duration::from_secs(left.unsigned_abs())));
+    }
+    if !job.metadata.is_deleting() {
+        plane.controllers.delete_with(
+            &Kind::Job.path(key),
+            &job.metadata.uid,
+            super::requests::Propagation::Foreground,
+        )?;
+    }
+    Ok(Again::WhenChanged)
+}
+
+/// `0-2,5` as numbers.
+fn parse_indexes(text: &str) -> BTreeSet<i64> {
+    let mut indexes = BTreeSet::new();
+    for part in text.split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(first), Ok(last)) = (first.parse::<i64>(), last.parse::<i64>()) {
+            indexes.extend(first..=last.min(first + 100_000));
+        }
+    }
+    indexes
+}
+
+/// Numbers as `0-2,5`.
+fn print_indexes(indexes: &BTreeSet<i64>) -> String {
+    let mut runs: Vec<(i64, i64)> = Vec::new();
+    for index in indexes {
+        match runs.last_mut() {
+            Some((_, last)) if *last + 1 == *index => *last = *index,
+            _ => runs.push((*index, *index)),
+        }
+    }
+    let print = |(first, last): &(i64, i64)| if first == last { first.to_string() } else { format!("{first}-{last}") };
+    runs.iter().map(print).collect::<Vec<_>>().join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indexes_are_read_and_written_as_ranges() {
+        for text in ["", "0", "0-2,5", "1,3-4,9"] {
+            assert_eq!(print_indexes(&parse_indexes(text)), text);
+        }
+        assert_eq!(print_indexes(&parse_indexes("x,2-1,3")), "3");
+    }
+}

@@ -1,0 +1,124 @@
+//! The kinds that the cluster's parts read and write, and where the API serves them.
+
+use crate::api::storage::Key;
+
+/// A kind that some part of the cluster acts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Namespace,
+    Node,
+    Pod,
+    Event,
+    ServiceAccount,
+    ConfigMap,
+    PersistentVolumeClaim,
+    PersistentVolume,
+    Deployment,
+    ReplicaSet,
+    StatefulSet,
+    DaemonSet,
+    ControllerRevision,
+    Job,
+    CronJob,
+    PodDisruptionBudget,
+    Lease,
+    VolumeAttachment,
+    CsiNode,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Self; 19] = [
+        Self::Namespace,
+        Self::Node,
+        Self::Pod,
+        Self::Event,
+        Self::ServiceAccount,
+        Self::ConfigMap,
+        Self::PersistentVolumeClaim,
+        Self::PersistentVolume,
+        Self::Deployment,
+        Self::ReplicaSet,
+        Self::StatefulSet,
+        Self::DaemonSet,
+        Self::ControllerRevision,
+        Self::Job,
+        Self::CronJob,
+        Self::PodDisruptionBudget,
+        Self::Lease,
+        Self::VolumeAttachment,
+        Self::CsiNode,
+    ];
+
+    /// Group, kind and plural; everything is version 1.
+    const fn names(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Namespace => ("", "Namespace", "namespaces"),
+            Self::Node => ("", "Node", "nodes"),
+            Self::Pod => ("", "Pod", "pods"),
+            Self::Event => ("", "Event", "events"),
+            Self::ServiceAccount => ("", "ServiceAccount", "serviceaccounts"),
+            Self::ConfigMap => ("", "ConfigMap", "configmaps"),
+            Self::PersistentVolumeClaim => ("", "PersistentVolumeClaim", "persistentvolumeclaims"),
+            Self::PersistentVolume => ("", "PersistentVolume", "persistentvolumes"),
+            Self::Deployment => ("apps", "Deployment", "deployments"),
+            Self::ReplicaSet => ("apps", "ReplicaSet", "replicasets"),
+            Self::StatefulSet => ("apps", "StatefulSet", "statefulsets"),
+            Self::DaemonSet => ("apps", "DaemonSet", "daemonsets"),
+            Self::ControllerRevision => ("apps", "ControllerRevision", "controllerrevisions"),
+            Self::Job => ("batch", "Job", "jobs"),
+            Self::CronJob => ("batch", "CronJob", "cronjobs"),
+            Self::PodDisruptionBudget => ("policy", "PodDisruptionBudget", "poddisruptionbudgets"),
+            Self::Lease => ("coordination.k8s.io", "Lease", "leases"),
+            Self::VolumeAttachment => ("storage.k8s.io", "VolumeAttachment", "volumeattachments"),
+            Self::CsiNode => ("storage.k8s.io", "CSINode", "csinodes"),
+        }
+    }
+
+    pub(crate) fn group(self) -> &'static str {
+        self.names().0
+    }
+
+    pub(crate) fn kind(self) -> &'static str {
+        self.names().1
+    }
+
+    pub(crate) fn plural(self) -> &'static str {
+        self.names().2
+    }
+
+    pub(crate) fn api_version(self) -> String {
+        if self.group().is_empty() { "v1".into() } else { format!("{}/v1", self.group()) }
+    }
+
+    /// The path of a collection.
+    pub(crate) fn collection(self, namespace: &str) -> String {
+        collection(self.group(), "v1", self.plural(), namespace)
+    }
+
+    /// The path of an object.
+    pub(crate) fn path(self, key: &Key) -> String {
+        let (namespace, name) = key.parts();
+        format!("{}/{}", self.collection(namespace), escaped(name))
+    }
+}
+
+/// The path of a collection of any resource; no namespace for those that have none.
+pub(crate) fn collection(group: &str, version: &str, plural: &str, namespace: &str) -> String {
+    let root = if group.is_empty() { format!("/api/{version}") } else { format!("/apis/{group}/{version}") };
+    if namespace.is_empty() { format!("{root}/{plural}") } else { format!("{root}/namespaces/{namespace}/{plural}") }
+}
+
+/// A name as a path carries it: some kinds allow letters that a path does not.
+pub(crate) fn escaped(name: &str) -> String {
+    let mut path = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~:@".contains(&byte) {
+            path.push(char::from(byte));
+        } else {
+            use std::fmt::Write as _;
+            // Writing to a String cannot fail.
+            let _ = write!(path, "%{byte:02X}");
+        }
+    }
+    path
+}

@@ -1,0 +1,117 @@
+//! The kubelets of all simulated machines. There is no machine behind a Node here: a kubelet adopts a Node object that says it is
+//! simulated (`kwok.x-k8s.io/node`, the annotation by which KWOK finds its nodes too, so that one provider serves both), brings it to
+//! life after a while, keeps its lease, and runs the pods that are bound to it through their phases.
+
+pub(crate) mod node;
+pub(crate) mod pod;
+mod status;
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+use smol_str::SmolStr;
+use tokio::time::Instant;
+
+use super::objects::Node;
+use crate::api::storage::Key;
+use crate::seed::Rng;
+
+/// The annotation of simulated nodes: KWOK's.
+pub(crate) const SIMULATED: &str = "kwok.x-k8s.io/node";
+
+/// Whether a kubelet of ours stands behind a Node.
+pub(crate) fn is_simulated(node: &Node) -> bool {
+    node.metadata.annotations.get(SIMULATED).is_some()
+}
+
+/// How far a machine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    /// It will be ready then.
+    Booting { until: Instant },
+    /// It never will.
+    Stillborn,
+    /// Its kubelet works.
+    Running,
+    /// Its kubelet has stopped.
+    Dead,
+}
+
+/// A machine, by the Node that stands for it.
+#[derive(Debug)]
+struct Machine {
+    uid: SmolStr,
+    life: Life,
+    address: Ipv4Addr,
+    /// When the node's status was last reported.
+    reported: Instant,
+}
+
+/// One run of a pod, from when its kubelet saw it.
+#[derive(Debug)]
+struct Run {
+    uid: SmolStr,
+    /// When its containers will be up.
+    starts: Instant,
+    /// When they will have done their work, if they ever do.
+    ends: Option<Instant>,
+    /// When they will have stopped, if they were told to.
+    stops: Option<Instant>,
+    address: Option<Ipv4Addr>,
+    /// Since when they are up, as their statuses say it.
+    up: Option<String>,
+    restarts: u32,
+}
+
+/// All machines.
+#[derive(Debug)]
+pub(crate) struct Kubelets {
+    machines: BTreeMap<Key, Machine>,
+    runs: BTreeMap<Key, Run>,
+    chance: Rng,
+    /// Machines whose Node will come and that never get anywhere.
+    doomed: std::collections::BTreeSet<SmolStr>,
+    addresses: Addresses,
+}
+
+impl Kubelets {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            machines: BTreeMap::new(),
+            runs: BTreeMap::new(),
+            chance: Rng::new(seed).fork("kubelets"),
+            doomed: std::collections::BTreeSet::new(),
+            addresses: Addresses::default(),
+        }
+    }
+
+    /// Whether the kubelet of a node is at work.
+    fn runs(&self, node: &str) -> bool {
+        self.machines.get(&Key::new(None, node)).is_some_and(|machine| machine.life == Life::Running)
+    }
+
+    fn address_of(&self, node: &str) -> Option<Ipv4Addr> {
+        self.machines.get(&Key::new(None, node)).map(|machine| machine.address)
+    }
+}
+
+/// Addresses that nobody else has. They are made up: nothing listens there.
+#[derive(Debug, Default)]
+struct Addresses {
+    nodes: u32,
+    pods: u32,
+}
+
+impl Addresses {
+    /// 10.0.0.1 and on, for nodes.
+    fn node(&mut self) -> Ipv4Addr {
+        self.nodes = (self.nodes + 1) % 0x0020_0000;
+        Ipv4Addr::from(0x0a00_0000 + self.nodes)
+    }
+
+    /// 10.64.0.1 and on, for pods.
+    fn pod(&mut self) -> Ipv4Addr {
+        self.pods = (self.pods + 1) % 0x0080_0000;
+        Ipv4Addr::from(0x0a40_0000 + self.pods)
+    }
+}

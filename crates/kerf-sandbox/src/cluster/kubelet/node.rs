@@ -1,0 +1,226 @@
+//! A machine's own part in its Node: it reports Ready after its boot, renews its lease, and reports again now and then.
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{Kubelets, Life, Machine, is_simulated};
+use crate::api::object::seconds;
+use crate::api::status::Answer;
+use crate::api::storage::Key;
+use crate::cloud::Offering;
+use crate::cluster::Work;
+use crate::cluster::events::{Speaker, Tone};
+use crate::cluster::kind::Kind;
+use crate::cluster::objects::{Node, condition};
+use crate::cluster::plane::{Again, Plane};
+
+/// The namespace of the kubelets' leases.
+const LEASES: &str = "kube-node-lease";
+/// What the kubelets claim to be.
+const VERSION: &str = "v1.36.0+kerf";
+
+/// Brings a simulated node to life, or forgets one that is gone.
+pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+    let Some(node) = plane.world.nodes.get(key).filter(|node| is_simulated(node)) else {
+        plane.kubelets.machines.remove(key);
+        return Ok(Again::WhenChanged);
+    };
+    let now = Instant::now();
+    let life = adopt(plane, key, &node, now);
+    match life {
+        Life::Booting { until } if until > now => Ok(Again::After(until - now)),
+        Life::Booting { .. } => {
+            report(plane, key, &node)?;
+            create_lease(plane, &node)?;
+            create_csi_node(plane, &node)?;
+            if let Some(machine) = plane.kubelets.machines.get_mut(key) {
+                machine.life = Life::Running;
+            }
+            let message = format!("Node {} status is now: NodeReady", node.metadata.name);
+            plane.tell(Speaker::Kubelet, (Kind::Node, &node.metadata), Tone::Normal, "NodeReady", message);
+            plane.queue.add_at(Work::Heartbeat(key.clone()), now + plane.config.timing.lease_renewal);
+            wake_pods(plane, &node);
+            Ok(Again::WhenChanged)
+        }
+        Life::Running | Life::Stillborn | Life::Dead => Ok(Again::WhenChanged),
+    }
+}
+
+/// The machine behind a Node, made when the Node is first seen.
+fn adopt(plane: &mut Plane, key: &Key, node: &Node, now: Instant) -> Life {
+    if let Some(machine) = plane.kubelets.machines.get(key).filter(|machine| machine.uid == node.metadata.uid) {
+        return machine.life;
+    }
+    let timing = plane.config.timing;
+    let label = |key: &str| node.metadata.labels.get(key).unwrap_or_default();
+    let fate = plane.cloud.fate(Offering {
+        instance_type: label("node.kubernetes.io/instance-type"),
+        zone: label("topology.kubernetes.io/zone"),
+        capacity_type: label("karpenter.sh/capacity-type"),
+    });
+    let Kubelets { machines, chance, doomed, addresses, .. } = &mut plane.kubelets;
+    let boot = timing.node_ready.draw(chance) + fate.boots_later_by;
+    let stillborn = doomed.remove(&node.metadata.name) || fate.never_joins;
+    let life = if stillborn { Life::Stillborn } else { Life::Booting { until: now + boot } };
+    if let Some(after) = fate.interrupted_after {
+        plane.queue.add_at(Work::Interruption(key.clone()), now + boot + after);
+    }
+    let machine = Machine { uid: node.metadata.uid.clone(), life, address: addresses.node(), reported: now };
+    machines.insert(key.clone(), machine);
+    life
+}
+
+/// The cloud takes a machine away.
+pub(crate) fn interrupt(plane: &mut Plane, key: &Key) -> Again {
+    plane.kill_kubelet(key.name());
+    Again::WhenChanged
+}
+
+/// What a kubelet does every few seconds.
+pub(crate) fn heartbeat(plane: &mut Plane, key: &Key) -> Answer<Again> {
+    let (Some(node), true) = (plane.world.nodes.get(key), plane.kubelets.runs(key.name())) else {
+        return Ok(Again::WhenChanged);
+    };
+    let now = Instant::now();
+    renew_lease(plane, &node)?;
+    let silent = plane.kubelets.machines.get(key).map(|machine| now.duration_since(machine.reported));
+    let told_otherwise = node.ready().is_none_or(|ready| ready.status != "True");
+    if told_otherwise || silent.is_some_and(|silent| silent >= plane.config.timing.node_report) {
+        report(plane, key, &node)?;
+    }
+    Ok(Again::After(plane.config.timing.lease_renewal))
+}
+
+/// Writes the node's status.
+fn report(plane: &mut Plane, key: &Key, node: &Node) -> Answer<()> {
+    let address = plane.kubelets.address_of(&node.metadata.name).unwrap_or(std::net::Ipv4Addr::UNSPECIFIED);
+    let now = seconds(plane.now());
+    let told = |kind: &str, status: &str, reason: &str, message: &str| {
+        let since = condition(&node.status.conditions, kind)
+            .filter(|condition| condition.status == status)
+            .and_then(|condition| condition.last_transition_time)
+            .map_or_else(|| now.clone(), seconds);
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": message,
+            "lastHeartbeatTime": now, "lastTransitionTime": since,
+        })
+    };
+    let label = |key: &str, otherwise: &str| node.metadata.labels.get(key).unwrap_or(otherwise).to_string();
+    let status = json!({
+        "phase": "Running",
+        "conditions": [
+            told("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+            told("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+            told("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+            told("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+        ],
+        "addresses": [
+            {"type": "InternalIP", "address": address.to_string()},
+            {"type": "Hostname", "address": node.metadata.name},
+        ],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+        "nodeInfo": {
+            "architecture": label("kubernetes.io/arch", "amd64"), "operatingSystem": label("kubernetes.io/os", "linux"),
+            "bootID": node.metadata.uid, "machineID": node.metadata.uid, "systemUUID": node.metadata.uid,
+            "containerRuntimeVersion": "kerf://1", "kernelVersion": "6.12.0-kerf", "osImage": "Kerf sandbox",
+            "kubeletVersion": VERSION, "kubeProxyVersion": "",
+        },
+        "images": images(plane, &node.metadata.name),
+        "volumesInUse": plane.volumes_in_use(&node.metadata.name),
+    });
+    plane.kubelet.patch_status(Kind::Node, key, &status)?;
+    if let Some(machine) = plane.kubelets.machines.get_mut(key) {
+        machine.reported = Instant::now();
+    }
+    Ok(())
+}
+
+/// The images of the pods on a node, as a runtime that has pulled them lists them.
+fn images(plane: &Plane, node: &str) -> Vec<Value> {
+    let pods = plane.world.pods_on(node);
+    let mut names: Vec<_> = pods
+        .iter()
+        .flat_map(|pod| pod.spec.containers.iter().chain(&pod.spec.init_containers))
+        .map(|container| container.image.clone())
+        .collect();
+    names.sort();
+    names.dedup();
+    // A kubelet reports at most fifty.
+    names.into_iter().take(50).map(|name| json!({"names": [name], "sizeBytes": 50_000_000})).collect()
+}
+
+fn lease(plane: &Plane, node: &Node) -> Value {
+    let now = plane.now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+    json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {
+            "name": node.metadata.name, "namespace": LEASES,
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node.metadata.name, "uid": node.metadata.uid}],
+        },
+        "spec": {"holderIdentity": node.metadata.name, "leaseDurationSeconds": 40, "renewTime": now},
+    })
+}
+
+fn create_lease(plane: &Plane, node: &Node) -> Answer<()> {
+    match plane.kubelet.create(Kind::Lease, LEASES, &lease(plane, node)) {
+        Err(refusal) if refusal.code() == 409 => renew_lease(plane, node),
+        outcome => outcome.map(drop),
+    }
+}
+
+fn renew_lease(plane: &Plane, node: &Node) -> Answer<()> {
+    let key = Key::new(Some(LEASES), &node.metadata.name);
+    match plane.kubelet.replace(&Kind::Lease.path(&key), &lease(plane, node)) {
+        Err(refusal) if refusal.code() == 404 => {
+            plane.kubelet.create(Kind::Lease, LEASES, &lease(plane, node)).map(drop)
+        }
+        outcome => outcome.map(drop),
+    }
+}
+
+/// The object by which storage drivers say what they can do on the node. There are none until somebody installs one.
+fn create_csi_node(plane: &Plane, node: &Node) -> Answer<()> {
+    let object = json!({
+        "metadata": {
+            "name": node.metadata.name,
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node.metadata.name, "uid": node.metadata.uid}],
+        },
+        "spec": {"drivers": []},
+    });
+    match plane.kubelet.create(Kind::CsiNode, "", &object) {
+        Err(refusal) if refusal.code() != 409 => Err(refusal),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Has the kubelet look at every pod on its node.
+fn wake_pods(plane: &mut Plane, node: &Node) {
+    for pod in plane.world.pods_on(&node.metadata.name) {
+        plane.queue.add(Work::RunPod(pod.metadata.key()));
+    }
+}
+
+impl Plane {
+    /// The kubelet of a node stops, without a word.
+    pub(crate) fn kill_kubelet(&mut self, node: &str) {
+        if let Some(machine) = self.kubelets.machines.get_mut(&Key::new(None, node)) {
+            machine.life = Life::Dead;
+        }
+    }
+
+    /// The kubelet of a node starts again.
+    pub(crate) fn revive_kubelet(&mut self, node: &str) {
+        let key = Key::new(None, node);
+        if let Some(machine) = self.kubelets.machines.get_mut(&key)
+            && machine.life == Life::Dead
+        {
+            machine.life = Life::Booting { until: Instant::now() };
+            self.queue.add(Work::Machine(key));
+        }
+    }
+
+    /// The machine behind a Node of this name, when that comes, will never be ready.
+    pub(crate) fn doom_machine(&mut self, node: &str) {
+        self.kubelets.doomed.insert(node.into());
+    }
+}

@@ -1,0 +1,218 @@
+//! A pod on a simulated machine: made, up, perhaps done; told to stop, and gone. Every step follows from what the API says of the pod
+//! and from when its kubelet first saw it, so a kubelet that was away takes up where things stand.
+
+use std::time::Duration;
+
+use kerf_api::duration::Duration as GoDuration;
+use tokio::time::Instant;
+
+use super::Run;
+use super::status::{Facts, Step, of};
+use crate::api::object::seconds;
+use crate::api::status::Answer;
+use crate::api::storage::Key;
+use crate::cluster::Work;
+use crate::cluster::events::{Speaker, Tone};
+use crate::cluster::kind::Kind;
+use crate::cluster::objects::Pod;
+use crate::cluster::plane::{Again, Plane};
+use crate::cluster::timing::Delay;
+
+/// How long the stages of a pod take, if it says so itself: KWOK's annotations.
+const START: &str = "pod-ready.stage.kwok.x-k8s.io/delay";
+const COMPLETE: &str = "pod-complete.stage.kwok.x-k8s.io/delay";
+const STOP: &str = "pod-delete.stage.kwok.x-k8s.io/delay";
+/// With which exit code a pod's containers end; 0 unless it says so.
+const EXIT_CODE: &str = "sandbox.kerf.sh/exit-code";
+/// The first pause before a container that failed is started again, and the longest.
+const CRASH_PAUSE: Duration = Duration::from_secs(10);
+const LONGEST_CRASH_PAUSE: Duration = Duration::from_mins(5);
+
+/// The exit code of a container that was told to end.
+const TERMINATED: i64 = 143;
+
+/// Takes a pod one step on.
+pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+    let Some(pod) = plane.world.pods.get(key) else {
+        plane.kubelets.runs.remove(key);
+        return Ok(Again::WhenChanged);
+    };
+    if !plane.kubelets.runs(&pod.spec.node_name) {
+        return Ok(Again::WhenChanged);
+    }
+    see(plane, key, &pod);
+    if pod.metadata.is_deleting() {
+        return stop(plane, key, &pod);
+    }
+    match pod.status.phase.as_str() {
+        "Succeeded" | "Failed" => Ok(Again::WhenChanged),
+        "Running" => run(plane, key, &pod),
+        _ => start(plane, key, &pod),
+    }
+}
+
+/// Takes note of a pod that its kubelet has not seen before.
+fn see(plane: &mut Plane, key: &Key, pod: &Pod) {
+    if plane.kubelets.runs.get(key).is_some_and(|run| run.uid == pod.metadata.uid) {
+        return;
+    }
+    let takes = delay(plane, pod, START, plane.config.timing.pod_start);
+    let run = Run {
+        uid: pod.metadata.uid.clone(),
+        starts: Instant::now() + takes,
+        ends: None,
+        stops: None,
+        address: pod.status.pod_ip.parse().ok(),
+        up: pod.status.start_time.filter(|_| pod.status.phase == "Running").map(seconds),
+        restarts: pod.status.container_statuses.first().map_or(0, |status| status.restart_count as u32),
+    };
+    plane.kubelets.runs.insert(key.clone(), run);
+}
+
+/// The pod's own word on how long a stage takes, or what is usual.
+fn delay(plane: &mut Plane, pod: &Pod, annotation: &str, usual: Delay) -> Duration {
+    match pod.metadata.annotations.get(annotation).and_then(|text| text.parse::<GoDuration>().ok()) {
+        Some(own) => Duration::from_nanos(own.nanos().max(0).unsigned_abs()),
+        None => usual.draw(&mut plane.kubelets.chance),
+    }
+}
+
+fn start(plane: &mut Plane, key: &Key, pod: &Pod) -> Answer<Again> {
+    let now = Instant::now();
+    let Some(starts) = plane.kubelets.runs.get(key).map(|run| run.starts) else { return Ok(Again::WhenChanged) };
+    if starts > now {
+        if pod.status.start_time.is_none() {
+            report(plane, key, pod, Step::Creating)?;
+        }
+        return Ok(Again::After(starts - now));
+    }
+    if !plane.volumes_are_there(pod) {
+        if pod.status.start_time.is_none() {
+            report(plane, key, pod, Step::Creating)?;
+        }
+        return Ok(Again::WhenChanged);
+    }
+    let address = if pod.spec.host_network {
+        plane.kubelets.address_of(&pod.spec.node_name)
+    } else {
+        Some(plane.kubelets.addresses.pod())
+    };
+    let ends = if completes(pod) { Some(now + delay(plane, pod, COMPLETE, plane.config.timing.job_run)) } else { None };
+    if let Some(run) = plane.kubelets.runs.get_mut(key) {
+        run.address = run.address.or(address);
+        run.ends = ends;
+        run.up = Some(seconds(plane.clock.now()));
+    }
+    report(plane, key, pod, Step::Running)?;
+    tell_started(plane, pod);
+    Ok(ends.map_or(Again::WhenChanged, |ends| Again::After(ends - now)))
+}
+
+/// A pod that is up: it may be done, or its readiness gates may have opened.
+fn run(plane: &mut Plane, key: &Key, pod: &Pod) -> Answer<Again> {
+    let now = Instant::now();
+    let deadline = pod
+        .spec
+        .active_deadline_seconds
+        .and_then(|limit| pod.status.start_time?.checked_add(jiff::SignedDuration::from_secs(limit)).ok())
+        .and_then(|at| plane.clock.instant_of(at));
+    if deadline.is_some_and(|at| at <= now) {
+        report(plane, key, pod, Step::Ended { exit_code: TERMINATED })?;
+        return Ok(Again::WhenChanged);
+    }
+    if let Some(at) = deadline {
+        plane.queue.add_at(Work::RunPod(key.clone()), at);
+    }
+    let Some(ends) = plane.kubelets.runs.get(key).and_then(|run| run.ends) else {
+        if !pod.is_ready() {
+            // A gate may have opened, or somebody believed the node dead.
+            report(plane, key, pod, Step::Running)?;
+        }
+        return Ok(Again::WhenChanged);
+    };
+    if ends > now {
+        return Ok(Again::After(ends - now));
+    }
+    let exit_code = pod.metadata.annotations.get(EXIT_CODE).and_then(|code| code.parse().ok()).unwrap_or(0);
+    if exit_code != 0 && pod.spec.restart_policy != "Never" {
+        return restart(plane, key, pod);
+    }
+    report(plane, key, pod, Step::Ended { exit_code })?;
+    Ok(Again::WhenChanged)
+}
+
+/// Containers that failed are started again, after a pause that grows.
+fn restart(plane: &mut Plane, key: &Key, pod: &Pod) -> Answer<Again> {
+    let takes = delay(plane, pod, COMPLETE, plane.config.timing.job_run);
+    let Some(run) = plane.kubelets.runs.get_mut(key) else { return Ok(Again::WhenChanged) };
+    let pause = CRASH_PAUSE.saturating_mul(1 << run.restarts.min(8)).min(LONGEST_CRASH_PAUSE);
+    run.restarts += 1;
+    run.ends = Some(Instant::now() + pause + takes);
+    run.up = Some(seconds(plane.clock.now()));
+    report(plane, key, pod, Step::Running)?;
+    let message = "Back-off restarting failed container".to_string();
+    plane.tell(Speaker::Kubelet, (Kind::Pod, &pod.metadata), Tone::Warning, "BackOff", message);
+    Ok(Again::After(pause + takes))
+}
+
+/// Whether the containers of a pod end by themselves: those of Jobs do, and those that say after how long.
+fn completes(pod: &Pod) -> bool {
+    pod.metadata.annotations.get(COMPLETE).is_some()
+        || pod.metadata.controller().is_some_and(|owner| owner.kind == "Job")
+}
+
+/// Ends a pod that is being deleted: its containers take what they take, at most the grace period.
+fn stop(plane: &mut Plane, key: &Key, pod: &Pod) -> Answer<Again> {
+    let now = Instant::now();
+    let first = plane.kubelets.runs.get(key).is_none_or(|run| run.stops.is_none());
+    if first {
+        let takes =
+            if pod.has_ended() { Duration::ZERO } else { delay(plane, pod, STOP, plane.config.timing.pod_stop) };
+        if let Some(run) = plane.kubelets.runs.get_mut(key) {
+            run.stops = Some(now + takes);
+        }
+        if !pod.has_ended() {
+            let names: Vec<&str> = pod.spec.containers.iter().map(|container| container.name.as_str()).collect();
+            let message = format!("Stopping container {}", names.join(", "));
+            plane.tell(Speaker::Kubelet, (Kind::Pod, &pod.metadata), Tone::Normal, "Killing", message);
+        }
+    }
+    let stops = plane.kubelets.runs.get(key).and_then(|run| run.stops).unwrap_or(now);
+    // The timestamp of the deletion is when the grace period is over.
+    let killed = pod.metadata.deletion_timestamp.and_then(|at| plane.clock.instant_of(at)).unwrap_or(now);
+    let gone = stops.min(killed);
+    if gone > now {
+        return Ok(Again::After(gone - now));
+    }
+    if !pod.metadata.finalizers.is_empty() && !pod.has_ended() {
+        // Others hold the object back: what they see is a pod that has ended.
+        report(plane, key, pod, Step::Ended { exit_code: TERMINATED })?;
+    }
+    plane.kubelet.delete_now(key, &pod.metadata.uid)?;
+    Ok(Again::WhenChanged)
+}
+
+fn report(plane: &mut Plane, key: &Key, pod: &Pod, step: Step) -> Answer<()> {
+    let now = seconds(plane.now());
+    let started = pod.status.start_time.map_or_else(|| now.clone(), seconds);
+    let host = plane.kubelets.address_of(&pod.spec.node_name).unwrap_or(std::net::Ipv4Addr::UNSPECIFIED);
+    let run = plane.kubelets.runs.get(key);
+    let facts = Facts {
+        now: &now,
+        started: &started,
+        host,
+        address: run.and_then(|run| run.address),
+        up: run.and_then(|run| run.up.as_deref()).unwrap_or(&now),
+        restarts: run.map_or(0, |run| run.restarts),
+    };
+    plane.kubelet.patch_status(Kind::Pod, key, &of(pod, step, &facts)).map(drop)
+}
+
+fn tell_started(plane: &mut Plane, pod: &Pod) {
+    for container in &pod.spec.containers {
+        let pulled = format!("Container image \"{}\" already present on machine", container.image);
+        plane.tell(Speaker::Kubelet, (Kind::Pod, &pod.metadata), Tone::Normal, "Pulled", pulled);
+        let started = format!("Started container {}", container.name);
+        plane.tell(Speaker::Kubelet, (Kind::Pod, &pod.metadata), Tone::Normal, "Started", started);
+    }
+}

@@ -1,0 +1,121 @@
+//! What a kubelet writes about a pod at each step of its life.
+
+use std::net::Ipv4Addr;
+
+use serde_json::{Value, json};
+
+use crate::cluster::objects::{Container, Pod, condition};
+
+/// Where the containers of a pod are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Being made.
+    Creating,
+    /// Up.
+    Running,
+    /// Over, with this exit code.
+    Ended { exit_code: i64 },
+}
+
+/// What a report says besides the step.
+pub(super) struct Facts<'a> {
+    pub(super) now: &'a str,
+    /// Since when the pod is on its node.
+    pub(super) started: &'a str,
+    /// Since when its containers are up.
+    pub(super) up: &'a str,
+    pub(super) host: Ipv4Addr,
+    pub(super) address: Option<Ipv4Addr>,
+    pub(super) restarts: u32,
+}
+
+/// The status of `pod` at `step`.
+pub(super) fn of(pod: &Pod, step: Step, facts: &Facts<'_>) -> Value {
+    let gates_open = pod.spec.readiness_gates.iter().all(|gate| {
+        condition(&pod.status.conditions, &gate.condition_type).is_some_and(|condition| condition.status == "True")
+    });
+    let (phase, up, reason) = match step {
+        Step::Creating => ("Pending", false, "ContainersNotReady"),
+        Step::Running => ("Running", true, ""),
+        Step::Ended { exit_code: 0 } => ("Succeeded", false, "PodCompleted"),
+        Step::Ended { .. } => ("Failed", false, "PodFailed"),
+    };
+    let initialized_reason = if matches!(step, Step::Ended { exit_code: 0 }) { "PodCompleted" } else { "" };
+    let initialized = step != Step::Creating || pod.spec.init_containers.is_empty();
+    let names: Vec<&str> = pod.spec.containers.iter().map(|container| container.name.as_str()).collect();
+    let unready = format!("containers with unready status: [{}]", names.join(" "));
+    let message = if reason == "ContainersNotReady" { unready.as_str() } else { "" };
+    let (ready_reason, ready_message) = if up && !gates_open {
+        ("ReadinessGatesNotReady", "corresponding condition of pod readiness gate does not exist or is not true.")
+    } else {
+        (reason, message)
+    };
+    let conditions = [
+        ("PodReadyToStartContainers", step == Step::Running, "", ""),
+        ("Initialized", initialized, initialized_reason, ""),
+        ("ContainersReady", up, reason, message),
+        ("Ready", up && gates_open, ready_reason, ready_message),
+    ];
+    let conditions =
+        conditions.map(|(kind, holds, reason, message)| told(pod, kind, holds, reason, message, facts.now));
+    let mut status = json!({
+        "phase": phase,
+        "conditions": conditions,
+        "hostIP": facts.host.to_string(),
+        "hostIPs": [{"ip": facts.host.to_string()}],
+        "startTime": facts.started,
+        "containerStatuses": pod.spec.containers.iter().map(|container| container_status(container, step, facts)).collect::<Vec<_>>(),
+    });
+    if let Some(address) = facts.address {
+        status["podIP"] = address.to_string().into();
+        status["podIPs"] = json!([{"ip": address.to_string()}]);
+    }
+    if !pod.spec.init_containers.is_empty() {
+        let statuses = pod.spec.init_containers.iter().map(|container| {
+            let stays = container.restart_policy == "Always";
+            let step = if step == Step::Running && !stays { Step::Ended { exit_code: 0 } } else { step };
+            let mut status = container_status(container, step, facts);
+            status["ready"] = (matches!(step, Step::Ended { exit_code: 0 }) || step == Step::Running).into();
+            status
+        });
+        status["initContainerStatuses"] = statuses.collect();
+    }
+    status
+}
+
+/// A condition; the time of the last transition stays if the status does.
+fn told(pod: &Pod, kind: &str, holds: bool, reason: &str, message: &str, now: &str) -> Value {
+    let status = if holds { "True" } else { "False" };
+    let since = condition(&pod.status.conditions, kind)
+        .filter(|condition| condition.status == status)
+        .and_then(|condition| condition.last_transition_time)
+        .map_or_else(|| now.to_string(), crate::api::object::seconds);
+    let mut condition = json!({"type": kind, "status": status, "lastProbeTime": null, "lastTransitionTime": since});
+    if kind != "PodReadyToStartContainers" || !reason.is_empty() {
+        condition["observedGeneration"] = pod.metadata.generation.into();
+    }
+    // Patches merge conditions, so what no longer applies has to be taken away in so many words.
+    condition["reason"] = if reason.is_empty() { Value::Null } else { reason.into() };
+    condition["message"] = if message.is_empty() { Value::Null } else { message.into() };
+    condition
+}
+
+fn container_status(container: &Container, step: Step, facts: &Facts<'_>) -> Value {
+    let id = format!("kerf://{}", container.name);
+    let (state, up) = match step {
+        Step::Creating => (json!({"waiting": {"reason": "ContainerCreating"}}), false),
+        Step::Running => (json!({"running": {"startedAt": facts.up}}), true),
+        Step::Ended { exit_code } => {
+            let reason = if exit_code == 0 { "Completed" } else { "Error" };
+            let ended = json!({
+                "exitCode": exit_code, "reason": reason, "containerID": id, "startedAt": facts.up, "finishedAt": facts.now,
+            });
+            (json!({"terminated": ended}), false)
+        }
+    };
+    json!({
+        "name": container.name, "image": container.image, "imageID": if step == Step::Creating { "" } else { container.image.as_str() },
+        "containerID": if step == Step::Creating { "" } else { id.as_str() },
+        "ready": up, "started": up, "restartCount": facts.restarts, "state": state, "lastState": {},
+    })
+}

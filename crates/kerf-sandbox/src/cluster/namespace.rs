@@ -1,0 +1,72 @@
+//! Namespaces: what every one of them has from its beginning, and how one that is deleted is emptied before it goes.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::kind::{Kind, collection};
+use super::objects::Namespace;
+use super::plane::{Again, Plane};
+use crate::api::selector::Selection;
+use crate::api::status::Answer;
+use crate::api::storage::{Key, Window};
+
+const FINALIZER: &str = "kubernetes";
+
+/// Furnishes a namespace, or empties one that is going.
+pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+    let Some(namespace) = plane.world.namespaces.get(key) else { return Ok(Again::WhenChanged) };
+    if namespace.metadata.is_deleting() {
+        empty(plane, key, &namespace)?;
+    } else {
+        furnish(plane, key.name())?;
+    }
+    Ok(Again::WhenChanged)
+}
+
+/// The account that pods run as unless they say otherwise, and the certificate that they find the API server by.
+fn furnish(plane: &Plane, namespace: &str) -> Answer<()> {
+    let account = json!({"metadata": {"name": "default"}});
+    let certificate = json!({
+        "metadata": {
+            "name": "kube-root-ca.crt",
+            "annotations": {"kubernetes.io/description": "Holds what clients in this namespace need to know the API server by."},
+        },
+        "data": {"ca.crt": ""},
+    });
+    for (kind, object) in [(Kind::ServiceAccount, account), (Kind::ConfigMap, certificate)] {
+        match plane.controllers.create(kind, namespace, &object) {
+            Err(refusal) if refusal.code() != 409 => return Err(refusal),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Deletes everything in a namespace; when nothing is left, says so.
+fn empty(plane: &Plane, key: &Key, namespace: &Namespace) -> Answer<()> {
+    let name = key.name();
+    let registry = plane.server.inner.registry();
+    let mut tables = BTreeMap::new();
+    for resource in registry.all().filter(|resource| resource.namespaced) {
+        tables.entry(resource.table).or_insert_with(|| resource.clone());
+    }
+    let everything = Selection::default();
+    let window = Window { namespace: Some(name), selection: &everything, from: None, at: None, limit: Some(1) };
+    let holds = |table| plane.server.inner.storage.page(table, window).is_ok_and(|page| !page.objects.is_empty());
+    let mut left = false;
+    for (table, resource) in &tables {
+        if holds(*table) {
+            let path = collection(&resource.group, &resource.version, &resource.plural, name);
+            plane.controllers.delete_collection(&path)?;
+            left |= holds(*table);
+        }
+    }
+    if left || !namespace.spec.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        return Ok(());
+    }
+    let others: Vec<_> = namespace.spec.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect();
+    let body =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}, "spec": {"finalizers": others}});
+    plane.controllers.replace(&format!("{}/finalize", Kind::Namespace.path(key)), &body).map(drop)
+}

@@ -1,0 +1,163 @@
+//! Node lifecycle: a node whose kubelet is silent is unreachable, and the taints of a node say what its conditions say. Leases are read
+//! when one should have been renewed, not whenever one is.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::events::{Speaker, Tone};
+use super::kind::Kind;
+use super::objects::{Node, Taint, condition};
+use super::plane::{Again, Plane};
+use super::pods::ignore_gone;
+use crate::api::object::seconds;
+use crate::api::status::Answer;
+use crate::api::storage::Key;
+
+const SPEAKER: Speaker = Speaker::Controller("node-controller");
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+/// How long a node that never said anything is waited for.
+const STARTUP: Duration = Duration::from_mins(1);
+/// Conditions and the taints that keep pods away while they hold.
+const PRESSURES: [(&str, &str); 4] = [
+    ("MemoryPressure", "node.kubernetes.io/memory-pressure"),
+    ("DiskPressure", "node.kubernetes.io/disk-pressure"),
+    ("PIDPressure", "node.kubernetes.io/pid-pressure"),
+    ("NetworkUnavailable", "node.kubernetes.io/network-unavailable"),
+];
+
+/// Looks after a node.
+pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+    let Some(node) = plane.world.nodes.get(key) else { return Ok(Again::WhenChanged) };
+    let now = plane.now();
+    let unknown = node.ready().is_some_and(|ready| ready.status == "Unknown");
+    let (last, grace) = match (last_sign(plane, &node), node.metadata.creation_timestamp) {
+        (Some(sign), _) => (sign, plane.config.timing.node_grace),
+        (None, Some(created)) => (created, STARTUP),
+        (None, None) => (now, STARTUP),
+    };
+    let silent = now.duration_since(last).unsigned_abs();
+    if silent >= grace && !unknown {
+        mark_unknown(plane, key, &node)?;
+        return Ok(Again::WhenChanged);
+    }
+    keep_taints(plane, key, &node)?;
+    // An unknown node speaks up with a status, which wakes us.
+    Ok(if silent < grace { Again::After(grace.saturating_sub(silent)) } else { Again::WhenChanged })
+}
+
+/// When the node's kubelet was last heard of.
+fn last_sign(plane: &Plane, node: &Node) -> Option<Timestamp> {
+    let lease = plane.lease_renewed(&node.metadata.name);
+    let beat = node.ready().and_then(|ready| ready.last_heartbeat_time);
+    lease.max(beat)
+}
+
+/// Says that nothing is known of a node, nor of its pods.
+fn mark_unknown(plane: &mut Plane, key: &Key, node: &Node) -> Answer<()> {
+    let now = seconds(plane.now());
+    let told = |kind: &str| {
+        let (reason, message) = match condition(&node.status.conditions, kind) {
+            Some(_) => ("NodeStatusUnknown", "Kubelet stopped posting node status."),
+            None => ("NodeStatusNeverUpdated", "Kubelet never posted node status."),
+        };
+        json!({"type": kind, "status": "Unknown", "reason": reason, "message": message, "lastTransitionTime": now})
+    };
+    let conditions: Vec<Value> =
+        ["Ready", "MemoryPressure", "DiskPressure", "PIDPressure"].into_iter().map(told).collect();
+    plane.controllers.patch_status(Kind::Node, key, &json!({"conditions": conditions}))?;
+    let message = format!("Node {} status is now: NodeNotReady", node.metadata.name);
+    plane.tell(SPEAKER, (Kind::Node, &node.metadata), Tone::Normal, "NodeNotReady", message);
+    for pod in plane.world.pods_on(&node.metadata.name) {
+        if pod.is_ready() {
+            let ready = json!({
+                "type": "Ready", "status": "False", "lastTransitionTime": now, "observedGeneration": pod.metadata.generation,
+            });
+            ignore_gone(plane.controllers.patch_status(
+                Kind::Pod,
+                &pod.metadata.key(),
+                &json!({"conditions": [ready]}),
+            ))?;
+            plane.tell(SPEAKER, (Kind::Pod, &pod.metadata), Tone::Warning, "NodeNotReady", "Node is not ready".into());
+        }
+    }
+    Ok(())
+}
+
+/// Sets the taints that are ours to what the node's conditions say; others stay.
+fn keep_taints(plane: &Plane, key: &Key, node: &Node) -> Answer<()> {
+    let wanted = wanted(node);
+    let ours = |taint: &Taint| {
+        [NOT_READY, UNREACHABLE, UNSCHEDULABLE].contains(&taint.key.as_str())
+            || PRESSURES.iter().any(|(_, key)| *key == taint.key)
+    };
+    let is_wanted = |taint: &Taint| wanted.iter().any(|(key, effect)| *key == taint.key && *effect == taint.effect);
+    let mut taints: Vec<Value> =
+        node.spec.taints.iter().filter(|taint| !ours(taint) || is_wanted(taint)).map(to_json).collect();
+    let kept = taints.len();
+    for (key, effect) in &wanted {
+        if !node.spec.taints.iter().any(|taint| taint.key == *key && taint.effect == *effect) {
+            taints.push(json!({"key": key, "effect": effect, "timeAdded": seconds(plane.now())}));
+        }
+    }
+    if kept == node.spec.taints.len() && taints.len() == kept {
+        return Ok(());
+    }
+    let taints = if taints.is_empty() { Value::Null } else { taints.into() };
+    // At the version that was read: somebody else may be tainting too. Their change wakes us.
+    let patch = json!({"metadata": {"resourceVersion": node.metadata.resource_version}, "spec": {"taints": taints}});
+    ignore_gone(plane.controllers.merge(&Kind::Node.path(key), &patch))
+}
+
+/// The taints that a node's conditions call for.
+fn wanted(node: &Node) -> Vec<(&'static str, &'static str)> {
+    let mut wanted = Vec::new();
+    match node.ready().map(|ready| ready.status.as_str()) {
+        Some("True") => {}
+        Some("False") => wanted.extend([(NOT_READY, "NoSchedule"), (NOT_READY, "NoExecute")]),
+        Some(_) => wanted.extend([(UNREACHABLE, "NoSchedule"), (UNREACHABLE, "NoExecute")]),
+        // It has said nothing yet.
+        None => wanted.push((NOT_READY, "NoSchedule")),
+    }
+    for (kind, key) in PRESSURES {
+        if condition(&node.status.conditions, kind).is_some_and(|condition| condition.status == "True") {
+            wanted.push((key, "NoSchedule"));
+        }
+    }
+    if node.spec.unschedulable {
+        wanted.push((UNSCHEDULABLE, "NoSchedule"));
+    }
+    wanted
+}
+
+fn to_json(taint: &Taint) -> Value {
+    let mut value = json!({"key": taint.key, "effect": taint.effect});
+    if !taint.value.is_empty() {
+        value["value"] = taint.value.as_str().into();
+    }
+    if let Some(added) = taint.time_added {
+        value["timeAdded"] = seconds(added).into();
+    }
+    value
+}
+
+impl Plane {
+    /// When a node's lease was last renewed, read from the store.
+    fn lease_renewed(&self, node: &str) -> Option<Timestamp> {
+        #[derive(serde::Deserialize)]
+        struct Lease {
+            spec: Spec,
+        }
+        #[derive(serde::Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Spec {
+            renew_time: Option<Timestamp>,
+        }
+        let table = self.table(Kind::Lease)?;
+        let stored = self.server.inner.storage.get(table, &Key::new(Some("kube-node-lease"), node))?;
+        serde_json::from_slice::<Lease>(stored.bytes()).ok()?.spec.renew_time
+    }
+}

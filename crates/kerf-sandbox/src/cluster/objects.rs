@@ -1,0 +1,419 @@
+//! The objects that the cluster's own parts act on, cut down to what they read. They are decoded from the stored bytes once for
+//! every change and shared by all controllers.
+//! Invariant: decoding skips what it does not know and never fails on an object that the API server has accepted; what is absent
+//! reads as the API's default.
+
+mod batch;
+mod cluster;
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use crate::api::selector::LabelSelector;
+use crate::api::storage::Key;
+
+pub(crate) use batch::{CronJob, Job};
+pub(crate) use cluster::{Attachment, Budget, Claim, Namespace, PersistentVolume, Revision};
+
+/// Labels or annotations, in the order of their keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pairs(Vec<(SmolStr, SmolStr)>);
+
+impl Pairs {
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.0.iter().find(|(own, _)| own == key).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn as_slice(&self) -> &[(SmolStr, SmolStr)] {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of strings")
+            }
+
+            fn visit_unit<E>(self) -> Result<Pairs, E> {
+                Ok(Pairs::default())
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                let mut pairs = Vec::with_capacity(map.size_hint().unwrap_or_default());
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
+/// What every object has.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Meta {
+    pub(crate) name: SmolStr,
+    pub(crate) namespace: SmolStr,
+    pub(crate) uid: SmolStr,
+    pub(crate) resource_version: SmolStr,
+    pub(crate) generation: i64,
+    pub(crate) labels: Pairs,
+    pub(crate) annotations: Pairs,
+    pub(crate) creation_timestamp: Option<Timestamp>,
+    pub(crate) deletion_timestamp: Option<Timestamp>,
+    pub(crate) deletion_grace_period_seconds: Option<i64>,
+    pub(crate) finalizers: Vec<SmolStr>,
+    pub(crate) owner_references: Vec<Owner>,
+}
+
+impl Meta {
+    pub(crate) fn key(&self) -> Key {
+        Key::new((!self.namespace.is_empty()).then_some(&self.namespace), &self.name)
+    }
+
+    pub(crate) fn is_deleting(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
+
+    /// What is left of the finalizers without one of them, as a patch says it: none at all is no list.
+    pub(crate) fn finalizers_without(&self, finalizer: &str) -> Value {
+        let left: Vec<&str> = self.finalizers.iter().map(SmolStr::as_str).filter(|own| *own != finalizer).collect();
+        if left.is_empty() { Value::Null } else { left.into() }
+    }
+
+    /// The owner that manages the object.
+    pub(crate) fn controller(&self) -> Option<&Owner> {
+        self.owner_references.iter().find(|owner| owner.controller)
+    }
+}
+
+/// One owner of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Owner {
+    pub(crate) api_version: SmolStr,
+    pub(crate) kind: SmolStr,
+    pub(crate) name: SmolStr,
+    pub(crate) uid: SmolStr,
+    pub(crate) controller: bool,
+    pub(crate) block_owner_deletion: bool,
+}
+
+/// Any object, as far as its metadata go.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(crate) struct AnyObject {
+    pub(crate) metadata: Meta,
+}
+
+/// A status condition of any kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Condition {
+    #[serde(rename = "type")]
+    pub(crate) kind: SmolStr,
+    pub(crate) status: SmolStr,
+    pub(crate) reason: SmolStr,
+    pub(crate) message: SmolStr,
+    pub(crate) last_transition_time: Option<Timestamp>,
+    pub(crate) last_update_time: Option<Timestamp>,
+    pub(crate) last_heartbeat_time: Option<Timestamp>,
+}
+
+/// The condition of that type.
+pub(crate) fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.kind == kind)
+}
+
+/// A pod.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(crate) struct Pod {
+    pub(crate) metadata: Meta,
+    pub(crate) spec: PodSpec,
+    pub(crate) status: PodStatus,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodSpec {
+    pub(crate) node_name: SmolStr,
+    pub(crate) restart_policy: SmolStr,
+    pub(crate) host_network: bool,
+    pub(crate) active_deadline_seconds: Option<i64>,
+    pub(crate) containers: Vec<Container>,
+    pub(crate) init_containers: Vec<Container>,
+    pub(crate) readiness_gates: Vec<ReadinessGate>,
+    pub(crate) tolerations: Vec<Toleration>,
+    pub(crate) volumes: Vec<Volume>,
+    pub(crate) affinity: Affinity,
+}
+
+/// The part of an affinity by which the pods of daemons say which node they are for.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Affinity {
+    node_affinity: NodeAffinity,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeAffinity {
+    required_during_scheduling_ignored_during_execution: NodeSelector,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeSelector {
+    node_selector_terms: Vec<NodeSelectorTerm>,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct NodeSelectorTerm {
+    match_fields: Vec<FieldRequirement>,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
+struct FieldRequirement {
+    values: Vec<SmolStr>,
+}
+
+impl Affinity {
+    /// The one node that it asks for by name; empty if there is none.
+    pub(crate) fn only_node(&self) -> SmolStr {
+        let terms = &self.node_affinity.required_during_scheduling_ignored_during_execution.node_selector_terms;
+        terms
+            .first()
+            .and_then(|term| term.match_fields.first())
+            .and_then(|field| field.values.first())
+            .cloned()
+            .unwrap_or_default()
+    }
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Container {
+    pub(crate) name: SmolStr,
+    pub(crate) image: SmolStr,
+    pub(crate) restart_policy: SmolStr,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ReadinessGate {
+    pub(crate) condition_type: SmolStr,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[allow(clippy::struct_field_names, reason = "the wire calls it so")]
+pub(crate) struct Toleration {
+    pub(crate) key: SmolStr,
+    pub(crate) operator: SmolStr,
+    pub(crate) value: SmolStr,
+    pub(crate) effect: SmolStr,
+    pub(crate) toleration_seconds: Option<i64>,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Volume {
+    pub(crate) name: SmolStr,
+    pub(crate) persistent_volume_claim: Option<ClaimSource>,
+    pub(crate) ephemeral: Option<Value>,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ClaimSource {
+    pub(crate) claim_name: SmolStr,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodStatus {
+    pub(crate) phase: SmolStr,
+    #[serde(rename = "podIP")]
+    pub(crate) pod_ip: SmolStr,
+    pub(crate) start_time: Option<Timestamp>,
+    pub(crate) conditions: Vec<Condition>,
+    pub(crate) container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ContainerStatus {
+    pub(crate) restart_count: i64,
+}
+
+impl Pod {
+    /// Whether it has ended, well or badly.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.status.phase.as_str(), "Succeeded" | "Failed")
+    }
+
+    /// Whether it counts as one of its owner's: not ended and not on its way out.
+    pub(crate) fn is_active(&self) -> bool {
+        !self.has_ended() && !self.metadata.is_deleting()
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        condition(&self.status.conditions, "Ready").is_some_and(|ready| ready.status == "True")
+    }
+
+    /// Since when it is ready, if it is.
+    pub(crate) fn ready_since(&self) -> Option<Timestamp> {
+        condition(&self.status.conditions, "Ready")
+            .filter(|ready| ready.status == "True")
+            .and_then(|ready| ready.last_transition_time)
+    }
+
+    /// The names of the claims that its volumes use.
+    pub(crate) fn claims(&self) -> impl Iterator<Item = SmolStr> + '_ {
+        self.spec.volumes.iter().filter_map(|volume| {
+            let named = volume.persistent_volume_claim.as_ref().map(|source| source.claim_name.clone());
+            let own = || {
+                volume.ephemeral.as_ref().map(|_| smol_str::format_smolstr!("{}-{}", self.metadata.name, volume.name))
+            };
+            named.or_else(own)
+        })
+    }
+}
+
+/// A node.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(crate) struct Node {
+    pub(crate) metadata: Meta,
+    pub(crate) spec: NodeSpec,
+    pub(crate) status: NodeStatus,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct NodeSpec {
+    pub(crate) unschedulable: bool,
+    pub(crate) taints: Vec<Taint>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Taint {
+    pub(crate) key: SmolStr,
+    pub(crate) value: SmolStr,
+    pub(crate) effect: SmolStr,
+    pub(crate) time_added: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct NodeStatus {
+    pub(crate) conditions: Vec<Condition>,
+}
+
+impl Node {
+    pub(crate) fn ready(&self) -> Option<&Condition> {
+        condition(&self.status.conditions, "Ready")
+    }
+}
+
+/// What makes pods from a template: the part that all of these kinds share, and the fields that only some have.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(crate) struct Workload {
+    pub(crate) metadata: Meta,
+    pub(crate) spec: WorkloadSpec,
+    /// Compared with what it should be, and written as a whole.
+    pub(crate) status: Value,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct WorkloadSpec {
+    pub(crate) replicas: Option<i64>,
+    pub(crate) selector: Option<Value>,
+    pub(crate) template: Value,
+    pub(crate) min_ready_seconds: i64,
+    pub(crate) paused: bool,
+    pub(crate) revision_history_limit: Option<i64>,
+    pub(crate) progress_deadline_seconds: Option<i64>,
+    pub(crate) strategy: Strategy,
+    pub(crate) update_strategy: Strategy,
+    pub(crate) pod_management_policy: SmolStr,
+    pub(crate) service_name: SmolStr,
+    pub(crate) ordinals: Ordinals,
+    pub(crate) volume_claim_templates: Vec<Value>,
+    pub(crate) persistent_volume_claim_retention_policy: Retention,
+}
+
+/// How a change of the template is rolled out.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Strategy {
+    #[serde(rename = "type")]
+    pub(crate) kind: SmolStr,
+    pub(crate) rolling_update: RollingUpdate,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct RollingUpdate {
+    pub(crate) max_surge: Value,
+    pub(crate) max_unavailable: Value,
+    pub(crate) partition: i64,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(crate) struct Ordinals {
+    pub(crate) start: i64,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Retention {
+    pub(crate) when_deleted: SmolStr,
+    pub(crate) when_scaled: SmolStr,
+}
+
+impl Workload {
+    pub(crate) fn replicas(&self) -> i64 {
+        self.spec.replicas.unwrap_or(1)
+    }
+
+    pub(crate) fn selector(&self) -> Option<LabelSelector> {
+        LabelSelector::from_object(self.spec.selector.as_ref())
+    }
+
+    /// A number of the status; zero if it is not there.
+    pub(crate) fn counted(&self, field: &str) -> i64 {
+        self.status.get(field).and_then(Value::as_i64).unwrap_or_default()
+    }
+}
+
+/// A number, or a share of `total`: `25%` of 10 is 2 rounded down, 3 rounded up.
+pub(crate) fn share(amount: &Value, total: i64, round_up: bool) -> i64 {
+    match amount {
+        Value::Number(number) => number.as_i64().unwrap_or_default(),
+        Value::String(text) => {
+            let percent: i64 = text.strip_suffix('%').and_then(|digits| digits.parse().ok()).unwrap_or_default();
+            let hundredths = percent.saturating_mul(total);
+            if round_up { hundredths.saturating_add(99).div_euclid(100) } else { hundredths.div_euclid(100) }
+        }
+        _ => 0,
+    }
+}

@@ -1,0 +1,134 @@
+//! Namespaces, disruption budgets, revisions, and what volumes need.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use smol_str::SmolStr;
+
+use super::Meta;
+use crate::api::selector::LabelSelector;
+
+/// A Namespace.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(crate) struct Namespace {
+    pub(crate) metadata: Meta,
+    pub(crate) spec: NamespaceSpec,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(crate) struct NamespaceSpec {
+    pub(crate) finalizers: Vec<SmolStr>,
+}
+
+/// A PodDisruptionBudget.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(crate) struct Budget {
+    pub(crate) metadata: Meta,
+    pub(crate) spec: BudgetSpec,
+    pub(crate) status: Value,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct BudgetSpec {
+    pub(crate) min_available: Option<Value>,
+    pub(crate) max_unavailable: Option<Value>,
+    pub(crate) selector: Option<Value>,
+}
+
+impl Budget {
+    pub(crate) fn selector(&self) -> Option<LabelSelector> {
+        LabelSelector::from_object(self.spec.selector.as_ref())
+    }
+
+    /// The pods that were evicted and are not known to be gone, and when that was.
+    pub(crate) fn disrupted(&self) -> BTreeMap<SmolStr, Timestamp> {
+        let pods = self.status.get("disruptedPods").cloned().unwrap_or_default();
+        serde_json::from_value(pods).unwrap_or_default()
+    }
+}
+
+/// A ControllerRevision: one template that a StatefulSet or DaemonSet had.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
+#[allow(clippy::struct_field_names, reason = "the wire calls it so")]
+pub(crate) struct Revision {
+    pub(crate) metadata: Meta,
+    pub(crate) data: Value,
+    pub(crate) revision: i64,
+}
+
+/// A PersistentVolumeClaim.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(crate) struct Claim {
+    pub(crate) metadata: Meta,
+    pub(crate) spec: ClaimSpec,
+    pub(crate) status: Phase,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ClaimSpec {
+    pub(crate) volume_name: SmolStr,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(crate) struct Phase {
+    pub(crate) phase: SmolStr,
+}
+
+/// A PersistentVolume.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(crate) struct PersistentVolume {
+    pub(crate) metadata: Meta,
+    pub(crate) spec: PersistentVolumeSpec,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(crate) struct PersistentVolumeSpec {
+    pub(crate) csi: Option<CsiSource>,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct CsiSource {
+    pub(crate) driver: SmolStr,
+    pub(crate) volume_handle: SmolStr,
+}
+
+/// A VolumeAttachment.
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(crate) struct Attachment {
+    pub(crate) metadata: Meta,
+    pub(crate) spec: AttachmentSpec,
+    pub(crate) status: AttachmentStatus,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct AttachmentSpec {
+    pub(crate) attacher: SmolStr,
+    pub(crate) node_name: SmolStr,
+    pub(crate) source: AttachmentSource,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct AttachmentSource {
+    pub(crate) persistent_volume_name: SmolStr,
+}
+
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default)]
+pub(crate) struct AttachmentStatus {
+    pub(crate) attached: bool,
+}

@@ -1,0 +1,30 @@
+//! Pods whose node is gone: nobody will ever end them, so they are ended here after a while.
+
+use serde_json::json;
+
+use super::kind::Kind;
+use super::plane::{Again, Plane};
+use super::pods::ignore_gone;
+use crate::api::object::seconds;
+use crate::api::status::Answer;
+use crate::api::storage::Key;
+
+/// Ends a pod that is bound to a node which does not exist. Asked for when the quarantine is over.
+pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+    let Some(pod) = plane.world.pods.get(key) else { return Ok(Again::WhenChanged) };
+    let node = Key::new(None, &pod.spec.node_name);
+    if pod.spec.node_name.is_empty() || plane.world.nodes.get(&node).is_some() {
+        return Ok(Again::WhenChanged);
+    }
+    if !pod.has_ended() {
+        let condition = json!({
+            "type": "DisruptionTarget", "status": "True", "reason": "DeletionByPodGC",
+            "message": "PodGC: node no longer exists", "lastTransitionTime": seconds(plane.now()),
+            "observedGeneration": pod.metadata.generation,
+        });
+        let status = json!({"phase": "Failed", "conditions": [condition]});
+        ignore_gone(plane.controllers.patch_status(Kind::Pod, key, &status))?;
+    }
+    plane.controllers.delete_now(key, &pod.metadata.uid)?;
+    Ok(Again::WhenChanged)
+}

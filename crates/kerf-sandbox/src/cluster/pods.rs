@@ -1,0 +1,142 @@
+//! What all controllers that make pods have in common: whose pods are whose, how one is made from a template, which go first when there
+//! are too many, and since when one counts as available.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use smol_str::SmolStr;
+
+use super::kind::Kind;
+use super::objects::{Meta, Pod};
+use super::plane::Plane;
+use crate::api::object;
+use crate::api::selector::LabelSelector;
+use crate::api::status::Answer;
+
+/// How many pods one pass makes or deletes at most.
+pub(crate) const BURST: usize = 500;
+/// The annotation that says which pods are cheap to lose.
+const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+
+/// The reference by which an object belongs to its controller.
+pub(crate) fn controller_reference(kind: Kind, meta: &Meta) -> Value {
+    json!({
+        "apiVersion": kind.api_version(), "kind": kind.kind(), "name": meta.name, "uid": meta.uid,
+        "controller": true, "blockOwnerDeletion": true,
+    })
+}
+
+/// A pod made from a template, owned by `owner`. Without a name the server makes one up.
+pub(crate) fn from_template(template: &Value, owner: (Kind, &Meta)) -> Value {
+    let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": template.get("spec").cloned().unwrap_or_default()});
+    for field in ["labels", "annotations", "finalizers"] {
+        if let Some(value) = object::at(template, &["metadata", field]) {
+            object::set_meta(&mut pod, field, value.clone());
+        }
+    }
+    object::set_meta(&mut pod, "generateName", format!("{}-", owner.1.name));
+    object::set_meta(&mut pod, "ownerReferences", json!([controller_reference(owner.0, owner.1)]));
+    pod
+}
+
+impl Plane {
+    /// The pods of a controller. Loose ones that its selector covers are taken on; ones that it no longer covers are let go.
+    pub(crate) fn claim_pods(
+        &self,
+        kind: Kind,
+        owner: &Meta,
+        selector: Option<&LabelSelector>,
+    ) -> Answer<Vec<Arc<Pod>>> {
+        let matches = |pod: &Pod| selector.is_some_and(|selector| selector.matches(pod.metadata.labels.as_slice()));
+        let mut claimed = Vec::new();
+        for pod in self.world.pods.managed_by(&owner.uid) {
+            if matches(&pod) || pod.metadata.is_deleting() {
+                claimed.push(pod);
+            } else if !owner.is_deleting() {
+                let patch = json!({
+                    "metadata": {"uid": pod.metadata.uid, "ownerReferences": [{"$patch": "delete", "uid": owner.uid}]},
+                });
+                ignore_gone(self.controllers.patch(Kind::Pod, &pod.metadata.key(), &patch))?;
+            }
+        }
+        if owner.is_deleting() {
+            return Ok(claimed);
+        }
+        for pod in self.world.pods.loose_in(&owner.namespace) {
+            if matches(&pod) && pod.is_active() {
+                let patch = json!({
+                    "metadata": {"uid": pod.metadata.uid, "ownerReferences": [controller_reference(kind, owner)]},
+                });
+                ignore_gone(self.controllers.patch(Kind::Pod, &pod.metadata.key(), &patch))?;
+                claimed.push(pod);
+            }
+        }
+        Ok(claimed)
+    }
+}
+
+/// An object that is gone, or is another one by now, needs nothing any more.
+pub(crate) fn ignore_gone<T>(outcome: Answer<T>) -> Answer<()> {
+    match outcome {
+        Err(refusal) if !matches!(refusal.code(), 404 | 409) => Err(refusal),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Since when a pod that has to be ready for `min_ready_seconds` counts as available: in the past, it does; in the future, it will;
+/// none, it is not ready.
+pub(crate) fn available_at(pod: &Pod, min_ready_seconds: i64) -> Option<Timestamp> {
+    let since = pod.ready_since()?;
+    since.checked_add(jiff::SignedDuration::from_secs(min_ready_seconds)).ok()
+}
+
+/// How many of the pods are ready and how many available, and in how long the next one becomes available.
+pub(crate) fn count_ready(pods: &[Arc<Pod>], min_ready_seconds: i64, now: Timestamp) -> (i64, i64, Option<Duration>) {
+    let (mut ready, mut available, mut next) = (0, 0, None);
+    for pod in pods.iter().filter(|pod| pod.is_ready()) {
+        ready += 1;
+        match available_at(pod, min_ready_seconds) {
+            Some(at) if at <= now => available += 1,
+            Some(at) => {
+                let wait = at.duration_since(now).unsigned_abs();
+                next = Some(next.map_or(wait, |other: Duration| other.min(wait)));
+            }
+            None => {}
+        }
+    }
+    (ready, available, next)
+}
+
+/// The order in which pods go when there are too many: those without a node first, then those that are not running, not ready, cheap by
+/// their own word, crowded together, young.
+pub(crate) fn by_expendability(pods: &mut [Arc<Pod>]) {
+    let mut crowd: BTreeMap<SmolStr, usize> = BTreeMap::new();
+    for pod in pods.iter() {
+        *crowd.entry(pod.spec.node_name.clone()).or_default() += 1;
+    }
+    pods.sort_by_cached_key(|pod| {
+        let phase = match pod.status.phase.as_str() {
+            "Pending" => 0,
+            "Unknown" => 1,
+            _ => 2,
+        };
+        let cost: i32 =
+            pod.metadata.annotations.get(DELETION_COST).and_then(|cost| cost.parse().ok()).unwrap_or_default();
+        let restarts: i64 = pod.status.container_statuses.iter().map(|status| status.restart_count).max().unwrap_or(0);
+        (
+            !pod.spec.node_name.is_empty(),
+            phase,
+            pod.is_ready(),
+            cost,
+            Reverse(crowd.get(&pod.spec.node_name).copied().unwrap_or_default()),
+            Reverse(pod.ready_since()),
+            Reverse(restarts),
+            Reverse(pod.metadata.creation_timestamp),
+            pod.metadata.name.clone(),
+        )
+    });
+}

@@ -1,0 +1,143 @@
+//! What is to be done, in order: each piece of work stands in the queue once, however often it was asked for; work that is due later
+//! waits in order of time; work that failed comes back later each time.
+//! Invariant: the order in which work comes out depends only on the order in which it went in and on the clock, never on a hash.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// The first pause after a failure, and the longest: those of the real controllers.
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1000);
+
+/// An ordered queue of distinct pieces of work.
+#[derive(Debug)]
+pub(crate) struct Queue<W> {
+    ready: VecDeque<W>,
+    waiting: BTreeSet<W>,
+    later: BTreeMap<(Instant, u64), W>,
+    due: BTreeMap<W, (Instant, u64)>,
+    failures: BTreeMap<W, u32>,
+    serial: u64,
+}
+
+impl<W: Clone + Ord> Queue<W> {
+    pub(crate) fn new() -> Self {
+        Self {
+            ready: VecDeque::new(),
+            waiting: BTreeSet::new(),
+            later: BTreeMap::new(),
+            due: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            serial: 0,
+        }
+    }
+
+    /// To be done now. A later date that it had stays.
+    pub(crate) fn add(&mut self, work: W) {
+        if self.waiting.insert(work.clone()) {
+            self.ready.push_back(work);
+        }
+    }
+
+    /// To be done at `at`, or when it was already due if that is sooner.
+    pub(crate) fn add_at(&mut self, work: W, at: Instant) {
+        if let Some(place) = self.due.get(&work).copied() {
+            if place.0 <= at {
+                return;
+            }
+            self.later.remove(&place);
+        }
+        self.serial += 1;
+        let place = (at, self.serial);
+        self.due.insert(work.clone(), place);
+        self.later.insert(place, work);
+    }
+
+    /// To be done again, later each time that it fails.
+    pub(crate) fn add_after_failure(&mut self, work: W, now: Instant) {
+        let failures = self.failures.entry(work.clone()).or_default();
+        let pause = FIRST_PAUSE.saturating_mul(1 << (*failures).min(20)).min(LONGEST_PAUSE);
+        *failures += 1;
+        self.add_at(work, now + pause);
+    }
+
+    /// It went well: the next failure is a first one.
+    pub(crate) fn succeeded(&mut self, work: &W) {
+        self.failures.remove(work);
+    }
+
+    /// The next piece of work that is due.
+    pub(crate) fn next(&mut self, now: Instant) -> Option<W> {
+        while let Some(entry) = self.later.first_entry()
+            && entry.key().0 <= now
+        {
+            let work = entry.remove();
+            self.due.remove(&work);
+            self.add(work);
+        }
+        let work = self.ready.pop_front()?;
+        self.waiting.remove(&work);
+        Some(work)
+    }
+
+    /// Whether something is to be done now.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// When the next piece of work is due that is not yet.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.later.first_key_value().map(|((at, _), _)| *at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn work_comes_once_in_order_and_in_time() {
+        let now = Instant::now();
+        let mut queue = Queue::new();
+        for work in ["b", "a", "b", "c"] {
+            queue.add(work);
+        }
+        queue.add_at("d", now + Duration::from_secs(2));
+        queue.add_at("e", now + Duration::from_secs(1));
+        queue.add_at("d", now + Duration::from_millis(500));
+        queue.add_at("d", now + Duration::from_secs(9));
+        let taken: Vec<_> = std::iter::from_fn(|| queue.next(now)).collect();
+        assert_eq!(taken, ["b", "a", "c"]);
+        assert_eq!(queue.next_due(), Some(now + Duration::from_millis(500)));
+        let later = now + Duration::from_secs(3);
+        let taken: Vec<_> = std::iter::from_fn(|| queue.next(later)).collect();
+        assert_eq!(taken, ["d", "e"], "a later date does not put off an earlier one");
+        assert_eq!(queue.next_due(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn failures_come_back_later_each_time() {
+        let now = Instant::now();
+        let mut queue = Queue::new();
+        let pauses: Vec<Duration> = (0..3)
+            .map(|_| {
+                queue.add_after_failure("w", now);
+                let due = queue.next_due().unwrap();
+                assert_eq!(queue.next(due), Some("w"));
+                due - now
+            })
+            .collect();
+        assert_eq!(pauses, [5, 10, 20].map(Duration::from_millis));
+        queue.succeeded(&"w");
+        queue.add_after_failure("w", now);
+        assert_eq!(queue.next_due(), Some(now + FIRST_PAUSE));
+        for _ in 0..40 {
+            queue.add_after_failure("x", now);
+        }
+        assert!(queue.next_due().unwrap() <= now + LONGEST_PAUSE);
+    }
+}

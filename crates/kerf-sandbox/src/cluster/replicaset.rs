@@ -1,0 +1,97 @@
+//! ReplicaSets: as many pods as they say, no more and no fewer.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::events::{Speaker, Tone};
+use super::kind::Kind;
+use super::objects::{Pod, Workload};
+use super::plane::{Again, Plane};
+use super::pods::{BURST, by_expendability, count_ready, from_template, ignore_gone};
+use crate::api::status::Answer;
+use crate::api::storage::Key;
+
+const SPEAKER: Speaker = Speaker::Controller("replicaset-controller");
+
+/// Makes or deletes pods until there are as many as wanted, and says how many there are.
+pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+    let Some(set) = plane.world.replica_sets.get(key) else { return Ok(Again::WhenChanged) };
+    let pods = plane.claim_pods(Kind::ReplicaSet, &set.metadata, set.selector().as_ref())?;
+    let active: Vec<Arc<Pod>> = pods.iter().filter(|pod| pod.is_active()).cloned().collect();
+    let outcome = if set.metadata.is_deleting() { Ok(()) } else { adjust(plane, &set, active.clone()) };
+    let again = report(plane, key, &set, &active, outcome.as_ref().err().map(|refusal| refusal.message().to_string()))?;
+    outcome?;
+    Ok(again)
+}
+
+fn adjust(plane: &mut Plane, set: &Workload, mut active: Vec<Arc<Pod>>) -> Answer<()> {
+    let wanted = usize::try_from(set.replicas()).unwrap_or_default();
+    if active.len() < wanted {
+        let pod = from_template(&set.spec.template, (Kind::ReplicaSet, &set.metadata));
+        for _ in 0..(wanted - active.len()).min(BURST) {
+            create(plane, set, &pod)?;
+        }
+    } else if active.len() > wanted {
+        by_expendability(&mut active);
+        for pod in active.iter().take((active.len() - wanted).min(BURST)) {
+            ignore_gone(plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid))?;
+            let message = format!("Deleted pod: {}", pod.metadata.name);
+            plane.tell(SPEAKER, (Kind::ReplicaSet, &set.metadata), Tone::Normal, "SuccessfulDelete", message);
+        }
+    }
+    Ok(())
+}
+
+fn create(plane: &mut Plane, set: &Workload, pod: &Value) -> Answer<()> {
+    match plane.controllers.create(Kind::Pod, &set.metadata.namespace, pod) {
+        Ok(created) => {
+            let created: super::objects::AnyObject = serde_json::from_slice(&created).unwrap_or_default();
+            let message = format!("Created pod: {}", created.metadata.name);
+            plane.tell(SPEAKER, (Kind::ReplicaSet, &set.metadata), Tone::Normal, "SuccessfulCreate", message);
+            Ok(())
+        }
+        Err(refusal) => {
+            let message = format!("Error creating: {}", refusal.message());
+            plane.tell(SPEAKER, (Kind::ReplicaSet, &set.metadata), Tone::Warning, "FailedCreate", message);
+            Err(refusal)
+        }
+    }
+}
+
+/// Writes the status, if it is not what it should be.
+fn report(plane: &Plane, key: &Key, set: &Workload, active: &[Arc<Pod>], failure: Option<String>) -> Answer<Again> {
+    let (ready, available, next) = count_ready(active, set.spec.min_ready_seconds, plane.now());
+    let labels = set.spec.template.pointer("/metadata/labels").and_then(Value::as_object);
+    let labelled = |pod: &&Arc<Pod>| {
+        let own = &pod.metadata.labels;
+        labels.into_iter().flatten().all(|(key, value)| own.get(key) == value.as_str())
+    };
+    let mut status = json!({
+        "replicas": active.len(),
+        "fullyLabeledReplicas": active.iter().filter(labelled).count(),
+        "readyReplicas": ready,
+        "availableReplicas": available,
+        "observedGeneration": set.metadata.generation,
+    });
+    status["conditions"] = match failure {
+        Some(message) => {
+            let since = crate::api::object::seconds(plane.now());
+            json!([{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message, "lastTransitionTime": since}])
+        }
+        None => Value::Null,
+    };
+    if differs(&set.status, &status) {
+        ignore_gone(plane.controllers.replace_status(Kind::ReplicaSet, key, &status))?;
+    }
+    Ok(next.map_or(Again::WhenChanged, Again::After))
+}
+
+/// Whether some field of `wanted` is not what `status` says. What is zero, empty or null may as well be absent.
+pub(crate) fn differs(status: &Value, wanted: &Value) -> bool {
+    let absent = |value: &Value| value.is_null() || value == &json!(0);
+    wanted.as_object().into_iter().flatten().any(|(field, wanted)| match status.get(field) {
+        Some(present) => present != wanted && !(absent(present) && absent(wanted)),
+        None => !absent(wanted),
+    })
+}

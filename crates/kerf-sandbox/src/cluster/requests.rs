@@ -1,0 +1,110 @@
+//! How the cluster's parts write: through the API server like everybody else, with its defaults, admission, managed fields and audit,
+//! but in the same thread and without waiting, so that a pass of a controller is one synchronous function.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::{HeaderValue, Method, Request, Uri};
+use serde_json::{Value, json};
+
+use super::kind::Kind;
+use crate::api::ApiServer;
+use crate::api::status::{Answer, Refusal};
+use crate::api::storage::Key;
+
+const JSON: &str = "application/json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const MERGE: &str = "application/merge-patch+json";
+
+/// One of the programs that a cluster consists of, as the API server knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct Requests {
+    server: ApiServer,
+    agent: &'static str,
+}
+
+/// What is to become of the dependents of an object that is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Propagation {
+    Background,
+    Foreground,
+}
+
+impl Requests {
+    /// Writes under the name of `agent`.
+    pub(crate) fn new(server: ApiServer, agent: &'static str) -> Self {
+        Self { server, agent }
+    }
+
+    /// Creates an object, and returns it as it was stored.
+    pub(crate) fn create(&self, kind: Kind, namespace: &str, object: &Value) -> Answer<Bytes> {
+        self.send(Method::POST, &kind.collection(namespace), JSON, object)
+    }
+
+    /// Changes some fields of an object (a strategic merge patch).
+    pub(crate) fn patch(&self, kind: Kind, key: &Key, patch: &Value) -> Answer<Bytes> {
+        self.send(Method::PATCH, &kind.path(key), STRATEGIC, patch)
+    }
+
+    /// Changes some fields of an object's status; lists of conditions are merged by their type.
+    pub(crate) fn patch_status(&self, kind: Kind, key: &Key, status: &Value) -> Answer<Bytes> {
+        self.send(Method::PATCH, &format!("{}/status", kind.path(key)), STRATEGIC, &json!({"status": status}))
+    }
+
+    /// Changes some fields of an object's status; lists are replaced.
+    pub(crate) fn replace_status(&self, kind: Kind, key: &Key, status: &Value) -> Answer<Bytes> {
+        self.send(Method::PATCH, &format!("{}/status", kind.path(key)), MERGE, &json!({"status": status}))
+    }
+
+    /// Changes some fields of any object; lists are replaced.
+    pub(crate) fn merge(&self, path: &str, patch: &Value) -> Answer<Bytes> {
+        self.send(Method::PATCH, path, MERGE, patch)
+    }
+
+    /// Puts a whole object, or a subresource, in the place of what is there.
+    pub(crate) fn replace(&self, path: &str, object: &Value) -> Answer<Bytes> {
+        self.send(Method::PUT, path, JSON, object)
+    }
+
+    /// Deletes the object of this uid, as an owner or a person would; one that is gone already is no failure.
+    pub(crate) fn delete(&self, kind: Kind, key: &Key, uid: &str) -> Answer<()> {
+        self.delete_at(&kind.path(key), &json!({"preconditions": {"uid": uid}}))
+    }
+
+    /// Deletes a pod at once: what a kubelet does when nothing of it runs any more.
+    pub(crate) fn delete_now(&self, key: &Key, uid: &str) -> Answer<()> {
+        self.delete_at(&Kind::Pod.path(key), &json!({"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}))
+    }
+
+    /// Deletes the object of this uid with a word about its dependents.
+    pub(crate) fn delete_with(&self, path: &str, uid: &str, propagation: Propagation) -> Answer<()> {
+        let policy = match propagation {
+            Propagation::Background => "Background",
+            Propagation::Foreground => "Foreground",
+        };
+        self.delete_at(path, &json!({"propagationPolicy": policy, "preconditions": {"uid": uid}}))
+    }
+
+    /// Deletes everything in a collection.
+    pub(crate) fn delete_collection(&self, path: &str) -> Answer<()> {
+        self.send(Method::DELETE, path, JSON, &json!({})).map(drop)
+    }
+
+    fn delete_at(&self, path: &str, options: &Value) -> Answer<()> {
+        match self.send(Method::DELETE, path, JSON, options) {
+            Ok(_) => Ok(()),
+            // Gone, or another object of the same name: either way the one that was meant is no more.
+            Err(refusal) if matches!(refusal.code(), 404 | 409) => Ok(()),
+            Err(refusal) => Err(refusal),
+        }
+    }
+
+    fn send(&self, method: Method, path: &str, media: &'static str, body: &Value) -> Answer<Bytes> {
+        let uri: Uri = path.parse().map_err(|_| Refusal::internal(&format!("no such path: {path}")))?;
+        let (mut parts, ()) = Request::new(()).into_parts();
+        parts.method = method;
+        parts.uri = uri;
+        parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(media));
+        parts.headers.insert(USER_AGENT, HeaderValue::from_static(self.agent));
+        self.server.perform(&parts, Bytes::from(body.to_string()))
+    }
+}

@@ -1,0 +1,81 @@
+//! ControllerRevisions: the templates that a StatefulSet or DaemonSet has had, by which `kubectl rollout` goes back and forth and by
+//! which the pods of one template are told from those of another.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::deployment::hash_of;
+use super::kind::Kind;
+use super::objects::{Revision, Workload};
+use super::plane::Plane;
+use super::pods::{controller_reference, ignore_gone};
+use crate::api::status::Answer;
+
+/// The label by which a pod says of which revision it is.
+pub(crate) const REVISION_HASH: &str = "controller-revision-hash";
+
+/// The name of the current template's revision. It is made if it is new, and numbered anew if it has come back.
+pub(crate) fn current(plane: &Plane, kind: Kind, owner: &Workload) -> Answer<String> {
+    let template = json!({"spec": {"template": template_of(&owner.spec.template)}});
+    let known = sorted(plane, owner);
+    let newest = known.last().map_or(0, |revision| revision.revision);
+    if let Some(same) = known.iter().rev().find(|revision| revision.data == template) {
+        if same.revision < newest {
+            let patch = json!({"revision": newest + 1});
+            ignore_gone(plane.controllers.patch(Kind::ControllerRevision, &same.metadata.key(), &patch))?;
+        }
+        return Ok(same.metadata.name.to_string());
+    }
+    let hash = hash_of(&owner.spec.template, owner.counted("collisionCount"));
+    let name = format!("{}-{hash}", owner.metadata.name);
+    let mut labels = owner.spec.template.pointer("/metadata/labels").cloned().unwrap_or_else(|| json!({}));
+    labels[REVISION_HASH] = hash.into();
+    let revision = json!({
+        "metadata": {"name": name, "labels": labels, "ownerReferences": [controller_reference(kind, &owner.metadata)]},
+        "data": template, "revision": newest + 1,
+    });
+    match plane.controllers.create(Kind::ControllerRevision, &owner.metadata.namespace, &revision) {
+        Err(refusal) if refusal.code() != 409 => Err(refusal),
+        Ok(_) | Err(_) => Ok(name),
+    }
+}
+
+/// What a revision keeps of a template: what `kubectl rollout undo` patches back.
+fn template_of(template: &Value) -> Value {
+    let mut template = template.clone();
+    if let Some(template) = template.as_object_mut() {
+        template.insert("$patch".into(), "replace".into());
+    }
+    template
+}
+
+/// The template that a revision keeps.
+pub(crate) fn template_in(revision: &Revision) -> Value {
+    let mut template = revision.data.pointer("/spec/template").cloned().unwrap_or_default();
+    if let Some(template) = template.as_object_mut() {
+        template.remove("$patch");
+    }
+    template
+}
+
+/// The revisions of a workload, oldest first.
+fn sorted(plane: &Plane, owner: &Workload) -> Vec<Arc<Revision>> {
+    let mut revisions = plane.world.revisions.managed_by(&owner.metadata.uid);
+    revisions.sort_by_key(|revision| (revision.revision, revision.metadata.name.clone()));
+    revisions
+}
+
+/// Deletes the oldest revisions that no pod has any more, down to the history's length.
+pub(crate) fn forget_old(plane: &Plane, owner: &Workload, in_use: &[&str]) -> Answer<()> {
+    let limit = usize::try_from(owner.spec.revision_history_limit.unwrap_or(10)).unwrap_or_default();
+    let idle: Vec<Arc<Revision>> = sorted(plane, owner)
+        .into_iter()
+        .filter(|revision| !in_use.contains(&revision.metadata.name.as_str()))
+        .collect();
+    for revision in idle.iter().take(idle.len().saturating_sub(limit)) {
+        let key = revision.metadata.key();
+        ignore_gone(plane.controllers.delete(Kind::ControllerRevision, &key, &revision.metadata.uid))?;
+    }
+    Ok(())
+}

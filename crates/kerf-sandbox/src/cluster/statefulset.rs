@@ -1,0 +1,225 @@
+//! StatefulSets: pods with names and volumes of their own, made in order and replaced from the last to the first.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::events::{Speaker, Tone};
+use super::kind::Kind;
+use super::objects::{Pod, Workload};
+use super::plane::{Again, Plane};
+use super::pods::{available_at, controller_reference, count_ready, from_template, ignore_gone};
+use super::replicaset::differs;
+use super::revisions::{self, REVISION_HASH};
+use crate::api::object;
+use crate::api::status::Answer;
+use crate::api::storage::Key;
+
+const SPEAKER: Speaker = Speaker::Controller("statefulset-controller");
+
+/// A StatefulSet and its pods.
+struct State<'a> {
+    set: &'a Workload,
+    /// The pods by their number.
+    pods: BTreeMap<i64, Arc<Pod>>,
+    /// The names of the current template's revision, and of the one that pods had before.
+    update: String,
+    current: String,
+}
+
+/// Makes, replaces and deletes pods, one after the other unless the set says otherwise.
+pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
+    let Some(set) = plane.world.stateful_sets.get(key) else { return Ok(Again::WhenChanged) };
+    let pods = plane.claim_pods(Kind::StatefulSet, &set.metadata, set.selector().as_ref())?;
+    if set.metadata.is_deleting() {
+        return Ok(Again::WhenChanged);
+    }
+    let update = revisions::current(plane, Kind::StatefulSet, &set)?;
+    let known = set.status.get("currentRevision").and_then(Value::as_str).unwrap_or_default();
+    let current = if known.is_empty() { update.clone() } else { known.to_string() };
+    let pods = pods.into_iter().filter_map(|pod| Some((ordinal(&set, &pod)?, pod))).collect();
+    let state = State { set: &set, pods, update, current };
+    step(plane, &state)?;
+    let in_use: Vec<String> =
+        state.pods.values().map(|pod| revision_of(pod)).chain([state.update.clone(), state.current.clone()]).collect();
+    revisions::forget_old(plane, &set, &in_use.iter().map(String::as_str).collect::<Vec<_>>())?;
+    report(plane, key, &state)
+}
+
+/// The number in a pod's name, if the pod is one of the set's.
+fn ordinal(set: &Workload, pod: &Pod) -> Option<i64> {
+    pod.metadata.name.strip_prefix(set.metadata.name.as_str())?.strip_prefix('-')?.parse().ok()
+}
+
+fn revision_of(pod: &Pod) -> String {
+    pod.metadata.labels.get(REVISION_HASH).unwrap_or_default().to_string()
+}
+
+impl State<'_> {
+    fn wanted(&self) -> std::ops::Range<i64> {
+        let start = self.set.spec.ordinals.start;
+        start..start + self.set.replicas()
+    }
+
+    fn is_parallel(&self) -> bool {
+        self.set.spec.pod_management_policy == "Parallel"
+    }
+
+    /// Which template a new pod of this number gets.
+    fn revision_for(&self, ordinal: i64) -> &str {
+        let partition = self.set.spec.update_strategy.rolling_update.partition;
+        let rolls = self.set.spec.update_strategy.kind != "OnDelete";
+        if rolls && ordinal - self.set.spec.ordinals.start < partition { &self.current } else { &self.update }
+    }
+}
+
+/// One pass. In order: each pod is there and well before the next is touched.
+fn step(plane: &mut Plane, state: &State<'_>) -> Answer<()> {
+    let (set, wanted) = (state.set, state.wanted());
+    let well = |plane: &Plane, pod: &Pod| {
+        pod.is_active() && available_at(pod, set.spec.min_ready_seconds).is_some_and(|at| at <= plane.now())
+    };
+    for ordinal in wanted.clone() {
+        match state.pods.get(&ordinal) {
+            None => create(plane, state, ordinal)?,
+            Some(pod) if pod.has_ended() && !pod.metadata.is_deleting() => {
+                let message = format!(
+                    "StatefulSet {}/{} is recreating failed Pod {}",
+                    set.metadata.namespace, set.metadata.name, pod.metadata.name
+                );
+                plane.tell(SPEAKER, (Kind::StatefulSet, &set.metadata), Tone::Warning, "RecreatingFailedPod", message);
+                plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+            }
+            Some(pod) if well(plane, pod) => continue,
+            Some(_) => {}
+        }
+        if !state.is_parallel() {
+            return Ok(());
+        }
+    }
+    // Too many: from the last on.
+    for (_, pod) in state.pods.iter().rev().filter(|(ordinal, _)| !wanted.contains(ordinal)) {
+        if !pod.metadata.is_deleting() {
+            delete(plane, set, pod)?;
+        }
+        if !state.is_parallel() {
+            return Ok(());
+        }
+    }
+    if set.spec.update_strategy.kind == "OnDelete" {
+        return Ok(());
+    }
+    // Old ones are replaced from the last on, each when all after it are well.
+    for ordinal in wanted.rev() {
+        let Some(pod) = state.pods.get(&ordinal) else { return Ok(()) };
+        if revision_of(pod) != state.revision_for(ordinal) {
+            if !pod.metadata.is_deleting() {
+                delete(plane, set, pod)?;
+            }
+            return Ok(());
+        }
+        if !well(plane, pod) {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+fn delete(plane: &mut Plane, set: &Workload, pod: &Pod) -> Answer<()> {
+    plane.controllers.delete(Kind::Pod, &pod.metadata.key(), &pod.metadata.uid)?;
+    let message = format!("delete Pod {} in StatefulSet {} successful", pod.metadata.name, set.metadata.name);
+    plane.tell(SPEAKER, (Kind::StatefulSet, &set.metadata), Tone::Normal, "SuccessfulDelete", message);
+    Ok(())
+}
+
+/// Makes the pod of a number, and its claims first.
+fn create(plane: &mut Plane, state: &State<'_>, ordinal: i64) -> Answer<()> {
+    let set = state.set;
+    let name = format!("{}-{ordinal}", set.metadata.name);
+    let revision = state.revision_for(ordinal).to_string();
+    let kept = plane.world.revisions.get(&Key::new(Some(&set.metadata.namespace), &revision));
+    let template = kept.as_deref().map_or_else(|| set.spec.template.clone(), revisions::template_in);
+    let mut pod = from_template(&template, (Kind::StatefulSet, &set.metadata));
+    object::remove(&mut pod, &["metadata", "generateName"]);
+    object::set_meta(&mut pod, "name", name.as_str());
+    let labels = object::made(&mut pod, &["metadata", "labels"]);
+    labels.insert("statefulset.kubernetes.io/pod-name".into(), name.as_str().into());
+    labels.insert("apps.kubernetes.io/pod-index".into(), ordinal.to_string().into());
+    labels.insert(REVISION_HASH.into(), revision.as_str().into());
+    let spec = object::made(&mut pod, &["spec"]);
+    spec.insert("hostname".into(), name.as_str().into());
+    if !set.spec.service_name.is_empty() {
+        spec.insert("subdomain".into(), set.spec.service_name.as_str().into());
+    }
+    for claim in &set.spec.volume_claim_templates {
+        let volume = object::name(claim).to_string();
+        let claim_name = format!("{volume}-{name}");
+        create_claim(plane, set, claim, &claim_name)?;
+        let volumes = object::made(&mut pod, &["spec"]).entry("volumes").or_insert_with(|| json!([]));
+        if let Some(volumes) = volumes.as_array_mut() {
+            volumes.retain(|known| object::text(known, &["name"]) != volume);
+            volumes.push(json!({"name": volume, "persistentVolumeClaim": {"claimName": claim_name}}));
+        }
+    }
+    match plane.controllers.create(Kind::Pod, &set.metadata.namespace, &pod) {
+        Ok(_) => {
+            let message = format!("create Pod {name} in StatefulSet {} successful", set.metadata.name);
+            plane.tell(SPEAKER, (Kind::StatefulSet, &set.metadata), Tone::Normal, "SuccessfulCreate", message);
+            Ok(())
+        }
+        Err(refusal) => {
+            let message =
+                format!("create Pod {name} in StatefulSet {} failed error: {}", set.metadata.name, refusal.message());
+            plane.tell(SPEAKER, (Kind::StatefulSet, &set.metadata), Tone::Warning, "FailedCreate", message);
+            Err(refusal)
+        }
+    }
+}
+
+/// Makes a pod's claim, if it is not there from an earlier pod of that name.
+fn create_claim(plane: &Plane, set: &Workload, template: &Value, name: &str) -> Answer<()> {
+    if plane.world.claims.get(&Key::new(Some(&set.metadata.namespace), name)).is_some() {
+        return Ok(());
+    }
+    let mut claim = json!({"metadata": {"name": name}, "spec": template.get("spec")});
+    for field in ["labels", "annotations"] {
+        if let Some(value) = object::at(template, &["metadata", field]) {
+            object::set_meta(&mut claim, field, value.clone());
+        }
+    }
+    let selector = set.spec.selector.as_ref().and_then(|selector| object::at(selector, &["matchLabels"]));
+    for (key, value) in selector.and_then(Value::as_object).into_iter().flatten() {
+        object::made(&mut claim, &["metadata", "labels"]).insert(key.clone(), value.clone());
+    }
+    if set.spec.persistent_volume_claim_retention_policy.when_deleted == "Delete" {
+        object::set_meta(
+            &mut claim,
+            "ownerReferences",
+            json!([controller_reference(Kind::StatefulSet, &set.metadata)]),
+        );
+    }
+    match plane.controllers.create(Kind::PersistentVolumeClaim, &set.metadata.namespace, &claim) {
+        Err(refusal) if refusal.code() != 409 => Err(refusal),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn report(plane: &Plane, key: &Key, state: &State<'_>) -> Answer<Again> {
+    let set = state.set;
+    let alive: Vec<Arc<Pod>> = state.pods.values().filter(|pod| !pod.has_ended()).cloned().collect();
+    let (ready, available, next) = count_ready(&alive, set.spec.min_ready_seconds, plane.now());
+    let of = |revision: &str| alive.iter().filter(|pod| pod.is_active() && revision_of(pod) == revision).count() as i64;
+    let updated = of(&state.update);
+    let done = updated == set.replicas() && ready == set.replicas() && alive.len() as i64 == set.replicas();
+    let current = if done { &state.update } else { &state.current };
+    let status = json!({
+        "observedGeneration": set.metadata.generation, "replicas": alive.len(), "readyReplicas": ready,
+        "availableReplicas": available, "currentReplicas": of(current), "updatedReplicas": updated,
+        "currentRevision": current, "updateRevision": state.update, "collisionCount": set.counted("collisionCount"),
+    });
+    if differs(&set.status, &status) {
+        ignore_gone(plane.controllers.replace_status(Kind::StatefulSet, key, &status))?;
+    }
+    Ok(next.map_or(Again::WhenChanged, Again::After))
+}

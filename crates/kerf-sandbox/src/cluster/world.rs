@@ -1,0 +1,213 @@
+//! The cluster as its own parts see it: decoded once per change, indexed by what they ask for. It is always up to date before a
+//! controller acts, because the controllers run in one thread with it; so none of them has to guess what it has done itself.
+//! Invariant: an index holds exactly the keys of the objects that it describes, and every order is that of the keys.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use smol_str::SmolStr;
+
+use super::kind::Kind;
+use super::objects::{
+    Attachment, Budget, Claim, CronJob, Job, Meta, Namespace, Node, PersistentVolume, Pod, Revision, Workload,
+};
+use crate::api::storage::Key;
+
+/// Something with metadata.
+pub(crate) trait Object {
+    fn meta(&self) -> &Meta;
+}
+
+macro_rules! objects {
+    ($($kind:ty),* $(,)?) => {
+        $(impl Object for $kind {
+            fn meta(&self) -> &Meta {
+                &self.metadata
+            }
+        })*
+    };
+}
+objects!(Attachment, Budget, Claim, CronJob, Job, Namespace, Node, PersistentVolume, Pod, Revision, Workload);
+
+/// The objects of one kind, by key and by the uid of the owner that manages them.
+#[derive(Debug)]
+pub(crate) struct Shelf<T> {
+    objects: BTreeMap<Key, Arc<T>>,
+    managed: BTreeMap<SmolStr, BTreeSet<Key>>,
+    /// Those that nobody manages, by namespace.
+    loose: BTreeMap<SmolStr, BTreeSet<Key>>,
+}
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Self { objects: BTreeMap::new(), managed: BTreeMap::new(), loose: BTreeMap::new() }
+    }
+}
+
+impl<T: Object> Shelf<T> {
+    pub(crate) fn get(&self, key: &Key) -> Option<Arc<T>> {
+        self.objects.get(key).cloned()
+    }
+
+    fn keys(&self) -> Vec<Key> {
+        self.objects.keys().cloned().collect()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, &Arc<T>)> {
+        self.objects.iter()
+    }
+
+    /// The objects of a namespace.
+    pub(crate) fn of_namespace<'a>(&'a self, namespace: &'a str) -> impl Iterator<Item = (&'a Key, &'a Arc<T>)> {
+        self.objects.range(Key::from_text(&format!("{namespace}/"))..).take_while(move |(key, _)| key.is_in(namespace))
+    }
+
+    /// The objects that the owner of this uid manages.
+    pub(crate) fn managed_by(&self, uid: &str) -> Vec<Arc<T>> {
+        self.managed.get(uid).into_iter().flatten().filter_map(|key| self.get(key)).collect()
+    }
+
+    /// The objects of a namespace that nobody manages.
+    pub(crate) fn loose_in(&self, namespace: &str) -> Vec<Arc<T>> {
+        self.loose.get(namespace).into_iter().flatten().filter_map(|key| self.get(key)).collect()
+    }
+
+    /// Puts an object in place of what was there, or takes it away. Returns what was there.
+    fn put(&mut self, key: &Key, now: Option<Arc<T>>) -> Option<Arc<T>> {
+        let before = self.objects.get(key).cloned();
+        if let Some(before) = &before {
+            match before.meta().controller() {
+                Some(owner) => take(&mut self.managed, &owner.uid, key),
+                None => take(&mut self.loose, &before.meta().namespace, key),
+            }
+        }
+        match now {
+            Some(now) => {
+                let meta = now.meta();
+                let (index, of) = match meta.controller() {
+                    Some(owner) => (&mut self.managed, &owner.uid),
+                    None => (&mut self.loose, &meta.namespace),
+                };
+                index.entry(of.clone()).or_default().insert(key.clone());
+                self.objects.insert(key.clone(), now);
+            }
+            None => drop(self.objects.remove(key)),
+        }
+        before
+    }
+}
+
+/// Takes a key out of an index, and the entry with the last one.
+fn take(index: &mut BTreeMap<SmolStr, BTreeSet<Key>>, of: &SmolStr, key: &Key) {
+    if let Some(keys) = index.get_mut(of) {
+        keys.remove(key);
+        if keys.is_empty() {
+            index.remove(of);
+        }
+    }
+}
+
+/// The cluster.
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    pub(crate) pods: Shelf<Pod>,
+    pub(crate) nodes: Shelf<Node>,
+    pub(crate) deployments: Shelf<Workload>,
+    pub(crate) replica_sets: Shelf<Workload>,
+    pub(crate) stateful_sets: Shelf<Workload>,
+    pub(crate) daemon_sets: Shelf<Workload>,
+    pub(crate) revisions: Shelf<Revision>,
+    pub(crate) jobs: Shelf<Job>,
+    pub(crate) cron_jobs: Shelf<CronJob>,
+    pub(crate) budgets: Shelf<Budget>,
+    pub(crate) namespaces: Shelf<Namespace>,
+    pub(crate) claims: Shelf<Claim>,
+    pub(crate) volumes: Shelf<PersistentVolume>,
+    pub(crate) attachments: Shelf<Attachment>,
+    attached: BTreeMap<SmolStr, BTreeSet<Key>>,
+    bound: BTreeMap<SmolStr, BTreeSet<Key>>,
+}
+
+/// What a key stood for before a change and stands for now.
+#[derive(Clone, Debug)]
+pub(crate) struct Changed<T> {
+    pub(crate) before: Option<Arc<T>>,
+    pub(crate) now: Option<Arc<T>>,
+}
+
+impl<T: Object> Changed<T> {
+    /// The metadata before and now.
+    pub(crate) fn metas(&self) -> (Option<Meta>, Option<Meta>) {
+        let meta = |object: &Option<Arc<T>>| object.as_ref().map(|object| object.meta().clone());
+        (meta(&self.before), meta(&self.now))
+    }
+}
+
+impl<T> Changed<T> {
+    /// Both states, as far as there are any.
+    pub(crate) fn both(&self) -> impl Iterator<Item = &Arc<T>> {
+        self.before.iter().chain(&self.now)
+    }
+}
+
+impl World {
+    /// The keys of all objects of a kind that are known.
+    pub(crate) fn keys(&self, kind: Kind) -> Vec<Key> {
+        match kind {
+            Kind::Pod => self.pods.keys(),
+            Kind::Node => self.nodes.keys(),
+            Kind::Deployment => self.deployments.keys(),
+            Kind::ReplicaSet => self.replica_sets.keys(),
+            Kind::StatefulSet => self.stateful_sets.keys(),
+            Kind::DaemonSet => self.daemon_sets.keys(),
+            Kind::ControllerRevision => self.revisions.keys(),
+            Kind::Job => self.jobs.keys(),
+            Kind::CronJob => self.cron_jobs.keys(),
+            Kind::PodDisruptionBudget => self.budgets.keys(),
+            Kind::Namespace => self.namespaces.keys(),
+            Kind::PersistentVolumeClaim => self.claims.keys(),
+            Kind::PersistentVolume => self.volumes.keys(),
+            Kind::VolumeAttachment => self.attachments.keys(),
+            Kind::Event | Kind::ServiceAccount | Kind::ConfigMap | Kind::Lease | Kind::CsiNode => Vec::new(),
+        }
+    }
+
+    /// The pods on a node.
+    pub(crate) fn pods_on(&self, node: &str) -> Vec<Arc<Pod>> {
+        self.bound.get(node).into_iter().flatten().filter_map(|key| self.pods.get(key)).collect()
+    }
+
+    /// The attachments to a node.
+    pub(crate) fn attachments_on(&self, node: &str) -> Vec<Arc<Attachment>> {
+        self.attached.get(node).into_iter().flatten().filter_map(|key| self.attachments.get(key)).collect()
+    }
+
+    pub(crate) fn put_attachment(&mut self, key: &Key, now: Option<Attachment>) -> Changed<Attachment> {
+        let changed = put(&mut self.attachments, key, now);
+        if let Some(before) = &changed.before {
+            take(&mut self.attached, &before.spec.node_name, key);
+        }
+        if let Some(now) = &changed.now {
+            self.attached.entry(now.spec.node_name.clone()).or_default().insert(key.clone());
+        }
+        changed
+    }
+
+    pub(crate) fn put_pod(&mut self, key: &Key, now: Option<Pod>) -> Changed<Pod> {
+        let now = now.map(Arc::new);
+        let before = self.pods.put(key, now.clone());
+        if let Some(before) = before.as_ref().filter(|pod| !pod.spec.node_name.is_empty()) {
+            take(&mut self.bound, &before.spec.node_name, key);
+        }
+        if let Some(now) = now.as_ref().filter(|pod| !pod.spec.node_name.is_empty()) {
+            self.bound.entry(now.spec.node_name.clone()).or_default().insert(key.clone());
+        }
+        Changed { before, now }
+    }
+}
+
+/// Puts an object of a kind that has no index of its own on its shelf.
+pub(crate) fn put<T: Object>(shelf: &mut Shelf<T>, key: &Key, now: Option<T>) -> Changed<T> {
+    let now = now.map(Arc::new);
+    Changed { before: shelf.put(key, now.clone()), now }
+}

@@ -1,0 +1,121 @@
+//! The cluster around the server, in virtual time: what its controllers make of what clients ask for.
+
+mod deployments;
+mod determinism;
+mod nodes;
+mod ownership;
+mod workloads;
+
+use std::time::Duration;
+
+use kerf_runtime::Clock;
+use kerf_sandbox::{Cluster, ClusterConfig, Timing};
+use serde_json::{Value, json};
+
+use crate::raw::{call, get};
+
+/// A cluster on a clock that starts at the same instant in every run.
+pub(crate) fn start(timing: Timing) -> Cluster {
+    start_with_seed(timing, 1)
+}
+
+pub(crate) fn start_with_seed(timing: Timing, seed: u64) -> Cluster {
+    let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+    Cluster::start(ClusterConfig { clock, seed, timing })
+}
+
+/// Lets the cluster do what it does in this time.
+pub(crate) async fn pass(seconds: u64) {
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+}
+
+pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
+pub(crate) const SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
+pub(crate) const STATEFUL_SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
+pub(crate) const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/default/daemonsets";
+pub(crate) const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+pub(crate) const CRON_JOBS: &str = "/apis/batch/v1/namespaces/default/cronjobs";
+pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
+
+/// Creates an object; it must be accepted.
+pub(crate) async fn create(cluster: &Cluster, path: &str, object: Value) -> Value {
+    let (code, answer) = call(cluster.api(), "POST", path, object).await;
+    assert_eq!(code, 201, "{path}: {answer}");
+    answer
+}
+
+/// Changes an object by a merge patch; it must be accepted.
+pub(crate) async fn patch(cluster: &Cluster, path: &str, change: Value) -> Value {
+    let request = crate::raw::call_as(cluster.api(), "PATCH", path, "application/merge-patch+json", change).await;
+    assert_eq!(request.0, 200, "{path}: {}", request.1);
+    request.1
+}
+
+pub(crate) async fn delete(cluster: &Cluster, path: &str, options: Value) -> (u16, Value) {
+    call(cluster.api(), "DELETE", path, options).await
+}
+
+/// The objects of a collection.
+pub(crate) async fn list(cluster: &Cluster, path: &str) -> Vec<Value> {
+    let (code, list) = get(cluster.api(), path).await;
+    assert_eq!(code, 200, "{path}: {list}");
+    list["items"].as_array().cloned().unwrap_or_default()
+}
+
+pub(crate) async fn read(cluster: &Cluster, path: &str) -> Option<Value> {
+    let (code, object) = get(cluster.api(), path).await;
+    (code == 200).then_some(object)
+}
+
+/// A Deployment of one container.
+pub(crate) fn deployment(name: &str, replicas: u32) -> Value {
+    json!({
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": template(name),
+        },
+    })
+}
+
+pub(crate) fn stateful_set(name: &str, replicas: u32) -> Value {
+    let mut set = deployment(name, replicas);
+    set["spec"]["serviceName"] = name.into();
+    set
+}
+
+pub(crate) fn daemon_set(name: &str) -> Value {
+    let mut set = deployment(name, 0);
+    set["spec"].as_object_mut().unwrap().remove("replicas");
+    set
+}
+
+/// A Job whose pods succeed.
+pub(crate) fn job(name: &str, completions: u32, parallelism: u32) -> Value {
+    json!({
+        "metadata": {"name": name},
+        "spec": {
+            "completions": completions, "parallelism": parallelism,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "sum:1"}]}},
+        },
+    })
+}
+
+pub(crate) fn template(app: &str) -> Value {
+    json!({
+        "metadata": {"labels": {"app": app}},
+        "spec": {"containers": [{"name": "c", "image": "nginx:1", "resources": {"requests": {"cpu": "100m"}}}]},
+    })
+}
+
+/// How many pods there are in each phase, as `Running=2 Pending=1`, those that are going as `Terminating`.
+pub(crate) async fn phases(cluster: &Cluster) -> String {
+    let mut counts = std::collections::BTreeMap::<String, usize>::new();
+    for pod in list(cluster, PODS).await {
+        let going = pod["metadata"]["deletionTimestamp"].is_string();
+        let phase = if going { "Terminating" } else { pod["status"]["phase"].as_str().unwrap_or("none") };
+        *counts.entry(phase.into()).or_default() += 1;
+    }
+    counts.iter().map(|(phase, count)| format!("{phase}={count}")).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,182 @@
+//! Nodes and machines: adoption, silence, taints, garbage.
+
+use std::time::Duration;
+
+use kerf_sandbox::{CloudFault, CloudRule, Delay, Timing};
+use serde_json::{Value, json};
+
+use super::{DEPLOYMENTS, PODS, create, delete, deployment, list, pass, patch, phases, read, start};
+
+fn ready(node: &Value) -> String {
+    let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.iter().find(|condition| condition["type"] == "Ready").map_or_else(String::new, |condition| {
+        format!("{} {}", condition["status"].as_str().unwrap(), condition["reason"].as_str().unwrap())
+    })
+}
+
+fn taints(node: &Value) -> Vec<String> {
+    let taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+    taints
+        .iter()
+        .map(|taint| format!("{}:{}", taint["key"].as_str().unwrap(), taint["effect"].as_str().unwrap()))
+        .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_says_it_is_simulated_comes_to_life() {
+    let cluster = start(Timing { node_ready: Delay::fixed(Duration::from_secs(20)), ..Timing::INSTANT });
+    // What the simulated provider creates, on any cluster that runs KWOK.
+    let node = |name: &str, annotations: Value| {
+        json!({
+            "metadata": {"name": name, "annotations": annotations, "labels": {"kwok.x-k8s.io/node": "fake"}},
+            "spec": {
+                "providerID": format!("kwok://{name}"),
+                "taints": [{"key": "karpenter.sh/unregistered", "effect": "NoExecute"}],
+            },
+            "status": {"phase": "Pending", "capacity": {"cpu": "2", "memory": "4Gi", "pods": "32"}},
+        })
+    };
+    create(&cluster, "/api/v1/nodes", node("simulated", json!({"kwok.x-k8s.io/node": "fake"}))).await;
+    create(&cluster, "/api/v1/nodes", node("real", json!({}))).await;
+    pass(19).await;
+    let simulated = read(&cluster, "/api/v1/nodes/simulated").await.unwrap();
+    assert_eq!(ready(&simulated), "");
+    assert_eq!(taints(&simulated), ["karpenter.sh/unregistered:NoExecute", "node.kubernetes.io/not-ready:NoSchedule"]);
+    pass(2).await;
+    let simulated = read(&cluster, "/api/v1/nodes/simulated").await.unwrap();
+    assert_eq!(ready(&simulated), "True KubeletReady");
+    assert_eq!(taints(&simulated), ["karpenter.sh/unregistered:NoExecute"], "only the provider's taint is left");
+    assert_eq!(simulated["status"]["allocatable"]["cpu"], "2");
+    assert!(read(&cluster, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/simulated").await.is_some());
+    pass(60).await;
+    let real = read(&cluster, "/api/v1/nodes/real").await.unwrap();
+    assert_eq!(ready(&real), "Unknown NodeStatusNeverUpdated", "nobody stands behind it");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_node_loses_its_pods_after_five_minutes_and_may_come_back() {
+    let cluster = start(Timing::INSTANT);
+    cluster.add_nodes(1).unwrap();
+    create(&cluster, DEPLOYMENTS, deployment("web", 2)).await;
+    pass(60).await;
+    assert_eq!(phases(&cluster).await, "Running=2");
+    cluster.machines().kill_kubelet("node-1");
+    pass(35).await;
+    let node = read(&cluster, "/api/v1/nodes/node-1").await.unwrap();
+    assert_eq!(ready(&node), "True KubeletReady", "not silent for long enough");
+    pass(30).await;
+    let node = read(&cluster, "/api/v1/nodes/node-1").await.unwrap();
+    assert_eq!(ready(&node), "Unknown NodeStatusUnknown");
+    assert_eq!(
+        taints(&node),
+        ["node.kubernetes.io/unreachable:NoSchedule", "node.kubernetes.io/unreachable:NoExecute"]
+    );
+    let pod = &list(&cluster, PODS).await[0];
+    let unready = pod["status"]["conditions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .any(|condition| condition["type"] == "Ready" && condition["status"] == "False");
+    assert!(unready, "{}", pod["status"]);
+    pass(300).await;
+    assert_eq!(phases(&cluster).await, "Pending=2 Terminating=2", "evicted, and nobody there to end them");
+    cluster.machines().revive_kubelet("node-1");
+    pass(30).await;
+    let node = read(&cluster, "/api/v1/nodes/node-1").await.unwrap();
+    assert_eq!((ready(&node), taints(&node)), ("True KubeletReady".into(), vec![]));
+    assert_eq!(phases(&cluster).await, "Running=2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_of_a_node_that_is_gone_are_collected() {
+    let cluster = start(Timing::INSTANT);
+    cluster.add_nodes(2).unwrap();
+    create(&cluster, DEPLOYMENTS, deployment("web", 4)).await;
+    pass(10).await;
+    delete(&cluster, "/api/v1/nodes/node-1", json!({})).await;
+    pass(30).await;
+    let on_gone = |pods: Vec<Value>| pods.iter().filter(|pod| pod["spec"]["nodeName"] == "node-1").count();
+    assert!(on_gone(list(&cluster, PODS).await) > 0, "in quarantine");
+    pass(30).await;
+    assert_eq!(on_gone(list(&cluster, PODS).await), 0);
+    assert_eq!(phases(&cluster).await, "Running=4");
+    assert!(read(&cluster, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-1").await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn tolerations_say_how_long_a_pod_may_stay() {
+    let cluster = start(Timing::INSTANT);
+    cluster.add_nodes(1).unwrap();
+    let pod = |name: &str, tolerations: Value| {
+        json!({
+            "metadata": {"name": name},
+            "spec": {"tolerations": tolerations, "nodeName": "node-1", "containers": [{"name": "c", "image": "c"}]},
+        })
+    };
+    create(&cluster, PODS, pod("none", json!([]))).await;
+    create(
+        &cluster,
+        PODS,
+        pod("short", json!([{"key": "x", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}])),
+    )
+    .await;
+    create(&cluster, PODS, pod("long", json!([{"key": "x", "operator": "Exists"}]))).await;
+    pass(5).await;
+    patch(&cluster, "/api/v1/nodes/node-1", json!({"spec": {"taints": [{"key": "x", "effect": "NoExecute"}]}})).await;
+    let names = |pods: Vec<Value>| {
+        pods.iter().map(|pod| pod["metadata"]["name"].as_str().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    pass(5).await;
+    assert_eq!(names(list(&cluster, PODS).await), ["long", "short"]);
+    pass(60).await;
+    assert_eq!(names(list(&cluster, PODS).await), ["long"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_boot_slowly_never_join_and_are_taken_away() {
+    let cluster = start(Timing::INSTANT);
+    let only = |zone: &str, fault| CloudRule { zones: vec![zone.into()], ..CloudRule::new(fault, 1_000_000) };
+    let minutes = Duration::from_mins;
+    cluster.cloud().set_faults(
+        vec![
+            only("zone-a", CloudFault::NeverJoins),
+            only("zone-b", CloudFault::SlowBoot { by: Duration::from_secs(40) }),
+            only("zone-c", CloudFault::Interruption { after: minutes(2) }),
+        ],
+        1,
+    );
+    cluster.add_nodes(3).unwrap();
+    let states = async || {
+        let nodes = list(&cluster, "/api/v1/nodes").await;
+        nodes.iter().map(ready).collect::<Vec<_>>()
+    };
+    pass(10).await;
+    assert_eq!(states().await, ["", "", "True KubeletReady"]);
+    pass(40).await;
+    assert_eq!(states().await, ["", "True KubeletReady", "True KubeletReady"]);
+    pass(200).await;
+    assert_eq!(states().await, ["Unknown NodeStatusNeverUpdated", "True KubeletReady", "Unknown NodeStatusUnknown"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_grace_period_is_honoured_and_can_be_cut_short() {
+    let cluster = start(Timing { pod_stop: Delay::fixed(Duration::from_mins(10)), ..Timing::INSTANT });
+    cluster.add_nodes(1).unwrap();
+    for name in ["slow", "cut"] {
+        let pod = json!({
+            "metadata": {"name": name},
+            "spec": {"terminationGracePeriodSeconds": 120, "containers": [{"name": "c", "image": "c"}]},
+        });
+        create(&cluster, PODS, pod).await;
+    }
+    pass(5).await;
+    delete(&cluster, &format!("{PODS}/slow"), json!({})).await;
+    delete(&cluster, &format!("{PODS}/cut"), json!({})).await;
+    pass(60).await;
+    assert_eq!(phases(&cluster).await, "Terminating=2");
+    delete(&cluster, &format!("{PODS}/cut"), json!({"gracePeriodSeconds": 5})).await;
+    pass(10).await;
+    assert_eq!(phases(&cluster).await, "Terminating=1");
+    pass(60).await;
+    assert_eq!(phases(&cluster).await, "");
+}

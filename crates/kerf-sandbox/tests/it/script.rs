@@ -1,0 +1,176 @@
+//! Scripts of kubectl steps against a whole cluster. A script reads like a terminal session:
+//!
+//! ```text
+//! $ kubectl get nodes -o name     must succeed, and say what follows, line by line, in this order
+//! node/node-1
+//! ! kubectl get node x            must fail, and say what follows
+//! (NotFound)
+//! ~ kubectl get pods              must come to say what follows: it is run until it does
+//! Running
+//! ```
+//! A line is found if the output has one that contains it; runs of blanks count as one. Manifests are the files beside the scripts.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use kerf_runtime::Clock;
+use kerf_sandbox::{Cluster, ClusterConfig, Serving, Timing};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::Command;
+
+/// How often a step that must come true is tried.
+const TRIES: usize = 120;
+
+/// A cluster with three nodes that real programs can use.
+pub(crate) struct Town {
+    _cluster: Cluster,
+    _serving: Serving,
+    home: TempDir,
+}
+
+impl Town {
+    pub(crate) async fn start() -> Self {
+        let config = ClusterConfig { clock: Clock::system(), seed: 1, timing: Timing::INSTANT };
+        let cluster = Cluster::start(config);
+        cluster.add_nodes(3).unwrap();
+        let serving = cluster.api().serve(0).await.unwrap();
+        let home = TempDir::new().unwrap();
+        std::fs::write(home.path().join("kubeconfig"), serving.kubeconfig()).unwrap();
+        Self { _cluster: cluster, _serving: serving, home }
+    }
+
+    /// A program that finds the cluster, in the folder of the scripts.
+    pub(crate) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(folder()).env("KUBECONFIG", self.home.path().join("kubeconfig"));
+        command.env("HOME", self.home.path()).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.kill_on_drop(true);
+        command
+    }
+
+    /// What a program says on both channels, and whether it was content.
+    async fn run(&self, line: &str) -> (bool, String) {
+        let mut words = words(line).into_iter();
+        let program = words.next().unwrap();
+        let output = self.command(program).args(words).output().await.unwrap_or_else(|problem| {
+            panic!("`{program}` is needed for this test and cannot be run ({problem}): `make tools` installs it")
+        });
+        let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        (output.status.success(), text)
+    }
+
+    /// Plays a script; returns how many steps it had.
+    pub(crate) async fn play(&self, name: &str) -> usize {
+        let script = std::fs::read_to_string(folder().join(name)).unwrap();
+        let steps = steps(&script);
+        for step in &steps {
+            self.check(name, step).await;
+        }
+        steps.len()
+    }
+
+    async fn check(&self, script: &str, step: &Step<'_>) {
+        for attempt in 1.. {
+            let (content, text) = self.run(step.line).await;
+            let missing = missing(&text, &step.expected);
+            if content == (step.mood != Mood::Fails) && missing.is_none() {
+                return;
+            }
+            // Each try is a program that takes its time: there is no need to wait in between.
+            if step.mood == Mood::Eventually && attempt < TRIES {
+                continue;
+            }
+            let missing = missing.unwrap_or_default();
+            panic!(
+                "{script}, line {}: {}\nsucceeded: {content}; not said: {missing:?}; said:\n{text}",
+                step.number, step.line
+            );
+        }
+    }
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/scripts")
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mood {
+    Succeeds,
+    Fails,
+    Eventually,
+}
+
+struct Step<'a> {
+    number: usize,
+    mood: Mood,
+    line: &'a str,
+    expected: Vec<&'a str>,
+}
+
+fn steps(script: &str) -> Vec<Step<'_>> {
+    let mut steps: Vec<Step<'_>> = Vec::new();
+    for (place, line) in script.lines().enumerate() {
+        let (mood, rest) = match line.split_at_checked(2) {
+            Some(("$ ", rest)) => (Mood::Succeeds, rest),
+            Some(("! ", rest)) => (Mood::Fails, rest),
+            Some(("~ ", rest)) => (Mood::Eventually, rest),
+            _ if line.trim().is_empty() || line.starts_with('#') => continue,
+            _ => {
+                steps.last_mut().expect("a script begins with a step").expected.push(line);
+                continue;
+            }
+        };
+        steps.push(Step { number: place + 1, mood, line: rest, expected: Vec::new() });
+    }
+    steps
+}
+
+/// The first expected line that the text does not have in its place.
+fn missing(text: &str, expected: &[&str]) -> Option<String> {
+    let lines: Vec<String> = text.lines().map(squeezed).collect();
+    let mut rest = lines.iter();
+    expected.iter().map(|line| squeezed(line)).find(|wanted| !rest.any(|line| line.contains(wanted.as_str())))
+}
+
+fn squeezed(line: &str) -> String {
+    line.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Splits a command line; single quotes hold together.
+fn words(line: &str) -> Vec<&str> {
+    line.split('\'')
+        .enumerate()
+        .flat_map(|(place, part)| if place % 2 == 1 { vec![part] } else { part.split_whitespace().collect() })
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_works_with_workloads() {
+    assert!(Town::start().await.play("workloads.steps").await >= 55);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_works_with_nodes_and_drains() {
+    assert!(Town::start().await.play("nodes.steps").await >= 40);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_works_with_the_api_itself() {
+    assert!(Town::start().await.play("api.steps").await >= 35);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kubectl_watches() {
+    let town = Town::start().await;
+    let mut watch = town.command("kubectl").args(["get", "pods", "--watch", "--no-headers"]).spawn().unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let (content, text) = town.run("kubectl run watched --image=nginx").await;
+    assert!(content, "{text}");
+    let mut seen = Vec::new();
+    while !seen.iter().any(|line: &String| line.contains("1/1 Running")) {
+        seen.push(squeezed(&lines.next_line().await.unwrap().expect("the watch goes on")));
+    }
+    assert!(seen.iter().all(|line| line.starts_with("watched ")), "{seen:?}");
+    watch.kill().await.unwrap();
+}
