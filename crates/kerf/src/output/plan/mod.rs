@@ -119,6 +119,7 @@ pub(crate) struct Command<'s> {
     reason: String,
     /// `delete` or `replace`.
     decision: &'static str,
+    /// Sorted: they go together.
     nodes: Vec<&'s str>,
     /// Pods that would be evicted and run again elsewhere.
     pods: &'s [Str],
@@ -270,10 +271,12 @@ impl<'s> Command<'s> {
             requirements: &claim.launch.requirements,
             estimate: Estimate::of(claim),
         };
+        let mut nodes: Vec<&str> = command.nodes.iter().map(|node| node.name.as_str()).collect();
+        nodes.sort_unstable();
         Self {
             reason: command.reason().to_string(),
             decision: command.decision(),
-            nodes: command.nodes.iter().map(|node| node.name.as_str()).collect(),
+            nodes,
             pods: &command.pods,
             replacements: command.replacements.iter().map(replacement).collect(),
             savings_per_hour: command.saved().dollars(),
