@@ -3,6 +3,7 @@
 use kerf_api::slim::{HostPort, Labels, Node, ResourceList, Str, Taint};
 use kerf_api::{labels, taints};
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::input::NodeClaim;
 use super::volumes::Attachment;
@@ -23,6 +24,8 @@ pub(crate) struct NodeState {
     pub(crate) own_taints: Option<Vec<Taint>>,
     pub(crate) capacity: Amounts,
     pub(crate) allocatable: Amounts,
+    /// The resources that allocatable names, be it with zero.
+    reported: SmallVec<[ResourceIx; 6]>,
     /// What bound pods take, daemons included.
     pub(crate) used: Amounts,
     /// What daemons take that run, and what all take that will.
@@ -46,14 +49,18 @@ pub(crate) struct NodeState {
 }
 
 impl NodeState {
-    /// Allocatable less what bound pods and outstanding daemons take.
+    /// Allocatable less what bound pods and outstanding daemons take. A resource that the node does not report is not overdrawn by
+    /// a pod that asks for it (spec 02 §4.3, `subtract`): the pod should not be there, but others may be.
     pub(crate) fn remaining(&self) -> Amounts {
         let mut outstanding = self.daemons_need.clone();
         outstanding.sub(&self.daemons_used);
         outstanding.floor_at_zero();
+        outstanding.add(&self.used);
         let mut remaining = self.allocatable.clone();
-        remaining.sub(&self.used);
-        remaining.sub(&outstanding);
+        for resource in &self.reported {
+            let left = remaining.get(*resource).saturating_sub(outstanding.get(*resource));
+            remaining.set(*resource, left);
+        }
         remaining
     }
 
@@ -141,6 +148,11 @@ fn state(node: Option<&Node>, claim: Option<&NodeClaim>, names: &mut ResourceNam
     let mut capacity = fill(node.map(|n| &n.status.capacity), claim.map(|c| &c.capacity), names);
     capacity.set(ResourceIx::NODES, UNIT);
     let allocatable = fill(node.map(|n| &n.status.allocatable), claim.map(|c| &c.allocatable), names);
+    let own = node.into_iter().flat_map(|n| n.status.allocatable.iter());
+    let claimed = claim.filter(|_| !is_initialized).into_iter().flat_map(|c| c.allocatable.iter());
+    let mut reported: SmallVec<[ResourceIx; 6]> = own.chain(claimed).map(|(name, _)| names.intern(name)).collect();
+    reported.sort_unstable();
+    reported.dedup();
     let is_leaving = match claim {
         Some(claim) => claim.is_deleting || claim.is_marked,
         None => node.is_some_and(|n| n.metadata.deletion_timestamp.is_some()),
@@ -154,6 +166,7 @@ fn state(node: Option<&Node>, claim: Option<&NodeClaim>, names: &mut ResourceNam
         taints,
         own_taints: node.map(|n| n.spec.taints.clone()),
         allocatable,
+        reported,
         used: Amounts::default(),
         daemons_used: Amounts::default(),
         daemons_need: Amounts::default(),

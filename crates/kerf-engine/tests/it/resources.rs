@@ -255,7 +255,12 @@ fn spec_02_50_a_daemon_that_does_not_run_on_the_node_takes_nothing() {
 #[test]
 fn spec_02_51_an_overcommitted_node_takes_nothing() {
     check("pool p \n node n1 cpu=4 \n pod old on=n1 cpu=5 \n pod web mem=1Mi", "claim pool=p types=t pods=web");
-    check("pool p \n node n1 cpu=4 \n pod old on=n1 res=gpu:1 \n pod web cpu=1", "claim pool=p types=t pods=web");
+    check(
+        "pool p \n node n1 cpu=4 res=gpu:0 \n pod old on=n1 res=gpu:1 \n pod web cpu=1",
+        "claim pool=p types=t pods=web",
+    );
+    // What a node does not report at all it cannot be short of.
+    check("pool p \n node n1 cpu=4 \n pod old on=n1 res=gpu:1 \n pod web cpu=1", "node n1 pods=web");
     check("pool p \n node n1 cpu=4 \n pod old on=n1 cpu=4 \n pod web mem=1Mi", "node n1 pods=web");
     // A type whose overhead exceeds what it has is no better.
     check(
