@@ -1,6 +1,6 @@
-//! How a pod gives up its wishes, one at a time and always in the same order (spec 02 §6.4).
+//! How a pod gives up its wishes, one at a time and always in the same order (spec 02 §6.4), and what is left to try after that.
 
-use kerf_api::slim::{PodSpec, WhenUnsatisfiable};
+use kerf_api::slim::{NodeSelectorTerm, PodSpec, WhenUnsatisfiable};
 
 use super::tolerations::prefer_no_schedule;
 
@@ -36,6 +36,21 @@ pub(crate) fn relax(spec: &PodSpec, ignore_preferences: bool, some_pool_prefers_
         return Some(relaxed);
     }
     None
+}
+
+/// What is tried when every wish is given up in vain. The order of giving in takes all alternatives of the required node affinity but
+/// the last away before the first wish, so that an alternative may have failed over a wish alone. Each of them is tried once
+/// more without wishes; Karpenter leaves such a pod pending for ever.
+pub(crate) fn last_resorts(alternatives: &[NodeSelectorTerm], relaxed: &PodSpec) -> Vec<PodSpec> {
+    let all_but_the_last = alternatives.len().saturating_sub(1);
+    let with_first = |at: usize| {
+        let mut spec = relaxed.clone();
+        let mut terms = alternatives.to_vec();
+        terms.rotate_left(at);
+        spec.affinity.as_mut()?.node_affinity.required = Some(terms);
+        Some(spec)
+    };
+    (0..all_but_the_last).filter_map(with_first).collect()
 }
 
 /// Removes the heaviest term, of several the first; the others stay sorted by weight.

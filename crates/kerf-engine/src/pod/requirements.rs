@@ -3,7 +3,7 @@
 use kerf_api::labels::{self, LabelRules};
 use kerf_api::slim::{NodeSelectorRequirement, NodeSelectorTerm, PodSpec, Str};
 
-use crate::requirement::{Requirement, Requirements};
+use crate::requirement::{EffectiveOperator, Requirement, Requirements};
 
 /// A pod's demands on labels: everything but the hostname, and what it says of the hostname.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -28,19 +28,39 @@ pub(crate) enum Preferences {
 
 /// Node selector ∩ heaviest preferred term (if preferences count) ∩ first required term.
 pub(crate) fn of_pod(spec: &PodSpec, preferences: Preferences, rules: &LabelRules) -> Demands {
-    let mut all = node_selector(spec, rules);
-    if let Some(affinity) = &spec.affinity {
-        if preferences == Preferences::Included {
-            let heaviest = affinity.node_affinity.preferred.iter().rev().max_by_key(|p| p.weight);
-            if let Some(term) = heaviest {
-                add_term(&mut all, &term.preference, rules);
-            }
-        }
-        if let Some(first) = affinity.node_affinity.required.as_ref().and_then(|terms| terms.first()) {
-            add_term(&mut all, first, rules);
+    Demands::from_requirements(parts(spec, preferences, rules).into_iter().collect())
+}
+
+/// What the algebra of spec 02 §3 loses of a pod's demands and kube-scheduler does not: that a label must be there. `In [a]` with
+/// `NotIn [a]` becomes `DoesNotExist`, which a node without the label satisfies, and `Exists` with `NotIn [a]` becomes `NotIn [a]`.
+/// A contradiction is replaced by a value that no label has; the keys of the second kind are returned.
+pub(crate) fn sharpen(demands: &mut Demands, spec: &PodSpec, preferences: Preferences, rules: &LabelRules) -> Vec<Str> {
+    let mut must_exist = Vec::new();
+    for one in parts(spec, preferences, rules) {
+        let needs_label = matches!(one.operator(), EffectiveOperator::In | EffectiveOperator::Exists);
+        let Some(all) = demands.labels.get(one.key()).filter(|_| needs_label) else { continue };
+        match all.operator() {
+            EffectiveOperator::DoesNotExist => demands.labels.replace(nothing(one.key().clone())),
+            EffectiveOperator::NotIn => must_exist.push(one.key().clone()),
+            EffectiveOperator::In | EffectiveOperator::Exists => {}
         }
     }
-    Demands::from_requirements(all)
+    must_exist.sort_unstable();
+    must_exist.dedup();
+    must_exist
+}
+
+/// Each demand by itself: node selector, heaviest preferred term (if preferences count), first required term.
+fn parts(spec: &PodSpec, preferences: Preferences, rules: &LabelRules) -> Vec<Requirement> {
+    let selector = spec.node_selector.iter().map(|(key, value)| Requirement::from_label(rules, key, value));
+    let affinity = spec.affinity.as_ref().map(|affinity| &affinity.node_affinity);
+    let heaviest = affinity
+        .filter(|_| preferences == Preferences::Included)
+        .and_then(|a| a.preferred.iter().rev().max_by_key(|p| p.weight))
+        .map(|p| &p.preference);
+    let first = affinity.and_then(|a| a.required.as_ref()?.first());
+    let terms = heaviest.into_iter().chain(first);
+    selector.chain(terms.flat_map(|t| &t.match_expressions).map(|e| of_expression(e, rules))).collect()
 }
 
 /// Every alternative that required node affinity leaves: the node selector with each term, or alone without terms.
@@ -87,6 +107,10 @@ pub(crate) fn of_labels<'a>(pairs: impl Iterator<Item = (&'a Str, &'a Str)>, rul
 /// What an expression demands. One that has no meaning demands a value that no label has: it is a wish that nobody checked,
 /// or a pool's requirement that slipped past admission, and neither may be satisfied by accident.
 pub(crate) fn of_expression(expression: &NodeSelectorRequirement, rules: &LabelRules) -> Requirement {
-    Requirement::from_expression(rules, expression)
-        .unwrap_or_else(|_| Requirement::one_of(rules.normalise(&expression.key), [Str::new_static("\u{0}")]))
+    Requirement::from_expression(rules, expression).unwrap_or_else(|_| nothing(rules.normalise(&expression.key)))
+}
+
+/// A demand for a value that no label has.
+fn nothing(key: impl Into<Str>) -> Requirement {
+    Requirement::one_of(key, [Str::new_static("\u{0}")])
 }

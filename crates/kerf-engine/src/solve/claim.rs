@@ -16,6 +16,8 @@ pub(crate) struct Claim {
     pub(crate) set: SetIx,
     /// The rows that still fit everything.
     pub(crate) rows: Bits,
+    /// The rows at which it is counted against its pool's limits.
+    pub(crate) counted: Bits,
     /// Requests of the pods; daemons come on top.
     pub(crate) requests: Amounts,
     pub(crate) pods: Vec<PodIx>,

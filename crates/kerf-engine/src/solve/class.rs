@@ -4,7 +4,8 @@
 use kerf_api::slim::{HostPort, Labels, PodSpec, Str, Toleration};
 
 use super::room::Coarse;
-use crate::narrow::SetIx;
+use crate::narrow::{KeyIx, SetIx};
+use crate::pod::requirements::Demands;
 use crate::requirement::Requirement;
 use crate::resources::Amounts;
 use crate::topology::{GroupIx, TopologyKeyIx};
@@ -27,6 +28,10 @@ pub(crate) struct Class {
     /// All demands on labels, wishes included while they last.
     pub(crate) demands: SetIx,
     pub(crate) hostname: Option<Requirement>,
+    /// Labels that must be there although what is demanded of them would do without (`Exists` with `NotIn`).
+    pub(crate) must_exist: Vec<KeyIx>,
+    /// The alternatives that the pod's node affinity leaves before any is given up; they say which nodes count for its spreads.
+    pub(crate) wanted: Vec<Demands>,
     /// The demands that are musts; they say which domains count for the pod.
     pub(crate) strict: SetIx,
     pub(crate) tolerations: Vec<Toleration>,
@@ -43,6 +48,8 @@ pub(crate) struct Class {
     pub(crate) repels: Vec<GroupIx>,
     /// The class that a pod turns into when it gives up its next wish.
     pub(crate) relaxed: Option<ClassIx>,
+    /// It lies beyond the steps of spec 02 §6.4; reasons are given for the last of those.
+    pub(crate) is_last_resort: bool,
     /// Which templates' taints it tolerates.
     pub(crate) tolerates: Vec<bool>,
     pub(crate) needs_devices: bool,

@@ -34,12 +34,15 @@ pub(crate) fn shift(limits: &mut [(ResourceIx, i128)], capacity: &Amounts, times
 /// Takes a new claim out of what is left.
 pub(crate) fn deduct(limits: &mut [(ResourceIx, i128)], rows: &Bits, columns: &Columns) {
     for (resource, left) in limits {
-        let most = if *resource == ResourceIx::NODES {
-            UNIT
-        } else {
-            let capacities = rows.iter().map(|row| columns.types[columns.rows[row].type_ix].capacity.get(*resource));
-            capacities.max().unwrap_or(0)
-        };
-        *left -= most;
+        *left -= most(*resource, rows, columns);
     }
+}
+
+/// How much of a resource the largest of the rows has; every machine is one node.
+pub(crate) fn most(resource: ResourceIx, rows: &Bits, columns: &Columns) -> i128 {
+    if resource == ResourceIx::NODES {
+        return UNIT;
+    }
+    let capacities = rows.iter().map(|row| columns.types[columns.rows[row].type_ix].capacity.get(resource));
+    capacities.max().unwrap_or(0)
 }

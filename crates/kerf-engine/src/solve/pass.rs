@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use super::class::{Bound, Class, ClassIx};
+use super::limits;
 use super::problem::{PodIx, Problem};
 use super::state::State;
 use crate::bits::Bits;
@@ -60,14 +61,25 @@ impl<'p> Pass<'p> {
         Self { problem, taste: Taste::FewestPods, seed: problem.world.settings.seed, state }
     }
 
-    /// Places the pods in this order as far as they can be placed.
+    /// Places the pods in this order as far as they can be placed. What limits keep out gets another chance once it is known what
+    /// the claims have become: Karpenter leaves that to its next pass.
     pub(crate) fn run(&mut self, order: &[PodIx]) {
         self.state.queue.extend_from_slice(order);
+        let mut waiting = self.place_all(order);
+        while !waiting.is_empty() && self.recount_limits() {
+            waiting = self.place_all(&waiting);
+        }
+        self.price_claims();
+    }
+
+    /// Places pods as long as any of them finds a place, and returns those that do not.
+    fn place_all(&mut self, order: &[PodIx]) -> Vec<PodIx> {
         // Each pod with the length of the queue when it was pushed back, or zero.
         let mut queue: VecDeque<(PodIx, usize)> = order.iter().map(|pod| (*pod, 0)).collect();
         while let Some((pod, length_when_pushed)) = queue.pop_front() {
             // Every pod in the queue has been tried since the last success.
             if length_when_pushed == queue.len() + 1 {
+                queue.push_front((pod, length_when_pushed));
                 break;
             }
             match self.try_place(pod) {
@@ -78,7 +90,31 @@ impl<'p> Pass<'p> {
                 }
             }
         }
-        self.price_claims();
+        queue.into_iter().map(|(pod, _)| pod).collect()
+    }
+
+    /// Counts every claim at the largest machine that it can still become, not at what it could have become when it was opened;
+    /// whether that leaves more room within some pool's limits.
+    fn recount_limits(&mut self) -> bool {
+        let mut leaves_more = false;
+        for ix in 0..self.state.claims.len() {
+            let claim = &mut self.state.claims[ix];
+            let template = claim.template;
+            if self.state.limits[template].is_empty() || claim.counted == claim.rows {
+                continue;
+            }
+            let before = std::mem::replace(&mut claim.counted, claim.rows.clone());
+            let now = claim.rows.clone();
+            let columns = &self.problem.world.columns[self.problem.templates[template].columns];
+            for (resource, left) in self.state.limits_of(template) {
+                let given_back = limits::most(*resource, &before, columns) - limits::most(*resource, &now, columns);
+                *left += given_back;
+                leaves_more |= given_back > 0;
+            }
+        }
+        // A class that failed may succeed now.
+        self.state.commits += u64::from(leaves_more);
+        leaves_more
     }
 
     fn price_claims(&mut self) {

@@ -239,6 +239,10 @@ impl Pass<'_> {
         if facts.hostname.as_ref().is_some_and(|h| !h.has(super::UNNAMED_HOST)) {
             return Err(No::Never);
         }
+        let table = &self.state.table;
+        if !facts.must_exist.iter().all(|key| table.is_well_known(*key) || table.get(set, *key).is_some()) {
+            return Err(No::Never);
+        }
         let columns = self.problem.templates[template].columns;
         let Some(asked) = self.state.table.join(set, facts.demands, Undefined::WellKnownAllowed) else {
             return Err(No::Never);
@@ -364,6 +368,7 @@ impl Pass<'_> {
             template,
             set: SetIx::EMPTY,
             rows: Bits::new(),
+            counted: grown.rows.clone(),
             requests: Amounts::default(),
             pods: Vec::new(),
             ports: Vec::new(),

@@ -4,7 +4,7 @@ use super::class::{Class, ClassIx};
 use super::pass::{KeyDomains, Pass, Place};
 use super::problem::PodIx;
 use crate::bits::{Bits, WordBits};
-use crate::narrow::Undefined;
+use crate::narrow::{KeyIx, Undefined};
 use crate::pod::tolerations::tolerates_all;
 use crate::requirement::Requirement;
 use crate::topology::GroupKind;
@@ -51,8 +51,10 @@ impl Pass<'_> {
                     .volumes
                     .iter()
                     .any(|(asked, _)| self.state.table.join(shape.labels, *asked, Undefined::Refused).is_some());
+            let has = |key: &KeyIx| self.state.table.get(shape.labels, *key).is_some();
             if tolerates_all(&facts.tolerations, taints)
                 && volumes_agree
+                && facts.must_exist.iter().all(has)
                 && self.state.table.join(shape.labels, facts.demands, Undefined::Refused).is_some()
             {
                 eligible.or_with(&shape.nodes);

@@ -207,7 +207,8 @@ impl Problem {
     /// What a class turns into once all its wishes are given up.
     pub(crate) fn most_relaxed(&self, class: ClassIx) -> ClassIx {
         let mut class = class;
-        while let Some(next) = self.classes[class.0 as usize].relaxed {
+        let next_of = |class: ClassIx| self.classes[class.0 as usize].relaxed;
+        while let Some(next) = next_of(class).filter(|next| !self.classes[next.0 as usize].is_last_resort) {
             class = next;
         }
         class

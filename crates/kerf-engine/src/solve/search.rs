@@ -1,6 +1,6 @@
 //! Better than first fit. The first pass is Karpenter's and sets the floor; further passes take pods in other orders and choose
-//! claims by price, and the cheapest answer that gives up nothing wins (every pod that the floor places is placed, no further
-//! wish is given up, no pod moves to a lighter pool).
+//! claims by price, and the best answer that gives up nothing wins: one that places more pods besides all that the floor places, else
+//! the cheapest that gives up no further wish and moves no pod to a lighter pool.
 //!
 //! The number of passes depends on the size of the input alone, and ties go to the earlier pass, so that the answer is
 //! the same on every machine and for any number of threads.
@@ -86,11 +86,17 @@ pub(crate) fn run(pass: &mut Pass<'_>, queue: &[PodIx], placements: usize) -> (u
 fn attempts(pass: &mut Pass<'_>, floor: Merit, placements: usize) -> Vec<Attempt> {
     let settings = &pass.problem.world.settings;
     // Reservations are handed out in the order of the queue; another order would hand them to others.
-    if settings.effort == Effort::FirstFit
-        || pass.state.claims.is_empty()
-        || !pass.state.reservations.is_empty()
-        || (floor.unplaced == 0 && floor.concessions == 0 && !saves_enough(bound::least_price(pass), floor.price))
-    {
+    if settings.effort == Effort::FirstFit || !pass.state.reservations.is_empty() {
+        return Vec::new();
+    }
+    let may_gain = if floor.unplaced > 0 {
+        // Where nothing at all was placed, every pod has been refused by the world as it is, which comes first in any order.
+        pass.placed() > 0
+    } else {
+        let has_claims = !pass.state.claims.is_empty();
+        has_claims && (floor.concessions > 0 || saves_enough(bound::least_price(pass), floor.price))
+    };
+    if !may_gain {
         return Vec::new();
     }
     let passes = (placements / pass.state.queue.len().max(1)).clamp(1, MOST_PASSES);
@@ -207,10 +213,13 @@ fn placed(pass: &Pass<'_>, queue: &[PodIx]) -> Vec<bool> {
 
 fn gives_up_nothing(pass: &Pass<'_>, queue: &[PodIx], floor: &Floor) -> bool {
     let (found, bar) = (merit(pass), floor.merit);
+    let is_as_good = || {
+        found.concessions <= bar.concessions
+            && found.rank <= bar.rank
+            && (saves_enough(found.price, bar.price) || (found.price <= bar.price && found.claims <= bar.claims))
+    };
     placed(pass, queue).iter().zip(&floor.placed).all(|(here, there)| *here || !*there)
-        && found.concessions <= bar.concessions
-        && found.rank <= bar.rank
-        && (saves_enough(found.price, bar.price) || (found.price <= bar.price && found.claims <= bar.claims))
+        && (found.unplaced < bar.unplaced || is_as_good())
 }
 
 fn ordered(problem: &Problem, queue: &[PodIx], attempt: Attempt) -> Vec<PodIx> {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use kerf_api::labels;
+use kerf_engine::Effort;
 
 use crate::answer::{check, check_search, text};
 use crate::fixture::World;
@@ -205,7 +206,7 @@ fn the_answer_says_what_it_costs() {
     assert_eq!(solution.stats.pods, 2);
     assert_eq!(solution.stats.pod_classes, 1);
     assert_eq!(solution.stats.instance_types, 2);
-    let searched = world.with(|s| s.effort = kerf_engine::Effort::Search).solve();
+    let searched = world.with(|s| s.effort = Effort::Search).solve();
     assert_eq!(searched.stats.first_fit_price, solution.price());
     assert!(searched.stats.attempts > 1);
 }
@@ -215,10 +216,20 @@ fn the_answer_says_what_it_costs() {
 fn a_search_finds_what_is_cheaper() {
     let world = World::new("type s cpu=2 price=0.1 \n type l cpu=4 price=0.5 \n pool p \n pod a x2 cpu=2");
     assert_eq!(text(&world.input, &world.solve()), "claim pool=p types=l pods=a-1..2\n");
-    let searched = world.with(|s| s.effort = kerf_engine::Effort::Search);
+    let searched = world.with(|s| s.effort = Effort::Search);
     assert_eq!(
         text(&searched.input, &searched.solve()),
         "claim pool=p types=s,l pods=a-1\nclaim pool=p types=s,l pods=a-2\n"
     );
     assert_eq!(searched.solve().claims[0].launch.requirements.get(labels::INSTANCE_TYPE).unwrap().values().len(), 2);
+}
+
+// First fit puts the pod with more CPU where alone the one with more memory can go.
+#[test]
+fn another_order_is_tried_for_pods_that_find_no_place() {
+    let world = "pool p limit=nodes:0 \n node n1 cpu=2 mem=8Gi \n node n2 cpu=2 mem=2Gi
+         pod a cpu=1.5 mem=1Gi \n pod b cpu=1 mem=4Gi";
+    check(world, "node n1 pods=a \n unplaced b LimitExceeded");
+    let searched = World::new(world).with(|settings| settings.effort = Effort::Search);
+    assert_eq!(text(&searched.input, &searched.solve()), "node n1 pods=b\nnode n2 pods=a\n");
 }

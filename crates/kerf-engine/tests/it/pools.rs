@@ -32,6 +32,15 @@ fn spec_02_53_claims_of_one_pass_share_the_limit() {
     );
 }
 
+// spec 02 #53, and better: what a claim can no longer become is given back to the limit within the pass.
+#[test]
+fn a_claim_that_narrows_leaves_room_for_others() {
+    check(
+        "type s cpu=4 mem=32Gi \n type l cpu=8 mem=8Gi \n pool p limit=cpu:11 \n pod a x7 cpu=0.5 mem=5Gi",
+        "claim pool=p types=s pods=a-1..6 \n claim pool=p types=s pods=a-7",
+    );
+}
+
 #[test]
 fn spec_02_54_usage_above_the_limit_creates_nothing() {
     let with =

@@ -19,6 +19,18 @@ fn spec_02_75_alternatives_are_tried_in_order() {
     );
 }
 
+// spec 02 #75, and better: the alternative that failed over a wish alone is tried again without it.
+#[test]
+fn an_alternative_that_only_a_wish_ruled_out_is_a_last_resort() {
+    let terms = "req=\"zone In a\" req=\"zone In nope\"";
+    check(&format!("pool p \n pod x cpu=1 {terms} pref=\"1 zone In b\""), "claim pool=p types=t pods=x zone=a");
+    // The reason is still that of the last alternative.
+    check(
+        "pool p \n pod x cpu=99 req=\"zone In a\" req=\"zone In nope\" pref=\"1 zone In b\"",
+        "unplaced x NoInstanceTypeFits",
+    );
+}
+
 #[test]
 fn spec_02_76_the_heaviest_wish_that_can_be_kept_is_kept() {
     let wishes = "pref=\"1 zone In a\" pref=\"100 zone In nope\" pref=\"50 zone In b\"";
@@ -79,4 +91,28 @@ fn wishes_go_in_order() {
          pod x cpu=1 labels=app:x spread=nope:1:app=x:any spread=host:1:app=x:any spread=zone:1:app=x:any sel=zone:b",
         "claim pool=p types=t pods=x zone=b",
     );
+}
+
+// The algebra turns a contradiction into `DoesNotExist`, and a node without the label would do; for kube-scheduler none does.
+#[test]
+fn a_contradiction_is_satisfied_by_no_node() {
+    let contradiction = "sel=tier:gold req=\"tier NotIn gold\"";
+    check(&format!("pool p \n node n1 cpu=4 \n pod x cpu=1 {contradiction}"), "unplaced x IncompatibleRequirements");
+    check(&format!("pool p label=tier:gold \n pod x cpu=1 {contradiction}"), "unplaced x IncompatibleRequirements");
+    // A wish may contradict a must; then it is given up.
+    check(
+        "pool p label=tier:gold \n node n1 cpu=4 \n pod x cpu=1 sel=tier:gold pref=\"1 tier DoesNotExist\"",
+        "claim pool=p types=t pods=x",
+    );
+}
+
+// `Exists` with `NotIn` leaves `NotIn`, which would do without the label.
+#[test]
+fn a_label_that_must_exist_must_exist() {
+    let wants = "pod x cpu=1 req=\"tier Exists & tier NotIn gold\"";
+    check(&format!("pool p \n node n1 cpu=4 \n {wants}"), "unplaced x NoInstanceTypeFits");
+    check(&format!("pool p label=tier:silver \n node n1 cpu=4 \n {wants}"), "claim pool=p types=t pods=x");
+    check(&format!("pool p \n node n1 cpu=4 label=tier:silver \n {wants}"), "node n1 pods=x");
+    // Labels that every node has need not be named by the pool.
+    check("pool p \n pod x cpu=1 req=\"zone Exists & zone NotIn a\"", "claim pool=p types=t pods=x zone!=a");
 }

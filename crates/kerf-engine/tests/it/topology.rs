@@ -473,3 +473,12 @@ fn spec_02_107_defaults_are_as_hard_as_they_say() {
     check(&with("rack:1:any"), "claim pool=p types=t pods=w");
     check(&with("rack:1"), "unplaced w TopologyUnsatisfiable");
 }
+
+// kube-scheduler counts by the pod's node affinity as it is written, whichever alternative the pod was placed by.
+#[test]
+fn giving_up_an_alternative_does_not_change_who_is_counted() {
+    check(
+        "pool p limit=nodes:1 \n pod x x2 cpu=1 labels=app:x spread=host:1:app=x req=\"zone In a,b\" req=\"arch In amd64\"",
+        "claim pool=p types=t pods=x-1 zone=a|b \n unplaced x-2 LimitExceeded",
+    );
+}

@@ -11,9 +11,9 @@ use smallvec::SmallVec;
 use super::groups;
 use crate::explain::Reason;
 use crate::narrow::SetIx;
-use crate::pod::relax::relax;
+use crate::pod::relax::{last_resorts, relax};
 use crate::pod::requests;
-use crate::pod::requirements::{Preferences, of_pod};
+use crate::pod::requirements::{Demands, Preferences, alternatives, of_pod, sharpen};
 use crate::pod::tolerations::tolerates_all;
 use crate::requirement::Requirement;
 use crate::resources::{Amounts, ResourceNames};
@@ -198,13 +198,14 @@ fn is_of(class: &Class, pod: &Pod, extras: &Extras, names: &mut ResourceNames) -
 }
 
 fn new_class(problem: &mut Problem, state: &mut State, pod: &Pod, extras: Extras) -> ClassIx {
-    let facts = Facts {
+    let mut facts = Facts {
         namespace: pod.metadata.namespace.clone(),
         labels: pod.metadata.labels.clone(),
         requests: requests::effective(pod, &mut problem.world.names),
         is_as_asked: requests::is_as_asked(pod),
         volumes: extras.volumes,
         needs_devices: needs_devices(pod),
+        wanted: Vec::new(),
     };
     let ignore = problem.world.settings.preference_policy == PreferencePolicy::Ignore;
     let prefers = problem
@@ -214,13 +215,27 @@ fn new_class(problem: &mut Problem, state: &mut State, pod: &Pod, extras: Extras
         .any(|t| t.effect == kerf_api::slim::TaintEffect::PreferNoSchedule);
     let mut spec = PodSpec { node_name: None, ..pod.spec.clone() };
     spec.topology_spread_constraints.extend(extras.spread.iter().cloned());
+    facts.wanted = alternatives(&spec, &problem.world.label_rules);
+    let affinity = spec.affinity.as_ref();
+    let terms = affinity.and_then(|a| a.node_affinity.required.clone()).unwrap_or_default();
     let first = push(problem, state, &facts, spec.clone());
     let mut last = first;
+    let mut steps = 0;
     while let Some(next) = relax(&spec, ignore, prefers) {
         spec = next;
         let relaxed = push(problem, state, &facts, spec.clone());
         problem.classes[last.0 as usize].relaxed = Some(relaxed);
         last = relaxed;
+        steps += 1;
+    }
+    // Without wishes every alternative has been tried for its own sake.
+    if steps >= terms.len() {
+        for resort in last_resorts(&terms, &spec) {
+            let next = push(problem, state, &facts, resort);
+            problem.classes[next.0 as usize].is_last_resort = true;
+            problem.classes[last.0 as usize].relaxed = Some(next);
+            last = next;
+        }
     }
     first
 }
@@ -233,13 +248,18 @@ struct Facts {
     is_as_asked: bool,
     volumes: Vec<(SetIx, Option<Requirement>)>,
     needs_devices: bool,
+    /// Which nodes count for its spreads: those that it asks for before it gives anything up, as for kube-scheduler.
+    wanted: Vec<Demands>,
 }
 
 fn push(problem: &mut Problem, state: &mut State, facts: &Facts, spec: PodSpec) -> ClassIx {
     let ignore = problem.world.settings.preference_policy == PreferencePolicy::Ignore;
     let rules = &problem.world.label_rules;
-    let all = of_pod(&spec, if ignore { Preferences::Excluded } else { Preferences::Included }, rules);
-    let strict = of_pod(&spec, Preferences::Excluded, rules);
+    let wishes = if ignore { Preferences::Excluded } else { Preferences::Included };
+    let mut all = of_pod(&spec, wishes, rules);
+    let must_exist = sharpen(&mut all, &spec, wishes, rules);
+    let mut strict = of_pod(&spec, Preferences::Excluded, rules);
+    sharpen(&mut strict, &spec, Preferences::Excluded, rules);
     let ix = ClassIx(problem.classes.len() as u32);
     let class = Class {
         namespace: facts.namespace.clone(),
@@ -249,6 +269,8 @@ fn push(problem: &mut Problem, state: &mut State, facts: &Facts, spec: PodSpec) 
         is_as_asked: facts.is_as_asked,
         demands: state.table.intern(&all.labels),
         hostname: all.hostname,
+        must_exist: must_exist.iter().map(|key| state.table.key(key)).collect(),
+        wanted: facts.wanted.clone(),
         strict: state.table.intern(&strict.labels),
         tolerations: spec.tolerations.clone(),
         volumes: facts.volumes.clone(),
@@ -258,6 +280,7 @@ fn push(problem: &mut Problem, state: &mut State, facts: &Facts, spec: PodSpec) 
         counted_by: Vec::new(),
         repels: Vec::new(),
         relaxed: None,
+        is_last_resort: false,
         tolerates: problem.templates.iter().map(|t| tolerates_all(&spec.tolerations, &t.taints)).collect(),
         needs_devices: facts.needs_devices,
         spec,

@@ -11,7 +11,6 @@ use kerf_api::slim::{
 use rustc_hash::FxHashMap;
 
 use crate::chance;
-use crate::pod::requirements::alternatives;
 use crate::pod::selector;
 use crate::solve::class::{Bound, Class, ClassIx};
 use crate::solve::problem::Problem;
@@ -201,12 +200,8 @@ fn spread_identity(
         }
         selector::canonical(&s)
     });
-    let affinity = (spread.node_affinity_policy != Some(NodeInclusionPolicy::Ignore)).then(|| {
-        alternatives(&class.spec, &problem.world.label_rules)
-            .into_iter()
-            .map(|d| (state.table.intern(&d.labels), d.hostname))
-            .collect()
-    });
+    let affinity = (spread.node_affinity_policy != Some(NodeInclusionPolicy::Ignore))
+        .then(|| class.wanted.iter().map(|d| (state.table.intern(&d.labels), d.hostname.clone())).collect());
     let tolerations =
         (spread.node_taints_policy == Some(NodeInclusionPolicy::Honor)).then(|| class.tolerations.clone());
     GroupIdentity {
