@@ -2,6 +2,7 @@
 //! are pruned with a warning, defaults filled in, schema and rules checked. An object is read as a cluster holds it, status included.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use kerf_api::admission::{CustomResource, FieldValidation, Operation, Rejection};
 use kerf_api::crds::{self, Flavour};
@@ -16,16 +17,16 @@ use super::objects::Reading;
 /// The group whose node classes are AWS's.
 const AWS_GROUP: &str = "karpenter.k8s.aws";
 
-/// The CRDs of one kind, compiled, by whose labels they guard.
+/// The CRDs of one kind by whose labels they guard, compiled when the first object needs them: that takes longer than a small plan.
 pub(super) struct Admission {
-    kwok: CustomResource,
-    aws: CustomResource,
+    kwok: LazyLock<CustomResource>,
+    aws: LazyLock<CustomResource>,
 }
 
 impl Admission {
-    /// Compiles the CRDs of a kind.
+    /// The CRDs of a kind.
     pub(super) fn of<K: CustomKind>() -> Self {
-        Self { kwok: compile::<K>(Flavour::Kwok), aws: compile::<K>(Flavour::Aws) }
+        Self { kwok: LazyLock::new(|| compile::<K>(Flavour::Kwok)), aws: LazyLock::new(|| compile::<K>(Flavour::Aws)) }
     }
 
     /// Admits an object, or says everything that is wrong with it.
