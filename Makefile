@@ -4,7 +4,7 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fmt fmt-check lint doc unit bench oracle coverage fuzz
+.PHONY: help demo test fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,17 @@ bench: ## the benchmarks of docs/PERFORMANCE.md
 
 oracle: ## build Karpenter behind kerf plan's command line (needs Go)
 	hack/oracle/build.sh
+
+# The tests try a few hundred; these are for an evening.
+WORLDS ?= 10000
+properties: ## what must hold of every plan, on WORLDS (10000) random worlds
+	$(CARGO) build --release --quiet --package kerf
+	$(CARGO) run --release --quiet --package kerf-referee --example properties -- $${CARGO_TARGET_DIR:-target}/release/kerf $(WORLDS)
+
+differential: WORLDS = 1000
+differential: ## Kerf against Karpenter on WORLDS (1000) random worlds (needs Go)
+	$(CARGO) build --release --quiet --package kerf
+	$(CARGO) run --release --quiet --package kerf-referee --example differential -- "$$(hack/oracle/build.sh)" $${CARGO_TARGET_DIR:-target}/release/kerf $(WORLDS)
 
 coverage: ## which edge cases of docs/spec no test names yet
 	$(CARGO) xtask spec-coverage

@@ -5,7 +5,9 @@
 //! fingerprint) or from the oracle's program ([`Oracle`]). For each world the [`Report`] has:
 //!
 //! * every constraint that Kerf's plan breaks, by [`check`];
-//! * the pods that Kerf leaves out although most of Karpenter's lawful runs place them;
+//! * the pods that Kerf leaves out although each of Karpenter's lawful runs places them, or others that are alike: which of
+//!   several alike pods waits is decided by their uids, which files do not have;
+//! * the number of pods that Kerf places against the median of Karpenter's runs;
 //! * the price of Kerf's new nodes against the median of Karpenter's runs, where both place equally many pods.
 //!
 //! Karpenter breaks ties by chance, so it is asked several times; and it has faults of its own (spec 02 §19), so its plans are
@@ -25,12 +27,15 @@ mod oracle;
 mod recorded;
 mod report;
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use serde_json::Value;
 
 use crate::catalogue;
 use crate::check::{Violation, check};
+use crate::placement::pod_key;
 use crate::plan::Plan;
-use crate::price::Price;
+use crate::search::kind_of;
 use crate::world::World;
 use crate::worlds::{Generated, Size, world};
 
@@ -85,9 +90,13 @@ fn compare(kerf: &dyn Fn(&str, &str) -> Value, theirs: &RecordedWorld) -> Compar
     comparison.placed = plan.placed();
     comparison.price = plan.price();
     comparison.violations = violations;
-    comparison.left_out = left_out(&plan, &lawful);
-    comparison.karpenter_placed = lawful.iter().map(|run| theirs.pods.saturating_sub(run.unplaced.len())).max();
-    let same = lawful.iter().filter(|run| theirs.pods.saturating_sub(run.unplaced.len()) == comparison.placed);
+    comparison.left_out = match World::read(&made.manifests) {
+        Ok(world) => left_out(&world, &plan, &lawful),
+        Err(error) => return failed(error.to_string()),
+    };
+    let placed = |run: &RecordedRun| theirs.pods.saturating_sub(run.unplaced.len());
+    comparison.karpenter_placed = median(lawful.iter().map(|run| placed(run)).collect());
+    let same = lawful.iter().filter(|run| placed(run) == comparison.placed);
     comparison.karpenter_price = median(same.map(|run| run.price()).collect());
     comparison
 }
@@ -101,20 +110,26 @@ pub(crate) fn judge(made: &Generated, answer: &Value) -> Result<(Plan, Vec<Viola
     Ok((plan, violations))
 }
 
-/// Pods that the plan does not place although more than half of the runs do.
-fn left_out(plan: &Plan, runs: &[&RecordedRun]) -> Vec<String> {
-    let unplaced = plan.provisioning.unschedulable.iter().map(|unschedulable| &unschedulable.pod);
-    let usually_placed = |pod: &&String| {
-        let placed = runs.iter().filter(|run| !run.unplaced.contains(pod)).count();
-        placed * 2 > runs.len()
+/// Pods that the plan does not place although every run places so many pods of their kind.
+fn left_out(world: &World, plan: &Plan, runs: &[&RecordedRun]) -> Vec<String> {
+    let unplaced: BTreeSet<&str> = plan.provisioning.unschedulable.iter().map(|u| u.pod.as_str()).collect();
+    let mut kinds: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for pending in world.pending() {
+        kinds.entry(kind_of(pending.pod)).or_default().push(pod_key(pending.pod));
+    }
+    let missing = |alike: Vec<String>| {
+        let most = runs.iter().map(|run| alike.iter().filter(|pod| run.unplaced.contains(pod)).count()).max();
+        let ours: Vec<String> = alike.into_iter().filter(|pod| unplaced.contains(pod.as_str())).collect();
+        let accounted = most.unwrap_or(ours.len());
+        ours.into_iter().skip(accounted)
     };
-    unplaced.filter(usually_placed).cloned().collect()
+    kinds.into_values().flat_map(missing).collect()
 }
 
-/// The middle one; of an even number, the dearer of the two in the middle.
-fn median(mut prices: Vec<Price>) -> Option<Price> {
-    prices.sort_unstable();
-    prices.get(prices.len() / 2).copied()
+/// The middle one; of an even number, the greater of the two in the middle.
+fn median<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@
 //! | could a pod that this plan leaves out be added? | [`check::addable`] |
 //! | what is the best that can be done? | [`search::optimum`] |
 //! | what could a cluster look like? | [`worlds`] |
+//! | what does Kerf answer? | [`program`] |
+//! | does what must always hold, hold? | [`properties`] |
 //! | how does Kerf compare with Karpenter? | [`differential`] |
 
 pub mod catalogue;
@@ -21,6 +23,8 @@ pub mod placement;
 pub mod plan;
 pub mod ports;
 pub mod price;
+pub mod program;
+pub mod properties;
 pub mod random;
 pub mod resources;
 pub mod search;

@@ -89,7 +89,7 @@ pub fn optimum(world: &World, catalogue: &Catalogue, commitment: Commitment, ste
 }
 
 /// What makes two pods alike: everything but the name.
-fn kind_of(pod: &Pod) -> String {
+pub(crate) fn kind_of(pod: &Pod) -> String {
     let labels = serde_json::to_string(&pod.metadata.labels).unwrap_or_default();
     let spec = serde_json::to_string(&pod.spec).unwrap_or_default();
     format!("{} {labels} {spec}", namespace(pod))

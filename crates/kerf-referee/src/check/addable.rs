@@ -4,7 +4,8 @@
 //! own, and asks whether the plan is still lawful. Unlike the exhaustive search this works for any size, and unlike a comparison of
 //! counts it never asks for cleverer packing: whoever stops here has stopped too early.
 //!
-//! One thing is not asked for: being near a pod whose zone is open (spec 02 §8.8, #101).
+//! Two things are not asked for: being near a pod whose zone is open (spec 02 §8.8, #101), and a node without the label that a rule
+//! between pods is about. kube-scheduler lets a pod be away from others on such a node; spec 02 §8.5 wants a domain.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,12 +15,12 @@ use super::claims::unreachable_claim;
 use super::launch::{Launch, launches};
 use super::{Daemons, check};
 use crate::catalogue::{CAPACITY_TYPE, Catalogue, INSTANCE_TYPE, ZONE};
-use crate::placement::{affinity_terms, pod_key, term_selects};
+use crate::placement::{affinity_terms, anti_affinity_terms, pod_key, spread_constraints, term_selects};
 use crate::plan::{Claim, Estimate, ExistingPlacement, Plan, Requirement};
 use crate::resources::sum_of_requests;
 use crate::selectors::node_wanted;
 use crate::storage::HOSTNAME;
-use crate::world::{Pool, World};
+use crate::world::{ExistingNode, Pool, World};
 
 /// Pods that the plan calls unschedulable although they could be added, with where: `namespace/name` and the place.
 pub fn addable(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<(String, String)> {
@@ -67,7 +68,10 @@ fn with_pod(
     let mut without = plan.clone();
     without.provisioning.unschedulable.retain(|unschedulable| unschedulable.pod != key);
     let mut ways = Vec::new();
-    for node in world.existing_nodes().iter().filter(|node| !node.deleting) {
+    let apart = anti_affinity_terms(pod).iter().chain(affinity_terms(pod)).map(|term| &term.topology_key);
+    let keys: Vec<&String> = apart.chain(spread_constraints(pod).map(|spread| &spread.topology_key)).collect();
+    let has_domains = |node: &&ExistingNode| keys.iter().all(|key| *key == HOSTNAME || node.labels.contains_key(*key));
+    for node in world.existing_nodes().iter().filter(|node| !node.deleting).filter(has_domains) {
         let mut better = without.clone();
         let placements = &mut better.provisioning.existing_nodes;
         match placements.iter_mut().find(|placement| placement.node == node.name) {

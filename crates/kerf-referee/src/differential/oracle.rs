@@ -8,11 +8,9 @@ use serde_json::Value;
 
 use super::recorded::{RecordedRun, RecordedWorld};
 use crate::placement::pod_key;
+use crate::program::AT;
 use crate::world::{Refusal, World};
 use crate::worlds::Generated;
-
-/// The instant for which everybody plans.
-const AT: &str = "2026-03-04T12:00:00Z";
 
 /// The oracle's program.
 #[derive(Debug, Clone)]

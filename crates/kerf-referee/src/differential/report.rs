@@ -28,9 +28,9 @@ pub struct Comparison {
     pub price: Price,
     /// The constraints that Kerf's plan breaks.
     pub violations: Vec<Violation>,
-    /// The pods that Kerf leaves out and Karpenter usually places.
+    /// The pods that Kerf leaves out although Karpenter places as many of their kind in every lawful run.
     pub left_out: Vec<String>,
-    /// How many pods Karpenter's best lawful run places; `None` if no run was lawful.
+    /// The median number of pods that Karpenter's lawful runs place; `None` if no run was lawful.
     pub karpenter_placed: Option<usize>,
     /// The median price of Karpenter's lawful runs that place as many pods as Kerf; `None` if there is none.
     pub karpenter_price: Option<Price>,
@@ -57,6 +57,11 @@ impl Comparison {
         (self.price == theirs || theirs > Price::ZERO).then(|| self.price.ratio_to(theirs))
     }
 
+    /// Whether Kerf places fewer pods.
+    pub fn places_fewer(&self) -> bool {
+        self.karpenter_placed.is_some_and(|theirs| self.placed < theirs)
+    }
+
     /// Whether Kerf pays more for the same pods.
     pub fn is_dearer(&self) -> bool {
         self.karpenter_price.is_some_and(|theirs| self.price > theirs)
@@ -71,9 +76,10 @@ impl Report {
 
     /// The worlds on which Kerf does worse, or that failed.
     pub fn worse(&self) -> impl Iterator<Item = &Comparison> {
-        self.comparisons
-            .iter()
-            .filter(|c| c.failure.is_some() || !c.violations.is_empty() || !c.left_out.is_empty() || c.is_dearer())
+        self.comparisons.iter().filter(|c| {
+            let leaves_out = !c.left_out.is_empty() || c.places_fewer();
+            c.failure.is_some() || !c.violations.is_empty() || leaves_out || c.is_dearer()
+        })
     }
 
     /// The price ratios of all worlds that have one, ascending.
@@ -111,6 +117,9 @@ impl fmt::Display for Report {
             }
             if !c.left_out.is_empty() {
                 writeln!(f, "  leaves out {}", c.left_out.join(", "))?;
+            }
+            if let Some(theirs) = c.karpenter_placed.filter(|_| c.places_fewer()) {
+                writeln!(f, "  places {} pods instead of {theirs}", c.placed)?;
             }
             if let Some(theirs) = c.karpenter_price.filter(|_| c.is_dearer()) {
                 writeln!(f, "  costs {} instead of {theirs}", c.price)?;

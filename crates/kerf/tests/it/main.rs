@@ -8,3 +8,4 @@ mod disruption;
 mod input;
 mod plan;
 mod program;
+mod proofs;

@@ -1,0 +1,51 @@
+//! Kerf against Karpenter itself on random worlds:
+//!
+//! ```text
+//! make differential                                           # 1,000 worlds, five runs of Karpenter for each
+//! cargo run --release -p kerf-referee --example differential -- "$(hack/oracle/build.sh)" target/release/kerf 1000 [first seed]
+//! ```
+
+use std::error::Error;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use kerf_referee::differential::{Answers, Oracle, Report, differential};
+use kerf_referee::program::Kerf;
+use kerf_referee::worlds::Size;
+use serde_json::Value;
+
+/// How often Karpenter is asked about each world.
+const RUNS: usize = 5;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (oracle, kerf, worlds, first) = match arguments.as_slice() {
+        [oracle, kerf, worlds] => (oracle, kerf, worlds.parse::<u64>()?, 0),
+        [oracle, kerf, worlds, first] => (oracle, kerf, worlds.parse::<u64>()?, first.parse::<u64>()?),
+        _ => return Err("usage: differential <oracle> <kerf> <worlds> [first seed]".into()),
+    };
+    let oracle = Oracle { program: PathBuf::from(oracle), scratch: std::env::temp_dir() };
+    let kerf = Kerf::new(PathBuf::from(kerf), std::env::temp_dir());
+    // What cannot be run or read is no plan, and the comparison says so.
+    let ask = |manifests: &str, types: &str| match kerf.plan(manifests, types, &[]) {
+        Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or(Value::Null),
+        Err(error) => Value::String(error.to_string()),
+    };
+    let threads = std::thread::available_parallelism()?.get();
+    let compare = |part: usize| {
+        let seeds = (first..first + worlds).skip(part).step_by(threads);
+        let worlds = seeds.map(|seed| (seed, Size::of_seed(seed))).collect();
+        differential(&ask, &Answers::Live { oracle: &oracle, worlds, runs: RUNS })
+    };
+    let mut report = Report::default();
+    std::thread::scope(|scope| {
+        let compare = &compare;
+        let parts: Vec<_> = (0..threads).map(|part| scope.spawn(move || compare(part))).collect();
+        for part in parts {
+            report.comparisons.extend(part.join().map(|part| part.comparisons).unwrap_or_default());
+        }
+    });
+    report.comparisons.sort_by_key(|comparison| comparison.seed);
+    write!(std::io::stdout(), "{report}")?;
+    if report.is_clean() { Ok(()) } else { Err("Kerf does worse somewhere".into()) }
+}

@@ -1,0 +1,47 @@
+//! The long run of the property tests: what must hold of every plan, on as many random worlds as wanted.
+//!
+//! ```text
+//! make properties                                             # 10,000 worlds
+//! cargo run --release -p kerf-referee --example properties -- target/release/kerf 10000 [first seed]
+//! ```
+
+use std::error::Error;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kerf_referee::program::Kerf;
+use kerf_referee::properties::{Care, STEPS, Trial, describe_gaps, examine};
+use kerf_referee::worlds::mixed;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (program, worlds, first) = match arguments.as_slice() {
+        [program, worlds] => (program, worlds.parse::<u64>()?, 0),
+        [program, worlds, first] => (program, worlds.parse::<u64>()?, first.parse()?),
+        _ => return Err("usage: properties <kerf> <worlds> [first seed]".into()),
+    };
+    let kerf = Kerf::new(PathBuf::from(program), std::env::temp_dir());
+    let next = AtomicU64::new(first);
+    let trials: Mutex<Vec<Trial>> = Mutex::default();
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= first + worlds {
+                return;
+            }
+            let trial = examine(&mixed(seed), &kerf, Care { again: true, steps: STEPS });
+            for fault in &trial.faults {
+                let _ = writeln!(std::io::stdout(), "world {seed} ({:?}): {fault}", trial.size);
+            }
+            trials.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(trial);
+        }
+    };
+    let threads = std::thread::available_parallelism()?.get();
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let trials = trials.into_inner()?;
+    let faulty = trials.iter().filter(|trial| !trial.faults.is_empty()).count();
+    writeln!(std::io::stdout(), "{} worlds, {faulty} with faults\n{}", trials.len(), describe_gaps(&trials))?;
+    if faulty == 0 { Ok(()) } else { Err("some property does not hold".into()) }
+}

@@ -1,0 +1,68 @@
+//! Kerf as anybody meets it: the program `kerf`, asked by files and understood by what it prints.
+//!
+//! The referee must not depend on the engine, so that this is the only way in which it can ask for a plan; and it proves the
+//! whole way from manifests to JSON, not only the middle of it.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The instant for which everybody plans.
+pub const AT: &str = "2026-03-04T12:00:00Z";
+
+/// The program.
+#[derive(Debug)]
+pub struct Kerf {
+    program: PathBuf,
+    scratch: PathBuf,
+    questions: AtomicU64,
+}
+
+/// Why there is no plan.
+#[derive(Debug, thiserror::Error)]
+pub enum KerfFailed {
+    /// Its input could not be written or it could not be started.
+    #[error("cannot run kerf: {0}")]
+    NotRun(#[from] std::io::Error),
+    /// It ended with another code than 0.
+    #[error("kerf ends with {code}: {message}")]
+    Refused {
+        /// The exit code, or what ended it.
+        code: String,
+        /// What it said.
+        message: String,
+    },
+}
+
+impl Kerf {
+    /// The program at a path, with a folder for the files that it reads.
+    pub fn new(program: PathBuf, scratch: PathBuf) -> Self {
+        Self { program, scratch, questions: AtomicU64::new(0) }
+    }
+
+    /// What it prints for these manifests and instance types, without measurements.
+    pub fn plan(&self, manifests: &str, types: &str, more: &[&str]) -> Result<Vec<u8>, KerfFailed> {
+        let question = self.questions.fetch_add(1, Ordering::Relaxed);
+        let file = |kind: &str| self.scratch.join(format!("kerf-{question}-{kind}.json"));
+        let (manifest_file, types_file) = (file("manifests"), file("types"));
+        fs::write(&manifest_file, manifests)?;
+        fs::write(&types_file, types)?;
+        let output = Command::new(&self.program)
+            .args(["plan", "-o", "json", "--no-stats", "--at", AT])
+            .arg("--instance-types")
+            .arg(&types_file)
+            .arg("-f")
+            .arg(&manifest_file)
+            .args(more)
+            .output();
+        // Left-overs of a run that failed are worth less than a clean folder.
+        let _ = (fs::remove_file(&manifest_file), fs::remove_file(&types_file));
+        let output = output?;
+        if !output.status.success() {
+            let message = String::from_utf8_lossy(&output.stderr).into_owned();
+            return Err(KerfFailed::Refused { code: output.status.to_string(), message });
+        }
+        Ok(output.stdout)
+    }
+}

@@ -1,0 +1,178 @@
+//! What must hold of every plan, on random worlds.
+//!
+//! * No constraint is broken, by [`check`](crate::check::check).
+//! * No pod is left out that could be added to the plan as it is, by [`addable`]; and on worlds that are small enough none that the
+//!   exhaustive search places ([`Commitment::Late`]: by what can be known within one pass) besides all that the plan places.
+//!   A placement of more pods that leaves out one of the plan's is no fault: the plan must place what Karpenter places, by
+//!   its order. Neither is one that launches a node for a pod which has a place: kube-scheduler does not wait for that.
+//! * The same bytes for one and two threads, for any order of the input's objects, and when asked again.
+//!
+//! On small worlds it is also told how much dearer the plan is than the best ([`Commitment::Free`]). The best knows no wishes, so the
+//! plan that is compared with it is one for which wishes are ignored.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::catalogue;
+use crate::check::addable;
+use crate::differential::judge;
+use crate::placement::pod_key;
+use crate::plan::Plan;
+use crate::price::Price;
+use crate::program::Kerf;
+use crate::random::Random;
+use crate::search::{Commitment, Optimum, kind_of, optimum};
+use crate::world::World;
+use crate::worlds::{Generated, Size};
+
+/// How many steps the exhaustive search may take for one world.
+pub const STEPS: u64 = 200_000;
+
+/// How closely a world is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Care {
+    /// Whether the plan is asked for again, on two threads and with the objects in another order.
+    pub again: bool,
+    /// How many steps the exhaustive search may take.
+    pub steps: u64,
+}
+
+/// What a world showed.
+#[derive(Debug, Clone)]
+pub struct Trial {
+    /// The world's seed.
+    pub seed: u64,
+    /// The world's size.
+    pub size: Size,
+    /// Everything that is wrong with the plan.
+    pub faults: Vec<String>,
+    /// What the plan costs and what the best costs, if the search came to an end and the two place the same number of pods.
+    pub cost: Option<Cost>,
+}
+
+/// What a plan costs against the best.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cost {
+    /// The plan's new nodes.
+    pub planned: Price,
+    /// The best's.
+    pub best: Price,
+}
+
+impl Cost {
+    /// How much dearer the plan is, as a part of the best's price; all of it where the best is free and the plan is not.
+    pub fn gap(self) -> f64 {
+        if self.best == Price::ZERO && self.planned > Price::ZERO {
+            return 1.0;
+        }
+        self.planned.ratio_to(self.best) - 1.0
+    }
+}
+
+/// Asks for a plan and looks at it from all sides.
+pub fn examine(made: &Generated, kerf: &Kerf, care: Care) -> Trial {
+    let mut trial = Trial { seed: made.seed, size: made.size, faults: Vec::new(), cost: None };
+    if let Err(fault) = look(made, kerf, care, &mut trial) {
+        trial.faults.push(fault);
+    }
+    trial
+}
+
+fn look(made: &Generated, kerf: &Kerf, care: Care, trial: &mut Trial) -> Result<(), String> {
+    let ask = |manifests: &str, threads: &str| {
+        kerf.plan(manifests, &made.types, &["--threads", threads]).map_err(|error| error.to_string())
+    };
+    let bytes = ask(&made.manifests, "1")?;
+    if care.again {
+        if ask(&made.manifests, "2")? != bytes {
+            trial.faults.push("another plan with two threads".to_owned());
+        }
+        if ask(&reordered(made)?, "1")? != bytes {
+            trial.faults.push("another plan for another order of objects".to_owned());
+        }
+    }
+    let answer: Value = serde_json::from_slice(&bytes).map_err(|error| format!("not JSON: {error}"))?;
+    let (plan, violations) = judge(made, &answer)?;
+    trial.faults.extend(violations.iter().map(|violation| format!("breaks {violation}")));
+    if !violations.is_empty() {
+        return Ok(());
+    }
+    let world = World::read(&made.manifests).map_err(|error| error.to_string())?;
+    let types = catalogue::read(&made.types).map_err(|error| error.to_string())?;
+    let could_be_added = addable(&world, &types, &plan);
+    trial.faults.extend(could_be_added.iter().map(|(pod, place)| format!("leaves out {pod}, which can go on {place}")));
+    if made.size != Size::Small {
+        return Ok(());
+    }
+    let best = |commitment| optimum(&world, &types, commitment, care.steps);
+    if let Some(late) = best(Commitment::Late).filter(|late| places_more(late, &plan, &world)) {
+        let Optimum { placed, placements, .. } = late;
+        trial.faults.push(format!("places {} pods, but {placed} can be: {placements:?}", plan.placed()));
+    }
+    let plan = if SOFT.iter().any(|word| made.manifests.contains(word)) { without_wishes(made, kerf)? } else { plan };
+    if let Some(free) = best(Commitment::Free).filter(|free| free.placed == plan.placed()) {
+        trial.cost = Some(Cost { planned: plan.price(), best: free.price });
+    }
+    Ok(())
+}
+
+/// Words by which manifests have wishes.
+const SOFT: [&str; 3] = ["preferredDuringScheduling", "ScheduleAnyway", "PreferNoSchedule"];
+
+/// The plan for which wishes are ignored.
+fn without_wishes(made: &Generated, kerf: &Kerf) -> Result<Plan, String> {
+    let bytes = kerf.plan(&made.manifests, &made.types, &["--threads", "1", "--preference-policy", "Ignore"]);
+    let answer: Value = serde_json::from_slice(&bytes.map_err(|error| error.to_string())?)
+        .map_err(|error| format!("not JSON: {error}"))?;
+    Plan::read(&answer).map_err(|error| format!("not a plan: {error}"))
+}
+
+/// Whether a placement has all that the plan has, alike pods taken for each other, and more.
+fn places_more(better: &Optimum, plan: &Plan, world: &World) -> bool {
+    let kinds: BTreeMap<String, String> = world.pods.iter().map(|pod| (pod_key(pod), kind_of(pod))).collect();
+    let count = |pods: &mut dyn Iterator<Item = &str>| {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for kind in pods.filter_map(|pod| kinds.get(pod)) {
+            *counts.entry(kind).or_default() += 1;
+        }
+        counts
+    };
+    let covers = |more: &BTreeMap<&str, usize>, less: &BTreeMap<&str, usize>| {
+        less.iter().all(|(kind, count)| more.get(kind).is_some_and(|there| there >= count))
+    };
+    let on_nodes = better.placements.iter().filter(|(_, place)| !place.starts_with("new "));
+    let on_plan_nodes = plan.provisioning.existing_nodes.iter().flat_map(|node| &node.pods);
+    better.placed > plan.placed()
+        && covers(&count(&mut better.placements.iter().map(|(pod, _)| pod.as_str())), &count(&mut plan.placed_pods()))
+        && covers(&count(&mut on_nodes.map(|(pod, _)| pod.as_str())), &count(&mut on_plan_nodes.map(String::as_str)))
+}
+
+/// The manifests with their objects in another order.
+fn reordered(made: &Generated) -> Result<String, String> {
+    let mut list: Value = serde_json::from_str(&made.manifests).map_err(|error| error.to_string())?;
+    if let Some(items) = list["items"].as_array_mut() {
+        Random::new(made.seed).shuffle(items);
+    }
+    Ok(list.to_string())
+}
+
+/// How much dearer plans are than the best, for people.
+pub fn describe_gaps(trials: &[Trial]) -> String {
+    let mut gaps: Vec<f64> = trials.iter().filter_map(|trial| Some(trial.cost?.gap())).collect();
+    gaps.sort_by(f64::total_cmp);
+    let Some(last) = gaps.len().checked_sub(1) else { return "no world whose best is known".to_owned() };
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    let at = |per_mille: usize| gaps[last * per_mille / 1000] * 100.0;
+    let exact = gaps.iter().filter(|gap| **gap == 0.0).count();
+    format!(
+        "{} worlds whose best is known: mean gap {:.2} %, none in {exact}; half {:.1} %, 90 % {:.1} %, 95 % {:.1} %, 99 % {:.1} %, most {:.1} %",
+        gaps.len(),
+        mean * 100.0,
+        at(500),
+        at(900),
+        at(950),
+        at(990),
+        at(1000),
+    )
+}

@@ -1,0 +1,48 @@
+//! What must hold of every plan, on random worlds (`make properties` tries many more).
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kerf_referee::properties::{Care, Trial, describe_gaps, examine};
+use kerf_referee::worlds::{Size, world};
+
+use super::kerf;
+
+/// How many worlds are tried.
+const WORLDS: u64 = 500;
+
+/// How many steps of exhaustive search a world is worth in an unoptimised build.
+const STEPS: u64 = 2_000;
+
+/// Mostly small worlds, which the exhaustive search can judge and which are quick; every tenth is a medium one.
+fn size_of(seed: u64) -> Size {
+    if seed % 10 == 9 { Size::Medium } else { Size::Small }
+}
+
+#[test]
+fn plans_are_lawful_complete_and_the_same_however_they_are_asked_for() {
+    let (kerf, _scratch) = kerf();
+    let next = AtomicU64::new(0);
+    let trials: Mutex<Vec<Trial>> = Mutex::default();
+    let work = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= WORLDS {
+                return;
+            }
+            // Asking three times costs three times as much.
+            let care = Care { again: seed % 6 == 3, steps: STEPS };
+            let trial = examine(&world(seed, size_of(seed)), &kerf, care);
+            trials.lock().unwrap().push(trial);
+        }
+    };
+    std::thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work))));
+    let trials = trials.into_inner().unwrap();
+    let faults: Vec<String> = trials
+        .iter()
+        .flat_map(|trial| trial.faults.iter().map(|fault| format!("world {} ({:?}): {fault}", trial.seed, trial.size)))
+        .collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    let gaps: Vec<f64> = trials.iter().filter_map(|trial| Some(trial.cost?.gap())).collect();
+    assert!(gaps.len() > 200, "{}", describe_gaps(&trials));
+}
