@@ -21,6 +21,7 @@ use crate::intents::Intents;
 use crate::kinds::{NodeClass, Tracked};
 use crate::nodes::StateNode;
 use crate::table::{Change, Table};
+use crate::world::Kept;
 
 /// What pods on a node ask for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub struct Cluster {
 
     pub(crate) intents: Intents,
     pub(crate) was_synced: bool,
+    /// The engine's books, between decisions.
+    pub(crate) world: Option<Kept>,
     pods_by_node: BTreeMap<Str, BTreeSet<Str>>,
     nodes_by_machine: BTreeMap<Str, BTreeSet<Str>>,
     claims_by_machine: BTreeMap<Str, BTreeSet<Str>>,
@@ -217,12 +220,14 @@ impl Cluster {
     pub fn mark_for_deletion(&mut self, provider_id: &str) {
         if self.is_known_machine(provider_id) {
             self.intents.mark(Str::from(provider_id));
+            self.follow_marks(provider_id);
         }
     }
 
     /// Takes a mark back.
     pub fn unmark_for_deletion(&mut self, provider_id: &str) {
         self.intents.unmark(provider_id);
+        self.follow_marks(provider_id);
     }
 
     /// Expects pods on a machine until an instant.
@@ -248,6 +253,7 @@ impl Cluster {
         let (before, after) = (place(&change.before), place(&change.after));
         let Some(key) = change.latest().map(|pod| pod.key()) else { return };
         relink(&mut self.pods_by_node, &key, before.as_ref(), after.as_ref());
+        self.follow_pod(change);
     }
 
     pub(crate) fn index_node(&mut self, change: &Change<Node>) {
@@ -256,6 +262,7 @@ impl Cluster {
         let Some(key) = change.latest().map(|node| node.key()) else { return };
         relink(&mut self.nodes_by_machine, &key, before.as_ref(), after.as_ref());
         self.forget_lost_machine(before.as_ref());
+        self.follow_node(change);
     }
 
     pub(crate) fn index_claim(&mut self, change: &Change<Claim>) {
@@ -271,6 +278,7 @@ impl Cluster {
             self.unlaunched.remove(&key);
         }
         self.forget_lost_machine(before.as_ref());
+        self.follow_claim(change);
     }
 
     fn forget_lost_machine(&mut self, before: Option<&Str>) {

@@ -31,28 +31,13 @@ pub struct Ask {
 impl Cluster {
     /// The engine's input.
     pub fn input(&self, ask: &Ask) -> Input {
-        let mut catalogues: Vec<&Arc<Vec<InstanceType>>> = Vec::new();
-        let pools: Vec<Pool> = self
-            .pools
-            .values()
-            .map(|pool| {
-                let catalogue = ask.instance_types.get(pool.metadata.name.as_deref().unwrap_or_default());
-                // Pools that launch from the same list share it.
-                let at = catalogue.map(|types| {
-                    catalogues.iter().position(|known| Arc::ptr_eq(known, types)).unwrap_or_else(|| {
-                        catalogues.push(types);
-                        catalogues.len() - 1
-                    })
-                });
-                self.pool(pool, at)
-            })
-            .collect();
+        let (pools, catalogues) = self.engine_pools(ask);
         Input {
             at: ask.at,
             pools,
             catalogues: catalogues.into_iter().map(|types| types.as_ref().clone()).collect(),
             label_rules: ask.label_rules.clone(),
-            node_claims: self.claims.values().map(|claim| self.claim(claim)).collect(),
+            node_claims: self.claims.values().map(|claim| self.seen(claim)).collect(),
             nodes: copies(self.nodes.values()),
             pods: copies(self.pods.values()),
             daemon_sets: copies(self.daemon_sets.values()),
@@ -70,8 +55,29 @@ impl Cluster {
         }
     }
 
+    /// The pools as decisions see them now, and the lists of instance types that they launch from.
+    pub(crate) fn engine_pools<'a>(&self, ask: &'a Ask) -> (Vec<Pool>, Vec<&'a Arc<Vec<InstanceType>>>) {
+        let mut catalogues: Vec<&'a Arc<Vec<InstanceType>>> = Vec::new();
+        let pools: Vec<Pool> = self
+            .pools
+            .values()
+            .map(|pool| {
+                let catalogue = ask.instance_types.get(pool.metadata.name.as_deref().unwrap_or_default());
+                // Pools that launch from the same list share it.
+                let at = catalogue.map(|types| {
+                    catalogues.iter().position(|known| Arc::ptr_eq(known, types)).unwrap_or_else(|| {
+                        catalogues.push(types);
+                        catalogues.len() - 1
+                    })
+                });
+                self.pool(pool, at)
+            })
+            .collect();
+        (pools, catalogues)
+    }
+
     /// The claim as decisions see it now.
-    fn claim(&self, claim: &Claim) -> NodeClaim {
+    pub(crate) fn seen(&self, claim: &Claim) -> NodeClaim {
         let mut seen = claim.seen.clone();
         seen.is_marked = self.intents.is_marked(&seen.provider_id);
         seen.lifecycle.nominated_until = self.intents.nominated_until(&seen.provider_id);

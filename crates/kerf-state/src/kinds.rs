@@ -169,7 +169,7 @@ impl Tracked for Node {
     }
 }
 
-/// Kinds that nothing else depends on: kept, and found by `namespace/name`.
+/// Kinds that change seldom: kept, found by `namespace/name`, and a reason to open new books.
 macro_rules! plainly_tracked {
     ($($kind:ty => $table:ident),+ $(,)?) => {$(
         impl Tracked for $kind {
@@ -183,6 +183,10 @@ macro_rules! plainly_tracked {
 
             fn table_mut(cluster: &mut Cluster) -> &mut Table<Self> {
                 &mut cluster.$table
+            }
+
+            fn index(cluster: &mut Cluster, _change: &Change<Self>) {
+                cluster.close_books();
             }
         }
     )+};

@@ -5,7 +5,7 @@
 //!
 //! [`Cluster`] is told what the API server says ([`Cluster::reset`], [`Cluster::apply`], [`Cluster::delete`]) and what we did that the
 //! API server does not show yet ([`Cluster::seed`], marks, nominations); [`Cluster::synced`] says whether it may be decided upon, and
-//! [`Cluster::input`] is what the decision is about.
+//! [`Cluster::solve`] is the decision; [`Cluster::input`] is what it is about, for whoever asks the engine something else.
 
 mod claims;
 mod cluster;
@@ -16,6 +16,7 @@ mod nodes;
 mod pools;
 mod synced;
 mod table;
+mod world;
 
 pub use claims::{Claim, node_claim};
 pub use cluster::{Cluster, Requests};

@@ -95,15 +95,13 @@ impl Provisioner {
             label_rules: self.ctx.cloud.label_rules().clone(),
             unsupported_storage: UnsupportedStorage::default(),
         };
-        let (input, pools) = {
-            let cluster = self.ctx.cluster.lock();
+        let start = Instant::now();
+        let (solution, pools) = {
+            let mut cluster = self.ctx.cluster.lock();
             let pools: BTreeMap<Str, Arc<NodePool>> =
                 cluster.all::<NodePool>().iter().map(|(name, pool)| (name.clone(), pool.clone())).collect();
-            (cluster.input(&ask), pools)
+            (cluster.solve(&ask, &self.ctx.settings.engine), pools)
         };
-        let start = Instant::now();
-        let solution = kerf_engine::solve(&input, &self.ctx.settings.engine);
-        drop(input);
         if solution.stats.pods > 0 {
             debug!("pending-pods" = solution.stats.pods, "computing scheduling decision for provisionable pod(s)");
         }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 use kerf_api::nodeclaim::NodeClaim;
+use kerf_engine::requirement::Requirement;
 use serde_json::{Value, json};
 
 use super::*;
@@ -16,7 +17,7 @@ fn node(name: &str, provider_id: &str, labels: Value) -> Node {
     decoded(json!({
         "metadata": {"name": name, "labels": labels},
         "spec": {"providerID": provider_id},
-        "status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "4"}},
+        "status": {"capacity": {"cpu": "4", "pods": "9"}, "allocatable": {"cpu": "4", "pods": "9"}},
     }))
 }
 
@@ -32,7 +33,7 @@ fn claim(name: &str, provider_id: &str, version: u64, more: Value) -> Claim {
         "metadata": {"name": name, "uid": name, "resourceVersion": version.to_string(), "labels": {"karpenter.sh/nodepool": "general"}},
         "spec": {"nodeClassRef": {"group": "g", "kind": "k", "name": "n"}, "requirements": [],
             "startupTaints": [{"key": "cni", "effect": "NoSchedule"}], "taints": [{"key": "team", "effect": "NoSchedule"}]},
-        "status": {"providerID": provider_id, "capacity": {"cpu": "4", "nvidia.com/gpu": "1"}, "allocatable": {"cpu": "3500m", "nvidia.com/gpu": "1"}},
+        "status": {"providerID": provider_id, "capacity": {"cpu": "4", "nvidia.com/gpu": "1"}, "allocatable": {"cpu": "3500m", "pods": "9", "nvidia.com/gpu": "1"}},
     });
     merge(&mut object, more);
     Claim::from(decoded::<NodeClaim>(object))
@@ -392,4 +393,98 @@ fn a_mark_ends_with_its_machine() {
     cluster.delete(&claim("a", "i-1", 1, json!({})));
     cluster.apply(claim("a", "i-1", 2, json!({})));
     assert!(!cluster.state_nodes().next().unwrap().is_marked_for_deletion());
+}
+
+/// A decision, as text.
+fn decided(solution: &kerf_engine::Solution) -> String {
+    let claims: Vec<_> =
+        solution.claims.iter().map(|claim| (&claim.pool, &claim.pods, &claim.launch.instance_types)).collect();
+    format!("{claims:?} {:?} {:?}", solution.nodes, solution.unplaced)
+}
+
+#[test]
+fn books_that_follow_events_decide_like_new_ones() {
+    let machine = kerf_engine::catalogue::InstanceType {
+        name: "c-4x".into(),
+        requirements: [
+            Requirement::one_of(labels::INSTANCE_TYPE, ["c-4x".into()]),
+            Requirement::one_of(labels::ARCH, ["amd64".into()]),
+            Requirement::one_of(labels::OS, ["linux".into()]),
+            Requirement::one_of(labels::ZONE, ["a".into()]),
+            Requirement::one_of(labels::CAPACITY_TYPE, ["spot".into()]),
+        ]
+        .into_iter()
+        .collect(),
+        offerings: vec![kerf_engine::catalogue::Offering {
+            requirements: [
+                Requirement::one_of(labels::ZONE, ["a".into()]),
+                Requirement::one_of(labels::CAPACITY_TYPE, ["spot".into()]),
+            ]
+            .into_iter()
+            .collect(),
+            price: kerf_engine::Price::from_nanos(1),
+            available: true,
+            reservation_capacity: 0,
+            capacity_override: None,
+            overhead_override: None,
+        }],
+        capacity: [("cpu", "4"), ("pods", "110")].try_into().unwrap(),
+        overhead: kerf_engine::catalogue::Overhead::default(),
+    };
+    let types = Arc::new(vec![machine]);
+    let ask = crate::Ask {
+        at: Timestamp::from_second(1000).unwrap(),
+        instance_types: [("general".into(), types)].into(),
+        label_rules: labels::LabelRules::kwok(),
+        unsupported_storage: kerf_engine::UnsupportedStorage::default(),
+    };
+    let settings = kerf_engine::Settings {
+        preference_policy: kerf_engine::PreferencePolicy::Respect,
+        min_values_policy: kerf_engine::MinValuesPolicy::Strict,
+        reserved_capacity: true,
+        reserved_mode: kerf_engine::ReservedMode::Strict,
+        default_spread: Vec::new(),
+        ignore_dra: true,
+        require_unschedulable: false,
+        max_instance_types: 600,
+        seed: 0,
+        threads: 1,
+        effort: kerf_engine::Effort::FirstFit,
+    };
+    let mut cluster = listed();
+    cluster.reset::<Namespace>(vec![decoded(json!({"metadata": {"name": "default"}}))]);
+    cluster.reset::<NodeClass>(vec![decoded(json!({"metadata": {"name": "n"}}))]);
+    let conditions = json!([{"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
+    let general = json!({"metadata": {"name": "general", "resourceVersion": "1"}, "status": {"conditions": conditions},
+        "spec": {"template": {"spec": {"nodeClassRef": {"group": "g", "kind": "k", "name": "n"}, "requirements": []}}}});
+    cluster.apply::<NodePool>(decoded(general));
+
+    let mut answers = Vec::new();
+    let mut check = |cluster: &mut Cluster| {
+        let fresh = decided(&kerf_engine::solve(&cluster.input(&ask), &settings));
+        let followed = decided(&cluster.solve(&ask, &settings));
+        assert_eq!(followed, fresh);
+        answers.push(fresh);
+    };
+    check(&mut cluster);
+    cluster.apply(pod("a", None, "Pending", "ReplicaSet"));
+    check(&mut cluster);
+    cluster.apply(claim("c", "i-1", 1, json!({"spec": {"taints": null}})));
+    check(&mut cluster);
+    cluster.apply(ours("n", "i-1", json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"})));
+    cluster.apply(pod("a", Some("n"), "Running", "ReplicaSet"));
+    cluster.apply(pod("b", None, "Pending", "ReplicaSet"));
+    check(&mut cluster);
+    cluster.mark_for_deletion("i-1");
+    check(&mut cluster);
+    cluster.unmark_for_deletion("i-1");
+    cluster.apply(decoded::<DaemonSet>(json!({"metadata": {"name": "d", "namespace": "default"}, "spec": {"template":
+        {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]}}}})));
+    check(&mut cluster);
+    cluster.delete(&pod("a", Some("n"), "Running", "ReplicaSet"));
+    cluster.delete(&ours("n", "i-1", json!({})));
+    cluster.delete(&claim("c", "i-1", 1, json!({})));
+    check(&mut cluster);
+    answers.dedup();
+    assert!(answers.len() >= 6, "each step changes the answer: {answers:#?}");
 }
