@@ -107,14 +107,14 @@ impl Controllers {
         let alone = QueueSettings { workers: 1, backoff: Backoff::DEFAULT, rate: None };
         let reasonable = QueueSettings {
             workers: workers(cores, 1000, 5000),
-            backoff: Backoff { base: Duration::from_millis(100), max: Duration::from_secs(60) },
+            backoff: Backoff { base: Duration::from_millis(100), max: Duration::from_mins(1) },
             rate: Some(Rate { per_second: 10, burst: 100 }),
         };
         let claims = workers(cores, 1000, 5000);
         let claims_a_second = u32::try_from(claims.div_ceil(100)).unwrap_or(u32::MAX);
         let lifecycle = QueueSettings {
             workers: claims,
-            backoff: Backoff { base: Duration::from_secs(1), max: Duration::from_secs(60) },
+            backoff: Backoff { base: Duration::from_secs(1), max: Duration::from_mins(1) },
             rate: Some(Rate { per_second: claims_a_second, burst: claims_a_second.saturating_mul(10) }),
         };
         let health = Arc::new(RegistrationHealth::default());
@@ -216,7 +216,9 @@ impl Controllers {
                 Event::Reset(claims) => claims.as_slice(),
                 Event::Applied(claim) | Event::Deleted(claim) => std::slice::from_ref(claim),
             };
-            heard_of.iter().for_each(|claim| cluster.confirm(claim.name()));
+            for claim in heard_of {
+                cluster.confirm(claim.name());
+            }
         }
         for change in self.told(news) {
             let Some(claim) = change.latest() else { continue };

@@ -10,7 +10,7 @@ use kerf_api::slim::Pod;
 use kerf_state::Claim;
 
 /// How long an event is not repeated, if nothing else is said.
-const WINDOW: Duration = Duration::from_secs(120);
+const WINDOW: Duration = Duration::from_mins(2);
 
 /// Takes events on their way to users. It never fails and never waits: what cannot be written is lost.
 pub trait Publish: Send + Sync {
@@ -109,14 +109,13 @@ pub(crate) fn nominated(pod: &Pod, claim: Option<&str>, node: Option<&str>) -> E
 /// The pod finds no place.
 pub(crate) fn failed_scheduling(pod: &Pod, why: &str) -> Event {
     let message = format!("Failed to schedule pod, {why}");
-    Event::new(about_pod(pod), Severity::Warning, "FailedScheduling", message).within(Duration::from_secs(300))
+    Event::new(about_pod(pod), Severity::Warning, "FailedScheduling", message).within(Duration::from_mins(5))
 }
 
 /// The pool's own requirements leave it no machine.
 pub(crate) fn no_compatible_instance_types(pool: &NodePool) -> Event {
     let message = "NodePool requirements filtered out all compatible available instance types".to_owned();
-    Event::new(about_pool(pool), Severity::Warning, "NoCompatibleInstanceTypes", message)
-        .within(Duration::from_secs(60))
+    Event::new(about_pool(pool), Severity::Warning, "NoCompatibleInstanceTypes", message).within(Duration::from_mins(1))
 }
 
 /// There is no such machine to be had.

@@ -37,8 +37,8 @@ const NODE_CLASSES: &[NodeClassKind] = &[NodeClassKind {
 }];
 
 const REPAIR: &[RepairPolicy] = &[
-    RepairPolicy { condition: "Ready", status: "False", toleration: Duration::from_secs(600) },
-    RepairPolicy { condition: "Ready", status: "Unknown", toleration: Duration::from_secs(600) },
+    RepairPolicy { condition: "Ready", status: "False", toleration: Duration::from_mins(10) },
+    RepairPolicy { condition: "Ready", status: "Unknown", toleration: Duration::from_mins(10) },
 ];
 
 /// How often a Node that appears late is tried before the launch is given up; the claim then ends by its registration timeout.

@@ -10,7 +10,7 @@ use kerf_api::slim::Str;
 use kerf_engine::catalogue::InstanceType;
 
 /// For how long an offering that was out of stock is not tried again.
-const REMEMBERED: Duration = Duration::from_secs(180);
+const REMEMBERED: Duration = Duration::from_mins(3);
 
 /// Says what can be had; the place where stock-outs on demand come from.
 pub trait Stock: Send + Sync {

@@ -128,7 +128,7 @@ mod tests {
         let mut bucket = Bucket::new(Rate { per_second: 10, burst: 3 }, Instant::now());
         let waits: Vec<u128> = (0..5).map(|_| bucket.take(Instant::now()).as_millis()).collect();
         assert_eq!(waits, [0, 0, 0, 100, 200]);
-        tokio::time::advance(Duration::from_secs(60)).await;
+        tokio::time::advance(Duration::from_mins(1)).await;
         let waits: Vec<u128> = (0..4).map(|_| bucket.take(Instant::now()).as_millis()).collect();
         assert_eq!(waits, [0, 0, 0, 100], "it never holds more than its burst");
     }

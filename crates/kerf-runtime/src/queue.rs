@@ -245,7 +245,7 @@ impl<K: Ord + Clone> State<K> {
 
 fn later(now: Instant, delay: Duration) -> Instant {
     // Thirty years from now is as good as never, and timers can hold it.
-    now + delay.min(Duration::from_secs(60 * 60 * 24 * 365 * 30))
+    now + delay.min(Duration::from_hours(24 * 365 * 30))
 }
 
 #[cfg(test)]

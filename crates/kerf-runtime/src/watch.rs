@@ -95,7 +95,7 @@ impl WatchSettings {
     /// The settings that client-go uses: pages of 500, watches of 5 to 10 minutes, back-off from 0.8 to 30 seconds.
     pub const fn new(kind: Kind, seed: u64) -> Self {
         let backoff = Backoff { base: Duration::from_millis(800), max: Duration::from_secs(30) };
-        Self { kind, page: 500, backoff, lifetime: Duration::from_secs(300), seed }
+        Self { kind, page: 500, backoff, lifetime: Duration::from_mins(5), seed }
     }
 }
 
@@ -258,7 +258,7 @@ impl<T: DeserializeOwned + Send, F: FnMut(Event<T>)> Watcher<T, F> {
                 }
             };
             self.failures = 0;
-            version = seen.version.clone();
+            version.clone_from(&seen.version);
             if let Some(object) = seen.decoded(self.settings.kind) {
                 (self.tell)(if is_gone { Event::Deleted(object) } else { Event::Applied(object) });
             }

@@ -18,7 +18,7 @@ use crate::error::{Error, Stopped, answered};
 use crate::events;
 
 /// How often a claim is looked at, whatever happens to it.
-const PERIOD: Duration = Duration::from_secs(600);
+const PERIOD: Duration = Duration::from_mins(10);
 /// How much of what was promised must be there, in thousandths.
 const SHARE_MIN: i128 = 900;
 const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
@@ -65,7 +65,7 @@ impl Consistency {
         let age = |at: &Timestamp| Duration::try_from(now.duration_since(*at)).unwrap_or_default();
         looked.retain(|_, at| age(at) < PERIOD);
         match looked.get(uid) {
-            Some(at) => Some(PERIOD - age(at)),
+            Some(at) => Some(PERIOD.saturating_sub(age(at))),
             None => {
                 looked.insert(uid.to_owned(), now);
                 None

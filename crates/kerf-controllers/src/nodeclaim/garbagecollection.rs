@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::error::Error;
 
 /// How often machines are listed.
-const PERIOD: Duration = Duration::from_secs(120);
+const PERIOD: Duration = Duration::from_mins(2);
 /// How many deletions go on at the same time.
 const AT_ONCE: usize = 20;
 /// A machine younger than this may belong to a claim that does not say so yet.

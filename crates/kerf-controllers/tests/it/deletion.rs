@@ -112,7 +112,7 @@ async fn the_end_of_a_drain_is_written_down_once() {
     let annotation =
         |n: usize| claims[n].metadata.annotations.as_ref().and_then(|all| all.get(key)).map(String::as_str);
     let deleted = claims[0].metadata.deletion_timestamp.as_ref().unwrap().0;
-    let expected = deleted.saturating_add(std::time::Duration::from_secs(300)).unwrap().to_string();
+    let expected = deleted.saturating_add(std::time::Duration::from_mins(5)).unwrap().to_string();
     assert_eq!(annotation(0), Some(expected.as_str()));
     assert_eq!(annotation(1), Some(earlier), "what is written stays");
     assert_eq!(annotation(2), None, "a drain without an end has none");

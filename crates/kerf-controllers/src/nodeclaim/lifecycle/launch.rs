@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::events;
 
 /// How long a machine is remembered whose claim does not say yet that it was launched.
-const REMEMBERED: Duration = Duration::from_secs(3600);
+const REMEMBERED: Duration = Duration::from_hours(1);
 
 /// Machines that were launched and whose claims may not say so yet, by the claim's uid: a write that failed must not launch a second
 /// one.

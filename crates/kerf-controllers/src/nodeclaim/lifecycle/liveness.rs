@@ -11,9 +11,9 @@ use crate::actions;
 use crate::error::{Error, Stopped};
 
 /// How long a launch may take.
-const LAUNCH: Duration = Duration::from_secs(5 * 60);
+const LAUNCH: Duration = Duration::from_mins(5);
 /// How long a launched machine may take to join.
-const REGISTRATION: Duration = Duration::from_secs(15 * 60);
+const REGISTRATION: Duration = Duration::from_mins(15);
 
 impl Lifecycle {
     pub(super) async fn check_liveness(&self, work: &mut Work) -> Result<Step, Error> {
@@ -28,7 +28,7 @@ impl Lifecycle {
         };
         let age = work.age(condition, now);
         if age < timeout {
-            return Ok(Step::On(Next::After(timeout - age)));
+            return Ok(Step::On(Next::After(timeout.saturating_sub(age))));
         }
         match self.health.update(&self.ctx, work, Outcome::Failed).await {
             Ok(()) => {}
