@@ -11,6 +11,7 @@ use kerf_state::{Claim, Cluster};
 use kube::Client;
 
 use crate::events::{Event, Publish};
+use crate::metrics::Metrics;
 
 /// The cluster as we know it, shared by all controllers. The lock is held for as long as it takes to look or to note, never while
 /// waiting for anybody.
@@ -81,6 +82,8 @@ pub struct Context {
     pub clock: Clock,
     /// Where events go.
     pub events: Arc<dyn Publish>,
+    /// What is counted and measured.
+    pub metrics: Arc<Metrics>,
     /// What the operator set.
     pub settings: Arc<Settings>,
 }

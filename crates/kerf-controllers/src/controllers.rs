@@ -2,7 +2,7 @@
 //!
 //! News is taken in one at a time: first the index is told, then everybody whose business it is finds the key in their queue.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -13,14 +13,15 @@ use kerf_api::slim::{
     CsiNode, DaemonSet, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
     StorageClass, Str, VolumeAttachment,
 };
-use kerf_runtime::{Backoff, Event, Kind, Next, Queue, QueueSettings, Rate, Stop, Watch, WatchSettings, watch};
+use kerf_runtime::{Backoff, Chance, Event, Kind, Next, Queue, QueueSettings, Rate, Stop, Watch, WatchSettings, watch};
 use kerf_state::{Change, Claim, NodeClass, Tracked};
 use serde::de::DeserializeOwned;
-use tracing::error;
 
 use crate::context::Context;
 use crate::error::Error;
+use crate::metrics::{Status, StatusOf};
 use crate::node::hydration::NodeHydration;
+use crate::node::termination::{Evictions, Termination};
 use crate::nodeclaim::consistency::Consistency;
 use crate::nodeclaim::garbagecollection::GarbageCollection;
 use crate::nodeclaim::hydration::ClaimHydration;
@@ -32,6 +33,7 @@ use crate::nodepool::hash::Hash;
 use crate::nodepool::readiness::Readiness;
 use crate::nodepool::registrationhealth::PoolHealth;
 use crate::nodepool::validation::Validation;
+use crate::process::reconcile::observed;
 use crate::provisioning::{Batcher, NodeTrigger, PodTrigger, Provisioner};
 
 /// The key of controllers that look at everything at once.
@@ -42,27 +44,26 @@ struct Hung<C> {
     name: &'static str,
     controller: C,
     queue: Queue<Str>,
+    /// Where the identifiers of reconciles come from.
+    ids: Mutex<Chance>,
 }
 
 impl<C> Hung<C> {
     fn new(name: &'static str, controller: C, settings: QueueSettings) -> Self {
-        Self { name, controller, queue: Queue::new(settings) }
+        Self { name, controller, queue: Queue::new(settings), ids: Mutex::new(Chance::new(0, name)) }
     }
 
     /// Works until told to stop. What fails is logged and comes back.
-    async fn run<'c, R>(&'c self, stop: Stop, reconcile: impl Fn(&'c C, Str) -> R)
+    async fn run<'c, R>(&'c self, ctx: &'c Context, stop: Stop, reconcile: impl Fn(&'c C, Str) -> R)
     where
         R: Future<Output = Result<Next, Error>>,
     {
         let work = |key: Str| {
+            let id = self.ids.lock().unwrap_or_else(PoisonError::into_inner).uuid();
             let outcome = reconcile(&self.controller, key.clone());
-            async move {
-                outcome.await.unwrap_or_else(|failure| {
-                    error!(controller = self.name, name = %key, error = %failure, "Reconciler error");
-                    Next::Backoff
-                })
-            }
+            async move { observed(ctx, self.name, &key, &id, outcome).await }
         };
+        ctx.metrics.max_concurrent_reconciles.set(&[self.name], self.queue.workers() as f64);
         self.queue.run(stop, work).await;
     }
 }
@@ -74,6 +75,10 @@ pub struct Controllers {
     consistency: Hung<Consistency>,
     claim_hydration: Hung<ClaimHydration>,
     node_hydration: Hung<NodeHydration>,
+    termination: Hung<Termination>,
+    evictions: Hung<Arc<Evictions>>,
+    claim_status: Hung<Status>,
+    pool_status: Hung<Status>,
     pod_events: Hung<PodEvents>,
     stale_claims: Hung<StaleClaims>,
     garbage_collection: Hung<GarbageCollection>,
@@ -119,12 +124,36 @@ impl Controllers {
         };
         let health = Arc::new(RegistrationHealth::default());
         let batcher = Arc::new(Batcher::new(ctx.settings.batch_idle, ctx.settings.batch_max));
+        let drains = |per_second: u32| {
+            let workers = workers(cores, 100, 5000);
+            let per_second = u32::try_from(workers).unwrap_or(u32::MAX).saturating_mul(per_second) / 100;
+            QueueSettings {
+                workers,
+                backoff: Backoff { base: Duration::from_millis(100), max: Duration::from_secs(10) },
+                rate: Some(Rate { per_second, burst: per_second.saturating_mul(10) }),
+            }
+        };
         let each = || ctx.clone();
+        let evictions = Arc::new(Evictions::new(each()));
+        let eviction_queue = Hung::new("eviction-queue", evictions.clone(), drains(100));
+        evictions.use_queue(&eviction_queue.queue);
         Arc::new(Self {
             lifecycle: Hung::new("nodeclaim.lifecycle", Lifecycle::new(each(), health.clone()), lifecycle),
             consistency: Hung::new("nodeclaim.consistency", Consistency::new(each()), scaled(10, 1000)),
             claim_hydration: Hung::new("nodeclaim.hydration", ClaimHydration::new(each()), reasonable),
             node_hydration: Hung::new("node.hydration", NodeHydration::new(each()), reasonable),
+            termination: Hung::new("node.termination", Termination::new(each(), evictions), drains(10)),
+            evictions: eviction_queue,
+            claim_status: Hung::new(
+                "operatorpkg.nodeclaim.status",
+                Status::new(each(), StatusOf::NodeClaim),
+                scaled(10, 10),
+            ),
+            pool_status: Hung::new(
+                "operatorpkg.nodepool.status",
+                Status::new(each(), StatusOf::NodePool),
+                scaled(10, 10),
+            ),
             pod_events: Hung::new("nodeclaim.podevents", PodEvents::new(each()), alone),
             stale_claims: Hung::new("state.nodeclaimgc", StaleClaims::new(each()), alone),
             garbage_collection: Hung::new("nodeclaim.garbagecollection", GarbageCollection::new(each()), alone),
@@ -153,20 +182,24 @@ impl Controllers {
         self.garbage_collection.queue.add(EVERYTHING);
         let (s, all) = (|| stop.clone(), self);
         let working: Vec<BoxFuture<'_, ()>> = vec![
-            all.lifecycle.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
-            all.consistency.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
-            all.claim_hydration.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
-            all.node_hydration.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
-            all.pod_events.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
-            all.stale_claims.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
-            all.garbage_collection.run(s(), |c, _| c.reconcile()).boxed(),
-            all.hash.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
-            all.counter.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
-            all.readiness.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
-            all.pool_health.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
-            all.validation.run(s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
-            all.pod_trigger.run(s(), |c, key| async move { Ok(c.reconcile(&key)) }).boxed(),
-            all.node_trigger.run(s(), |c, key| async move { Ok(c.reconcile(&key)) }).boxed(),
+            all.lifecycle.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.consistency.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.claim_hydration.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.node_hydration.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.termination.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.evictions.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.claim_status.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key) }).boxed(),
+            all.pool_status.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key) }).boxed(),
+            all.pod_events.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.stale_claims.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.garbage_collection.run(&all.ctx, s(), |c, _| c.reconcile()).boxed(),
+            all.hash.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.counter.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.readiness.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.pool_health.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.validation.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.pod_trigger.run(&all.ctx, s(), |c, key| async move { Ok(c.reconcile(&key)) }).boxed(),
+            all.node_trigger.run(&all.ctx, s(), |c, key| async move { Ok(c.reconcile(&key)) }).boxed(),
             all.provisioner.run(s()).boxed(),
         ];
         join_all(working).await;
@@ -224,6 +257,7 @@ impl Controllers {
             let Some(claim) = change.latest() else { continue };
             let name = claim.name();
             self.lifecycle.queue.add(name.clone());
+            self.claim_status.queue.add(name.clone());
             if change.after.is_some() {
                 self.consistency.queue.add(name.clone());
                 self.claim_hydration.queue.add(name.clone());
@@ -240,6 +274,9 @@ impl Controllers {
 
     fn on_pool(&self, news: Event<NodePool>) {
         for change in self.told(news) {
+            if let Some(pool) = change.latest() {
+                self.pool_status.queue.add(pool.key());
+            }
             let Some(pool) = change.after.as_ref().filter(|pool| self.ctx.manages_pool(pool)) else { continue };
             let name = pool.key();
             self.hash.queue.add(name.clone());
@@ -278,6 +315,11 @@ impl Controllers {
             if let Some(node) = &change.after {
                 self.node_hydration.queue.add(node.metadata.name.clone());
                 self.node_trigger.queue.add(node.metadata.name.clone());
+                if node.metadata.is_terminating() {
+                    self.termination.queue.add(node.metadata.name.clone());
+                }
+            } else if let Some(node) = &change.before {
+                self.termination.controller.forget(node);
             }
         }
     }

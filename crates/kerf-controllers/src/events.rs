@@ -1,12 +1,16 @@
 //! Every Kubernetes event that the controllers publish, each by a constructor of its own (spec 07 §8.2): who reads the code finds the
 //! words that a user reads, and no two places can word the same thing differently.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
+use kerf_api::conditions::Condition;
+use kerf_api::duration::DoNotDisrupt;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
-use kerf_api::slim::Pod;
+use kerf_api::slim::{Node, Pod};
 use kerf_state::Claim;
 
 /// How long an event is not repeated, if nothing else is said.
@@ -35,7 +39,7 @@ pub struct Event {
     /// Whether something is wrong.
     pub severity: Severity,
     /// One word for programs.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
     /// A sentence for people.
     pub message: String,
     /// What makes it another event than an earlier one with its reason; an event without any is never held back.
@@ -49,6 +53,7 @@ pub struct Event {
 impl Event {
     fn new(about: ObjectReference, severity: Severity, reason: &'static str, message: String) -> Self {
         let told_apart_by = about.uid.iter().cloned().collect();
+        let reason = Cow::Borrowed(reason);
         Self { about, severity, reason, message, told_apart_by, window: WINDOW, is_rate_limited: false }
     }
 
@@ -142,4 +147,92 @@ pub(crate) fn termination_grace_period_expiring(claim: &NodeClaim, at: &str) -> 
 pub(crate) fn failed_consistency_check(claim: &Claim, issue: &str) -> Event {
     Event::new(about_claim(&claim.object), Severity::Warning, "FailedConsistencyCheck", issue.to_owned())
         .told_apart_by([claim.uid().to_owned(), issue.to_owned()])
+}
+
+/// A node as events refer to it.
+pub fn about_node(node: &Node) -> ObjectReference {
+    ObjectReference {
+        api_version: Some("v1".into()),
+        kind: Some("Node".into()),
+        name: Some(node.metadata.name.to_string()),
+        uid: Some(node.metadata.uid.to_string()),
+        ..ObjectReference::default()
+    }
+}
+
+fn about_named_node(node: &Node, severity: Severity, reason: &'static str, message: String) -> Event {
+    Event::new(about_node(node), severity, reason, message).told_apart_by([node.metadata.name.to_string()])
+}
+
+/// The node is not empty yet.
+pub(crate) fn failed_draining(node: &Node, why: &str) -> Event {
+    about_named_node(node, Severity::Warning, "FailedDraining", format!("Failed to drain node, {why}"))
+}
+
+/// The node is empty and still has volumes.
+pub(crate) fn awaiting_volume_detachment(node: &Node, attachments: &[&str]) -> Event {
+    let names = crate::logs::some_names(attachments, 5);
+    let message = format!("Awaiting deletion of bound volumeattachments ({names})");
+    about_named_node(node, Severity::Normal, "AwaitingVolumeDetachment", message)
+}
+
+/// The node's drain has an end.
+pub(crate) fn node_termination_grace_period_expiring(node: &Node, at: &str) -> Event {
+    let message = format!("All pods will be deleted by {at}");
+    about_named_node(node, Severity::Warning, "TerminationGracePeriodExpiring", message)
+}
+
+/// The pod was asked to leave; why may be empty.
+pub(crate) fn evicted(pod: &Pod, why: &str) -> Event {
+    Event::new(about_pod(pod), Severity::Normal, "Evicted", format!("Evicted pod: {why}"))
+        .told_apart_by([pod.metadata.name.to_string()])
+}
+
+/// The pod is deleted because its node ends at an instant, with so many seconds of its own grace period.
+pub(crate) fn disrupted(pod: &Pod, end: Timestamp, granted_seconds: i64) -> Event {
+    let own = pod.spec.termination_grace_period_seconds.map_or_else(String::new, |seconds| seconds.to_string());
+    let end = end.strftime("%Y-%m-%d %H:%M:%S +0000 UTC");
+    let message = format!(
+        "Deleting the pod to accommodate the terminationTime {end} of the node. The pod was granted {granted_seconds} seconds of \
+         grace-period of its {own} terminationGracePeriodSeconds. This bypasses the PDB of the pod and the do-not-disrupt annotation."
+    );
+    Event::new(about_pod(pod), Severity::Normal, "Disrupted", message).told_apart_by([pod.metadata.name.to_string()])
+}
+
+/// What the pod's wish to be left alone comes to; nothing, if it is simply kept.
+pub(crate) fn do_not_disrupt(pod: &Pod, protection: &DoNotDisrupt) -> Option<Event> {
+    let uid = pod.metadata.uid.to_string();
+    match protection {
+        DoNotDisrupt::Protected { until: None } => None,
+        DoNotDisrupt::Protected { until: Some(until) } => {
+            let message = format!("The karpenter.sh/do-not-disrupt grace period will elapse at {until}");
+            let event = Event::new(about_pod(pod), Severity::Normal, "DoNotDisruptUntil", message);
+            Some(event.told_apart_by([uid, until.to_string()]))
+        }
+        DoNotDisrupt::Elapsed { .. } => {
+            let message = "The karpenter.sh/do-not-disrupt grace period has elapsed, pod is now disruptable".to_owned();
+            Some(Event::new(about_pod(pod), Severity::Normal, "DoNotDisruptGracePeriodElapsed", message))
+        }
+        DoNotDisrupt::Invalid { why } => {
+            let message = format!("Invalid karpenter.sh/do-not-disrupt annotation: {why}, ignoring annotation");
+            let event = Event::new(about_pod(pod), Severity::Warning, "InvalidDoNotDisruptAnnotation", message);
+            Some(event.told_apart_by([uid, why.clone()]))
+        }
+    }
+}
+
+/// A condition has another status than before. Every one is told.
+pub(crate) fn transitioned(about: ObjectReference, before: &Condition, after: &Condition) -> Event {
+    let tail = if after.message.is_empty() { String::new() } else { format!(", Message: {}", after.message) };
+    let message = format!(
+        "Status condition transitioned, Type: {}, Status: {} -> {}, Reason: {}{tail}",
+        after.condition_type, before.status, after.status, after.reason
+    );
+    let event = Event::new(about, Severity::Normal, "", message).told_apart_by([]);
+    Event { reason: Cow::Owned(after.condition_type.clone()), ..event }
+}
+
+/// A finalizer is gone. Every one is told.
+pub(crate) fn finalized(about: ObjectReference, finalizer: &str) -> Event {
+    Event::new(about, Severity::Normal, "Finalized", format!("Finalized {finalizer}")).told_apart_by([])
 }

@@ -144,6 +144,8 @@ pub struct ObjectMeta {
     pub deletion_timestamp: Option<Timestamp>,
     /// Who owns the object.
     pub owner_references: Vec<OwnerReference>,
+    /// Who wants to finish something before the object may go.
+    pub finalizers: Vec<Str>,
 }
 
 impl ObjectMeta {

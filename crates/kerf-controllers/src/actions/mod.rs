@@ -3,4 +3,5 @@
 
 pub(crate) mod claim;
 pub(crate) mod node;
+pub(crate) mod pod;
 pub(crate) mod pool;

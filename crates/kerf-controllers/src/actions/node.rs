@@ -1,6 +1,7 @@
 //! Writes to Nodes. We keep only a part of a node, so a writer that replaces a list reads the whole node first.
 
 use k8s_openapi::api::core::v1::Node;
+use kerf_api::finalizers::TERMINATION;
 use kerf_runtime::{Failure, Write, retried};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::json;
@@ -32,4 +33,10 @@ pub(crate) async fn delete(ctx: &Context, name: &str, uid: &str) -> Result<(), F
     let preconditions = Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None });
     let params = DeleteParams { preconditions, ..DeleteParams::default() };
     retried(|| async { api(ctx).delete(name, &params).await }).await.map(drop)
+}
+
+/// Lets a node go, as far as it is up to us. Other finalizers stay, whoever adds or removes them meanwhile.
+pub(crate) async fn remove_finalizer(ctx: &Context, name: &str) -> Result<(), Failure> {
+    let patch = Patch::Strategic(json!({"metadata": {"$deleteFromPrimitiveList/finalizers": [TERMINATION]}}));
+    retried(|| async { api(ctx).patch(name, &PatchParams::default(), &patch).await }).await.map(drop)
 }

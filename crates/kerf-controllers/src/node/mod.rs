@@ -1,3 +1,4 @@
 //! The controllers of Nodes.
 
 pub(crate) mod hydration;
+pub(crate) mod termination;

@@ -3,7 +3,7 @@
 //! starts while a claim has no machine.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -13,7 +13,7 @@ use kerf_api::slim::{Pod, Str};
 use kerf_cloud::InstanceTypesError;
 use kerf_engine::catalogue::InstanceType;
 use kerf_engine::{PlannedClaim, Solution, UnsupportedStorage};
-use kerf_runtime::{Failure, Stop};
+use kerf_runtime::{Chance, Failure, Next, Stop};
 use kerf_state::{Ask, Synced};
 use tokio::time::Instant;
 use tracing::{debug, error, info};
@@ -24,6 +24,8 @@ use crate::actions;
 use crate::context::Context;
 use crate::error::Error;
 use crate::events;
+use crate::logs::{json, reference};
+use crate::process::reconcile::observed;
 
 /// How often a picture that is not whole is looked at again.
 const UNSYNCED: Duration = Duration::from_millis(500);
@@ -36,11 +38,13 @@ const REMINDER: Duration = Duration::from_secs(10);
 pub(crate) struct Provisioner {
     ctx: Context,
     batcher: Arc<Batcher>,
+    /// Where the identifiers of passes come from.
+    ids: Mutex<Chance>,
 }
 
 impl Provisioner {
     pub(crate) fn new(ctx: Context, batcher: Arc<Batcher>) -> Self {
-        Self { ctx, batcher }
+        Self { ctx, batcher, ids: Mutex::new(Chance::new(0, "provisioner")) }
     }
 
     /// Works until told to stop.
@@ -56,10 +60,10 @@ impl Provisioner {
                 () = stop.requested() => return,
                 () = self.until_synced() => {}
             }
-            if let Err(failure) = self.pass().await {
-                error!(controller = "provisioner", error = %failure, "Reconciler error");
-                // The pods that are still pending come back by themselves; what they did not get is tried again then.
-            }
+            let id = self.ids.lock().unwrap_or_else(PoisonError::into_inner).uuid();
+            let pass = async { self.pass().await.map(|()| Next::Done) };
+            // After a failure the pods that are still pending come back by themselves; what they did not get is tried again then.
+            observed(&self.ctx, "provisioner", &Str::default(), &id, pass).await;
         }
     }
 
@@ -69,8 +73,12 @@ impl Provisioner {
         let mut said = start;
         loop {
             let synced = self.ctx.cluster.lock().synced();
-            let Synced::No(waiting) = synced else { return };
             let now = Instant::now();
+            let metrics = &self.ctx.metrics;
+            metrics.cluster_state_synced.set(&[], f64::from(u8::from(synced.is_yes())));
+            let unsynced = if synced.is_yes() { 0.0 } else { (now - start).as_secs_f64() };
+            metrics.cluster_state_unsynced_time.set(&[], unsynced);
+            let Synced::No(waiting) = synced else { return };
             if now - start >= PATIENCE && now - said >= REMINDER {
                 said = now;
                 let on: Vec<String> = waiting.iter().map(ToString::to_string).collect();
@@ -105,6 +113,9 @@ impl Provisioner {
         if solution.stats.pods > 0 {
             debug!("pending-pods" = solution.stats.pods, "computing scheduling decision for provisionable pod(s)");
         }
+        let metrics = &self.ctx.metrics;
+        metrics.scheduler_scheduling_duration.observe(&["provisioner"], start.elapsed().as_secs_f64());
+        metrics.scheduler_unschedulable_pods.set(&["provisioner"], solution.unplaced.len() as f64);
         report::tell(&self.ctx, &solution, start.elapsed());
         self.create_claims(&solution, &pools).await
     }
@@ -123,17 +134,17 @@ impl Provisioner {
         for ((name, pool), answer) in pools.into_iter().zip(answers) {
             match answer {
                 Ok(types) if types.is_empty() => {
-                    info!(NodePool = %name, "skipping, no resolved instance types found");
+                    info!(NodePool = %reference(&name), "skipping, no resolved instance types found");
                     self.ctx.publish(events::no_compatible_instance_types(&pool));
                 }
                 Ok(types) => {
                     all.insert(name, types);
                 }
                 Err(InstanceTypesError::Unevaluated { .. }) => {
-                    debug!(NodePool = %name, "skipping, awaiting nodeoverlay evaluation");
+                    debug!(NodePool = %reference(&name), "skipping, awaiting nodeoverlay evaluation");
                 }
                 Err(why @ InstanceTypesError::Other(_)) => {
-                    error!(NodePool = %name, error = %why, "skipping, unable to resolve instance types");
+                    error!(NodePool = %reference(&name), error = %why, "skipping, unable to resolve instance types");
                 }
             }
         }
@@ -162,12 +173,13 @@ impl Provisioner {
         let requests: BTreeMap<&str, String> =
             planned.requests.iter().map(|(name, amount)| (name.as_str(), amount.to_string())).collect();
         info!(
-            NodePool = %planned.pool,
-            NodeClaim = name,
-            requests = %serde_json::to_string(&requests).unwrap_or_default(),
+            NodePool = %reference(&planned.pool),
+            NodeClaim = %reference(name),
+            requests = %json(&requests),
             "instance-types" = report::listed(types.iter(), types.len()),
             "created nodeclaim"
         );
+        self.ctx.metrics.claim_provisioned(&created);
         let pods: Vec<Arc<Pod>> = {
             let cluster = self.ctx.cluster.lock();
             planned.pods.iter().filter_map(|pod| cluster.get::<Pod>(pod).cloned()).collect()

@@ -12,6 +12,7 @@ use tracing::{debug, error, info};
 
 use crate::context::Context;
 use crate::events;
+use crate::logs::reference_of;
 
 /// How many names a log line lists.
 const LISTED: usize = 5;
@@ -54,16 +55,16 @@ pub(super) fn tell(ctx: &Context, solution: &Solution, took: std::time::Duration
 fn refuse(ctx: &Context, pod: &Pod, reason: &Reason) {
     let name = pod.namespaced_name();
     match reason {
-        Reason::RefusesOurNodes { .. } => debug!(Pod = %name, error = %reason, "ignoring pod"),
+        Reason::RefusesOurNodes { .. } => debug!(Pod = %reference_of(&name), error = %reason, "ignoring pod"),
         Reason::Invalid(_) | Reason::Volume(_) => {
-            debug!(Pod = %name, error = %reason, "ignoring pod");
+            debug!(Pod = %reference_of(&name), error = %reason, "ignoring pod");
             ctx.publish(events::failed_scheduling(pod, &reason.to_string()));
         }
         // The line above says it once for all; and what a reservation holds is tried again at once.
         Reason::NoPools | Reason::ReservedCapacity => {}
         Reason::DynamicResources => ctx.publish(events::failed_scheduling(pod, &reason.to_string())),
         Reason::NoTypes | Reason::MinValuesAfterTruncation { .. } | Reason::Nowhere(_) => {
-            error!(Pod = %name, error = %reason, "could not schedule pod");
+            error!(Pod = %reference_of(&name), error = %reason, "could not schedule pod");
             ctx.publish(events::failed_scheduling(pod, &reason.to_string()));
         }
     }

@@ -2,6 +2,7 @@
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodepool::NodePool;
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::rig::{Rig, of_claim, of_pool, pool};
@@ -102,6 +103,10 @@ async fn what_runs_on_a_node_that_goes_gets_a_new_one() {
     rig.make_ready(&node).await;
     rig.bind("web", &node).await;
     rig.wait(3).await;
+    // A pod of a stateful set comes back under its name, also while it is still going.
+    let owner = json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "web", "uid": "u", "controller": true});
+    let owned = Patch::Merge(json!({"metadata": {"ownerReferences": [owner]}}));
+    rig.pods().patch("web", &PatchParams::default(), &owned).await.unwrap();
     // Something disrupts the node; the trigger is its taint.
     rig.delete_claim(first.metadata.name.as_deref().unwrap()).await;
     rig.patch::<Node>(&node, json!({"spec": {"taints": [{"key": "karpenter.sh/disrupted", "effect": "NoSchedule"}]}}))

@@ -12,7 +12,7 @@ use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::CloudProvider;
-use kerf_controllers::{Context, Controllers, Event, Publish, Settings, SharedCluster};
+use kerf_controllers::{Context, Controllers, Event, Metrics, Publish, Settings, SharedCluster};
 use kerf_kwok::{Kwok, built_in};
 use kerf_runtime::{Clock, Shutdown};
 use kerf_sandbox::{ApiServer, Config};
@@ -41,6 +41,7 @@ pub(crate) struct Rig {
     pub(crate) client: Client,
     pub(crate) clock: Clock,
     pub(crate) cluster: SharedCluster,
+    pub(crate) metrics: Arc<Metrics>,
     events: Arc<Noted>,
     running: Option<Running>,
 }
@@ -60,9 +61,21 @@ impl Rig {
     /// An API server that knows nothing of Kerf.
     pub(crate) fn empty() -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
-        let server = ApiServer::new(Config::new(clock, 7));
-        let client = server.client_as("test");
-        Self { server, client, clock, cluster: SharedCluster::default(), events: Arc::default(), running: None }
+        Self::on(ApiServer::new(Config::new(clock, 7)))
+    }
+
+    /// The rig of a server that runs already.
+    pub(crate) fn on(server: ApiServer) -> Self {
+        let (client, clock) = (server.client_as("test"), server.clock());
+        Self {
+            server,
+            client,
+            clock,
+            cluster: SharedCluster::default(),
+            metrics: Arc::new(Metrics::new()),
+            events: Arc::default(),
+            running: None,
+        }
     }
 
     /// An API server with the definitions and a node class `default`, and nobody at work.
@@ -108,6 +121,7 @@ impl Rig {
             cluster: self.cluster.clone(),
             clock: self.clock,
             events: self.events.clone(),
+            metrics: self.metrics.clone(),
             settings: Arc::new(Settings::default()),
         };
         let controllers = Controllers::new(ctx);

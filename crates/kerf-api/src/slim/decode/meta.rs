@@ -16,6 +16,7 @@ decode_object!(ObjectMeta(out, field) {
     "creationTimestamp" => out.creation_timestamp = field.optional()?,
     "deletionTimestamp" => out.deletion_timestamp = field.optional()?,
     "ownerReferences" => out.owner_references = field.list()?,
+    "finalizers" => out.finalizers = field.texts()?,
 });
 
 decode_object!(OwnerReference(out, field) {

@@ -14,6 +14,7 @@ use super::{INSTANCE_TERMINATING, Lifecycle, REGISTERED, Work};
 use crate::actions;
 use crate::error::{Error, Stopped, answered};
 use crate::events;
+use crate::logs::reference;
 
 /// How often a machine that is being terminated is looked at.
 const TERMINATION_POLL: Duration = Duration::from_secs(5);
@@ -40,13 +41,18 @@ impl Lifecycle {
             if !is_gone {
                 return Ok(Next::After(TERMINATION_POLL));
             }
+            let conditions = claim.status.as_ref().map_or(&[][..], |status| &status.conditions);
+            if let Some(condition) = conditions.iter().find(|c| c.condition_type == INSTANCE_TERMINATING) {
+                self.ctx.metrics.machine_gone(&claim, condition.last_transition_time.0, self.ctx.now());
+            }
             claim
         };
         let mut without = claim.clone();
         without.metadata.finalizers.get_or_insert_default().retain(|finalizer| finalizer != TERMINATION);
         answered("removing finalizer", actions::claim::update(&self.ctx, Write::OBJECT, &claim, &without).await)?;
         let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref()).unwrap_or_default();
-        info!(NodeClaim = %known.seen.name, "provider-id" = %known.seen.provider_id, Node = node, "deleted nodeclaim");
+        info!("provider-id" = %known.seen.provider_id, Node = %reference(node), "deleted nodeclaim");
+        self.ctx.metrics.claim_terminated(&claim, self.ctx.now());
         Ok(Next::Done)
     }
 

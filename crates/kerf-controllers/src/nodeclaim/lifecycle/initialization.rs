@@ -10,6 +10,7 @@ use tracing::info;
 use super::{INITIALIZED, Lifecycle, REGISTERED, Work};
 use crate::actions;
 use crate::error::Error;
+use crate::logs::{json, reference};
 
 /// What a node still lacks.
 struct Lack {
@@ -47,10 +48,9 @@ impl Lifecycle {
         let allocatable: std::collections::BTreeMap<_, _> =
             node.status.allocatable.iter().map(|(name, amount)| (name.as_str(), amount.to_string())).collect();
         info!(
-            NodeClaim = work.name(),
             "provider-id" = work.provider_id(),
-            Node = %node.metadata.name,
-            allocatable = %serde_json::to_string(&allocatable).unwrap_or_default(),
+            Node = %reference(&node.metadata.name),
+            allocatable = %json(&allocatable),
             "initialized nodeclaim"
         );
         work.conditions.set_true(INITIALIZED, self.ctx.now());

@@ -16,6 +16,7 @@ use super::{LAUNCHED, Lifecycle, Step, Work, truncated};
 use crate::actions;
 use crate::error::Error;
 use crate::events;
+use crate::logs::json;
 
 /// How long a machine is remembered whose claim does not say yet that it was launched.
 const REMEMBERED: Duration = Duration::from_hours(1);
@@ -64,12 +65,11 @@ impl Lifecycle {
         let label =
             |key: &str| claim.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map_or("", String::as_str);
         info!(
-            NodeClaim = work.name(),
             "provider-id" = work.provider_id(),
             "instance-type" = label(labels::INSTANCE_TYPE),
             zone = label(labels::ZONE),
             "capacity-type" = label(labels::CAPACITY_TYPE),
-            allocatable = %allocatable(work),
+            allocatable = %json(work.claim.status.as_ref().and_then(|status| status.allocatable.as_ref())),
             "launched nodeclaim"
         );
         Ok(Step::On(Next::Done))
@@ -82,12 +82,12 @@ impl Lifecycle {
             CreateError::InsufficientCapacity(_) => {
                 let why = truncated(&refusal.to_string());
                 self.ctx.publish(events::insufficient_capacity(&work.claim, &why));
-                error!(NodeClaim = work.name(), error = %refusal, "failed launching nodeclaim");
-                self.give_up(work).await
+                error!(error = %refusal, "failed launching nodeclaim");
+                self.give_up(work, "insufficient_capacity").await
             }
             CreateError::NodeClassNotReady(_) => {
-                error!(NodeClaim = work.name(), error = %refusal, "failed launching nodeclaim");
-                self.give_up(work).await
+                error!(error = %refusal, "failed launching nodeclaim");
+                self.give_up(work, "nodeclass_not_ready").await
             }
             CreateError::Refused { ref reason, ref message, .. } => {
                 work.conditions.set_unknown(LAUNCHED, reason, message, now);
@@ -101,9 +101,13 @@ impl Lifecycle {
     }
 
     /// The claim will never be launched: provisioning makes another for its pods.
-    async fn give_up(&self, work: &Work) -> Result<Step, Error> {
+    async fn give_up(&self, work: &Work, reason: &str) -> Result<Step, Error> {
         match actions::claim::delete(&self.ctx, &work.claim).await {
-            Ok(()) | Err(Failure::NotFound) => Ok(Step::Deleted),
+            Ok(()) => {
+                self.ctx.metrics.claim_disrupted(&work.claim, reason, 0);
+                Ok(Step::Deleted)
+            }
+            Err(Failure::NotFound) => Ok(Step::Deleted),
             Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
         }
     }
@@ -134,10 +138,4 @@ fn sound(mut resources: Resources) -> Resources {
         is_sound
     });
     resources
-}
-
-/// The claim's allocatable as a log line carries it.
-fn allocatable(work: &Work) -> String {
-    let resources = work.claim.status.as_ref().and_then(|status| status.allocatable.clone()).unwrap_or_default();
-    serde_json::to_string(&resources).unwrap_or_default()
 }

@@ -36,9 +36,13 @@ impl Lifecycle {
             Err(Stopped::Until(next)) => return Ok(Step::On(next)),
             Err(Stopped::By(error)) => return Err(error),
         }
-        debug!(NodeClaim = work.name(), timeout = ?timeout, reason, "terminating due to timeout");
+        debug!(timeout = ?timeout, reason, "terminating due to timeout");
         match actions::claim::delete(&self.ctx, &work.claim).await {
-            Ok(()) | Err(Failure::NotFound) => Ok(Step::Deleted),
+            Ok(()) => {
+                self.ctx.metrics.claim_disrupted(&work.claim, reason, 0);
+                Ok(Step::Deleted)
+            }
+            Err(Failure::NotFound) => Ok(Step::Deleted),
             Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
         }
     }

@@ -20,9 +20,12 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_runtime::{Next, Write};
 use kerf_state::Claim;
 
+use tracing::info;
+
 use crate::actions;
 use crate::context::Context;
 use crate::error::{Error, Stopped, answered};
+use crate::logs::reference;
 
 pub(crate) use health::RegistrationHealth;
 use launch::Launches;
@@ -90,7 +93,15 @@ impl Lifecycle {
             Err(error) => errors.push(error),
         }
 
-        self.store(&stored, work).await?;
+        let is_registered = work.conditions.is_true(REGISTERED) && !known.is_true(REGISTERED);
+        let claim = self.store(&stored, work).await?;
+        // Told once it is stored: a write that lost against another is made again, and with it everything else.
+        if is_registered {
+            let status = claim.status.clone().unwrap_or_default();
+            let (machine, node) = (status.provider_id.unwrap_or_default(), status.node_name.unwrap_or_default());
+            info!("provider-id" = machine, Node = %reference(&node), "registered nodeclaim");
+            self.ctx.metrics.node_registered(&claim);
+        }
         Error::all(errors)?;
         Ok(next)
     }
@@ -107,7 +118,7 @@ impl Lifecycle {
 
     /// Writes what the steps found: metadata first, then status, both only if nobody else wrote meanwhile. Another controller's condition
     /// is never undone; a machine that was just launched is remembered, so coming back is safe.
-    async fn store(&self, stored: &NodeClaim, work: Work) -> Result<(), Stopped> {
+    async fn store(&self, stored: &NodeClaim, work: Work) -> Result<NodeClaim, Stopped> {
         let Work { mut claim, conditions } = work;
         claim.status.get_or_insert_default().conditions = conditions.into_conditions();
         let written = actions::claim::update(&self.ctx, Write::OBJECT, stored, &claim).await;
@@ -116,8 +127,7 @@ impl Lifecycle {
         answered(
             "patching nodeclaim status",
             actions::claim::update(&self.ctx, Write::STATUS, &written, &with_status).await,
-        )?;
-        Ok(())
+        )
     }
 }
 

@@ -9,7 +9,7 @@ use kerf_api::registration::Outcome;
 use kerf_api::{labels, taints};
 use kerf_cloud::Progress;
 use kerf_runtime::{Failure, Next};
-use tracing::{error, info};
+use tracing::error;
 
 use super::{Lifecycle, REGISTERED, Work};
 use crate::actions;
@@ -86,7 +86,6 @@ impl Lifecycle {
             Err(Stopped::Until(next)) => return Ok(next),
             Err(Stopped::By(error)) => return Err(error),
         }
-        info!(NodeClaim = work.name(), "provider-id" = work.provider_id(), Node = name, "registered nodeclaim");
         work.claim.status.get_or_insert_default().node_name = Some(name);
         work.conditions.set_true(REGISTERED, self.ctx.now());
         Ok(Next::Done)

@@ -1,0 +1,69 @@
+//! Writes to pods: asking one to leave, and making it. Both name the pod by its uid, so that another of its name is never meant.
+
+use std::time::Duration;
+
+use kerf_api::slim::Pod;
+use kerf_runtime::{Failure, retried};
+use kube::api::{Api, DeleteParams, EvictParams, Preconditions};
+
+use crate::context::Context;
+
+/// How long an eviction may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What the API server says of a pod that two budgets protect, with code 500.
+const MANY_BUDGETS: &str =
+    "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
+
+/// What came of an eviction. That a budget does not allow it is an answer, not an error.
+#[derive(Debug)]
+pub(crate) enum Eviction {
+    /// The pod is going.
+    Done,
+    /// The pod is gone, or is another one.
+    Gone,
+    /// Its budget does not allow it now.
+    Blocked,
+    /// It has several budgets, and the API server cannot deal with that.
+    BlockedByMany,
+    /// Something else.
+    Failed(Failure),
+}
+
+fn api(ctx: &Context, pod: &Pod) -> Api<k8s_openapi::api::core::v1::Pod> {
+    Api::namespaced(ctx.client.clone(), &pod.metadata.namespace)
+}
+
+fn this_pod(pod: &Pod) -> Option<Preconditions> {
+    Some(Preconditions { uid: Some(pod.metadata.uid.to_string()), resource_version: None })
+}
+
+/// Asks a pod to leave, as far as its budgets allow. Also gives the code that the API server answered with, if it did.
+pub(crate) async fn evict(ctx: &Context, pod: &Pod) -> (Option<u16>, Eviction) {
+    let options = DeleteParams { preconditions: this_pod(pod), ..DeleteParams::default() };
+    let params = EvictParams { delete_options: Some(options), ..EvictParams::default() };
+    let api = api(ctx, pod);
+    match tokio::time::timeout(PATIENCE, api.evict(&pod.metadata.name, &params)).await {
+        Err(_) => (None, Eviction::Failed(Failure::Unanswered)),
+        Ok(Ok(_)) => (Some(200), Eviction::Done),
+        Ok(Err(kube::Error::Api(status))) => {
+            let causes = status.details.iter().flat_map(|details| &details.causes).map(|cause| &cause.message);
+            let is_many = causes.chain([&status.message]).any(|message| message.contains(MANY_BUDGETS));
+            let answer = match status.code {
+                404 | 409 => Eviction::Gone,
+                429 => Eviction::Blocked,
+                _ if is_many => Eviction::BlockedByMany,
+                _ => Eviction::Failed(kube::Error::Api(status.clone()).into()),
+            };
+            (Some(status.code), answer)
+        }
+        Ok(Err(cause)) => (None, Eviction::Failed(cause.into())),
+    }
+}
+
+/// Deletes a pod, with so much time to end. One that is going already gets no more than that.
+pub(crate) async fn delete(ctx: &Context, pod: &Pod, grace_seconds: i64) -> Result<(), Failure> {
+    let grace_period_seconds = Some(u32::try_from(grace_seconds).unwrap_or(u32::MAX));
+    let params = DeleteParams { grace_period_seconds, preconditions: this_pod(pod), ..DeleteParams::default() };
+    let api = api(ctx, pod);
+    retried(|| async { api.delete(&pod.metadata.name, &params).await }).await.map(drop)
+}

@@ -1,0 +1,251 @@
+//! The layer that turns spans and events into lines.
+
+use std::collections::BTreeMap;
+use std::fmt::{self, Write as _};
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use kerf_runtime::Clock;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Metadata, Subscriber, span};
+use tracing_subscriber::layer::{Context, Layer};
+use tracing_subscriber::registry::LookupSpan;
+
+use super::{COMMIT, JSON_MARK};
+
+/// So many alike lines a second are written, and then every so many-th.
+const SAMPLING: u64 = 100;
+
+/// Which lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Everything, and where in the program it comes from.
+    Debug,
+    /// What happens, and what goes wrong.
+    Info,
+    /// What goes wrong.
+    Error,
+}
+
+impl Level {
+    fn of(level: tracing::Level) -> Self {
+        match level {
+            tracing::Level::ERROR => Self::Error,
+            tracing::Level::WARN | tracing::Level::INFO => Self::Info,
+            tracing::Level::DEBUG | tracing::Level::TRACE => Self::Debug,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Debug => "DEBUG",
+            Self::Info => "INFO",
+            Self::Error => "ERROR",
+        }
+    }
+}
+
+/// How lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// One JSON object a line.
+    Json,
+    /// Time, level, message and `key=value` pairs, for a terminal.
+    Console,
+}
+
+/// What a log is made with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Which lines.
+    pub level: Level,
+    /// How they look.
+    pub form: Form,
+}
+
+/// Writes lines to one or several places.
+pub struct LogLayer {
+    settings: Settings,
+    clock: Clock,
+    outputs: Mutex<Vec<Box<dyn io::Write + Send>>>,
+    /// Lines of this second, by level and message.
+    repeated: Mutex<(i64, BTreeMap<(Level, String), u64>)>,
+}
+
+impl LogLayer {
+    /// A log that goes to `outputs`.
+    pub fn new(settings: Settings, clock: Clock, outputs: Vec<Box<dyn io::Write + Send>>) -> Self {
+        Self { settings, clock, outputs: Mutex::new(outputs), repeated: Mutex::default() }
+    }
+
+    fn is_sampled_out(&self, level: Level, message: &str) -> bool {
+        let second = self.clock.now().as_second();
+        let mut repeated = self.repeated.lock().unwrap_or_else(PoisonError::into_inner);
+        if repeated.0 != second {
+            *repeated = (second, BTreeMap::new());
+        }
+        let count = repeated.1.entry((level, message.to_owned())).or_insert(0);
+        *count += 1;
+        *count > SAMPLING && !(*count - SAMPLING).is_multiple_of(SAMPLING)
+    }
+
+    fn line(&self, level: Level, message: &str, metadata: &Metadata<'_>, fields: &[(String, String)]) -> String {
+        let time = self.clock.now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ");
+        let mut line = String::with_capacity(256);
+        // Writing to a String cannot fail.
+        match self.settings.form {
+            Form::Json => {
+                let _ = write!(line, "{{\"level\":\"{}\",\"time\":\"{time}\",\"logger\":\"controller\"", level.name());
+                if self.settings.level == Level::Debug {
+                    let caller =
+                        format!("{}:{}", metadata.file().unwrap_or_default(), metadata.line().unwrap_or_default());
+                    let _ = write!(line, ",\"caller\":{}", quoted(&caller));
+                }
+                let _ = write!(line, ",\"message\":{},\"commit\":\"{COMMIT}\"", quoted(message));
+                for (key, value) in fields {
+                    let _ = write!(line, ",{}:{value}", quoted(key));
+                }
+                line.push('}');
+            }
+            Form::Console => {
+                let _ = write!(line, "{time} {:5} {message}", level.name());
+                for (key, value) in fields.iter().filter(|(_, value)| value != "\"\"") {
+                    let _ = write!(line, " {key}={value}");
+                }
+            }
+        }
+        line.push('\n');
+        line
+    }
+}
+
+impl fmt::Debug for LogLayer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LogLayer").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
+    fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
+        let is_ours = metadata.target().starts_with("kerf");
+        let level = if is_ours { Level::of(*metadata.level()) } else { Level::Debug };
+        metadata.is_span() && is_ours || (level >= self.settings.level && *metadata.level() != tracing::Level::TRACE)
+    }
+
+    fn on_new_span(&self, attributes: &span::Attributes<'_>, id: &span::Id, context: Context<'_, S>) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        if let Some(span) = context.span(id) {
+            span.extensions_mut().insert(fields);
+        }
+    }
+
+    fn on_record(&self, id: &span::Id, values: &span::Record<'_>, context: Context<'_, S>) {
+        if let Some(span) = context.span(id)
+            && let Some(fields) = span.extensions_mut().get_mut::<Fields>()
+        {
+            values.record(fields);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let mut own = Fields::default();
+        event.record(&mut own);
+        let level = Level::of(*event.metadata().level());
+        if self.is_sampled_out(level, &own.message) {
+            return;
+        }
+        let mut fields: Vec<(String, String)> = Vec::new();
+        for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
+            if let Some(of_span) = span.extensions().get::<Fields>() {
+                fields.extend(of_span.named());
+            }
+        }
+        // What the span says already is not said twice; an error stands last, where the eye ends up.
+        let new = own.named().into_iter().filter(|(key, _)| fields.iter().all(|(known, _)| known != key));
+        let (error, rest): (Vec<_>, Vec<_>) = new.partition(|(key, _)| key == "error");
+        fields.extend(rest);
+        fields.extend(error);
+        let line = self.line(level, &own.message, event.metadata(), &fields);
+        for output in self.outputs.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
+            // A log that cannot be written has nobody to tell.
+            let _ = output.write_all(line.as_bytes()).and_then(|()| output.flush());
+        }
+    }
+}
+
+/// The fields of a span or an event, their values as JSON.
+#[derive(Default)]
+struct Fields {
+    message: String,
+    fields: Vec<(&'static str, String)>,
+}
+
+impl Fields {
+    /// The fields, with the object that a reconcile is about under the name of its kind.
+    fn named(&self) -> Vec<(String, String)> {
+        let text = |name: &str| {
+            let value = self.fields.iter().find(|(key, _)| *key == name).map(|(_, value)| value.as_str());
+            value.and_then(|value| serde_json::from_str::<String>(value).ok()).unwrap_or_default()
+        };
+        let mut named = Vec::with_capacity(self.fields.len() + 1);
+        for (key, value) in &self.fields {
+            named.push(((*key).to_owned(), value.clone()));
+            if *key == "controllerKind" {
+                let (namespace, name) = (text("namespace"), text("name"));
+                let object = if namespace.is_empty() {
+                    serde_json::json!({ "name": name })
+                } else {
+                    serde_json::json!({ "name": name, "namespace": namespace })
+                };
+                named.push((text("controllerKind"), object.to_string()));
+            }
+        }
+        named
+    }
+
+    fn put(&mut self, field: &Field, value: String) {
+        self.fields.push((field.name(), value));
+    }
+
+    fn put_text(&mut self, field: &Field, text: &str) {
+        match text.strip_prefix(JSON_MARK) {
+            Some(json) => self.put(field, json.to_owned()),
+            None => self.put(field, quoted(text)),
+        }
+    }
+}
+
+impl Visit for Fields {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if field.name() == "message" {
+            value.clone_into(&mut self.message);
+        } else {
+            self.put_text(field, value);
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.record_str(field, &format!("{value:?}"));
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, value.to_string());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, value.to_string());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, value.to_string());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, serde_json::json!(value).to_string());
+    }
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}

@@ -1,0 +1,125 @@
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_runtime::Clock;
+use tracing::{debug, error, info};
+use tracing_subscriber::layer::SubscriberExt as _;
+
+use super::*;
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The lines that `work` logs, at noon.
+async fn logged(level: Level, form: Form, work: impl FnOnce()) -> Vec<String> {
+    let lines = Lines::default();
+    let clock = Clock::starting_at("2026-08-01T10:00:24.530Z".parse().unwrap());
+    let layer = LogLayer::new(Settings { level, form }, clock, vec![Box::new(lines.clone())]);
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), work);
+    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    text.lines().map(ToOwned::to_owned).collect()
+}
+
+fn in_claim() -> tracing::span::EnteredSpan {
+    span("nodeclaim.lifecycle", Some(ObjectKind::of::<NodeClaim>()), &"default-5dt5n".into(), "6f0d").entered()
+}
+
+// spec 07 #21 and #23: the example of spec 07 §7.1, key by key.
+#[tokio::test(start_paused = true)]
+async fn a_line_of_an_object_controller() {
+    let lines = logged(Level::Info, Form::Json, || {
+        let _span = in_claim();
+        info!("provider-id" = "aws:///i-1", allocatable = %json(serde_json::json!({"cpu": "7910m"})), "launched nodeclaim");
+    });
+    let expected = r#"{"level":"INFO","time":"2026-08-01T10:00:24.530Z","logger":"controller","message":"launched nodeclaim","commit":"COMMIT","controller":"nodeclaim.lifecycle","controllerGroup":"karpenter.sh","controllerKind":"NodeClaim","NodeClaim":{"name":"default-5dt5n"},"namespace":"","name":"default-5dt5n","reconcileID":"6f0d","provider-id":"aws:///i-1","allocatable":{"cpu":"7910m"}}"#;
+    assert_eq!(lines.await, [expected.replace("COMMIT", COMMIT)]);
+}
+
+// spec 07 #22 and #23
+#[tokio::test(start_paused = true)]
+async fn singletons_and_core_kinds_say_what_they_are() {
+    let lines = logged(Level::Info, Form::Json, || {
+        span("provisioner", None, &"".into(), "1").in_scope(|| info!("found provisionable pod(s)"));
+        let node = span("node.termination", Some(ObjectKind::of::<Node>()), &"n1".into(), "2");
+        node.in_scope(|| error!(error = "no \"quotes\"", Pod = %reference_in("ns", "p"), "Reconciler error"));
+    });
+    let parsed: Vec<serde_json::Value> = lines.await.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&parsed[0]["namespace"], &parsed[0]["name"]), (&"".into(), &"".into()));
+    assert!(parsed[0].get("controllerKind").is_none());
+    assert_eq!(parsed[1]["controllerGroup"], "");
+    assert_eq!(parsed[1]["Node"]["name"], "n1");
+    assert_eq!(parsed[1]["Pod"], serde_json::json!({"name": "p", "namespace": "ns"}));
+    assert_eq!(parsed[1]["error"], "no \"quotes\"");
+}
+
+// spec 07 #24
+#[tokio::test(start_paused = true)]
+async fn levels_and_callers() {
+    let work = || {
+        debug!("d");
+        info!("i");
+        error!("e");
+        info!(target: "hyper", "not ours");
+    };
+    let messages = async |level| {
+        let lines = logged(level, Form::Json, work).await;
+        assert_eq!(lines.iter().all(|line| line.contains("\"caller\":\"")), level == Level::Debug);
+        lines
+            .iter()
+            .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap()["message"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(messages(Level::Error).await, ["e"]);
+    assert_eq!(messages(Level::Info).await, ["i", "e"]);
+    assert_eq!(messages(Level::Debug).await, ["d", "i", "e", "not ours"]);
+}
+
+// spec 07 #27
+#[tokio::test(start_paused = true)]
+async fn what_repeats_is_sampled() {
+    let lines = logged(Level::Info, Form::Json, || {
+        for i in 0..1000 {
+            info!(i, "again");
+            if i == 500 {
+                info!("other");
+            }
+        }
+    });
+    assert_eq!(lines.await.len(), 109 + 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_console_form_fits_a_terminal() {
+    let lines = logged(Level::Info, Form::Console, || {
+        let _span = in_claim();
+        info!(zone = "a", count = 3, "launched nodeclaim");
+    });
+    assert_eq!(
+        lines.await,
+        [
+            r#"2026-08-01T10:00:24.530Z INFO  launched nodeclaim controller="nodeclaim.lifecycle" controllerGroup="karpenter.sh" controllerKind="NodeClaim" NodeClaim={"name":"default-5dt5n"} name="default-5dt5n" reconcileID="6f0d" zone="a" count=3"#
+        ]
+    );
+}
+
+// spec 07 #26
+#[test]
+fn long_lists_are_cut() {
+    assert_eq!(some_names(&["a", "b"], 5), "a, b");
+    assert_eq!(some_names(&["a", "b", "c", "d", "e", "f", "g"], 5), "a, b, c, d, e and 2 other(s)");
+}

@@ -1,0 +1,59 @@
+//! What is counted of claims, with the labels that a claim gives (spec 04 §5.11).
+
+use jiff::Timestamp;
+use kerf_api::annotations::NODECLAIM_MIN_VALUES_RELAXED;
+use kerf_api::duration::Duration;
+use kerf_api::labels;
+use kerf_api::nodeclaim::NodeClaim;
+
+use super::Metrics;
+
+fn label<'c>(claim: &'c NodeClaim, key: &str) -> &'c str {
+    claim.metadata.labels.as_ref().and_then(|all| all.get(key)).map_or("", String::as_str)
+}
+
+/// How a claim's node may be ended: for ever gracefully, at once, or at some time.
+fn termination_mode(claim: &NodeClaim) -> &'static str {
+    match claim.spec.termination_grace_period.as_ref().map(|text| text.as_str().parse::<Duration>()) {
+        None => "graceful",
+        Some(Ok(period)) if period <= Duration::ZERO => "forceful",
+        Some(Ok(_) | Err(_)) => "eventual",
+    }
+}
+
+impl Metrics {
+    /// A claim was created for pods.
+    pub(crate) fn claim_provisioned(&self, claim: &NodeClaim) {
+        let annotations = claim.metadata.annotations.as_ref();
+        let relaxed = annotations.and_then(|all| all.get(NODECLAIM_MIN_VALUES_RELAXED)).map_or("false", String::as_str);
+        self.nodeclaims_created.inc(&["provisioned", label(claim, labels::NODEPOOL), relaxed]);
+    }
+
+    /// A controller had a claim deleted, with so many pods on its node that go elsewhere.
+    pub(crate) fn claim_disrupted(&self, claim: &NodeClaim, reason: &str, pods: usize) {
+        let (pool, capacity_type) = (label(claim, labels::NODEPOOL), label(claim, labels::CAPACITY_TYPE));
+        let labels = [reason, pool, capacity_type, "", termination_mode(claim)];
+        self.nodeclaims_disrupted.inc(&labels);
+        self.pods_disruption_initiated.add(&labels, pods as f64);
+    }
+
+    /// A claim's node has joined.
+    pub(crate) fn node_registered(&self, claim: &NodeClaim) {
+        self.nodes_created.inc(&[label(claim, labels::NODEPOOL), label(claim, labels::ZONE)]);
+    }
+
+    /// A claim's machine is gone, which has been on its way out since an instant.
+    pub(crate) fn machine_gone(&self, claim: &NodeClaim, since: Timestamp, now: Timestamp) {
+        let took = now.duration_since(since).as_secs_f64();
+        self.nodeclaims_instance_termination_duration.observe(&[label(claim, labels::NODEPOOL)], took);
+    }
+
+    /// A claim was let go.
+    pub(crate) fn claim_terminated(&self, claim: &NodeClaim, now: Timestamp) {
+        let pool = label(claim, labels::NODEPOOL);
+        if let Some(deleted) = &claim.metadata.deletion_timestamp {
+            self.nodeclaims_termination_duration.observe(&[pool], now.duration_since(deleted.0).as_secs_f64());
+        }
+        self.nodeclaims_terminated.inc(&[pool, label(claim, labels::CAPACITY_TYPE), label(claim, labels::ZONE)]);
+    }
+}

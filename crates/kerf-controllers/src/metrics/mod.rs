@@ -1,0 +1,292 @@
+//! Prometheus metrics under Karpenter's names (spec 07 §6): dashboards and alerts read them, so names, labels and buckets are contract.
+//! Each controller counts through [`Metrics`]; series of objects vanish with their objects.
+
+mod claims;
+mod process;
+mod provider;
+mod registry;
+mod state;
+mod status;
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+
+pub(crate) use provider::Measured;
+pub use registry::{Counter, Gauge, Histogram, Registry, Summary};
+pub(crate) use state::text as state_text;
+pub(crate) use status::{Status, StatusOf};
+
+/// Buckets of durations.
+pub(crate) const DURATION_BUCKETS: [f64; 45] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
+    1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0, 120.0,
+    150.0, 300.0, 450.0, 600.0,
+];
+/// Buckets of calls to the provider.
+pub(crate) const CALL_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// Buckets of a node's age: a quarter of an hour to thirty days.
+const LIFETIME_BUCKETS: [f64; 21] = [
+    900.0,
+    1800.0,
+    2700.0,
+    3600.0,
+    7200.0,
+    14_400.0,
+    21_600.0,
+    28_800.0,
+    36_000.0,
+    43_200.0,
+    57_600.0,
+    72_000.0,
+    86_400.0,
+    172_800.0,
+    259_200.0,
+    432_000.0,
+    864_000.0,
+    1_296_000.0,
+    1_728_000.0,
+    2_160_000.0,
+    2_592_000.0,
+];
+/// Buckets of a reconcile.
+const RECONCILE_BUCKETS: [f64; 13] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+
+/// `start`, then twice as much each time.
+fn doubling(start: f64, count: usize) -> Vec<f64> {
+    std::iter::successors(Some(start), |bound| Some(bound * 2.0)).take(count).collect()
+}
+
+/// Every metric that controllers count by.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    /// Claims created, by reason, pool and whether `minValues` was lowered.
+    pub nodeclaims_created: Counter,
+    /// Claims whose finalizer was removed, by pool, capacity type and zone.
+    pub nodeclaims_terminated: Counter,
+    /// Claims deleted by a controller, by reason, pool, capacity type, consolidation policy and termination mode.
+    pub nodeclaims_disrupted: Counter,
+    /// Reschedulable pods on claims deleted by a controller, with the same labels.
+    pub pods_disruption_initiated: Counter,
+    /// From InstanceTerminating to the machine being gone, by pool.
+    pub nodeclaims_instance_termination_duration: Histogram,
+    /// From the wish to delete a claim to its finalizer's removal, by pool.
+    pub nodeclaims_termination_duration: Histogram,
+    /// Nodes registered, by pool and zone.
+    pub nodes_created: Counter,
+    /// Nodes whose finalizer was removed, by pool and zone.
+    pub nodes_terminated: Counter,
+    /// Nodes fully drained, by pool.
+    pub nodes_drained: Counter,
+    /// From the wish to delete a node to its finalizer's removal, by pool.
+    pub nodes_termination_duration: Summary,
+    /// Age of nodes at their end, by pool.
+    pub nodes_lifetime_duration: Histogram,
+    /// Eviction calls, by the code that came back.
+    pub pods_eviction_requests: Counter,
+    /// Pods evicted or deleted in drains, by reason.
+    pub pods_drained: Counter,
+    /// Nodes in memory.
+    pub cluster_state_node_count: Gauge,
+    /// Whether the state in memory covers the API server.
+    pub cluster_state_synced: Gauge,
+    /// For how long it has not.
+    pub cluster_state_unsynced_time: Gauge,
+    /// From first seeing a pod to the first decision on it.
+    pub pods_scheduling_decision_duration: Histogram,
+    /// One simulation, by controller.
+    pub scheduler_scheduling_duration: Histogram,
+    /// Pods rejected before simulation.
+    pub scheduler_ignored_pods: Gauge,
+    /// Pods with errors, by controller.
+    pub scheduler_unschedulable_pods: Gauge,
+    /// Calls to the provider, by controller, method and provider.
+    pub cloudprovider_duration: Histogram,
+    /// Failed calls to the provider, by controller, method, provider and error.
+    pub cloudprovider_errors: Counter,
+    /// Reconciles, by controller and result.
+    pub reconcile_total: Counter,
+    /// Failed reconciles, by controller.
+    pub reconcile_errors: Counter,
+    /// Reconciles that panicked, by controller.
+    pub reconcile_panics: Counter,
+    /// Time of reconciles, by controller.
+    pub reconcile_time: Histogram,
+    /// Width of controllers.
+    pub max_concurrent_reconciles: Gauge,
+    /// Reconciles that run, by controller.
+    pub active_workers: Gauge,
+    /// Whether this process leads, by lease.
+    pub leader_election_master_status: Gauge,
+}
+
+impl Metrics {
+    /// All metrics, none of them with a series yet but the build's.
+    #[expect(clippy::new_without_default, reason = "a process has one of these, made on purpose")]
+    pub fn new() -> Self {
+        let r = Registry::default();
+        let disrupted = ["reason", "nodepool", "capacity_type", "consolidation_policy", "termination_mode"];
+        let metrics = Self {
+            nodeclaims_created: r.counter(
+                "karpenter_nodeclaims_created_total",
+                "Number of nodeclaims created in total by Karpenter.",
+                &["reason", "nodepool", "min_values_relaxed"],
+            ),
+            nodeclaims_terminated: r.counter(
+                "karpenter_nodeclaims_terminated_total",
+                "Number of nodeclaims whose finalizer was removed.",
+                &["nodepool", "capacity_type", "zone"],
+            ),
+            nodeclaims_disrupted: r.counter(
+                "karpenter_nodeclaims_disrupted_total",
+                "Number of nodeclaims deleted by the controller.",
+                &disrupted,
+            ),
+            pods_disruption_initiated: r.counter(
+                "karpenter_pods_disruption_initiated_total",
+                "Number of reschedulable pods on disrupted nodeclaims.",
+                &disrupted,
+            ),
+            nodeclaims_instance_termination_duration: r.histogram(
+                "karpenter_nodeclaims_instance_termination_duration_seconds",
+                "Duration of instance termination.",
+                &["nodepool"],
+                &doubling(1.0, 11),
+            ),
+            nodeclaims_termination_duration: r.histogram(
+                "karpenter_nodeclaims_termination_duration_seconds",
+                "Duration of nodeclaim termination.",
+                &["nodepool"],
+                &doubling(1.0, 12),
+            ),
+            nodes_created: r.counter(
+                "karpenter_nodes_created_total",
+                "Number of nodes registered.",
+                &["nodepool", "zone"],
+            ),
+            nodes_terminated: r.counter(
+                "karpenter_nodes_terminated_total",
+                "Number of nodes whose finalizer was removed.",
+                &["nodepool", "zone"],
+            ),
+            nodes_drained: r.counter("karpenter_nodes_drained_total", "Number of nodes fully drained.", &["nodepool"]),
+            nodes_termination_duration: r.summary(
+                "karpenter_nodes_termination_duration_seconds",
+                "The time taken between a node's deletion request and the removal of its finalizer.",
+                &["nodepool"],
+            ),
+            nodes_lifetime_duration: r.histogram(
+                "karpenter_nodes_lifetime_duration_seconds",
+                "The lifetime of the nodes since creation.",
+                &["nodepool"],
+                &LIFETIME_BUCKETS,
+            ),
+            pods_eviction_requests: r.counter(
+                "karpenter_pods_eviction_requests_total",
+                "Number of eviction requests by response code.",
+                &["code"],
+            ),
+            pods_drained: r.counter("karpenter_pods_drained_total", "Number of pods drained.", &["reason"]),
+            cluster_state_node_count: r.gauge("karpenter_cluster_state_node_count", "Nodes in cluster state.", &[]),
+            cluster_state_synced: r.gauge("karpenter_cluster_state_synced", "Whether cluster state is synced.", &[]),
+            cluster_state_unsynced_time: r.gauge(
+                "karpenter_cluster_state_unsynced_time_seconds",
+                "The time for which cluster state is not synced.",
+                &[],
+            ),
+            pods_scheduling_decision_duration: r.histogram(
+                "karpenter_pods_scheduling_decision_duration_seconds",
+                "The time from first seeing a pod to the first decision on it.",
+                &[],
+                &DURATION_BUCKETS,
+            ),
+            scheduler_scheduling_duration: r.histogram(
+                "karpenter_scheduler_scheduling_duration_seconds",
+                "Duration of one scheduling simulation.",
+                &["controller"],
+                &DURATION_BUCKETS,
+            ),
+            scheduler_ignored_pods: r.gauge(
+                "karpenter_scheduler_ignored_pods_count",
+                "Pods ignored in scheduling.",
+                &[],
+            ),
+            scheduler_unschedulable_pods: r.gauge(
+                "karpenter_scheduler_unschedulable_pods_count",
+                "Pods that could not be scheduled.",
+                &["controller"],
+            ),
+            cloudprovider_duration: r.histogram(
+                "karpenter_cloudprovider_duration_seconds",
+                "Duration of cloud provider method calls.",
+                &["controller", "method", "provider"],
+                &CALL_BUCKETS,
+            ),
+            cloudprovider_errors: r.counter(
+                "karpenter_cloudprovider_errors_total",
+                "Number of failed cloud provider method calls.",
+                &["controller", "method", "provider", "error"],
+            ),
+            reconcile_total: r.counter(
+                "controller_runtime_reconcile_total",
+                "Total number of reconciliations per controller.",
+                &["controller", "result"],
+            ),
+            reconcile_errors: r.counter(
+                "controller_runtime_reconcile_errors_total",
+                "Total number of reconciliation errors per controller.",
+                &["controller"],
+            ),
+            reconcile_panics: r.counter(
+                "controller_runtime_reconcile_panics_total",
+                "Total number of reconciliation panics per controller.",
+                &["controller"],
+            ),
+            reconcile_time: r.histogram(
+                "controller_runtime_reconcile_time_seconds",
+                "Length of time per reconciliation per controller.",
+                &["controller"],
+                &RECONCILE_BUCKETS,
+            ),
+            max_concurrent_reconciles: r.gauge(
+                "controller_runtime_max_concurrent_reconciles",
+                "Maximum number of concurrent reconciles per controller.",
+                &["controller"],
+            ),
+            active_workers: r.gauge(
+                "controller_runtime_active_workers",
+                "Number of currently used workers per controller.",
+                &["controller"],
+            ),
+            leader_election_master_status: r.gauge(
+                "leader_election_master_status",
+                "Whether the reporting system is master of the lease.",
+                &["name"],
+            ),
+            registry: r,
+        };
+        let build = metrics.registry.gauge(
+            "karpenter_build_info",
+            "Build identity.",
+            &["version", "goversion", "goarch", "commit"],
+        );
+        let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
+        build.set(
+            &[env!("CARGO_PKG_VERSION"), concat!("rust", env!("CARGO_PKG_RUST_VERSION")), arch, crate::logs::COMMIT],
+            1.0,
+        );
+        metrics
+    }
+
+    /// Where a part of the program that has metrics of its own registers them.
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// All metrics as text, the process's own included.
+    pub fn text(&self, now: Timestamp) -> String {
+        self.registry.text(now) + &process::text()
+    }
+}

@@ -1,0 +1,105 @@
+//! A provider whose calls are timed and whose failures are counted (spec 07 §6.5), whoever makes them.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kerf_api::labels::LabelRules;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
+use kerf_cloud::{
+    CloudProvider, CreateError, DriftError, InstanceTypesError, ListError, Machine, MachineError, NodeClassKind,
+    RegistrationHook, RepairPolicy,
+};
+use kerf_engine::catalogue::InstanceType;
+use kerf_runtime::Clock;
+
+use super::Metrics;
+use crate::process::reconcile::current_controller;
+
+/// The provider, measured.
+pub(crate) struct Measured {
+    inner: Arc<dyn CloudProvider>,
+    metrics: Arc<Metrics>,
+    clock: Clock,
+}
+
+impl Measured {
+    pub(crate) fn new(inner: Arc<dyn CloudProvider>, metrics: Arc<Metrics>, clock: Clock) -> Arc<dyn CloudProvider> {
+        Arc::new(Self { inner, metrics, clock })
+    }
+
+    fn timed<'a, T: 'a, E: 'a>(
+        &'a self,
+        method: &'static str,
+        call: BoxFuture<'a, Result<T, E>>,
+        class: fn(&E) -> &'static str,
+    ) -> BoxFuture<'a, Result<T, E>>
+    where
+        T: Send,
+        E: Send,
+    {
+        async move {
+            let started = self.clock.elapsed();
+            let outcome = call.await;
+            let labels = [current_controller(), method, self.inner.name()];
+            let took = (self.clock.elapsed() - started).as_secs_f64();
+            self.metrics.cloudprovider_duration.observe(&labels, took);
+            if let Err(cause) = &outcome {
+                let [controller, method, provider] = labels;
+                self.metrics.cloudprovider_errors.inc(&[controller, method, provider, class(cause)]);
+            }
+            outcome
+        }
+        .boxed()
+    }
+}
+
+impl CloudProvider for Measured {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn node_classes(&self) -> &[NodeClassKind] {
+        self.inner.node_classes()
+    }
+
+    fn label_rules(&self) -> &LabelRules {
+        self.inner.label_rules()
+    }
+
+    fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Machine, CreateError>> {
+        self.timed("Create", self.inner.create(claim), CreateError::metric_label)
+    }
+
+    fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), MachineError>> {
+        self.timed("Delete", self.inner.delete(provider_id), MachineError::metric_label)
+    }
+
+    fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Machine, MachineError>> {
+        self.timed("Get", self.inner.get(provider_id), MachineError::metric_label)
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Machine>, ListError>> {
+        self.timed("List", self.inner.list(), |_| "")
+    }
+
+    fn instance_types<'a>(
+        &'a self,
+        pool: &'a NodePool,
+    ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
+        self.timed("GetInstanceTypes", self.inner.instance_types(pool), |_| "")
+    }
+
+    fn drift<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Option<String>, DriftError>> {
+        self.timed("IsDrifted", self.inner.drift(claim), |_| "")
+    }
+
+    fn repair_policies(&self) -> &[RepairPolicy] {
+        self.inner.repair_policies()
+    }
+
+    fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {
+        self.inner.registration_hooks()
+    }
+}

@@ -1,0 +1,280 @@
+//! The few kinds of metrics that there are, and their text form. It is ours because of two things that no crate for it does: real
+//! summaries (published dashboards read their quantiles), and gauges that mirror objects and must vanish with them (`state`).
+//! Invariants: series are written in the order of their names and labels, so that two texts can be compared; a series that was
+//! removed is not written again until somebody sets it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+
+use super::summary::Window;
+
+/// Something that can be written as text.
+trait Expose: Send + Sync {
+    fn write(&self, out: &mut String, now: Timestamp);
+}
+
+/// All metrics of a process.
+#[derive(Default)]
+pub struct Registry(Mutex<BTreeMap<String, Arc<dyn Expose>>>);
+
+impl std::fmt::Debug for Registry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Registry").finish_non_exhaustive()
+    }
+}
+
+impl Registry {
+    /// A counter.
+    pub fn counter(&self, name: &str, help: &'static str, labels: &[&str]) -> Counter {
+        Counter(self.family(name, help, "counter", labels))
+    }
+
+    /// A gauge.
+    pub fn gauge(&self, name: &str, help: &'static str, labels: &[&str]) -> Gauge {
+        Gauge(self.family(name, help, "gauge", labels))
+    }
+
+    /// A histogram with these upper bounds.
+    pub fn histogram(&self, name: &str, help: &'static str, labels: &[&str], bounds: &[f64]) -> Histogram {
+        Histogram { family: self.family(name, help, "histogram", labels), bounds: bounds.into() }
+    }
+
+    /// A summary.
+    pub fn summary(&self, name: &str, help: &'static str, labels: &[&str]) -> Summary {
+        Summary(self.family(name, help, "summary", labels))
+    }
+
+    /// The text of all metrics that have a series.
+    pub fn text(&self, now: Timestamp) -> String {
+        let families: Vec<Arc<dyn Expose>> = lock(&self.0).values().cloned().collect();
+        let mut out = String::new();
+        for family in families {
+            family.write(&mut out, now);
+        }
+        out
+    }
+
+    fn family<V: Value + 'static>(
+        &self,
+        name: &str,
+        help: &'static str,
+        kind: &'static str,
+        labels: &[&str],
+    ) -> Arc<Family<V>> {
+        let labels = labels.iter().map(|label| (*label).to_owned()).collect();
+        let family = Arc::new(Family { name: name.to_owned(), help, kind, labels, series: Mutex::default() });
+        lock(&self.0).insert(name.to_owned(), family.clone());
+        family
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Every change is one statement, so a panic elsewhere does not spoil what the lock guards.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+type LabelValues = Vec<Box<str>>;
+
+/// The series of one name.
+#[derive(Debug)]
+struct Family<V> {
+    name: String,
+    help: &'static str,
+    kind: &'static str,
+    labels: Vec<String>,
+    series: Mutex<BTreeMap<LabelValues, V>>,
+}
+
+impl<V> Family<V> {
+    fn key(&self, values: &[&str]) -> LabelValues {
+        debug_assert_eq!(values.len(), self.labels.len(), "a value for each label of {}", self.name);
+        values.iter().map(|value| Box::from(*value)).collect()
+    }
+}
+
+/// What a series holds.
+trait Value: Send {
+    fn write(&self, out: &mut String, name: &str, labels: &str, now: Timestamp);
+}
+
+impl<V: Value> Expose for Family<V> {
+    fn write(&self, out: &mut String, now: Timestamp) {
+        let series = lock(&self.series);
+        if series.is_empty() {
+            return;
+        }
+        // Writing to a String cannot fail.
+        let _ = writeln!(out, "# HELP {} {}\n# TYPE {} {}", self.name, self.help, self.name, self.kind);
+        for (values, value) in series.iter() {
+            let pairs: Vec<String> = self
+                .labels
+                .iter()
+                .zip(values)
+                .map(|(label, value)| format!("{label}=\"{}\"", escaped(value)))
+                .collect();
+            value.write(out, &self.name, &pairs.join(","), now);
+        }
+    }
+}
+
+pub(super) fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn braced(labels: &str) -> String {
+    if labels.is_empty() { String::new() } else { format!("{{{labels}}}") }
+}
+
+fn with(labels: &str, name: &str, value: f64) -> String {
+    let comma = if labels.is_empty() { "" } else { "," };
+    if value.is_infinite() {
+        format!("{labels}{comma}{name}=\"+Inf\"")
+    } else {
+        format!("{labels}{comma}{name}=\"{value}\"")
+    }
+}
+
+impl Value for f64 {
+    fn write(&self, out: &mut String, name: &str, labels: &str, _: Timestamp) {
+        let _ = writeln!(out, "{name}{} {self}", braced(labels));
+    }
+}
+
+/// A number that only grows.
+#[derive(Clone, Debug)]
+pub struct Counter(Arc<Family<f64>>);
+
+impl Counter {
+    /// Counts one.
+    pub fn inc(&self, labels: &[&str]) {
+        self.add(labels, 1.0);
+    }
+
+    /// Counts some; nothing makes the series visible at zero.
+    pub fn add(&self, labels: &[&str], amount: f64) {
+        *lock(&self.0.series).entry(self.0.key(labels)).or_insert(0.0) += amount;
+    }
+
+    /// The count now.
+    pub fn get(&self, labels: &[&str]) -> f64 {
+        lock(&self.0.series).get(&self.0.key(labels)).copied().unwrap_or_default()
+    }
+}
+
+/// A number that is what it is.
+#[derive(Clone, Debug)]
+pub struct Gauge(Arc<Family<f64>>);
+
+impl Gauge {
+    /// It is this now.
+    pub fn set(&self, labels: &[&str], value: f64) {
+        lock(&self.0.series).insert(self.0.key(labels), value);
+    }
+
+    /// It is so much more now.
+    pub fn add(&self, labels: &[&str], amount: f64) {
+        *lock(&self.0.series).entry(self.0.key(labels)).or_insert(0.0) += amount;
+    }
+
+    /// It is no more.
+    pub fn remove(&self, labels: &[&str]) {
+        lock(&self.0.series).remove(&self.0.key(labels));
+    }
+
+    /// Whether the series is there, and what it says.
+    pub fn get(&self, labels: &[&str]) -> Option<f64> {
+        lock(&self.0.series).get(&self.0.key(labels)).copied()
+    }
+}
+
+/// Observations by size.
+#[derive(Clone, Debug)]
+pub struct Histogram {
+    family: Arc<Family<Buckets>>,
+    bounds: Arc<[f64]>,
+}
+
+#[derive(Debug)]
+struct Buckets {
+    bounds: Arc<[f64]>,
+    counts: Vec<u64>,
+    sum: f64,
+    count: u64,
+}
+
+impl Histogram {
+    /// Observes something.
+    pub fn observe(&self, labels: &[&str], value: f64) {
+        let mut series = lock(&self.family.series);
+        let buckets = series.entry(self.family.key(labels)).or_insert_with(|| Buckets {
+            bounds: self.bounds.clone(),
+            counts: vec![0; self.bounds.len()],
+            sum: 0.0,
+            count: 0,
+        });
+        if let Some(place) = self.bounds.iter().position(|bound| value <= *bound) {
+            buckets.counts[place] += 1;
+        }
+        buckets.sum += value;
+        buckets.count += 1;
+    }
+
+    /// How many were observed.
+    pub fn count(&self, labels: &[&str]) -> u64 {
+        lock(&self.family.series).get(&self.family.key(labels)).map_or(0, |buckets| buckets.count)
+    }
+}
+
+impl Value for Buckets {
+    fn write(&self, out: &mut String, name: &str, labels: &str, _: Timestamp) {
+        let mut below = 0;
+        for (bound, count) in self.bounds.iter().zip(&self.counts) {
+            below += count;
+            let _ = writeln!(out, "{name}_bucket{} {below}", braced(&with(labels, "le", *bound)));
+        }
+        let _ = writeln!(out, "{name}_bucket{} {}", braced(&with(labels, "le", f64::INFINITY)), self.count);
+        let _ =
+            writeln!(out, "{name}_sum{} {}\n{name}_count{} {}", braced(labels), self.sum, braced(labels), self.count);
+    }
+}
+
+/// Observations by quantile, of the last ten minutes.
+#[derive(Clone, Debug)]
+pub struct Summary(Arc<Family<Observed>>);
+
+#[derive(Debug, Default)]
+struct Observed {
+    window: Window,
+    sum: f64,
+    count: u64,
+}
+
+impl Summary {
+    /// Observes something.
+    pub fn observe(&self, labels: &[&str], value: f64, now: Timestamp) {
+        let mut series = lock(&self.0.series);
+        let observed = series.entry(self.0.key(labels)).or_default();
+        observed.window.add(value, now);
+        observed.sum += value;
+        observed.count += 1;
+    }
+
+    /// How many were observed.
+    pub fn count(&self, labels: &[&str]) -> u64 {
+        lock(&self.0.series).get(&self.0.key(labels)).map_or(0, |observed| observed.count)
+    }
+}
+
+impl Value for Observed {
+    fn write(&self, out: &mut String, name: &str, labels: &str, now: Timestamp) {
+        for (quantile, value) in self.window.quantiles(now) {
+            let value = value.map_or_else(|| "NaN".to_owned(), |value| value.to_string());
+            let _ = writeln!(out, "{name}{} {value}", braced(&with(labels, "quantile", quantile)));
+        }
+        let _ =
+            writeln!(out, "{name}_sum{} {}\n{name}_count{} {}", braced(labels), self.sum, braced(labels), self.count);
+    }
+}

@@ -1,0 +1,77 @@
+//! The observations behind a summary: those of the last ten minutes, thinned where there are too many to keep.
+
+use std::collections::VecDeque;
+
+use jiff::{SignedDuration, Timestamp};
+
+/// How long an observation counts.
+const WINDOW: SignedDuration = SignedDuration::from_mins(10);
+/// How many are kept. With so many evenly thinned ones a quantile is off by less than a hundredth.
+const KEPT_MAX: usize = 2048;
+/// The quantiles that are told.
+const QUANTILES: [f64; 5] = [0.0, 0.5, 0.9, 0.99, 1.0];
+
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    observed: VecDeque<(Timestamp, f64)>,
+}
+
+impl Window {
+    pub(super) fn add(&mut self, value: f64, now: Timestamp) {
+        while self.observed.front().is_some_and(|(at, _)| now.duration_since(*at) > WINDOW) {
+            self.observed.pop_front();
+        }
+        if self.observed.len() >= KEPT_MAX {
+            self.thin();
+        }
+        self.observed.push_back((now, value));
+    }
+
+    /// Keeps every other one in the order of size, so that the distribution stays, and the largest and the smallest.
+    fn thin(&mut self) {
+        let mut by_size: Vec<(Timestamp, f64)> = self.observed.drain(..).collect();
+        by_size.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let last = by_size.len() - 1;
+        let mut kept: Vec<_> =
+            by_size.into_iter().enumerate().filter(|(i, _)| i % 2 == 0 || *i == last).map(|(_, seen)| seen).collect();
+        kept.sort_by_key(|(at, _)| *at);
+        self.observed = kept.into();
+    }
+
+    /// Each quantile with its value; none if nothing was observed lately.
+    pub(super) fn quantiles(&self, now: Timestamp) -> [(f64, Option<f64>); 5] {
+        let mut values: Vec<f64> =
+            self.observed.iter().filter(|(at, _)| now.duration_since(*at) <= WINDOW).map(|(_, value)| *value).collect();
+        values.sort_by(f64::total_cmp);
+        QUANTILES.map(|quantile| {
+            let place = (quantile * values.len() as f64).ceil() as usize;
+            (quantile, values.get(place.saturating_sub(1)).copied())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+    use super::*;
+
+    #[test]
+    fn quantiles_are_of_the_last_ten_minutes_and_survive_thinning() {
+        let start: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
+        let mut window = Window::default();
+        assert!(window.quantiles(start).iter().all(|(_, value)| value.is_none()));
+        for i in 0..10_000 {
+            window.add(f64::from((i * 7919) % 10_000), start);
+        }
+        let values = window.quantiles(start).map(|(_, value)| value.unwrap());
+        assert!(window.observed.len() <= KEPT_MAX);
+        for (value, expected) in values.into_iter().zip([0.0, 5000.0, 9000.0, 9900.0, 9999.0]) {
+            assert!((value - expected).abs() <= 100.0, "{value} is about {expected}");
+        }
+        let later = start.saturating_add(SignedDuration::from_mins(11)).unwrap();
+        assert_eq!(window.quantiles(later)[4].1, None);
+        window.add(3.0, later);
+        assert_eq!(window.observed.len(), 1);
+    }
+}

@@ -1,0 +1,55 @@
+//! Emptying a node (spec 04 §7.5): pods are put into the eviction queue tier by tier, and the node is looked at again until none is left.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kerf_api::conditions::ConditionStatus;
+use kerf_api::slim::Pod;
+use kerf_runtime::Next;
+
+use super::pods::{is_waiting, needs_force_delete, tier};
+use super::{DRAINED, Leaving, POLL, Step, Termination};
+use crate::events;
+
+/// Pods that were bound just before the taint show up within this time.
+const SETTLE: Duration = Duration::from_secs(5);
+
+impl Termination {
+    pub(super) fn drain(&self, leaving: &mut Leaving) -> Step {
+        let now = leaving.now;
+        if let Some(conditions) = &mut leaving.conditions
+            && conditions.get(DRAINED).is_none()
+        {
+            conditions.set_unknown(DRAINED, "Draining", "Draining", now);
+        }
+        let waiting: Vec<Arc<Pod>> = {
+            let cluster = self.ctx.cluster.lock();
+            cluster.pods_on(&leaving.node.metadata.name).filter(|pod| is_waiting(pod, now)).cloned().collect()
+        };
+        if !waiting.is_empty() {
+            for pod in next_to_go(&waiting, leaving) {
+                self.evictions.add(pod, leaving.deadline);
+            }
+            let why = format!("{} pods are waiting to be evicted", waiting.len());
+            self.ctx.publish(events::failed_draining(&leaving.node, &why));
+            return Step::Again(Next::After(POLL));
+        }
+        let Some(conditions) = &mut leaving.conditions else { return Step::Over };
+        if let Some(drained) = conditions.get(DRAINED)
+            && drained.status == ConditionStatus::Unknown
+            && now.duration_since(drained.last_transition_time.0).unsigned_abs() < SETTLE
+        {
+            return Step::Again(Next::After(POLL));
+        }
+        conditions.set_true(DRAINED, now);
+        Step::Over
+    }
+}
+
+/// The pods to evict now: those that must go because of the deadline, and of the others the first tier that there is.
+fn next_to_go<'p>(waiting: &'p [Arc<Pod>], leaving: &Leaving) -> Vec<&'p Pod> {
+    let (forced, others): (Vec<&Pod>, Vec<&Pod>) =
+        waiting.iter().map(Arc::as_ref).partition(|pod| needs_force_delete(pod, leaving.deadline, leaving.now));
+    let first = others.iter().map(|pod| tier(pod)).min();
+    forced.into_iter().chain(others.into_iter().filter(|pod| Some(tier(pod)) == first)).collect()
+}

@@ -1,0 +1,156 @@
+//! `eviction-queue`: asks pods to leave, and deletes those whose node will not wait any longer (spec 04 §7.6). What it must do is put into it
+//! by drains and kept in memory; a restart forgets it, and the next look at each node puts it in again.
+//! Invariants: a pod is only ever evicted for the node that it was queued for, by its uid; a deadline is never made later.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use jiff::Timestamp;
+use kerf_api::slim::{Node, Pod, Str};
+use kerf_runtime::{Failure, Next, Queue};
+use kerf_state::Tracked as _;
+use tracing::debug;
+
+use super::pods::{is_evictable, needs_force_delete, protection};
+use crate::actions::pod::{self, Eviction};
+use crate::context::Context;
+use crate::error::Error;
+use crate::events;
+
+/// The controller, and the queue that drains fill.
+pub(crate) struct Evictions {
+    ctx: Context,
+    /// Pods by name and uid, each with the end of its node.
+    wanted: Mutex<BTreeMap<(Str, Str), Option<Timestamp>>>,
+    queue: OnceLock<Queue<Str>>,
+}
+
+impl Evictions {
+    pub(crate) fn new(ctx: Context) -> Self {
+        Self { ctx, wanted: Mutex::default(), queue: OnceLock::new() }
+    }
+
+    /// Where its keys go.
+    pub(crate) fn use_queue(&self, queue: &Queue<Str>) {
+        // Set once, when the controller is started.
+        let _ = self.queue.set(queue.clone());
+    }
+
+    /// Wants a pod off its node, at the latest when the node ends.
+    pub(super) fn add(&self, pod: &Pod, deadline: Option<Timestamp>) {
+        let key = pod.key();
+        let is_news = {
+            let mut wanted = self.wanted();
+            let known = wanted.get(&(key.clone(), pod.metadata.uid.clone())).copied();
+            let earlier = match known {
+                Some(known) => [known, deadline].into_iter().flatten().min(),
+                None => deadline,
+            };
+            wanted.insert((key.clone(), pod.metadata.uid.clone()), earlier);
+            known != Some(earlier)
+        };
+        if is_news && let Some(queue) = self.queue.get() {
+            queue.add(key);
+        }
+    }
+
+    /// Deals with one pod.
+    pub(crate) async fn reconcile(&self, key: &Str) -> Result<Next, Error> {
+        let pod = self.ctx.cluster.lock().get::<Pod>(key).cloned();
+        let uid = pod.as_ref().map(|pod| pod.metadata.uid.clone());
+        // A pod that is gone, or another of its name, is nobody's business here.
+        self.wanted().retain(|(name, id), _| name != key || Some(id) == uid.as_ref());
+        let Some(pod) = pod else { return Ok(Next::Done) };
+        let Some(deadline) = self.wanted().get(&(key.clone(), pod.metadata.uid.clone())).copied() else {
+            return Ok(Next::Done);
+        };
+        let now = self.ctx.now();
+        let outcome = if needs_force_delete(&pod, deadline, now) {
+            self.force_delete(&pod, deadline.unwrap_or(now), now).await?
+        } else if pod.is_terminal() || pod.is_terminating() {
+            Next::Done
+        } else if is_evictable(&pod, now) {
+            self.evict(&pod).await?
+        } else {
+            self.say_why_protected(&pod, now);
+            Next::Backoff
+        };
+        if outcome == Next::Done {
+            self.wanted().remove(&(key.clone(), pod.metadata.uid.clone()));
+        }
+        Ok(outcome)
+    }
+
+    async fn evict(&self, pod: &Pod) -> Result<Next, Error> {
+        let metrics = &self.ctx.metrics;
+        let (code, answer) = pod::evict(&self.ctx, pod).await;
+        if let Some(code) = code {
+            metrics.pods_eviction_requests.inc(&[&code.to_string()]);
+        }
+        let blocked = match answer {
+            Eviction::Done => {
+                let reason = self.reason(pod);
+                self.ctx.publish(events::evicted(pod, &reason));
+                metrics.pods_drained.inc(&[&reason]);
+                return Ok(Next::Done);
+            }
+            Eviction::Gone => return Ok(Next::Done),
+            Eviction::Blocked => "evicting pod violates a PDB",
+            Eviction::BlockedByMany => "eviction does not support multiple PDBs",
+            Eviction::Failed(cause) => return Err(Error::Api { doing: "evicting pod", cause }),
+        };
+        if let Some(node) = self.node_of(pod) {
+            let why = format!("{blocked} (Pod={})", pod.namespaced_name());
+            self.ctx.publish(events::failed_draining(&node, &why));
+        }
+        Ok(Next::Backoff)
+    }
+
+    async fn force_delete(&self, pod: &Pod, deadline: Timestamp, now: Timestamp) -> Result<Next, Error> {
+        // Never zero, which would break that a pod of a name runs at most once.
+        let seconds = deadline.duration_since(now).as_secs().max(1);
+        self.ctx.publish(events::disrupted(pod, deadline, seconds));
+        match pod::delete(&self.ctx, pod, seconds).await {
+            Ok(()) => {
+                debug!(
+                    "pod.grace-period-seconds" = pod.spec.termination_grace_period_seconds.unwrap_or_default(),
+                    "delete.grace-period-seconds" = seconds,
+                    "nodeclaim.termination-time" = %deadline,
+                    "deleting pod"
+                );
+                self.ctx.metrics.pods_drained.inc(&[&self.reason(pod)]);
+                Ok(Next::Done)
+            }
+            Err(Failure::NotFound | Failure::Conflict) => Ok(Next::Done),
+            Err(cause) => Err(Error::Api { doing: "force-deleting pod", cause }),
+        }
+    }
+
+    /// Why the pod has to go, as users read it.
+    fn reason(&self, pod: &Pod) -> String {
+        let cluster = self.ctx.cluster.lock();
+        let node = pod.spec.node_name.as_ref().and_then(|name| cluster.get::<Node>(name));
+        let Some(node) = node else { return String::new() };
+        let mut claims = cluster.claims_of(&node.spec.provider_id);
+        let Some(claim) = claims.next().filter(|_| claims.next().is_none()) else { return String::new() };
+        let conditions = claim.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let disrupted = conditions.iter().find(|condition| condition.condition_type == "DisruptionReason");
+        disrupted
+            .filter(|condition| condition.status == kerf_api::conditions::ConditionStatus::True)
+            .map_or_else(|| "Forceful Termination".to_owned(), |condition| condition.reason.clone())
+    }
+
+    fn node_of(&self, pod: &Pod) -> Option<std::sync::Arc<Node>> {
+        self.ctx.cluster.lock().get::<Node>(pod.spec.node_name.as_deref()?).cloned()
+    }
+
+    fn say_why_protected(&self, pod: &Pod, now: Timestamp) {
+        if let Some(event) = protection(pod, now).and_then(|protection| events::do_not_disrupt(pod, &protection)) {
+            self.ctx.publish(event);
+        }
+    }
+
+    fn wanted(&self) -> MutexGuard<'_, BTreeMap<(Str, Str), Option<Timestamp>>> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

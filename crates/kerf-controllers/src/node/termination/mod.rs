@@ -1,0 +1,262 @@
+//! `node.termination`: a Node that is being deleted is tainted, drained, parted from its volumes and its machine, and only then let go
+//! (spec 04 §7). It acts on managed Nodes that carry our finalizer; everything it needs to know between two looks is in the API.
+
+mod drain;
+mod eviction;
+mod pods;
+mod volumes;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kerf_api::annotations::NODECLAIM_TERMINATION_TIMESTAMP;
+use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
+use kerf_api::finalizers::TERMINATION;
+use kerf_api::slim::{Node, Str, TaintEffect};
+use kerf_api::{labels, taints};
+use kerf_cloud::MachineError;
+use kerf_runtime::{Failure, Next, Write};
+use kerf_state::Claim;
+use tracing::info;
+
+pub(crate) use eviction::Evictions;
+pub(crate) use pods::is_reschedulable;
+
+use crate::actions;
+use crate::context::Context;
+use crate::error::{Error, Stopped, answered};
+use crate::events;
+use crate::logs::reference;
+
+/// How often a node that waits for something is looked at.
+const POLL: Duration = Duration::from_secs(1);
+/// How often a machine that is being terminated is looked at.
+const MACHINE_POLL: Duration = Duration::from_secs(5);
+/// Set at termination, so that load balancers stop sending before pods go.
+const EXCLUDE_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+const EXCLUDED_BY: &str = "karpenter";
+
+const DRAINED: &str = "Drained";
+const VOLUMES_DETACHED: &str = "VolumesDetached";
+const INSTANCE_TERMINATING: &str = "InstanceTerminating";
+
+/// The controller.
+pub(crate) struct Termination {
+    ctx: Context,
+    evictions: Arc<Evictions>,
+    /// Nodes whose finalizer we have removed and that the watch still shows, by uid: they are counted once.
+    released: Mutex<BTreeSet<Str>>,
+}
+
+/// A node on its way out, with all that one look at it needs.
+struct Leaving {
+    node: Arc<Node>,
+    /// Its claim; none if there is none, or more than one.
+    claim: Option<Arc<Claim>>,
+    /// When draining ends, whatever is still on the node.
+    deadline: Option<Timestamp>,
+    /// The claim's conditions, as this look leaves them.
+    conditions: Option<ConditionSet>,
+    now: Timestamp,
+}
+
+/// Whether a step is over.
+enum Step {
+    Over,
+    Again(Next),
+}
+
+impl Termination {
+    pub(crate) fn new(ctx: Context, evictions: Arc<Evictions>) -> Self {
+        Self { ctx, evictions, released: Mutex::default() }
+    }
+
+    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+        Stopped::settle(self.terminate(name).await)
+    }
+
+    async fn terminate(&self, name: &str) -> Result<Next, Stopped> {
+        let Some((node, claim)) = self.look(name) else { return Ok(Next::Done) };
+        if let Some(claim) = claim.as_ref().filter(|claim| !claim.is_terminating()) {
+            match actions::claim::delete(&self.ctx, &claim.object).await {
+                Ok(()) | Err(Failure::NotFound) => {}
+                Err(Failure::Conflict) => return Ok(Next::Backoff),
+                Err(cause) => return Err(Error::Api { doing: "deleting nodeclaim", cause }.into()),
+            }
+        }
+        if self.is_machine_gone(&node).await? {
+            return self.release(&node, claim.as_deref()).await;
+        }
+        // The deletion above is in the index now, and with it what else has come in meanwhile.
+        let Some((node, claim)) = self.look(name) else { return Ok(Next::Done) };
+        let mut leaving = self.leaving(node, claim)?;
+        self.taint(&leaving).await?;
+        let outcome = self.steps(&mut leaving).await;
+        self.tell(&leaving).await?;
+        match outcome? {
+            Step::Again(next) => Ok(next),
+            Step::Over => self.release(&leaving.node, leaving.claim.as_deref()).await,
+        }
+    }
+
+    /// The node, if it is ours to terminate, and its claim.
+    fn look(&self, name: &str) -> Option<(Arc<Node>, Option<Arc<Claim>>)> {
+        let cluster = self.ctx.cluster.lock();
+        let node = cluster.get::<Node>(name).filter(|node| node.metadata.is_terminating())?;
+        let metadata = &node.metadata;
+        let is_managed =
+            self.ctx.cloud.node_classes().iter().any(|kind| metadata.labels.get(&kind.label_key()).is_some());
+        let is_ours = is_managed && metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
+        if !is_ours || self.released().contains(&metadata.uid) {
+            return None;
+        }
+        let mut claims = cluster.claims_of(&node.spec.provider_id);
+        let claim = claims.next().filter(|_| claims.next().is_none()).cloned();
+        Some((node.clone(), claim))
+    }
+
+    fn leaving(&self, node: Arc<Node>, claim: Option<Arc<Claim>>) -> Result<Leaving, Error> {
+        let deadline = claim.as_deref().and_then(|claim| claim.seen.annotations.get(NODECLAIM_TERMINATION_TIMESTAMP));
+        if let Some(text) = deadline {
+            self.ctx.publish(events::node_termination_grace_period_expiring(&node, text));
+        }
+        let deadline = deadline
+            .map(|text| {
+                text.parse::<Timestamp>().map_err(|why| {
+                    Error::Invalid(format!("parsing annotation, {why} (annotation={NODECLAIM_TERMINATION_TIMESTAMP})"))
+                })
+            })
+            .transpose()?;
+        let conditions = claim.as_deref().map(|claim| {
+            let stored = claim.object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
+            ConditionSet::open(dependents::NODECLAIM, ObjectFacts::of(&claim.object.metadata), stored)
+        });
+        Ok(Leaving { node, claim, deadline, conditions, now: self.ctx.now() })
+    }
+
+    /// A kubelet that answers proves its machine; of others the provider is asked (spec 04 §7.3).
+    async fn is_machine_gone(&self, node: &Node) -> Result<bool, Error> {
+        let is_ready = node.status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "True");
+        if is_ready {
+            return Ok(false);
+        }
+        match self.ctx.cloud.get(&node.spec.provider_id).await {
+            Ok(_) => Ok(false),
+            Err(MachineError::NotFound(_)) => Ok(true),
+            Err(cause) => Err(Error::Cloud { doing: "getting nodeclaim", cause: Box::new(cause) }),
+        }
+    }
+
+    /// No pod comes any more, and no traffic from outside (spec 04 §7.4).
+    async fn taint(&self, leaving: &Leaving) -> Result<(), Stopped> {
+        let node = &leaving.node;
+        let is_tainted =
+            node.spec.taints.iter().any(|t| t.key == taints::DISRUPTED && t.effect == TaintEffect::NoSchedule);
+        if is_tainted && node.metadata.labels.is(EXCLUDE_BALANCERS, EXCLUDED_BY) {
+            return Ok(());
+        }
+        let before = answered("getting node", actions::node::read(&self.ctx, &node.metadata.name).await)?;
+        let mut after = before.clone();
+        let all = after.spec.get_or_insert_default().taints.get_or_insert_default();
+        if !all.iter().any(|taint| taint.key == taints::DISRUPTED && taint.effect == "NoSchedule") {
+            all.retain(|taint| taint.key != taints::DISRUPTED);
+            all.push(k8s_openapi::api::core::v1::Taint {
+                key: taints::DISRUPTED.to_owned(),
+                effect: "NoSchedule".to_owned(),
+                ..k8s_openapi::api::core::v1::Taint::default()
+            });
+        }
+        let all = after.metadata.labels.get_or_insert_default();
+        all.insert(EXCLUDE_BALANCERS.to_owned(), EXCLUDED_BY.to_owned());
+        if before == after {
+            return Ok(());
+        }
+        answered("tainting node", actions::node::update(&self.ctx, &before, &after).await)?;
+        info!(
+            NodeClaim = %reference(leaving.claim.as_deref().map_or("", |claim| claim.name())),
+            "taint.Key" = taints::DISRUPTED,
+            "taint.Value" = "",
+            "taint.Effect" = "NoSchedule",
+            "tainted node"
+        );
+        Ok(())
+    }
+
+    /// Pods, then volumes, then the machine; the first that is not done yet is where it stops.
+    async fn steps(&self, leaving: &mut Leaving) -> Result<Step, Error> {
+        if let Step::Again(next) = self.drain(leaving) {
+            return Ok(Step::Again(next));
+        }
+        if let Step::Again(next) = self.detach(leaving) {
+            return Ok(Step::Again(next));
+        }
+        self.end_machine(leaving).await
+    }
+
+    async fn end_machine(&self, leaving: &mut Leaving) -> Result<Step, Error> {
+        let Some(claim) = &leaving.claim else { return Ok(Step::Over) };
+        let is_gone = match self.ctx.cloud.delete(&claim.seen.provider_id).await {
+            Ok(()) => false,
+            Err(MachineError::NotFound(_)) => true,
+            Err(cause) => {
+                return Err(Error::Cloud { doing: "terminating cloudprovider instance", cause: Box::new(cause) });
+            }
+        };
+        if let Some(conditions) = &mut leaving.conditions {
+            conditions.set_true(INSTANCE_TERMINATING, leaving.now);
+        }
+        Ok(if is_gone { Step::Over } else { Step::Again(Next::After(MACHINE_POLL)) })
+    }
+
+    /// Stores what this look made of the claim's conditions.
+    async fn tell(&self, leaving: &Leaving) -> Result<(), Stopped> {
+        let (Some(claim), Some(conditions)) = (&leaving.claim, &leaving.conditions) else { return Ok(()) };
+        let was_drained = claim.is_true(DRAINED);
+        let mut after = claim.object.clone();
+        after.status.get_or_insert_default().conditions = conditions.conditions().to_vec();
+        match actions::claim::update(&self.ctx, Write::STATUS, &claim.object, &after).await {
+            Ok(_) | Err(Failure::NotFound) => {}
+            Err(Failure::Conflict) => return Err(Stopped::Until(Next::Backoff)),
+            Err(cause) => return Err(Error::Api { doing: "patching nodeclaim status", cause }.into()),
+        }
+        if !was_drained && conditions.is_true(DRAINED) {
+            self.ctx.metrics.nodes_drained.inc(&[pool_of(&leaving.node)]);
+        }
+        Ok(())
+    }
+
+    /// Lets the node go (spec 04 §7.9).
+    async fn release(&self, node: &Node, claim: Option<&Claim>) -> Result<Next, Stopped> {
+        let metadata = &node.metadata;
+        answered("removing finalizer", actions::node::remove_finalizer(&self.ctx, &metadata.name).await)?;
+        self.released().insert(metadata.uid.clone());
+        let (pool, zone) = (pool_of(node), metadata.labels.get(labels::ZONE).unwrap_or_default());
+        let now = self.ctx.now();
+        let metrics = &self.ctx.metrics;
+        metrics.nodes_terminated.inc(&[pool, zone]);
+        let since = |then: Option<Timestamp>| then.map(|then| now.duration_since(then).as_secs_f64());
+        if let Some(seconds) = since(metadata.deletion_timestamp) {
+            metrics.nodes_termination_duration.observe(&[pool], seconds, now);
+        }
+        if let Some(seconds) = since(metadata.creation_timestamp) {
+            metrics.nodes_lifetime_duration.observe(&[pool], seconds);
+        }
+        info!(NodeClaim = %reference(claim.map_or("", |claim| claim.name())), "deleted node");
+        Ok(Next::Done)
+    }
+
+    /// The node is out of the index: nothing about it needs to be remembered.
+    pub(crate) fn forget(&self, node: &Node) {
+        self.released().remove(&node.metadata.uid);
+    }
+
+    fn released(&self) -> std::sync::MutexGuard<'_, BTreeSet<Str>> {
+        self.released.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn pool_of(node: &Node) -> &str {
+    node.metadata.labels.get(labels::NODEPOOL).unwrap_or_default()
+}

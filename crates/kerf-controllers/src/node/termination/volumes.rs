@@ -1,0 +1,63 @@
+//! Parting a node from its volumes (spec 04 §7.7). We only wait: whoever attached them detaches them.
+
+use std::collections::BTreeSet;
+
+use kerf_api::slim::{PersistentVolumeClaim, Pod, Str, VolumeAttachment, VolumeClaimSource};
+use kerf_runtime::Next;
+use kerf_state::Cluster;
+
+use super::pods::is_drainable;
+use super::{Leaving, POLL, Step, Termination, VOLUMES_DETACHED};
+use crate::events;
+
+const AWAITING: &str = "AwaitingVolumeDetachment";
+const ELAPSED: &str = "TerminationGracePeriodElapsed";
+
+impl Termination {
+    pub(super) fn detach(&self, leaving: &mut Leaving) -> Step {
+        let pending = pending(&self.ctx.cluster.lock(), leaving);
+        let now = leaving.now;
+        if pending.is_empty() {
+            if let Some(conditions) = &mut leaving.conditions {
+                conditions.set_true(VOLUMES_DETACHED, now);
+            }
+            return Step::Over;
+        }
+        if leaving.deadline.is_some_and(|deadline| now > deadline) {
+            if let Some(conditions) = &mut leaving.conditions {
+                conditions.set_false(VOLUMES_DETACHED, ELAPSED, ELAPSED, now);
+            }
+            return Step::Over;
+        }
+        if let Some(conditions) = &mut leaving.conditions {
+            conditions.set_unknown(VOLUMES_DETACHED, AWAITING, AWAITING, now);
+        }
+        let names: Vec<&str> = pending.iter().map(Str::as_str).collect();
+        self.ctx.publish(events::awaiting_volume_detachment(&leaving.node, &names));
+        Step::Again(Next::After(POLL))
+    }
+}
+
+/// The attachments that keep the node: not those of pods that a drain leaves alone.
+fn pending(cluster: &Cluster, leaving: &Leaving) -> Vec<Str> {
+    let node = &leaving.node.metadata.name;
+    let staying = cluster.pods_on(node).filter(|pod| !is_drainable(pod, leaving.now));
+    let kept: BTreeSet<Str> = staying.flat_map(|pod| volumes(cluster, pod)).collect();
+    let attachments = cluster.all::<VolumeAttachment>().values().filter(|attachment| attachment.node_name == *node);
+    attachments
+        .filter(|attachment| attachment.persistent_volume_name.as_ref().is_some_and(|volume| !kept.contains(volume)))
+        .map(|attachment| attachment.metadata.name.clone())
+        .collect()
+}
+
+/// The persistent volumes of a pod, as far as their claims exist.
+fn volumes<'c>(cluster: &'c Cluster, pod: &'c Pod) -> impl Iterator<Item = Str> + 'c {
+    pod.spec.volumes.iter().filter_map(|volume| {
+        let claim = match &volume.source {
+            VolumeClaimSource::Claim(name) => name.to_string(),
+            VolumeClaimSource::Ephemeral => format!("{}-{}", pod.metadata.name, volume.name),
+        };
+        let claim = cluster.get::<PersistentVolumeClaim>(&format!("{}/{claim}", pod.metadata.namespace))?;
+        (!claim.volume_name.is_empty()).then(|| claim.volume_name.clone())
+    })
+}

@@ -1,0 +1,150 @@
+//! The process around the controllers: watches always run, so that a standby's picture is whole when its turn comes; controllers run while the
+//! lease is held.
+//! Invariants: no controller runs before every list has been told, for half a picture looks like a cluster in which things are
+//! missing; none runs without the lease; dropping the future of [`run`] drops everything, as a kill would.
+
+mod probes;
+pub(crate) mod reconcile;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kerf_runtime::{Lease, LeaseSettings, Lost, Stop, Watch};
+use tokio::task::JoinSet;
+use tracing::{error, info};
+
+use crate::context::Context;
+use crate::controllers::Controllers;
+use crate::metrics::Measured;
+use crate::recorder::Recorder;
+
+/// How long running reconciles may take once the end has been asked for.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// What the process around the controllers does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessSettings {
+    /// Where metrics are served; none serves none.
+    pub metrics_port: Option<u16>,
+    /// Where probes are answered; none answers none.
+    pub health_probe_port: Option<u16>,
+    /// The lease to hold before anything is written; none runs without.
+    pub leader_election: Option<LeaderElection>,
+}
+
+/// Which lease, and who we are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaderElection {
+    /// Name of the Lease.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Who we are; different for every process.
+    pub identity: String,
+}
+
+/// Why the process ended by itself.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The lease was lost; somebody else works now.
+    #[error(transparent)]
+    Lease(#[from] Lost),
+    /// A port could not be opened.
+    #[error("cannot listen on port {port}: {cause}")]
+    Listen {
+        /// Which one.
+        port: u16,
+        /// Why not.
+        cause: std::io::Error,
+    },
+}
+
+/// Runs all controllers until the end is asked for, which is well, or something makes it impossible to go on, which is not.
+///
+/// `lease_client` is used for the lease alone, so that what the controllers do never costs it. Events that controllers publish are written
+/// through `recorder`, if they are to be written at all.
+pub async fn run(
+    ctx: Context,
+    settings: &ProcessSettings,
+    lease_client: kube::Client,
+    recorder: Option<Arc<Recorder>>,
+    mut stop: Stop,
+) -> Result<(), RunError> {
+    let cloud = Measured::new(ctx.cloud.clone(), ctx.metrics.clone(), ctx.clock);
+    let ctx = Context { cloud, ..ctx };
+    let controllers = Controllers::new(ctx.clone());
+    let (watches, feed) = controllers.watches(ctx.settings.engine.seed);
+
+    // Dropping the set ends what it holds.
+    let mut background = JoinSet::new();
+    background.spawn(feed);
+    probes::start(&ctx, settings, &watches, &mut background).await?;
+    if let Some(recorder) = recorder {
+        background.spawn(async move { recorder.run().await });
+    }
+
+    let mut lease = settings.leader_election.as_ref().map(|election| {
+        let settings = LeaseSettings {
+            namespace: election.namespace.clone(),
+            name: election.name.clone(),
+            identity: election.identity.clone(),
+            duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry: Duration::from_secs(2),
+            seed: ctx.settings.engine.seed,
+        };
+        Lease::new(lease_client, settings, ctx.clock)
+    });
+    let name = settings.leader_election.as_ref().map_or("", |election| election.name.as_str());
+    let leads = |does: f64| ctx.metrics.leader_election_master_status.set(&[name], does);
+    leads(0.0);
+    if let Some(lease) = &mut lease {
+        tokio::select! {
+            biased;
+            () = stop.requested() => return Ok(()),
+            () = lease.acquire() => info!("successfully acquired lease"),
+        }
+    }
+    leads(1.0);
+    let outcome = {
+        let held = async {
+            match &mut lease {
+                Some(lease) => lease.hold().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            lost = held => {
+                error!(error = %lost, "leader election lost");
+                Err(RunError::Lease(lost))
+            }
+            () = lead(&controllers, watches, stop) => Ok(()),
+        }
+    };
+    leads(0.0);
+    if outcome.is_ok()
+        && let Some(lease) = &mut lease
+    {
+        lease.release().await;
+    }
+    outcome
+}
+
+/// What a leader does: waits for the picture to be whole, then works until the end is asked for.
+async fn lead(controllers: &Arc<Controllers>, watches: Vec<Watch>, mut stop: Stop) {
+    for mut watch in watches {
+        tokio::select! {
+            biased;
+            () = stop.requested() => return,
+            () = watch.synced() => {}
+        }
+    }
+    let mut working = JoinSet::new();
+    let (all, until) = (controllers.clone(), stop.clone());
+    working.spawn(async move { all.run(until).await });
+    stop.requested().await;
+    if tokio::time::timeout(GRACE, working.join_next()).await.is_err() {
+        info!("stopping although some reconciles are still running");
+    }
+}

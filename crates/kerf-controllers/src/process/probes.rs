@@ -1,0 +1,187 @@
+//! What is served over HTTP: metrics on one port, liveness and readiness on another (spec 07 §3 and §4). Readiness does not depend on
+//! leadership: a standby is ready.
+
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Method, Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use kerf_runtime::{Phase, Watch};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use super::{ProcessSettings, RunError};
+use crate::context::Context;
+use crate::metrics::state_text;
+
+/// The text form that Prometheus reads.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// The kinds without which nothing works.
+const NEEDED: [&str; 2] = ["NodePool", "NodeClaim"];
+
+/// Opens the ports that the settings name, and serves for as long as `tasks` lives.
+pub(super) async fn start(
+    ctx: &Context,
+    settings: &ProcessSettings,
+    watches: &[Watch],
+    tasks: &mut JoinSet<()>,
+) -> Result<(), RunError> {
+    if let Some(port) = settings.metrics_port {
+        let ctx = ctx.clone();
+        serve(port, tasks, move |path, _| match path {
+            "/metrics" => (200, METRICS_TYPE, metrics_text(&ctx)),
+            _ => (404, "text/plain", "404 page not found\n".to_owned()),
+        })
+        .await?;
+    }
+    if let Some(port) = settings.health_probe_port {
+        let watches = watches.to_vec();
+        serve(port, tasks, move |path, query| {
+            let (code, text) = probe(path, query, &Checks::of(&watches));
+            (code, "text/plain; charset=utf-8", text)
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+/// All metrics: what was counted, and what the cluster looks like now.
+pub(crate) fn metrics_text(ctx: &Context) -> String {
+    let well_known: Vec<&str> = ctx.cloud.label_rules().well_known().collect();
+    let classes: Vec<String> = ctx.cloud.node_classes().iter().map(kerf_cloud::NodeClassKind::label_key).collect();
+    let now = ctx.now();
+    ctx.metrics.cluster_state_node_count.set(&[], ctx.cluster.lock().state_nodes().count() as f64);
+    ctx.metrics.text(now) + &state_text(&ctx.cluster, &well_known, &classes, now)
+}
+
+/// What readiness depends on.
+#[derive(Clone, Copy, Debug)]
+struct Checks {
+    /// Every list has been told.
+    manager: bool,
+    /// The kinds that are needed are known to the API server.
+    crd: bool,
+}
+
+impl Checks {
+    fn of(watches: &[Watch]) -> Self {
+        let is_known = |watch: &Watch| watch.progress().is_synced && watch.progress().phase != Phase::NotInstalled;
+        Self {
+            manager: watches.iter().all(|watch| watch.progress().is_synced),
+            crd: watches.iter().filter(|watch| NEEDED.contains(&watch.kind().name)).all(is_known),
+        }
+    }
+
+    fn all(self) -> [(&'static str, bool); 3] {
+        [("manager", self.manager), ("crd", self.crd), ("readyz", true)]
+    }
+}
+
+/// The answer to a probe.
+fn probe(path: &str, query: &str, checks: &Checks) -> (u16, String) {
+    let mut parts = path.trim_matches('/').splitn(2, '/');
+    let checked: Vec<(&str, bool)> = match (parts.next(), parts.next()) {
+        (Some("healthz"), None) => vec![("ping", true)],
+        (Some("readyz"), None) => {
+            let excluded: Vec<&str> = query.split('&').filter_map(|pair| pair.strip_prefix("exclude=")).collect();
+            checks.all().into_iter().filter(|(name, _)| !excluded.contains(name)).collect()
+        }
+        (Some("readyz"), Some(name)) => checks.all().into_iter().filter(|(known, _)| *known == name).collect(),
+        _ => Vec::new(),
+    };
+    if checked.is_empty() {
+        return (404, "404 page not found\n".to_owned());
+    }
+    let is_well = checked.iter().all(|(_, is_well)| *is_well);
+    let is_verbose = query.split('&').any(|pair| pair == "verbose" || pair.starts_with("verbose="));
+    if is_well && !is_verbose {
+        return (200, "ok".to_owned());
+    }
+    let line = |(name, is_well): &(&str, bool)| {
+        if *is_well { format!("[+]{name} ok\n") } else { format!("[-]{name} failed: reason withheld\n") }
+    };
+    let mut text: String = checked.iter().map(line).collect();
+    let endpoint = path.trim_matches('/').split('/').next().unwrap_or_default();
+    text.push_str(&format!("{endpoint} check {}\n", if is_well { "passed" } else { "failed" }));
+    (if is_well { 200 } else { 500 }, text)
+}
+
+/// Serves a function of path and query on all interfaces.
+async fn serve(
+    port: u16,
+    tasks: &mut JoinSet<()>,
+    answer: impl Fn(&str, &str) -> (u16, &'static str, String) + Send + Sync + 'static,
+) -> Result<(), RunError> {
+    let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
+    let listener = TcpListener::bind(address).await.map_err(|cause| RunError::Listen { port, cause })?;
+    let answer = Arc::new(answer);
+    tasks.spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            // What cannot be accepted now (too many open files) may be later.
+            let Ok((stream, _)) = listener.accept().await else {
+                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                continue;
+            };
+            while connections.try_join_next().is_some() {}
+            let answer = answer.clone();
+            connections.spawn(async move {
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let response = respond(&request, answer.as_ref());
+                    async move { Ok::<_, Infallible>(response) }
+                });
+                // A client that goes away in the middle has itself to blame.
+                let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+            });
+        }
+    });
+    Ok(())
+}
+
+fn respond(
+    request: &Request<Incoming>,
+    answer: &(impl Fn(&str, &str) -> (u16, &'static str, String) + ?Sized),
+) -> Response<Full<Bytes>> {
+    let (code, media, text) = match *request.method() {
+        Method::GET | Method::HEAD => answer(request.uri().path(), request.uri().query().unwrap_or_default()),
+        _ => (405, "text/plain", "method not allowed\n".to_owned()),
+    };
+    let response = Response::builder().status(code).header("content-type", media).body(Full::from(text));
+    response.unwrap_or_else(|_| Response::new(Full::default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readiness_names_what_is_missing() {
+        let ready = Checks { manager: true, crd: true };
+        let waiting = Checks { manager: false, crd: false };
+        assert_eq!(probe("/healthz", "", &waiting), (200, "ok".to_owned()));
+        assert_eq!(probe("/readyz", "", &ready), (200, "ok".to_owned()));
+        let (code, text) = probe("/readyz", "", &waiting);
+        assert_eq!(code, 500);
+        assert!(
+            text.contains("[-]crd failed") && text.contains("[+]readyz ok") && text.ends_with("readyz check failed\n")
+        );
+        assert_eq!(probe("/readyz/readyz", "", &waiting).0, 200);
+        assert_eq!(probe("/readyz/crd", "", &waiting).0, 500);
+        assert_eq!(probe("/readyz", "exclude=crd&exclude=manager", &waiting).0, 200);
+        assert!(probe("/readyz", "verbose", &ready).1.contains("[+]manager ok"));
+    }
+
+    // spec 07 #20: profiling is not served at all.
+    #[test]
+    fn other_paths_are_not_found() {
+        for path in ["/", "/debug/pprof/", "/readyz/nothing", "/healthz/x"] {
+            assert_eq!(probe(path, "", &Checks { manager: true, crd: true }).0, 404, "{path}");
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! One reconcile as operators see it: in its span, timed, counted, and logged if it fails.
+
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt as _;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
+use kerf_api::slim::Str;
+use kerf_runtime::Next;
+use tracing::{Instrument as _, error};
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::logs::{self, ObjectKind};
+
+tokio::task_local! {
+    /// The controller whose reconcile is running.
+    static CONTROLLER: &'static str;
+}
+
+/// The controller whose reconcile is running; nobody's is an empty name.
+pub(crate) fn current_controller() -> &'static str {
+    CONTROLLER.try_with(|name| *name).unwrap_or_default()
+}
+
+/// The kind that a controller's keys name; none for a singleton.
+pub(crate) fn kind_of(controller: &str) -> Option<ObjectKind> {
+    match controller {
+        "nodeclaim.garbagecollection" | "provisioner" | "disruption" => None,
+        "provisioner.trigger.pod" | "eviction-queue" => Some(ObjectKind::of::<Pod>()),
+        "provisioner.trigger.node" | "nodeclaim.podevents" => Some(ObjectKind::of::<Node>()),
+        "state.nodeclaimgc" | "operatorpkg.nodeclaim.status" => Some(ObjectKind::of::<NodeClaim>()),
+        "operatorpkg.nodepool.status" => Some(ObjectKind::of::<NodePool>()),
+        other => match other.split_once('.') {
+            Some(("node", _)) => Some(ObjectKind::of::<Node>()),
+            Some(("nodeclaim", _)) => Some(ObjectKind::of::<NodeClaim>()),
+            Some(("nodepool", _)) => Some(ObjectKind::of::<NodePool>()),
+            Some(_) | None => None,
+        },
+    }
+}
+
+/// Does the work and says when to come back. What fails, or panics, is logged and comes back with back-off.
+pub(crate) async fn observed(
+    ctx: &Context,
+    name: &'static str,
+    key: &Str,
+    reconcile_id: &str,
+    work: impl Future<Output = Result<Next, Error>>,
+) -> Next {
+    let metrics = &ctx.metrics;
+    metrics.active_workers.add(&[name], 1.0);
+    let started = ctx.clock.elapsed();
+    let span = logs::span(name, kind_of(name), key, reconcile_id);
+    let work = CONTROLLER.scope(name, work.instrument(span.clone()));
+    let outcome = AssertUnwindSafe(work).catch_unwind().await;
+    metrics.reconcile_time.observe(&[name], (ctx.clock.elapsed() - started).as_secs_f64());
+    metrics.active_workers.add(&[name], -1.0);
+    let (next, result) = match outcome {
+        Ok(Ok(Next::Done)) => (Next::Done, "success"),
+        Ok(Ok(Next::After(delay))) => (Next::After(delay), "requeue_after"),
+        Ok(Ok(Next::Backoff)) => (Next::Backoff, "requeue"),
+        Ok(Err(cause)) => {
+            metrics.reconcile_errors.inc(&[name]);
+            span.in_scope(|| error!(error = %cause, "Reconciler error"));
+            (Next::Backoff, "error")
+        }
+        Err(panic) => {
+            metrics.reconcile_errors.inc(&[name]);
+            metrics.reconcile_panics.inc(&[name]);
+            let words = panic.downcast_ref::<&str>().map(ToString::to_string);
+            let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+            span.in_scope(|| error!(error = format!("panic: {words} [recovered]"), "Reconciler error"));
+            (Next::Backoff, "error")
+        }
+    };
+    metrics.reconcile_total.inc(&[name, result]);
+    next
+}

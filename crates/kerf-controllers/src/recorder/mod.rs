@@ -1,0 +1,181 @@
+//! Writes Kubernetes events: drops what was said before (spec 07 §8.1), counts or combines what repeats (spec 07 §5).
+//! Invariants: publishing never waits and never fails; memory does not grow with the number of events; no log line is written for one.
+
+mod correlate;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1 as core;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kerf_runtime::{Chance, Clock, Failure, retried};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::events::{Event, Publish, Severity};
+use correlate::{Correlated, Correlator};
+
+/// Events that wait to be written; more are lost, as it is only people who miss them.
+const WAITING_MAX: usize = 1000;
+/// De-duplication keys that are kept before old ones are looked for.
+const KEYS_MAX: usize = 4096;
+/// Events that come in crowds: so many a second on average, so many at once, for all objects together.
+const CROWD_PER_SECOND: f64 = 5.0;
+const CROWD_BURST: f64 = 10.0;
+/// Who says it.
+const COMPONENT: &str = "karpenter";
+
+/// Publishes events, once somebody polls [`Recorder::run`].
+pub struct Recorder {
+    clock: Clock,
+    said: Mutex<Said>,
+    waiting: mpsc::Sender<Event>,
+    writer: Mutex<Option<Writer>>,
+}
+
+impl std::fmt::Debug for Recorder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recorder").finish_non_exhaustive()
+    }
+}
+
+/// What has been said lately.
+#[derive(Debug)]
+struct Said {
+    /// Until when a key is not repeated.
+    until: BTreeMap<String, Timestamp>,
+    /// Events of crowds that may still be told, and as of when.
+    crowd: (f64, Timestamp),
+}
+
+impl Recorder {
+    /// A recorder that writes through `client`.
+    pub fn new(client: kube::Client, clock: Clock, seed: u64) -> Self {
+        let (waiting, received) = mpsc::channel(WAITING_MAX);
+        let said = Said { until: BTreeMap::new(), crowd: (CROWD_BURST, clock.now()) };
+        let chance = Chance::new(seed, "events");
+        let writer = Writer { client, clock, received, correlator: Correlator::default(), chance };
+        Self { clock, said: Mutex::new(said), waiting, writer: Mutex::new(Some(writer)) }
+    }
+
+    fn is_news(&self, event: &Event) -> bool {
+        let now = self.clock.now();
+        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        if !event.told_apart_by.is_empty() {
+            let key = format!("{}-{}", event.reason.to_lowercase(), event.told_apart_by.join("-"));
+            if said.until.get(&key).is_some_and(|until| now < *until) {
+                return false;
+            }
+            if said.until.len() >= KEYS_MAX {
+                said.until.retain(|_, until| now < *until);
+            }
+            said.until.insert(key, now.saturating_add(event.window).unwrap_or(Timestamp::MAX));
+        }
+        if !event.is_rate_limited {
+            return true;
+        }
+        let (left, since) = said.crowd;
+        let filled = (left + now.duration_since(since).as_secs_f64() * CROWD_PER_SECOND).min(CROWD_BURST);
+        let is_allowed = filled >= 1.0;
+        said.crowd = (if is_allowed { filled - 1.0 } else { filled }, now);
+        is_allowed
+    }
+
+    /// Writes what is published, for as long as it is polled. Only the first call does anything.
+    pub(crate) async fn run(&self) {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(mut writer) = writer {
+            while let Some(event) = writer.received.recv().await {
+                writer.write(event).await;
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+impl Publish for Recorder {
+    fn publish(&self, event: Event) {
+        if self.is_news(&event) {
+            // A full queue loses events; see WAITING_MAX.
+            let _ = self.waiting.try_send(event);
+        }
+    }
+}
+
+struct Writer {
+    client: kube::Client,
+    clock: Clock,
+    received: mpsc::Receiver<Event>,
+    correlator: Correlator,
+    chance: Chance,
+}
+
+impl Writer {
+    async fn write(&mut self, event: Event) {
+        let now = self.clock.now();
+        match self.correlator.correlate(&event, now) {
+            Correlated::Dropped => {}
+            Correlated::New { message } => {
+                let created = self.create(&event, &message, 1, now).await;
+                self.correlator.written(&event, &message, created, now);
+            }
+            Correlated::Again { name, message, count } => {
+                let patch = json!({"count": count, "lastTimestamp": Time(now), "message": message});
+                let (api, params, patch) = (self.api(&event), PatchParams::default(), Patch::Merge(patch));
+                match retried(|| api.patch(&name, &params, &patch)).await {
+                    Err(Failure::NotFound) => {
+                        let created = self.create(&event, &message, count, now).await;
+                        self.correlator.written(&event, &message, created, now);
+                    }
+                    // Whatever went wrong, the next one counts on.
+                    Ok(_) | Err(_) => {}
+                }
+            }
+        }
+    }
+
+    fn api(&self, event: &Event) -> Api<core::Event> {
+        Api::namespaced(self.client.clone(), namespace(event))
+    }
+
+    /// Creates the object; its name, if that worked.
+    async fn create(&mut self, event: &Event, message: &str, count: i32, now: Timestamp) -> Option<String> {
+        let about = event.about.name.as_deref().unwrap_or_default();
+        let name = format!("{about}.{:016x}", self.chance.next_u64());
+        let object = core::Event {
+            metadata: ObjectMeta {
+                name: Some(name.clone()),
+                namespace: Some(namespace(event).to_owned()),
+                ..ObjectMeta::default()
+            },
+            involved_object: event.about.clone(),
+            reason: Some(event.reason.to_string()),
+            message: Some(message.to_owned()),
+            type_: Some(severity(event.severity).to_owned()),
+            source: Some(core::EventSource { component: Some(COMPONENT.to_owned()), host: None }),
+            reporting_component: Some(COMPONENT.to_owned()),
+            first_timestamp: Some(Time(now)),
+            last_timestamp: Some(Time(now)),
+            count: Some(count),
+            ..core::Event::default()
+        };
+        let api = self.api(event);
+        retried(|| async { api.create(&PostParams::default(), &object).await }).await.ok().map(|_| name)
+    }
+}
+
+/// Where an event lives: with its object, or in `default`.
+fn namespace(event: &Event) -> &str {
+    event.about.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
+}
+
+fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Normal => "Normal",
+        Severity::Warning => "Warning",
+    }
+}

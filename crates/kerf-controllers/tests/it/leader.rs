@@ -1,0 +1,178 @@
+//! Two processes, one lease (spec 07 §1.1): who works, how fast the other takes over, and that never two of them write.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1 as coordination;
+use kerf_api::nodepool::NodePool;
+use kerf_controllers::{
+    Context, LeaderElection, Metrics, ProcessSettings, Recorder, RunError, Settings, SharedCluster,
+};
+use kerf_kwok::{Kwok, built_in};
+use kerf_runtime::Shutdown;
+use kerf_sandbox::{Fault, FaultRule, Write};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use serde_json::json;
+use tokio::task::JoinHandle;
+
+use crate::rig::{Rig, pool};
+
+/// A process that wants the lease.
+struct Process {
+    agent: &'static str,
+    metrics: Arc<Metrics>,
+    shutdown: Shutdown,
+    running: JoinHandle<Result<(), RunError>>,
+}
+
+fn start(rig: &Rig, agent: &'static str) -> Process {
+    let client = rig.server.client_as(agent);
+    let recorder = Arc::new(Recorder::new(client.clone(), rig.clock, 1));
+    let metrics = Arc::new(Metrics::new());
+    let ctx = Context {
+        cloud: Arc::new(Kwok::new(client.clone(), rig.clock, built_in())),
+        client: client.clone(),
+        cluster: SharedCluster::default(),
+        clock: rig.clock,
+        events: recorder.clone(),
+        metrics: metrics.clone(),
+        settings: Arc::new(Settings::default()),
+    };
+    let election = LeaderElection {
+        name: "karpenter-leader-election".into(),
+        namespace: "kube-system".into(),
+        identity: agent.into(),
+    };
+    let settings = ProcessSettings { leader_election: Some(election), ..ProcessSettings::default() };
+    let (shutdown, stop) = Shutdown::new();
+    let running =
+        tokio::spawn(async move { kerf_controllers::run(ctx, &settings, client, Some(recorder), stop).await });
+    Process { agent, metrics, shutdown, running }
+}
+
+impl Process {
+    fn leads(&self) -> bool {
+        self.metrics.leader_election_master_status.get(&["karpenter-leader-election"]) == Some(1.0)
+    }
+
+    /// kill -9.
+    async fn kill(self) {
+        self.running.abort();
+        let _ = self.running.await;
+    }
+}
+
+/// Two processes under load: pods keep coming, each too big for any node that there is.
+async fn two() -> (Rig, Process, Process) {
+    let rig = Rig::bare().await;
+    rig.create::<NodePool>(pool("general", json!({}))).await;
+    rig.server.start_audit();
+    let one = start(&rig, "kerf-one");
+    rig.wait(1).await;
+    let two = start(&rig, "kerf-two");
+    for i in 0..5 {
+        rig.pending_pod(&format!("first-{i}"), "60", json!({})).await;
+        rig.wait(1).await;
+    }
+    assert!(one.leads() && !two.leads());
+    (rig, one, two)
+}
+
+async fn load(rig: &Rig, seconds: usize) {
+    for i in 0..seconds {
+        rig.pending_pod(&format!("more-{i}"), "60", json!({})).await;
+        rig.wait(1).await;
+    }
+}
+
+/// When each of the two wrote something, leases aside: its first and its last time.
+fn span(writes: &[Write], agent: &str) -> Option<(Timestamp, Timestamp)> {
+    let mut times =
+        writes.iter().filter(|write| write.agent == agent && write.resource != "leases").map(|write| write.at);
+    let first = times.next()?;
+    Some((first, times.last().unwrap_or(first)))
+}
+
+fn assert_one_after_the_other(writes: &[Write], one: &str, two: &str) -> Timestamp {
+    let (_, last) = span(writes, one).unwrap();
+    let (first, _) = span(writes, two).unwrap();
+    assert!(last < first, "{one} wrote until {last}, {two} from {first}");
+    first
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_kill_the_other_works_within_twenty_seconds() {
+    let (rig, one, two) = two().await;
+    let killed = rig.clock.now();
+    one.kill().await;
+    load(&rig, 25).await;
+    assert!(two.leads());
+    let first = assert_one_after_the_other(&rig.server.take_audit(), "kerf-one", "kerf-two");
+    let took = first.duration_since(killed).as_secs_f64();
+    assert!((10.0..20.0).contains(&took), "{took} s: not before the lease runs out, and soon after");
+}
+
+// spec 07 #19
+#[tokio::test(start_paused = true)]
+async fn after_sigterm_the_other_works_within_two_seconds() {
+    let (rig, one, two) = two().await;
+    load(&rig, 3).await;
+    let asked = rig.clock.now();
+    one.shutdown.request();
+    assert!(one.running.await.unwrap().is_ok());
+    let leases: Api<coordination::Lease> = Api::namespaced(rig.client.clone(), "kube-system");
+    let writes = rig.server.take_audit();
+    let released = writes.iter().rfind(|write| write.agent == one.agent && write.resource == "leases").unwrap().at;
+    assert!(released.duration_since(asked).as_secs_f64() < 1.0, "the holder is cleared before the process ends");
+    rig.pending_pod("next", "60", json!({})).await;
+    rig.wait(4).await;
+    assert!(two.leads());
+    let spec = leases.get("karpenter-leader-election").await.unwrap().spec.unwrap();
+    assert_eq!(spec.holder_identity.as_deref(), Some("kerf-two"));
+    assert_eq!(spec.lease_transitions, Some(1));
+    let acquired = spec.acquire_time.unwrap().0.duration_since(asked).as_secs_f64();
+    assert!(acquired < 2.0, "{acquired} s");
+    let later = rig.server.take_audit();
+    let all: Vec<Write> = writes.into_iter().chain(later).collect();
+    assert_one_after_the_other(&all, "kerf-one", "kerf-two");
+}
+
+// spec 07 #68
+#[tokio::test(start_paused = true)]
+async fn nobody_works_while_somebody_else_holds_the_lease() {
+    let rig = Rig::bare().await;
+    rig.create::<NodePool>(pool("general", json!({}))).await;
+    let leases: Api<coordination::Lease> = Api::namespaced(rig.client.clone(), "kube-system");
+    let lease = json!({"metadata": {"name": "karpenter-leader-election"}, "spec": {"holderIdentity": "karpenter", "leaseDurationSeconds": 15, "leaseTransitions": 3}});
+    leases.create(&PostParams::default(), &serde_json::from_value(lease).unwrap()).await.unwrap();
+    rig.server.start_audit();
+    let one = start(&rig, "kerf-one");
+    for _ in 0..20 {
+        rig.wait(5).await;
+        let renew = json!({"spec": {"renewTime": rig.clock.now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()}});
+        leases.patch("karpenter-leader-election", &PatchParams::default(), &Patch::Merge(renew)).await.unwrap();
+    }
+    assert!(!one.leads());
+    assert!(rig.server.take_audit().iter().all(|write| write.agent != one.agent));
+    rig.wait(20).await;
+    assert!(one.leads(), "a lease that nobody renews runs out");
+    let spec = leases.get("karpenter-leader-election").await.unwrap().spec.unwrap();
+    assert_eq!((spec.holder_identity.as_deref(), spec.lease_transitions), (Some("kerf-one"), Some(4)));
+}
+
+/// A leader that cannot renew stops before anybody else may start.
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_cut_off_stops_in_time() {
+    let (rig, one, two) = two().await;
+    let cut = rig.clock.now();
+    let rule = FaultRule { agent: "kerf-one".into(), ..FaultRule::new(Fault::InternalError, 1_000_000) };
+    let only_writes = FaultRule { resources: vec!["leases".into()], ..rule };
+    rig.server.set_faults(vec![only_writes], 1);
+    load(&rig, 25).await;
+    assert!(matches!(one.running.await.unwrap(), Err(RunError::Lease(_))), "losing the lease is fatal");
+    assert!(two.leads());
+    let writes = rig.server.take_audit();
+    assert_one_after_the_other(&writes, "kerf-one", "kerf-two");
+    let (_, last) = span(&writes, "kerf-one").unwrap();
+    assert!(last.duration_since(cut).as_secs_f64() < 13.0);
+}

@@ -1,0 +1,185 @@
+//! The process around the controllers: what it waits for, what it serves, what it logs.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::nodepool::NodePool;
+use kerf_controllers::logs::{Form, Level, LogLayer};
+use kerf_controllers::{Context, Metrics, ProcessSettings, Recorder, Settings, SharedCluster};
+use kerf_kwok::{Kwok, built_in};
+use kerf_runtime::{Clock, Shutdown};
+use kerf_sandbox::{ApiServer, Config};
+use kube::api::DeleteParams;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tracing_subscriber::layer::SubscriberExt as _;
+
+use crate::rig::{Rig, pool};
+
+struct Process {
+    metrics: Arc<Metrics>,
+    _shutdown: Shutdown,
+    _running: tokio::task::JoinSet<()>,
+}
+
+fn start(server: &ApiServer, settings: ProcessSettings) -> Process {
+    let client = server.client_as("kerf");
+    let recorder = Arc::new(Recorder::new(client.clone(), server.clock(), 1));
+    let metrics = Arc::new(Metrics::new());
+    let ctx = Context {
+        cloud: Arc::new(Kwok::new(client.clone(), server.clock(), built_in())),
+        client: client.clone(),
+        cluster: SharedCluster::default(),
+        clock: server.clock(),
+        events: recorder.clone(),
+        metrics: metrics.clone(),
+        settings: Arc::new(Settings::default()),
+    };
+    let (shutdown, stop) = Shutdown::new();
+    let mut running = tokio::task::JoinSet::new();
+    running.spawn(async move {
+        kerf_controllers::run(ctx, &settings, client, Some(recorder), stop).await.unwrap();
+    });
+    Process { metrics, _shutdown: shutdown, _running: running }
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The code and the body of an answer.
+async fn get(port: u16, path: &str) -> (u16, String) {
+    let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+}
+
+/// Asks until the answer is the expected one; a real server on real sockets needs a moment.
+async fn becomes(port: u16, path: &str, code: u16) -> String {
+    for _ in 0..1000 {
+        let (found, body) = get(port, path).await;
+        if found == code {
+            return body;
+        }
+        tokio::task::yield_now().await;
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    panic!("{path} never answered {code}");
+}
+
+// spec 07 #15, #16, #17 and #20, on real sockets
+#[tokio::test]
+async fn readiness_waits_for_the_definitions_and_not_for_the_lease() {
+    let server = ApiServer::new(Config::new(Clock::system(), 7));
+    let (health, metrics) = (free_port(), free_port());
+    let settings = ProcessSettings {
+        health_probe_port: Some(health),
+        metrics_port: Some(metrics),
+        leader_election: Some(kerf_controllers::LeaderElection {
+            name: "l".into(),
+            namespace: "default".into(),
+            identity: "me".into(),
+        }),
+    };
+    // Somebody else leads.
+    let held = json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "other", "leaseDurationSeconds": 3600}});
+    let leases: kube::Api<k8s_openapi::api::coordination::v1::Lease> = kube::Api::default_namespaced(server.client());
+    leases.create(&kube::api::PostParams::default(), &serde_json::from_value(held).unwrap()).await.unwrap();
+    let _process = start(&server, settings);
+    for _ in 0..100 {
+        if tokio::net::TcpStream::connect(("127.0.0.1", health)).await.is_ok() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    assert_eq!(get(health, "/healthz").await, (200, "ok".into()));
+    assert!(becomes(health, "/readyz", 500).await.contains("[-]crd failed"));
+    Rig::on(server.clone()).install_definitions().await;
+    assert_eq!(becomes(health, "/readyz", 200).await, "ok");
+    let (code, text) = get(metrics, "/metrics").await;
+    assert_eq!(code, 200);
+    assert!(text.contains("leader_election_master_status{name=\"l\"} 0"), "{text}");
+    assert!(text.contains("\nprocess_resident_memory_bytes ") && text.contains("\nprocess_cpu_seconds_total "));
+    assert_eq!(get(metrics, "/debug/pprof/").await.0, 404);
+}
+
+/// A kind that is not installed is waited for, with a word in the log; nothing is lost meanwhile.
+#[tokio::test(start_paused = true)]
+async fn work_begins_when_the_definitions_arrive() {
+    let rig = Rig::empty();
+    let process = start(&rig.server, ProcessSettings::default());
+    rig.wait(60).await;
+    assert_eq!(process.metrics.reconcile_total.get(&["nodepool.hash", "success"]), 0.0);
+    rig.install_definitions().await;
+    rig.create::<kerf_api::kwoknodeclass::KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
+    rig.create::<NodePool>(pool("general", json!({}))).await;
+    rig.pending_pod("web", "1", json!({})).await;
+    rig.wait(10).await;
+    rig.claim().await;
+}
+
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Acceptance scenario B of spec 07 §13, and the end of a node: the messages, in their order.
+#[tokio::test(start_paused = true)]
+async fn the_log_tells_the_story_in_order() {
+    let rig = Rig::bare().await;
+    rig.create::<NodePool>(pool("general", json!({}))).await;
+    let lines = Lines::default();
+    let settings = kerf_controllers::logs::Settings { level: Level::Info, form: Form::Json };
+    let layer = LogLayer::new(settings, rig.clock, vec![Box::new(lines.clone())]);
+    let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    let _process = start(&rig.server, ProcessSettings::default());
+    rig.wait(2).await;
+    for i in 0..5 {
+        rig.pending_pod(&format!("inflate-{i}"), "1", json!({})).await;
+    }
+    rig.wait(3).await;
+    let node = rig.node().await.metadata.name.unwrap();
+    rig.make_ready(&node).await;
+    rig.wait(3).await;
+    for i in 0..5 {
+        rig.pods().delete(&format!("inflate-{i}"), &DeleteParams::default()).await.unwrap();
+    }
+    rig.all::<Node>().delete(&node, &DeleteParams::default()).await.unwrap();
+    rig.wait(30).await;
+    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    let parsed: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let messages: Vec<&str> = parsed.iter().map(|line| line["message"].as_str().unwrap()).collect();
+    assert_eq!(
+        messages,
+        [
+            "found provisionable pod(s)",
+            "computed new nodeclaim(s) to fit pod(s)",
+            "created nodeclaim",
+            "launched nodeclaim",
+            "registered nodeclaim",
+            "initialized nodeclaim",
+            "tainted node",
+            "deleted node",
+            "deleted nodeclaim",
+        ],
+        "{text}"
+    );
+    assert_eq!((&parsed[1]["nodeclaims"], &parsed[1]["pods"]), (&json!(1), &json!(5)));
+    assert_eq!(parsed[0]["reconcileID"], parsed[1]["reconcileID"]);
+    assert_eq!(parsed[0]["reconcileID"], parsed[2]["reconcileID"]);
+}
