@@ -1,3 +1,5 @@
+//! Differences between objects, and calls that a server was too busy for.
+
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 use std::cell::RefCell;

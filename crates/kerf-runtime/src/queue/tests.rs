@@ -1,3 +1,5 @@
+//! The order of work, in virtual time.
+
 use std::cell::RefCell;
 use std::rc::Rc;
 
