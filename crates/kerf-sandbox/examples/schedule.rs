@@ -1,4 +1,5 @@
-//! How fast the sandbox's scheduler is: pods on nodes, from the first attempt to the last binding, without kubelets.
+//! How fast the sandbox's scheduler is: pods on nodes, from the first attempt to the last binding, without kubelets; and a scale-up, in
+//! which nodes come one by one while all pods wait, which is many attempts in vain.
 //! `cargo run --release -p kerf-sandbox --example schedule -- 1000 100`
 #![allow(clippy::print_stdout, reason = "it is a program for people")]
 
@@ -27,7 +28,43 @@ async fn main() -> Result<(), Failure> {
     ] {
         run(name, kind, pods, nodes).await?;
     }
+    scale_up(pods, nodes).await
+}
+
+/// Nodes come every 100 ms of virtual time while all pods wait.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "virtual time stands still while the scheduler works: this asks what a person waits for"
+)]
+async fn scale_up(pods: u64, nodes: u64) -> Result<(), Failure> {
+    let server = ApiServer::new(Config { history: 1 << 20, ..Config::new(Clock::system(), 1) });
+    for n in 0..pods {
+        send(&server, "POST", "/api/v1/namespaces/default/pods", &pod(n, Kind::Plain)).await?;
+    }
+    let begun = std::time::Instant::now();
+    tokio::time::pause();
+    let scheduler = tokio::spawn(Scheduler::new(&server, 1).run());
+    let cpu = (pods / nodes + 1).to_string();
+    for n in 0..nodes {
+        add_node(&server, n, &cpu).await?;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    while waiting(&server).await? > 0 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    scheduler.abort();
+    println!("a scale-up: {pods} pods while {nodes} nodes come, in {:.2} s", begun.elapsed().as_secs_f64());
     Ok(())
+}
+
+async fn add_node(server: &ApiServer, n: u64, cpu: &str) -> Result<(), Failure> {
+    let labels = json!({"kubernetes.io/hostname": format!("node-{n:05}"), "topology.kubernetes.io/zone": format!("zone-{}", n % 3)});
+    let allocatable = json!({"cpu": cpu, "memory": "256Gi", "pods": "250"});
+    let node =
+        json!({"metadata": {"name": format!("node-{n:05}"), "labels": labels}, "status": {"allocatable": allocatable}});
+    send(server, "POST", "/api/v1/nodes", &node).await?;
+    let ready = json!({"spec": {"taints": null}});
+    send(server, "PATCH", &format!("/api/v1/nodes/node-{n:05}"), &ready).await
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,12 +77,7 @@ enum Kind {
 async fn run(name: &str, kind: Kind, pods: u64, nodes: u64) -> Result<(), Failure> {
     let server = ApiServer::new(Config { history: 1 << 20, ..Config::new(Clock::system(), 1) });
     for n in 0..nodes {
-        let labels = json!({"kubernetes.io/hostname": format!("node-{n:05}"), "topology.kubernetes.io/zone": format!("zone-{}", n % 3)});
-        let allocatable = json!({"cpu": "64", "memory": "256Gi", "pods": "250"});
-        let node = json!({"metadata": {"name": format!("node-{n:05}"), "labels": labels}, "status": {"allocatable": allocatable}});
-        send(&server, "POST", "/api/v1/nodes", &node).await?;
-        let ready = json!({"spec": {"taints": null}});
-        send(&server, "PATCH", &format!("/api/v1/nodes/node-{n:05}"), &ready).await?;
+        add_node(&server, n, "64").await?;
     }
     if kind == Kind::Services {
         for n in 0..20 {
@@ -61,7 +93,7 @@ async fn run(name: &str, kind: Kind, pods: u64, nodes: u64) -> Result<(), Failur
     let begun = Instant::now();
     let scheduler = tokio::spawn(Scheduler::new(&server, 1).run());
     loop {
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
         if waiting(&server).await? == 0 {
             break;
         }

@@ -32,6 +32,8 @@ pub(super) struct NodeInfo {
     pub(super) used: Amounts,
     pub(super) assumed: [i64; 2],
     pub(super) pods: BTreeMap<PodKey, Arc<PodInfo>>,
+    /// How many of its pods have which priority: whether anybody is less important is asked for each node and each pod that waits.
+    pub(super) priorities: BTreeMap<i32, usize>,
     /// How many of its pods have ports on the host: mostly none, and then nothing needs to be compared.
     pub(super) with_ports: usize,
 }
@@ -132,7 +134,26 @@ impl NodeInfo {
         self.assumed[0] += pod.assumed[0];
         self.assumed[1] += pod.assumed[1];
         self.with_ports += usize::from(!pod.ports.is_empty());
+        *self.priorities.entry(pod.priority).or_default() += 1;
         self.pods.insert(pod.key.clone(), pod);
+    }
+
+    /// Whether a pod on it is less important than `priority`.
+    pub(super) fn has_lesser(&self, priority: i32) -> bool {
+        self.priorities.first_key_value().is_some_and(|(lowest, _)| *lowest < priority)
+    }
+
+    /// The place of a node that is gone: its pods are still there.
+    pub(super) fn without_node(&mut self) -> Self {
+        Self {
+            name: self.name.clone(),
+            pods: std::mem::take(&mut self.pods),
+            priorities: std::mem::take(&mut self.priorities),
+            used: std::mem::take(&mut self.used),
+            assumed: self.assumed,
+            with_ports: self.with_ports,
+            ..Self::default()
+        }
     }
 
     pub(super) fn unseat(&mut self, key: &PodKey) -> Option<Arc<PodInfo>> {
@@ -141,6 +162,12 @@ impl NodeInfo {
         self.assumed[0] -= pod.assumed[0];
         self.assumed[1] -= pod.assumed[1];
         self.with_ports -= usize::from(!pod.ports.is_empty());
+        if let Some(count) = self.priorities.get_mut(&pod.priority) {
+            *count -= 1;
+            if *count == 0 {
+                self.priorities.remove(&pod.priority);
+            }
+        }
         Some(pod)
     }
 }

@@ -126,11 +126,11 @@ fn victims_on(
     info: &Arc<PodInfo>,
     node: NodeIx,
 ) -> Result<Candidate, Vec<std::borrow::Cow<'static, str>>> {
-    let mut lesser: Vec<Arc<PodInfo>> =
-        view.node(node).pods.values().filter(|other| other.priority < info.priority).cloned().collect();
-    if lesser.is_empty() {
+    if !view.node(node).has_lesser(info.priority) {
         return Err(vec!["No preemption victims found for incoming pod".into()]);
     }
+    let mut lesser: Vec<Arc<PodInfo>> =
+        view.node(node).pods.values().filter(|other| other.priority < info.priority).cloned().collect();
     for other in &lesser {
         view.imagine_without(other, node);
     }

@@ -153,14 +153,7 @@ impl View {
         let images = std::mem::take(&mut self.nodes[node.place()].images);
         self.forget_images(&images);
         let info = &mut self.nodes[node.place()];
-        *info = NodeInfo {
-            name: info.name.clone(),
-            pods: std::mem::take(&mut info.pods),
-            used: std::mem::take(&mut info.used),
-            assumed: info.assumed,
-            with_ports: info.with_ports,
-            ..NodeInfo::default()
-        };
+        *info = info.without_node();
         self.arrivals.retain(|other| *other != node);
         self.order.clear();
         self.tidy(node);

@@ -127,6 +127,9 @@ impl Scheduler {
     fn progress(&self, waiting: &Waiting, now: Instant) -> Progress {
         let storage = &self.view.storage;
         let mut done = true;
+        if self.view.find_node(&waiting.node).is_none() {
+            return Progress::Failed(format!("failed to get node {0:?}: node {0:?} not found", waiting.node.as_str()));
+        }
         for (key, _) in &waiting.bindings.existing {
             let Some(claim) = storage.claims.get(key) else {
                 return Progress::Failed(format!("failed to check binding: persistentvolumeclaim {key:?} not found"));

@@ -125,7 +125,10 @@ fn least_allocated(pod: &PodInfo, node: &NodeInfo) -> i64 {
         }
         let requested = node.assumed[place].saturating_add(pod.assumed[place]);
         let free = capacity.saturating_sub(requested).max(0);
-        sum += (i128::from(free) * i128::from(MOST) / i128::from(capacity)) as i64;
+        sum += match free.checked_mul(MOST) {
+            Some(product) => product / capacity,
+            None => (i128::from(free) * i128::from(MOST) / i128::from(capacity)) as i64,
+        };
         count += 1;
     }
     if count == 0 { 0 } else { sum / count }
@@ -134,16 +137,17 @@ fn least_allocated(pod: &PodInfo, node: &NodeInfo) -> i64 {
 /// The more the pod brings CPU and memory into balance the better: 75 if it changes nothing.
 fn balanced(pod: &PodInfo, node: &NodeInfo) -> i64 {
     let evenness = |with_pod: bool| {
-        let fractions: Vec<f64> = [CPU, MEMORY]
-            .into_iter()
-            .filter(|resource| node.allocatable.get(*resource) != 0)
-            .map(|resource| {
-                let pod = if with_pod { pod.requests.get(resource) } else { 0 };
-                let used = node.used.get(resource).saturating_add(pod);
-                (used as f64 / node.allocatable.get(resource) as f64).min(1.0)
-            })
-            .collect();
-        let deviation = if let [cpu, memory] = fractions[..] { ((cpu - memory) / 2.0).abs() } else { 0.0 };
+        let fraction = |resource| {
+            let capacity = node.allocatable.get(resource);
+            let pod = if with_pod { pod.requests.get(resource) } else { 0 };
+            let used = node.used.get(resource).saturating_add(pod);
+            (capacity != 0).then(|| (used as f64 / capacity as f64).min(1.0))
+        };
+        // One resource alone is always in balance with itself.
+        let deviation = match (fraction(CPU), fraction(MEMORY)) {
+            (Some(cpu), Some(memory)) => ((cpu - memory) / 2.0).abs(),
+            _ => 0.0,
+        };
         ((1.0 - deviation) * MOST as f64) as i64
     };
     MOST / 2 + (MOST / 2 + evenness(true) - evenness(false)) / 2
