@@ -15,6 +15,8 @@ pub(crate) enum Exit {
     BadInput,
     /// 3: done, and a gate that was asked for has tripped.
     GateTripped,
+    /// The code of a command that was run for the person.
+    OfCommand(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -24,6 +26,7 @@ impl From<Exit> for ExitCode {
             Exit::Failed => Self::from(1),
             Exit::BadInput => Self::from(2),
             Exit::GateTripped => Self::from(3),
+            Exit::OfCommand(code) => Self::from(code),
         }
     }
 }

@@ -5,6 +5,7 @@ mod crds;
 mod input;
 mod output;
 mod plan;
+mod sandbox;
 mod settings;
 mod validate;
 
@@ -16,6 +17,7 @@ pub(crate) use crds::{Crds, CrdsOutput};
 pub(crate) use input::InputPath;
 pub(crate) use output::Format;
 pub(crate) use plan::{Gate, Half, Plan};
+pub(crate) use sandbox::Sandbox;
 pub(crate) use settings::{MinValuesPolicy, PreferencePolicy};
 pub(crate) use validate::Validate;
 
@@ -46,6 +48,7 @@ impl Wish {
             TypedCommand::Plan(typed) => Command::Plan(typed.resolve(environment)?),
             TypedCommand::Validate(typed) => Command::Validate(typed.resolve()),
             TypedCommand::Crds(typed) => Command::Crds(typed.resolve()),
+            TypedCommand::Sandbox(typed) => Command::Sandbox(typed.resolve()),
         })
     }
 }
@@ -59,6 +62,8 @@ pub(crate) enum Command {
     Validate(Validate),
     /// Print CRDs.
     Crds(Crds),
+    /// Start a cluster.
+    Sandbox(Sandbox),
 }
 
 /// Previews, explains and runs the nodes of a Kubernetes cluster, in Karpenter's API.
@@ -72,7 +77,8 @@ pub(crate) enum Command {
 Examples:
   kerf plan -f cluster.yaml            what would happen now, and what would it cost?
   kerf validate -f manifests/          would an API server take these objects?
-  kerf crds | kubectl apply -f -       install the API"
+  kerf crds | kubectl apply -f -       install the API
+  kerf sandbox                         a whole cluster in one process"
 )]
 struct Typed {
     #[command(subcommand)]
@@ -84,6 +90,7 @@ enum TypedCommand {
     Plan(plan::TypedPlan),
     Validate(validate::TypedValidate),
     Crds(crds::TypedCrds),
+    Sandbox(sandbox::TypedSandbox),
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 mod crds;
 mod plan;
+mod sandbox;
 mod validate;
 
 use std::num::NonZeroUsize;
@@ -15,6 +16,7 @@ pub(crate) fn run(command: Command, messages: &mut Messages) -> Result<Exit, Fai
     match command {
         Command::Plan(wish) => plan::run(&wish, messages),
         Command::Crds(wish) => crds::run(&wish),
+        Command::Sandbox(wish) => sandbox::run(wish, messages),
         Command::Validate(wish) => validate::run(&wish, messages),
     }
 }

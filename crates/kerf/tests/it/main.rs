@@ -9,3 +9,4 @@ mod input;
 mod plan;
 mod program;
 mod proofs;
+mod sandbox;

@@ -1,0 +1,95 @@
+//! `kerf sandbox` as a person or a script sees it.
+
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Command, Stdio};
+
+use crate::program::kerf;
+
+/// A sandbox that runs a shell command.
+fn shell(arguments: &[&str], script: &str) -> crate::program::Seen {
+    let mut all = vec!["sandbox", "--no-controller"];
+    all.extend_from_slice(arguments);
+    all.extend_from_slice(&["--", "/bin/sh", "-c", script]);
+    kerf(&all).run()
+}
+
+#[test]
+fn a_command_runs_with_a_private_kubeconfig_and_its_code_is_ours() {
+    let seen = shell(
+        &[],
+        "stat -c '%a %F' \"$KUBECONFIG\" \"$(dirname \"$KUBECONFIG\")\"; grep server: \"$KUBECONFIG\"; echo at $KUBECONFIG; exit 7",
+    );
+    assert_eq!(seen.code, 7, "{}", seen.stderr);
+    let lines: Vec<&str> = seen.stdout.lines().map(str::trim).collect();
+    assert_eq!(lines[0], "600 regular file");
+    assert_eq!(lines[1], "700 directory");
+    assert!(lines[2].starts_with("server: https://127.0.0.1:"), "{}", lines[2]);
+    let path = lines[3].strip_prefix("at ").unwrap();
+    assert!(!std::path::Path::new(path).exists(), "{path} is left behind");
+    assert_eq!(seen.stderr, "");
+}
+
+#[test]
+fn a_command_that_is_killed_or_missing() {
+    assert_eq!(shell(&[], "kill -TERM $$").code, 128 + 15);
+    let seen = kerf(&["sandbox", "--no-controller", "--", "/nonexistent/program"]).run();
+    assert_eq!(seen.code, 1);
+    assert!(seen.stderr.starts_with("error: cannot run `/nonexistent/program`: "), "{}", seen.stderr);
+}
+
+#[test]
+fn a_kubeconfig_that_exists_is_not_touched() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config");
+    std::fs::write(&path, "mine").unwrap();
+    let text = path.to_str().unwrap();
+    let seen = shell(&["--kubeconfig", text], "true");
+    assert_eq!(seen.code, 2);
+    assert_eq!(seen.stderr, format!("error: {text} exists already\nhint:  name another file, or remove this one\n"));
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+    std::fs::remove_file(&path).unwrap();
+    let seen = shell(&["--kubeconfig", text], "echo $KUBECONFIG");
+    assert_eq!((seen.code, seen.stdout.trim()), (0, text));
+    assert!(!path.exists());
+}
+
+#[test]
+fn kubectl_finds_nodes_that_become_ready() {
+    let kubectl = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/nonexistent";
+    let seen = shell(
+        &["--nodes", "2", "--instant"],
+        &format!(
+            "{kubectl} kubectl wait node --all --for=condition=Ready --timeout=60s && {kubectl} kubectl get nodes -o name"
+        ),
+    );
+    assert_eq!(seen.code, 0, "{}{}", seen.stdout, seen.stderr);
+    assert!(seen.stdout.ends_with("node/node-1\nnode/node-2\n"), "{}", seen.stdout);
+}
+
+#[test]
+fn a_sandbox_says_how_to_use_it_and_ends_cleanly() {
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin!("kerf"))
+        .args(["sandbox", "--no-controller", "--nodes", "1", "--instant"])
+        .env_clear()
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.next().unwrap(), "A Kubernetes cluster runs in this process. In another terminal:");
+    let export = lines.find(|line| line.contains("export KUBECONFIG=")).unwrap();
+    let path = export.trim().strip_prefix("export KUBECONFIG=").unwrap().to_owned();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(lines.any(|line| line == "node node-1 is ready (1 node, $0.0000/h)"));
+    let interrupted = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(interrupted.success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(!std::path::Path::new(&path).exists(), "{path} is left behind");
+}
+
+#[test]
+fn without_controllers_it_says_so() {
+    let seen = kerf(&["sandbox", "--", "/bin/true"]).run();
+    assert_eq!(seen.code, 0);
+    assert!(seen.stderr.contains("this build has no controllers yet"), "{}", seen.stderr);
+}
