@@ -4,7 +4,7 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
+.PHONY: help demo test tools fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,10 +23,22 @@ demo: ## build in release mode, then show the API, check the examples and plan o
 # One after the other, cheapest first. clippy and rustdoc share their artefacts; the tests come last so that their results
 # are what stands at the end.
 test: ## format, lint, docs, all tests: what CI runs
+	@$(MAKE) --no-print-directory tools
 	@$(MAKE) --no-print-directory fmt-check
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory doc
 	@$(MAKE) --no-print-directory unit
+
+# Clients that nobody here wrote: kubectl and the official Python client. The tests fail, with these words, if they are missing.
+tools: ## install what the tests need and the machine lacks
+	@command -v kubectl >/dev/null || { \
+		if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+			echo "installing kubectl (Debian package kubernetes-client)" && apt-get update -qq && \
+			{ apt-get install -y -qq kubernetes-client >/dev/null || apt-get install -y -qq kubectl >/dev/null; }; \
+		fi; }
+	@command -v kubectl >/dev/null || { \
+		echo "kubectl is missing: install it (Debian: apt-get install kubernetes-client) and see that it is in PATH" >&2; exit 1; }
+	@hack/python-client.sh "$${CARGO_TARGET_DIR:-target}/tmp/python-client"
 
 fmt: ## format the code
 	$(CARGO) fmt --all
