@@ -188,8 +188,18 @@ impl Controllers {
             all.node_hydration.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.termination.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.evictions.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
-            all.claim_status.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key) }).boxed(),
-            all.pool_status.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key) }).boxed(),
+            all.claim_status
+                .run(&all.ctx, s(), |c, key| async move {
+                    c.reconcile(&key);
+                    Ok(Next::Done)
+                })
+                .boxed(),
+            all.pool_status
+                .run(&all.ctx, s(), |c, key| async move {
+                    c.reconcile(&key);
+                    Ok(Next::Done)
+                })
+                .boxed(),
             all.pod_events.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.stale_claims.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.garbage_collection.run(&all.ctx, s(), |c, _| c.reconcile()).boxed(),

@@ -9,7 +9,7 @@ use kerf_runtime::Clock;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Metadata, Subscriber, span};
 use tracing_subscriber::layer::{Context, Layer};
-use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::registry::{LookupSpan, Scope};
 
 use super::{COMMIT, JSON_MARK};
 
@@ -69,8 +69,11 @@ pub struct LogLayer {
     clock: Clock,
     outputs: Mutex<Vec<Box<dyn io::Write + Send>>>,
     /// Lines of this second, by level and message.
-    repeated: Mutex<(i64, BTreeMap<(Level, String), u64>)>,
+    repeated: Mutex<(i64, Repeated)>,
 }
+
+/// How often each message was logged at each level.
+type Repeated = BTreeMap<(Level, String), u64>;
 
 impl LogLayer {
     /// A log that goes to `outputs`.
@@ -156,7 +159,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
             return;
         }
         let mut fields: Vec<(String, String)> = Vec::new();
-        for span in context.event_scope(event).into_iter().flat_map(|scope| scope.from_root()) {
+        for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
             if let Some(of_span) = span.extensions().get::<Fields>() {
                 fields.extend(of_span.named());
             }

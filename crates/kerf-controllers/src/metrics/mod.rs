@@ -70,7 +70,7 @@ pub struct Metrics {
     pub nodeclaims_disrupted: Counter,
     /// Reschedulable pods on claims deleted by a controller, with the same labels.
     pub pods_disruption_initiated: Counter,
-    /// From InstanceTerminating to the machine being gone, by pool.
+    /// From `InstanceTerminating` to the machine being gone, by pool.
     pub nodeclaims_instance_termination_duration: Histogram,
     /// From the wish to delete a claim to its finalizer's removal, by pool.
     pub nodeclaims_termination_duration: Histogram,

@@ -25,25 +25,25 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    pub(crate) fn new(inner: Arc<dyn CloudProvider>, metrics: Arc<Metrics>, clock: Clock) -> Arc<dyn CloudProvider> {
-        Arc::new(Self { inner, metrics, clock })
+    pub(crate) fn new(inner: Arc<dyn CloudProvider>, metrics: Arc<Metrics>, clock: Clock) -> Self {
+        Self { inner, metrics, clock }
     }
 
-    fn timed<'a, T: 'a, E: 'a>(
+    fn timed<'a, T, E>(
         &'a self,
         method: &'static str,
         call: BoxFuture<'a, Result<T, E>>,
         class: fn(&E) -> &'static str,
     ) -> BoxFuture<'a, Result<T, E>>
     where
-        T: Send,
-        E: Send,
+        T: Send + 'a,
+        E: Send + 'a,
     {
         async move {
             let started = self.clock.elapsed();
             let outcome = call.await;
             let labels = [current_controller(), method, self.inner.name()];
-            let took = (self.clock.elapsed() - started).as_secs_f64();
+            let took = self.clock.elapsed().saturating_sub(started).as_secs_f64();
             self.metrics.cloudprovider_duration.observe(&labels, took);
             if let Err(cause) = &outcome {
                 let [controller, method, provider] = labels;

@@ -11,13 +11,11 @@ use kerf_api::conditions::{Condition, ConditionStatus};
 use kerf_api::labels;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::Str;
-use kerf_runtime::Next;
 use kerf_state::Claim;
 
 use super::registry::{Counter, Histogram};
 use super::{Metrics, doubling};
 use crate::context::Context;
-use crate::error::Error;
 use crate::events::{self, about_claim, about_pool};
 
 /// Which kind's conditions are watched over.
@@ -62,7 +60,8 @@ impl Status {
         Self { ctx, of, extra, transitions, transition_seconds, termination_seconds, seen: Mutex::default() }
     }
 
-    pub(crate) fn reconcile(&self, key: &Str) -> Result<Next, Error> {
+    /// Compares the object with what it was; there is nothing that could fail.
+    pub(crate) fn reconcile(&self, key: &Str) {
         let now = self.look(key);
         let before = {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -76,7 +75,6 @@ impl Status {
             (Some(before), None) => self.gone(&before),
             (None, None) => {}
         }
-        Ok(Next::Done)
     }
 
     fn look(&self, key: &str) -> Option<Seen> {

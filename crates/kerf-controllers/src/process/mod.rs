@@ -70,7 +70,7 @@ pub async fn run(
     recorder: Option<Arc<Recorder>>,
     mut stop: Stop,
 ) -> Result<(), RunError> {
-    let cloud = Measured::new(ctx.cloud.clone(), ctx.metrics.clone(), ctx.clock);
+    let cloud = Arc::new(Measured::new(ctx.cloud.clone(), ctx.metrics.clone(), ctx.clock));
     let ctx = Context { cloud, ..ctx };
     let controllers = Controllers::new(ctx.clone());
     let (watches, feed) = controllers.watches(ctx.settings.engine.seed);

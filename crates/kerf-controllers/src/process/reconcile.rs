@@ -55,7 +55,7 @@ pub(crate) async fn observed(
     let span = logs::span(name, kind_of(name), key, reconcile_id);
     let work = CONTROLLER.scope(name, work.instrument(span.clone()));
     let outcome = AssertUnwindSafe(work).catch_unwind().await;
-    metrics.reconcile_time.observe(&[name], (ctx.clock.elapsed() - started).as_secs_f64());
+    metrics.reconcile_time.observe(&[name], ctx.clock.elapsed().saturating_sub(started).as_secs_f64());
     metrics.active_workers.add(&[name], -1.0);
     let (next, result) = match outcome {
         Ok(Ok(Next::Done)) => (Next::Done, "success"),

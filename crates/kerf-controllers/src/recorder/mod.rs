@@ -93,7 +93,7 @@ impl Recorder {
                 writer.write(event).await;
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 
@@ -126,13 +126,10 @@ impl Writer {
             Correlated::Again { name, message, count } => {
                 let patch = json!({"count": count, "lastTimestamp": Time(now), "message": message});
                 let (api, params, patch) = (self.api(&event), PatchParams::default(), Patch::Merge(patch));
-                match retried(|| api.patch(&name, &params, &patch)).await {
-                    Err(Failure::NotFound) => {
-                        let created = self.create(&event, &message, count, now).await;
-                        self.correlator.written(&event, &message, created, now);
-                    }
-                    // Whatever went wrong, the next one counts on.
-                    Ok(_) | Err(_) => {}
+                // Whatever else went wrong, the next one counts on.
+                if let Err(Failure::NotFound) = retried(|| api.patch(&name, &params, &patch)).await {
+                    let created = self.create(&event, &message, count, now).await;
+                    self.correlator.written(&event, &message, created, now);
                 }
             }
         }

@@ -19,7 +19,7 @@ fn event(object: &str, message: &str) -> Event {
         reason: "FailedDraining".into(),
         message: message.to_owned(),
         told_apart_by: vec![object.to_owned()],
-        window: Duration::from_secs(120),
+        window: Duration::from_mins(2),
         is_rate_limited: false,
     }
 }
@@ -84,7 +84,7 @@ async fn crowds_are_thinned() {
         world.recorder.publish(crowd(i));
     }
     assert_eq!(world.written().await.len(), 10);
-    tokio::time::advance(Duration::from_secs(60)).await;
+    tokio::time::advance(Duration::from_mins(1)).await;
     for second in 0..3 {
         for i in 0..5 {
             world.recorder.publish(crowd(1000 + second * 5 + i));

@@ -90,7 +90,7 @@ fn span(writes: &[Write], agent: &str) -> Option<(Timestamp, Timestamp)> {
     let mut times =
         writes.iter().filter(|write| write.agent == agent && write.resource != "leases").map(|write| write.at);
     let first = times.next()?;
-    Some((first, times.last().unwrap_or(first)))
+    Some((first, times.next_back().unwrap_or(first)))
 }
 
 fn assert_one_after_the_other(writes: &[Write], one: &str, two: &str) -> Timestamp {

@@ -1,6 +1,7 @@
 //! The controllers at work on a cluster in this process, in virtual time. Each test names the edge case that it proves.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+#![allow(clippy::float_cmp, reason = "counters hold whole numbers, which floats hold exactly")]
 
 mod bad_input;
 mod cloud;
