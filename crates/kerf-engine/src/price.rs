@@ -54,3 +54,8 @@ impl Sum for Price {
         prices.fold(Self::ZERO, Add::add)
     }
 }
+
+/// A machine more is only worth it when it is cheaper by more than a hair: nodes cost more than their price.
+pub(crate) fn saves_enough(new: Price, old: Price) -> bool {
+    new.nanos() < old.nanos() - old.nanos() / 100
+}

@@ -48,7 +48,19 @@ fn every_example_is_admitted_and_valid() {
     kinds.dedup();
     assert_eq!(
         kinds,
-        ["CapacityBuffer", "Deployment", "EC2NodeClass", "KWOKNodeClass", "NodeOverlay", "NodePool", "PodTemplate"]
+        [
+            "CapacityBuffer",
+            "Deployment",
+            "EC2NodeClass",
+            "KWOKNodeClass",
+            "Node",
+            "NodeClaim",
+            "NodeOverlay",
+            "NodePool",
+            "Pod",
+            "PodDisruptionBudget",
+            "PodTemplate",
+        ]
     );
 }
 

@@ -1,3 +1,5 @@
+//! What a line says, in which form, and which lines are left out (spec 07 §7).
+
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 use std::io;

@@ -1,3 +1,5 @@
+//! Series appear with what they count and go with their object; the text is what Prometheus reads (spec 07 §8).
+
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 use kerf_api::nodepool::NodePool;

@@ -1,3 +1,5 @@
+//! Which events are written, which are counted on an older one, and which are held back (spec 07 §6).
+
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 use std::time::Duration;

@@ -11,7 +11,7 @@ use super::{limits, min_values};
 use crate::bits::{Bits, WordBits};
 use crate::chance;
 use crate::narrow::{SetIx, Undefined};
-use crate::price::Price;
+use crate::price::{Price, saves_enough};
 use crate::resources::Amounts;
 use crate::topology::{GroupIx, GroupKey, GroupKind, TopologyKeyIx};
 use crate::world::{MinValuesPolicy, ReservedMode, ports};
@@ -493,9 +493,4 @@ fn drop_conflicting(rows: &mut Bits, template: &super::template::Template, facts
 /// How many claims are compared when the cheapest growth is looked for: fewer for many pods, so that the work stays bounded.
 fn compared_at_most(pods: usize) -> usize {
     (80_000 / pods.max(1)).clamp(4, 24)
-}
-
-/// A machine more is only worth it when it is cheaper by more than a hair: nodes cost more than their price.
-pub(crate) fn saves_enough(new: Price, old: Price) -> bool {
-    new.nanos() < old.nanos() - old.nanos() / 100
 }

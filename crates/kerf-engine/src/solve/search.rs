@@ -8,10 +8,9 @@
 use super::answer::{Solution, answer, cuts_short};
 use super::bound;
 use super::pass::{Pass, Taste};
-use super::place_claim::saves_enough;
 use super::problem::{PodIx, Problem};
 use crate::chance::mix;
-use crate::price::Price;
+use crate::price::{Price, saves_enough};
 use crate::resources::ResourceIx;
 use crate::world::Effort;
 
