@@ -57,8 +57,9 @@ fn page(version: u32, rest: &str, items: &[Value]) -> (u16, String) {
 }
 
 fn changes(events: &[(&str, Value)]) -> (u16, String) {
+    // The type stands first, as servers write it; `json!` would sort the two.
     let lines: Vec<String> =
-        events.iter().map(|(kind, object)| format!("{}\n", json!({"type": kind, "object": object}))).collect();
+        events.iter().map(|(kind, object)| format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n")).collect();
     (200, lines.concat())
 }
 
