@@ -1,5 +1,5 @@
 //! Log lines as operators read them (spec 07 §7): one JSON object a line, or the same as text for a terminal. Keys and messages are
-//! contract. Controllers write `tracing` events inside the span of their reconcile ([`span`]); this module gives them their form.
+//! contract. Controllers write `tracing` events inside the span of their reconcile (`span`); this module gives them their form.
 //! Invariants: every line of the JSON form is one object with `level`, `time`, `logger` and `message`; a line that repeats too fast is
 //! sampled; nothing else of the program's dependencies reaches the log above debug level.
 

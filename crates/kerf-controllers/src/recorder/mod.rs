@@ -29,7 +29,7 @@ const CROWD_BURST: f64 = 10.0;
 /// Who says it.
 const COMPONENT: &str = "karpenter";
 
-/// Publishes events, once somebody polls [`Recorder::run`].
+/// Publishes events, once somebody polls `Recorder::run`.
 pub struct Recorder {
     clock: Clock,
     said: Mutex<Said>,
