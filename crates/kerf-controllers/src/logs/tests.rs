@@ -32,6 +32,8 @@ fn logged(level: Level, form: Form, work: impl FnOnce()) -> Vec<String> {
     let lines = Lines::default();
     let clock = Clock::starting_at("2026-08-01T10:00:24.530Z".parse().unwrap());
     let layer = LogLayer::new(Settings { level, form }, clock, vec![Box::new(lines.clone())]);
+    // Else the threads of other tests might decide that nobody listens to a line that they come by first.
+    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
     tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), work);
     let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
     text.lines().map(ToOwned::to_owned).collect()

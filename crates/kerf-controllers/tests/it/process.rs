@@ -146,6 +146,9 @@ async fn the_log_tells_the_story_in_order() {
     let lines = Lines::default();
     let settings = kerf_controllers::logs::Settings { level: Level::Info, form: Form::Json };
     let layer = LogLayer::new(settings, rig.clock, vec![Box::new(lines.clone())]);
+    // As long as one subscriber is all there is, tracing asks the thread that comes by a line first whether anybody listens; other tests'
+    // threads would answer no, for good. One for everybody makes it ask all.
+    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
     let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
     let _process = start(&rig.server, ProcessSettings::default());
     rig.wait(2).await;
