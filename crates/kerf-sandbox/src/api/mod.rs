@@ -46,7 +46,6 @@ mod watch;
 mod write;
 
 // For what runs in this process and needs no HTTP.
-pub(crate) use route::Circumstances;
 pub(crate) use selector::Selection;
 pub(crate) use server::Inner;
 pub(crate) use storage::{Key, Next, TableIx, Window};

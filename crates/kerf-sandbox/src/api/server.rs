@@ -206,22 +206,28 @@ impl ApiServer {
         body: Bytes,
         circumstances: Circumstances,
     ) -> Response<Body> {
-        let response = route(&self.inner, parts, body, circumstances).unwrap_or_else(|refusal| refuse(&refusal));
-        if let Some(audit) = lock(&self.inner.audit).as_mut() {
-            audit.extend(self.noted(parts, response.status().as_u16()));
-        }
-        response
+        self.carry_out(parts, body, circumstances).unwrap_or_else(|refusal| refuse(&refusal))
     }
 
     /// Does something for a part of the cluster itself: at once, and past the faults, which are for those outside. It is noted like
     /// any other write.
     pub(crate) fn perform(&self, parts: &http::request::Parts, body: Bytes) -> Answer<Bytes> {
-        let outcome = route(&self.inner, parts, body, Circumstances::default());
+        let outcome = self.carry_out(parts, body, Circumstances::default());
+        outcome.map(|response| response.into_body().into_bytes())
+    }
+
+    fn carry_out(
+        &self,
+        parts: &http::request::Parts,
+        body: Bytes,
+        circumstances: Circumstances,
+    ) -> Answer<Response<Body>> {
+        let outcome = route(&self.inner, parts, body, circumstances);
         if let Some(audit) = lock(&self.inner.audit).as_mut() {
             let code = outcome.as_ref().map_or_else(Refusal::code, |response| response.status().as_u16());
             audit.extend(self.noted(parts, code));
         }
-        outcome.map(|response| response.into_body().into_bytes())
+        outcome
     }
 
     fn noted(&self, parts: &http::request::Parts, code: u16) -> Option<Write> {

@@ -12,19 +12,19 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, USER_AGENT};
-use http::{HeaderValue, Method, Request, StatusCode};
+use http::{Method, StatusCode};
 use kerf_runtime::Clock;
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::api::{ApiServer, Circumstances, Inner, Key, Next, Selection, TableIx, Window};
+use super::requests::Requests;
+use crate::api::{ApiServer, Inner, Key, Next, Selection, TableIx, Window};
 
 /// A way in for one component.
 #[derive(Clone, Debug)]
 pub(crate) struct Local {
     server: ApiServer,
-    agent: &'static str,
+    requests: Requests,
 }
 
 /// A write that the server did not carry out.
@@ -35,7 +35,7 @@ pub(crate) struct Refused(pub(crate) StatusCode);
 impl Local {
     /// The way in for the component that calls itself `agent` in managed fields and audits.
     pub(crate) fn new(server: &ApiServer, agent: &'static str) -> Self {
-        Self { server: server.clone(), agent }
+        Self { server: server.clone(), requests: Requests::new(server.clone(), agent) }
     }
 
     pub(crate) fn clock(&self) -> Clock {
@@ -72,16 +72,11 @@ impl Local {
     }
 
     fn request(&self, method: Method, path: &str, media: &'static str, body: &Value) -> Result<(), Refused> {
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(USER_AGENT, HeaderValue::from_static(self.agent))
-            .header(CONTENT_TYPE, HeaderValue::from_static(media))
-            .body(());
-        // Only a path that is no URL fails here, and a name in one was checked when its object was stored.
-        let (parts, ()) = request.map_err(|_| Refused(StatusCode::BAD_REQUEST))?.into_parts();
-        let response = self.server.answer(&parts, Bytes::from(body.to_string()), Circumstances::default());
-        if response.status().is_success() { Ok(()) } else { Err(Refused(response.status())) }
+        let sent = self.requests.send(method, path, media, body);
+        // A refusal's code is one that the server answers with; anything else would be its own fault.
+        sent.map(drop).map_err(|refusal| {
+            Refused(StatusCode::from_u16(refusal.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
+        })
     }
 }
 
