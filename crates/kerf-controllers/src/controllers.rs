@@ -23,6 +23,7 @@ use crate::metrics::{Status, StatusOf};
 use crate::node::hydration::NodeHydration;
 use crate::node::termination::{Evictions, Termination};
 use crate::nodeclaim::consistency::Consistency;
+use crate::nodeclaim::disruption::ClaimDisruption;
 use crate::nodeclaim::garbagecollection::GarbageCollection;
 use crate::nodeclaim::hydration::ClaimHydration;
 use crate::nodeclaim::lifecycle::{Lifecycle, RegistrationHealth};
@@ -73,6 +74,7 @@ pub struct Controllers {
     ctx: Context,
     lifecycle: Hung<Lifecycle>,
     consistency: Hung<Consistency>,
+    claim_disruption: Hung<ClaimDisruption>,
     claim_hydration: Hung<ClaimHydration>,
     node_hydration: Hung<NodeHydration>,
     termination: Hung<Termination>,
@@ -140,6 +142,7 @@ impl Controllers {
         Arc::new(Self {
             lifecycle: Hung::new("nodeclaim.lifecycle", Lifecycle::new(each(), health.clone()), lifecycle),
             consistency: Hung::new("nodeclaim.consistency", Consistency::new(each()), scaled(10, 1000)),
+            claim_disruption: Hung::new("nodeclaim.disruption", ClaimDisruption::new(each()), scaled(10, 1000)),
             claim_hydration: Hung::new("nodeclaim.hydration", ClaimHydration::new(each()), reasonable),
             node_hydration: Hung::new("node.hydration", NodeHydration::new(each()), reasonable),
             termination: Hung::new("node.termination", Termination::new(each(), evictions), drains(10)),
@@ -184,6 +187,7 @@ impl Controllers {
         let working: Vec<BoxFuture<'_, ()>> = vec![
             all.lifecycle.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.consistency.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.claim_disruption.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.claim_hydration.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.node_hydration.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.termination.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
@@ -270,6 +274,7 @@ impl Controllers {
             self.claim_status.queue.add(name.clone());
             if change.after.is_some() {
                 self.consistency.queue.add(name.clone());
+                self.claim_disruption.queue.add(name.clone());
                 self.claim_hydration.queue.add(name.clone());
             }
             if change.before.is_none() {
@@ -286,9 +291,15 @@ impl Controllers {
         for change in self.told(news) {
             if let Some(pool) = change.latest() {
                 self.pool_status.queue.add(pool.key());
+                if change.after.is_none() {
+                    self.claim_disruption.controller.forget(&pool.key());
+                }
             }
             let Some(pool) = change.after.as_ref().filter(|pool| self.ctx.manages_pool(pool)) else { continue };
             let name = pool.key();
+            if self.claim_disruption.controller.is_news(pool) {
+                self.look_at_disruption(|claim| claim.pool() == Some(name.as_str()));
+            }
             self.hash.queue.add(name.clone());
             self.readiness.queue.add(name.clone());
             self.pool_health.queue.add(name.clone());
@@ -302,6 +313,7 @@ impl Controllers {
     fn on_class(&self, news: Event<NodeClass>) {
         let is_list = matches!(news, Event::Reset(_));
         let changed: Vec<Str> = self.told(news).iter().filter_map(Change::latest).map(|class| class.key()).collect();
+        self.look_at_disruption(|claim| changed.iter().any(|name| *name == claim.object.spec.node_class_ref.name));
         let cluster = self.ctx.cluster.lock();
         for (name, pool) in cluster.all::<NodePool>().iter() {
             // A list also tells which classes there are not.
@@ -310,6 +322,14 @@ impl Controllers {
                 self.readiness.queue.add(name.clone());
                 self.pool_health.queue.add(name.clone());
             }
+        }
+    }
+
+    /// Has some claims looked at again: have they drifted, may they be consolidated?
+    fn look_at_disruption(&self, is_meant: impl Fn(&Claim) -> bool) {
+        let cluster = self.ctx.cluster.lock();
+        for claim in cluster.all::<Claim>().values().filter(|claim| is_meant(claim)) {
+            self.claim_disruption.queue.add(claim.name().clone());
         }
     }
 

@@ -33,7 +33,8 @@ impl PodEvents {
         }
         let is_news = match (change.before.as_deref(), change.after.as_deref()) {
             (None, Some(pod)) => self.is_later_than_noted(pod, &node),
-            (Some(_), None) => true,
+            // One that was told to go before, or has ended, has left its node already.
+            (Some(before), None) => !before.is_terminating() && !before.is_terminal(),
             (Some(before), Some(after)) => {
                 before.spec.node_name.is_none()
                     || (!before.is_terminal() && after.is_terminal())

@@ -1,7 +1,7 @@
 //! A cloud whose answers a test dictates.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures::FutureExt as _;
@@ -37,6 +37,8 @@ pub(crate) struct Dictated {
     pub(crate) always_fails: Mutex<Option<fn() -> CreateError>>,
     terminations: Mutex<VecDeque<Termination>>,
     pub(crate) machines: Mutex<Option<Vec<Machine>>>,
+    pub(crate) drift: Mutex<Option<fn() -> Result<Option<String>, DriftError>>>,
+    pub(crate) sells_nothing: AtomicBool,
     pub(crate) hooks: Vec<Arc<dyn RegistrationHook>>,
     pub(crate) created: AtomicUsize,
     pub(crate) deleted: AtomicUsize,
@@ -50,6 +52,8 @@ impl Dictated {
             always_fails: Mutex::default(),
             terminations: Mutex::default(),
             machines: Mutex::default(),
+            drift: Mutex::default(),
+            sells_nothing: AtomicBool::new(false),
             hooks: Vec::new(),
             created: AtomicUsize::new(0),
             deleted: AtomicUsize::new(0),
@@ -115,11 +119,17 @@ impl CloudProvider for Dictated {
         &'a self,
         pool: &'a NodePool,
     ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
+        if self.sells_nothing.load(Ordering::SeqCst) {
+            return futures::future::ready(Ok(Arc::default())).boxed();
+        }
         self.inner.instance_types(pool)
     }
 
     fn drift<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Option<String>, DriftError>> {
-        self.inner.drift(claim)
+        match *self.drift.lock().unwrap() {
+            Some(answer) => futures::future::ready(answer()).boxed(),
+            None => self.inner.drift(claim),
+        }
     }
 
     fn repair_policies(&self) -> &[RepairPolicy] {

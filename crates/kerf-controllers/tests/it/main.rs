@@ -6,6 +6,7 @@
 mod bad_input;
 mod cloud;
 mod deletion;
+mod disruption_conditions;
 mod kill;
 mod launch;
 mod leader;

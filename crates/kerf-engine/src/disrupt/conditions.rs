@@ -76,7 +76,8 @@ fn hash_differs(claim: &NodeClaim, pool: &Pool) -> bool {
     is_drifted(source, carried)
 }
 
-fn must_verify_type(claim: &NodeClaim, at: Timestamp) -> bool {
+/// Whether it must be looked whether the claim's instance type is still there: only of one that is not young, and now and then.
+pub fn must_verify_type(claim: &NodeClaim, at: Timestamp) -> bool {
     let is_old = claim.lifecycle.created.is_some_and(|created| at.duration_since(created) > TYPE_CHECK_AGE);
     is_old && claim.lifecycle.type_verified_until.is_none_or(|until| until <= at)
 }

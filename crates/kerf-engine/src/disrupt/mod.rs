@@ -34,7 +34,7 @@ use std::borrow::Cow;
 pub use after::after;
 pub use block::Block;
 pub use command::{BlockedNode, BudgetUse, Command, CommandNode, DisruptionPlan, DisruptionStats, Method, Notice};
-pub use conditions::{Consolidatable, consolidatable, drift as drift_reason, expires_at};
+pub use conditions::{Consolidatable, consolidatable, drift as drift_reason, expires_at, must_verify_type};
 pub use input::{ClaimLifecycle, DisruptionSettings, LaunchBackoff, Passes, PoolDisruption, TemplateHash};
 pub use validate::{Rejection, validate};
 

@@ -1,0 +1,237 @@
+//! `nodeclaim.disruption`: says on every claim of a pool of ours whether it has drifted and whether it may be consolidated (spec 03 §2).
+//! It acts whenever the claim, its pool or its node class changes, every five minutes for what only the provider can tell, and at the
+//! instant at which a claim's waiting time ends.
+//!
+//! What is said is what the engine says of the same claim, so `kerf plan` and the conditions never differ. A step that fails leaves its
+//! condition as it was and does not keep the other from being written.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kerf_api::annotations::{NODEPOOL_HASH, NODEPOOL_HASH_VERSION};
+use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
+use kerf_api::nodepool::NodePool;
+use kerf_api::slim::Str;
+use kerf_cloud::MachineError;
+use kerf_engine::{Consolidatable, Pool, TemplateHash, consolidatable, drift_reason, must_verify_type};
+use kerf_runtime::{Next, Write};
+use kerf_state::{Claim, NodeClassState, pool as as_seen};
+use tracing::debug;
+
+use crate::actions;
+use crate::context::Context;
+use crate::error::{Error, Stopped, answered};
+
+const LAUNCHED: &str = "Launched";
+const INITIALIZED: &str = "Initialized";
+const DRIFTED: &str = "Drifted";
+const CONSOLIDATABLE: &str = "Consolidatable";
+
+/// How often a claim's drift is looked at, whatever happens to it.
+const PERIOD: Duration = Duration::from_mins(5);
+/// How long a type that was found in its pool's list is not looked for again.
+const VERIFIED: Duration = Duration::from_mins(30);
+
+/// The controller.
+pub(crate) struct ClaimDisruption {
+    ctx: Context,
+    /// Until when the type of a claim counts as found, by uid.
+    verified: Mutex<BTreeMap<String, Timestamp>>,
+    /// What claims were last told of each pool.
+    told: Mutex<BTreeMap<Str, Version>>,
+}
+
+/// All of a pool that claims are compared with: its status changes with every node, and is none of their business.
+#[derive(PartialEq, Eq)]
+struct Version {
+    uid: Option<String>,
+    generation: Option<i64>,
+    hash: Option<TemplateHash>,
+}
+
+impl ClaimDisruption {
+    pub(crate) fn new(ctx: Context) -> Self {
+        Self { ctx, verified: Mutex::default(), told: Mutex::default() }
+    }
+
+    /// Whether a pool is another one for its claims than when they were last told of it.
+    pub(crate) fn is_news(&self, pool: &NodePool) -> bool {
+        let version =
+            Version { uid: pool.metadata.uid.clone(), generation: pool.metadata.generation, hash: template_hash(pool) };
+        let name = Str::from(pool.metadata.name.as_deref().unwrap_or_default());
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = told.get(&name) == Some(&version);
+        told.insert(name, version);
+        !is_known
+    }
+
+    /// The pool is gone.
+    pub(crate) fn forget(&self, pool: &str) {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner).remove(pool);
+    }
+
+    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+        let Some(claim) = self.ctx.claim(name).filter(|claim| !claim.is_terminating()) else { return Ok(Next::Done) };
+        let Some(object) = claim.pool().and_then(|pool| self.ctx.pool(pool)) else { return Ok(Next::Done) };
+        // What is written on the pool counts, not what will be: claims of an older hash version are taken along before it is.
+        let mut pool = as_seen(&object, &NodeClassState::Ready, None);
+        pool.disruption.hash = template_hash(&object);
+
+        let mut told = claim.object.clone();
+        let status = told.status.get_or_insert_default();
+        let stored = std::mem::take(&mut status.conditions);
+        let facts = ObjectFacts::of(&claim.object.metadata);
+        let mut conditions = ConditionSet::open(dependents::NODECLAIM, facts, stored.clone());
+        let drift = self.say_drift(&mut conditions, &claim, &pool, &object).await;
+        let wait = match pool.disruption.replicas {
+            None => self.say_consolidatable(&mut conditions, &claim, &pool),
+            // The nodes of a static pool are all wanted.
+            Some(_) => Next::Done,
+        };
+        let is_same = |kind: &str| conditions.get(kind) == stored.iter().find(|c| c.condition_type == kind);
+        if is_same(DRIFTED) && is_same(CONSOLIDATABLE) {
+            // The other conditions are for others to open.
+            return Ok(drift?.soonest(wait));
+        }
+        status.conditions = conditions.into_conditions();
+        let written = actions::claim::update(&self.ctx, Write::STATUS, &claim.object, &told).await;
+        match answered("patching nodeclaim status", written) {
+            Ok(_) => Ok(drift?.soonest(wait)),
+            stopped => Stopped::settle(stopped.map(|_| Next::Done)),
+        }
+    }
+
+    async fn say_drift(
+        &self,
+        conditions: &mut ConditionSet,
+        claim: &Claim,
+        pool: &Pool,
+        object: &NodePool,
+    ) -> Result<Next, Error> {
+        if !conditions.is_true(LAUNCHED) {
+            if clear(conditions, DRIFTED) {
+                debug!("removing drift status condition, isn't launched");
+            }
+            return Ok(Next::Done);
+        }
+        match self.drift(claim, pool, object).await? {
+            Drift::Unknown => {}
+            Drift::No => {
+                if clear(conditions, DRIFTED) {
+                    debug!("removing drifted status condition, not drifted");
+                }
+            }
+            Drift::For(reason) => {
+                if conditions.get(DRIFTED).is_none() {
+                    debug!(reason = reason.as_str(), "marking drifted");
+                }
+                conditions.set_true_with_reason(DRIFTED, &reason, &reason, self.ctx.now());
+            }
+        }
+        Ok(Next::After(PERIOD))
+    }
+
+    /// Asks in the order of spec 03 §2.1, the dearest question last.
+    async fn drift(&self, claim: &Claim, pool: &Pool, object: &NodePool) -> Result<Drift, Error> {
+        let (now, rules) = (self.ctx.now(), self.ctx.cloud.label_rules());
+        let mut seen = claim.seen.clone();
+        seen.lifecycle.provider_drift = None;
+        seen.lifecycle.type_verified_until = Some(Timestamp::MAX);
+        if let Some(reason) = drift_reason(&seen, pool, &[], rules, now) {
+            return Ok(Drift::For(reason));
+        }
+        seen.lifecycle.type_verified_until = self.verified().get(claim.uid()).copied();
+        if must_verify_type(&seen, now) {
+            let types = self.ctx.cloud.instance_types(object).await;
+            let types = types.map_err(|cause| Error::Cloud { doing: "getting instance types", cause: cause.into() })?;
+            if let Some(reason) = drift_reason(&seen, pool, &types, rules, now) {
+                return Ok(Drift::For(reason));
+            }
+            let mut verified = self.verified();
+            verified.retain(|_, until| now < *until);
+            verified.insert(claim.uid().to_owned(), now.checked_add(VERIFIED).unwrap_or(Timestamp::MAX));
+        }
+        match self.ctx.cloud.drift(&claim.object).await {
+            Ok(None) => Ok(Drift::No),
+            Ok(Some(reason)) => Ok(Drift::For(Str::from(reason))),
+            Err(why) => match MachineError::classify(why.0) {
+                // Its end is somebody else's business.
+                MachineError::NotFound(_) => Ok(Drift::Unknown),
+                MachineError::Other(cause) => Err(Error::Cloud { doing: "checking drift", cause }),
+            },
+        }
+    }
+
+    fn say_consolidatable(&self, conditions: &mut ConditionSet, claim: &Claim, pool: &Pool) -> Next {
+        let now = self.ctx.now();
+        let mut seen = claim.seen.clone();
+        seen.lifecycle.is_initialized = conditions.is_true(INITIALIZED);
+        match consolidatable(&seen, pool, now) {
+            Consolidatable::Yes => {
+                if conditions.get(CONSOLIDATABLE).is_none() {
+                    debug!("marking consolidatable");
+                }
+                conditions.set_true(CONSOLIDATABLE, now);
+                Next::Done
+            }
+            Consolidatable::Disabled => {
+                if clear(conditions, CONSOLIDATABLE) {
+                    debug!(reason = "consolidation is disabled", "removing consolidatable status condition");
+                }
+                Next::Done
+            }
+            Consolidatable::NotInitialized => {
+                if clear(conditions, CONSOLIDATABLE) {
+                    debug!(reason = "nodeclaim isn't initialized", "removing consolidatable status condition");
+                }
+                Next::Done
+            }
+            Consolidatable::Waiting { until } => {
+                if clear(conditions, CONSOLIDATABLE) {
+                    let since = seen.lifecycle.last_pod_event.or(seen.lifecycle.initialized_at).unwrap_or(now);
+                    debug!(
+                        reason = "consolidateAfter window not yet elapsed",
+                        lastPodEventTime = %since,
+                        consolidateAfter = pool.disruption.consolidate_after.map(|wait| wait.to_string()),
+                        timeSincePodEvent = ?elapsed(since, now),
+                        "removing consolidatable status condition"
+                    );
+                }
+                Next::After(elapsed(now, until))
+            }
+        }
+    }
+
+    fn verified(&self) -> MutexGuard<'_, BTreeMap<String, Timestamp>> {
+        self.verified.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether a claim has drifted.
+enum Drift {
+    /// It has not.
+    No,
+    /// It has, for this reason.
+    For(Str),
+    /// Its machine is gone, and with it everything to compare.
+    Unknown,
+}
+
+/// Removes a condition; says whether it was there.
+fn clear(conditions: &mut ConditionSet, kind: &str) -> bool {
+    // Only dependents cannot be cleared, and these two are none.
+    conditions.clear(kind).unwrap_or(false)
+}
+
+/// The hash that is written on a pool, if all of it is.
+fn template_hash(pool: &NodePool) -> Option<TemplateHash> {
+    let annotations = pool.metadata.annotations.as_ref()?;
+    let written = |key: &str| annotations.get(key).map(|text| Str::from(text.as_str()));
+    Some(TemplateHash { hash: written(NODEPOOL_HASH)?, version: written(NODEPOOL_HASH_VERSION)? })
+}
+
+fn elapsed(from: Timestamp, to: Timestamp) -> Duration {
+    Duration::try_from(to.duration_since(from)).unwrap_or_default()
+}
