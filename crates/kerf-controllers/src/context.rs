@@ -35,6 +35,8 @@ pub struct Settings {
     pub batch_max: Duration,
     /// Cores that the process has asked for; how much goes on at the same time scales with them.
     pub cores: usize,
+    /// Whether broken nodes are replaced (feature gate `NodeRepair`).
+    pub node_repair: bool,
     /// How the engine treats wishes and constraints.
     pub engine: kerf_engine::Settings,
 }
@@ -52,6 +54,7 @@ impl Default for Settings {
             batch_idle: Duration::from_secs(1),
             batch_max: Duration::from_secs(10),
             cores: 1,
+            node_repair: false,
             engine: kerf_engine::Settings {
                 preference_policy: kerf_engine::PreferencePolicy::Respect,
                 min_values_policy: kerf_engine::MinValuesPolicy::Strict,

@@ -20,10 +20,12 @@ use serde::de::DeserializeOwned;
 use crate::context::Context;
 use crate::error::Error;
 use crate::metrics::{Status, StatusOf};
+use crate::node::health::Health;
 use crate::node::hydration::NodeHydration;
 use crate::node::termination::{Evictions, Termination};
 use crate::nodeclaim::consistency::Consistency;
 use crate::nodeclaim::disruption::ClaimDisruption;
+use crate::nodeclaim::expiration::Expiration;
 use crate::nodeclaim::garbagecollection::GarbageCollection;
 use crate::nodeclaim::hydration::ClaimHydration;
 use crate::nodeclaim::lifecycle::{Lifecycle, RegistrationHealth};
@@ -75,7 +77,9 @@ pub struct Controllers {
     lifecycle: Hung<Lifecycle>,
     consistency: Hung<Consistency>,
     claim_disruption: Hung<ClaimDisruption>,
+    expiration: Hung<Expiration>,
     claim_hydration: Hung<ClaimHydration>,
+    node_health: Hung<Health>,
     node_hydration: Hung<NodeHydration>,
     termination: Hung<Termination>,
     evictions: Hung<Arc<Evictions>>,
@@ -143,7 +147,9 @@ impl Controllers {
             lifecycle: Hung::new("nodeclaim.lifecycle", Lifecycle::new(each(), health.clone()), lifecycle),
             consistency: Hung::new("nodeclaim.consistency", Consistency::new(each()), scaled(10, 1000)),
             claim_disruption: Hung::new("nodeclaim.disruption", ClaimDisruption::new(each()), scaled(10, 1000)),
+            expiration: Hung::new("nodeclaim.expiration", Expiration::new(each()), scaled(10, 1000)),
             claim_hydration: Hung::new("nodeclaim.hydration", ClaimHydration::new(each()), reasonable),
+            node_health: Hung::new("node.health", Health::new(each()), scaled(10, 1000)),
             node_hydration: Hung::new("node.hydration", NodeHydration::new(each()), reasonable),
             termination: Hung::new("node.termination", Termination::new(each(), evictions), drains(10)),
             evictions: eviction_queue,
@@ -188,7 +194,9 @@ impl Controllers {
             all.lifecycle.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.consistency.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.claim_disruption.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.expiration.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.claim_hydration.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.node_health.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.node_hydration.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.termination.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.evictions.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
@@ -275,6 +283,7 @@ impl Controllers {
             if change.after.is_some() {
                 self.consistency.queue.add(name.clone());
                 self.claim_disruption.queue.add(name.clone());
+                self.expiration.queue.add(name.clone());
                 self.claim_hydration.queue.add(name.clone());
             }
             if change.before.is_none() {
@@ -283,6 +292,9 @@ impl Controllers {
             let cluster = self.ctx.cluster.lock();
             for node in cluster.nodes_of(&claim.seen.provider_id) {
                 self.node_hydration.queue.add(node.metadata.name.clone());
+                if change.before.is_none() && self.node_health.controller.is_on() {
+                    self.node_health.queue.add(node.metadata.name.clone());
+                }
             }
         }
     }
@@ -345,6 +357,10 @@ impl Controllers {
             if let Some(node) = &change.after {
                 self.node_hydration.queue.add(node.metadata.name.clone());
                 self.node_trigger.queue.add(node.metadata.name.clone());
+                let before = change.before.as_ref().map(|node| &node.status.conditions);
+                if before != Some(&node.status.conditions) && self.node_health.controller.is_on() {
+                    self.node_health.queue.add(node.metadata.name.clone());
+                }
                 if node.metadata.is_terminating() {
                     self.termination.queue.add(node.metadata.name.clone());
                 }

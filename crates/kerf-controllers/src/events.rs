@@ -221,6 +221,11 @@ pub(crate) fn do_not_disrupt(pod: &Pod, protection: &DoNotDisrupt) -> Option<Eve
     }
 }
 
+/// So many nodes are broken that none is repaired.
+pub(crate) fn node_repair_blocked(about: ObjectReference, why: &str) -> Event {
+    Event::new(about, Severity::Warning, "NodeRepairBlocked", why.to_owned()).within(Duration::from_mins(15))
+}
+
 /// A condition has another status than before. Every one is told.
 pub(crate) fn transitioned(about: ObjectReference, before: &Condition, after: &Condition) -> Event {
     let tail = if after.message.is_empty() { String::new() } else { format!(", Message: {}", after.message) };

@@ -21,6 +21,18 @@ fn termination_mode(claim: &NodeClaim) -> &'static str {
     }
 }
 
+/// `KernelReady` as `kernel_ready`.
+fn snake_case(name: &str) -> String {
+    let mut snake = String::with_capacity(name.len() + 4);
+    for (at, letter) in name.char_indices() {
+        if letter.is_ascii_uppercase() && at > 0 {
+            snake.push('_');
+        }
+        snake.push(letter.to_ascii_lowercase());
+    }
+    snake
+}
+
 impl Metrics {
     /// A claim was created for pods.
     pub(crate) fn claim_provisioned(&self, claim: &NodeClaim) {
@@ -35,6 +47,13 @@ impl Metrics {
         let labels = [reason, pool, capacity_type, "", termination_mode(claim)];
         self.nodeclaims_disrupted.inc(&labels);
         self.pods_disruption_initiated.add(&labels, pods as f64);
+    }
+
+    /// A claim was deleted because its node has had a bad condition for too long.
+    pub(crate) fn claim_unhealthy(&self, claim: &NodeClaim, condition: &str) {
+        let image = claim.status.as_ref().and_then(|status| status.image_id.as_deref()).unwrap_or_default();
+        let (pool, capacity_type) = (label(claim, labels::NODEPOOL), label(claim, labels::CAPACITY_TYPE));
+        self.nodeclaims_unhealthy_disrupted.inc(&[&snake_case(condition), pool, capacity_type, image]);
     }
 
     /// A claim's node has joined.

@@ -70,6 +70,8 @@ pub struct Metrics {
     pub nodeclaims_disrupted: Counter,
     /// Reschedulable pods on claims deleted by a controller, with the same labels.
     pub pods_disruption_initiated: Counter,
+    /// Claims deleted by node repair, by condition, pool, capacity type and image.
+    pub nodeclaims_unhealthy_disrupted: Counter,
     /// From `InstanceTerminating` to the machine being gone, by pool.
     pub nodeclaims_instance_termination_duration: Histogram,
     /// From the wish to delete a claim to its finalizer's removal, by pool.
@@ -148,6 +150,11 @@ impl Metrics {
                 "karpenter_pods_disruption_initiated_total",
                 "Number of reschedulable pods on disrupted nodeclaims.",
                 &disrupted,
+            ),
+            nodeclaims_unhealthy_disrupted: r.counter(
+                "karpenter_nodeclaims_unhealthy_disrupted_total",
+                "Number of nodeclaims deleted by node repair.",
+                &["condition", "nodepool", "capacity_type", "image_id"],
             ),
             nodeclaims_instance_termination_duration: r.histogram(
                 "karpenter_nodeclaims_instance_termination_duration_seconds",

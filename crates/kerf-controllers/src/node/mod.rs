@@ -1,4 +1,5 @@
 //! The controllers of Nodes.
 
+pub(crate) mod health;
 pub(crate) mod hydration;
 pub(crate) mod termination;

@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use kerf_cloud::{Machine, MachineError};
-use kerf_runtime::{Failure, Next};
+use kerf_runtime::Next;
 use kerf_state::Claim;
 use tracing::debug;
 
-use crate::actions;
+use super::disrupt;
 use crate::context::Context;
 use crate::error::Error;
 use crate::logs::reference;
-use crate::node::termination::is_reschedulable;
 
 /// How often machines are listed.
 const PERIOD: Duration = Duration::from_mins(2);
@@ -83,17 +82,7 @@ impl GarbageCollection {
 
     async fn collect_claim(&self, claim: &Claim) -> Option<Error> {
         debug!(NodeClaim = %reference(&claim.seen.name), "garbage collecting nodeclaim with no cloudprovider representation");
-        match actions::claim::delete(&self.ctx, &claim.object).await {
-            Ok(()) => {
-                let node = claim.object.status.as_ref().and_then(|status| status.node_name.as_deref());
-                let cluster = self.ctx.cluster.lock();
-                let pods = cluster.pods_on(node.unwrap_or_default()).filter(|pod| is_reschedulable(pod)).count();
-                self.ctx.metrics.claim_disrupted(&claim.object, "garbage_collected", pods);
-                None
-            }
-            Err(Failure::NotFound) => None,
-            Err(cause) => Some(Error::Api { doing: "deleting nodeclaim", cause }),
-        }
+        disrupt(&self.ctx, claim, "garbage_collected").await.err()
     }
 
     async fn collect_machines(&self, machines: &[Machine]) -> Vec<Error> {

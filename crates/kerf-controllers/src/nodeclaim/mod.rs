@@ -2,8 +2,32 @@
 
 pub(crate) mod consistency;
 pub(crate) mod disruption;
+pub(crate) mod expiration;
 pub(crate) mod garbagecollection;
 pub(crate) mod hydration;
 pub(crate) mod lifecycle;
 pub(crate) mod podevents;
 pub(crate) mod stale;
+
+use kerf_runtime::Failure;
+use kerf_state::Claim;
+
+use crate::actions;
+use crate::context::Context;
+use crate::error::Error;
+use crate::node::termination::is_reschedulable;
+
+/// Deletes a claim whatever runs on it, and counts it for a reason, with the pods that must go elsewhere. Says whether it did: one that
+/// is gone already is not counted again.
+pub(crate) async fn disrupt(ctx: &Context, claim: &Claim, reason: &str) -> Result<bool, Error> {
+    match actions::claim::delete(ctx, &claim.object).await {
+        Ok(()) => {
+            let node = claim.object.status.as_ref().and_then(|status| status.node_name.as_deref()).unwrap_or_default();
+            let pods = ctx.cluster.lock().pods_on(node).filter(|pod| is_reschedulable(pod)).count();
+            ctx.metrics.claim_disrupted(&claim.object, reason, pods);
+            Ok(true)
+        }
+        Err(Failure::NotFound) => Ok(false),
+        Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
+    }
+}

@@ -22,6 +22,9 @@ pub(crate) enum Launch {
     Gives(Machine),
 }
 
+/// What the cloud says of a machine's drift.
+pub(crate) type DriftAnswer = fn() -> Result<Option<String>, DriftError>;
+
 /// What a termination does.
 #[derive(Clone, Copy)]
 pub(crate) enum Termination {
@@ -37,8 +40,9 @@ pub(crate) struct Dictated {
     pub(crate) always_fails: Mutex<Option<fn() -> CreateError>>,
     terminations: Mutex<VecDeque<Termination>>,
     pub(crate) machines: Mutex<Option<Vec<Machine>>>,
-    pub(crate) drift: Mutex<Option<fn() -> Result<Option<String>, DriftError>>>,
+    pub(crate) drift: Mutex<Option<DriftAnswer>>,
     pub(crate) sells_nothing: AtomicBool,
+    pub(crate) repair: Option<Vec<RepairPolicy>>,
     pub(crate) hooks: Vec<Arc<dyn RegistrationHook>>,
     pub(crate) created: AtomicUsize,
     pub(crate) deleted: AtomicUsize,
@@ -54,6 +58,7 @@ impl Dictated {
             machines: Mutex::default(),
             drift: Mutex::default(),
             sells_nothing: AtomicBool::new(false),
+            repair: None,
             hooks: Vec::new(),
             created: AtomicUsize::new(0),
             deleted: AtomicUsize::new(0),
@@ -133,7 +138,7 @@ impl CloudProvider for Dictated {
     }
 
     fn repair_policies(&self) -> &[RepairPolicy] {
-        self.inner.repair_policies()
+        self.repair.as_deref().unwrap_or_else(|| self.inner.repair_policies())
     }
 
     fn registration_hooks(&self) -> &[Arc<dyn RegistrationHook>] {

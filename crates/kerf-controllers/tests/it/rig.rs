@@ -42,6 +42,7 @@ pub(crate) struct Rig {
     pub(crate) clock: Clock,
     pub(crate) cluster: SharedCluster,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) settings: Settings,
     events: Arc<Noted>,
     running: Option<Running>,
 }
@@ -73,6 +74,7 @@ impl Rig {
             clock,
             cluster: SharedCluster::default(),
             metrics: Arc::new(Metrics::new()),
+            settings: Settings::default(),
             events: Arc::default(),
             running: None,
         }
@@ -122,7 +124,7 @@ impl Rig {
             clock: self.clock,
             events: self.events.clone(),
             metrics: self.metrics.clone(),
-            settings: Arc::new(Settings::default()),
+            settings: Arc::new(self.settings.clone()),
         };
         let controllers = Controllers::new(ctx);
         let (_, watching) = controllers.watches(7);

@@ -1,0 +1,138 @@
+//! `node.health`, only with the feature gate `NodeRepair`: ends nodes that their provider's policies call broken (spec 03 §12.3).
+//! It acts on every node of ours whose conditions change, and at the instant at which a bad one has been put up with for long enough.
+//!
+//! A broken node cannot drain, so nothing is waited for: its claim's termination time is now. If many nodes are broken at once, it is
+//! not the nodes that are, and none is touched.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kerf_api::annotations::NODECLAIM_TERMINATION_TIMESTAMP;
+use kerf_api::labels;
+use kerf_api::slim::Node;
+use kerf_cloud::RepairPolicy;
+use kerf_runtime::{Lock, Next, Target, Write};
+use kerf_state::{Claim, Cluster};
+use tracing::info;
+
+use crate::actions;
+use crate::context::Context;
+use crate::error::{Error, Stopped, answered};
+use crate::events;
+use crate::logs::reference;
+use crate::nodeclaim::disrupt;
+
+/// How many of a hundred nodes may be broken for one to be repaired; a part of a node counts as one.
+const UNHEALTHY_PERCENT_MAX: usize = 20;
+/// When it is looked again after too many were.
+const BLOCKED: Duration = Duration::from_mins(5);
+
+/// The controller.
+pub(crate) struct Health {
+    ctx: Context,
+}
+
+/// What a policy says of a node.
+struct Broken {
+    policy: RepairPolicy,
+    /// When it has been put up with for long enough.
+    due: Timestamp,
+}
+
+impl Health {
+    pub(crate) fn new(ctx: Context) -> Self {
+        Self { ctx }
+    }
+
+    /// Whether there is anything to do at all.
+    pub(crate) fn is_on(&self) -> bool {
+        self.ctx.settings.node_repair && !self.ctx.cloud.repair_policies().is_empty()
+    }
+
+    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+        let (node, claim) = {
+            let cluster = self.ctx.cluster.lock();
+            let Some(node) = cluster.get::<Node>(name) else { return Ok(Next::Done) };
+            let mut claims = cluster.claims_of(&node.spec.provider_id);
+            let (Some(claim), None) = (claims.next(), claims.next()) else { return Ok(Next::Done) };
+            (node.clone(), claim.clone())
+        };
+        if !self.ctx.manages_claim(&claim) {
+            return Ok(Next::Done);
+        }
+        let policies = self.ctx.cloud.repair_policies();
+        let Some(broken) = soonest(policies, &node) else { return Ok(Next::Done) };
+        let now = self.ctx.now();
+        if now < broken.due {
+            return Ok(Next::After(Duration::try_from(broken.due.duration_since(now)).unwrap_or_default()));
+        }
+        if are_too_many_broken(&self.ctx.cluster.lock(), policies, claim.pool()) {
+            self.tell_blocked(&node, &claim);
+            return Ok(Next::After(BLOCKED));
+        }
+        Stopped::settle(self.repair(&claim, broken.policy).await)
+    }
+
+    async fn repair(&self, claim: &Arc<Claim>, policy: RepairPolicy) -> Result<Next, Stopped> {
+        let now = self.ctx.now();
+        let written = claim.seen.annotations.get(NODECLAIM_TERMINATION_TIMESTAMP);
+        let is_over = written.and_then(|text| text.parse::<Timestamp>().ok()).is_some_and(|end| end <= now);
+        if !is_over {
+            let end = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();
+            let mut ending = claim.object.clone();
+            let annotations = ending.metadata.annotations.get_or_insert_default();
+            annotations.insert(NODECLAIM_TERMINATION_TIMESTAMP.to_owned(), end.clone());
+            let write = Write { target: Target::Object, lock: Lock::None };
+            let stored = actions::claim::update(&self.ctx, write, &claim.object, &ending).await;
+            answered("annotating nodeclaim", stored)?;
+            info!("karpenter.sh/nodeclaim-termination-timestamp" = end, "annotated nodeclaim");
+        }
+        if !claim.is_terminating() && disrupt(&self.ctx, claim, "unhealthy").await? {
+            info!(NodeClaim = %reference(claim.name()), "deleting unhealthy node");
+            self.ctx.metrics.claim_unhealthy(&claim.object, policy.condition);
+        }
+        Ok(Next::Done)
+    }
+
+    fn tell_blocked(&self, node: &Node, claim: &Claim) {
+        let pool = claim.pool().and_then(|name| self.ctx.pool(name));
+        let message = if claim.pool().is_some() {
+            "more than 20% nodes are unhealthy in the nodepool"
+        } else {
+            "more then 20% nodes are unhealthy in the cluster"
+        };
+        let about = [events::about_node(node), events::about_claim(&claim.object)];
+        for about in about.into_iter().chain(pool.as_deref().map(events::about_pool)) {
+            self.ctx.publish(events::node_repair_blocked(about, message));
+        }
+    }
+}
+
+/// The policy that has to be acted upon first; of several at the same instant the first in the provider's order.
+fn soonest(policies: &[RepairPolicy], node: &Node) -> Option<Broken> {
+    let broken = policies.iter().filter_map(|policy| {
+        let since = bad_since(*policy, node)?;
+        Some(Broken { policy: *policy, due: since.checked_add(policy.toleration).unwrap_or(Timestamp::MAX) })
+    });
+    broken.min_by_key(|broken| broken.due)
+}
+
+/// Since when a node is what a policy calls broken. A condition that does not say since when has always been so.
+fn bad_since(policy: RepairPolicy, node: &Node) -> Option<Timestamp> {
+    let mut conditions = node.status.conditions.iter();
+    let bad = conditions.find(|c| c.kind == policy.condition && c.status == policy.status)?;
+    Some(bad.last_transition_time.unwrap_or(Timestamp::UNIX_EPOCH))
+}
+
+/// Whether so many nodes are broken that the cause must lie elsewhere: of those of the pool, or of all without one.
+fn are_too_many_broken(cluster: &Cluster, policies: &[RepairPolicy], pool: Option<&str>) -> bool {
+    let is_counted = |node: &&Arc<Node>| pool.is_none_or(|pool| node.metadata.labels.is(labels::NODEPOOL, pool));
+    let is_broken = |node: &Arc<Node>| policies.iter().any(|policy| bad_since(*policy, node).is_some());
+    let (mut all, mut broken) = (0_usize, 0);
+    for node in cluster.all::<Node>().values().filter(is_counted) {
+        all += 1;
+        broken += usize::from(is_broken(node));
+    }
+    broken > (all * UNHEALTHY_PERCENT_MAX).div_ceil(100)
+}

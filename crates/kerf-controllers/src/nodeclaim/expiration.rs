@@ -1,0 +1,36 @@
+//! `nodeclaim.expiration`: deletes every claim of ours at the instant at which its `expireAfter` is over (spec 03 §12.1). Nothing holds
+//! it up, neither budgets nor pods that want to be left alone; the drain that follows is as careful as any.
+
+use std::time::Duration;
+
+use kerf_engine::expires_at;
+use kerf_runtime::Next;
+use tracing::debug;
+
+use super::disrupt;
+use crate::context::Context;
+use crate::error::Error;
+
+/// The controller.
+pub(crate) struct Expiration {
+    ctx: Context,
+}
+
+impl Expiration {
+    pub(crate) fn new(ctx: Context) -> Self {
+        Self { ctx }
+    }
+
+    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+        let Some(claim) = self.ctx.claim(name).filter(|claim| !claim.is_terminating()) else { return Ok(Next::Done) };
+        let Some(end) = expires_at(&claim.seen) else { return Ok(Next::Done) };
+        let now = self.ctx.now();
+        if now < end {
+            return Ok(Next::After(Duration::try_from(end.duration_since(now)).unwrap_or_default()));
+        }
+        if disrupt(&self.ctx, &claim, "expired").await? {
+            debug!("deleting expired nodeclaim");
+        }
+        Ok(Next::Done)
+    }
+}
