@@ -1,10 +1,11 @@
-//! A limit on how many requests leave this process: a layer around a client's service that makes each request wait for its token.
+//! A limit on how many requests leave this process: a layer around a client's service that is ready only when there is a token for the
+//! next request. Invariant: one token, one request; a token that was waited for is kept until its request is made.
 
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use futures::future::BoxFuture;
-use tokio::time::Instant;
+use tokio::time::{Instant, Sleep};
 use tower::{Layer, Service};
 
 use crate::backoff::{Bucket, Rate};
@@ -24,42 +25,56 @@ impl<S> Layer<S> for Throttle {
     type Service = Throttled<S>;
 
     fn layer(&self, inner: S) -> Throttled<S> {
-        Throttled { inner, throttle: self.clone() }
+        Throttled { inner, throttle: self.clone(), token: Token::None }
     }
 }
 
 /// A service whose requests wait.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Throttled<S> {
     inner: S,
     throttle: Throttle,
+    token: Token,
+}
+
+/// The token of the next request.
+#[derive(Debug)]
+enum Token {
+    None,
+    /// It is ours after a while.
+    Awaited(Pin<Box<Sleep>>),
+    Held,
+}
+
+impl<S: Clone> Clone for Throttled<S> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone(), throttle: self.throttle.clone(), token: Token::None }
+    }
 }
 
 impl<S, R> Service<R> for Throttled<S>
 where
-    S: Service<R> + Clone + Send + 'static,
-    S::Future: Send,
-    R: Send + 'static,
+    S: Service<R>,
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
+    type Future = S::Future;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        if matches!(self.token, Token::None) {
+            let wait = self.throttle.0.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
+            self.token = if wait.is_zero() { Token::Held } else { Token::Awaited(Box::pin(tokio::time::sleep(wait))) };
+        }
+        if let Token::Awaited(wait) = &mut self.token {
+            ready!(wait.as_mut().poll(context));
+            self.token = Token::Held;
+        }
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: R) -> Self::Future {
-        let wait = self.throttle.0.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
-        // The one that was found ready makes the call; its copy is asked again before the next.
-        let copy = self.inner.clone();
-        let mut ready = std::mem::replace(&mut self.inner, copy);
-        Box::pin(async move {
-            if !wait.is_zero() {
-                tokio::time::sleep(wait).await;
-            }
-            ready.call(request).await
-        })
+    fn call(&mut self, request: R) -> S::Future {
+        self.token = Token::None;
+        self.inner.call(request)
     }
 }
 
