@@ -9,4 +9,4 @@ mod stock;
 
 pub use catalogue::{Catalogue, CatalogueProblem, built_in, parse};
 pub use provider::Kwok;
-pub use stock::{Plenty, Stock};
+pub use stock::{Plenty, Refusal, Stock};

@@ -27,7 +27,7 @@ use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 
 use crate::catalogue::Catalogue;
 use crate::node::{self, Choice, SCHEME};
-use crate::stock::{Plenty, SoldOut, Stock};
+use crate::stock::{Plenty, Refusal, SoldOut, Stock};
 
 const NODE_CLASSES: &[NodeClassKind] = &[NodeClassKind {
     group: "karpenter.kwok.sh",
@@ -173,7 +173,8 @@ impl Kwok {
             }
             match self.stock.check(&offered.0, &offered.1, &offered.2) {
                 Ok(()) => return Ok(choice),
-                Err(why) => {
+                Err(refusal @ Refusal::Throttled(_)) => return Err(CreateError::Other(Box::new(refusal))),
+                Err(Refusal::OutOfStock(why)) => {
                     self.sold_out().note(offered, now);
                     if !refusals.contains(&why) {
                         refusals.push(why);

@@ -12,10 +12,21 @@ use kerf_engine::catalogue::InstanceType;
 /// For how long an offering that was out of stock is not tried again.
 const REMEMBERED: Duration = Duration::from_mins(3);
 
+/// Why a machine cannot be had, in the cloud's words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// There is none of it. Another offering may do.
+    #[error("{0}")]
+    OutOfStock(String),
+    /// The cloud takes no requests at the moment, whatever they are for. Later may do.
+    #[error("{0}")]
+    Throttled(String),
+}
+
 /// Says what can be had; the place where stock-outs on demand come from.
 pub trait Stock: Send + Sync {
-    /// Whether such a machine can be had now; if not, the cloud's words for it.
-    fn check(&self, instance_type: &str, zone: &str, capacity_type: &str) -> Result<(), String>;
+    /// Whether such a machine can be had now.
+    fn check(&self, instance_type: &str, zone: &str, capacity_type: &str) -> Result<(), Refusal>;
 }
 
 /// There is always enough of everything.
@@ -23,7 +34,7 @@ pub trait Stock: Send + Sync {
 pub struct Plenty;
 
 impl Stock for Plenty {
-    fn check(&self, _: &str, _: &str, _: &str) -> Result<(), String> {
+    fn check(&self, _: &str, _: &str, _: &str) -> Result<(), Refusal> {
         Ok(())
     }
 }

@@ -116,9 +116,30 @@ async fn without_its_class_there_is_no_capacity_and_with_a_delay_the_node_comes_
 struct NoSpot;
 
 impl Stock for NoSpot {
-    fn check(&self, _: &str, zone: &str, capacity_type: &str) -> Result<(), String> {
-        if capacity_type == "spot" { Err(format!("no spot capacity in {zone}")) } else { Ok(()) }
+    fn check(&self, _: &str, zone: &str, capacity_type: &str) -> Result<(), Refusal> {
+        match capacity_type {
+            "spot" => Err(Refusal::OutOfStock(format!("no spot capacity in {zone}"))),
+            _ => Ok(()),
+        }
     }
+}
+
+struct Busy;
+
+impl Stock for Busy {
+    fn check(&self, _: &str, _: &str, _: &str) -> Result<(), Refusal> {
+        Err(Refusal::Throttled("request limit exceeded".to_owned()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_is_busy_has_everything_in_stock_all_the_same() {
+    let (_server, client, clock) = cluster(json!({})).await;
+    let provider = Kwok::new(client, clock, built_in()).with_stock(Arc::new(Busy));
+    let refusal = provider.create(&claim(spot_linux())).await.unwrap_err();
+    assert!(matches!(refusal, CreateError::Other(_)), "it is tried again: {refusal}");
+    let types = provider.instance_types(&pool()).await.unwrap();
+    assert!(types.iter().flat_map(|t| &t.offerings).all(|offering| offering.available));
 }
 
 #[tokio::test(start_paused = true)]
