@@ -6,6 +6,7 @@
 mod probes;
 pub(crate) mod reconcile;
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,14 +23,24 @@ use crate::recorder::Recorder;
 const GRACE: Duration = Duration::from_secs(30);
 
 /// What the process around the controllers does.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessSettings {
+    /// The address on which metrics and probes are served.
+    pub address: IpAddr,
     /// Where metrics are served; none serves none.
     pub metrics_port: Option<u16>,
     /// Where probes are answered; none answers none.
     pub health_probe_port: Option<u16>,
     /// The lease to hold before anything is written; none runs without.
     pub leader_election: Option<LeaderElection>,
+}
+
+impl Default for ProcessSettings {
+    /// Nothing is served and no lease is held.
+    fn default() -> Self {
+        let address = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
+        Self { address, metrics_port: None, health_probe_port: None, leader_election: None }
+    }
 }
 
 /// Which lease, and who we are.

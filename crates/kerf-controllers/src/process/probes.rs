@@ -2,7 +2,7 @@
 //! leadership: a standby is ready.
 
 use std::convert::Infallible;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -34,7 +34,7 @@ pub(super) async fn start(
 ) -> Result<(), RunError> {
     if let Some(port) = settings.metrics_port {
         let ctx = ctx.clone();
-        serve(port, tasks, move |path, _| match path {
+        serve(SocketAddr::new(settings.address, port), tasks, move |path, _| match path {
             "/metrics" => (200, METRICS_TYPE, metrics_text(&ctx)),
             _ => (404, "text/plain", "404 page not found\n".to_owned()),
         })
@@ -42,7 +42,7 @@ pub(super) async fn start(
     }
     if let Some(port) = settings.health_probe_port {
         let watches = watches.to_vec();
-        serve(port, tasks, move |path, query| {
+        serve(SocketAddr::new(settings.address, port), tasks, move |path, query| {
             let (code, text) = probe(path, query, Checks::of(&watches));
             (code, "text/plain; charset=utf-8", text)
         })
@@ -113,14 +113,14 @@ fn probe(path: &str, query: &str, checks: Checks) -> (u16, String) {
     (if is_well { 200 } else { 500 }, text)
 }
 
-/// Serves a function of path and query on all interfaces.
+/// Serves a function of path and query.
 async fn serve(
-    port: u16,
+    address: SocketAddr,
     tasks: &mut JoinSet<()>,
     answer: impl Fn(&str, &str) -> (u16, &'static str, String) + Send + Sync + 'static,
 ) -> Result<(), RunError> {
-    let address = SocketAddr::from((Ipv4Addr::UNSPECIFIED, port));
-    let listener = TcpListener::bind(address).await.map_err(|cause| RunError::Listen { port, cause })?;
+    let listener =
+        TcpListener::bind(address).await.map_err(|cause| RunError::Listen { port: address.port(), cause })?;
     let answer = Arc::new(answer);
     tasks.spawn(async move {
         let mut connections = JoinSet::new();

@@ -79,6 +79,7 @@ async fn readiness_waits_for_the_definitions_and_not_for_the_lease() {
     let server = ApiServer::new(Config::new(Clock::system(), 7));
     let (health, metrics) = (free_port(), free_port());
     let settings = ProcessSettings {
+        address: std::net::Ipv4Addr::LOCALHOST.into(),
         health_probe_port: Some(health),
         metrics_port: Some(metrics),
         leader_election: Some(kerf_controllers::LeaderElection {

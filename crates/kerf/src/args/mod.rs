@@ -1,6 +1,7 @@
 //! The command line as typed, and from it what is meant. The types with clap's attributes hold the words of a person, defaults and
 //! help included; each is turned into a plain struct of a command's wishes before anything runs, so that no command ever looks at a flag.
 
+mod controller;
 mod crds;
 mod input;
 mod output;
@@ -13,12 +14,13 @@ use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
+pub(crate) use controller::{Controller, LogFormat, LogLevel};
 pub(crate) use crds::{Crds, CrdsOutput};
 pub(crate) use input::InputPath;
 pub(crate) use output::Format;
 pub(crate) use plan::{Gate, Half, Plan};
 pub(crate) use sandbox::Sandbox;
-pub(crate) use settings::{MinValuesPolicy, PreferencePolicy};
+pub(crate) use settings::{MinValuesPolicy, PreferencePolicy, Settings};
 pub(crate) use validate::Validate;
 
 use crate::exit::Failure;
@@ -35,7 +37,30 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    Typed::try_parse_from(arguments).map(|typed| Wish(typed.command))
+    Typed::try_parse_from(with_two_dashes(arguments)).map(|typed| Wish(typed.command))
+}
+
+/// Karpenter takes its flags with one dash as well as with two, and deployments use both.
+fn with_two_dashes<I>(arguments: I) -> Vec<OsString>
+where
+    I: IntoIterator,
+    I::Item: Into<OsString>,
+{
+    let mut arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    if arguments.get(1).is_some_and(|command| command == "controller") {
+        for argument in arguments.iter_mut().skip(2) {
+            let is_long = argument.to_str().is_some_and(|text| {
+                let name = text.strip_prefix('-').unwrap_or_default();
+                name.len() > 1 && name.starts_with(|first: char| first.is_ascii_alphabetic())
+            });
+            if is_long {
+                let mut long = OsString::from("-");
+                long.push(&*argument);
+                *argument = long;
+            }
+        }
+    }
+    arguments
 }
 
 /// A command as typed: the parser understands it, and nobody has looked at its values yet.
@@ -45,10 +70,11 @@ impl Wish {
     /// What is meant by it, in this environment; or everything that is wrong with it.
     pub(crate) fn resolve(self, environment: Environment<'_>) -> Result<Command, Failure> {
         Ok(match self.0 {
+            TypedCommand::Controller(typed) => Command::Controller(typed.resolve(environment)?),
             TypedCommand::Plan(typed) => Command::Plan(typed.resolve(environment)?),
             TypedCommand::Validate(typed) => Command::Validate(typed.resolve()),
             TypedCommand::Crds(typed) => Command::Crds(typed.resolve()),
-            TypedCommand::Sandbox(typed) => Command::Sandbox(typed.resolve()),
+            TypedCommand::Sandbox(typed) => Command::Sandbox(typed.resolve(environment)?),
         })
     }
 }
@@ -56,6 +82,8 @@ impl Wish {
 /// What the program is to do.
 #[derive(Debug)]
 pub(crate) enum Command {
+    /// Run the controllers.
+    Controller(Controller),
     /// Say what would happen.
     Plan(Plan),
     /// Check manifests.
@@ -75,10 +103,12 @@ pub(crate) enum Command {
     help_template = HELP_TEMPLATE,
     before_help = "\
 Examples:
-  kerf plan -f cluster.yaml            what would happen now, and what would it cost?
+  kerf plan                            what would happen now, and what would it cost?
+  kerf plan -f cluster.yaml            the same for manifests
   kerf validate -f manifests/          would an API server take these objects?
   kerf crds | kubectl apply -f -       install the API
-  kerf sandbox                         a whole cluster in one process"
+  kerf sandbox                         a whole cluster in one process, Kerf included
+  kerf controller                      run the nodes of a cluster"
 )]
 struct Typed {
     #[command(subcommand)]
@@ -91,16 +121,26 @@ enum TypedCommand {
     Validate(validate::TypedValidate),
     Crds(crds::TypedCrds),
     Sandbox(sandbox::TypedSandbox),
+    Controller(Box<controller::TypedController>),
 }
 
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
 
-    use super::Typed;
+    use super::{Typed, with_two_dashes};
 
     #[test]
     fn the_definition_of_the_command_line_is_sound() {
         Typed::command().debug_assert();
+    }
+
+    // Spec 07 section 2.1.
+    #[test]
+    fn flags_of_the_controller_may_have_one_dash() {
+        let typed = ["kerf", "controller", "-log-level=debug", "--metrics-port", "-1", "-h"];
+        assert_eq!(with_two_dashes(typed), ["kerf", "controller", "--log-level=debug", "--metrics-port", "-1", "-h"]);
+        let other = ["kerf", "plan", "-fx"];
+        assert_eq!(with_two_dashes(other), other);
     }
 }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::input::{InputPath, TypedInput};
 use super::output::{Format, TypedOutput};
 use super::settings::{Environment, Settings, TypedSettings};
-use crate::exit::{Failure, Problem};
+use crate::exit::Failure;
 
 /// Print what the controller would do now, without doing it.
 #[derive(Debug, Args)]
@@ -17,6 +17,7 @@ use crate::exit::{Failure, Problem};
     help_template = super::HELP_TEMPLATE,
     before_help = "\
 Examples:
+  kerf plan                                                   what would happen now to the cluster of the kubeconfig; only reads
   kerf plan -f cluster.yaml                                   what would happen to this cluster
   kubectl get nodepools,kwoknodeclasses,nodes,pods -A -o json | kerf plan -f -
   kerf plan -f cluster/ --instance-types types.json -o json   for programs
@@ -56,7 +57,7 @@ pub(super) struct TypedPlan {
 /// What to plan, and how to show it.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// Where the cluster is described.
+    /// Where the cluster is described; nowhere is the live one.
     pub(crate) input: Vec<InputPath>,
     /// The file of instance types.
     pub(crate) instance_types: Option<PathBuf>,
@@ -100,42 +101,18 @@ pub(crate) enum Gate {
 
 impl TypedPlan {
     pub(super) fn resolve(self, environment: Environment<'_>) -> Result<Plan, Failure> {
-        let settings = self.settings.resolve(environment);
-        let input = self.input.resolve();
-        let no_input = input.is_empty().then(|| no_input(environment));
-        match (settings, no_input) {
-            (Ok(settings), None) => Ok(Plan {
-                input,
-                instance_types: self.instance_types,
-                at: self.at,
-                only: self.only,
-                seed: self.seed,
-                threads: self.threads,
-                fail_on: self.fail_on,
-                with_stats: !self.no_stats,
-                format: self.output.output,
-                settings,
-            }),
-            (settings, no_input) => {
-                Err(Failure::BadInput(no_input.into_iter().chain(settings.err().unwrap_or_default()).collect()))
-            }
-        }
-    }
-}
-
-/// Files are the only input so far; a person with a kubeconfig should know that it was seen.
-fn no_input(environment: Environment<'_>) -> Problem {
-    let given = environment("KUBECONFIG").filter(|path| !path.is_empty());
-    let usual =
-        || environment("HOME").map(|home| PathBuf::from(home).join(".kube/config")).filter(|path| path.exists());
-    let hint = "kubectl get nodepools,nodeclaims,kwoknodeclasses,nodes,pods,daemonsets -A -o json | kerf plan -f -";
-    match given.map(PathBuf::from).or_else(usual) {
-        Some(path) => Problem::new(format!(
-            "no input: give manifests with -f; a live cluster ({}) cannot be read yet",
-            path.display()
-        ))
-        .with_hint(hint),
-        None => Problem::new("no input: give manifests with -f, or a cluster by KUBECONFIG or ~/.kube/config")
-            .with_hint(hint),
+        let settings = self.settings.resolve(environment).map_err(Failure::BadInput)?;
+        Ok(Plan {
+            input: self.input.resolve(),
+            instance_types: self.instance_types,
+            at: self.at,
+            only: self.only,
+            seed: self.seed,
+            threads: self.threads,
+            fail_on: self.fail_on,
+            with_stats: !self.no_stats,
+            format: self.output.output,
+            settings,
+        })
     }
 }

@@ -5,15 +5,19 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::controller::LogLevel;
+use super::settings::{Environment, Settings, TypedSettings};
+use crate::exit::Failure;
+
 /// Start a whole Kubernetes cluster in this process.
 #[derive(Debug, Args)]
 #[command(
     help_template = super::HELP_TEMPLATE,
     before_help = "\
 Examples:
-  kerf sandbox --nodes 3                     a cluster with three simulated nodes, until Ctrl-C
-  kerf sandbox -- kubectl get nodes          run a command with KUBECONFIG set, then stop with its exit code
-  kerf sandbox --no-controller               the cluster alone; point any autoscaler at it"
+  kerf sandbox                            an empty cluster that Kerf runs, until Ctrl-C
+  kerf sandbox -- kubectl get nodes       run a command with KUBECONFIG set, stop with its exit code
+  kerf sandbox --no-controller --nodes 3  the cluster alone; point any autoscaler at it"
 )]
 pub(super) struct TypedSandbox {
     /// Run the cluster alone, without Kerf's controllers and without its CRDs.
@@ -28,23 +32,44 @@ pub(super) struct TypedSandbox {
     /// Where all chance in the cluster comes from: uids, names, how long things take.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Cluster")]
     seed: u64,
+    /// Instance types of the simulated cloud, in KWOK's file format; without it a built-in set of 144.
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    instance_types: Option<PathBuf>,
     /// The port on 127.0.0.1 that the API listens on; any that is free, if none is given.
     #[arg(long, value_name = "PORT", default_value_t = 0, hide_default_value = true, help_heading = "Access")]
     port: u16,
     /// Where to write the kubeconfig; a private temporary file, if nothing is given. A file that exists is not overwritten.
     #[arg(long, value_name = "FILE", help_heading = "Access")]
     kubeconfig: Option<PathBuf>,
+    /// A port on 127.0.0.1 for Kerf's metrics and decisions; without it they are not served.
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Access")]
+    metrics_port: Option<u16>,
+    /// Also write Kerf's own log to stderr: debug, info or error.
+    #[arg(long, value_name = "LEVEL", hide_possible_values = true, help_heading = "Access")]
+    log_level: Option<LogLevel>,
+    #[command(flatten)]
+    settings: TypedSettings,
     /// A command to run against the cluster, with KUBECONFIG set. The cluster ends with it.
     #[arg(last = true, value_name = "CMD", help_heading = "Command")]
     command: Vec<OsString>,
 }
 
 impl TypedSandbox {
-    pub(super) fn resolve(self) -> Sandbox {
+    pub(super) fn resolve(self, environment: Environment<'_>) -> Result<Sandbox, Failure> {
         let mut words = self.command.into_iter();
-        let command = words.next().map(|program| (program, words.collect()));
-        let (controller, nodes, instant) = (!self.no_controller, self.nodes, self.instant);
-        Sandbox { controller, nodes, instant, seed: self.seed, port: self.port, kubeconfig: self.kubeconfig, command }
+        Ok(Sandbox {
+            controller: !self.no_controller,
+            nodes: self.nodes,
+            instant: self.instant,
+            seed: self.seed,
+            instance_types: self.instance_types,
+            port: self.port,
+            kubeconfig: self.kubeconfig,
+            metrics_port: self.metrics_port,
+            log_level: self.log_level,
+            settings: self.settings.resolve(environment).map_err(Failure::BadInput)?,
+            command: words.next().map(|program| (program, words.collect())),
+        })
     }
 }
 
@@ -59,10 +84,18 @@ pub(crate) struct Sandbox {
     pub(crate) instant: bool,
     /// Where chance comes from.
     pub(crate) seed: u64,
+    /// The file of instance types.
+    pub(crate) instance_types: Option<PathBuf>,
     /// The port, or 0.
     pub(crate) port: u16,
     /// Where the kubeconfig goes.
     pub(crate) kubeconfig: Option<PathBuf>,
+    /// Where metrics are served.
+    pub(crate) metrics_port: Option<u16>,
+    /// Which lines of Kerf's log are shown; none shows none.
+    pub(crate) log_level: Option<LogLevel>,
+    /// Settings that change decisions.
+    pub(crate) settings: Settings,
     /// What to run: a program and its arguments.
     pub(crate) command: Option<(OsString, Vec<OsString>)>,
 }

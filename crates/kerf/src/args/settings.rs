@@ -178,7 +178,7 @@ impl FeatureGates {
 }
 
 /// The spellings of a boolean that Karpenter's settings take.
-fn boolean(text: &str) -> Option<bool> {
+pub(super) fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "TRUE" | "true" | "True" => Some(true),
         "0" | "f" | "F" | "FALSE" | "false" | "False" => Some(false),

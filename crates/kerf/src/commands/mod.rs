@@ -1,5 +1,7 @@
 //! One module per command: from what is meant to an exit code. A command asks the crates below and shows the answer; it decides nothing.
 
+mod control;
+mod controller;
 mod crds;
 mod plan;
 mod sandbox;
@@ -14,9 +16,10 @@ use crate::output::Messages;
 /// Does what was asked for.
 pub(crate) fn run(command: Command, messages: &mut Messages) -> Result<Exit, Failure> {
     match command {
+        Command::Controller(wish) => controller::run(&wish),
         Command::Plan(wish) => plan::run(&wish, messages),
         Command::Crds(wish) => crds::run(&wish),
-        Command::Sandbox(wish) => sandbox::run(wish, messages),
+        Command::Sandbox(wish) => sandbox::run(wish),
         Command::Validate(wish) => validate::run(&wish, messages),
     }
 }

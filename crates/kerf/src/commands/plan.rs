@@ -1,4 +1,4 @@
-//! `kerf plan`: reads a cluster from files, asks the engine what it would do at this instant, and shows the answer. It does nothing.
+//! `kerf plan`: reads a cluster, live or from files, asks the engine what it would do at this instant, and shows the answer. It does nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -27,7 +27,8 @@ pub(super) fn run(wish: &Plan, messages: &mut Messages) -> Result<Exit, Failure>
     let mut stopwatch = Stopwatch { clock, last: 0.0 };
 
     let progress = Progress::of("reading the cluster");
-    let loaded = input::load(&wish.input, threads);
+    let is_live = wish.input.is_empty();
+    let loaded = if is_live { input::load_live(threads) } else { input::load(&wish.input, threads) };
     let catalogue = instance_types(wish.instance_types.as_deref());
     let (loaded, catalogue) = both(loaded, catalogue)?;
     let mut world = World::new(loaded.objects, catalogue, wish.at.unwrap_or_else(|| this_second(clock)));
@@ -40,7 +41,7 @@ pub(super) fn run(wish: &Plan, messages: &mut Messages) -> Result<Exit, Failure>
     }
     let load_seconds = stopwatch.lap();
 
-    let settings = engine_settings(wish, threads.get());
+    let settings = Settings { seed: wish.seed, ..engine_settings(&wish.settings, is_live, threads.get()) };
     let progress = Progress::of("looking for places for pods");
     let solution = (wish.only != Some(Half::Disruption)).then(|| kerf_engine::solve(&world.input, &settings));
     let provisioning_seconds = stopwatch.lap();
@@ -96,7 +97,7 @@ fn both<A, B>(a: Result<A, Failure>, b: Result<B, Failure>) -> Result<(A, B), Fa
     }
 }
 
-fn instance_types(path: Option<&Path>) -> Result<Catalogue, Failure> {
+pub(super) fn instance_types(path: Option<&Path>) -> Result<Catalogue, Failure> {
     let Some(path) = path else { return Ok(kerf_kwok::built_in()) };
     let text = std::fs::read_to_string(path)
         .map_err(|cause| Failure::bad_input(Problem::new(format!("{}: cannot be read: {cause}", path.display()))))?;
@@ -106,8 +107,8 @@ fn instance_types(path: Option<&Path>) -> Result<Catalogue, Failure> {
     })
 }
 
-fn engine_settings(wish: &Plan, threads: usize) -> Settings {
-    let settings = &wish.settings;
+/// How the engine treats wishes and constraints. `is_live` says whether pods carry the scheduler's verdict.
+pub(super) fn engine_settings(settings: &crate::args::Settings, is_live: bool, threads: usize) -> Settings {
     Settings {
         preference_policy: match settings.preference_policy {
             PreferencePolicy::Respect => kerf_engine::PreferencePolicy::Respect,
@@ -122,9 +123,10 @@ fn engine_settings(wish: &Plan, threads: usize) -> Settings {
         // `--scheduler-config` names them; files of it are not read yet.
         default_spread: Vec::new(),
         ignore_dra: settings.ignore_dra_requests,
-        require_unschedulable: false,
+        // Files seldom carry the scheduler's verdict; a live cluster does, and the controller waits for it.
+        require_unschedulable: is_live,
         max_instance_types: INSTANCE_TYPES_MAX,
-        seed: wish.seed,
+        seed: 0,
         threads,
         effort: Effort::Search,
     }

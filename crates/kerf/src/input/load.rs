@@ -15,6 +15,7 @@ use super::admitted::Admission;
 use super::decode::{FieldProblem, decode};
 use super::documents::{self, Body, Found};
 use super::kind::Kind;
+use super::live;
 use super::objects::{Given, Named, Objects, Outcome, Reading, full_name};
 use super::pod_defaults::{PodDefaults, read_priority_class, read_runtime_class};
 use super::source::{self, Origin, Source, SourceNames};
@@ -55,6 +56,12 @@ pub(crate) fn load(places: &[InputPath], threads: NonZeroUsize) -> Result<Loaded
         ));
     }
     Ok(loaded)
+}
+
+/// Reads the cluster that the kubeconfig names, and writes nothing to it.
+pub(crate) fn load_live(threads: NonZeroUsize) -> Result<Loaded, Failure> {
+    let (loaded, problems) = load_sources(&live::read()?, threads);
+    if problems.is_empty() { Ok(loaded) } else { Err(Failure::BadInput(problems)) }
 }
 
 fn load_sources(sources: &[Source], threads: NonZeroUsize) -> (Loaded, Vec<Problem>) {

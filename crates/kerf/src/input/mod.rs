@@ -1,4 +1,4 @@
-//! From files to objects: every object that some decision reads, each with the place that it came from.
+//! From files, or from a live cluster, to objects: every object that some decision reads, each with the place that it came from.
 //!
 //! A manifest passes here what it would pass on its way into a cluster: the kinds of this API are admitted by the same schema, defaults and
 //! rules as at an API server, the others are decoded strictly where a decision depends on them. All problems of all files are found
@@ -8,6 +8,7 @@ mod admitted;
 mod decode;
 mod documents;
 mod kind;
+mod live;
 mod load;
 mod objects;
 mod parts;
@@ -16,5 +17,5 @@ mod source;
 mod workloads;
 mod world;
 
-pub(crate) use load::load;
+pub(crate) use load::{load, load_live};
 pub(crate) use world::World;

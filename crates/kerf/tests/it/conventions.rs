@@ -9,8 +9,10 @@ use crate::program::{folder, kerf};
 #[test]
 fn help_reads_like_documentation() {
     assert_snapshot!("help", kerf(&["--help"]).seen());
+    assert_snapshot!("help_controller", kerf(&["controller", "--help"]).seen());
     assert_snapshot!("help_crds", kerf(&["crds", "--help"]).seen());
     assert_snapshot!("help_plan", kerf(&["plan", "--help"]).seen());
+    assert_snapshot!("help_sandbox", kerf(&["sandbox", "--help"]).seen());
     assert_snapshot!("help_validate", kerf(&["validate", "--help"]).seen());
 }
 

@@ -6,6 +6,7 @@ mod conventions;
 mod crds;
 mod disruption;
 mod input;
+mod live;
 mod plan;
 mod program;
 mod proofs;

@@ -31,6 +31,12 @@ impl Program {
         self
     }
 
+    /// With this variable.
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.command.env(name, value);
+        self
+    }
+
     pub(crate) fn stdin(mut self, text: &str) -> Self {
         self.command.write_stdin(text);
         self

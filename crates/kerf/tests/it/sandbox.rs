@@ -87,9 +87,60 @@ fn a_sandbox_says_how_to_use_it_and_ends_cleanly() {
     assert!(!std::path::Path::new(&path).exists(), "{path} is left behind");
 }
 
+/// A pool, and a deployment of twelve pods of a cpu each.
+const GROWING: &str = r#"
+apiVersion: karpenter.kwok.sh/v1alpha1
+kind: KWOKNodeClass
+metadata: {name: default}
+---
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: general}
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+      requirements: []
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 12
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers: [{name: web, image: nginx, resources: {requests: {cpu: "1"}}}]
+"#;
+
+// Spec 09 section 3: Kerf is part of it. Pods pend, claims and nodes come, pods run; a claim that is deleted takes its node along, and its
+// pods find another.
 #[test]
-fn without_controllers_it_says_so() {
-    let seen = kerf(&["sandbox", "--", "/bin/true"]).run();
-    assert_eq!(seen.code, 0);
-    assert!(seen.stderr.contains("this build has no controllers yet"), "{}", seen.stderr);
+fn kerf_grows_the_cluster_and_drains_a_node_that_is_deleted() {
+    let folder = crate::program::folder(&[("growing.yaml", GROWING)]);
+    let script = format!(
+        "export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/nonexistent; set -e
+        kubectl apply -f {} >&2
+        kubectl rollout status deployment/web --timeout=300s >&2
+        kubectl delete $(kubectl get nodeclaims -o name | head -1) --timeout=300s >&2
+        kubectl rollout status deployment/web --timeout=300s >&2
+        kubectl get pods --no-headers | awk '{{print $3}}' | sort | uniq -c
+        kubectl get nodeclaims -o jsonpath='{{.items[*].status.conditions[?(@.type==\"Ready\")].status}}'",
+        folder.path().join("growing.yaml").display(),
+    );
+    let seen = kerf(&["sandbox", "--instant", "--", "/bin/sh", "-c", &script]).run();
+    assert_eq!(seen.code, 0, "{}{}", seen.stdout, seen.stderr);
+    let (pods, claims) = seen.stdout.trim().split_once('\n').unwrap();
+    assert_eq!(pods.trim(), "12 Running", "{}", seen.stderr);
+    assert!(!claims.is_empty() && claims.split(' ').all(|ready| ready == "True"), "{claims}");
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let seen = kerf(&["sandbox", "--metrics-port", &port, "--", "/bin/sleep", "1000"]).run();
+    assert_eq!(seen.code, 1);
+    assert!(seen.stderr.contains(&format!("cannot listen on port {port}: ")), "{}", seen.stderr);
 }

@@ -4,47 +4,129 @@
 mod kubeconfig;
 
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
 use std::process::ExitStatus;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use kerf_api::crds::{self, Flavour};
-use kerf_runtime::Clock;
-use kerf_sandbox::{Cluster, ClusterConfig, News, Timing};
+use kerf_controllers::{ProcessSettings, logs};
+use kerf_kwok::{Catalogue, Kwok, Refusal, Stock};
+use kerf_runtime::{Clock, Shutdown, Stop};
+use kerf_sandbox::{Cloud, Cluster, ClusterConfig, LaunchRefused, News, Offering, Timing};
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
+use super::control::{self, Controlled, Work};
+use super::plan;
 use crate::args::Sandbox;
 use crate::exit::{Exit, Failure};
-use crate::output::{self, Messages};
+use crate::output;
 use kubeconfig::KubeconfigFile;
 
-pub(super) fn run(wish: Sandbox, messages: &mut Messages) -> Result<Exit, Failure> {
+/// What to type next, if Kerf runs the nodes.
+const NEXT_WITH_KERF: &str = "  \
+  kubectl apply -f examples/kwok.yaml           # a NodePool: which machines Kerf may launch
+  kubectl apply -f examples/deployment.yaml     # ten pods that need them
+  kubectl get nodeclaims,nodes,pods
+";
+/// What to type next, if nobody runs the nodes.
+const NEXT_ALONE: &str = "  \
+  kubectl get nodes
+  kubectl create deployment web --image=nginx --replicas=3
+";
+
+pub(super) fn run(wish: Sandbox) -> Result<Exit, Failure> {
+    let catalogue = plan::instance_types(wish.instance_types.as_deref())?;
+    let clock = Clock::system();
+    if let Some(level) = wish.log_level {
+        let settings = logs::Settings { level: control::level(level), form: logs::Form::Console };
+        control::start_log(settings, clock, vec![Box::new(std::io::stderr())]).map_err(Failure::Work)?;
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(super::threads().get().min(4))
         .build()
         .context("cannot start the runtime")
         .map_err(Failure::Work)?;
-    runtime.block_on(serve(wish, messages))
+    let outcome = runtime.block_on(serve(wish, clock, catalogue));
+    // Connections and watches are not waited for.
+    runtime.shutdown_background();
+    outcome
 }
 
-async fn serve(wish: Sandbox, messages: &mut Messages) -> Result<Exit, Failure> {
+async fn serve(wish: Sandbox, clock: Clock, catalogue: Catalogue) -> Result<Exit, Failure> {
     // Asked for before anything is written, so that no signal finds something to leave behind.
     let mut interrupted = Interruptions::listen().map_err(Failure::Work)?;
     let timing = if wish.instant { Timing::INSTANT } else { Timing::LIFELIKE };
-    let (cluster, news) = Cluster::watched(ClusterConfig { clock: Clock::system(), seed: wish.seed, timing });
+    let (cluster, news) = Cluster::watched(ClusterConfig { clock, seed: wish.seed, timing });
     let serving = cluster.api().serve(wish.port).await.context("cannot start the cluster").map_err(Failure::Work)?;
     if wish.controller {
         install_crds(&cluster).await.map_err(Failure::Work)?;
-        messages
-            .warning("this build has no controllers yet: the cluster runs alone (--no-controller says so in advance)");
     }
     cluster.add_nodes(wish.nodes).context("cannot make the nodes").map_err(Failure::Work)?;
     let file = KubeconfigFile::write(wish.kubeconfig.as_deref(), serving.kubeconfig())?;
-    match wish.command {
-        Some((program, arguments)) => run_command(&program, &arguments, &file, &mut interrupted).await,
-        None => watch(&file, news, &mut interrupted).await,
+    let (_shutdown, stop) = Shutdown::new();
+    let controlling = async {
+        if wish.controller {
+            control(&wish, &cluster, clock, catalogue, stop).await
+        } else {
+            std::future::pending().await
+        }
+    };
+    let used = async {
+        match &wish.command {
+            Some((program, arguments)) => run_command(program, arguments, &file, &mut interrupted).await,
+            None => watch(&file, wish.controller, news, &mut interrupted).await,
+        }
+    };
+    tokio::select! {
+        biased;
+        outcome = used => outcome,
+        // They end by themselves only if they cannot work.
+        outcome = controlling => outcome.map(|()| Exit::Failed).map_err(Failure::Work),
+    }
+}
+
+/// Kerf itself, on this cluster, with machines of the cluster's own cloud.
+async fn control(
+    wish: &Sandbox,
+    cluster: &Cluster,
+    clock: Clock,
+    catalogue: Catalogue,
+    stop: Stop,
+) -> anyhow::Result<()> {
+    let client = cluster.api().client_as("kerf");
+    let stock = Arc::new(CloudStock(cluster.cloud().clone()));
+    let cloud = Kwok::new(client.clone(), clock, catalogue).with_stock(stock);
+    let defaults = kerf_controllers::Settings::default();
+    let work = Work {
+        settings: &wish.settings,
+        cores: super::threads().get(),
+        batch_idle: defaults.batch_idle,
+        batch_max: defaults.batch_max,
+    };
+    let process = ProcessSettings {
+        address: Ipv4Addr::LOCALHOST.into(),
+        metrics_port: wish.metrics_port,
+        ..ProcessSettings::default()
+    };
+    let lease_client = client.clone();
+    control::run(Controlled { client, lease_client, clock, cloud, seed: wish.seed }, &work, &process, stop).await
+}
+
+/// What can be had is what the cluster's cloud says can be had.
+struct CloudStock(Cloud);
+
+impl Stock for CloudStock {
+    fn check(&self, instance_type: &str, zone: &str, capacity_type: &str) -> Result<(), Refusal> {
+        self.0.launch(Offering { instance_type, zone, capacity_type }).map_err(|refused| match refused {
+            LaunchRefused::OutOfStock => {
+                Refusal::OutOfStock(format!("{refused} ({instance_type}, {zone}, {capacity_type})"))
+            }
+            LaunchRefused::Throttled => Refusal::Throttled(refused.to_string()),
+        })
     }
 }
 
@@ -82,7 +164,7 @@ async fn run_command(
             }
             // A terminal tells the command too: it decides when to end. Told by somebody else, it would not know.
             stop = interrupted.next() => {
-                if stop == Stop::Terminate {
+                if stop == Asked::Terminate {
                     let _ = child.start_kill();
                 }
             }
@@ -100,14 +182,15 @@ fn code(status: ExitStatus) -> u8 {
 /// Says how to use the cluster, and then what happens in it, until somebody ends it.
 async fn watch(
     file: &KubeconfigFile,
+    with_kerf: bool,
     mut news: mpsc::UnboundedReceiver<News>,
     interrupted: &mut Interruptions,
 ) -> Result<Exit, Failure> {
     let path = file.path().display();
+    let next = if with_kerf { NEXT_WITH_KERF } else { NEXT_ALONE };
     output::print_text(&format!(
         "A Kubernetes cluster runs in this process. In another terminal:\n\n  \
-         export KUBECONFIG={path}\n  kubectl get nodes\n  kubectl create deployment web --image=nginx --replicas=3\n\n\
-         Ctrl-C ends it; nothing is kept.\n\n"
+         export KUBECONFIG={path}\n{next}\nCtrl-C ends it; nothing is kept.\n\n"
     ))?;
     loop {
         tokio::select! {
@@ -123,7 +206,7 @@ async fn watch(
 
 /// Why the program should end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stop {
+enum Asked {
     /// Ctrl-C on the terminal.
     Interrupt,
     /// `kill`.
@@ -147,12 +230,12 @@ impl Interruptions {
         })
     }
 
-    async fn next(&mut self) -> Stop {
+    async fn next(&mut self) -> Asked {
         tokio::select! {
             biased;
-            _ = self.interrupt.recv() => Stop::Interrupt,
-            _ = self.terminate.recv() => Stop::Terminate,
-            _ = self.hangup.recv() => Stop::Terminate,
+            _ = self.interrupt.recv() => Asked::Interrupt,
+            _ = self.terminate.recv() => Asked::Terminate,
+            _ = self.hangup.recv() => Asked::Terminate,
         }
     }
 }

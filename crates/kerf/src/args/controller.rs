@@ -1,0 +1,347 @@
+//! `kerf controller`, as typed and as meant: every setting of spec 07 section 2.2 as a flag and as an environment variable of the same name,
+//! so that the manifest of a Karpenter deployment works unchanged.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::settings::{Environment, Settings, TypedSettings, boolean};
+use crate::exit::{Failure, Problem};
+
+/// Run the controllers on a cluster, with the simulated provider.
+#[derive(Debug, Args)]
+#[command(
+    help_template = super::HELP_TEMPLATE,
+    before_help = "\
+Examples:
+  kerf controller                              the cluster of the kubeconfig, or of this pod
+  kerf controller --log-format console --disable-leader-election
+  kerf controller --feature-gates SpotToSpotConsolidation=true
+
+Every setting is a flag and an environment variable: --metrics-port is METRICS_PORT."
+)]
+pub(super) struct TypedController {
+    /// Instance types of the simulated provider, in KWOK's file format; without it a built-in set of 144.
+    #[arg(long, alias = "instance-types", value_name = "FILE", help_heading = "Provider")]
+    instance_types_file_path: Option<String>,
+    /// Port of the metrics; 0 serves none [default: 8080].
+    #[arg(long, value_name = "PORT", help_heading = "Process")]
+    metrics_port: Option<u16>,
+    /// Port of the probes; 0 answers none [default: 8081].
+    #[arg(long, value_name = "PORT", help_heading = "Process")]
+    health_probe_port: Option<u16>,
+    /// Requests a second to the API server, on average [default: 200].
+    #[arg(long, value_name = "NUMBER", help_heading = "Process")]
+    kube_client_qps: Option<u32>,
+    /// Requests to the API server at once [default: 300].
+    #[arg(long, value_name = "NUMBER", help_heading = "Process")]
+    kube_client_burst: Option<u32>,
+    /// Run without a lease [default: false].
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Process")]
+    disable_leader_election: Option<String>,
+    /// Name of the lease [default: karpenter-leader-election].
+    #[arg(long, value_name = "NAME", help_heading = "Process")]
+    leader_election_name: Option<String>,
+    /// Namespace of the lease [default: the pod's own].
+    #[arg(long, value_name = "NAMESPACE", help_heading = "Process")]
+    leader_election_namespace: Option<String>,
+    /// CPU of the process in millicores: how wide controllers work [default: 1000].
+    #[arg(long, value_name = "MILLICORES", allow_hyphen_values = true, help_heading = "Process")]
+    cpu_requests: Option<i64>,
+    /// debug, info or error [default: info].
+    #[arg(long, value_name = "LEVEL", help_heading = "Logs")]
+    log_level: Option<String>,
+    /// json, or console for a terminal [default: json].
+    #[arg(long, value_name = "FORMAT", help_heading = "Logs")]
+    log_format: Option<String>,
+    /// Where logs go: stdout, stderr or files, separated by commas [default: stdout].
+    #[arg(long, value_name = "PATHS", help_heading = "Logs")]
+    log_output_paths: Option<String>,
+    /// Longest window in which pending pods are collected [default: 10s].
+    #[arg(long, value_name = "DURATION", help_heading = "Decisions")]
+    batch_max_duration: Option<String>,
+    /// Quiet time that closes the window [default: 1s].
+    #[arg(long, value_name = "DURATION", help_heading = "Decisions")]
+    batch_idle_duration: Option<String>,
+    #[command(flatten)]
+    settings: TypedSettings,
+    #[command(flatten)]
+    without_effect: WithoutEffect,
+}
+
+/// Settings that Karpenter has and that change nothing here; deployments name them all the same.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Accepted, without effect")]
+struct WithoutEffect {
+    #[arg(long, value_name = "NAME", hide = true)]
+    karpenter_service: Option<String>,
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true, hide = true)]
+    memory_limit: Option<i64>,
+    #[arg(long, value_name = "PATHS", hide = true)]
+    log_error_output_paths: Option<String>,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true)]
+    enable_profiling: Option<String>,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true)]
+    disable_controller_warmup: Option<String>,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true)]
+    disable_cluster_state_observability: Option<String>,
+}
+
+/// How to run the controllers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Controller {
+    /// The file of instance types.
+    pub(crate) instance_types: Option<PathBuf>,
+    /// Port of the metrics.
+    pub(crate) metrics_port: Option<u16>,
+    /// Port of the probes.
+    pub(crate) health_probe_port: Option<u16>,
+    /// Requests a second to the API server.
+    pub(crate) kube_client_qps: u32,
+    /// Requests to the API server at once.
+    pub(crate) kube_client_burst: u32,
+    /// The lease, unless there is to be none.
+    pub(crate) lease: Option<LeaseName>,
+    /// Cores of the process.
+    pub(crate) cores: usize,
+    /// Which lines are logged.
+    pub(crate) log_level: LogLevel,
+    /// How they look.
+    pub(crate) log_format: LogFormat,
+    /// Where they go.
+    pub(crate) log_output_paths: Vec<String>,
+    /// Longest window.
+    pub(crate) batch_max: Duration,
+    /// Quiet time.
+    pub(crate) batch_idle: Duration,
+    /// Settings that change decisions.
+    pub(crate) settings: Settings,
+}
+
+/// Which lease.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct LeaseName {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its namespace; none is the process's own.
+    pub(crate) namespace: Option<String>,
+}
+
+/// Which lines are logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LogLevel {
+    /// All of them.
+    Debug,
+    /// What happens, and what fails.
+    Info,
+    /// What fails.
+    Error,
+}
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// An object a line.
+    Json,
+    /// Columns, for a terminal.
+    Console,
+}
+
+impl TypedController {
+    pub(super) fn resolve(self, environment: Environment<'_>) -> Result<Controller, Failure> {
+        let mut reader = Reader { environment, problems: Vec::new() };
+        let is_disabled = reader.boolean(self.disable_leader_election.as_deref(), "disable-leader-election", false);
+        for (value, name) in [
+            (&self.without_effect.enable_profiling, "enable-profiling"),
+            (&self.without_effect.disable_controller_warmup, "disable-controller-warmup"),
+            (&self.without_effect.disable_cluster_state_observability, "disable-cluster-state-observability"),
+        ] {
+            reader.boolean(value.as_deref(), name, false);
+        }
+        let lease = (!is_disabled).then(|| LeaseName {
+            name: reader
+                .text(self.leader_election_name, "LEADER_ELECTION_NAME")
+                .unwrap_or_else(|| "karpenter-leader-election".to_owned()),
+            namespace: reader.text(self.leader_election_namespace, "LEADER_ELECTION_NAMESPACE"),
+        });
+        let millicores = reader.number(self.cpu_requests, "CPU_REQUESTS", 1000);
+        let millicores = if millicores <= 0 { 1000 } else { millicores };
+        let log_level = match reader.text(self.log_level, "LOG_LEVEL").as_deref() {
+            None | Some("info") => LogLevel::Info,
+            Some("debug") => LogLevel::Debug,
+            Some("error") => LogLevel::Error,
+            Some(other) => reader.invalid("LOG_LEVEL", other, LogLevel::Info),
+        };
+        let log_format = match reader.text(self.log_format, "LOG_FORMAT").as_deref() {
+            None | Some("json") => LogFormat::Json,
+            Some("console") => LogFormat::Console,
+            Some(other) => reader.invalid("LOG_FORMAT", other, LogFormat::Json),
+        };
+        let paths = reader.text(self.log_output_paths, "LOG_OUTPUT_PATHS").unwrap_or_else(|| "stdout".to_owned());
+        let port = |number: u16| (number > 0).then_some(number);
+        let controller = Controller {
+            instance_types: reader.text(self.instance_types_file_path, "INSTANCE_TYPES_FILE_PATH").map(PathBuf::from),
+            metrics_port: port(reader.number(self.metrics_port, "METRICS_PORT", 8080)),
+            health_probe_port: port(reader.number(self.health_probe_port, "HEALTH_PROBE_PORT", 8081)),
+            kube_client_qps: reader.number(self.kube_client_qps, "KUBE_CLIENT_QPS", 200),
+            kube_client_burst: reader.number(self.kube_client_burst, "KUBE_CLIENT_BURST", 300),
+            lease,
+            cores: usize::try_from(millicores).unwrap_or(1000).div_ceil(1000),
+            log_level,
+            log_format,
+            log_output_paths: paths.split(',').map(|path| path.trim().to_owned()).collect(),
+            batch_max: reader.duration(self.batch_max_duration, "BATCH_MAX_DURATION", Duration::from_secs(10)),
+            batch_idle: reader.duration(self.batch_idle_duration, "BATCH_IDLE_DURATION", Duration::from_secs(1)),
+            settings: match self.settings.resolve(environment) {
+                Ok(settings) => settings,
+                Err(problems) => {
+                    reader.problems.extend(problems);
+                    return Err(Failure::BadInput(reader.problems));
+                }
+            },
+        };
+        if reader.problems.is_empty() { Ok(controller) } else { Err(Failure::BadInput(reader.problems)) }
+    }
+}
+
+/// Reads settings: a flag wins over its variable, a variable over the default, and a variable that makes no sense says nothing.
+struct Reader<'e> {
+    environment: Environment<'e>,
+    problems: Vec<Problem>,
+}
+
+impl Reader<'_> {
+    fn variable(&self, name: &str) -> Option<String> {
+        (self.environment)(name).filter(|value| !value.trim().is_empty())
+    }
+
+    fn text(&self, flag: Option<String>, name: &str) -> Option<String> {
+        // An empty flag is as good as none.
+        flag.or_else(|| self.variable(name)).filter(|value| !value.is_empty())
+    }
+
+    fn number<N: FromStr>(&self, flag: Option<N>, name: &str, default: N) -> N {
+        flag.or_else(|| self.variable(name)?.trim().parse().ok()).unwrap_or(default)
+    }
+
+    fn boolean(&mut self, flag: Option<&str>, name: &str, default: bool) -> bool {
+        match flag {
+            Some("true") => true,
+            Some("false") => false,
+            Some(other) => {
+                let message = format!("--{name}: \"{other}\" is not a valid value, must be true or false");
+                self.problems.push(Problem::new(message));
+                default
+            }
+            None => {
+                let variable = self.variable(&name.to_uppercase().replace('-', "_"));
+                variable.and_then(|value| boolean(&value)).unwrap_or(default)
+            }
+        }
+    }
+
+    fn duration(&mut self, flag: Option<String>, name: &str, default: Duration) -> Duration {
+        let parse = |text: &str| {
+            let nanos = text.parse::<kerf_api::duration::Duration>().map_err(|why| why.to_string())?.nanos();
+            u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| "must not be negative".to_owned())
+        };
+        match flag {
+            Some(text) => parse(&text).unwrap_or_else(|why| {
+                let flag = name.to_lowercase().replace('_', "-");
+                self.problems.push(Problem::new(format!("--{flag}: \"{text}\" is not a valid duration: {why}")));
+                default
+            }),
+            None => self.variable(name).and_then(|text| parse(text.trim()).ok()).unwrap_or(default),
+        }
+    }
+
+    fn invalid<T>(&mut self, name: &str, value: &str, default: T) -> T {
+        self.problems.push(Problem::new(format!("validating cli flags / env vars, invalid {name} \"{value}\"")));
+        default
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+    use clap::Parser;
+
+    use super::*;
+    use crate::args::settings::FeatureGates;
+
+    #[derive(Parser)]
+    struct Program {
+        #[command(flatten)]
+        controller: TypedController,
+    }
+
+    fn resolve(arguments: &[&str], variables: &[(&str, &str)]) -> Result<Controller, Vec<String>> {
+        let program =
+            Program::try_parse_from([&["kerf"], arguments].concat()).map_err(|cause| vec![cause.to_string()])?;
+        let environment =
+            |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        match program.controller.resolve(&environment) {
+            Ok(controller) => Ok(controller),
+            Err(Failure::BadInput(problems)) => Err(problems.iter().map(Problem::to_string).collect()),
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+
+    // spec 07 #1 (the core's half)
+    #[test]
+    fn without_flags_and_variables_the_defaults_hold() {
+        let controller = resolve(&[], &[]).unwrap();
+        assert_eq!((controller.metrics_port, controller.health_probe_port), (Some(8080), Some(8081)));
+        assert_eq!((controller.kube_client_qps, controller.kube_client_burst), (200, 300));
+        let lease = LeaseName { name: "karpenter-leader-election".into(), namespace: None };
+        assert_eq!(controller.lease, Some(lease));
+        assert_eq!(controller.cores, 1);
+        assert_eq!((controller.log_level, controller.log_format), (LogLevel::Info, LogFormat::Json));
+        assert_eq!(controller.log_output_paths, ["stdout"]);
+        assert_eq!((controller.batch_max.as_secs(), controller.batch_idle.as_secs()), (10, 1));
+        assert_eq!(controller.settings.feature_gates, FeatureGates::default());
+    }
+
+    // spec 07 #2 and #3
+    #[test]
+    fn a_flag_wins_and_a_variable_that_makes_no_sense_says_nothing() {
+        let variables = [("KUBE_CLIENT_QPS", "abc"), ("METRICS_PORT", "9000"), ("BATCH_MAX_DURATION", "1m30s")];
+        let controller = resolve(&["--metrics-port=7000"], &variables).unwrap();
+        assert_eq!((controller.kube_client_qps, controller.metrics_port), (200, Some(7000)));
+        assert_eq!(controller.batch_max.as_secs(), 90);
+        let other = resolve(&["--batch-max-duration", "x"], &[]).unwrap_err();
+        assert!(other[0].starts_with("--batch-max-duration: \"x\" is not a valid duration"), "{other:?}");
+    }
+
+    // spec 07 #4
+    #[test]
+    fn a_boolean_flag_is_true_false_or_a_mistake() {
+        assert_eq!(
+            resolve(&["--enable-profiling=yes"], &[]).unwrap_err(),
+            ["--enable-profiling: \"yes\" is not a valid value, must be true or false"]
+        );
+        assert!(resolve(&["--enable-profiling"], &[]).is_ok());
+        assert_eq!(resolve(&["--disable-leader-election"], &[]).unwrap().lease, None);
+        assert_eq!(resolve(&[], &[("DISABLE_LEADER_ELECTION", "t")]).unwrap().lease, None);
+        assert!(
+            resolve(&["--disable-leader-election=false"], &[("DISABLE_LEADER_ELECTION", "1")]).unwrap().lease.is_some()
+        );
+        assert!(resolve(&["--no-such-flag"], &[]).is_err());
+    }
+
+    // spec 07 #5 and #6
+    #[test]
+    fn levels_and_cores() {
+        assert_eq!(
+            resolve(&["--log-level=trace"], &[]).unwrap_err(),
+            ["validating cli flags / env vars, invalid LOG_LEVEL \"trace\""]
+        );
+        assert_eq!(resolve(&["--log-level="], &[]).unwrap().log_level, LogLevel::Info);
+        for (text, cores) in [("0", 1), ("-50", 1), ("1001", 2), ("60000", 60)] {
+            assert_eq!(resolve(&["--cpu-requests", text], &[]).unwrap().cores, cores, "{text}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! `kerf controller`: the controllers on a real cluster, with the simulated provider. Everything that it does is in `kerf-controllers`; here is
+//! only what a process has around it: the kubeconfig, the log, signals and the exit code.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+
+use anyhow::Context as _;
+use kerf_controllers::logs::{self, Form};
+use kerf_controllers::{LeaderElection, ProcessSettings};
+use kerf_kwok::Kwok;
+use kerf_runtime::{Clock, Rate, Shutdown, Throttle};
+use kube::client::ClientBuilder;
+use kube::{Client, Config};
+use tracing::debug;
+
+use super::control::{self, Controlled, Work};
+use super::plan;
+use crate::args::{Controller, LogFormat};
+use crate::exit::{Exit, Failure, Problem};
+
+/// The user agent of the controller's requests, as Karpenter's.
+const USER_AGENT: &str = concat!("karpenter/", env!("CARGO_PKG_VERSION"));
+/// Where a pod reads which namespace it is in.
+const OWN_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
+
+pub(super) fn run(wish: &Controller) -> Result<Exit, Failure> {
+    let catalogue = plan::instance_types(wish.instance_types.as_deref())?;
+    let outputs = log_outputs(&wish.log_output_paths)?;
+    let clock = Clock::system();
+    control::start_log(log_settings(wish), clock, outputs).map_err(Failure::Work)?;
+    debug!(version = env!("CARGO_PKG_VERSION"), "discovered karpenter version");
+
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(wish.cores.clamp(2, 8)).enable_all().build();
+    let runtime = runtime.context("cannot start").map_err(Failure::Work)?;
+    let outcome = runtime.block_on(async {
+        let config = Config::infer().await.map_err(|cause| {
+            let problem = Problem::new(format!("no cluster: {cause}"));
+            Failure::bad_input(problem.with_hint("set KUBECONFIG, or run in a pod with a service account"))
+        })?;
+        control(wish, clock, config, catalogue).await.map_err(Failure::Work)
+    });
+    // What is still open (watches, connections) is not waited for.
+    runtime.shutdown_background();
+    outcome
+}
+
+async fn control(
+    wish: &Controller,
+    clock: Clock,
+    config: Config,
+    catalogue: kerf_kwok::Catalogue,
+) -> anyhow::Result<Exit> {
+    let rate = Rate { per_second: wish.kube_client_qps, burst: wish.kube_client_burst };
+    let client = client(config.clone(), Some(rate))?;
+    // The lease has a way of its own, so that no throttling of the controllers can cost it.
+    let lease_client = self::client(config, None)?;
+    let seed = clock.now().as_nanosecond() as u64 ^ u64::from(std::process::id());
+    let process = ProcessSettings {
+        metrics_port: wish.metrics_port,
+        health_probe_port: wish.health_probe_port,
+        leader_election: wish.lease.as_ref().map(|lease| LeaderElection {
+            name: lease.name.clone(),
+            namespace: lease.namespace.clone().unwrap_or_else(|| own_namespace(&lease_client)),
+            identity: identity(seed),
+        }),
+        ..ProcessSettings::default()
+    };
+    let work =
+        Work { settings: &wish.settings, cores: wish.cores, batch_idle: wish.batch_idle, batch_max: wish.batch_max };
+    let cloud = Kwok::new(client.clone(), clock, catalogue);
+    let (shutdown, stop) = Shutdown::new();
+    let running = control::run(Controlled { client, lease_client, clock, cloud, seed }, &work, &process, stop);
+    let signals = async {
+        kerf_runtime::signal().await;
+        shutdown.request();
+        kerf_runtime::signal().await;
+    };
+    tokio::select! {
+        biased;
+        outcome = running => outcome.map(|()| Exit::Done),
+        // Whoever asks twice does not want to wait.
+        () = signals => Ok(Exit::Failed),
+    }
+}
+
+fn client(mut config: Config, rate: Option<Rate>) -> anyhow::Result<Client> {
+    config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
+    let builder = ClientBuilder::try_from(config).context("cannot use the kubeconfig")?;
+    Ok(match rate {
+        Some(rate) => builder.with_layer(&Throttle::new(rate)).build(),
+        None => builder.build(),
+    })
+}
+
+/// The namespace of the pod, or of the kubeconfig's context.
+fn own_namespace(client: &Client) -> String {
+    let of_pod = std::fs::read_to_string(OWN_NAMESPACE).ok().map(|text| text.trim().to_owned());
+    of_pod.filter(|name| !name.is_empty()).unwrap_or_else(|| client.default_namespace().to_owned())
+}
+
+/// A name that no other process has.
+fn identity(seed: u64) -> String {
+    let host = std::fs::read_to_string("/etc/hostname").unwrap_or_default();
+    format!("{}_{}-{seed:016x}", host.trim(), std::process::id())
+}
+
+/// How the log looks, by the settings.
+fn log_settings(wish: &Controller) -> logs::Settings {
+    logs::Settings {
+        level: control::level(wish.log_level),
+        form: match wish.log_format {
+            LogFormat::Json => Form::Json,
+            LogFormat::Console => Form::Console,
+        },
+    }
+}
+
+fn log_outputs(paths: &[String]) -> Result<Vec<Box<dyn Write + Send>>, Failure> {
+    let open = |path: &String| -> Result<Box<dyn Write + Send>, Problem> {
+        match path.as_str() {
+            "stdout" => Ok(Box::new(io::stdout())),
+            "stderr" => Ok(Box::new(io::stderr())),
+            file => match OpenOptions::new().create(true).append(true).open(file) {
+                Ok(file) => Ok(Box::new(file)),
+                Err(cause) => Err(Problem::new(format!("{file}: cannot be written: {cause}"))),
+            },
+        }
+    };
+    let (outputs, problems): (Vec<_>, Vec<_>) = paths.iter().map(open).partition(Result::is_ok);
+    let problems: Vec<Problem> = problems.into_iter().filter_map(Result::err).collect();
+    if !problems.is_empty() {
+        return Err(Failure::BadInput(problems));
+    }
+    Ok(outputs.into_iter().filter_map(Result::ok).collect())
+}

@@ -1,0 +1,89 @@
+//! The live cluster as a source: one list of each kind that decisions read, as if it had come from a file. The only thing this module can do is
+//! list, so that a plan changes nothing is a fact of types and not of care (spec 09 #15).
+//!
+//! Workloads are left out: on a live cluster their controllers make the pods, and Kerf's controllers decide on pods alone.
+
+use kube::{Client, Config};
+
+use super::kind::Kind;
+use super::source::Source;
+use crate::exit::{Failure, Problem};
+
+/// What is read, with its path.
+const LISTED: [(Kind, &str); 14] = [
+    (Kind::NodePool, "/apis/karpenter.sh/v1/nodepools"),
+    (Kind::NodeClaim, "/apis/karpenter.sh/v1/nodeclaims"),
+    (Kind::KwokNodeClass, "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses"),
+    (Kind::Ec2NodeClass, "/apis/karpenter.k8s.aws/v1/ec2nodeclasses"),
+    (Kind::Node, "/api/v1/nodes"),
+    (Kind::Pod, "/api/v1/pods"),
+    (Kind::DaemonSet, "/apis/apps/v1/daemonsets"),
+    (Kind::PersistentVolumeClaim, "/api/v1/persistentvolumeclaims"),
+    (Kind::PersistentVolume, "/api/v1/persistentvolumes"),
+    (Kind::StorageClass, "/apis/storage.k8s.io/v1/storageclasses"),
+    (Kind::CsiNode, "/apis/storage.k8s.io/v1/csinodes"),
+    (Kind::VolumeAttachment, "/apis/storage.k8s.io/v1/volumeattachments"),
+    (Kind::PodDisruptionBudget, "/apis/policy/v1/poddisruptionbudgets"),
+    (Kind::Namespace, "/api/v1/namespaces"),
+];
+
+/// Reads the cluster of the current kubeconfig context, or of the pod that this runs in.
+pub(super) fn read() -> Result<Vec<Source>, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|cause| Failure::Work(anyhow::Error::new(cause).context("cannot start")))?;
+    runtime.block_on(async {
+        let config = Config::infer().await.map_err(|_| {
+            Failure::bad_input(
+                Problem::new("no input: give manifests with -f, or a cluster by KUBECONFIG or ~/.kube/config").with_hint(
+                    "kubectl get nodepools,nodeclaims,kwoknodeclasses,nodes,pods,daemonsets -A -o json | kerf plan -f -",
+                ),
+            )
+        })?;
+        let client = Client::try_from(config)
+            .map_err(|cause| Failure::Work(anyhow::Error::new(cause).context("cannot use the kubeconfig")))?;
+        Reader(client).all().await
+    })
+}
+
+/// A client that can list and nothing else.
+struct Reader(Client);
+
+impl Reader {
+    /// Every kind. All that may not be read is reported, not the first.
+    async fn all(&self) -> Result<Vec<Source>, Failure> {
+        let mut sources = Vec::new();
+        let mut problems = Vec::new();
+        for (kind, path) in LISTED {
+            let name = format!("the cluster's {}s", kind.name());
+            match self.list(path).await {
+                Ok(text) => sources.push(Source { name, text }),
+                // A cluster has the node classes of its own provider, and may have no volumes API.
+                Err(kube::Error::Api(status)) if status.code == 404 && is_optional(kind) => {}
+                Err(kube::Error::Api(status)) if status.code == 403 => {
+                    problems.push(Problem::new(format!("not allowed to list {}s: {}", kind.name(), status.message)));
+                }
+                Err(kube::Error::Api(status)) if status.code == 404 => problems.push(
+                    Problem::new(format!("the cluster does not know the kind {}", kind.name()))
+                        .with_hint("kerf crds | kubectl apply --server-side -f -"),
+                ),
+                Err(cause) => {
+                    let cause = anyhow::Error::new(cause).context(format!("cannot list {name}"));
+                    return Err(Failure::Work(cause));
+                }
+            }
+        }
+        if problems.is_empty() { Ok(sources) } else { Err(Failure::BadInput(problems)) }
+    }
+
+    async fn list(&self, path: &str) -> Result<String, kube::Error> {
+        let request = http::Request::get(path).body(Vec::new()).map_err(kube::Error::HttpError)?;
+        self.0.request_text(request).await
+    }
+}
+
+fn is_optional(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::KwokNodeClass | Kind::Ec2NodeClass | Kind::CsiNode | Kind::VolumeAttachment | Kind::StorageClass
+    )
+}

@@ -1,0 +1,154 @@
+//! The commands that speak to a live cluster, which here is the sandbox's API server on loopback.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kerf_api::crds::Flavour;
+use kerf_api::kwoknodeclass::KWOKNodeClass;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
+use kerf_runtime::Clock;
+use kerf_sandbox::{ApiServer, Config, Serving};
+use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::program::{folder, kerf};
+
+struct Cluster {
+    server: ApiServer,
+    serving: Serving,
+    folder: tempfile::TempDir,
+}
+
+impl Cluster {
+    /// A cluster with the definitions, a pool and three pods that wait.
+    async fn start() -> Self {
+        let server = ApiServer::new(Config::new(Clock::system(), 7));
+        let serving = server.serve(0).await.unwrap();
+        let folder = folder(&[("kubeconfig", serving.kubeconfig())]);
+        let cluster = Self { server, serving, folder };
+        let crd = ApiResource {
+            group: "apiextensions.k8s.io".into(),
+            version: "v1".into(),
+            api_version: "apiextensions.k8s.io/v1".into(),
+            kind: "CustomResourceDefinition".into(),
+            plural: "customresourcedefinitions".into(),
+        };
+        let client = cluster.server.client();
+        let definitions: Api<DynamicObject> = Api::all_with(client.clone(), &crd);
+        for definition in kerf_api::crds::all(Flavour::Kwok) {
+            let definition: DynamicObject = serde_json::from_value(definition.json().clone()).unwrap();
+            definitions.create(&PostParams::default(), &definition).await.unwrap();
+        }
+        let class = json!({"metadata": {"name": "default"}, "spec": {}});
+        let classes: Api<KWOKNodeClass> = Api::all(client.clone());
+        classes.create(&PostParams::default(), &serde_json::from_value(class).unwrap()).await.unwrap();
+        let pool = json!({"metadata": {"name": "default"}, "spec": {"template": {"spec": {"requirements": [],
+            "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}}}}});
+        let pools: Api<NodePool> = Api::all(client.clone());
+        pools.create(&PostParams::default(), &serde_json::from_value(pool).unwrap()).await.unwrap();
+        for name in ["a", "b", "c"] {
+            cluster.pending_pod(name).await;
+        }
+        cluster
+    }
+
+    async fn pending_pod(&self, name: &str) {
+        let pods: Api<Pod> = Api::default_namespaced(self.server.client());
+        let pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i",
+            "resources": {"requests": {"cpu": "1"}}}]}});
+        pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+        let status =
+            json!({"status": {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}});
+        pods.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await.unwrap();
+    }
+
+    fn kubeconfig(&self) -> String {
+        self.folder.path().join("kubeconfig").display().to_string()
+    }
+
+    async fn claims(&self) -> usize {
+        let claims: Api<NodeClaim> = Api::all(self.server.client());
+        claims.list(&ListParams::default()).await.unwrap().items.len()
+    }
+}
+
+// spec 09 #15
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_reads_the_live_cluster_and_writes_nothing() {
+    let cluster = Cluster::start().await;
+    cluster.server.start_audit();
+    let before = cluster.server.revision();
+    let kubeconfig = cluster.kubeconfig();
+    let plan = || kerf(&["plan", "-o", "json", "--no-stats"]).env("KUBECONFIG", &kubeconfig);
+    let seen = tokio::task::block_in_place(|| plan().run());
+    assert_eq!(seen.code, 0, "{}", seen.stderr);
+    let plan: Value = serde_json::from_str(&seen.stdout).unwrap();
+    assert_eq!(plan["provisioning"]["nodeClaims"][0]["pods"], json!(["default/a", "default/b", "default/c"]));
+    assert_eq!(cluster.server.take_audit(), [], "the API server's audit knows of no write");
+    assert_eq!(cluster.server.revision(), before);
+    drop(cluster.serving);
+}
+
+/// A program that is ended with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+// spec 09 section 4
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_controller_works_on_the_cluster_of_the_kubeconfig_and_ends_well() {
+    let cluster = Cluster::start().await;
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("kerf"));
+    command.args(["controller", "-metrics-port=0", "--health-probe-port=0", "--batch-idle-duration=100ms"]);
+    command.args(["--leader-election-namespace", "kube-system"]);
+    command.env_clear().env("KUBECONFIG", cluster.kubeconfig()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running(command.spawn().unwrap());
+    // However long a busy machine takes; the test runner's patience is the only limit.
+    while cluster.claims().await == 0 {
+        assert!(running.0.try_wait().unwrap().is_none(), "the controller ended by itself");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(cluster.claims().await, 1);
+    let asked = Command::new("kill").args(["-TERM", &running.0.id().to_string()]).status().unwrap();
+    assert!(asked.success());
+    let code = tokio::task::block_in_place(|| running.0.wait().unwrap()).code();
+    assert_eq!(code, Some(0), "SIGTERM ends it well");
+    let mut log = String::new();
+    std::io::Read::read_to_string(running.0.stdout.as_mut().unwrap(), &mut log).unwrap();
+    let messages: Vec<String> = log
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["message"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(messages[0], "successfully acquired lease", "{log}");
+    assert!(messages.iter().any(|message| message == "created nodeclaim"), "{log}");
+    let leases: Api<k8s_openapi::api::coordination::v1::Lease> =
+        Api::namespaced(cluster.server.client(), "kube-system");
+    let lease = leases.get("karpenter-leader-election").await.unwrap().spec.unwrap();
+    assert_eq!(lease.holder_identity.as_deref(), Some(""), "the lease is released");
+}
+
+#[test]
+fn without_a_cluster_the_controller_says_what_to_do() {
+    let seen = kerf(&["controller"]).run();
+    assert_eq!(seen.code, 2);
+    assert!(seen.stderr.contains("hint:  set KUBECONFIG, or run in a pod with a service account"), "{}", seen.stderr);
+}
+
+// spec 07 #4 and #5, as a person meets them
+#[test]
+fn wrong_settings_are_named_together() {
+    let seen = kerf(&["controller", "-log-level=trace", "-disable-leader-election=yes"]).run();
+    assert_eq!(seen.code, 2);
+    assert!(
+        seen.stderr.contains("invalid LOG_LEVEL \"trace\"") && seen.stderr.contains("must be true or false"),
+        "{}",
+        seen.stderr
+    );
+}
