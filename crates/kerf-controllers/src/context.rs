@@ -37,6 +37,8 @@ pub struct Settings {
     pub cores: usize,
     /// Whether broken nodes are replaced (feature gate `NodeRepair`).
     pub node_repair: bool,
+    /// Whether pools with `replicas` are kept at that many nodes (feature gate `StaticCapacity`).
+    pub static_capacity: bool,
     /// How the engine treats wishes and constraints.
     pub engine: kerf_engine::Settings,
 }
@@ -55,6 +57,7 @@ impl Default for Settings {
             batch_max: Duration::from_secs(10),
             cores: 1,
             node_repair: false,
+            static_capacity: false,
             engine: kerf_engine::Settings {
                 preference_policy: kerf_engine::PreferencePolicy::Respect,
                 min_values_policy: kerf_engine::MinValuesPolicy::Strict,

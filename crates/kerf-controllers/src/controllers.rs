@@ -38,6 +38,8 @@ use crate::nodepool::registrationhealth::PoolHealth;
 use crate::nodepool::validation::Validation;
 use crate::process::reconcile::observed;
 use crate::provisioning::{Batcher, NodeTrigger, PodTrigger, Provisioner};
+use crate::static_capacity::deprovisioning::StaticDeprovisioning;
+use crate::static_capacity::provisioning::StaticProvisioning;
 
 /// The key of controllers that look at everything at once.
 const EVERYTHING: Str = Str::new_static("");
@@ -93,6 +95,8 @@ pub struct Controllers {
     readiness: Hung<Readiness>,
     pool_health: Hung<PoolHealth>,
     validation: Hung<Validation>,
+    static_provisioning: Hung<StaticProvisioning>,
+    static_deprovisioning: Hung<StaticDeprovisioning>,
     pod_trigger: Hung<PodTrigger>,
     node_trigger: Hung<NodeTrigger>,
     provisioner: Provisioner,
@@ -171,6 +175,12 @@ impl Controllers {
             readiness: Hung::new("nodepool.readiness", Readiness::new(each()), scaled(10, 1000)),
             pool_health: Hung::new("nodepool.registrationhealth", PoolHealth::new(each(), health), scaled(10, 1000)),
             validation: Hung::new("nodepool.validation", Validation::new(each()), scaled(10, 10)),
+            static_provisioning: Hung::new("static.provisioning", StaticProvisioning::new(each()), scaled(10, 10)),
+            static_deprovisioning: Hung::new(
+                "static.deprovisioning",
+                StaticDeprovisioning::new(each()),
+                scaled(10, 10),
+            ),
             pod_trigger: Hung::new(
                 "provisioner.trigger.pod",
                 PodTrigger::new(each(), batcher.clone()),
@@ -220,6 +230,8 @@ impl Controllers {
             all.readiness.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.pool_health.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.validation.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.static_provisioning.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.static_deprovisioning.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.pod_trigger.run(&all.ctx, s(), |c, key| async move { Ok(c.reconcile(&key)) }).boxed(),
             all.node_trigger.run(&all.ctx, s(), |c, key| async move { Ok(c.reconcile(&key)) }).boxed(),
             all.provisioner.run(s()).boxed(),
@@ -286,6 +298,10 @@ impl Controllers {
                 self.expiration.queue.add(name.clone());
                 self.claim_hydration.queue.add(name.clone());
             }
+            let comes_or_goes = change.before.is_none() || change.after.is_none() || claim.is_terminating();
+            if let Some(pool) = claim.pool().filter(|_| comes_or_goes) {
+                self.look_at_replicas(&Str::from(pool));
+            }
             if change.before.is_none() {
                 self.stale_claims.queue.add_after(name.clone(), stale::DELAY);
             }
@@ -311,6 +327,9 @@ impl Controllers {
             let name = pool.key();
             if self.claim_disruption.controller.is_news(pool) {
                 self.look_at_disruption(|claim| claim.pool() == Some(name.as_str()));
+            }
+            if pool.spec.replicas.is_some() {
+                self.look_at_replicas(&name);
             }
             self.hash.queue.add(name.clone());
             self.readiness.queue.add(name.clone());
@@ -342,6 +361,14 @@ impl Controllers {
         let cluster = self.ctx.cluster.lock();
         for claim in cluster.all::<Claim>().values().filter(|claim| is_meant(claim)) {
             self.claim_disruption.queue.add(claim.name().clone());
+        }
+    }
+
+    /// Has a pool looked at that may be a static one.
+    fn look_at_replicas(&self, pool: &Str) {
+        if self.ctx.settings.static_capacity {
+            self.static_provisioning.queue.add(pool.clone());
+            self.static_deprovisioning.queue.add(pool.clone());
         }
     }
 

@@ -49,12 +49,26 @@ pub enum Error {
     /// An object says something that makes no sense; the text says which field.
     #[error("{0}")]
     Invalid(String),
+    /// What a failure was part of.
+    #[error("{doing}, {cause}")]
+    While {
+        /// What was being done.
+        doing: &'static str,
+        /// What went wrong.
+        #[source]
+        cause: Box<Error>,
+    },
     /// Several failures at once.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Several(Vec<Error>),
 }
 
 impl Error {
+    /// The failure as a part of something.
+    pub(crate) fn while_doing(self, doing: &'static str) -> Self {
+        Self::While { doing, cause: Box::new(self) }
+    }
+
     /// All of several failures as one; none if there are none.
     pub(crate) fn all(mut errors: Vec<Self>) -> Result<(), Self> {
         match errors.len() {

@@ -14,6 +14,7 @@ mod nodepool;
 mod process;
 mod provisioning;
 mod recorder;
+mod static_capacity;
 
 pub use context::{Context, Settings, SharedCluster};
 pub use controllers::Controllers;

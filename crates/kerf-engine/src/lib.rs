@@ -27,7 +27,8 @@ mod world;
 pub use disrupt::{
     Block, BlockedNode, BudgetUse, ClaimLifecycle, Command, CommandNode, Consolidatable, DisruptionPlan,
     DisruptionSettings, DisruptionStats, LaunchBackoff, Method, Notice, Passes, PoolDisruption, Rejection,
-    TemplateHash, after, consolidatable, disrupt, drift_reason, expires_at, must_verify_type, validate,
+    TemplateHash, after, claim_from_template, consolidatable, disrupt, drift_reason, eviction_cost, expires_at,
+    must_verify_type, validate,
 };
 pub use explain::{Funnel, FunnelRule, FunnelStep, PoolFunnel, PoolRefusal, Reason, Rule, funnel};
 pub use pod::requests::pod_requests;

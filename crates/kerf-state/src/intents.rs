@@ -1,6 +1,6 @@
 //! What we have done or decided and the API server does not show yet, each with the fact that ends it: claims that were just created
 //! (until the watch tells of them), deletion marks (until they are taken back or the machine is gone), nominations (until their time
-//! is up). Losing all of it, as a restart does, costs time and never correctness.
+//! is up), room for claims that are being created (until they are there). Losing all of it, as a restart does, costs time and never correctness.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +16,8 @@ pub(crate) struct Intents {
     marked: BTreeSet<Str>,
     /// Until when pods are expected on a machine, by provider id.
     nominated: BTreeMap<Str, Timestamp>,
+    /// Claims that are being created and count against a limit already, by pool.
+    reserved: BTreeMap<Str, usize>,
 }
 
 impl Intents {
@@ -52,6 +54,18 @@ impl Intents {
 
     pub(crate) fn nominated_until(&self, provider_id: &str) -> Option<Timestamp> {
         self.nominated.get(provider_id).copied()
+    }
+
+    pub(crate) fn reserved(&self, pool: &str) -> usize {
+        self.reserved.get(pool).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn reserve(&mut self, pool: Str, count: usize) {
+        if count == 0 {
+            self.reserved.remove(&pool);
+        } else {
+            self.reserved.insert(pool, count);
+        }
     }
 
     /// The machine is gone, and with it all that was meant for it.

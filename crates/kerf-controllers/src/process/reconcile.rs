@@ -35,7 +35,7 @@ pub(crate) fn kind_of(controller: &str) -> Option<ObjectKind> {
         other => match other.split_once('.') {
             Some(("node", _)) => Some(ObjectKind::of::<Node>()),
             Some(("nodeclaim", _)) => Some(ObjectKind::of::<NodeClaim>()),
-            Some(("nodepool", _)) => Some(ObjectKind::of::<NodePool>()),
+            Some(("nodepool" | "static", _)) => Some(ObjectKind::of::<NodePool>()),
             Some(_) | None => None,
         },
     }

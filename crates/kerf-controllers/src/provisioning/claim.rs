@@ -14,7 +14,7 @@ use kerf_engine::PlannedClaim;
 use kerf_engine::requirement::SelectorEntry;
 
 /// The claim as it is created. It carries the hash of the pool that it was planned from, whatever the pool says by then.
-pub(super) fn claim(planned: &PlannedClaim, pool: &NodePool) -> NodeClaim {
+pub(crate) fn claim(planned: &PlannedClaim, pool: &NodePool) -> NodeClaim {
     let template = &pool.spec.template;
     let requests = planned.requests.iter().map(|(name, q)| (name.to_string(), QuantityText::from(q.to_string())));
     let requirements = planned.launch.requirements.to_entries();

@@ -2,7 +2,7 @@
 //! need, and claims are created for those (spec 02 §1).
 
 mod batch;
-mod claim;
+pub(crate) mod claim;
 mod pass;
 mod report;
 mod trigger;

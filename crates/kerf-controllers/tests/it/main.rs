@@ -20,4 +20,5 @@ mod registration;
 mod repair;
 mod rig;
 mod small;
+mod static_pools;
 mod termination;

@@ -36,6 +36,8 @@ pub use block::Block;
 pub use command::{BlockedNode, BudgetUse, Command, CommandNode, DisruptionPlan, DisruptionStats, Method, Notice};
 pub use conditions::{Consolidatable, consolidatable, drift as drift_reason, expires_at, must_verify_type};
 pub use input::{ClaimLifecycle, DisruptionSettings, LaunchBackoff, Passes, PoolDisruption, TemplateHash};
+pub use pods::eviction_cost;
+pub use static_drift::claim_from_template;
 pub use validate::{Rejection, validate};
 
 use draft::Draft;

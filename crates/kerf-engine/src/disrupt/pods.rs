@@ -39,7 +39,7 @@ fn is_evictable(pod: &Pod, at: Timestamp) -> bool {
 }
 
 /// What evicting the pod costs (spec 03 §5.4). A deletion cost that is no finite number is not counted.
-pub(crate) fn eviction_cost(pod: &Pod) -> f64 {
+pub fn eviction_cost(pod: &Pod) -> f64 {
     let mut cost = 1.0;
     let written = pod.metadata.annotations.get(DELETION_COST).and_then(|text| text.parse::<f64>().ok());
     if let Some(deletion_cost) = written.filter(|cost| cost.is_finite()) {

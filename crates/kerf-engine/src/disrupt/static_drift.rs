@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kerf_api::labels;
+use kerf_api::labels::{self, LabelRules};
 use kerf_api::nodepool::{DisruptionReason, NODES_RESOURCE};
 
 use super::block::Block;
@@ -10,9 +10,11 @@ use super::command::{Command, Method};
 use super::drift::drifted_at;
 use super::pass::{FactsIx, Pass};
 use super::survey::Class;
+use crate::catalogue::InstanceType;
 use crate::pod::requirements::of_expression;
 use crate::requirement::{Requirements, Undefined};
 use crate::solve::{Estimate, Launch, PlannedClaim};
+use crate::world::Pool;
 
 const NANOS: i128 = 1_000_000_000;
 
@@ -32,7 +34,9 @@ pub(crate) fn commands(pass: &mut Pass<'_, '_>) -> Vec<Command> {
                 pass.leave(*ix, block.clone());
             }
             for ix in &of_pool[..granted] {
-                let replacement = from_template(pass, pool);
+                let described = &input.pools[pool];
+                let types = pass.survey.types_of(described);
+                let replacement = claim_from_template(described, types, &input.label_rules);
                 commands.push(pass.command(Method::StaticDrift, &[*ix], vec![replacement], None));
             }
         }
@@ -67,18 +71,16 @@ fn granted(pass: &Pass<'_, '_>, pool: usize, candidates: &[FactsIx]) -> (usize, 
     }
 }
 
-/// A claim that asks for what the pool's template asks for and nothing more.
-fn from_template(pass: &Pass<'_, '_>, pool: usize) -> PlannedClaim {
-    let input = pass.survey.input;
-    let described = &input.pools[pool];
-    let rules = &input.label_rules;
+/// A claim that asks for what the pool's template asks for and nothing more. `types` are the pool's instance types, for an estimate of
+/// what it costs; without any there is none.
+pub fn claim_from_template(described: &Pool, types: &[InstanceType], rules: &LabelRules) -> PlannedClaim {
     let mut requirements: Requirements = described
         .requirements
         .iter()
         .map(|r| of_expression(&r.expression, rules).with_min_values(r.min_values))
         .collect();
     requirements.add_all(&Requirements::from_labels(rules, &described.labels));
-    let fitting = pass.survey.types_of(described).iter().filter(|t| t.requirements.intersects(&requirements).is_ok());
+    let fitting = types.iter().filter(|t| t.requirements.intersects(&requirements).is_ok());
     let launches = fitting.flat_map(|t| {
         let offered = t.offerings.iter().filter(|o| o.available);
         offered

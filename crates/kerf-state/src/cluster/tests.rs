@@ -488,3 +488,16 @@ fn books_that_follow_events_decide_like_new_ones() {
     answers.dedup();
     assert!(answers.len() >= 6, "each step changes the answer: {answers:#?}");
 }
+
+// spec 04 §4.10
+#[test]
+fn room_for_claims_is_given_once() {
+    let mut cluster = Cluster::new();
+    assert_eq!(cluster.reserve_nodes("general", Some(3), 5), 3);
+    assert_eq!(cluster.reserve_nodes("general", Some(3), 5), 0, "all of it is spoken for");
+    assert_eq!(cluster.reserve_nodes("other", None, 5), 5);
+    cluster.release_nodes("general", 2);
+    assert_eq!(cluster.reserve_nodes("general", Some(3), 5), 2);
+    cluster.release_nodes("general", 9);
+    assert_eq!(cluster.reserve_nodes("general", Some(0), 1), 0);
+}

@@ -59,6 +59,7 @@ pub(super) async fn run(on: Controlled, work: &Work<'_>, process: &ProcessSettin
             cores: work.cores,
             engine,
             node_repair: work.settings.feature_gates.node_repair,
+            static_capacity: work.settings.feature_gates.static_capacity,
         }),
     };
     kerf_controllers::run(ctx, process, on.lease_client, Some(recorder), stop).await.map_err(anyhow::Error::new)

@@ -22,7 +22,7 @@ use kerf_state::Claim;
 use tracing::info;
 
 pub(crate) use eviction::Evictions;
-pub(crate) use pods::is_reschedulable;
+pub(crate) use pods::{is_protected, is_reschedulable};
 
 use crate::actions;
 use crate::context::Context;

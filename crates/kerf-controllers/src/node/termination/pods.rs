@@ -51,13 +51,18 @@ pub(super) fn protection(pod: &Pod, now: Timestamp) -> Option<DoNotDisrupt> {
     Some(do_not_disrupt(value, pod.status.start_time, now))
 }
 
+/// Whether the pod asks to be left alone, and still has that wish kept.
+pub(crate) fn is_protected(pod: &Pod, now: Timestamp) -> bool {
+    protection(pod, now).is_some_and(|protection| protection.is_protected())
+}
+
 /// Whether the pod may be asked to leave.
 pub(super) fn is_evictable(pod: &Pod, now: Timestamp) -> bool {
     !pod.is_terminal()
         && !pod.is_terminating()
         && !tolerates_disruption(pod)
         && !pod.is_mirror()
-        && !protection(pod, now).is_some_and(|protection| protection.is_protected())
+        && !is_protected(pod, now)
 }
 
 /// Whether the pod must be deleted now, whatever protects it, because its node ends at `deadline`: so that it has its whole grace period if

@@ -1,0 +1,116 @@
+//! `static.deprovisioning`: deletes the claims that a static pool has too many of (spec 04 §9.2), those first whose end disturbs least. It
+//! acts whenever the pool changes or one of its claims comes or goes, and every minute. Budgets have no say; the drains are as careful as
+//! any.
+
+use std::sync::Arc;
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use kerf_api::slim::{Pod, Str};
+use kerf_engine::eviction_cost;
+use kerf_runtime::{Failure, Next};
+use kerf_state::{Claim, Cluster, StateNode};
+use tracing::{debug, info};
+
+use super::{PERIOD, static_pool};
+use crate::actions;
+use crate::context::Context;
+use crate::error::Error;
+use crate::logs::reference;
+use crate::node::termination::is_protected;
+
+/// The controller.
+pub(crate) struct StaticDeprovisioning {
+    ctx: Context,
+}
+
+impl StaticDeprovisioning {
+    pub(crate) fn new(ctx: Context) -> Self {
+        Self { ctx }
+    }
+
+    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+        let Some((_, replicas)) = static_pool(&self.ctx, name) else { return Ok(Next::Done) };
+        let victims = {
+            let cluster = self.ctx.cluster.lock();
+            let active = cluster.pool_claims(name).active;
+            let count = active.saturating_sub(replicas);
+            if count == 0 {
+                return Ok(Next::After(PERIOD));
+            }
+            info!(
+                current = active,
+                desired = replicas,
+                "deprovision-count" = count,
+                "deprovisioning nodeclaims to satisfy replica count"
+            );
+            victims(&cluster, name, count, self.ctx.now())
+        };
+        let deleted = join_all(victims.iter().map(|claim| self.delete(claim))).await;
+        let errors: Vec<Error> = deleted.into_iter().filter_map(Result::err).collect();
+        Error::all(errors).map_err(|cause| cause.while_doing("failed to deprovision nodeclaims"))?;
+        Ok(Next::After(PERIOD))
+    }
+
+    async fn delete(&self, claim: &Claim) -> Result<(), Error> {
+        match actions::claim::delete(&self.ctx, &claim.object).await {
+            Ok(()) => {
+                debug!(NodeClaim = %reference(claim.name()), "deleting nodeclaim");
+                Ok(())
+            }
+            Err(Failure::NotFound) => Ok(()),
+            Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
+        }
+    }
+}
+
+/// How much the end of a node disturbs: the less, the sooner it is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+enum Rank {
+    /// It has no machine yet.
+    Unlaunched,
+    /// Nothing but daemons runs on it.
+    Empty,
+    /// What its pods' evictions cost, weighed with how much of its life is left.
+    Busy(f64),
+    /// The same with a pod among them that wants to be left alone.
+    Protected(f64),
+}
+
+/// The claims of a pool to delete, as many as are asked for and there are.
+fn victims(cluster: &Cluster, pool: &str, count: usize, now: Timestamp) -> Vec<Arc<Claim>> {
+    let unlaunched = cluster.claims_of_pool(pool).filter(|c| c.seen.provider_id.is_empty() && !c.seen.is_deleting);
+    let nodes = cluster.state_nodes().filter(|node| !node.is_marked_for_deletion());
+    let launched = nodes.filter_map(|node| {
+        let claim = node.claim.filter(|claim| claim.pool() == Some(pool))?;
+        Some((rank(cluster, &node, claim, now), claim.name().clone()))
+    });
+    let mut ranked: Vec<(Rank, Str)> =
+        unlaunched.map(|claim| (Rank::Unlaunched, claim.name().clone())).chain(launched).collect();
+    // Costs are sums of numbers that are clamped, so they can always be compared.
+    ranked.sort_by(|(a, one), (b, other)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal).then(one.cmp(other)));
+    ranked.into_iter().take(count).filter_map(|(_, name)| cluster.get::<Claim>(&name).cloned()).collect()
+}
+
+fn rank(cluster: &Cluster, node: &StateNode<'_>, claim: &Claim, now: Timestamp) -> Rank {
+    let name = node.node.map(|node| node.metadata.name.as_str()).unwrap_or_default();
+    let pods: Vec<&Pod> = cluster.pods_on(name).map(AsRef::as_ref).filter(|pod| !pod.is_terminal()).collect();
+    let is_protected = pods.iter().any(|pod| !pod.is_terminating() && is_protected(pod, now));
+    if !is_protected && pods.iter().all(|pod| pod.is_owned_by_daemonset()) {
+        return Rank::Empty;
+    }
+    let cost = pods.iter().map(|pod| eviction_cost(pod)).sum::<f64>() * life_left(claim, now);
+    if is_protected { Rank::Protected(cost) } else { Rank::Busy(cost) }
+}
+
+/// How much of its life a claim still has, from all of it to nothing.
+fn life_left(claim: &Claim, now: Timestamp) -> f64 {
+    let (Some(life), Some(created)) = (claim.seen.lifecycle.expire_after, claim.seen.lifecycle.created) else {
+        return 1.0;
+    };
+    let whole = life.after(created).duration_since(created).as_secs_f64();
+    if whole <= 0.0 {
+        return 0.0;
+    }
+    (1.0 - now.duration_since(created).as_secs_f64() / whole).clamp(0.0, 1.0)
+}
