@@ -27,6 +27,16 @@ pub const CAPACITY_BUFFER_NAMESPACE: &str = "karpenter.sh/capacity-buffer-namesp
 /// On objects of old releases; kept and ignored.
 pub const COMPATIBILITY_PROVIDER: &str = "compatibility.karpenter.sh/provider";
 
+/// Annotations of Kerf's own, which Karpenter ignores.
+pub mod kerf {
+    /// On a NodePool: nothing voluntary happens to its nodes (see [`crate::pause`]).
+    pub const PAUSE_DISRUPTION: &str = "kerf.sh/pause-disruption";
+    /// On a NodePool: offerings that replacements could not be launched from, and until when they are not tried again (JSON).
+    pub const LAUNCH_BACKOFFS: &str = "kerf.sh/launch-backoffs";
+    /// On a NodeClaim that replaced others: what they were, and when (JSON).
+    pub const REPLACED: &str = "kerf.sh/replaced";
+}
+
 /// Annotations of the EC2 provider.
 pub mod aws {
     /// Drift hash of an EC2NodeClass, on the class and on what was launched from it.

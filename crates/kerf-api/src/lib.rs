@@ -22,6 +22,7 @@ pub mod nodeclaim;
 pub mod nodeoverlay;
 pub mod nodepool;
 mod open_enum;
+pub mod pause;
 pub mod quantity;
 pub mod registration;
 pub mod requirement;

@@ -25,7 +25,7 @@ pub use input::Ask;
 pub use kerf_api::slim;
 pub use kinds::{NodeClass, Tracked};
 pub use nodes::{StateNode, is_tracked};
-pub use pools::{NodeClassState, class_state, pool};
+pub use pools::{NodeClassState, class_state, pause_of, pool};
 pub use replicas::PoolClaims;
 pub use synced::{Source, Synced, Waiting};
 pub use table::{Change, Table};

@@ -1,11 +1,13 @@
 //! NodePools as the engine sees them: what their nodes look like, and whether they take part in scheduling.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kerf_api::annotations::kerf::PAUSE_DISRUPTION;
 use kerf_api::conditions::{Condition, ConditionStatus};
 use kerf_api::duration::parse_nillable;
 use kerf_api::hash::{NODEPOOL_HASH_VERSION, nodepool_hash};
 use kerf_api::labels;
 use kerf_api::nodepool::NodePool;
+use kerf_api::pause::Pause;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Labels, NodeSelectorRequirement, ResourceList, Str, Taint};
 use kerf_api::written::Resources;
@@ -67,7 +69,14 @@ fn disruption(object: &NodePool) -> PoolDisruption {
         hash,
         replicas: object.spec.replicas.map(|count| u32::try_from(count).unwrap_or(0)),
         drift_backoff_until: None,
+        paused_until: pause_of(object).and_then(|pause| pause.until()),
     }
+}
+
+/// What the pool's brake says, if it has one.
+pub fn pause_of(object: &NodePool) -> Option<Pause> {
+    let annotations = object.metadata.annotations.as_ref();
+    annotations.and_then(|all| all.get(PAUSE_DISRUPTION)).map(|value| Pause::read(value))
 }
 
 /// Static pools, pools that are not ready and pools on their way out take no pods (spec 02 §5.1). A pool or class that no controller

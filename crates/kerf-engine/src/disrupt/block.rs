@@ -23,6 +23,13 @@ pub enum Block {
     Nominated,
     /// Its annotation says so.
     DoNotDisrupt,
+    /// Its pool's disruption is paused.
+    Paused {
+        /// The pool.
+        pool: Str,
+        /// When the pause ends; the end of time if nobody said.
+        until: Timestamp,
+    },
     /// It does not say which pool it belongs to.
     NoPoolLabel,
     /// Its pool does not exist or has no instance types.
@@ -30,7 +37,12 @@ pub enum Block {
     /// A pod must be left alone, by its annotation.
     PodDoNotDisrupt(Str),
     /// The budget of a pod allows no eviction now.
-    PodBudget(Str),
+    PodBudget {
+        /// The budget.
+        budget: Str,
+        /// The first pod that it keeps.
+        pod: Str,
+    },
     /// A pod has more than one budget, which eviction does not support.
     SeveralPodBudgets(Vec<Str>),
     /// A budget in a pod's namespace has a selector that cannot be read, so it may protect the pod.
@@ -102,10 +114,11 @@ impl Block {
             Self::Deleting => "Deleting",
             Self::Nominated => "Nominated",
             Self::DoNotDisrupt => "DoNotDisrupt",
+            Self::Paused { .. } => "Paused",
             Self::NoPoolLabel => "NoNodePoolLabel",
             Self::PoolNotFound(_) => "NodePoolNotFound",
             Self::PodDoNotDisrupt(_) => "PodDoNotDisrupt",
-            Self::PodBudget(_) => "PodDisruptionBudget",
+            Self::PodBudget { .. } => "PodDisruptionBudget",
             Self::SeveralPodBudgets(_) => "MultiplePodDisruptionBudgets",
             Self::UnreadablePodBudget(_) => "InvalidPodDisruptionBudget",
             Self::StaticPool(_) => "StaticNodePool",
@@ -134,8 +147,21 @@ impl Block {
     pub(crate) fn is_by_pods(&self) -> bool {
         matches!(
             self,
-            Self::PodDoNotDisrupt(_) | Self::PodBudget(_) | Self::SeveralPodBudgets(_) | Self::UnreadablePodBudget(_)
+            Self::PodDoNotDisrupt(_)
+                | Self::PodBudget { .. }
+                | Self::SeveralPodBudgets(_)
+                | Self::UnreadablePodBudget(_)
         )
+    }
+}
+
+impl Block {
+    /// Whether another block is told in the same words: of all pods that one budget keeps, the first is named.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::PodBudget { budget, .. }, Self::PodBudget { budget: other, .. }) => budget == other,
+            (one, other) => one == other,
+        }
     }
 }
 
@@ -152,12 +178,19 @@ impl fmt::Display for Block {
             Self::DoNotDisrupt => {
                 f.write_str("Disruption is blocked through the \"karpenter.sh/do-not-disrupt\" annotation")
             }
+            Self::Paused { pool, until } if *until == Timestamp::MAX => {
+                write!(f, "Disruption is paused through the \"kerf.sh/pause-disruption\" annotation (NodePool={pool})")
+            }
+            Self::Paused { pool, until } => write!(
+                f,
+                "Disruption is paused until {until} through the \"kerf.sh/pause-disruption\" annotation (NodePool={pool})"
+            ),
             Self::NoPoolLabel => f.write_str("Node doesn't have required label (label=karpenter.sh/nodepool)"),
             Self::PoolNotFound(pool) => write!(f, "NodePool not found (NodePool={pool})"),
             Self::PodDoNotDisrupt(pod) => {
                 write!(f, "Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod={pod})")
             }
-            Self::PodBudget(budget) => write!(f, "Pdb prevents pod evictions (PodDisruptionBudget=[{budget}])"),
+            Self::PodBudget { budget, .. } => write!(f, "Pdb prevents pod evictions (PodDisruptionBudget=[{budget}])"),
             Self::SeveralPodBudgets(budgets) => {
                 let names: Vec<&str> = budgets.iter().map(Str::as_str).collect();
                 write!(f, "Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{}])", names.join(" "))
@@ -227,10 +260,11 @@ mod tests {
             Block::Deleting,
             Block::Nominated,
             Block::DoNotDisrupt,
+            Block::Paused { pool: name(), until: at },
             Block::NoPoolLabel,
             Block::PoolNotFound(name()),
             Block::PodDoNotDisrupt(name()),
-            Block::PodBudget(name()),
+            Block::PodBudget { budget: name(), pod: name() },
             Block::SeveralPodBudgets(Vec::new()),
             Block::UnreadablePodBudget(name()),
             Block::StaticPool(name()),

@@ -79,6 +79,10 @@ pub enum Method {
 }
 
 impl Method {
+    /// All methods, in their order.
+    pub const ALL: [Self; 6] =
+        [Self::Emptiness, Self::StaticDrift, Self::Drift, Self::MultiNode, Self::SingleNode, Self::Move];
+
     /// The reason that budgets know it by.
     pub fn reason(self) -> DisruptionReason {
         match self {

@@ -46,6 +46,8 @@ pub struct PoolDisruption {
     pub replicas: Option<u32>,
     /// Until when drift leaves the pool alone because replacements failed.
     pub drift_backoff_until: Option<Timestamp>,
+    /// Until when its nodes are left alone because somebody said so; the end of time for somebody who did not say until when.
+    pub paused_until: Option<Timestamp>,
 }
 
 impl Default for PoolDisruption {
@@ -58,6 +60,7 @@ impl Default for PoolDisruption {
             hash: None,
             replicas: None,
             drift_backoff_until: None,
+            paused_until: None,
         }
     }
 }

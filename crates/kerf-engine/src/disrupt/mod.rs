@@ -2,8 +2,8 @@
 //! node that stays, why.
 //!
 //! A [`Survey`] collects what is known of every node. A [`Pass`] asks the methods in their order, and each asks a simulator
-//! what would become of the pods. [`disrupt`] repeats passes on the world that the last one leaves behind; [`validate`] looks once more at a command
-//! before it is carried out.
+//! what would become of the pods. [`disrupt`] repeats passes on the world that the last one leaves behind; a controller, which carries
+//! out what it is told, takes one [`look`] after the other and [`validate`]s each command before it is carried out.
 //!
 //! Always: the commands of a plan keep every budget together; a command that is not about drift costs less than what it takes away; the
 //! plan for the world after a plan is empty, unless a budget held something back.
@@ -20,6 +20,7 @@ mod draft;
 mod drift;
 mod emptiness;
 mod input;
+mod look;
 mod moves;
 mod pass;
 mod pods;
@@ -36,9 +37,10 @@ pub use block::Block;
 pub use command::{BlockedNode, BudgetUse, Command, CommandNode, DisruptionPlan, DisruptionStats, Method, Notice};
 pub use conditions::{Consolidatable, consolidatable, drift as drift_reason, expires_at, must_verify_type};
 pub use input::{ClaimLifecycle, DisruptionSettings, LaunchBackoff, Passes, PoolDisruption, TemplateHash};
+pub use look::{Heard, look};
 pub use pods::eviction_cost;
 pub use static_drift::claim_from_template;
-pub use validate::{Rejection, validate};
+pub use validate::{Rejection, validate, validate_all};
 
 use draft::Draft;
 use kerf_api::labels;

@@ -47,15 +47,33 @@ impl<'a, 'i> Pass<'a, 'i> {
 
     /// The commands of the first method that acts.
     pub(crate) fn run(&mut self) -> Vec<Command> {
-        let methods: [fn(&mut Self) -> Vec<Command>; 6] = [
-            |pass| emptiness::commands(pass),
-            |pass| static_drift::commands(pass),
-            |pass| drift::commands(pass),
-            |pass| consolidation::multi_node(pass),
-            |pass| consolidation::single_node(pass),
-            |pass| moves::commands(pass),
-        ];
-        methods.into_iter().map(|method| method(self)).find(|commands| !commands.is_empty()).unwrap_or_default()
+        let mut found = Method::ALL.into_iter().map(|method| self.commands_of(method));
+        found.find(|commands| !commands.is_empty()).unwrap_or_default()
+    }
+
+    /// What one method wants to do.
+    pub(crate) fn commands_of(&mut self, method: Method) -> Vec<Command> {
+        match method {
+            Method::Emptiness => emptiness::commands(self),
+            Method::StaticDrift => static_drift::commands(self),
+            Method::Drift => drift::commands(self),
+            Method::MultiNode => consolidation::multi_node(self),
+            Method::SingleNode => consolidation::single_node(self),
+            Method::Move => moves::commands(self),
+        }
+    }
+
+    /// How many nodes one method could take, budgets aside.
+    pub(crate) fn eligible(&self, method: Method) -> usize {
+        let input = self.survey.input;
+        match method {
+            Method::Emptiness => self.candidates(Class::Graceful, |facts| emptiness::accepts(facts, input)).len(),
+            Method::StaticDrift => self.candidates(Class::Eventual, |f| f.drift.is_some() && f.is_static(input)).len(),
+            Method::Drift => self.candidates(Class::Eventual, |f| f.drift.is_some() && !f.is_static(input)).len(),
+            Method::MultiNode | Method::SingleNode | Method::Move => {
+                self.candidates(Class::Graceful, |facts| consolidation::accepts(facts, input)).len()
+            }
+        }
     }
 
     pub(crate) fn facts(&self, ix: FactsIx) -> &'a Facts<'i> {

@@ -102,7 +102,8 @@ impl<'i> PodBudgets<'i> {
                 let waived = budget.always_allow_unhealthy && unready;
                 // A status that nobody has written yet allows nothing.
                 let allowed = budget.disruptions_allowed.unwrap_or(0);
-                (!waived && allowed == 0).then(|| Block::PodBudget(budget.metadata.namespaced_name()))
+                (!waived && allowed == 0)
+                    .then(|| Block::PodBudget { budget: budget.metadata.namespaced_name(), pod: pod.namespaced_name() })
             }
             several => Some(Block::SeveralPodBudgets(several.iter().map(|b| b.metadata.namespaced_name()).collect())),
         }

@@ -127,11 +127,11 @@ impl<'i> Survey<'i> {
             drift,
             blocks: Vec::new(),
         };
-        facts.blocks = facts.node_blocks(label(labels::NODEPOOL), at);
+        facts.blocks = facts.node_blocks(label(labels::NODEPOOL), self.input);
         if claim.is_some() {
             for pod in all {
                 for block in budgets.blocks(pod, at) {
-                    if !facts.blocks.contains(&block) {
+                    if !facts.blocks.iter().any(|known| known.says_the_same(&block)) {
                         facts.blocks.push(block);
                     }
                 }
@@ -209,7 +209,8 @@ impl<'i> Survey<'i> {
 }
 
 impl<'i> Facts<'i> {
-    fn node_blocks(&self, pool_label: Option<&str>, at: jiff::Timestamp) -> Vec<Block> {
+    fn node_blocks(&self, pool_label: Option<&str>, input: &Input) -> Vec<Block> {
+        let at = input.at;
         let Some(claim) = self.claim else { return vec![Block::NotManaged] };
         let life = &claim.lifecycle;
         let mut blocks = Vec::new();
@@ -227,6 +228,10 @@ impl<'i> Facts<'i> {
         let protected =
             self.node.is_some_and(|n| node_is_protected(n.metadata.annotations.get(annotations::DO_NOT_DISRUPT)));
         add(protected, Block::DoNotDisrupt);
+        let pool = self.pool.map(|ix| &input.pools[ix]);
+        if let Some((pool, until)) = pool.and_then(|pool| Some((pool, pool.disruption.paused_until?))) {
+            add(at < until, Block::Paused { pool: pool.name.clone(), until });
+        }
         match pool_label {
             None => add(true, Block::NoPoolLabel),
             Some(name) => add(self.pool.is_none(), Block::PoolNotFound(Str::new(name))),

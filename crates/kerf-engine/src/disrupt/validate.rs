@@ -3,6 +3,7 @@
 use std::fmt;
 
 use kerf_api::slim::Str;
+use rustc_hash::FxHashSet;
 
 use super::budgets::Budgets;
 use super::command::{Command, Method};
@@ -10,7 +11,8 @@ use super::input::DisruptionSettings;
 use super::pass::{FactsIx, Pass};
 use super::simulate::Purpose;
 use super::survey::{Class, Survey};
-use super::{consolidation, emptiness, without_failed_launches};
+use super::{consolidation, emptiness, look, without_failed_launches};
+use crate::solve::NodePlacement;
 use crate::world::Input;
 
 /// Why a command no longer holds.
@@ -49,15 +51,57 @@ impl std::error::Error for Rejection {}
 
 /// Whether a command still holds on a newer world, and what is left of it. Drift is carried out without a second look.
 pub fn validate(input: &Input, settings: &DisruptionSettings, command: &Command) -> Result<Command, Rejection> {
+    let verdict = validate_all(input, settings, std::slice::from_ref(command)).pop();
+    verdict.unwrap_or(Err(Rejection::Churn))
+}
+
+/// Whether commands that were found together still hold, each with those before it: together they keep the budgets, and none takes the
+/// room that another counts on.
+pub fn validate_all(
+    input: &Input,
+    settings: &DisruptionSettings,
+    commands: &[Command],
+) -> Vec<Result<Command, Rejection>> {
     let world = without_failed_launches(input);
     let survey = Survey::new(&world);
     let budgets = Budgets::new(&survey, &mut Vec::new());
     let mut pass = Pass::new(&survey, settings, &budgets);
+    let mut left = budgets.clone();
+    let mut touched: FxHashSet<Str> = FxHashSet::default();
+    let mut verdicts = Vec::with_capacity(commands.len());
+    for command in commands {
+        let verdict = one(&mut pass, command).and_then(|(command, what_if)| {
+            let taken: FxHashSet<Str> = look::touched(&what_if).cloned().collect();
+            if !taken.is_disjoint(&touched) {
+                return Err(Rejection::Scheduling("scheduling simulation produced new results".to_owned()));
+            }
+            let mut rest = left.clone();
+            for node in &command.nodes {
+                let pool = input.pools.iter().position(|pool| pool.name == node.pool);
+                match pool.filter(|pool| rest.left(*pool, &command.reason()) > 0) {
+                    Some(pool) => rest.take(pool),
+                    // What drifted is held to budgets when it is found, and not again.
+                    None if matches!(command.method, Method::StaticDrift | Method::Drift) => {}
+                    None => return Err(Rejection::Budget),
+                }
+            }
+            left = rest;
+            touched.extend(taken);
+            Ok(command)
+        });
+        verdicts.push(verdict);
+    }
+    verdicts
+}
+
+/// A command that still holds, as it is carried out, and as it would be found now.
+fn one(pass: &mut Pass<'_, '_>, command: &Command) -> Result<(Command, Command), Rejection> {
     match command.method {
-        Method::Emptiness => still_empty(&mut pass, command),
-        Method::StaticDrift | Method::Drift => Ok(command.clone()),
+        Method::Emptiness => still_empty(pass, command).map(|command| (command.clone(), command)),
+        Method::StaticDrift | Method::Drift => Ok((command.clone(), command.clone())),
         Method::MultiNode | Method::SingleNode | Method::Move => {
-            still_pays(&mut pass, command).map(|()| command.clone())
+            let placements = still_pays(pass, command)?;
+            Ok((command.clone(), Command { placements, ..command.clone() }))
         }
     }
 }
@@ -77,8 +121,8 @@ fn still_empty(pass: &mut Pass<'_, '_>, command: &Command) -> Result<Command, Re
     Ok(pass.command(command.method, &within, Vec::new(), None))
 }
 
-/// Whether the very same nodes can still go in the very same way.
-fn still_pays(pass: &mut Pass<'_, '_>, command: &Command) -> Result<(), Rejection> {
+/// Whether the very same nodes can still go in the very same way, and where their pods would go now.
+fn still_pays(pass: &mut Pass<'_, '_>, command: &Command) -> Result<Vec<NodePlacement>, Rejection> {
     let input = pass.survey.input;
     let candidates = pass.candidates(Class::Graceful, |facts| consolidation::accepts(facts, input));
     let still = named(pass, &candidates, command);
@@ -104,7 +148,11 @@ fn still_pays(pass: &mut Pass<'_, '_>, command: &Command) -> Result<(), Rejectio
         && what_if.claims.iter().zip(&command.replacements).all(|(now, then)| {
             then.launch.instance_types.iter().all(|name| is_offered(&now.launch.instance_types, name))
         });
-    if same { Ok(()) } else { Err(Rejection::Scheduling("scheduling simulation produced new results".to_owned())) }
+    if same {
+        Ok(what_if.nodes)
+    } else {
+        Err(Rejection::Scheduling("scheduling simulation produced new results".to_owned()))
+    }
 }
 
 /// The candidates that the command names, in its order.

@@ -1,6 +1,6 @@
 //! The second look before a command is carried out (spec 03 §9).
 
-use kerf_engine::{Command, Passes, Rejection, disrupt, validate};
+use kerf_engine::{Command, Method, Passes, Rejection, disrupt, look, validate, validate_all};
 
 use super::SIZES;
 use crate::fixture::World;
@@ -62,4 +62,56 @@ fn spec_03_113_budgets_and_nominations_are_asked_again() {
 fn drift_is_not_looked_at_again() {
     let world = format!("{SIZES} after=Never \n machine n type=s provider-drift=AMIDrift");
     assert_eq!(look_again(&world, &world.replace("provider-drift=AMIDrift", "")), Ok(vec!["n".into()]));
+}
+
+/// Every node shrinks by itself, for its pod fits nowhere else.
+const SHRINKING: &str =
+    "type odd cpu=5 mem=20Gi \n machine a type=odd \n machine b type=odd \n pod x on=a cpu=3 \n pod y on=b cpu=3";
+
+#[test]
+fn one_look_gives_all_commands_of_a_method_that_go_together() {
+    let world = World::new(&format!(
+        "{SIZES} after=Never \n machine a type=s provider-drift=D \n pod x on=a cpu=2 \n \
+                                     machine b type=s provider-drift=D \n pod y on=b cpu=2"
+    ));
+    let settings = world.disruption_settings(Passes::All);
+    let mut heard = Vec::new();
+    let plan = look(&world.input, &settings, None, |method| heard.push((method.method, method.eligible)));
+    let drifted: Vec<&str> = plan.commands.iter().flat_map(|c| &c.nodes).map(|n| n.name.as_str()).collect();
+    assert_eq!(drifted, ["a", "b"]);
+    assert_eq!(heard, [(Method::Emptiness, 0), (Method::StaticDrift, 0), (Method::Drift, 2)]);
+    assert!(look(&world.input, &settings, Some(Method::Drift), |_| ()).commands.is_empty());
+
+    let tight = World::new(&format!(
+        "{SIZES} after=Never budget=1 \n machine a type=s provider-drift=D \n pod x on=a cpu=2 \n \
+                                     machine b type=s provider-drift=D \n pod y on=b cpu=2"
+    ));
+    assert_eq!(look(&tight.input, &settings, None, |_| ()).commands.len(), 1, "budgets hold for all of them together");
+}
+
+#[test]
+fn commands_are_held_to_budgets_and_room_together() {
+    let then = World::new(&format!("{SIZES} \n {SHRINKING}"));
+    let settings = then.disruption_settings(Passes::All);
+    let commands = look(&then.input, &settings, Some(Method::MultiNode), |_| ()).commands;
+    assert_eq!(commands.len(), 2, "{commands:#?}");
+    let verdicts = |now: &str| {
+        let now = World::new(now);
+        let all = validate_all(&now.input, &settings, &commands);
+        all.into_iter().map(|verdict| verdict.map_or_else(|why| why.category(), |_| "ok")).collect::<Vec<_>>()
+    };
+    assert_eq!(verdicts(&format!("{SIZES} \n {SHRINKING}")), ["ok", "ok"]);
+    assert_eq!(verdicts(&format!("{SIZES} budget=1 \n {SHRINKING}")), ["ok", "budget"]);
+}
+
+#[test]
+fn a_paused_pool_is_left_alone_until_its_time() {
+    let world = |paused: &str| {
+        World::new(&format!("{SIZES} {paused} \n machine a type=s \n machine d type=s provider-drift=D"))
+    };
+    assert_eq!(world("").disrupt().commands.len(), 1);
+    assert_eq!(world("paused=0").disrupt().commands.len(), 1);
+    let plan = world("paused=60").disrupt();
+    assert!(plan.commands.is_empty());
+    assert_eq!(plan.blocked[0].blocks[0].code(), "Paused");
 }
