@@ -41,6 +41,10 @@ pub struct Settings {
     pub static_capacity: bool,
     /// How the engine treats wishes and constraints.
     pub engine: kerf_engine::Settings,
+    /// Whether a spot node may be replaced by a cheaper spot node (feature gate `SpotToSpotConsolidation`).
+    pub spot_to_spot_consolidation: bool,
+    /// Whether no voluntary disruption starts, whatever the pools say. What is under way is finished.
+    pub pause_disruption: bool,
 }
 
 impl Settings {
@@ -58,6 +62,8 @@ impl Default for Settings {
             cores: 1,
             node_repair: false,
             static_capacity: false,
+            spot_to_spot_consolidation: false,
+            pause_disruption: false,
             engine: kerf_engine::Settings {
                 preference_policy: kerf_engine::PreferencePolicy::Respect,
                 min_values_policy: kerf_engine::MinValuesPolicy::Strict,

@@ -18,6 +18,7 @@ use kerf_state::{Change, Claim, NodeClass, Tracked};
 use serde::de::DeserializeOwned;
 
 use crate::context::Context;
+use crate::disruption::{self, Disruption, History, Memory, News, Orchestration};
 use crate::error::Error;
 use crate::metrics::{Status, StatusOf};
 use crate::node::health::Health;
@@ -100,6 +101,9 @@ pub struct Controllers {
     pod_trigger: Hung<PodTrigger>,
     node_trigger: Hung<NodeTrigger>,
     provisioner: Provisioner,
+    disruption: Hung<Disruption>,
+    disruption_queue: Hung<Arc<Orchestration>>,
+    history: Arc<History>,
 }
 
 impl std::fmt::Debug for Controllers {
@@ -147,7 +151,20 @@ impl Controllers {
         let evictions = Arc::new(Evictions::new(each()));
         let eviction_queue = Hung::new("eviction-queue", evictions.clone(), drains(100));
         evictions.use_queue(&eviction_queue.queue);
+        let (history, memory) = (Arc::new(History::default()), Arc::new(Memory::new(ctx.settings.engine.seed)));
+        let orchestration = Arc::new(Orchestration::new(each(), memory.clone(), history.clone()));
+        let commands = QueueSettings {
+            workers: workers(cores, 100, 1000),
+            backoff: Backoff { base: Duration::from_secs(1), max: Duration::from_secs(10) },
+            rate: Some(Rate { per_second: 100, burst: 1000 }),
+        };
+        let disruption_queue = Hung::new("disruption.queue", orchestration.clone(), commands);
+        orchestration.use_queue(&disruption_queue.queue);
+        let disruption = Disruption::new(each(), orchestration, memory, history.clone());
         Arc::new(Self {
+            disruption: Hung::new("disruption", disruption, alone),
+            disruption_queue,
+            history,
             lifecycle: Hung::new("nodeclaim.lifecycle", Lifecycle::new(each(), health.clone()), lifecycle),
             consistency: Hung::new("nodeclaim.consistency", Consistency::new(each()), scaled(10, 1000)),
             claim_disruption: Hung::new("nodeclaim.disruption", ClaimDisruption::new(each()), scaled(10, 1000)),
@@ -199,6 +216,7 @@ impl Controllers {
     /// Does what there is to do until told to stop, then lets what is running finish.
     pub async fn run(&self, stop: Stop) {
         self.garbage_collection.queue.add(EVERYTHING);
+        self.disruption.queue.add(EVERYTHING);
         let (s, all) = (|| stop.clone(), self);
         let working: Vec<BoxFuture<'_, ()>> = vec![
             all.lifecycle.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
@@ -235,8 +253,23 @@ impl Controllers {
             all.pod_trigger.run(&all.ctx, s(), |c, key| async move { Ok(c.reconcile(&key)) }).boxed(),
             all.node_trigger.run(&all.ctx, s(), |c, key| async move { Ok(c.reconcile(&key)) }).boxed(),
             all.provisioner.run(s()).boxed(),
+            all.disruption.run(&all.ctx, s(), |c, _| c.reconcile()).boxed(),
+            all.disruption_queue.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
         ];
         join_all(working).await;
+    }
+
+    /// The decisions of the last while.
+    pub fn history(&self) -> Arc<History> {
+        self.history.clone()
+    }
+
+    /// Something happened. Disruption looks again if it can matter to it.
+    fn heard<T: News>(&self, change: &Change<T>) {
+        if T::matters(change) {
+            self.disruption.controller.changed();
+            self.disruption.queue.add_after(EVERYTHING, disruption::SOON);
+        }
     }
 
     /// The watches that feed the index and wake the controllers: how far each is, and the work, which goes on for as long as it is
@@ -252,7 +285,7 @@ impl Controllers {
         watches.add(Kind::of::<core::v1::Node>(), Self::on_node);
         watches.add(Kind::of::<core::v1::Pod>(), Self::on_pod);
         watches.add(Kind::of::<apps::v1::DaemonSet>(), Self::on_other::<DaemonSet>);
-        watches.add(Kind::of::<policy::v1::PodDisruptionBudget>(), Self::on_other::<PodDisruptionBudget>);
+        watches.add(Kind::of::<policy::v1::PodDisruptionBudget>(), Self::on_budget);
         watches.add(Kind::of::<core::v1::PersistentVolumeClaim>(), Self::on_other::<PersistentVolumeClaim>);
         watches.add(Kind::of::<core::v1::PersistentVolume>(), Self::on_other::<PersistentVolume>);
         watches.add(Kind::of::<storage::v1::StorageClass>(), Self::on_other::<StorageClass>);
@@ -276,6 +309,12 @@ impl Controllers {
         self.told(news);
     }
 
+    fn on_budget(&self, news: Event<PodDisruptionBudget>) {
+        for change in self.told(news) {
+            self.heard(&change);
+        }
+    }
+
     fn on_claim(&self, news: Event<Claim>) {
         {
             let mut cluster = self.ctx.cluster.lock();
@@ -288,6 +327,7 @@ impl Controllers {
             }
         }
         for change in self.told(news) {
+            self.heard(&change);
             let Some(claim) = change.latest() else { continue };
             let name = claim.name();
             self.lifecycle.queue.add(name.clone());
@@ -317,11 +357,15 @@ impl Controllers {
 
     fn on_pool(&self, news: Event<NodePool>) {
         for change in self.told(news) {
+            self.heard(&change);
             if let Some(pool) = change.latest() {
                 self.pool_status.queue.add(pool.key());
                 if change.after.is_none() {
                     self.claim_disruption.controller.forget(&pool.key());
                 }
+            }
+            if let (Some(pool), None) = (&change.before, &change.after) {
+                disruption::forget_pool(&self.ctx, pool);
             }
             let Some(pool) = change.after.as_ref().filter(|pool| self.ctx.manages_pool(pool)) else { continue };
             let name = pool.key();
@@ -374,6 +418,7 @@ impl Controllers {
 
     fn on_node(&self, news: Event<Node>) {
         for change in self.told(news) {
+            self.heard(&change);
             let cluster = self.ctx.cluster.lock();
             for node in [&change.before, &change.after].into_iter().flatten() {
                 for claim in cluster.claims_of(&node.spec.provider_id) {
@@ -399,6 +444,7 @@ impl Controllers {
 
     fn on_pod(&self, news: Event<Pod>) {
         for change in self.told(news) {
+            self.heard(&change);
             if let Some(pod) = change.after.as_ref().filter(|pod| pod.spec.node_name.is_none()) {
                 self.pod_trigger.queue.add(pod.key());
             }

@@ -1,6 +1,8 @@
 //! Every Kubernetes event that the controllers publish, each by a constructor of its own (spec 07 §8.2): who reads the code finds the
 //! words that a user reads, and no two places can word the same thing differently.
 
+pub(crate) mod disruption;
+
 use std::borrow::Cow;
 use std::time::Duration;
 

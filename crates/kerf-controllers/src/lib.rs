@@ -4,6 +4,7 @@
 mod actions;
 mod context;
 mod controllers;
+mod disruption;
 mod error;
 pub mod events;
 pub mod logs;
@@ -18,6 +19,7 @@ mod static_capacity;
 
 pub use context::{Context, Settings, SharedCluster};
 pub use controllers::Controllers;
+pub use disruption::History;
 pub use error::Error;
 pub use events::{Event, Publish};
 pub use metrics::Metrics;

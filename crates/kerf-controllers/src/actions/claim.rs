@@ -52,6 +52,11 @@ pub(crate) async fn delete(ctx: &Context, claim: &NodeClaim) -> Result<(), Failu
     Ok(())
 }
 
+/// The claim as the API server knows it.
+pub(crate) async fn read(ctx: &Context, name: &str) -> Result<NodeClaim, Failure> {
+    retried(|| async { api(ctx).get(name).await }).await
+}
+
 /// Whether a claim is there, asked of the API server itself.
 pub(crate) async fn exists(ctx: &Context, name: &str) -> Result<bool, Failure> {
     retried(|| async { api(ctx).get_opt(name).await }).await.map(|claim| claim.is_some())

@@ -1,7 +1,7 @@
 //! Writes to NodePools.
 
 use kerf_api::nodepool::NodePool;
-use kerf_runtime::{Failure, Write};
+use kerf_runtime::{Failure, Write, retried};
 use kube::api::Api;
 
 use crate::context::Context;
@@ -25,4 +25,10 @@ pub(crate) async fn update(
         }
         None => Ok(before.clone()),
     }
+}
+
+/// The pool as the API server knows it.
+pub(crate) async fn read(ctx: &Context, name: &str) -> Result<NodePool, Failure> {
+    let api: Api<NodePool> = Api::all(ctx.client.clone());
+    retried(|| async { api.get(name).await }).await
 }

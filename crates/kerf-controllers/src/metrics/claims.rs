@@ -8,12 +8,12 @@ use kerf_api::nodeclaim::NodeClaim;
 
 use super::Metrics;
 
-fn label<'c>(claim: &'c NodeClaim, key: &str) -> &'c str {
+pub(super) fn label<'c>(claim: &'c NodeClaim, key: &str) -> &'c str {
     claim.metadata.labels.as_ref().and_then(|all| all.get(key)).map_or("", String::as_str)
 }
 
 /// How a claim's node may be ended: for ever gracefully, at once, or at some time.
-fn termination_mode(claim: &NodeClaim) -> &'static str {
+pub(super) fn termination_mode(claim: &NodeClaim) -> &'static str {
     match claim.spec.termination_grace_period.as_ref().map(|text| text.as_str().parse::<Duration>()) {
         None => "graceful",
         Some(Ok(period)) if period <= Duration::ZERO => "forceful",
@@ -34,11 +34,11 @@ fn snake_case(name: &str) -> String {
 }
 
 impl Metrics {
-    /// A claim was created for pods.
-    pub(crate) fn claim_provisioned(&self, claim: &NodeClaim) {
+    /// A claim was created: for pods (`provisioned`), or to replace others for a reason.
+    pub(crate) fn claim_created(&self, claim: &NodeClaim, reason: &str) {
         let annotations = claim.metadata.annotations.as_ref();
         let relaxed = annotations.and_then(|all| all.get(NODECLAIM_MIN_VALUES_RELAXED)).map_or("false", String::as_str);
-        self.nodeclaims_created.inc(&["provisioned", label(claim, labels::NODEPOOL), relaxed]);
+        self.nodeclaims_created.inc(&[reason, label(claim, labels::NODEPOOL), relaxed]);
     }
 
     /// A controller had a claim deleted, with so many pods on its node that go elsewhere.

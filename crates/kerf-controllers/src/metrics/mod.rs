@@ -2,6 +2,7 @@
 //! Each controller counts through [`Metrics`]; series of objects vanish with their objects.
 
 mod claims;
+mod disruption;
 mod process;
 mod provider;
 mod registry;
@@ -13,6 +14,7 @@ mod tests;
 
 use jiff::Timestamp;
 
+pub use disruption::DisruptionMetrics;
 pub(crate) use provider::Measured;
 pub use registry::{Counter, Gauge, Histogram, Registry, Summary};
 pub(crate) use state::text as state_text;
@@ -122,6 +124,8 @@ pub struct Metrics {
     pub active_workers: Gauge,
     /// Whether this process leads, by lease.
     pub leader_election_master_status: Gauge,
+    /// Voluntary disruption.
+    pub disruption: DisruptionMetrics,
 }
 
 impl Metrics {
@@ -272,6 +276,7 @@ impl Metrics {
                 "Whether the reporting system is master of the lease.",
                 &["name"],
             ),
+            disruption: DisruptionMetrics::new(&r),
             registry: r,
         };
         let build = metrics.registry.gauge(

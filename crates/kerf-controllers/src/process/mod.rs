@@ -89,7 +89,7 @@ pub async fn run(
     // Dropping the set ends what it holds.
     let mut background = JoinSet::new();
     background.spawn(feed);
-    probes::start(&ctx, settings, &watches, &mut background).await?;
+    probes::start(&ctx, controllers.history(), settings, &watches, &mut background).await?;
     if let Some(recorder) = recorder {
         background.spawn(async move { recorder.run().await });
     }

@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 
 use super::{ProcessSettings, RunError};
 use crate::context::Context;
+use crate::disruption::History;
 use crate::metrics::state_text;
 
 /// The text form that Prometheus reads.
@@ -28,6 +29,7 @@ const NEEDED: [&str; 2] = ["NodePool", "NodeClaim"];
 /// Opens the ports that the settings name, and serves for as long as `tasks` lives.
 pub(super) async fn start(
     ctx: &Context,
+    history: Arc<History>,
     settings: &ProcessSettings,
     watches: &[Watch],
     tasks: &mut JoinSet<()>,
@@ -36,6 +38,7 @@ pub(super) async fn start(
         let ctx = ctx.clone();
         serve(SocketAddr::new(settings.address, port), tasks, move |path, _| match path {
             "/metrics" => (200, METRICS_TYPE, metrics_text(&ctx)),
+            "/decisions" => (200, "application/json", history.json().to_string()),
             _ => (404, "text/plain", "404 page not found\n".to_owned()),
         })
         .await?;

@@ -12,6 +12,14 @@ use kerf_api::requirement::Requirement;
 use kerf_api::written::QuantityText;
 use kerf_engine::PlannedClaim;
 use kerf_engine::requirement::SelectorEntry;
+use kerf_runtime::Failure;
+use tracing::info;
+
+use super::report;
+use crate::actions;
+use crate::context::Context;
+use crate::error::Error;
+use crate::logs::{json, reference};
 
 /// The claim as it is created. It carries the hash of the pool that it was planned from, whatever the pool says by then.
 pub(crate) fn claim(planned: &PlannedClaim, pool: &NodePool) -> NodeClaim {
@@ -37,6 +45,34 @@ pub(crate) fn claim(planned: &PlannedClaim, pool: &NodePool) -> NodeClaim {
         },
         status: None,
     }
+}
+
+/// Creates a claim and tells of it; gives its name. `reason` is what the claim is for.
+pub(crate) async fn create(
+    ctx: &Context,
+    planned: &PlannedClaim,
+    wanted: &NodeClaim,
+    reason: &str,
+) -> Result<String, Error> {
+    let created = match actions::claim::create(ctx, wanted).await {
+        Ok(created) => created,
+        Err(cause @ (Failure::NotFound | Failure::Conflict | Failure::Unanswered | Failure::Api(_))) => {
+            return Err(Error::Api { doing: "creating node claim", cause });
+        }
+    };
+    let name = created.metadata.name.clone().unwrap_or_default();
+    let types = &planned.launch.instance_types;
+    let requests: BTreeMap<&str, String> =
+        planned.requests.iter().map(|(name, amount)| (name.as_str(), amount.to_string())).collect();
+    info!(
+        NodePool = %reference(&planned.pool),
+        NodeClaim = %reference(&name),
+        requests = %json(&requests),
+        "instance-types" = report::listed(types.iter(), types.len()),
+        "created nodeclaim"
+    );
+    ctx.metrics.claim_created(&created, reason);
+    Ok(name)
 }
 
 fn annotations(planned: &PlannedClaim, pool: &NodePool) -> BTreeMap<String, String> {

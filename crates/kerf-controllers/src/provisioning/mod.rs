@@ -4,9 +4,9 @@
 mod batch;
 pub(crate) mod claim;
 mod pass;
-mod report;
+pub(crate) mod report;
 mod trigger;
 
 pub(crate) use batch::Batcher;
 pub(crate) use pass::Provisioner;
-pub(crate) use trigger::{NodeTrigger, PodTrigger};
+pub(crate) use trigger::{NodeTrigger, PodTrigger, is_disrupted};

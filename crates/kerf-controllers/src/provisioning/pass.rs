@@ -13,18 +13,17 @@ use kerf_api::slim::{Pod, Str};
 use kerf_cloud::InstanceTypesError;
 use kerf_engine::catalogue::InstanceType;
 use kerf_engine::{PlannedClaim, Solution, UnsupportedStorage};
-use kerf_runtime::{Chance, Failure, Next, Stop};
+use kerf_runtime::{Chance, Next, Stop};
 use kerf_state::{Ask, Synced};
 use tokio::time::Instant;
 use tracing::{debug, error, info};
 
 use super::batch::Batcher;
 use super::{claim, report};
-use crate::actions;
 use crate::context::Context;
 use crate::error::Error;
 use crate::events;
-use crate::logs::{json, reference};
+use crate::logs::reference;
 use crate::process::reconcile::observed;
 
 /// How often a picture that is not whole is looked at again.
@@ -74,10 +73,6 @@ impl Provisioner {
         loop {
             let synced = self.ctx.cluster.lock().synced();
             let now = Instant::now();
-            let metrics = &self.ctx.metrics;
-            metrics.cluster_state_synced.set(&[], f64::from(u8::from(synced.is_yes())));
-            let unsynced = if synced.is_yes() { 0.0 } else { (now - start).as_secs_f64() };
-            metrics.cluster_state_unsynced_time.set(&[], unsynced);
             let Synced::No(waiting) = synced else { return };
             if now - start >= PATIENCE && now - said >= REMINDER {
                 said = now;
@@ -161,31 +156,13 @@ impl Provisioner {
     async fn create_claim(&self, planned: &PlannedClaim, pools: &BTreeMap<Str, Arc<NodePool>>) -> Result<(), Error> {
         let Some(pool) = pools.get(&planned.pool) else { return Err(Error::PoolGone(planned.pool.to_string())) };
         self.check_limits(&planned.pool)?;
-        let wanted = claim::claim(planned, pool);
-        let created = match actions::claim::create(&self.ctx, &wanted).await {
-            Ok(created) => created,
-            Err(cause @ (Failure::NotFound | Failure::Conflict | Failure::Unanswered | Failure::Api(_))) => {
-                return Err(Error::Api { doing: "creating node claim", cause });
-            }
-        };
-        let name = created.metadata.name.as_deref().unwrap_or_default();
-        let types = &planned.launch.instance_types;
-        let requests: BTreeMap<&str, String> =
-            planned.requests.iter().map(|(name, amount)| (name.as_str(), amount.to_string())).collect();
-        info!(
-            NodePool = %reference(&planned.pool),
-            NodeClaim = %reference(name),
-            requests = %json(&requests),
-            "instance-types" = report::listed(types.iter(), types.len()),
-            "created nodeclaim"
-        );
-        self.ctx.metrics.claim_provisioned(&created);
+        let name = claim::create(&self.ctx, planned, &claim::claim(planned, pool), "provisioned").await?;
         let pods: Vec<Arc<Pod>> = {
             let cluster = self.ctx.cluster.lock();
             planned.pods.iter().filter_map(|pod| cluster.get::<Pod>(pod).cloned()).collect()
         };
         for pod in pods {
-            self.ctx.publish(events::nominated(&pod, Some(name), None));
+            self.ctx.publish(events::nominated(&pod, Some(&name), None));
         }
         Ok(())
     }

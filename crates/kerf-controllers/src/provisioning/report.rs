@@ -107,7 +107,7 @@ fn nominate(
 }
 
 /// `a, b, c, d, e and 7 other(s)`
-pub(super) fn listed<'n>(names: impl Iterator<Item = &'n Str>, count: usize) -> String {
+pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n Str>, count: usize) -> String {
     let first: Vec<&str> = names.take(LISTED).map(Str::as_str).collect();
     let others = count.saturating_sub(first.len());
     let text = first.join(", ");

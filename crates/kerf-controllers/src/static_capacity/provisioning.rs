@@ -116,7 +116,7 @@ impl StaticProvisioning {
         let created = outcome.map_err(|cause| Error::Api { doing: "creating node claim", cause })?;
         let claim = created.metadata.name.as_deref().unwrap_or_default();
         info!(NodePool = %reference(name), NodeClaim = %reference(claim), "created nodeclaim");
-        self.ctx.metrics.claim_provisioned(&created);
+        self.ctx.metrics.claim_created(&created, "provisioned");
         Ok(())
     }
 }

@@ -6,7 +6,10 @@
 mod bad_input;
 mod cloud;
 mod deletion;
+mod disruption;
+mod disruption_bad_input;
 mod disruption_conditions;
+mod disruption_queue;
 mod expiration;
 mod kill;
 mod launch;
@@ -22,3 +25,4 @@ mod rig;
 mod small;
 mod static_pools;
 mod termination;
+mod town;

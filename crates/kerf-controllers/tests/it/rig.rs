@@ -12,7 +12,7 @@ use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::CloudProvider;
-use kerf_controllers::{Context, Controllers, Event, Metrics, Publish, Settings, SharedCluster};
+use kerf_controllers::{Context, Controllers, Event, History, Metrics, Publish, Settings, SharedCluster};
 use kerf_kwok::{Kwok, built_in};
 use kerf_runtime::{Clock, Shutdown};
 use kerf_sandbox::{ApiServer, Config};
@@ -43,6 +43,7 @@ pub(crate) struct Rig {
     pub(crate) cluster: SharedCluster,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) settings: Settings,
+    history: Arc<History>,
     events: Arc<Noted>,
     running: Option<Running>,
 }
@@ -74,7 +75,9 @@ impl Rig {
             clock,
             cluster: SharedCluster::default(),
             metrics: Arc::new(Metrics::new()),
-            settings: Settings::default(),
+            // Most tests are about nodes that stay.
+            settings: Settings { pause_disruption: true, ..Settings::default() },
+            history: Arc::default(),
             events: Arc::default(),
             running: None,
         }
@@ -127,6 +130,7 @@ impl Rig {
             settings: Arc::new(self.settings.clone()),
         };
         let controllers = Controllers::new(ctx);
+        self.history = controllers.history();
         let (_, watching) = controllers.watches(7);
         let (shutdown, stop) = Shutdown::new();
         let working = tokio::spawn(async move { controllers.run(stop).await });
@@ -304,6 +308,11 @@ impl Rig {
                 "name": "general", "uid": pool.metadata.uid.unwrap(), "blockOwnerDeletion": true}]);
         }
         self.create(claim).await
+    }
+
+    /// What `/decisions` would say.
+    pub(crate) fn decisions(&self) -> Value {
+        self.history.json()
     }
 
     /// The published events with a reason: what about, and the message.

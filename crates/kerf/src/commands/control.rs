@@ -60,6 +60,8 @@ pub(super) async fn run(on: Controlled, work: &Work<'_>, process: &ProcessSettin
             engine,
             node_repair: work.settings.feature_gates.node_repair,
             static_capacity: work.settings.feature_gates.static_capacity,
+            spot_to_spot_consolidation: work.settings.feature_gates.spot_to_spot_consolidation,
+            pause_disruption: false,
         }),
     };
     kerf_controllers::run(ctx, process, on.lease_client, Some(recorder), stop).await.map_err(anyhow::Error::new)

@@ -1,0 +1,51 @@
+//! When the cluster last became one in which there may be something to do (spec 03 §3.2, spec 04 §4.8). A pass that found nothing is not
+//! repeated on the same cluster, but for once in five minutes.
+
+use std::sync::{Mutex, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+
+/// For how long a cluster that does not change is left alone.
+pub(crate) const EXPIRY: SignedDuration = SignedDuration::from_mins(5);
+
+/// The consolidation timestamp.
+#[derive(Debug)]
+pub(crate) struct Memo(Mutex<Timestamp>);
+
+impl Memo {
+    pub(crate) fn new(now: Timestamp) -> Self {
+        Self(Mutex::new(now))
+    }
+
+    /// Something has changed that may open an opportunity.
+    pub(crate) fn touch(&self, now: Timestamp) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = now;
+    }
+
+    /// When something last did. What is old is made new by looking at it.
+    pub(crate) fn read(&self, now: Timestamp) -> Timestamp {
+        let mut at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.duration_since(*at) >= EXPIRY {
+            *at = now;
+        }
+        *at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec 04 #29
+    #[test]
+    fn the_timestamp_is_stable_and_expires() {
+        let start = Timestamp::UNIX_EPOCH;
+        let after = |minutes| start + SignedDuration::from_mins(minutes);
+        let memo = Memo::new(start);
+        assert_eq!(memo.read(after(3)), start);
+        assert_eq!(memo.read(after(5)), after(5));
+        assert_eq!(memo.read(after(6)), after(5));
+        memo.touch(after(7));
+        assert_eq!(memo.read(after(8)), after(7));
+    }
+}

@@ -1,0 +1,322 @@
+//! Memory against churn. What was tried and did not work is not tried again at once, and the longer it does not work the longer it is
+//! left alone: offerings that replacements could not be had from, pools whose drifted nodes could not be replaced, moves that would undo
+//! a move.
+//!
+//! What matters for longer than a process lives is written down: failed offerings on the NodePool that they were wanted for, moves on the
+//! NodeClaim that they made.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use jiff::{SignedDuration, Timestamp};
+use kerf_api::annotations::kerf::{LAUNCH_BACKOFFS, REPLACED};
+use kerf_api::nodepool::{DisruptionReason, NodePool};
+use kerf_api::slim::Str;
+use kerf_engine::{Command, LaunchBackoff, PlannedClaim};
+use kerf_runtime::{Chance, Failure, Write};
+use kerf_state::{Claim, Cluster};
+use serde::{Deserialize, Serialize};
+
+use crate::actions;
+use crate::context::Context;
+use crate::error::Error;
+
+/// For how long an offering is left alone that failed once; four times as long each time after that.
+const OFFERING_FIRST: SignedDuration = SignedDuration::from_mins(30);
+/// For how long an offering is left alone at most.
+const OFFERING_MAX: SignedDuration = SignedDuration::from_hours(8);
+/// For how long a failure is remembered after it ceased to count.
+const REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
+/// How many offerings are remembered for a pool; the dearest are forgotten first.
+const OFFERINGS_MAX: usize = 512;
+/// For how long a move is not undone; twice as long each time that it was.
+const MOVE_FIRST: SignedDuration = SignedDuration::from_hours(1);
+/// For how long a move is not undone at most.
+const MOVE_MAX: SignedDuration = SignedDuration::from_hours(24);
+/// The bounds of the time for which drift of a pool is left alone (spec 03 §16 item 13).
+const DRIFT_FIRST: SignedDuration = SignedDuration::from_mins(1);
+const DRIFT_MAX: SignedDuration = SignedDuration::from_mins(10);
+
+/// An offering: instance type, zone, capacity type.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Offered {
+    pub(crate) zone: Str,
+    pub(crate) capacity_type: Str,
+    pub(crate) instance_type: Str,
+}
+
+/// How often something failed, and when it may be tried again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Failed {
+    failures: u32,
+    until: Timestamp,
+}
+
+/// Failed offerings as they are written down: those that share everything else share a line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    instance_types: Vec<Str>,
+    zone: Str,
+    capacity_type: Str,
+    until: Timestamp,
+    failures: u32,
+}
+
+/// What a claim replaced.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Replaced {
+    instance_types: Vec<Str>,
+    at: Timestamp,
+    /// How many moves in a row have undone the one before.
+    #[serde(default)]
+    reversals: u32,
+}
+
+/// What was tried and did not work.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    drift: Mutex<BTreeMap<Str, Failed>>,
+    chance: Mutex<Chance>,
+}
+
+impl Memory {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { drift: Mutex::default(), chance: Mutex::new(Chance::new(seed, "disruption.memory")) }
+    }
+
+    fn drift(&self) -> MutexGuard<'_, BTreeMap<Str, Failed>> {
+        self.drift.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Until when drift leaves a pool alone.
+    pub(crate) fn drift_backoff(&self, pool: &str, now: Timestamp) -> Option<Timestamp> {
+        self.drift().get(pool).map(|failed| failed.until).filter(|until| now < *until)
+    }
+
+    /// Replacing a drifted node of a pool has failed. Says whether that changes anything: failures while the pool is left alone do not.
+    pub(crate) fn drift_failed(&self, pool: &Str, now: Timestamp) -> bool {
+        let mut all = self.drift();
+        let failed = all.entry(pool.clone()).or_insert(Failed { failures: 0, until: Timestamp::MIN });
+        if now < failed.until {
+            return false;
+        }
+        failed.failures = failed.failures.saturating_add(1);
+        let most = growing(DRIFT_FIRST, DRIFT_MAX, 2, failed.failures);
+        let half = most / 2;
+        let spread = u64::try_from((most - half).as_millis()).unwrap_or(0);
+        let drawn = self.chance.lock().unwrap_or_else(PoisonError::into_inner).below(spread);
+        failed.until = later(now, half + SignedDuration::from_millis(i64::try_from(drawn).unwrap_or(0)));
+        true
+    }
+
+    /// A drifted node of a pool was replaced.
+    pub(crate) fn drift_succeeded(&self, pool: &str) {
+        self.drift().remove(pool);
+    }
+}
+
+/// Twice, four times, ... as long each time, up to a bound.
+fn growing(first: SignedDuration, most: SignedDuration, factor: i32, times: u32) -> SignedDuration {
+    let grown = factor.checked_pow(times.saturating_sub(1)).and_then(|n| first.checked_mul(n));
+    grown.unwrap_or(most).min(most)
+}
+
+fn later(now: Timestamp, by: SignedDuration) -> Timestamp {
+    now.saturating_add(by).unwrap_or(Timestamp::MAX)
+}
+
+fn failed_offerings(pool: &NodePool) -> BTreeMap<Offered, Failed> {
+    let written = pool.metadata.annotations.as_ref().and_then(|all| all.get(LAUNCH_BACKOFFS));
+    // Whoever spoils it has only made us forget.
+    let lines: Vec<Line> = written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let mut all = BTreeMap::new();
+    for line in lines {
+        let failed = Failed { failures: line.failures, until: line.until };
+        for instance_type in line.instance_types {
+            let (zone, capacity_type) = (line.zone.clone(), line.capacity_type.clone());
+            all.insert(Offered { zone, capacity_type, instance_type }, failed);
+        }
+    }
+    all
+}
+
+fn written_down(all: &BTreeMap<Offered, Failed>) -> Option<String> {
+    let mut lines: Vec<Line> = Vec::new();
+    for (offered, failed) in all {
+        let is_alike = |line: &&mut Line| {
+            line.zone == offered.zone
+                && line.capacity_type == offered.capacity_type
+                && (line.failures, line.until) == (failed.failures, failed.until)
+        };
+        match lines.iter_mut().find(is_alike) {
+            Some(line) => line.instance_types.push(offered.instance_type.clone()),
+            None => lines.push(Line {
+                instance_types: vec![offered.instance_type.clone()],
+                zone: offered.zone.clone(),
+                capacity_type: offered.capacity_type.clone(),
+                until: failed.until,
+                failures: failed.failures,
+            }),
+        }
+    }
+    if lines.is_empty() { None } else { serde_json::to_string(&lines).ok() }
+}
+
+/// Everything that replacements are not launched from now, whatever pool found out.
+pub(crate) fn launch_backoffs(cluster: &Cluster, now: Timestamp) -> Vec<LaunchBackoff> {
+    let failed = cluster.all::<NodePool>().values().flat_map(|pool| failed_offerings(pool));
+    failed
+        .filter(|(_, failed)| now < failed.until)
+        .map(|(offered, failed)| LaunchBackoff {
+            instance_type: offered.instance_type,
+            zone: offered.zone,
+            capacity_type: offered.capacity_type,
+            until: failed.until,
+        })
+        .collect()
+}
+
+/// Notes on a pool that replacements could not be had from these offerings, or could.
+pub(crate) async fn note_offerings(
+    ctx: &Context,
+    pool: &str,
+    failed: &[Offered],
+    had: &[Offered],
+) -> Result<(), Error> {
+    let Some(known) = ctx.pool(pool) else { return Ok(()) };
+    if failed.is_empty() && failed_offerings(&known).is_empty() {
+        return Ok(());
+    }
+    let now = ctx.now();
+    let mut before = known.as_ref().clone();
+    for _ in 0..2 {
+        let mut all = failed_offerings(&before);
+        all.retain(|_, failed| now < later(failed.until, REMEMBERED));
+        for offered in had {
+            all.remove(offered);
+        }
+        for offered in failed {
+            let known = all.get(offered).map_or(0, |failed| failed.failures);
+            let failures = known.saturating_add(1);
+            let until = later(now, growing(OFFERING_FIRST, OFFERING_MAX, 4, failures));
+            if known > 0 || all.len() < OFFERINGS_MAX {
+                all.insert(offered.clone(), Failed { failures, until });
+            }
+        }
+        let mut after = before.clone();
+        let annotations = after.metadata.annotations.get_or_insert_default();
+        match written_down(&all) {
+            Some(text) => annotations.insert(LAUNCH_BACKOFFS.to_owned(), text),
+            None => annotations.remove(LAUNCH_BACKOFFS),
+        };
+        match actions::pool::update(ctx, Write::OBJECT, &before, &after).await {
+            Ok(_) | Err(Failure::NotFound) => return Ok(()),
+            Err(Failure::Conflict) => {}
+            Err(cause) => return Err(Error::Api { doing: "annotating nodepool", cause }),
+        }
+        before = match actions::pool::read(ctx, pool).await {
+            Ok(read) => read,
+            Err(Failure::NotFound) => return Ok(()),
+            Err(cause) => return Err(Error::Api { doing: "getting nodepool", cause }),
+        };
+    }
+    Err(Error::Api { doing: "annotating nodepool", cause: Failure::Conflict })
+}
+
+fn replaced_by(claim: &Claim) -> Option<Replaced> {
+    serde_json::from_str(claim.seen.annotations.get(REPLACED)?).ok()
+}
+
+fn expected_type(planned: &PlannedClaim) -> Option<&Str> {
+    planned.launch.estimate.as_ref().map(|estimate| &estimate.instance_type)
+}
+
+/// Until when a command must wait because it would undo a move that was made not long ago.
+pub(crate) fn undoes_until(cluster: &Cluster, command: &Command, now: Timestamp) -> Option<Timestamp> {
+    if command.reason() != DisruptionReason::Underutilized {
+        return None;
+    }
+    let wanted: Vec<&Str> = command.replacements.iter().filter_map(expected_type).collect();
+    let moves = command.nodes.iter().filter_map(|node| replaced_by(cluster.get::<Claim>(&node.claim)?));
+    moves
+        .filter(|made| made.instance_types.iter().any(|known| wanted.contains(&known)))
+        .map(|made| later(made.at, growing(MOVE_FIRST, MOVE_MAX, 2, made.reversals.saturating_add(1))))
+        .filter(|until| now < *until)
+        .max()
+}
+
+/// What is written on a replacement, so that whoever wants to undo the move knows of it.
+pub(crate) fn replaced_annotation(
+    cluster: &Cluster,
+    command: &Command,
+    planned: &PlannedClaim,
+    now: Timestamp,
+) -> Option<(String, String)> {
+    if command.reason() != DisruptionReason::Underutilized {
+        return None;
+    }
+    let mut instance_types: Vec<Str> = command.nodes.iter().map(|node| node.instance_type.clone()).collect();
+    instance_types.sort_unstable();
+    instance_types.dedup();
+    let wanted = expected_type(planned);
+    let undone = command.nodes.iter().filter_map(|node| replaced_by(cluster.get::<Claim>(&node.claim)?));
+    let undone = undone.filter(|made| wanted.is_some_and(|wanted| made.instance_types.contains(wanted)));
+    let reversals = undone.map(|made| made.reversals.saturating_add(1)).max().unwrap_or(0);
+    let text = serde_json::to_string(&Replaced { instance_types, at: now, reversals }).ok()?;
+    Some((REPLACED.to_owned(), text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_failure_is_remembered_for_longer() {
+        let minutes = |times| growing(OFFERING_FIRST, OFFERING_MAX, 4, times).as_mins();
+        assert_eq!([1, 2, 3, 4, 40].map(minutes), [30, 120, 480, 480, 480]);
+    }
+
+    #[test]
+    fn what_is_written_down_is_read_again() {
+        let offered = |name: &'static str| Offered {
+            zone: Str::new_static("z"),
+            capacity_type: Str::new_static("spot"),
+            instance_type: Str::new_static(name),
+        };
+        let failed = Failed { failures: 2, until: Timestamp::UNIX_EPOCH };
+        let all: BTreeMap<Offered, Failed> = [(offered("a"), failed), (offered("b"), failed)].into();
+        let text = written_down(&all).unwrap_or_default();
+        assert_eq!(
+            text,
+            r#"[{"instanceTypes":["a","b"],"zone":"z","capacityType":"spot","until":"1970-01-01T00:00:00Z","failures":2}]"#
+        );
+        let mut pool: NodePool =
+            serde_json::from_value(serde_json::json!({"metadata": {"name": "p"}, "spec": {"template": {"spec": {
+            "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}, "requirements": []}}}}))
+            .expect("a NodePool");
+        pool.metadata.annotations = Some([(LAUNCH_BACKOFFS.to_owned(), text)].into());
+        assert_eq!(failed_offerings(&pool), all);
+        pool.metadata.annotations = Some([(LAUNCH_BACKOFFS.to_owned(), "{".to_owned())].into());
+        assert!(failed_offerings(&pool).is_empty());
+    }
+
+    // spec 03 §16 item 13
+    #[test]
+    fn drift_that_fails_backs_off_and_success_resets() {
+        let memory = Memory::new(1);
+        let pool = Str::new_static("p");
+        let mut now = Timestamp::UNIX_EPOCH;
+        for most in [1, 2, 4, 8, 10, 10] {
+            assert!(memory.drift_failed(&pool, now));
+            assert!(!memory.drift_failed(&pool, now), "failures while backed off change nothing");
+            let until = memory.drift_backoff(&pool, now).unwrap_or_default();
+            let wait = until.duration_since(now).as_secs();
+            assert!((most * 30..=most * 60).contains(&wait), "{most}: {wait}");
+            now = until;
+        }
+        memory.drift_succeeded(&pool);
+        assert_eq!(memory.drift_backoff(&pool, now), None);
+    }
+}

@@ -1,0 +1,66 @@
+//! Which news can change what may be disrupted. Heartbeats, versions and counters cannot, and nothing is looked at because of them.
+
+use kerf_api::nodepool::NodePool;
+use kerf_api::slim::{Node, Pod, PodDisruptionBudget};
+use kerf_state::{Change, Claim};
+
+/// A kind whose news disruption listens to.
+pub(crate) trait News: Sized {
+    /// Whether the two states of an object differ in what matters.
+    fn differs(before: &Self, after: &Self) -> bool;
+
+    /// Whether a change can change what may be disrupted. Of what we wrote ourselves only the news is heard, and not what was before.
+    fn matters(change: &Change<Self>) -> bool {
+        match (change.before.as_deref(), change.after.as_deref()) {
+            (Some(before), Some(after)) => std::ptr::eq(before, after) || Self::differs(before, after),
+            (None, _) | (_, None) => true,
+        }
+    }
+}
+
+impl News for Pod {
+    fn differs(before: &Self, after: &Self) -> bool {
+        let unschedulable = |pod: &Self| pod.condition("PodScheduled").map(|condition| condition.status.clone());
+        before.spec.node_name != after.spec.node_name
+            || before.status.phase != after.status.phase
+            || before.status.start_time != after.status.start_time
+            || before.is_terminating() != after.is_terminating()
+            || before.metadata.annotations != after.metadata.annotations
+            || before.metadata.labels != after.metadata.labels
+            || unschedulable(before) != unschedulable(after)
+    }
+}
+
+impl News for Node {
+    fn differs(before: &Self, after: &Self) -> bool {
+        let ready = |node: &Self| node.status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "True");
+        before.metadata.labels != after.metadata.labels
+            || before.metadata.annotations != after.metadata.annotations
+            || before.metadata.is_terminating() != after.metadata.is_terminating()
+            || before.spec != after.spec
+            || before.status.allocatable != after.status.allocatable
+            || ready(before) != ready(after)
+    }
+}
+
+impl News for Claim {
+    fn differs(before: &Self, after: &Self) -> bool {
+        before.seen != after.seen
+    }
+}
+
+impl News for NodePool {
+    fn differs(before: &Self, after: &Self) -> bool {
+        let conditions = |pool: &Self| pool.status.as_ref().map(|status| status.conditions.clone());
+        before.metadata.generation != after.metadata.generation
+            || before.metadata.annotations != after.metadata.annotations
+            || before.metadata.deletion_timestamp.is_some() != after.metadata.deletion_timestamp.is_some()
+            || conditions(before) != conditions(after)
+    }
+}
+
+impl News for PodDisruptionBudget {
+    fn differs(before: &Self, after: &Self) -> bool {
+        before != after
+    }
+}

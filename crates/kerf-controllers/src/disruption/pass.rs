@@ -1,0 +1,411 @@
+//! `disruption`: one look at the cluster after another, each on one consistent picture; the first method that finds something to do ends
+//! it (spec 03 §4). What consolidation finds is looked at again after a while before anything is done (spec 03 §9).
+//!
+//! It looks when something happened that matters, or when time alone may have changed the answer, and else once in five minutes; a
+//! cluster in which nothing happens costs nothing. The wait before the second look is not slept through: it is state, so that the
+//! end of the process or a newer picture never has to wait for it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use kerf_api::labels;
+use kerf_api::nodepool::NodePool;
+use kerf_api::slim::Str;
+use kerf_cloud::InstanceTypesError;
+use kerf_engine::catalogue::{InstanceType, Offering};
+use kerf_engine::{
+    Command, DisruptionPlan, DisruptionSettings, Heard, Input, Method, Passes, PlannedClaim, Rejection, ReservedMode,
+    UnsupportedStorage, look, validate_all,
+};
+use kerf_runtime::{Chance, Next};
+use kerf_state::{Ask, Claim};
+use tracing::{debug, error};
+
+use super::decision::{self, Decision};
+use super::history::{Held, History};
+use super::memo::{EXPIRY, Memo};
+use super::memory::{self, Memory, Offered};
+use super::queue::Orchestration;
+use super::{report, taint, wake};
+use crate::context::Context;
+use crate::error::Error;
+use crate::logs::reference;
+
+/// How soon after a change it is looked: soon, and not for each change of a crowd.
+pub(crate) const SOON: Duration = Duration::from_millis(500);
+/// How soon an incomplete picture is looked at again.
+const UNSYNCED: Duration = Duration::from_secs(1);
+/// How long consolidation waits before it looks again and acts.
+const VALIDATION: Duration = Duration::from_secs(15);
+/// How soon it is looked again after commands did not hold.
+const AFTER_REJECTION: Duration = Duration::from_secs(10);
+/// How many offerings of one replacement are remembered if it fails.
+const OFFERINGS_MAX: usize = 128;
+
+/// The controller.
+pub(crate) struct Disruption {
+    ctx: Context,
+    orchestration: Arc<Orchestration>,
+    memory: Arc<Memory>,
+    history: Arc<History>,
+    memo: Memo,
+    state: Mutex<State>,
+    ids: Mutex<Chance>,
+}
+
+/// What is known from one look to the next. Losing it costs a look.
+#[derive(Debug, Default)]
+struct State {
+    waiting: Option<Waiting>,
+    /// The cluster, by its memo, on which nothing was left to do, and when time may have changed that.
+    concluded: Option<(Timestamp, Timestamp)>,
+    /// Since when the picture is not whole.
+    unsynced_since: Option<Timestamp>,
+    /// What was said of malformed pools.
+    said: String,
+}
+
+/// Commands that are looked at again before they are carried out.
+#[derive(Debug)]
+struct Waiting {
+    method: Method,
+    commands: Vec<Command>,
+    since: Timestamp,
+    due: Timestamp,
+}
+
+/// What decisions are made on.
+struct Picture {
+    input: Arc<Input>,
+    instance_types: BTreeMap<Str, Arc<Vec<InstanceType>>>,
+}
+
+impl Disruption {
+    pub(crate) fn new(
+        ctx: Context,
+        orchestration: Arc<Orchestration>,
+        memory: Arc<Memory>,
+        history: Arc<History>,
+    ) -> Self {
+        let now = ctx.now();
+        // Another process is another stream: its commands have names of their own.
+        let seed = u64::try_from(now.as_nanosecond()).unwrap_or_default() ^ ctx.settings.engine.seed;
+        let ids = Mutex::new(Chance::new(seed, "disruption.command"));
+        Self { ctx, orchestration, memory, history, memo: Memo::new(now), state: Mutex::default(), ids }
+    }
+
+    /// Something happened that may have opened an opportunity.
+    pub(crate) fn changed(&self) {
+        self.memo.touch(self.ctx.now());
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) async fn reconcile(&self) -> Result<Next, Error> {
+        if !self.is_synced() {
+            return Ok(Next::After(UNSYNCED));
+        }
+        taint::clean_up(&self.ctx, |claim| self.orchestration.is_about(claim)).await?;
+        let now = self.ctx.now();
+        let seen = self.memo.read(now);
+        let waiting = {
+            let mut state = self.state();
+            if let Some(waiting) = state.waiting.as_ref().filter(|waiting| now < waiting.due) {
+                return Ok(after(now, waiting.due));
+            }
+            state.waiting.take()
+        };
+        let mut passed_over = None;
+        if let Some(waiting) = waiting {
+            passed_over = Some(waiting.method);
+            if self.second_look(waiting).await? {
+                return Ok(Next::After(Duration::ZERO));
+            }
+        } else if let Some((_, until)) = self.state().concluded.filter(|(memo, until)| *memo == seen && now < *until) {
+            return Ok(after(now, until));
+        }
+        if self.ctx.settings.pause_disruption {
+            return Ok(Next::Done);
+        }
+        self.first_look(seen, passed_over).await
+    }
+
+    /// Whether the picture is whole. Nobody else looks as often, so this is where it is measured for how long it is not.
+    fn is_synced(&self) -> bool {
+        let now = self.ctx.now();
+        let is_synced = self.ctx.cluster.lock().synced().is_yes();
+        let mut state = self.state();
+        let since = if is_synced { None } else { Some(state.unsynced_since.unwrap_or(now)) };
+        state.unsynced_since = since;
+        let metrics = &self.ctx.metrics;
+        metrics.cluster_state_synced.set(&[], f64::from(u8::from(is_synced)));
+        metrics
+            .cluster_state_unsynced_time
+            .set(&[], since.map_or(0.0, |since| now.duration_since(since).as_secs_f64()));
+        is_synced
+    }
+
+    /// Looks for something to do, among the methods behind `passed_over`, whose commands did not hold.
+    async fn first_look(&self, seen: Timestamp, passed_over: Option<Method>) -> Result<Next, Error> {
+        let mut behind = passed_over;
+        loop {
+            let picture = self.picture().await;
+            let started = self.ctx.clock.elapsed();
+            let (plan, heard) = self.ask(&picture, behind).await?;
+            self.note_methods(&heard);
+            report::tell(&self.ctx, &picture.input, &plan);
+            report::tell_malformed(&self.ctx, &plan, &mut self.state().said);
+            let now = self.ctx.now();
+            let (commands, held) = self.without_held(&plan, now);
+            let next = wake::next(&picture.input, &plan, now.saturating_add(EXPIRY).unwrap_or(Timestamp::MAX));
+            let method = plan.commands.first().map(|command| command.method);
+            self.history.looked(plan, held, now, self.ctx.clock.elapsed().saturating_sub(started));
+            let Some(method) = method else {
+                // Commands that did not hold may hold soon: the cluster is not done with.
+                if passed_over.is_some() {
+                    return Ok(Next::After(AFTER_REJECTION));
+                }
+                self.state().concluded = Some((seen, next));
+                return Ok(after(now, next));
+            };
+            if commands.is_empty() {
+                behind = Some(method);
+                continue;
+            }
+            return match method {
+                Method::StaticDrift | Method::Drift => {
+                    self.start_all(&picture, commands).await?;
+                    Ok(Next::After(Duration::ZERO))
+                }
+                Method::Emptiness | Method::MultiNode | Method::SingleNode | Method::Move => {
+                    if method != Method::Emptiness {
+                        for command in &commands {
+                            report::tell_candidates(&self.ctx, command);
+                        }
+                    }
+                    let due = now.saturating_add(VALIDATION).unwrap_or(Timestamp::MAX);
+                    self.state().waiting = Some(Waiting { method, commands, since: now, due });
+                    Ok(Next::After(VALIDATION))
+                }
+            };
+        }
+    }
+
+    /// Looks again at commands that were found a while ago, and carries out those that hold. Says whether there were any.
+    async fn second_look(&self, waiting: Waiting) -> Result<bool, Error> {
+        let picture = self.picture().await;
+        let (input, settings) = (picture.input.clone(), self.settings());
+        let commands = waiting.commands.clone();
+        let verdicts = computed(move || validate_all(&input, &settings, &commands)).await?;
+        let metrics = &self.ctx.metrics.disruption;
+        let mut holding = Vec::new();
+        for (command, verdict) in waiting.commands.iter().zip(verdicts) {
+            let (lost, why) = match verdict {
+                Ok(left) => {
+                    let lost = command.nodes.len() - left.nodes.len();
+                    holding.push(left);
+                    (lost, None)
+                }
+                Err(why @ (Rejection::Churn | Rejection::Budget)) => (command.nodes.len(), Some(why)),
+                Err(why @ Rejection::Scheduling(_)) => (0, Some(why)),
+            };
+            let kind = command.method.consolidation_type();
+            if lost > 0 {
+                metrics.failed_validations.add(&[kind], lost as f64);
+            }
+            if let Some(why) = why {
+                debug!(
+                    reason = decision::reason(command),
+                    decision = command.decision(),
+                    nodes = %crate::logs::json(command.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>()),
+                    error = %why,
+                    "abandoning consolidation attempt, command is no longer valid"
+                );
+                if command.method != Method::Emptiness {
+                    report::tell_rejected(&self.ctx, command, why.category());
+                }
+            }
+        }
+        let took = self.ctx.now().duration_since(waiting.since).as_secs_f64();
+        let reason = waiting.method.reason().to_string().to_lowercase();
+        metrics.evaluation_duration.observe(&[&reason, waiting.method.consolidation_type()], took);
+        if holding.is_empty() {
+            return Ok(false);
+        }
+        self.start_all(&picture, holding).await?;
+        Ok(true)
+    }
+
+    /// Starts commands that have nothing to do with each other. One that fails does not keep the others from starting.
+    async fn start_all(&self, picture: &Picture, commands: Vec<Command>) -> Result<(), Error> {
+        let starts = commands.into_iter().map(|command| {
+            let offered = command.replacements.iter().map(|planned| offerings(picture, planned)).collect();
+            let id = Str::from(self.ids.lock().unwrap_or_else(PoisonError::into_inner).uuid());
+            self.orchestration.start(Decision { id, command, created: self.ctx.now() }, offered)
+        });
+        let starts: Vec<_> = starts.collect();
+        Error::all(join_all(starts).await.into_iter().filter_map(Result::err).collect())
+    }
+
+    /// The commands that may be carried out, and those that must wait: for the claim to say that it has drifted, or because they would
+    /// undo a move.
+    fn without_held(&self, plan: &DisruptionPlan, now: Timestamp) -> (Vec<Command>, Vec<Held>) {
+        let cluster = self.ctx.cluster.lock();
+        let (mut commands, mut held) = (Vec::new(), Vec::new());
+        for command in &plan.commands {
+            let nodes = || command.nodes.iter().map(|node| node.name.clone()).collect();
+            let drifts = matches!(command.method, Method::StaticDrift | Method::Drift);
+            let says_so =
+                |claim: &Str| cluster.get::<Claim>(claim).is_some_and(|claim| report::claim_is_drifted(claim));
+            if drifts && !command.nodes.iter().all(|node| says_so(&node.claim)) {
+                let message = "NodeClaim does not have the condition Drifted yet".to_owned();
+                held.push(Held { nodes: nodes(), code: "AwaitingDrifted", message });
+            } else if let Some(until) = memory::undoes_until(&cluster, command, now) {
+                let message = format!("It would undo a move, which waits until {until}");
+                held.push(Held { nodes: nodes(), code: "ReversedMove", message });
+            } else {
+                commands.push(command.clone());
+            }
+        }
+        (commands, held)
+    }
+
+    /// The cluster and what only we know of it.
+    async fn picture(&self) -> Picture {
+        let instance_types = self.instance_types().await;
+        let now = self.ctx.now();
+        let ask = Ask {
+            at: now,
+            instance_types: instance_types.clone(),
+            label_rules: self.ctx.cloud.label_rules().clone(),
+            unsupported_storage: UnsupportedStorage::default(),
+        };
+        let mut input = {
+            let cluster = self.ctx.cluster.lock();
+            let mut input = cluster.input(&ask);
+            input.launch_backoffs = memory::launch_backoffs(&cluster, now);
+            input
+        };
+        let underway: BTreeSet<Str> = self.orchestration.claims().into_iter().collect();
+        for claim in &mut input.node_claims {
+            claim.lifecycle.is_disrupting = underway.contains(&claim.name);
+        }
+        for pool in &mut input.pools {
+            let until = self.memory.drift_backoff(&pool.name, now);
+            let left = until.map_or(0.0, |until| until.duration_since(now).as_secs_f64());
+            self.ctx.metrics.disruption.drift_backoff_seconds.set(&[&pool.name], left);
+            pool.disruption.drift_backoff_until = until;
+        }
+        Picture { input: Arc::new(input), instance_types }
+    }
+
+    /// The instance types of every pool. The nodes of one whose types cannot be listed stay.
+    async fn instance_types(&self) -> BTreeMap<Str, Arc<Vec<InstanceType>>> {
+        let pools: Vec<(Str, Arc<NodePool>)> = {
+            let cluster = self.ctx.cluster.lock();
+            let all = cluster.all::<NodePool>().iter().filter(|(_, pool)| self.ctx.manages_pool(pool));
+            all.map(|(name, pool)| (name.clone(), pool.clone())).collect()
+        };
+        let answers = join_all(pools.iter().map(|(_, pool)| self.ctx.cloud.instance_types(pool))).await;
+        let mut all = BTreeMap::new();
+        for ((name, _), answer) in pools.into_iter().zip(answers) {
+            match answer {
+                Ok(types) => {
+                    all.insert(name, types);
+                }
+                Err(InstanceTypesError::Unevaluated { .. }) => {
+                    debug!(NodePool = %reference(&name), "skipping, node overlays are not applied");
+                }
+                Err(why @ InstanceTypesError::Other(_)) => {
+                    error!(NodePool = %reference(&name), error = %why, "failed listing instance types");
+                }
+            }
+        }
+        all
+    }
+
+    fn settings(&self) -> DisruptionSettings {
+        DisruptionSettings {
+            scheduling: kerf_engine::Settings {
+                reserved_mode: ReservedMode::Fallback,
+                ..self.ctx.settings.engine.clone()
+            },
+            spot_to_spot: self.ctx.settings.spot_to_spot_consolidation,
+            moves: true,
+            passes: Passes::All,
+        }
+    }
+
+    /// Asks the engine, and takes the time of each method.
+    async fn ask(
+        &self,
+        picture: &Picture,
+        behind: Option<Method>,
+    ) -> Result<(DisruptionPlan, Vec<(Heard, Duration)>), Error> {
+        let (input, settings, clock) = (picture.input.clone(), self.settings(), self.ctx.clock);
+        computed(move || {
+            let mut heard = Vec::new();
+            let mut last = clock.elapsed();
+            let plan = look(&input, &settings, behind, |method| {
+                let now = clock.elapsed();
+                heard.push((method, now.saturating_sub(last)));
+                last = now;
+            });
+            (plan, heard)
+        })
+        .await
+    }
+
+    fn note_methods(&self, heard: &[(Heard, Duration)]) {
+        let metrics = &self.ctx.metrics.disruption;
+        for (heard, took) in heard {
+            let reason = heard.method.reason().to_string().to_lowercase();
+            metrics.eligible_nodes.set(&[&reason], heard.eligible as f64);
+            let is_looked_at_again = !matches!(heard.method, Method::StaticDrift | Method::Drift) && heard.commands > 0;
+            if !is_looked_at_again {
+                let kind = heard.method.consolidation_type();
+                metrics.evaluation_duration.observe(&[&reason, kind], took.as_secs_f64());
+            }
+        }
+    }
+}
+
+/// Computes on a task of its own, so that the other controllers go on meanwhile where there is more than one thread.
+async fn computed<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    let task = tokio::spawn(async move { work() });
+    task.await.map_err(|failure| Error::Invalid(format!("computing disruption failed, {failure}")))
+}
+
+fn after(now: Timestamp, until: Timestamp) -> Next {
+    Next::After(Duration::try_from(until.duration_since(now)).unwrap_or_default())
+}
+
+/// What a replacement may be launched from: the offerings that its types and requirements admit.
+fn offerings(picture: &Picture, planned: &PlannedClaim) -> Vec<Offered> {
+    let Some(types) = picture.instance_types.get(&planned.pool) else { return Vec::new() };
+    let launch = &planned.launch;
+    let wanted = launch.instance_types.iter().filter_map(|name| types.iter().find(|described| described.name == *name));
+    let only = |offering: &Offering, key: &str| match offering.requirements.get(key)?.allowed_values()? {
+        [value] => Some(value.clone()),
+        _ => None,
+    };
+    let offered = wanted.flat_map(|described| {
+        let admitted = described
+            .offerings
+            .iter()
+            .filter(|o| o.available && launch.requirements.intersects(&o.requirements).is_ok());
+        admitted.filter_map(|offering| {
+            Some(Offered {
+                zone: only(offering, labels::ZONE)?,
+                capacity_type: only(offering, labels::CAPACITY_TYPE)?,
+                instance_type: described.name.clone(),
+            })
+        })
+    });
+    offered.take(OFFERINGS_MAX).collect()
+}

@@ -1,0 +1,412 @@
+//! `disruption.queue`: sees commands that have started (`start`) to their end (spec 03 §10). Once the replacements are up the nodes'
+//! claims are deleted; if they do not come up, the marks are taken back.
+//!
+//! Two things always hold. No claim is deleted before every replacement of its command was seen initialized. And whatever
+//! happens to this process in between, what others can see of a command (marks on nodes, claims) is cleaned up by the next look of
+//! its successor or becomes ordinary capacity.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use kerf_api::labels;
+use kerf_api::nodepool::{ConsolidationPolicy, DisruptionReason, NodePool};
+use kerf_api::slim::{Node, Str};
+use kerf_engine::{Command, Method};
+use kerf_runtime::{Failure, Next, Queue};
+use kerf_state::Claim;
+use tracing::{debug, error};
+
+use super::decision::Decision;
+use super::history::{History, Outcome};
+use super::memory::{self, Memory, Offered};
+use super::taint::{self, Marked};
+use crate::actions;
+use crate::context::Context;
+use crate::error::Error;
+use crate::events;
+use crate::logs::json;
+use crate::node::termination::is_reschedulable;
+
+/// How often a command under way is looked at. It is also the least time between the taint and the deletion, so that a pod that was
+/// already on its way to the node is seen.
+const DRIVE: Duration = Duration::from_secs(1);
+/// How long a command may take for each node in the queue, and its bounds.
+const PATIENCE_PER_NODE: Duration = Duration::from_millis(80);
+const PATIENCE_MIN: Duration = Duration::from_mins(10);
+const PATIENCE_MAX: Duration = Duration::from_hours(1);
+
+/// How long a command may take while so many nodes are in the queue.
+fn patience(nodes: usize) -> Duration {
+    PATIENCE_PER_NODE.saturating_mul(u32::try_from(nodes).unwrap_or(u32::MAX)).clamp(PATIENCE_MIN, PATIENCE_MAX)
+}
+
+/// The commands under way.
+pub(crate) struct Orchestration {
+    pub(super) ctx: Context,
+    memory: Arc<Memory>,
+    pub(super) history: Arc<History>,
+    underway: Mutex<BTreeMap<Str, Arc<Underway>>>,
+    queue: OnceLock<Queue<Str>>,
+}
+
+/// A command under way.
+struct Underway {
+    decision: Decision,
+    nodes: Vec<Candidate>,
+    progress: Mutex<Progress>,
+}
+
+/// A node that goes.
+#[derive(Debug, Clone)]
+pub(super) struct Candidate {
+    pub(super) marked: Marked,
+    pub(super) provider_id: Str,
+}
+
+/// How far a command is.
+#[derive(Debug, Default)]
+struct Progress {
+    replacements: Vec<Replacement>,
+    /// Candidates that have been dealt with, by claim: deleted, or dropped because pods came.
+    done: Vec<Str>,
+}
+
+/// A claim that was created for a command.
+#[derive(Debug, Clone)]
+pub(super) struct Replacement {
+    pub(super) name: Str,
+    pub(super) pool: Str,
+    /// What it may be launched from.
+    pub(super) offered: Vec<Offered>,
+    pub(super) is_initialized: bool,
+}
+
+/// Why a command is taken back.
+#[derive(Debug, thiserror::Error)]
+enum Unrecoverable {
+    #[error("replacement was deleted")]
+    ReplacementGone,
+    #[error("command reached timeout, {0}")]
+    Timeout(&'static str),
+    #[error("pod {0} came to the node after it was chosen")]
+    PodCame(Str),
+}
+
+/// What one look at a command comes to.
+enum Look {
+    Over,
+    Waiting(&'static str),
+    Failed(Unrecoverable),
+}
+
+impl Orchestration {
+    pub(crate) fn new(ctx: Context, memory: Arc<Memory>, history: Arc<History>) -> Self {
+        Self { ctx, memory, history, underway: Mutex::default(), queue: OnceLock::new() }
+    }
+
+    /// The queue in which commands wait for their next look.
+    pub(crate) fn use_queue(&self, queue: &Queue<Str>) {
+        // It is given once, right after it was made.
+        let _ = self.queue.set(queue.clone());
+    }
+
+    fn underway(&self) -> MutexGuard<'_, BTreeMap<Str, Arc<Underway>>> {
+        self.underway.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a command is about a claim.
+    pub(crate) fn is_about(&self, claim: &str) -> bool {
+        self.underway().values().flat_map(|one| &one.nodes).any(|node| node.marked.claim == claim)
+    }
+
+    /// The claims that commands are about.
+    pub(crate) fn claims(&self) -> Vec<Str> {
+        self.underway().values().flat_map(|one| &one.nodes).map(|node| node.marked.claim.clone()).collect()
+    }
+
+    /// A command has started; it is looked at until it is over.
+    pub(super) fn insert(&self, decision: Decision, nodes: Vec<Candidate>, replacements: Vec<Replacement>) {
+        let id = decision.id.clone();
+        let progress = Mutex::new(Progress { replacements, done: Vec::new() });
+        self.underway().insert(id.clone(), Arc::new(Underway { decision, nodes, progress }));
+        if let Some(queue) = self.queue.get() {
+            queue.add_after(id, DRIVE);
+        }
+    }
+
+    /// One look at a command under way.
+    pub(crate) async fn reconcile(&self, id: &str) -> Result<Next, Error> {
+        let Some(underway) = self.underway().get(id).cloned() else { return Ok(Next::Done) };
+        let look = match self.await_replacements(&underway).await {
+            Look::Over => self.delete(&underway).await,
+            other => other,
+        };
+        let now = self.ctx.now();
+        let waiting = match look {
+            Look::Over => {
+                self.succeed(&underway).await;
+                return Ok(Next::Done);
+            }
+            Look::Failed(why) => {
+                self.roll_back(&underway, &why).await;
+                return Ok(Next::Done);
+            }
+            Look::Waiting(what) => what,
+        };
+        let nodes = self.underway().values().map(|one| one.nodes.len()).sum();
+        let age = Duration::try_from(now.duration_since(underway.decision.created)).unwrap_or_default();
+        if age > patience(nodes) {
+            self.roll_back(&underway, &Unrecoverable::Timeout(waiting)).await;
+            return Ok(Next::Done);
+        }
+        Ok(Next::After(DRIVE))
+    }
+
+    /// Whether all replacements are up. Each is only seen to be once; it may not be ready later without effect.
+    async fn await_replacements(&self, underway: &Underway) -> Look {
+        let reason = underway.decision.command.reason().to_string();
+        let waited: Vec<Str> = {
+            let progress = underway.lock();
+            progress.replacements.iter().filter(|one| !one.is_initialized).map(|one| one.name.clone()).collect()
+        };
+        let mut look = Look::Over;
+        for name in waited {
+            let Some(claim) = self.ctx.claim(&name) else {
+                match actions::claim::exists(&self.ctx, &name).await {
+                    Ok(false) => return Look::Failed(Unrecoverable::ReplacementGone),
+                    Ok(true) | Err(_) => look = Look::Waiting("replacement is not known"),
+                }
+                continue;
+            };
+            self.ctx.publish(events::disruption::disruption_launching(&claim.object, &reason));
+            if claim.is_terminating() || !claim.is_true("Initialized") {
+                self.ctx.publish(events::disruption::disruption_waiting(&claim.object));
+                look = Look::Waiting("replacement is not initialized");
+                continue;
+            }
+            let until = self.ctx.now().saturating_add(self.ctx.settings.nomination()).unwrap_or(Timestamp::MAX);
+            self.ctx.cluster.lock().nominate(&claim.seen.provider_id, until);
+            if let Some(one) = underway.lock().replacements.iter_mut().find(|one| one.name == name) {
+                one.is_initialized = true;
+                one.offered = offered(&claim).into_iter().collect();
+            }
+        }
+        look
+    }
+
+    /// Deletes the nodes' claims; those on which pods came that nobody has found a place for are let go.
+    async fn delete(&self, underway: &Underway) -> Look {
+        let command = &underway.decision.command;
+        let done = underway.lock().done.clone();
+        let mut going = Vec::new();
+        for node in underway.nodes.iter().filter(|node| !done.contains(&node.marked.claim)) {
+            match self.unplanned_pod(command, node) {
+                None => going.push(node),
+                // The others go without it.
+                Some(_) if command.method == Method::Emptiness => {
+                    self.let_go(node).await;
+                    underway.lock().done.push(node.marked.claim.clone());
+                }
+                Some(pod) => return Look::Failed(Unrecoverable::PodCame(pod)),
+            }
+        }
+        let outcomes = join_all(going.into_iter().map(|node| self.delete_one(underway, node))).await;
+        if outcomes.into_iter().all(|is_done| is_done) {
+            Look::Over
+        } else {
+            Look::Waiting("deleting nodeclaims failed")
+        }
+    }
+
+    /// A pod on a node that the command does not count with. Drift goes ahead all the same, as it promises nobody a place.
+    fn unplanned_pod(&self, command: &Command, node: &Candidate) -> Option<Str> {
+        match command.method {
+            Method::StaticDrift | Method::Drift => return None,
+            Method::Emptiness | Method::MultiNode | Method::SingleNode | Method::Move => {}
+        }
+        let cluster = self.ctx.cluster.lock();
+        let pods = cluster.pods_on(&node.marked.node).filter(|pod| is_reschedulable(pod));
+        pods.map(|pod| pod.namespaced_name()).find(|pod| command.pods.binary_search(pod).is_err())
+    }
+
+    async fn delete_one(&self, underway: &Underway, node: &Candidate) -> bool {
+        let command = &underway.decision.command;
+        let known = {
+            let cluster = self.ctx.cluster.lock();
+            let claim = cluster.get::<Claim>(&node.marked.claim).cloned();
+            let pods = cluster.pods_on(&node.marked.node).filter(|pod| is_reschedulable(pod)).count();
+            claim.map(|claim| (claim, cluster.get::<Node>(&node.marked.node).cloned(), pods))
+        };
+        let Some((claim, object, pods)) = known.filter(|(claim, ..)| !claim.is_terminating()) else {
+            underway.lock().done.push(node.marked.claim.clone());
+            return true;
+        };
+        match actions::claim::delete(&self.ctx, &claim.object).await {
+            Ok(()) => {}
+            Err(Failure::NotFound) => {
+                underway.lock().done.push(node.marked.claim.clone());
+                return true;
+            }
+            Err(Failure::Conflict | Failure::Unanswered | Failure::Api(_)) => return false,
+        }
+        underway.lock().done.push(node.marked.claim.clone());
+        let reason = command.reason().to_string();
+        if let Some(object) = object {
+            self.ctx.publish(events::disruption::node_terminating(&object, &reason));
+        }
+        self.ctx.publish(events::disruption::claim_terminating(&claim.object, &reason));
+        let policy = match command.method {
+            Method::StaticDrift | Method::Drift => "",
+            Method::Emptiness | Method::MultiNode | Method::SingleNode | Method::Move => self.policy(&claim),
+        };
+        self.ctx.metrics.claim_disrupted_by_command(&claim.object, &underway.decision.reason(), policy, pods);
+        true
+    }
+
+    fn policy(&self, claim: &Claim) -> &'static str {
+        let pool = claim.pool().and_then(|name| self.ctx.pool(name));
+        let written =
+            pool.as_deref().and_then(|pool: &NodePool| pool.spec.disruption.as_ref()?.consolidation_policy.clone());
+        match written.unwrap_or(ConsolidationPolicy::WhenEmptyOrUnderutilized) {
+            ConsolidationPolicy::WhenEmpty => "when_empty",
+            ConsolidationPolicy::Balanced => "balanced",
+            ConsolidationPolicy::WhenEmptyOrUnderutilized | ConsolidationPolicy::Unsupported(_) => {
+                "when_empty_or_underutilized"
+            }
+        }
+    }
+
+    async fn succeed(&self, underway: &Underway) {
+        let decision = &underway.decision;
+        let now = self.ctx.now();
+        let took = now.duration_since(decision.created);
+        debug!(
+            "command-id" = decision.id.as_str(),
+            reason = decision.reason(),
+            command = decision.text(),
+            decision = decision.command.decision(),
+            "disrupted-node-count" = decision.command.nodes.len(),
+            "replacement-node-count" = decision.command.replacements.len(),
+            "pod-count" = decision.command.pods.len(),
+            "disrupted-nodes" = %json(decision.disrupted_nodes()),
+            "replacement-nodes" = %json(decision.replacement_nodes()),
+            duration = %kerf_api::duration::Duration::from_nanos(i64::try_from(took.as_nanos()).unwrap_or(i64::MAX)),
+            "command succeeded"
+        );
+        self.history.ended(&decision.id, Outcome::Succeeded, now);
+        self.underway().remove(&decision.id);
+        if decision.command.reason() == DisruptionReason::Drifted {
+            for node in &decision.command.nodes {
+                self.memory.drift_succeeded(&node.pool);
+            }
+        }
+        self.remember(underway).await;
+    }
+
+    /// Takes a command back. Replacements stay: if they come up, they are ordinary nodes.
+    async fn roll_back(&self, underway: &Underway, why: &Unrecoverable) {
+        let decision = &underway.decision;
+        let failed = underway.lock().replacements.iter().filter(|one| !one.is_initialized).count();
+        let labels = [decision.command.decision(), &decision.reason(), decision.command.method.consolidation_type()];
+        self.ctx.metrics.disruption.queue_failures.add(&labels, failed as f64);
+        let done = underway.lock().done.clone();
+        let left = underway.nodes.iter().filter(|node| !done.contains(&node.marked.claim));
+        join_all(left.map(|node| self.let_go(node))).await;
+        error!(
+            "command-id" = decision.id.as_str(),
+            reason = decision.reason(),
+            command = decision.text(),
+            decision = decision.command.decision(),
+            "disrupted-node-count" = decision.command.nodes.len(),
+            "replacement-node-count" = decision.command.replacements.len(),
+            "pod-count" = decision.command.pods.len(),
+            "disrupted-nodes" = %json(decision.disrupted_nodes()),
+            "replacement-nodes" = %json(decision.replacement_nodes()),
+            error = %why,
+            "failed terminating nodes while executing a disruption command"
+        );
+        self.history.ended(&decision.id, Outcome::RolledBack(why.to_string()), self.ctx.now());
+        self.underway().remove(&decision.id);
+        self.drift_failed(&decision.command);
+        self.remember(underway).await;
+    }
+
+    /// Lets a node go on as before. Marks that cannot be taken away now are found by the next clean-up.
+    async fn let_go(&self, node: &Candidate) {
+        if let Err(error) = taint::unmark(&self.ctx, &node.marked).await {
+            error!(error = %error, "failed removing disruption marks");
+        }
+        self.ctx.cluster.lock().unmark_for_deletion(&node.provider_id);
+    }
+
+    pub(super) fn drift_failed(&self, command: &Command) {
+        if command.reason() != DisruptionReason::Drifted {
+            return;
+        }
+        let now = self.ctx.now();
+        for node in &command.nodes {
+            if self.memory.drift_failed(&node.pool, now) {
+                self.ctx.metrics.disruption.drift_backoffs.inc(&[&node.pool]);
+            }
+        }
+    }
+
+    /// Notes which offerings could be had and which could not.
+    async fn remember(&self, underway: &Underway) {
+        let mut pools: BTreeMap<Str, (Vec<Offered>, Vec<Offered>)> = BTreeMap::new();
+        for one in underway.lock().replacements.clone() {
+            let (failed, had) = pools.entry(one.pool.clone()).or_default();
+            if one.is_initialized {
+                had.extend(one.offered);
+                continue;
+            }
+            // One that was launched and did not come up speaks for its own offering alone.
+            let launched = self.ctx.claim(&one.name).and_then(|claim| offered(&claim));
+            match launched {
+                Some(offered) => failed.push(offered),
+                None => failed.extend(one.offered),
+            }
+        }
+        for (pool, (failed, had)) in pools {
+            if let Err(error) = memory::note_offerings(&self.ctx, &pool, &failed, &had).await {
+                error!(error = %error, "failed remembering offerings");
+            }
+        }
+    }
+}
+
+impl Underway {
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a claim was launched from; none if it was not.
+fn offered(claim: &Claim) -> Option<Offered> {
+    let label = |key: &str| claim.seen.labels.get(key).map(Str::new);
+    let is_launched = !claim.seen.provider_id.is_empty();
+    is_launched.then_some(())?;
+    Some(Offered {
+        zone: label(labels::ZONE)?,
+        capacity_type: label(labels::CAPACITY_TYPE)?,
+        instance_type: label(labels::INSTANCE_TYPE)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec 03 #117
+    #[test]
+    fn commands_may_take_longer_when_many_nodes_go() {
+        let minutes = |nodes| patience(nodes).as_secs_f64() / 60.0;
+        let expected = [10.0, 10.0, 13.0 + 20.0 / 60.0, 53.0 + 20.0 / 60.0, 60.0, 60.0];
+        for (nodes, expected) in [100, 4000, 10_000, 40_000, 80_000, 100_000].into_iter().zip(expected) {
+            assert!((minutes(nodes) - expected).abs() < 1e-9, "{nodes} nodes: {}", minutes(nodes));
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! What users are told of a look at the cluster: events on everything that stays, gauges of budgets, and a line about budgets that
+//! cannot be read (spec 03 §4, §5.2, §6.4).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kerf_api::annotations::DO_NOT_DISRUPT;
+use kerf_api::conditions::ConditionStatus;
+use kerf_api::duration::do_not_disrupt;
+use kerf_api::nodepool::NodePool;
+use kerf_api::pause::Pause;
+use kerf_api::slim::{Node, Str};
+use kerf_engine::{Block, Command, DisruptionPlan, Input};
+use kerf_state::{Claim, pause_of};
+use tracing::error;
+
+use super::decision::{money, of_node};
+use crate::context::Context;
+use crate::events::{self, Event};
+
+/// How a reason for a node to stay is told.
+enum Told {
+    Blocked,
+    Unconsolidatable,
+    /// It passes by itself, or is told elsewhere.
+    Not,
+}
+
+fn told(block: &Block) -> Told {
+    match block {
+        Block::NoNode
+        | Block::NotInitialized
+        | Block::Deleting
+        | Block::Nominated
+        | Block::DoNotDisrupt
+        | Block::Paused { .. }
+        | Block::NoPoolLabel
+        | Block::PoolNotFound(_)
+        | Block::PodDoNotDisrupt(_)
+        | Block::PodBudget { .. }
+        | Block::SeveralPodBudgets(_)
+        | Block::UnreadablePodBudget(_) => Told::Blocked,
+        Block::ConsolidationDisabled(_)
+        | Block::BufferPods(_)
+        | Block::TypeNotFound(_)
+        | Block::NoLabel(_)
+        | Block::OnlyWhenEmpty(_)
+        | Block::Unschedulable(_)
+        | Block::TooManyReplacements(_)
+        | Block::NotCheaper
+        | Block::SpotToSpotDisabled
+        | Block::SpotToSpotChoice(_)
+        | Block::MinValues(_) => Told::Unconsolidatable,
+        Block::AlreadyDisrupting
+        | Block::NotManaged
+        | Block::StaticPool(_)
+        | Block::Waiting { .. }
+        | Block::ClaimNotInitialized
+        | Block::Budget(_)
+        | Block::DriftBackoff { .. }
+        | Block::ScaleDownFirst(_)
+        | Block::NodeLimit(_)
+        | Block::NoSaving
+        | Block::Unbalanced { .. } => Told::Not,
+    }
+}
+
+/// A node and its claim, as events are about them.
+type Pair = (Option<Arc<Node>>, Option<Arc<Claim>>);
+
+/// Tells of everything that a look found, but for the commands.
+pub(crate) fn tell(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
+    tell_blocked(ctx, plan);
+    tell_budgets(ctx, plan);
+    tell_pods(ctx, input);
+}
+
+/// Nodes and claims by the names that decisions know them by; claims of others are left out.
+fn pairs(ctx: &Context) -> BTreeMap<Str, Pair> {
+    let cluster = ctx.cluster.lock();
+    let known = cluster.state_nodes().filter(|state| state.claim.is_some_and(|claim| ctx.manages_claim(claim)));
+    known
+        .map(|state| {
+            let node = state.node.and_then(|node| cluster.get::<Node>(&node.metadata.name).cloned());
+            let claim = state.claim.and_then(|claim| cluster.get::<Claim>(claim.name()).cloned());
+            (state.name(), (node, claim))
+        })
+        .collect()
+}
+
+fn publish(ctx: &Context, (node, claim): &Pair, event: impl Fn(k8s_openapi::api::core::v1::ObjectReference) -> Event) {
+    if let Some(node) = node {
+        ctx.publish(event(events::about_node(node)));
+    }
+    if let Some(claim) = claim {
+        ctx.publish(event(events::about_claim(&claim.object)));
+    }
+}
+
+fn tell_blocked(ctx: &Context, plan: &DisruptionPlan) {
+    let pairs = pairs(ctx);
+    for (pair, blocked) in plan.blocked.iter().filter_map(|blocked| Some((pairs.get(&blocked.node)?, blocked))) {
+        // A node that is in a command stays silent: what is under way is told by its own events.
+        if blocked.blocks.contains(&Block::AlreadyDisrupting) {
+            continue;
+        }
+        let mut blocks = blocked.blocks.iter();
+        if let Some(block) = blocks.find(|block| matches!(told(block), Told::Blocked)) {
+            publish(ctx, pair, |about| events::disruption::disruption_blocked(about, block.to_string()));
+            continue;
+        }
+        let Some(block) = blocked.blocks.iter().find(|block| matches!(told(block), Told::Unconsolidatable)) else {
+            continue;
+        };
+        if matches!(block, Block::Unschedulable(_)) && is_drifted(pair) {
+            publish(ctx, pair, |about| events::disruption::disruption_blocked(about, block.to_string()));
+        }
+        publish(ctx, pair, |about| events::disruption::unconsolidatable(about, block.to_string()));
+    }
+}
+
+fn is_drifted((_, claim): &Pair) -> bool {
+    claim.as_ref().is_some_and(|claim| claim_is_drifted(claim))
+}
+
+/// Whether a claim says itself that it has drifted.
+pub(crate) fn claim_is_drifted(claim: &Claim) -> bool {
+    let mut conditions = claim.object.status.iter().flat_map(|status| &status.conditions);
+    conditions.any(|c| c.condition_type == "Drifted" && c.status == ConditionStatus::True)
+}
+
+/// What budgets allow, and who is told that they allow nothing.
+fn tell_budgets(ctx: &Context, plan: &DisruptionPlan) {
+    let metrics = &ctx.metrics.disruption;
+    let populated: BTreeSet<Str> = {
+        let cluster = ctx.cluster.lock();
+        let counted = cluster.state_nodes().filter(|state| state.is_managed() && state.is_initialized());
+        counted.filter_map(|state| state.labels().get(kerf_api::labels::NODEPOOL).map(Str::new)).collect()
+    };
+    for budget in &plan.stats.budgets {
+        let Some(pool) = ctx.pool(&budget.pool) else { continue };
+        let reason = budget.reason.to_string();
+        metrics.allowed_disruptions.set(&[&budget.pool, &reason], f64::from(budget.allowed));
+        metrics.nodes_consuming_budgets.set(&[&budget.pool, &reason], f64::from(budget.disrupting));
+        if budget.allowed == 0 && populated.contains(&budget.pool) {
+            ctx.publish(events::disruption::budget_blocked(&pool, &budget.reason));
+        }
+    }
+}
+
+/// What annotations of pods come to.
+fn tell_pods(ctx: &Context, input: &Input) {
+    for pod in
+        input.pods.iter().filter(|pod| pod.spec.node_name.is_some() && !pod.is_terminal() && !pod.is_terminating())
+    {
+        let Some(value) = pod.metadata.annotations.get(DO_NOT_DISRUPT) else { continue };
+        let protection = do_not_disrupt(value, pod.status.start_time, input.at);
+        if let Some(event) = events::do_not_disrupt(pod, &protection) {
+            ctx.publish(event);
+        }
+    }
+}
+
+/// A pool that is gone has no budgets.
+pub(crate) fn forget_pool(ctx: &Context, pool: &NodePool) {
+    let name = pool.metadata.name.as_deref().unwrap_or_default();
+    let metrics = &ctx.metrics.disruption;
+    for reason in ["Empty", "Drifted", "Underutilized"] {
+        metrics.allowed_disruptions.remove(&[name, reason]);
+        metrics.nodes_consuming_budgets.remove(&[name, reason]);
+    }
+    metrics.drift_backoff_seconds.remove(&[name]);
+}
+
+/// Pools whose brake or budgets cannot be read; the text changes when they do.
+pub(crate) fn tell_malformed(ctx: &Context, plan: &DisruptionPlan, said: &mut String) {
+    let pools: Vec<Arc<NodePool>> = ctx.cluster.lock().all::<NodePool>().values().cloned().collect();
+    let mut brakes = Vec::new();
+    for pool in pools.iter().filter(|pool| ctx.manages_pool(pool)) {
+        if let Some(Pause::Malformed(value)) = pause_of(pool) {
+            ctx.publish(events::disruption::pause_malformed(pool, &value));
+            let name = pool.metadata.name.as_deref().unwrap_or_default();
+            brakes.push(format!(
+                "nodepool {name} is paused by a kerf.sh/pause-disruption that cannot be read, {value:?}"
+            ));
+        }
+    }
+    let of_budgets = plan.notices.iter().filter(|notice| notice.code == "InvalidDisruptionBudget");
+    let budgets: Vec<&str> = of_budgets.map(|notice| notice.message.as_str()).collect();
+    let now_said = format!("{}\n{}", budgets.join("; "), brakes.join("; "));
+    if *said == now_said {
+        return;
+    }
+    if !budgets.is_empty() {
+        error!(error = budgets.join("; "), "detected disruption budget errors");
+    }
+    if !brakes.is_empty() {
+        error!(error = brakes.join("; "), "detected malformed disruption pause");
+    }
+    *said = now_said;
+}
+
+/// Consolidation has found a command; it is looked at again before it is carried out.
+pub(crate) fn tell_candidates(ctx: &Context, command: &Command) {
+    each_node(ctx, command, events::disruption::consolidation_candidate);
+}
+
+/// The second look found otherwise.
+pub(crate) fn tell_rejected(ctx: &Context, command: &Command, why: &str) {
+    each_node(ctx, command, |about, text, savings| {
+        events::disruption::consolidation_rejected(about, text, why, savings)
+    });
+}
+
+fn each_node(
+    ctx: &Context,
+    command: &Command,
+    event: impl Fn(k8s_openapi::api::core::v1::ObjectReference, &str, &str) -> Event,
+) {
+    let savings = money(command.saved());
+    for node in &command.nodes {
+        let pair: Pair = {
+            let cluster = ctx.cluster.lock();
+            (cluster.get::<Node>(&node.name).cloned(), cluster.get::<Claim>(&node.claim).cloned())
+        };
+        let text = of_node(command, &node.name);
+        publish(ctx, &pair, |about| event(about, &text, &savings));
+    }
+}

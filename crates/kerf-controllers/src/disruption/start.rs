@@ -1,0 +1,137 @@
+//! How a command starts (spec 03 §10.1): nodes are marked where everybody can see it, replacements are created, and only then the nodes
+//! stop to count. A process that dies between any two of these writes leaves marks that the next look cleans up, and claims that
+//! become ordinary nodes.
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use kerf_api::slim::{Node, Pod, Str};
+use kerf_engine::Command;
+use kerf_state::Claim;
+use tracing::info;
+
+use super::decision::Decision;
+use super::memory::{self, Offered};
+use super::queue::{Candidate, Orchestration, Replacement};
+use super::taint::{self, Marked};
+use crate::error::Error;
+use crate::events;
+use crate::logs::json;
+use crate::provisioning::claim;
+
+impl Orchestration {
+    /// Starts a command: from here on it is visible to everybody. `offered` says for each replacement what it may be launched from.
+    pub(crate) async fn start(&self, decision: Decision, offered: Vec<Vec<Offered>>) -> Result<(), Error> {
+        if decision.command.nodes.iter().any(|node| self.is_about(&node.claim)) {
+            return Err(Error::Invalid("candidate is being disrupted".to_owned()));
+        }
+        announce(&decision);
+        let reason = decision.command.reason().to_string();
+        let marks = join_all(decision.command.nodes.iter().map(|node| async {
+            let marked = Marked { node: node.name.clone(), claim: node.claim.clone() };
+            taint::mark(&self.ctx, &marked, &reason).await.map(|()| marked)
+        }));
+        let (marked, errors): (Vec<_>, Vec<_>) = marks.await.into_iter().partition(Result::is_ok);
+        let marked: Vec<Marked> = marked.into_iter().filter_map(Result::ok).collect();
+        if !errors.is_empty() && (marked.is_empty() || !decision.command.replacements.is_empty()) {
+            return self.give_up(&decision, errors.into_iter().filter_map(Result::err).collect());
+        }
+        let replacements = match self.launch(&decision, offered).await {
+            Ok(replacements) => replacements,
+            Err(error) => return self.give_up(&decision, vec![error]),
+        };
+        self.count(&decision);
+        let names = replacements.iter().map(|one| one.name.clone()).collect();
+        self.history.began(&decision, names);
+        let nodes = self.commit(&decision.command, marked);
+        self.insert(decision, nodes, replacements);
+        Ok(())
+    }
+
+    /// A command could not be started. What was marked is found by the next clean-up.
+    fn give_up(&self, decision: &Decision, errors: Vec<Error>) -> Result<(), Error> {
+        self.drift_failed(&decision.command);
+        Error::all(errors)
+    }
+
+    async fn launch(&self, decision: &Decision, offered: Vec<Vec<Offered>>) -> Result<Vec<Replacement>, Error> {
+        let command = &decision.command;
+        let reason = decision.reason();
+        let creations = command.replacements.iter().zip(offered).map(|(planned, offered)| {
+            let reason = &reason;
+            async move {
+                let Some(pool) = self.ctx.pool(&planned.pool) else {
+                    return Err(Error::PoolGone(planned.pool.to_string()));
+                };
+                let mut wanted = claim::claim(planned, &pool);
+                let note = {
+                    let cluster = self.ctx.cluster.lock();
+                    memory::replaced_annotation(&cluster, command, planned, decision.created)
+                };
+                wanted.metadata.annotations.get_or_insert_default().extend(note);
+                let name = claim::create(&self.ctx, planned, &wanted, reason).await?;
+                Ok(Replacement { name: Str::from(name), pool: planned.pool.clone(), offered, is_initialized: false })
+            }
+        });
+        let (created, errors): (Vec<_>, Vec<_>) = join_all(creations).await.into_iter().partition(Result::is_ok);
+        Error::all(errors.into_iter().filter_map(Result::err).collect())?;
+        Ok(created.into_iter().filter_map(Result::ok).collect())
+    }
+
+    /// From here on the nodes do not count any more, and others are expected to take their pods. Not earlier: as long as the
+    /// replacements were not known, provisioning would have launched machines for the same pods.
+    fn commit(&self, command: &Command, marked: Vec<Marked>) -> Vec<Candidate> {
+        let mut told = Vec::new();
+        let mut cluster = self.ctx.cluster.lock();
+        let mut nodes = Vec::new();
+        for marked in marked {
+            let known = cluster.get::<Claim>(&marked.claim).map(|claim| claim.seen.provider_id.clone());
+            let provider_id = known.unwrap_or_default();
+            cluster.mark_for_deletion(&provider_id);
+            nodes.push(Candidate { marked, provider_id });
+        }
+        let until = self.ctx.now().saturating_add(self.ctx.settings.nomination()).unwrap_or(Timestamp::MAX);
+        for placement in &command.placements {
+            let Some(node) = cluster.get::<Node>(&placement.node).cloned() else { continue };
+            let id = &node.spec.provider_id;
+            let claim = cluster.claims_of(id).next().map(|claim| claim.name().clone());
+            cluster.nominate(if id.is_empty() { &node.metadata.name } else { id }, until);
+            for pod in placement.pods.iter().filter_map(|pod| cluster.get::<Pod>(pod)) {
+                told.push(events::nominated(pod, claim.as_deref(), Some(&node.metadata.name)));
+            }
+        }
+        drop(cluster);
+        for event in told {
+            self.ctx.publish(event);
+        }
+        nodes
+    }
+
+    fn count(&self, decision: &Decision) {
+        let command = &decision.command;
+        let (reason, kind) = (decision.reason(), command.method.consolidation_type());
+        let metrics = &self.ctx.metrics.disruption;
+        metrics.decisions.inc(&[command.decision(), &reason, kind]);
+        let mut pools: Vec<&Str> = command.nodes.iter().map(|node| &node.pool).collect();
+        pools.sort_unstable();
+        pools.dedup();
+        for pool in pools {
+            metrics.decisions_by_nodepool.inc(&[pool, command.decision(), &reason, kind]);
+        }
+    }
+}
+
+/// The line that operators look for, before anything is changed.
+fn announce(decision: &Decision) {
+    info!(
+        "command-id" = decision.id.as_str(),
+        reason = decision.reason(),
+        command = decision.text(),
+        decision = decision.command.decision(),
+        "disrupted-node-count" = decision.command.nodes.len(),
+        "replacement-node-count" = decision.command.replacements.len(),
+        "pod-count" = decision.command.pods.len(),
+        "disrupted-nodes" = %json(decision.disrupted_nodes()),
+        "replacement-nodes" = %json(decision.replacement_nodes()),
+        "disrupting node(s)"
+    );
+}

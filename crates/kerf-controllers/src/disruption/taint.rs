@@ -1,0 +1,123 @@
+//! The two marks that a node under a command carries where everybody can see them: the taint that keeps new pods away, and the condition
+//! that says why (spec 03 §2.3 and §10.1). Both are read before they are written, so that nothing that others wrote is lost.
+//!
+//! A process that dies leaves its marks behind; [`clean_up`] takes away those that no command stands behind any more.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::{Node, Taint};
+use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::slim::Str;
+use kerf_api::taints::DISRUPTED;
+use kerf_runtime::{Failure, Write};
+
+use crate::actions;
+use crate::context::Context;
+use crate::error::Error;
+use crate::provisioning::is_disrupted;
+
+/// The condition that says why a claim is disrupted.
+pub(crate) const DISRUPTION_REASON: &str = "DisruptionReason";
+/// How often a mark is tried.
+const TRIES: u32 = 4;
+/// The delay after the first try; it grows five times each time.
+const RETRY: Duration = Duration::from_millis(10);
+
+/// A node and its claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Marked {
+    pub(crate) node: Str,
+    pub(crate) claim: Str,
+}
+
+/// Marks a node and its claim. One that is gone counts as marked.
+pub(crate) async fn mark(ctx: &Context, at: &Marked, reason: &str) -> Result<(), Error> {
+    tried("tainting node", || taint(ctx, &at.node, true)).await?;
+    tried("setting disruption reason", || condition(ctx, &at.claim, Some(reason))).await
+}
+
+/// Takes the marks away. A node that is on its way out keeps its taint.
+pub(crate) async fn unmark(ctx: &Context, at: &Marked) -> Result<(), Error> {
+    let untainted = tried("removing taint", || taint(ctx, &at.node, false)).await;
+    let cleared = tried("clearing disruption reason", || condition(ctx, &at.claim, None)).await;
+    Error::all([untainted, cleared].into_iter().filter_map(Result::err).collect())
+}
+
+/// Takes away the marks of nodes that no command is about: what a process that died has left, or a command that could not start.
+pub(crate) async fn clean_up(ctx: &Context, is_underway: impl Fn(&str) -> bool) -> Result<(), Error> {
+    let left: Vec<Marked> = {
+        let cluster = ctx.cluster.lock();
+        let idle = cluster.state_nodes().filter(|state| !state.is_marked_for_deletion());
+        idle.filter_map(|state| {
+            let (node, claim) = (state.node?, state.claim?);
+            let is_tainted = is_disrupted(node) && !node.metadata.is_terminating();
+            let says_why = state.is_initialized()
+                && claim.object.status.iter().flat_map(|status| &status.conditions).any(is_disruption_reason);
+            let is_left = (is_tainted || says_why) && !is_underway(claim.name()) && ctx.manages_claim(claim);
+            is_left.then(|| Marked { node: node.metadata.name.clone(), claim: claim.name().clone() })
+        })
+        .collect()
+    };
+    let errors = join_all(left.iter().map(|at| unmark(ctx, at))).await.into_iter().filter_map(Result::err).collect();
+    Error::all(errors)
+}
+
+fn is_disruption_reason(condition: &kerf_api::conditions::Condition) -> bool {
+    condition.condition_type == DISRUPTION_REASON
+}
+
+/// Tries a few times; what is gone needs nothing done to it.
+async fn tried<R>(doing: &'static str, mut attempt: impl FnMut() -> R) -> Result<(), Error>
+where
+    R: Future<Output = Result<(), Failure>>,
+{
+    let mut delay = RETRY;
+    for tries in 1.. {
+        match attempt().await {
+            Ok(()) | Err(Failure::NotFound) => break,
+            Err(cause) if tries == TRIES => return Err(Error::Api { doing, cause }),
+            Err(_) => {}
+        }
+        tokio::time::sleep(delay).await;
+        delay *= 5;
+    }
+    Ok(())
+}
+
+fn is_ours(taint: &Taint) -> bool {
+    taint.key == DISRUPTED && taint.effect == "NoSchedule"
+}
+
+async fn taint(ctx: &Context, name: &str, is_wanted: bool) -> Result<(), Failure> {
+    let before: Node = actions::node::read(ctx, name).await?;
+    let mut after = before.clone();
+    let taints = after.spec.get_or_insert_default().taints.get_or_insert_default();
+    if is_wanted == taints.iter().any(is_ours) || (!is_wanted && before.metadata.deletion_timestamp.is_some()) {
+        return Ok(());
+    }
+    if is_wanted {
+        taints.push(Taint { key: DISRUPTED.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() });
+    } else {
+        taints.retain(|taint| !is_ours(taint));
+    }
+    actions::node::update(ctx, &before, &after).await
+}
+
+async fn condition(ctx: &Context, name: &str, reason: Option<&str>) -> Result<(), Failure> {
+    let before: NodeClaim = actions::claim::read(ctx, name).await?;
+    let stored = before.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
+    let mut conditions = ConditionSet::open(dependents::NODECLAIM, ObjectFacts::of(&before.metadata), stored);
+    let is_changed = match reason {
+        Some(reason) => conditions.set_true_with_reason(DISRUPTION_REASON, reason, reason, ctx.now()),
+        // It is neither the root nor a dependent, so it can be cleared.
+        None => conditions.clear(DISRUPTION_REASON).unwrap_or(false),
+    };
+    if !is_changed {
+        return Ok(());
+    }
+    let mut after = before.clone();
+    after.status.get_or_insert_default().conditions = conditions.into_conditions();
+    actions::claim::update(ctx, Write::STATUS, &before, &after).await.map(drop)
+}

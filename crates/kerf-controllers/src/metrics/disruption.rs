@@ -1,0 +1,114 @@
+//! What is counted of voluntary disruption (spec 03 §14, spec 07 §6.4).
+
+use kerf_api::labels;
+use kerf_api::nodeclaim::NodeClaim;
+
+use super::claims::{label, termination_mode};
+use super::registry::{Counter, Gauge, Histogram, Registry};
+use super::{DURATION_BUCKETS, Metrics};
+
+/// The metrics of voluntary disruption.
+#[derive(Debug)]
+pub struct DisruptionMetrics {
+    /// One evaluation of one method, the wait before validation included, by reason and consolidation type.
+    pub evaluation_duration: Histogram,
+    /// Commands started, by decision, reason and consolidation type.
+    pub decisions: Counter,
+    /// The same by pool as well, once for each pool that a command is about.
+    pub decisions_by_nodepool: Counter,
+    /// Nodes that could be disrupted, by reason.
+    pub eligible_nodes: Gauge,
+    /// Searches that ran out of time, by consolidation type. There are none: every candidate is evaluated.
+    pub consolidation_timeouts: Counter,
+    /// Nodes of commands that did not hold at the second look, by consolidation type.
+    pub failed_validations: Counter,
+    /// Replacements that failed, by decision, reason and consolidation type.
+    pub queue_failures: Counter,
+    /// How many nodes of a pool may be disrupted at once, by pool and reason.
+    pub allowed_disruptions: Gauge,
+    /// How many nodes of a pool are being disrupted or not ready, by pool and reason.
+    pub nodes_consuming_budgets: Gauge,
+    /// Times that drift of a pool was backed off from, by pool.
+    pub drift_backoffs: Counter,
+    /// For how long drift of a pool is still backed off from, by pool.
+    pub drift_backoff_seconds: Gauge,
+}
+
+impl DisruptionMetrics {
+    pub(super) fn new(r: &Registry) -> Self {
+        let of_command = ["decision", "reason", "consolidation_type"];
+        let metrics = Self {
+            evaluation_duration: r.histogram(
+                "karpenter_voluntary_disruption_decision_evaluation_duration_seconds",
+                "Duration of the disruption decision evaluation process.",
+                &["reason", "consolidation_type"],
+                &DURATION_BUCKETS,
+            ),
+            decisions: r.counter(
+                "karpenter_voluntary_disruption_decisions_total",
+                "Number of disruption decisions performed.",
+                &of_command,
+            ),
+            decisions_by_nodepool: r.counter(
+                "karpenter_voluntary_disruption_decisions_by_nodepool_total",
+                "Number of disruption decisions performed, by nodepool.",
+                &["nodepool", "decision", "reason", "consolidation_type"],
+            ),
+            eligible_nodes: r.gauge(
+                "karpenter_voluntary_disruption_eligible_nodes",
+                "Number of nodes eligible for disruption.",
+                &["reason"],
+            ),
+            consolidation_timeouts: r.counter(
+                "karpenter_voluntary_disruption_consolidation_timeouts_total",
+                "Number of times the consolidation algorithm has reached a timeout.",
+                &["consolidation_type"],
+            ),
+            failed_validations: r.counter(
+                "karpenter_voluntary_disruption_failed_validations_total",
+                "Number of candidates that were selected for disruption but failed validation.",
+                &["consolidation_type"],
+            ),
+            queue_failures: r.counter(
+                "karpenter_voluntary_disruption_queue_failures_total",
+                "Number of replacements of disruption decisions that failed.",
+                &of_command,
+            ),
+            allowed_disruptions: r.gauge(
+                "karpenter_nodepools_allowed_disruptions",
+                "The number of nodes for a given nodepool that can be concurrently disrupting at a point in time.",
+                &["nodepool", "reason"],
+            ),
+            nodes_consuming_budgets: r.gauge(
+                "karpenter_nodepools_nodes_consuming_budgets",
+                "The number of nodes for a given nodepool that are disrupting or not ready.",
+                &["nodepool", "reason"],
+            ),
+            drift_backoffs: r.counter(
+                "karpenter_voluntary_disruption_drift_backoffs_total",
+                "Number of times drift was backed off from because replacements failed.",
+                &["nodepool"],
+            ),
+            drift_backoff_seconds: r.gauge(
+                "karpenter_nodepools_drift_backoff_seconds",
+                "For how long drift is still backed off from.",
+                &["nodepool"],
+            ),
+        };
+        // spec 07 #48
+        for kind in ["multi", "single"] {
+            metrics.consolidation_timeouts.add(&[kind], 0.0);
+        }
+        metrics
+    }
+}
+
+impl Metrics {
+    /// A command deleted a claim, with so many pods on its node that go elsewhere. `policy` is that of its pool, for consolidation.
+    pub(crate) fn claim_disrupted_by_command(&self, claim: &NodeClaim, reason: &str, policy: &str, pods: usize) {
+        let (pool, capacity_type) = (label(claim, labels::NODEPOOL), label(claim, labels::CAPACITY_TYPE));
+        let labels = [reason, pool, capacity_type, policy, termination_mode(claim)];
+        self.nodeclaims_disrupted.inc(&labels);
+        self.pods_disruption_initiated.add(&labels, pods as f64);
+    }
+}

@@ -1,0 +1,90 @@
+//! Nodes that are empty, underused or not what their pool says any more (spec 03): who goes, when, and what is launched first.
+
+use k8s_openapi::api::core::v1::Node;
+use serde_json::json;
+
+use crate::town::{Town, is_tainted, node_of, shrinking, type_of};
+
+#[tokio::test(start_paused = true)]
+async fn an_empty_node_goes_after_the_second_look() {
+    let town = Town::start(shrinking(json!({}))).await;
+    town.deploy("web", 1, "900m", json!({})).await;
+    town.until("a pod runs", 60, async |town| town.settled(1, &["s"]).await).await;
+    town.scale("web", 0).await;
+    let took = town.until("the node goes", 60, async |town| town.types().await.is_empty()).await;
+    assert!(took >= 15, "{took}");
+    assert!(town.rig.claims().await.is_empty());
+    let metrics = &town.rig.metrics;
+    assert_eq!(metrics.disruption.decisions.get(&["delete", "empty", "empty"]), 1.0);
+    assert_eq!(metrics.disruption.decisions_by_nodepool.get(&["general", "delete", "empty", "empty"]), 1.0);
+    let labels = ["empty", "general", "on-demand", "when_empty_or_underutilized", "graceful"];
+    assert_eq!(metrics.nodeclaims_disrupted.get(&labels), 1.0);
+    let told: Vec<String> = town.rig.events("DisruptionTerminating").into_iter().map(|(_, text)| text).collect();
+    assert_eq!(told, ["Disrupting Node: Empty", "Disrupting NodeClaim: Empty"]);
+    let decision = &town.rig.decisions()["decisions"][0];
+    assert_eq!((&decision["outcome"], &decision["reason"]), (&json!("succeeded"), &json!("Empty")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_underused_node_goes_and_its_pods_move() {
+    let town = Town::start(shrinking(json!({}))).await;
+    // Two big ones, then both nearly empty.
+    town.deploy("wide", 2, "7", json!({})).await;
+    town.until("they run", 60, async |town| town.settled(2, &["l", "l"]).await).await;
+    town.deploy("web", 2, "200m", json!({})).await;
+    town.until("all run", 60, async |town| town.running().await == 4).await;
+    town.change_pool(json!({"spec": {"disruption": {"consolidateAfter": "Never"}}})).await;
+    town.scale("wide", 0).await;
+    town.rig.wait(20).await;
+    assert_eq!(town.types().await, ["l", "l"], "Never means never");
+    town.change_pool(json!({"spec": {"disruption": {"consolidateAfter": "0s"}}})).await;
+    town.until("one small node is left", 120, async |town| town.settled(2, &["s"]).await).await;
+    town.pass(60).await;
+    assert!(town.settled(2, &["s"]).await, "it stays");
+    let metrics = &town.rig.metrics.disruption;
+    assert_eq!(metrics.decisions.get(&["replace", "underutilized", "multi"]), 1.0);
+    assert_eq!(town.rig.metrics.nodeclaims_created.get(&["underutilized", "general", "false"]), 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_replaced_by_a_cheaper_one_that_is_up_first() {
+    let town = Town::start(shrinking(json!({}))).await;
+    town.deploy("wide", 1, "7", json!({})).await;
+    town.deploy("web", 1, "500m", json!({})).await;
+    town.until("both run", 60, async |town| town.settled(2, &["l"]).await).await;
+    town.scale("wide", 0).await;
+    town.until("one small node is left", 120, async |town| town.settled(1, &["s"]).await).await;
+    assert_eq!(town.rig.metrics.disruption.decisions.get(&["replace", "underutilized", "single"]), 1.0);
+    let reasons = ["DisruptionLaunching", "DisruptionWaitingReadiness"];
+    let told = reasons.map(|reason| town.rig.events(reason).into_iter().map(|(_, text)| text).collect::<Vec<_>>());
+    assert_eq!(told, [["Launching NodeClaim: Underutilized"], ["Waiting on readiness to continue disruption"]]);
+    assert_eq!(
+        town.rig.events("ConsolidationCandidate")[0].1,
+        format!("Consolidation candidate: replace: [{}] -> [1 replacement] (savings: $0.30)", old_node(&town))
+    );
+}
+
+fn old_node(town: &Town) -> String {
+    town.rig.decisions()["decisions"][0]["nodes"][0]["node"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drifted_node_is_replaced_without_a_second_look() {
+    let town = Town::start(shrinking(json!({"consolidateAfter": "Never"}))).await;
+    town.deploy("web", 1, "1500m", json!({})).await;
+    town.until("it runs", 60, async |town| town.settled(1, &["s"]).await).await;
+    let old = town.rig.claim().await;
+    town.drift().await;
+    town.until("it is tainted", 10, async |town| town.rig.list::<Node>().await.iter().any(is_tainted)).await;
+    town.until("it is replaced", 60, async |town| {
+        let claims = town.rig.claims().await;
+        claims.len() == 1 && claims[0].metadata.name != old.metadata.name && town.settled(1, &["s"]).await
+    })
+    .await;
+    assert_eq!(town.rig.metrics.disruption.decisions.get(&["replace", "drifted", ""]), 1.0);
+    let pods = town.pods().await;
+    let node = town.rig.node().await;
+    assert_eq!(node_of(&pods[0]), node.metadata.name.as_deref());
+    assert_eq!(type_of(&node), "s");
+    assert_eq!(node.metadata.labels.unwrap()["colour"], "blue");
+}

@@ -1,0 +1,259 @@
+//! How commands are carried out and taken back (spec 03 §4 and §10), and what a process that dies leaves to its successor.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::kwoknodeclass::KWOKNodeClass;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
+use kerf_sandbox::{CloudFault, CloudRule, Fault, FaultRule};
+use serde_json::json;
+
+use crate::rig::of_claim;
+use crate::town::{Town, is_tainted, shrinking};
+
+impl Town {
+    async fn tainted(&self) -> Vec<String> {
+        let nodes = self.rig.list::<Node>().await;
+        nodes.into_iter().filter(is_tainted).filter_map(|node| node.metadata.name).collect()
+    }
+
+    /// The claims that say why they are disrupted.
+    async fn disrupted(&self) -> usize {
+        let claims = self.rig.claims().await;
+        claims.iter().filter(|claim| of_claim(claim, "DisruptionReason") != "absent").count()
+    }
+
+    /// Changes the pool's template, so that its nodes drift.
+    pub(crate) async fn drift(&self) {
+        self.change_pool(json!({"spec": {"template": {"metadata": {"labels": {"colour": "blue"}}}}})).await;
+    }
+
+    /// A big node with a small pod, which could be a small node.
+    async fn oversized(&self) {
+        self.deploy("wide", 1, "7", json!({})).await;
+        self.deploy("web", 1, "500m", json!({})).await;
+        self.until("both run", 60, async |town| town.settled(2, &["l"]).await).await;
+        self.scale("wide", 0).await;
+    }
+}
+
+// spec 03 #56
+#[tokio::test(start_paused = true)]
+async fn marks_that_no_command_stands_behind_are_taken_away() {
+    let mut town = Town::start(shrinking(json!({"consolidateAfter": "Never"}))).await;
+    town.deploy("web", 1, "1", json!({})).await;
+    town.until("it runs", 60, async |town| town.settled(1, &["s"]).await).await;
+    town.rig.stop();
+    let node = town.rig.node().await.metadata.name.unwrap();
+    let taint = json!({"key": "karpenter.sh/disrupted", "effect": "NoSchedule"});
+    let other = json!({"key": "mine", "effect": "NoSchedule"});
+    town.rig.patch::<Node>(&node, json!({"spec": {"taints": [taint, other]}})).await;
+    let claim = town.rig.claim().await;
+    let mut conditions = claim.status.unwrap().conditions;
+    let mut reason = conditions[0].clone();
+    "DisruptionReason".clone_into(&mut reason.condition_type);
+    conditions.push(reason);
+    let name = claim.metadata.name.unwrap();
+    town.rig.status::<NodeClaim>(&name, json!({ "conditions": conditions })).await;
+    assert_eq!((town.tainted().await.len(), town.disrupted().await), (1, 1));
+    town.restart();
+    town.rig.wait(3).await;
+    assert_eq!((town.tainted().await.len(), town.disrupted().await), (0, 0));
+    let taints = town.rig.node().await.spec.unwrap().taints.unwrap();
+    assert_eq!(taints.iter().map(|taint| taint.key.as_str()).collect::<Vec<_>>(), ["mine"]);
+}
+
+// spec 03 #57 and spec 04 #28
+#[tokio::test(start_paused = true)]
+async fn nothing_is_decided_while_a_claim_has_no_machine() {
+    let town = Town::start(shrinking(json!({}))).await;
+    town.deploy("web", 1, "1", json!({})).await;
+    town.until("it runs", 60, async |town| town.settled(1, &["s"]).await).await;
+    let unknown = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["none"]}]);
+    town.rig.hand_made_claim("stuck", json!({ "requirements": unknown })).await;
+    town.rig.wait(1).await;
+    town.scale("web", 0).await;
+    town.rig.wait(125).await;
+    assert_eq!(town.types().await, ["s"]);
+    assert_eq!(town.rig.metrics.cluster_state_synced.get(&[]), Some(0.0));
+    let unsynced = town.rig.metrics.cluster_state_unsynced_time.get(&[]).unwrap();
+    assert!((120.0..130.0).contains(&unsynced), "{unsynced}");
+    town.rig.delete_claim("stuck").await;
+    let took = town.until("the empty node goes", 40, async |town| town.types().await.is_empty()).await;
+    assert!(took >= 15, "{took}");
+    assert_eq!(town.rig.metrics.cluster_state_unsynced_time.get(&[]), Some(0.0));
+}
+
+// spec 03 #75
+#[tokio::test(start_paused = true)]
+async fn nobody_launches_machines_for_pods_that_a_replacement_is_for() {
+    let town = Town::start(shrinking(json!({"consolidateAfter": "Never"}))).await;
+    town.deploy("web", 3, "500m", json!({})).await;
+    town.until("they run", 60, async |town| town.settled(3, &["s"]).await).await;
+    town.rig.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "1m"}})).await;
+    town.drift().await;
+    town.until("the node is tainted", 10, async |town| !town.tainted().await.is_empty()).await;
+    town.until("it is replaced", 180, async |town| {
+        town.settled(3, &["s"]).await && town.tainted().await.is_empty() && town.rig.claims().await.len() == 1
+    })
+    .await;
+    let created = &town.rig.metrics.nodeclaims_created;
+    assert_eq!(created.get(&["provisioned", "general", "false"]), 1.0, "the one at the start");
+    assert_eq!(created.get(&["drifted", "general", "false"]), 1.0);
+}
+
+// spec 03 #114
+#[tokio::test(start_paused = true)]
+async fn when_several_nodes_cannot_go_together_any_more_each_is_tried_alone() {
+    let town = Town::start(shrinking(json!({"consolidateAfter": "Never"}))).await;
+    town.deploy("wide", 2, "7", json!({})).await;
+    town.until("they run", 60, async |town| town.settled(2, &["l", "l"]).await).await;
+    town.deploy("web", 2, "200m", json!({})).await;
+    town.until("all run", 60, async |town| town.running().await == 4).await;
+    town.scale("wide", 0).await;
+    town.rig.wait(5).await;
+    town.change_pool(json!({"spec": {"disruption": {"consolidateAfter": "0s"}}})).await;
+    town.rig.wait(5).await;
+    let told = town.rig.events("ConsolidationCandidate");
+    assert_eq!(told.len(), 4, "{told:?}");
+    assert!(told[0].1.contains("(part of 2-node consolidation)"), "{told:?}");
+    let node = town.rig.list::<Node>().await[0].metadata.name.clone().unwrap();
+    let keep = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
+    town.rig.patch::<Node>(&node, keep).await;
+    town.until("one is left", 60, async |town| town.settled(2, &["l"]).await).await;
+    assert_eq!(town.rig.node().await.metadata.name, Some(node));
+    let metrics = &town.rig.metrics.disruption;
+    assert_eq!(metrics.failed_validations.get(&["multi"]), 2.0);
+    assert_eq!(metrics.decisions.get(&["delete", "underutilized", "single"]), 1.0);
+    let rejected = town.rig.events("ConsolidationRejected");
+    assert!(rejected.iter().all(|(_, text)| text.contains("reason: churn")) && rejected.len() == 4, "{rejected:?}");
+}
+
+// spec 03 #115
+#[tokio::test(start_paused = true)]
+async fn each_command_waits_for_its_own_replacements() {
+    let mut spec = shrinking(json!({"consolidateAfter": "Never"}));
+    spec["template"] = json!({"spec": {"startupTaints": [{"key": "warming-up", "effect": "NoSchedule"}]}});
+    let town = Town::start(spec).await;
+    let warm = async |town: &Town, most: usize| {
+        for node in town
+            .rig
+            .list::<Node>()
+            .await
+            .into_iter()
+            .filter(|node| {
+                let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+                taints.is_some_and(|taints| taints.iter().any(|taint| taint.key == "warming-up"))
+            })
+            .take(most)
+        {
+            town.rig.patch::<Node>(node.metadata.name.as_deref().unwrap(), json!({"spec": {"taints": []}})).await;
+        }
+    };
+    // A port of the host keeps them apart.
+    let port = json!([{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}],
+        "resources": {"requests": {"cpu": "1500m"}}}]);
+    town.deploy("web", 2, "1500m", json!({"spec": {"containers": port}})).await;
+    town.until("two nodes are there", 60, async |town| town.types().await.len() == 2).await;
+    town.rig.wait(10).await;
+    warm(&town, 2).await;
+    town.until("both run", 60, async |town| town.settled(2, &["s", "s"]).await).await;
+    town.drift().await;
+    town.until("both are tainted", 40, async |town| town.tainted().await.len() == 2).await;
+    town.pass(60).await;
+    assert_eq!(town.rig.claims().await.len(), 4);
+    assert_eq!((town.tainted().await.len(), town.disrupted().await, town.running().await), (2, 2, 2));
+    warm(&town, 1).await;
+    town.until("one of them goes", 60, async |town| town.rig.claims().await.len() == 3).await;
+    town.pass(30).await;
+    assert_eq!((town.rig.claims().await.len(), town.tainted().await.len()), (3, 1));
+    warm(&town, 1).await;
+    town.until("the other goes", 60, async |town| town.settled(2, &["s", "s"]).await).await;
+    assert!(town.tainted().await.is_empty());
+}
+
+// spec 03 #116
+#[tokio::test(start_paused = true)]
+async fn a_command_whose_replacement_is_gone_is_taken_back() {
+    let town = Town::start(shrinking(json!({}))).await;
+    town.rig.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "5s"}})).await;
+    town.oversized().await;
+    town.rig.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "5m"}})).await;
+    town.until("the node is tainted", 60, async |town| town.tainted().await.len() == 1).await;
+    town.rig.wait(3).await;
+    let replacement =
+        town.rig.claims().await.into_iter().find(|claim| of_claim(claim, "Initialized") != "True/Initialized");
+    town.rig.delete_claim(replacement.unwrap().metadata.name.as_deref().unwrap()).await;
+    town.until("the node is let go", 5, async |town| town.tainted().await.is_empty()).await;
+    assert_eq!(town.disrupted().await, 0);
+    let decision = &town.rig.decisions()["decisions"][0];
+    assert_eq!((&decision["outcome"], &decision["why"]), (&json!("rolled back"), &json!("replacement was deleted")));
+    assert_eq!(town.rig.metrics.disruption.queue_failures.get(&["replace", "underutilized", "single"]), 1.0);
+    assert_eq!(town.running().await, 1);
+}
+
+// spec 03 #116: as long as we know of the replacement, the command waits.
+#[tokio::test(start_paused = true)]
+async fn a_replacement_that_only_the_server_has_forgotten_is_waited_for() {
+    let mut town = Town::start(shrinking(json!({}))).await;
+    town.oversized().await;
+    town.rig.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "5m"}})).await;
+    let late = FaultRule {
+        agent: "kerf".into(),
+        ..FaultRule::new(Fault::LateWatch { by: Duration::from_secs(20) }, 1_000_000)
+    };
+    town.rig.server.set_faults(vec![late], 1);
+    town.restart();
+    town.until("the node is tainted", 120, async |town| town.tainted().await.len() == 1).await;
+    town.rig.wait(30).await;
+    let replacement =
+        town.rig.claims().await.into_iter().find(|claim| of_claim(claim, "Initialized") != "True/Initialized");
+    let name = replacement.unwrap().metadata.name.unwrap();
+    town.rig.patch::<NodeClaim>(&name, json!({"metadata": {"finalizers": null}})).await;
+    town.rig.delete_claim(&name).await;
+    town.rig.wait(15).await;
+    assert_eq!(town.tainted().await.len(), 1, "nobody has heard of it yet");
+    town.until("the node is let go", 30, async |town| town.tainted().await.is_empty()).await;
+}
+
+// spec 03 #117; "a replacement that never joins"
+#[tokio::test(start_paused = true)]
+async fn a_replacement_that_never_joins_is_given_up_and_the_node_let_go() {
+    let town = Town::start(shrinking(json!({}))).await;
+    town.oversized().await;
+    let never = CloudRule::new(CloudFault::NeverJoins, 1_000_000);
+    town.cluster.cloud().set_faults(vec![never], 1);
+    town.until("the node is tainted", 60, async |town| town.tainted().await.len() == 1).await;
+    town.pass(9 * 60).await;
+    assert_eq!(town.tainted().await.len(), 1);
+    town.until("the node is let go", 90, async |town| town.tainted().await.is_empty()).await;
+    assert_eq!((town.disrupted().await, town.running().await), (0, 1));
+    let decision = &town.rig.decisions()["decisions"][0];
+    assert_eq!(decision["why"], "command reached timeout, replacement is not initialized");
+    let noted = town.rig.all::<NodePool>().get("general").await.unwrap().metadata.annotations.unwrap();
+    assert!(noted["kerf.sh/launch-backoffs"].contains(r#""instanceTypes":["s"]"#), "{noted:?}");
+    // It is not tried again at once. What was launched stays: it would be an ordinary node, if it ever came up.
+    town.pass(10 * 60).await;
+    assert_eq!(town.types().await, ["l", "s"]);
+    assert_eq!(town.rig.decisions()["decisions"].as_array().unwrap().len(), 1, "{:#}", town.rig.decisions());
+}
+
+/// A pod that comes between the decision and the taint keeps its node.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_gains_a_pod_at_the_last_moment_stays() {
+    let town = Town::start(shrinking(json!({}))).await;
+    town.deploy("web", 1, "1", json!({})).await;
+    town.until("it runs", 60, async |town| town.settled(1, &["s"]).await).await;
+    town.scale("web", 0).await;
+    town.until("the node is tainted", 60, async |town| town.tainted().await.len() == 1).await;
+    let node = town.rig.node().await.metadata.name.unwrap();
+    // The scheduler had made up its mind before it saw the taint.
+    let pod =
+        json!({"metadata": {"name": "late"}, "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
+    town.rig.pods().create(&kube::api::PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    town.until("the node is let go", 10, async |town| town.tainted().await.is_empty()).await;
+    town.pass(30).await;
+    assert_eq!((town.types().await, town.running().await), (vec!["s".to_owned()], 1));
+    assert_eq!(town.disrupted().await, 0);
+}

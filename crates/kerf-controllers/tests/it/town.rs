@@ -1,0 +1,244 @@
+//! A whole cluster for tests of disruption: workloads, a scheduler and kubelets of the sandbox, three sizes of machines, and a watch over
+//! what must never happen.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kerf_api::kwoknodeclass::KWOKNodeClass;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
+use kerf_kwok::{Catalogue, Kwok, Refusal, Stock, parse};
+use kerf_runtime::Clock;
+use kerf_sandbox::{Cluster, ClusterConfig, Delay, Timing};
+use kube::Client;
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::rig::{Rig, merge, of_claim, pool};
+
+/// Machines take three seconds to boot, pods one to start and one to stop.
+const TIMING: Timing = Timing {
+    node_ready: Delay::fixed(Duration::from_secs(3)),
+    pod_start: Delay::fixed(Duration::from_secs(1)),
+    pod_stop: Delay::fixed(Duration::from_secs(1)),
+    ..Timing::INSTANT
+};
+
+/// What is sold: `s`, `m` and `l` with 2, 4 and 8 cpus, at 10, 20 and 40 cents.
+pub(crate) fn sizes() -> Catalogue {
+    let of = |name: &str, cpu: u32, price: f64| {
+        let is = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
+        json!({"name": name, "architecture": "amd64", "operatingSystems": ["linux"],
+            "resources": {"cpu": cpu.to_string(), "memory": format!("{}Gi", cpu * 4), "pods": "110", "ephemeral-storage": "20Gi"},
+            "offerings": [{"Price": price, "Available": true, "Requirements": [
+                is("karpenter.sh/capacity-type", "on-demand"), is("topology.kubernetes.io/zone", "zone-a")]}]})
+    };
+    let text = json!([of("s", 2, 0.1), of("m", 4, 0.2), of("l", 8, 0.4)]).to_string();
+    parse(&text).unwrap()
+}
+
+/// Offerings that cannot be had, by instance type.
+#[derive(Debug, Default)]
+pub(crate) struct SoldOut {
+    pub(crate) types: Mutex<Vec<&'static str>>,
+    /// How often each was asked for in vain.
+    pub(crate) refusals: Mutex<BTreeMap<String, u32>>,
+}
+
+impl Stock for SoldOut {
+    fn check(&self, instance_type: &str, _: &str, _: &str) -> Result<(), Refusal> {
+        if !self.types.lock().unwrap().contains(&instance_type) {
+            return Ok(());
+        }
+        *self.refusals.lock().unwrap().entry(instance_type.to_owned()).or_default() += 1;
+        Err(Refusal::OutOfStock(format!("{instance_type} is sold out")))
+    }
+}
+
+/// The cluster.
+pub(crate) struct Town {
+    pub(crate) rig: Rig,
+    pub(crate) cluster: Cluster,
+    pub(crate) sold_out: Arc<SoldOut>,
+}
+
+impl Town {
+    /// A cluster with these changes to the spec of its pool `general`, and nobody at work.
+    pub(crate) async fn bare(spec: Value) -> Self {
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+        let cluster = Cluster::start(ClusterConfig { clock, seed: 7, timing: TIMING });
+        let mut rig = Rig::on(cluster.api().clone());
+        rig.settings.pause_disruption = false;
+        rig.install_definitions().await;
+        rig.create::<KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
+        rig.create::<NodePool>(pool("general", spec)).await;
+        Self { rig, cluster, sold_out: Arc::default() }
+    }
+
+    /// The same with the controllers at work.
+    pub(crate) async fn start(spec: Value) -> Self {
+        let mut town = Self::bare(spec).await;
+        town.restart();
+        town.rig.wait(2).await;
+        town
+    }
+
+    /// Ends the controllers that are at work, wherever they are, and starts new ones that know nothing.
+    pub(crate) fn restart(&mut self) {
+        self.restart_with(self.rig.server.client_as("kerf"));
+    }
+
+    pub(crate) fn restart_with(&mut self, client: Client) {
+        let cloud = Kwok::new(client.clone(), self.rig.clock, sizes()).with_stock(self.sold_out.clone());
+        self.rig.restart_with(client, Arc::new(cloud));
+    }
+
+    fn deployments(&self) -> Api<Deployment> {
+        Api::default_namespaced(self.rig.client.clone())
+    }
+
+    /// A deployment of pods that each ask for so much, with these changes to the pods.
+    pub(crate) async fn deploy(&self, name: &str, replicas: u32, cpu: &str, pod: Value) {
+        let mut template = json!({
+            "metadata": {"labels": {"app": name}},
+            "spec": {"terminationGracePeriodSeconds": 5, "containers": [{"name": "c", "image": "i",
+                "resources": {"requests": {"cpu": cpu}}}]},
+        });
+        merge(&mut template, pod);
+        let deployment = json!({"metadata": {"name": name}, "spec": {"replicas": replicas,
+            "selector": {"matchLabels": {"app": name}}, "template": template}});
+        let deployment = serde_json::from_value(deployment).unwrap();
+        self.deployments().create(&PostParams::default(), &deployment).await.unwrap();
+    }
+
+    pub(crate) async fn scale(&self, name: &str, replicas: u32) {
+        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        self.deployments().patch(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    /// A budget for the pods of a deployment.
+    pub(crate) async fn protect(&self, name: &str, spec: Value) {
+        let mut budget = json!({"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": name}}}});
+        merge(&mut budget["spec"], spec);
+        let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(self.rig.client.clone());
+        budgets.create(&PostParams::default(), &serde_json::from_value(budget).unwrap()).await.unwrap();
+    }
+
+    /// Changes the pool.
+    pub(crate) async fn change_pool(&self, change: Value) {
+        self.rig.patch::<NodePool>("general", change).await;
+    }
+
+    /// Running pods by node.
+    pub(crate) async fn pods(&self) -> Vec<Pod> {
+        self.rig.pods().list(&ListParams::default()).await.unwrap().items
+    }
+
+    /// How many pods run, with nobody telling them to go.
+    pub(crate) async fn running(&self) -> usize {
+        let runs = |pod: &Pod| {
+            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+            phase == Some("Running") && pod.metadata.deletion_timestamp.is_none()
+        };
+        self.pods().await.iter().filter(|pod| runs(pod)).count()
+    }
+
+    /// The instance types of all nodes, sorted.
+    pub(crate) async fn types(&self) -> Vec<String> {
+        let mut types: Vec<String> = self.rig.list::<Node>().await.iter().map(type_of).collect();
+        types.sort();
+        types
+    }
+
+    /// Waits until something holds; how many seconds that took. Everything that must always hold is looked at every second.
+    pub(crate) async fn until(&self, what: &str, most: u64, holds: impl AsyncFn(&Self) -> bool) -> u64 {
+        for second in 0..most {
+            if holds(self).await {
+                return second;
+            }
+            self.rig.wait(1).await;
+            self.check().await;
+        }
+        panic!("not within {most} s: {what}\n{:#}\n{:#?}", self.rig.decisions(), self.types().await);
+    }
+
+    /// Lets time go by, and looks every second at everything that must always hold.
+    pub(crate) async fn pass(&self, seconds: u64) {
+        for _ in 0..seconds {
+            self.rig.wait(1).await;
+            self.check().await;
+        }
+    }
+
+    /// So many pods run on machines of these types.
+    pub(crate) async fn settled(&self, pods: usize, types: &[&str]) -> bool {
+        self.running().await == pods && self.pods().await.len() == pods && self.types().await == types
+    }
+
+    /// What must always hold: no protected pod's node is about to go; no node goes before its replacements are up; budgets are kept.
+    pub(crate) async fn check(&self) {
+        let nodes = self.rig.list::<Node>().await;
+        let claims = self.rig.claims().await;
+        let pods = self.pods().await;
+        let going: Vec<&Node> = nodes.iter().filter(|node| is_tainted(node)).collect();
+        for node in &going {
+            let name = node.metadata.name.as_deref().unwrap();
+            let protected = pods.iter().find(|pod| is_protected(pod) && node_of(pod) == Some(name));
+            assert!(protected.is_none(), "{name} is to go, with {:?}", protected.map(|pod| &pod.metadata.name));
+        }
+        let named = |name: &Value| claims.iter().find(|claim| claim.metadata.name.as_deref() == name.as_str());
+        for decision in self.rig.decisions()["decisions"].as_array().unwrap() {
+            let replacements = decision["replacements"].as_array().unwrap();
+            let up = |claim: &NodeClaim| of_claim(claim, "Initialized").starts_with("True");
+            let waits = replacements.iter().filter_map(|one| named(&one["nodeClaim"])).any(|claim| !up(claim));
+            for node in decision["nodes"].as_array().unwrap() {
+                let goes = named(&node["nodeClaim"]).is_some_and(|claim| claim.metadata.deletion_timestamp.is_some());
+                assert!(!(goes && waits && decision["outcome"] == "underway"), "{node} goes too early");
+            }
+        }
+        self.check_budget(nodes.len(), going.len()).await;
+    }
+
+    /// The least of the pool's plain budgets holds, with a node to spare for each that went since the budget was counted.
+    async fn check_budget(&self, nodes: usize, going: usize) {
+        let Some(pool) = self.rig.all::<NodePool>().get_opt("general").await.unwrap() else { return };
+        let budgets = pool.spec.disruption.and_then(|disruption| disruption.budgets).unwrap_or_default();
+        for budget in budgets.iter().filter(|budget| budget.schedule.is_none() && budget.reasons.is_none()) {
+            let allowed = match budget.nodes.strip_suffix('%') {
+                Some(percent) => (percent.parse::<usize>().unwrap() * nodes).div_ceil(100),
+                None => budget.nodes.parse().unwrap(),
+            };
+            // The budget was counted when there were more nodes: those that went since.
+            assert!(going <= allowed.max(1) + allowed / 5, "{going} of {nodes} nodes go, budget {}", budget.nodes);
+        }
+    }
+}
+
+pub(crate) fn type_of(node: &Node) -> String {
+    node.metadata.labels.as_ref().unwrap()["node.kubernetes.io/instance-type"].clone()
+}
+
+pub(crate) fn is_tainted(node: &Node) -> bool {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    taints.is_some_and(|taints| taints.iter().any(|taint| taint.key == "karpenter.sh/disrupted"))
+}
+
+fn is_protected(pod: &Pod) -> bool {
+    let annotations = pod.metadata.annotations.as_ref();
+    annotations.is_some_and(|all| all.get("karpenter.sh/do-not-disrupt").is_some_and(|value| value == "true"))
+}
+
+pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref())
+}
+
+/// A pool whose nodes may go, with these changes to what it says of that.
+pub(crate) fn shrinking(disruption: Value) -> Value {
+    let mut spec = json!({"disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}});
+    merge(&mut spec["disruption"], disruption);
+    spec
+}
