@@ -9,16 +9,13 @@ CARGO ?= cargo
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## build in release mode, then show the API, check the examples and plan one of them
+demo: ## build in release mode, then watch Kerf run a cluster: pods come and go, nodes follow
 	$(CARGO) build --release --quiet --package kerf
-	@echo && echo "The API that Kerf speaks (kerf crds -o table):" && echo
-	@$(CARGO) run --release --quiet --package kerf -- crds -o table
-	@echo && echo "Are the manifests in examples/ sound? (kerf validate -f examples)" && echo
-	@$(CARGO) run --release --quiet --package kerf -- validate -f examples
-	@echo && echo "What would happen to ten pending pods? (kerf plan)" && echo
+	@echo && echo "What would happen to ten pending pods? (kerf plan -f examples/kwok.yaml -f examples/deployment.yaml)" && echo
 	@$(CARGO) run --release --quiet --package kerf -- plan -f examples/kwok.yaml -f examples/deployment.yaml
-	@echo && echo "Which nodes of an underused cluster would go? (kerf plan)" && echo
-	@$(CARGO) run --release --quiet --package kerf -- plan -f examples/underused.yaml
+	@echo && echo "A whole cluster in this process, in virtual time, and Kerf on it: (kerf sandbox run examples/story.yaml)" && echo
+	@$(CARGO) run --release --quiet --package kerf -- sandbox run examples/story.yaml
+	@echo && echo "The same on a clock that ticks, with an API for kubectl: kerf sandbox --demo"
 
 # One after the other, cheapest first. clippy and rustdoc share their artefacts; the tests come last so that their results
 # are what stands at the end.

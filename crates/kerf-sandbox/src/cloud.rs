@@ -30,7 +30,7 @@ pub enum CloudFault {
         /// By how much.
         by: Duration,
     },
-    /// A machine is taken away: its kubelet stops.
+    /// A machine is taken away, and its Node with it.
     Interruption {
         /// How long after its boot.
         after: Duration,

@@ -31,6 +31,7 @@ mod cloud;
 mod cluster;
 mod faults;
 mod seed;
+pub mod sim;
 
 pub use api::{ApiServer, Body, Config, ConnectionLost, ServeError, Serving, Verb};
 pub use audit::Write;

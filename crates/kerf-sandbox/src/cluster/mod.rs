@@ -47,7 +47,9 @@ use tokio::task::JoinHandle;
 
 pub use machine::MachineError;
 pub use news::{Cost, News};
+pub(crate) use news::{PRICE, micro_dollars};
 pub use order::Machines;
+pub(crate) use requests::Requests;
 pub use scheduler::Scheduler;
 pub use timing::{Delay, Timing};
 pub use volumes::VolumeController;

@@ -13,7 +13,7 @@ use crate::api::object;
 use crate::api::storage::Key;
 
 /// The label in which providers note what a node costs: dollars an hour with six decimals.
-const PRICE: &str = "eks-node-viewer/instance-price";
+pub(crate) const PRICE: &str = "eks-node-viewer/instance-price";
 /// Millionths of a dollar.
 const DOLLAR: u64 = 1_000_000;
 
@@ -128,7 +128,7 @@ impl Reporter {
 }
 
 /// Dollars as the label writes them, in millionths; what is no price costs nothing.
-fn micro_dollars(text: &str) -> u64 {
+pub(crate) fn micro_dollars(text: &str) -> u64 {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits: String = fraction.chars().chain("000000".chars()).take(6).collect();
     let whole: u64 = whole.parse().unwrap_or_default();

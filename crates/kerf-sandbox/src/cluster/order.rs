@@ -14,6 +14,8 @@ pub(crate) enum Order {
     ReviveKubelet(SmolStr),
     /// It will never be ready.
     Doom(SmolStr),
+    /// It is gone, and its Node with it.
+    TakeAway(SmolStr),
 }
 
 /// The simulated machines, as whoever runs the cloud sees them. A machine is known by the name of its Node, and comes into being with
@@ -43,6 +45,11 @@ impl Machines {
         self.order(Order::Doom(node.into()));
     }
 
+    /// The cloud takes the machine away without a word: it is gone at once, and so is its Node, whatever anybody still wanted of it.
+    pub fn take_away(&self, node: &str) {
+        self.order(Order::TakeAway(node.into()));
+    }
+
     fn order(&self, order: Order) {
         // A cluster that has ended has no machines to order about.
         let _ = self.orders.send(order);
@@ -55,6 +62,7 @@ impl Plane {
             Order::KillKubelet(node) => self.kill_kubelet(&node),
             Order::ReviveKubelet(node) => self.revive_kubelet(&node),
             Order::Doom(node) => self.doom_machine(&node),
+            Order::TakeAway(node) => self.take_machine_away(&node),
         }
     }
 }

@@ -99,7 +99,7 @@ impl Requests {
     }
 
     /// Sends any request.
-    pub(super) fn send(&self, method: Method, path: &str, media: &'static str, body: &Value) -> Answer<Bytes> {
+    pub(crate) fn send(&self, method: Method, path: &str, media: &'static str, body: &Value) -> Answer<Bytes> {
         let uri: Uri = path.parse().map_err(|_| Refusal::internal(&format!("no such path: {path}")))?;
         let (mut parts, ()) = Request::new(()).into_parts();
         parts.method = method;

@@ -19,7 +19,7 @@ pub(crate) use crds::{Crds, CrdsOutput};
 pub(crate) use input::InputPath;
 pub(crate) use output::Format;
 pub(crate) use plan::{Gate, Half, Plan};
-pub(crate) use sandbox::Sandbox;
+pub(crate) use sandbox::{Sandbox, SandboxRun};
 pub(crate) use settings::{MinValuesPolicy, PreferencePolicy, Settings};
 pub(crate) use validate::Validate;
 
@@ -74,7 +74,7 @@ impl Wish {
             TypedCommand::Plan(typed) => Command::Plan(typed.resolve(environment)?),
             TypedCommand::Validate(typed) => Command::Validate(typed.resolve()),
             TypedCommand::Crds(typed) => Command::Crds(typed.resolve()),
-            TypedCommand::Sandbox(typed) => Command::Sandbox(typed.resolve(environment)?),
+            TypedCommand::Sandbox(typed) => typed.resolve(environment)?,
         })
     }
 }
@@ -92,6 +92,8 @@ pub(crate) enum Command {
     Crds(Crds),
     /// Start a cluster.
     Sandbox(Sandbox),
+    /// Live through a story.
+    SandboxRun(SandboxRun),
 }
 
 /// Previews, explains and runs the nodes of a Kubernetes cluster, in Karpenter's API.
@@ -120,7 +122,7 @@ enum TypedCommand {
     Plan(plan::TypedPlan),
     Validate(validate::TypedValidate),
     Crds(crds::TypedCrds),
-    Sandbox(sandbox::TypedSandbox),
+    Sandbox(Box<sandbox::TypedSandbox>),
     Controller(Box<controller::TypedController>),
 }
 

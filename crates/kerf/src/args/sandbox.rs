@@ -2,10 +2,14 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
+use kerf_sandbox::sim::NamedFault;
 
+use super::Command;
 use super::controller::LogLevel;
+use super::output::{Format, TypedOutput};
 use super::settings::{Environment, Settings, TypedSettings};
 use crate::exit::Failure;
 
@@ -13,13 +17,22 @@ use crate::exit::Failure;
 #[derive(Debug, Args)]
 #[command(
     help_template = super::HELP_TEMPLATE,
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
     before_help = "\
 Examples:
   kerf sandbox                            an empty cluster that Kerf runs, until Ctrl-C
+  kerf sandbox --demo                     the same with workloads that grow and shrink
   kerf sandbox -- kubectl get nodes       run a command with KUBECONFIG set, stop with its exit code
-  kerf sandbox --no-controller --nodes 3  the cluster alone; point any autoscaler at it"
+  kerf sandbox --no-controller --nodes 3  the cluster alone; point any autoscaler at it
+  kerf sandbox run examples/story.yaml    a story in virtual time: minutes pass in seconds"
 )]
 pub(super) struct TypedSandbox {
+    #[command(subcommand)]
+    run: Option<TypedSandboxCommand>,
+    /// Play a story: pods come and go, a pool changes, a machine is taken away. Ends with a summary.
+    #[arg(long, conflicts_with_all = ["no_controller", "command"], help_heading = "Cluster")]
+    demo: bool,
     /// Run the cluster alone, without Kerf's controllers and without its CRDs.
     #[arg(long, help_heading = "Cluster")]
     no_controller: bool,
@@ -54,10 +67,72 @@ pub(super) struct TypedSandbox {
     command: Vec<OsString>,
 }
 
+#[derive(Debug, Subcommand)]
+enum TypedSandboxCommand {
+    Run(TypedRun),
+}
+
+/// Live through a scenario in virtual time, and report what came of it.
+#[derive(Debug, Args)]
+#[command(
+    help_template = super::HELP_TEMPLATE,
+    before_help = "\
+Examples:
+  kerf sandbox run examples/story.yaml
+  kerf sandbox run examples/story.yaml --seed 7 --faults stockout,conflict
+  kerf sandbox run day.yaml --until 24h -o json
+
+No sockets are opened and nobody waits: the clock jumps to whatever happens next. The same seed gives
+the same run. The exit code is 1 if something happened that must not (a lost pod, a budget exceeded)."
+)]
+struct TypedRun {
+    /// The scenario (YAML).
+    #[arg(value_name = "FILE", help_heading = "Scenario")]
+    scenario: PathBuf,
+    /// Where all chance comes from.
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Scenario")]
+    seed: u64,
+    /// What goes wrong, besides what the scenario says: conflict, error, lost-response, dropped-watch, stale-read, stockout,
+    /// throttling, never-joins, slow-boot, interruption.
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', help_heading = "Scenario")]
+    faults: Vec<NamedFault>,
+    /// How long it takes, instead of what the scenario says (24h).
+    #[arg(long, value_name = "DURATION", value_parser = duration, help_heading = "Scenario")]
+    until: Option<Duration>,
+    /// Instance types of the simulated cloud, in KWOK's file format; without it a built-in set of 144.
+    #[arg(long, value_name = "FILE", help_heading = "Scenario")]
+    instance_types: Option<PathBuf>,
+    /// Also write Kerf's own log to stderr: debug, info or error.
+    #[arg(long, value_name = "LEVEL", hide_possible_values = true, help_heading = "Output")]
+    log_level: Option<LogLevel>,
+    #[command(flatten)]
+    output: TypedOutput,
+    #[command(flatten)]
+    settings: TypedSettings,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let nanos = text.parse::<kerf_api::duration::Duration>().map_err(|why| why.to_string())?.nanos();
+    u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| "must not be negative".to_owned())
+}
+
 impl TypedSandbox {
-    pub(super) fn resolve(self, environment: Environment<'_>) -> Result<Sandbox, Failure> {
+    pub(super) fn resolve(self, environment: Environment<'_>) -> Result<Command, Failure> {
+        if let Some(TypedSandboxCommand::Run(run)) = self.run {
+            return Ok(Command::SandboxRun(SandboxRun {
+                scenario: run.scenario,
+                seed: run.seed,
+                faults: run.faults,
+                until: run.until,
+                instance_types: run.instance_types,
+                log_level: run.log_level,
+                format: run.output.output,
+                settings: run.settings.resolve(environment).map_err(Failure::BadInput)?,
+            }));
+        }
         let mut words = self.command.into_iter();
-        Ok(Sandbox {
+        Ok(Command::Sandbox(Sandbox {
+            demo: self.demo,
             controller: !self.no_controller,
             nodes: self.nodes,
             instant: self.instant,
@@ -69,13 +144,36 @@ impl TypedSandbox {
             log_level: self.log_level,
             settings: self.settings.resolve(environment).map_err(Failure::BadInput)?,
             command: words.next().map(|program| (program, words.collect())),
-        })
+        }))
     }
+}
+
+/// Which story to live through.
+#[derive(Debug)]
+pub(crate) struct SandboxRun {
+    /// The file that tells it.
+    pub(crate) scenario: PathBuf,
+    /// Where chance comes from.
+    pub(crate) seed: u64,
+    /// What goes wrong, besides what the story says.
+    pub(crate) faults: Vec<NamedFault>,
+    /// How long it takes, if not as the story says.
+    pub(crate) until: Option<Duration>,
+    /// The file of instance types.
+    pub(crate) instance_types: Option<PathBuf>,
+    /// Which lines of Kerf's log are shown; none shows none.
+    pub(crate) log_level: Option<LogLevel>,
+    /// How the report looks.
+    pub(crate) format: Format,
+    /// Settings that change decisions.
+    pub(crate) settings: Settings,
 }
 
 /// Which cluster to start.
 #[derive(Debug)]
 pub(crate) struct Sandbox {
+    /// Whether to play a story.
+    pub(crate) demo: bool,
     /// Whether Kerf's own part is wanted.
     pub(crate) controller: bool,
     /// How many nodes there are from the start.

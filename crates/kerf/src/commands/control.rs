@@ -31,9 +31,9 @@ pub(super) struct Controlled {
 }
 
 /// What the controllers are told about their work.
-pub(super) struct Work<'w> {
+pub(super) struct Work {
     /// Settings that change decisions.
-    pub(super) settings: &'w Settings,
+    pub(super) settings: Settings,
     /// Cores of the process.
     pub(super) cores: usize,
     /// Quiet time that closes a batch of pending pods.
@@ -43,9 +43,9 @@ pub(super) struct Work<'w> {
 }
 
 /// Runs the controllers until told to stop.
-pub(super) async fn run(on: Controlled, work: &Work<'_>, process: &ProcessSettings, stop: Stop) -> anyhow::Result<()> {
+pub(super) async fn run(on: Controlled, work: &Work, process: &ProcessSettings, stop: Stop) -> anyhow::Result<()> {
     let recorder = Arc::new(Recorder::new(on.client.clone(), on.clock, on.seed));
-    let engine = kerf_engine::Settings { seed: on.seed, ..plan::engine_settings(work.settings, true, work.cores) };
+    let engine = kerf_engine::Settings { seed: on.seed, ..plan::engine_settings(&work.settings, true, work.cores) };
     let ctx = Context {
         client: on.client,
         cloud: Arc::new(on.cloud),

@@ -66,8 +66,12 @@ async fn control(
         }),
         ..ProcessSettings::default()
     };
-    let work =
-        Work { settings: &wish.settings, cores: wish.cores, batch_idle: wish.batch_idle, batch_max: wish.batch_max };
+    let work = Work {
+        settings: wish.settings.clone(),
+        cores: wish.cores,
+        batch_idle: wish.batch_idle,
+        batch_max: wish.batch_max,
+    };
     let cloud = Kwok::new(client.clone(), clock, catalogue);
     let (shutdown, stop) = Shutdown::new();
     let running = control::run(Controlled { client, lease_client, clock, cloud, seed }, &work, &process, stop);

@@ -20,6 +20,7 @@ pub(crate) fn run(command: Command, messages: &mut Messages) -> Result<Exit, Fai
         Command::Plan(wish) => plan::run(&wish, messages),
         Command::Crds(wish) => crds::run(&wish),
         Command::Sandbox(wish) => sandbox::run(wish),
+        Command::SandboxRun(wish) => sandbox::simulate(&wish),
         Command::Validate(wish) => validate::run(&wish, messages),
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod json;
 mod messages;
 mod plan;
 mod progress;
+mod report;
 mod table;
 
 use std::io::{self, ErrorKind, Write};
@@ -11,6 +12,7 @@ use std::io::{self, ErrorKind, Write};
 pub(crate) use messages::Messages;
 pub(crate) use plan::{Plan, Stats};
 pub(crate) use progress::Progress;
+pub(crate) use report::report;
 pub(crate) use table::table;
 
 use crate::exit::Failure;

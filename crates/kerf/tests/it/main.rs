@@ -11,3 +11,4 @@ mod plan;
 mod program;
 mod proofs;
 mod sandbox;
+mod simulation;

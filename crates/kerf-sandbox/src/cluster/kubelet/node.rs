@@ -72,7 +72,7 @@ fn adopt(plane: &mut Plane, key: &Key, node: &Node, now: Instant) -> Life {
 
 /// The cloud takes a machine away.
 pub(crate) fn interrupt(plane: &mut Plane, key: &Key) -> Again {
-    plane.kill_kubelet(key.name());
+    plane.take_machine_away(key.name());
     Again::WhenChanged
 }
 
@@ -206,6 +206,16 @@ impl Plane {
         if let Some(machine) = self.kubelets.machines.get_mut(&Key::new(None, node)) {
             machine.life = Life::Dead;
         }
+    }
+
+    /// The machine is gone, and so is its Node: the part of the control plane that talks to the cloud finds out at once.
+    pub(crate) fn take_machine_away(&mut self, node: &str) {
+        self.kill_kubelet(node);
+        let key = Key::new(None, node);
+        let Some(node) = self.world.nodes.get(&key) else { return };
+        // Nobody can do anything for a machine that is gone, so nobody's finalizer keeps its Node. A refusal means that it is gone.
+        let _ = self.controllers.merge(&Kind::Node.path(&key), &json!({"metadata": {"finalizers": null}}));
+        let _ = self.controllers.delete(Kind::Node, &key, &node.metadata.uid);
     }
 
     /// The kubelet of a node starts again.

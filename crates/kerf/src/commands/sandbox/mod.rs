@@ -2,6 +2,7 @@
 //! started for. Nothing is left behind but what the person asked to be written elsewhere.
 
 mod kubeconfig;
+mod simulate;
 
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
@@ -20,16 +21,22 @@ use tokio::sync::mpsc;
 
 use super::control::{self, Controlled, Work};
 use super::plan;
-use crate::args::Sandbox;
+use crate::args::{LogLevel, Sandbox, Settings};
 use crate::exit::{Exit, Failure};
 use crate::output;
 use kubeconfig::KubeconfigFile;
+pub(super) use simulate::simulate;
 
 /// What to type next, if Kerf runs the nodes.
 const NEXT_WITH_KERF: &str = "  \
   kubectl apply -f examples/kwok.yaml           # a NodePool: which machines Kerf may launch
   kubectl apply -f examples/deployment.yaml     # ten pods that need them
   kubectl get nodeclaims,nodes,pods
+";
+/// What to type next, if there is a story to watch.
+const NEXT_IN_DEMO: &str = "  \
+  kubectl get nodeclaims,nodes,pods -w
+  kerf plan                                     # what would Kerf do now?
 ";
 /// What to type next, if nobody runs the nodes.
 const NEXT_ALONE: &str = "  \
@@ -40,10 +47,7 @@ const NEXT_ALONE: &str = "  \
 pub(super) fn run(wish: Sandbox) -> Result<Exit, Failure> {
     let catalogue = plan::instance_types(wish.instance_types.as_deref())?;
     let clock = Clock::system();
-    if let Some(level) = wish.log_level {
-        let settings = logs::Settings { level: control::level(level), form: logs::Form::Console };
-        control::start_log(settings, clock, vec![Box::new(std::io::stderr())]).map_err(Failure::Work)?;
-    }
+    show_log(wish.log_level, clock)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .worker_threads(super::threads().get().min(4))
@@ -62,18 +66,28 @@ async fn serve(wish: Sandbox, clock: Clock, catalogue: Catalogue) -> Result<Exit
     let timing = if wish.instant { Timing::INSTANT } else { Timing::LIFELIKE };
     let (cluster, news) = Cluster::watched(ClusterConfig { clock, seed: wish.seed, timing });
     let serving = cluster.api().serve(wish.port).await.context("cannot start the cluster").map_err(Failure::Work)?;
+    cluster.add_nodes(wish.nodes).context("cannot make the nodes").map_err(Failure::Work)?;
+    let file = KubeconfigFile::write(wish.kubeconfig.as_deref(), serving.kubeconfig())?;
+    let kerf = Kerf {
+        settings: wish.settings,
+        seed: wish.seed,
+        metrics_port: wish.metrics_port,
+        cores: super::threads().get(),
+    };
+    if wish.demo {
+        output::print_text(&format!("{}\n", greeting(&file, NEXT_IN_DEMO)))?;
+        return tokio::select! {
+            biased;
+            _ = interrupted.next() => Ok(Exit::Done),
+            outcome = simulate::demonstrate(&cluster, kerf, catalogue) => outcome,
+        };
+    }
     if wish.controller {
         install_crds(&cluster).await.map_err(Failure::Work)?;
     }
-    cluster.add_nodes(wish.nodes).context("cannot make the nodes").map_err(Failure::Work)?;
-    let file = KubeconfigFile::write(wish.kubeconfig.as_deref(), serving.kubeconfig())?;
     let (_shutdown, stop) = Shutdown::new();
     let controlling = async {
-        if wish.controller {
-            control(&wish, &cluster, clock, catalogue, stop).await
-        } else {
-            std::future::pending().await
-        }
+        if wish.controller { kerf.run(&cluster, catalogue, stop).await } else { std::future::pending().await }
     };
     let used = async {
         match &wish.command {
@@ -89,31 +103,47 @@ async fn serve(wish: Sandbox, clock: Clock, catalogue: Catalogue) -> Result<Exit
     }
 }
 
-/// Kerf itself, on this cluster, with machines of the cluster's own cloud.
-async fn control(
-    wish: &Sandbox,
-    cluster: &Cluster,
-    clock: Clock,
-    catalogue: Catalogue,
-    stop: Stop,
-) -> anyhow::Result<()> {
-    let client = cluster.api().client_as("kerf");
-    let stock = Arc::new(CloudStock(cluster.cloud().clone()));
-    let cloud = Kwok::new(client.clone(), clock, catalogue).with_stock(stock);
-    let defaults = kerf_controllers::Settings::default();
-    let work = Work {
-        settings: &wish.settings,
-        cores: super::threads().get(),
-        batch_idle: defaults.batch_idle,
-        batch_max: defaults.batch_max,
-    };
-    let process = ProcessSettings {
-        address: Ipv4Addr::LOCALHOST.into(),
-        metrics_port: wish.metrics_port,
-        ..ProcessSettings::default()
-    };
-    let lease_client = client.clone();
-    control::run(Controlled { client, lease_client, clock, cloud, seed: wish.seed }, &work, &process, stop).await
+/// Lets Kerf's own log be seen, if it is to be seen.
+fn show_log(level: Option<LogLevel>, clock: Clock) -> Result<(), Failure> {
+    let Some(level) = level else { return Ok(()) };
+    let settings = logs::Settings { level: control::level(level), form: logs::Form::Console };
+    control::start_log(settings, clock, vec![Box::new(std::io::stderr())]).map_err(Failure::Work)
+}
+
+/// Kerf itself, as it is to run on a cluster of this process.
+struct Kerf {
+    settings: Settings,
+    seed: u64,
+    metrics_port: Option<u16>,
+    cores: usize,
+}
+
+impl Kerf {
+    /// Runs the controllers, with machines of the cluster's own cloud.
+    fn run(
+        self,
+        cluster: &Cluster,
+        catalogue: Catalogue,
+        stop: Stop,
+    ) -> impl Future<Output = anyhow::Result<()>> + Send + use<> {
+        let (client, clock) = (cluster.api().client_as("kerf"), cluster.api().clock());
+        let stock = Arc::new(CloudStock(cluster.cloud().clone()));
+        let cloud = Kwok::new(client.clone(), clock, catalogue).with_stock(stock);
+        let defaults = kerf_controllers::Settings::default();
+        let work = Work {
+            settings: self.settings,
+            cores: self.cores,
+            batch_idle: defaults.batch_idle,
+            batch_max: defaults.batch_max,
+        };
+        let process = ProcessSettings {
+            address: Ipv4Addr::LOCALHOST.into(),
+            metrics_port: self.metrics_port,
+            ..ProcessSettings::default()
+        };
+        let on = Controlled { lease_client: client.clone(), client, clock, cloud, seed: self.seed };
+        async move { control::run(on, &work, &process, stop).await }
+    }
 }
 
 /// What can be had is what the cluster's cloud says can be had.
@@ -179,6 +209,15 @@ fn code(status: ExitStatus) -> u8 {
     u8::try_from(status.code().or(signal).unwrap_or(1)).unwrap_or(1)
 }
 
+/// How to use the cluster.
+fn greeting(file: &KubeconfigFile, next: &str) -> String {
+    let path = file.path().display();
+    format!(
+        "A Kubernetes cluster runs in this process. In another terminal:\n\n  \
+         export KUBECONFIG={path}\n{next}\nCtrl-C ends it; nothing is kept.\n\n"
+    )
+}
+
 /// Says how to use the cluster, and then what happens in it, until somebody ends it.
 async fn watch(
     file: &KubeconfigFile,
@@ -186,12 +225,7 @@ async fn watch(
     mut news: mpsc::UnboundedReceiver<News>,
     interrupted: &mut Interruptions,
 ) -> Result<Exit, Failure> {
-    let path = file.path().display();
-    let next = if with_kerf { NEXT_WITH_KERF } else { NEXT_ALONE };
-    output::print_text(&format!(
-        "A Kubernetes cluster runs in this process. In another terminal:\n\n  \
-         export KUBECONFIG={path}\n{next}\nCtrl-C ends it; nothing is kept.\n\n"
-    ))?;
+    output::print_text(&greeting(file, if with_kerf { NEXT_WITH_KERF } else { NEXT_ALONE }))?;
     loop {
         tokio::select! {
             biased;

@@ -1,0 +1,96 @@
+//! Doing what a step says: requests to the API server in the name of a person, and orders to the machines.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use super::scenario::{Interruption, Step, Target};
+use crate::api::registry::Resource;
+use crate::cluster::{Cluster, Requests};
+
+const APPLY: &str = "application/apply-patch+yaml";
+
+/// A person at the cluster.
+pub(super) struct Person<'c> {
+    cluster: &'c Cluster,
+    requests: Requests,
+}
+
+impl<'c> Person<'c> {
+    pub(super) fn new(cluster: &'c Cluster) -> Self {
+        Self { cluster, requests: Requests::new(cluster.api().clone(), "scenario") }
+    }
+
+    /// Does everything that the step says but for faults. What is refused is returned in the server's words.
+    pub(super) fn act(&self, step: &Step, machines: &[(String, String)]) -> Vec<String> {
+        let mut refused = Vec::new();
+        let mut note = |outcome: Result<(), String>| refused.extend(outcome.err());
+        for object in &step.apply {
+            note(self.apply(object));
+        }
+        if let Some(scale) = &step.scale {
+            let target =
+                Target { kind: scale.kind.clone(), name: scale.name.clone(), namespace: scale.namespace.clone() };
+            note(self.merge(&target, &json!({"spec": {"replicas": scale.replicas}})));
+        }
+        if let Some(change) = &step.patch {
+            let (kind, name) = (change.kind.clone(), change.name.clone());
+            note(self.merge(&Target { kind, name, namespace: change.namespace.clone() }, &change.merge));
+        }
+        if let Some(target) = &step.delete {
+            note(self.delete(target));
+        }
+        if let Some(interruption) = &step.interrupt {
+            self.interrupt(interruption, machines);
+        }
+        refused
+    }
+
+    fn apply(&self, object: &Value) -> Result<(), String> {
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let namespace = object["metadata"]["namespace"].as_str().map(str::to_owned);
+        let target = Target { kind: text(&object["kind"]), name: text(&object["metadata"]["name"]), namespace };
+        let path = self.path(&target, Some(&text(&object["apiVersion"])))?;
+        self.send(Method::PATCH, &format!("{path}?fieldManager=scenario&force=true"), APPLY, object)
+    }
+
+    fn merge(&self, target: &Target, change: &Value) -> Result<(), String> {
+        self.send(Method::PATCH, &self.path(target, None)?, "application/merge-patch+json", change)
+    }
+
+    fn delete(&self, target: &Target) -> Result<(), String> {
+        self.send(Method::DELETE, &self.path(target, None)?, "application/json", &json!({}))
+    }
+
+    /// Takes machines away: the first by name of those that fit.
+    fn interrupt(&self, interruption: &Interruption, machines: &[(String, String)]) {
+        let fits =
+            |capacity_type: &str| interruption.capacity_type.as_ref().is_none_or(|wanted| wanted == capacity_type);
+        let doomed = machines.iter().filter(|(_, capacity_type)| fits(capacity_type)).take(interruption.count);
+        for (node, _) in doomed {
+            self.cluster.machines().take_away(node);
+        }
+    }
+
+    fn send(&self, method: Method, path: &str, media: &'static str, body: &Value) -> Result<(), String> {
+        let answer = self.requests.send(method, path, media, body);
+        answer.map(drop).map_err(|refusal| refusal.message().to_owned())
+    }
+
+    /// The path of an object.
+    fn path(&self, target: &Target, api_version: Option<&str>) -> Result<String, String> {
+        let registry = self.cluster.api().inner.registry();
+        let is_meant = |resource: &Resource| {
+            resource.kind == target.kind && api_version.is_none_or(|wanted| resource.api_version() == wanted)
+        };
+        let Some(resource) = registry.all().find(|resource| is_meant(resource)) else {
+            return Err(format!("the cluster does not know the kind {}", target.kind));
+        };
+        let root = if resource.group.is_empty() { "/api" } else { "/apis" };
+        let namespace = if resource.namespaced {
+            format!("namespaces/{}/", target.namespace.as_deref().unwrap_or("default"))
+        } else {
+            String::new()
+        };
+        Ok(format!("{root}/{}/{namespace}{}/{}", resource.api_version(), resource.plural, target.name))
+    }
+}

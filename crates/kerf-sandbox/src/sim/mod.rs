@@ -1,0 +1,23 @@
+//! Whole-cluster runs: a scenario says what happens to a cluster and when, the autoscaler under test does what it does, and a report says
+//! what came of it. On a paused clock a day takes seconds, and the same seed gives the same day again.
+//!
+//! ```text
+//! Scenario ──steps──► Cluster ◄──── the system under test, whatever it is
+//!                        │ watches
+//!                     Ledger ──► invariants (at every change), Report (at the end)
+//! ```
+//! First comes the *safety* phase, in which steps and faults happen and nothing that must not happen may happen; then the *liveness* phase,
+//! in which nothing goes wrong any more and everything that was asked for must come true.
+
+mod act;
+mod faults;
+mod invariants;
+mod ledger;
+mod report;
+mod run;
+mod scenario;
+
+pub use faults::NamedFault;
+pub use report::{CostReport, NodeReport, PodReport, Report, Sample, TimesToRun, Violation};
+pub use run::{Line, Simulation};
+pub use scenario::{Change, Interruption, Scale, Scenario, ScenarioError, Step, Target};

@@ -1,0 +1,208 @@
+//! What happens to a cluster, and when: the format of scenario files. Whoever reads one gets every mistake at once, not the first.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::faults::NamedFault;
+
+/// A story that a cluster lives through.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Scenario {
+    /// What it is called.
+    pub name: String,
+    /// How long it takes.
+    #[serde(deserialize_with = "duration")]
+    pub until: Duration,
+    /// Whether machines and pods start and stop at once.
+    #[serde(default)]
+    pub instant: bool,
+    /// How many nodes there are from the start that no autoscaler manages.
+    #[serde(default)]
+    pub nodes: u32,
+    /// How many pods are meant to find no place; any more that wait at the end are a violation.
+    #[serde(default)]
+    pub pending: usize,
+    /// What goes wrong all the time.
+    #[serde(default)]
+    pub faults: Vec<NamedFault>,
+    /// What happens, in the order of time.
+    pub steps: Vec<Step>,
+}
+
+/// Something that happens.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Step {
+    /// When, counted from the start.
+    #[serde(deserialize_with = "duration")]
+    pub at: Duration,
+    /// What to tell whoever watches.
+    #[serde(default)]
+    pub say: Option<String>,
+    /// Objects to apply, as `kubectl apply --server-side` would.
+    #[serde(default)]
+    pub apply: Vec<Value>,
+    /// A workload to scale.
+    #[serde(default)]
+    pub scale: Option<Scale>,
+    /// An object to change.
+    #[serde(default)]
+    pub patch: Option<Change>,
+    /// An object to delete.
+    #[serde(default)]
+    pub delete: Option<Target>,
+    /// Machines that the cloud takes away.
+    #[serde(default)]
+    pub interrupt: Option<Interruption>,
+    /// What goes wrong from now on, instead of what went wrong before.
+    #[serde(default)]
+    pub faults: Option<Vec<NamedFault>>,
+}
+
+/// An object of the cluster.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Target {
+    /// Its kind (`NodePool`).
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its namespace; `default` if it has one and none is given.
+    #[serde(default)]
+    pub namespace: Option<String>,
+}
+
+/// A workload with a number of replicas.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Scale {
+    /// `Deployment`, `StatefulSet` or `ReplicaSet`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its namespace; `default` if none is given.
+    #[serde(default)]
+    pub namespace: Option<String>,
+    /// How many there are to be.
+    pub replicas: u32,
+}
+
+/// A change to an object.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Change {
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its namespace; `default` if it has one and none is given.
+    #[serde(default)]
+    pub namespace: Option<String>,
+    /// The change, as a JSON merge patch.
+    pub merge: Value,
+}
+
+/// Machines that the cloud takes away without a word: they and their Nodes are gone at once.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Interruption {
+    /// Only machines of this capacity type.
+    #[serde(default)]
+    pub capacity_type: Option<String>,
+    /// How many; the first by name.
+    pub count: usize,
+}
+
+/// What is wrong with a scenario.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("steps[{step}]: {why}")]
+pub struct ScenarioError {
+    /// Which step, counted from 0.
+    pub step: usize,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl Step {
+    /// Whether anything happens in it.
+    fn does_something(&self) -> bool {
+        !self.apply.is_empty()
+            || self.scale.is_some()
+            || self.patch.is_some()
+            || self.delete.is_some()
+            || self.interrupt.is_some()
+            || self.faults.is_some()
+            || self.say.is_some()
+    }
+}
+
+impl Scenario {
+    /// Everything that is wrong with it.
+    pub fn mistakes(&self) -> Vec<ScenarioError> {
+        let mut mistakes = Vec::new();
+        let mut last = Duration::ZERO;
+        for (step, does) in self.steps.iter().enumerate() {
+            let mut wrong = |why: &str| mistakes.push(ScenarioError { step, why: why.to_owned() });
+            if does.at < last {
+                wrong("at: earlier than the step before it");
+            }
+            if does.at > self.until {
+                wrong("at: later than the end of the scenario (until)");
+            }
+            if !does.does_something() {
+                wrong("nothing happens: give one of apply, scale, patch, delete, interrupt, faults, say");
+            }
+            for object in &does.apply {
+                if object["kind"].as_str().is_none() || object["metadata"]["name"].as_str().is_none() {
+                    wrong("apply: an object without apiVersion, kind or metadata.name");
+                }
+            }
+            last = last.max(does.at);
+        }
+        mistakes
+    }
+}
+
+/// A length of time as Kubernetes writes them: `90s`, `1h30m`.
+fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(from)?;
+    let parsed: kerf_api::duration::Duration = text.parse().map_err(serde::de::Error::custom)?;
+    let nanos = u64::try_from(parsed.nanos()).map_err(|_| serde::de::Error::custom("must not be negative"))?;
+    Ok(Duration::from_nanos(nanos))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_mistakes_are_named() {
+        let text = "{name: x, until: 1m, steps: [{at: 2m, say: a}, {at: 30s}, {at: 40s, apply: [{kind: Pod}]}]}";
+        let scenario: Scenario = serde_yaml_ng::from_str(text).unwrap_or_else(|error| panic!("{error}"));
+        let mistakes: Vec<String> = scenario.mistakes().iter().map(ToString::to_string).collect();
+        assert_eq!(
+            mistakes,
+            [
+                "steps[0]: at: later than the end of the scenario (until)",
+                "steps[1]: at: earlier than the step before it",
+                "steps[1]: nothing happens: give one of apply, scale, patch, delete, interrupt, faults, say",
+                "steps[2]: at: earlier than the step before it",
+                "steps[2]: apply: an object without apiVersion, kind or metadata.name",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_ignored() {
+        for text in [
+            "{name: x, until: 1m, steps: [], untill: 2m}",
+            "{name: x, until: soon, steps: []}",
+            "{name: x, until: 1m, steps: [{at: 1s, kill: all}]}",
+        ] {
+            assert!(serde_yaml_ng::from_str::<Scenario>(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! `kerf sandbox run`: a scenario in virtual time, with Kerf as the one that is tried. The same scenario can be played in real time on a
+//! cluster that serves, which is what `--demo` does.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kerf_kwok::Catalogue;
+use kerf_runtime::{Clock, Shutdown};
+use kerf_sandbox::sim::{Line, Report, Scenario, Simulation};
+use kerf_sandbox::{Cluster, ClusterConfig, Timing};
+use tracing::error;
+
+use super::{Kerf, install_crds, show_log};
+use crate::args::{Format, SandboxRun};
+use crate::commands::plan;
+use crate::exit::{Exit, Failure, Problem};
+use crate::output;
+
+/// The story of the demonstration.
+const STORY: &str = include_str!("../../../../../examples/story.yaml");
+/// When virtual time begins: any instant would do, and it is always the same.
+const BEGINNING: &str = "2026-01-01T00:00:00Z";
+
+/// Runs a scenario and shows what came of it.
+pub(in crate::commands) fn simulate(wish: &SandboxRun) -> Result<Exit, Failure> {
+    let catalogue = plan::instance_types(wish.instance_types.as_deref())?;
+    let text = std::fs::read_to_string(&wish.scenario).map_err(|cause| {
+        Failure::bad_input(Problem::new(format!("{}: cannot be read: {cause}", wish.scenario.display())))
+    })?;
+    let mut scenario = read(&text, &wish.scenario)?;
+    scenario.faults.extend(wish.faults.iter().copied());
+    if let Some(until) = wish.until {
+        scenario.until = until;
+        scenario.steps.retain(|step| step.at <= until);
+    }
+    // Time stands still while anybody works, and jumps when everybody waits.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
+    let runtime = runtime.context("cannot start the runtime").map_err(Failure::Work)?;
+    let is_told = wish.format == Format::Table;
+    let report = runtime.block_on(async {
+        let start = BEGINNING.parse().context("the beginning of time").map_err(Failure::Work)?;
+        let clock = Clock::starting_at(start);
+        show_log(wish.log_level, clock)?;
+        let timing = if scenario.instant { Timing::INSTANT } else { Timing::LIFELIKE };
+        let cluster = Cluster::start(ClusterConfig { clock, seed: wish.seed, timing });
+        let kerf = Kerf { settings: wish.settings.clone(), seed: wish.seed, metrics_port: None, cores: 1 };
+        play(&cluster, Simulation { scenario, seed: wish.seed }, kerf, catalogue, is_told).await
+    })?;
+    match wish.format {
+        Format::Table => output::print_text(&format!("\n{}", output::report(&report)))?,
+        Format::Json => output::print(|to| output::json::write(&report, to))?,
+        Format::Yaml => output::print(|to| serde_yaml_ng::to_writer(to, &report).map_err(std::io::Error::other))?,
+    }
+    Ok(if report.violations.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+/// The story of the demonstration, on a cluster that others may look at meanwhile.
+pub(super) async fn demonstrate(cluster: &Cluster, kerf: Kerf, catalogue: Catalogue) -> Result<Exit, Failure> {
+    let scenario = read(STORY, Path::new("the story"))?;
+    let seed = kerf.seed;
+    let report = play(cluster, Simulation { scenario, seed }, kerf, catalogue, true).await?;
+    output::print_text(&format!("\n{}", output::report(&report)))?;
+    Ok(if report.violations.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+async fn play(
+    cluster: &Cluster,
+    simulation: Simulation,
+    kerf: Kerf,
+    catalogue: Catalogue,
+    is_told: bool,
+) -> Result<Report, Failure> {
+    install_crds(cluster).await.map_err(Failure::Work)?;
+    cluster.add_nodes(simulation.scenario.nodes).context("cannot make the nodes").map_err(Failure::Work)?;
+    let mut unheard = None;
+    let tell = |line: Line| {
+        if is_told && unheard.is_none() {
+            unheard = output::print_text(&format!("{line}\n")).err();
+        }
+    };
+    let report = simulation.run(cluster, system(cluster, kerf, catalogue), tell).await;
+    unheard.map_or(Ok(report), Err)
+}
+
+/// Kerf, as the one that is tried.
+fn system(cluster: &Cluster, kerf: Kerf, catalogue: Catalogue) -> BoxFuture<'static, ()> {
+    let (shutdown, stop) = Shutdown::new();
+    let working = kerf.run(cluster, catalogue, stop);
+    async move {
+        let _shutdown = shutdown;
+        if let Err(cause) = working.await {
+            error!(error = %cause, "the controllers have ended");
+        }
+    }
+    .boxed()
+}
+
+/// Reads a scenario, or says everything that is wrong with it.
+fn read(text: &str, path: &Path) -> Result<Scenario, Failure> {
+    let problem = |why: String| Problem::new(format!("{}: {why}", path.display()));
+    let scenario: Scenario =
+        serde_yaml_ng::from_str(text).map_err(|cause| Failure::bad_input(problem(cause.to_string())))?;
+    let mistakes: Vec<Problem> = scenario.mistakes().iter().map(|mistake| problem(mistake.to_string())).collect();
+    if mistakes.is_empty() { Ok(scenario) } else { Err(Failure::BadInput(mistakes)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn the_story_of_the_demonstration_is_sound() {
+        let scenario = read(STORY, Path::new("story")).unwrap_or_else(|failure| panic!("{failure:?}"));
+        assert!(scenario.until <= Duration::from_mins(30), "nobody watches for longer");
+    }
+}

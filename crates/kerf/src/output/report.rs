@@ -1,0 +1,89 @@
+//! What came of a scenario, as people read it: a table of how it went, and a line each for pods, nodes, moves and money.
+
+use std::fmt::Write as _;
+
+use kerf_sandbox::sim::{Report, Sample, TimesToRun};
+
+use super::table;
+
+/// The most rows of the table.
+const ROWS_MAX: usize = 16;
+
+/// Renders a report.
+pub(crate) fn report(report: &Report) -> String {
+    let mut text =
+        format!("{}: {} of cluster time, seed {}\n\n", report.scenario, clock(report.virtual_seconds), report.seed);
+    let head = ["TIME", "WAITING", "RUNNING", "NODES", "$/HOUR"];
+    let step = report.timeline.len().div_ceil(ROWS_MAX).max(1);
+    let row = |sample: &Sample| {
+        vec![
+            clock(sample.at_seconds),
+            sample.pending.to_string(),
+            sample.running.to_string(),
+            sample.nodes.to_string(),
+            dollars(sample.micro_dollars_per_hour),
+        ]
+    };
+    let last = report.timeline.len().saturating_sub(1);
+    let shown = report.timeline.iter().enumerate().filter(|(place, _)| place % step == 0 || *place == last);
+    let _ = writeln!(text, "{}", table(&head, shown.map(|(_, sample)| row(sample))));
+    let (pods, nodes, cost) = (&report.pods, &report.nodes, &report.cost);
+    let _ = writeln!(text, "Pods        {} created, {} ran{}", pods.created, pods.ran, times(pods.time_to_run));
+    let _ = writeln!(
+        text,
+        "Nodes       {} launched, {} at most at once, {} at the end",
+        nodes.launched, nodes.peak, nodes.at_end
+    );
+    let moves: Vec<String> = report.moves.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+    let _ = writeln!(text, "Moves       {}", if moves.is_empty() { "none".to_owned() } else { moves.join(", ") });
+    let _ = writeln!(text, "Evictions   {}", report.evictions);
+    let _ = writeln!(
+        text,
+        "Money       {} spent, {} saved against a cluster that never shrinks",
+        dollars(cost.spent_micro_dollars),
+        dollars(cost.saved_micro_dollars)
+    );
+    if report.violations.is_empty() {
+        let _ = writeln!(text, "Invariants  all held");
+    } else {
+        let _ = writeln!(
+            text,
+            "Invariants  {} broken (the same seed, {}, repeats it)",
+            report.violations.len(),
+            report.seed
+        );
+        for violation in &report.violations {
+            let _ = writeln!(text, "  {}  {}: {}", clock(violation.at_seconds), violation.rule, violation.what);
+        }
+    }
+    text
+}
+
+fn times(times: TimesToRun) -> String {
+    let seconds = |millis: u64| format!("{}.{} s", millis / 1000, millis % 1000 / 100);
+    let (half, most, all) = (seconds(times.p50_millis), seconds(times.p95_millis), seconds(times.max_millis));
+    format!("; from creation to Running: half within {half}, 95 % within {most}, all within {all}")
+}
+
+/// `hh:mm:ss`.
+fn clock(seconds: u64) -> String {
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// To the nearest hundredth of a cent.
+fn dollars(micro: u64) -> String {
+    let price = (micro + 50) / 100;
+    format!("${}.{:04}", price / 10_000, price % 10_000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn money_and_time_are_rounded_once() {
+        assert_eq!(dollars(1_234_549), "$1.2345");
+        assert_eq!(dollars(1_234_550), "$1.2346");
+        assert_eq!(clock(3_725), "01:02:05");
+    }
+}

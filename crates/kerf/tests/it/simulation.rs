@@ -1,0 +1,84 @@
+//! `kerf sandbox run` as a person or a script sees it: stories in virtual time with Kerf at work, with and without faults.
+
+use serde_json::Value;
+
+use crate::program::{Seen, folder, kerf};
+
+fn story(arguments: &[&str]) -> Seen {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/story.yaml");
+    kerf(&[&["sandbox", "run", path], arguments].concat()).run()
+}
+
+fn report(arguments: &[&str]) -> Value {
+    let seen = story(&[arguments, &["-o", "json"]].concat());
+    assert_eq!(seen.code, 0, "{arguments:?}: {}{}", seen.stdout, seen.stderr);
+    serde_json::from_str(&seen.stdout).unwrap()
+}
+
+// Spec 09 section 3: a report, deterministic.
+#[test]
+fn a_story_is_told_and_ends_the_same_way_twice() {
+    let (once, again) = (report(&["--seed", "3"]), report(&["--seed", "3"]));
+    assert_eq!(once, again);
+    assert_eq!(once["violations"], serde_json::json!([]));
+    assert!(once["pods"]["ran"].as_u64() >= Some(50), "{once}");
+    assert!(
+        once["nodes"]["launched"].as_u64() > Some(0) && once["cost"]["spentMicroDollars"].as_u64() > Some(0),
+        "{once}"
+    );
+    assert_ne!(report(&["--seed", "4"])["fingerprint"], once["fingerprint"], "chance comes from the seed");
+    let seen = story(&[]);
+    assert_eq!(seen.code, 0, "{}", seen.stdout);
+    assert!(seen.stdout.contains("» 50 pods\n") && seen.stdout.ends_with("Invariants  all held\n"), "{}", seen.stdout);
+}
+
+#[test]
+fn bad_weather_does_not_change_what_holds() {
+    report(&["--seed", "5", "--faults", "conflict,error,lost-response,dropped-watch,stale-read"]);
+    report(&["--seed", "6", "--faults", "stockout,throttling,never-joins,slow-boot,interruption"]);
+}
+
+#[test]
+fn what_must_not_happen_ends_with_1_and_says_how_to_repeat_it() {
+    // Nobody can place a pod of a thousand cpus, and nobody said that it may wait.
+    let text = "
+name: Too big
+until: 1m
+steps:
+  - at: 0s
+    apply:
+      - apiVersion: v1
+        kind: Pod
+        metadata: {name: giant}
+        spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1000}}}]}
+";
+    let folder = folder(&[("big.yaml", text)]);
+    let seen = kerf(&["sandbox", "run", "big.yaml", "--seed", "9"]).within(folder.path()).run();
+    assert_eq!(seen.code, 1, "{}", seen.stderr);
+    assert!(seen.stdout.contains("1 broken (the same seed, 9, repeats it)"), "{}", seen.stdout);
+    assert!(seen.stdout.contains("every pod runs: 1 pods wait, such as default/giant"), "{}", seen.stdout);
+}
+
+#[test]
+fn a_story_that_makes_no_sense_is_refused_with_all_its_mistakes() {
+    let folder = folder(&[
+        ("order.yaml", "{name: x, until: 1m, steps: [{at: 2m, say: late}, {at: 1s}]}"),
+        ("typo.yaml", "{name: x, until: 1m, stepps: []}"),
+    ]);
+    let seen = kerf(&["sandbox", "run", "order.yaml"]).within(folder.path()).run();
+    assert_eq!((seen.code, seen.stdout.as_str()), (2, ""));
+    assert!(
+        seen.stderr.contains("order.yaml: steps[0]: at: later than the end of the scenario (until)"),
+        "{}",
+        seen.stderr
+    );
+    assert!(seen.stderr.contains("order.yaml: steps[1]: nothing happens"), "{}", seen.stderr);
+    let seen = kerf(&["sandbox", "run", "typo.yaml"]).within(folder.path()).run();
+    assert_eq!(seen.code, 2);
+    assert!(seen.stderr.contains("unknown field `stepps`"), "{}", seen.stderr);
+    let seen = kerf(&["sandbox", "run", "missing.yaml"]).within(folder.path()).run();
+    assert_eq!(seen.code, 2);
+    let seen = kerf(&["sandbox", "run", "order.yaml", "--faults", "rain"]).within(folder.path()).run();
+    assert_eq!(seen.code, 2);
+    assert!(seen.stderr.contains("\"rain\" is no fault; there are conflict, "), "{}", seen.stderr);
+}
