@@ -91,7 +91,7 @@ async fn a_claim_stays_until_its_machine_is_gone() {
     assert_eq!(rig.claims().await, []);
 }
 
-// spec 04 #76
+// spec 04 #76, spec 01 #72, #73
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_drain_is_written_down_once() {
     let (rig, cloud) = dictated().await;

@@ -20,7 +20,7 @@ pub(crate) async fn dictated() -> (Rig, Arc<Dictated>) {
     (rig.with(cloud.clone()).await, cloud)
 }
 
-// spec 04 #39
+// spec 04 #39, spec 01 #58
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_another_provider_is_left_alone() {
     let (rig, cloud) = dictated().await;
@@ -32,7 +32,7 @@ async fn a_claim_of_another_provider_is_left_alone() {
     assert_eq!(cloud.created.load(Ordering::SeqCst), 0);
 }
 
-// spec 04 #40
+// spec 04 #40, spec 01 #58
 #[tokio::test(start_paused = true)]
 async fn the_finalizer_is_stored_before_anything_is_launched() {
     let (rig, cloud) = dictated().await;
@@ -52,7 +52,7 @@ async fn the_finalizer_is_stored_before_anything_is_launched() {
     assert_eq!(rig.claim().await.metadata.finalizers.unwrap(), ["karpenter.sh/termination"]);
 }
 
-// spec 04 #41
+// spec 04 #41, spec 01 #68
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_can_never_be_launched_disappears() {
     let (rig, cloud) = dictated().await;
@@ -73,7 +73,7 @@ async fn a_claim_that_can_never_be_launched_disappears() {
     assert_eq!(cloud.created.load(Ordering::SeqCst), 2, "and neither was tried again");
 }
 
-// spec 04 #42
+// spec 04 #42, spec 01 #68
 #[tokio::test(start_paused = true)]
 async fn a_refusal_with_words_is_told_in_these_words_and_tried_again() {
     let (rig, cloud) = dictated().await;

@@ -30,7 +30,7 @@ async fn general(rig: &Rig) -> NodePool {
     rig.all().get("general").await.unwrap()
 }
 
-// spec 04 #61
+// spec 04 #61, spec 01 #69
 #[tokio::test(start_paused = true)]
 async fn a_launch_that_keeps_failing_is_given_up() {
     let (rig, cloud) = dictated().await;
@@ -42,7 +42,7 @@ async fn a_launch_that_keeps_failing_is_given_up() {
     assert_eq!(rig.claims().await, []);
 }
 
-// spec 04 #62, #73
+// spec 04 #62, #73, spec 01 #69
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_never_joins_is_given_up_15_minutes_after_its_launch() {
     let (rig, cloud) = dictated().await;

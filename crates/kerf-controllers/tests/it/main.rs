@@ -14,6 +14,7 @@ mod expiration;
 mod kill;
 mod launch;
 mod leader;
+mod leaving;
 mod life;
 mod liveness;
 mod nodepool;

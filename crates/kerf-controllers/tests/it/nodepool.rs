@@ -17,7 +17,7 @@ async fn get(rig: &Rig, name: &str) -> NodePool {
     rig.all().get(name).await.unwrap()
 }
 
-// spec 04 #106, #107
+// spec 04 #106, #107, spec 01 #74
 #[tokio::test(start_paused = true)]
 async fn a_pool_counts_its_nodes() {
     let rig = Rig::start().await;
@@ -91,7 +91,7 @@ async fn claims_of_an_older_hash_version_are_taken_along() {
     }
 }
 
-// spec 04 #111
+// spec 04 #111, spec 01 #75
 #[tokio::test(start_paused = true)]
 async fn a_pool_is_ready_when_its_class_is() {
     let rig = Rig::start().await;
@@ -117,6 +117,11 @@ async fn a_pool_is_ready_when_its_class_is() {
     rig.wait(3).await;
     assert_eq!(of_pool(&get(&rig, "lost").await, "NodeClassReady"), "False/NodeClassReadinessUnknown");
     rig.status::<KWOKNodeClass>("later", ready("True")).await;
+    rig.wait(3).await;
+    assert_eq!(of_pool(&get(&rig, "lost").await, "NodeClassReady"), "True/NodeClassReady");
+    rig.status::<KWOKNodeClass>("later", json!({"conditions": []})).await;
+    rig.wait(3).await;
+    assert_eq!(of_pool(&get(&rig, "lost").await, "NodeClassReady"), "False/NodeClassReadinessUnknown");
     rig.patch::<KWOKNodeClass>("later", json!({"metadata": {"finalizers": ["test/hold"]}})).await;
     rig.all::<KWOKNodeClass>().delete("later", &kube::api::DeleteParams::default()).await.unwrap();
     rig.wait(3).await;

@@ -72,7 +72,7 @@ async fn a_node_becomes_what_its_claim_says() {
     assert_eq!(Some(&owners[0].uid), claim.metadata.uid.as_ref());
 }
 
-// spec 04 #47
+// spec 04 #47, spec 01 #62
 #[tokio::test(start_paused = true)]
 async fn a_node_without_the_taint_registers_with_a_warning() {
     let (rig, _cloud) = joined(json!({}), json!({"spec": {"taints": []}})).await;
@@ -80,7 +80,7 @@ async fn a_node_without_the_taint_registers_with_a_warning() {
     assert_eq!(rig.events("UnregisteredTaintMissing").len(), 1);
 }
 
-// spec 04 #48
+// spec 04 #48, spec 01 #65
 #[tokio::test(start_paused = true)]
 async fn an_owner_is_named_once() {
     let (rig, cloud) = dictated().await;
@@ -93,7 +93,7 @@ async fn an_owner_is_named_once() {
     assert_eq!(rig.node().await.metadata.owner_references.unwrap().len(), 1);
 }
 
-// spec 04 #49
+// spec 04 #49, spec 01 #63
 #[tokio::test(start_paused = true)]
 async fn taints_are_left_to_whoever_says_so() {
     let spec = || json!({"taints": [{"key": "team", "effect": "NoSchedule"}], "startupTaints": [{"key": "cni", "effect": "NoSchedule"}]});
@@ -104,7 +104,7 @@ async fn taints_are_left_to_whoever_says_so() {
     assert_eq!(taints(&rig.node().await), ["team", "cni"]);
 }
 
-// spec 04 #50, #56, #58
+// spec 04 #50, #56, #58, spec 01 #64
 #[tokio::test(start_paused = true)]
 async fn a_node_is_initialized_once_startup_is_over() {
     let spec = json!({"startupTaints": [{"key": "cni", "value": "x", "effect": "NoSchedule"}]});
@@ -132,7 +132,7 @@ async fn a_node_is_initialized_once_startup_is_over() {
     assert_eq!(rig.node().await.metadata.labels.unwrap()["karpenter.sh/initialized"], "true");
 }
 
-// spec 04 #51
+// spec 04 #51, spec 01 #61
 #[tokio::test(start_paused = true)]
 async fn two_nodes_for_one_machine_are_one_too_many() {
     let (rig, cloud) = dictated().await;
@@ -148,7 +148,7 @@ async fn two_nodes_for_one_machine_are_one_too_many() {
     assert_eq!(rig.claims().await, [], "liveness ends it");
 }
 
-// spec 04 #57
+// spec 04 #57, spec 01 #67
 #[tokio::test(start_paused = true)]
 async fn what_was_requested_must_be_there() {
     let gpu = json!({"resources": {"requests": {"nvidia.com/gpu": "1"}}});
@@ -200,7 +200,7 @@ async fn hooked(hooks: Vec<Arc<Hook>>) -> Rig {
     rig
 }
 
-// spec 04 #52, #53, #55
+// spec 04 #52, #53, #55, spec 01 #70
 #[tokio::test(start_paused = true)]
 async fn hooks_hold_registration_up_until_all_are_satisfied() {
     let pending = Progress { requeue_after: Duration::from_secs(7), ..Progress::default() };
