@@ -65,6 +65,9 @@ pub(super) struct TypedController {
     /// Quiet time that closes the window [default: 1s].
     #[arg(long, value_name = "DURATION", help_heading = "Decisions")]
     batch_idle_duration: Option<String>,
+    /// Start no voluntary disruption; what is under way is finished [default: false].
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Decisions")]
+    pause_disruption: Option<String>,
     #[command(flatten)]
     settings: TypedSettings,
     #[command(flatten)]
@@ -116,6 +119,8 @@ pub(crate) struct Controller {
     pub(crate) batch_max: Duration,
     /// Quiet time.
     pub(crate) batch_idle: Duration,
+    /// Whether no voluntary disruption starts.
+    pub(crate) pause_disruption: bool,
     /// Settings that change decisions.
     pub(crate) settings: Settings,
 }
@@ -194,6 +199,7 @@ impl TypedController {
             log_output_paths: paths.split(',').map(|path| path.trim().to_owned()).collect(),
             batch_max: reader.duration(self.batch_max_duration, "BATCH_MAX_DURATION", Duration::from_secs(10)),
             batch_idle: reader.duration(self.batch_idle_duration, "BATCH_IDLE_DURATION", Duration::from_secs(1)),
+            pause_disruption: reader.boolean(self.pause_disruption.as_deref(), "pause-disruption", false),
             settings: match self.settings.resolve(environment) {
                 Ok(settings) => settings,
                 Err(problems) => {
@@ -325,6 +331,8 @@ mod tests {
         );
         assert!(resolve(&["--enable-profiling"], &[]).is_ok());
         assert_eq!(resolve(&["--disable-leader-election"], &[]).unwrap().lease, None);
+        assert!(resolve(&["--pause-disruption"], &[]).unwrap().pause_disruption);
+        assert!(!resolve(&["--pause-disruption=false"], &[("PAUSE_DISRUPTION", "true")]).unwrap().pause_disruption);
         assert_eq!(resolve(&[], &[("DISABLE_LEADER_ELECTION", "t")]).unwrap().lease, None);
         assert!(
             resolve(&["--disable-leader-election=false"], &[("DISABLE_LEADER_ELECTION", "1")]).unwrap().lease.is_some()

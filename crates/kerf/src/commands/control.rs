@@ -40,6 +40,8 @@ pub(super) struct Work {
     pub(super) batch_idle: Duration,
     /// The longest batch.
     pub(super) batch_max: Duration,
+    /// Whether no voluntary disruption starts.
+    pub(super) pause_disruption: bool,
 }
 
 /// Runs the controllers until told to stop.
@@ -61,7 +63,7 @@ pub(super) async fn run(on: Controlled, work: &Work, process: &ProcessSettings, 
             node_repair: work.settings.feature_gates.node_repair,
             static_capacity: work.settings.feature_gates.static_capacity,
             spot_to_spot_consolidation: work.settings.feature_gates.spot_to_spot_consolidation,
-            pause_disruption: false,
+            pause_disruption: work.pause_disruption,
         }),
     };
     kerf_controllers::run(ctx, process, on.lease_client, Some(recorder), stop).await.map_err(anyhow::Error::new)

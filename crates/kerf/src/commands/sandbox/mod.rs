@@ -135,6 +135,7 @@ impl Kerf {
             cores: self.cores,
             batch_idle: defaults.batch_idle,
             batch_max: defaults.batch_max,
+            pause_disruption: false,
         };
         let process = ProcessSettings {
             address: Ipv4Addr::LOCALHOST.into(),
