@@ -91,6 +91,8 @@ async fn control(
 
 fn client(mut config: Config, rate: Option<Rate>) -> anyhow::Result<Client> {
     config.headers.push((http::header::USER_AGENT, http::HeaderValue::from_static(USER_AGENT)));
+    // kube would try a refused eviction (429) again and again before anybody hears of it. What is worth another try is the controllers' to know.
+    config.default_retry = false;
     let builder = ClientBuilder::try_from(config).context("cannot use the kubeconfig")?;
     Ok(match rate {
         Some(rate) => builder.with_layer(&Throttle::new(rate)).build(),
