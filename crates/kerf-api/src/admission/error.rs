@@ -25,6 +25,8 @@ pub enum ErrorKind {
     TooLong,
     /// A list or map has more entries than allowed.
     TooMany,
+    /// The value names something that is not there.
+    NotFound,
     /// The value may not be set here.
     Forbidden,
     /// The check itself could not be made.
@@ -42,6 +44,7 @@ impl ErrorKind {
             Self::TypeInvalid => "FieldValueTypeInvalid",
             Self::TooLong => "FieldValueTooLong",
             Self::TooMany => "FieldValueTooMany",
+            Self::NotFound => "FieldValueNotFound",
             Self::Forbidden => "FieldValueForbidden",
             Self::Internal => "InternalError",
         }
@@ -55,6 +58,7 @@ impl ErrorKind {
             Self::Duplicate => "Duplicate value",
             Self::TooLong => "Too long",
             Self::TooMany => "Too many",
+            Self::NotFound => "Not found",
             Self::Forbidden => "Forbidden",
             Self::Internal => "Internal error",
         }

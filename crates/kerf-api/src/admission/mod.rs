@@ -317,7 +317,11 @@ fn run_rules(
         | ErrorKind::TooLong
         | ErrorKind::TooMany
         | ErrorKind::TypeInvalid => true,
-        ErrorKind::Invalid | ErrorKind::Duplicate | ErrorKind::Forbidden | ErrorKind::Internal => false,
+        ErrorKind::Invalid
+        | ErrorKind::Duplicate
+        | ErrorKind::NotFound
+        | ErrorKind::Forbidden
+        | ErrorKind::Internal => false,
     };
     if errors.iter().any(blocking) {
         let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";

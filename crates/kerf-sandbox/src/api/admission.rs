@@ -25,6 +25,7 @@ pub(crate) fn admit(call: &Call<'_>, change: Change<'_>, object: &mut Value) -> 
         ("", "pods", Change::Create) => {
             set_priority(call, object)?;
             set_runtime_class(call, object)?;
+            account_exists(call, object)?;
             default_pod(object);
             Ok(())
         }
@@ -65,6 +66,18 @@ pub(crate) fn namespace_is_open(call: &Call<'_>, object: &Value) -> Answer<()> {
 fn find(call: &Call<'_>, group: &str, plural: &str, name: &str) -> Answer<Option<Value>> {
     let Some(resource) = call.registry.find(group, plural) else { return Ok(None) };
     call.server.storage.get(resource.table, &Key::new(None, name)).map(|stored| parse(&stored)).transpose()
+}
+
+/// A pod that names a service account needs it to be there. The default one is everywhere, sooner or later.
+fn account_exists(call: &Call<'_>, pod: &Value) -> Answer<()> {
+    let name = object::text(pod, &["spec", "serviceAccountName"]);
+    let (Some(namespace), false) = (call.namespace(), name.is_empty() || name == "default") else { return Ok(()) };
+    let Some(accounts) = call.registry.find("", "serviceaccounts") else { return Ok(()) };
+    if call.server.storage.get(accounts.table, &Key::new(Some(namespace), name)).is_some() {
+        return Ok(());
+    }
+    let why = format!("error looking up service account {namespace}/{name}: serviceaccount \"{name}\" not found");
+    forbid(call, pod, &why)
 }
 
 /// All objects of a cluster-scoped resource, parsed.

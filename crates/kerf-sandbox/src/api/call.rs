@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::apply::Writer;
+use super::field::{self, FieldError};
 use super::json::{self, Parsed};
 use super::kinds::{Moment, from_core, to_core};
 use super::object;
@@ -130,12 +131,7 @@ impl<'s> Call<'s> {
         match self.query.text("dryRun") {
             "" => Ok(false),
             "All" => Ok(true),
-            other => {
-                let message = format!(
-                    "invalid dry run option: dryRun: Unsupported value: \"{other}\": supported values: \"All\""
-                );
-                Err(Refusal::bad_request(message))
-            }
+            other => Err(self.bad_option(&field::not_supported("dryRun", serde_json::json!([other]), &["All"]))),
         }
     }
 
@@ -144,10 +140,32 @@ impl<'s> Call<'s> {
             "" | "Warn" => Ok(FieldValidation::Warn),
             "Strict" => Ok(FieldValidation::Strict),
             "Ignore" => Ok(FieldValidation::Ignore),
-            other => Err(Refusal::bad_request(format!(
-                "invalid field validation option: fieldValidation: Unsupported value: \"{other}\": supported values: \"Ignore\", \"Strict\", \"Warn\""
-            ))),
+            other => {
+                let known = &["", "Ignore", "Strict", "Warn"];
+                Err(self.bad_option(&field::not_supported("fieldValidation", other, known)))
+            }
         }
+    }
+
+    /// Checks the name of who writes.
+    pub(crate) fn check_manager(&self) -> Answer<()> {
+        const LONGEST: usize = 128;
+        if self.query.text("fieldManager").len() > LONGEST {
+            return Err(self.bad_option(&field::too_long("fieldManager", LONGEST)));
+        }
+        Ok(())
+    }
+
+    /// The refusal of an option, which each verb calls by its own name.
+    fn bad_option(&self, error: &FieldError) -> Refusal {
+        let kind = match self.verb {
+            Verb::Create => "CreateOptions",
+            Verb::Update => "UpdateOptions",
+            Verb::Patch => "PatchOptions",
+            Verb::Delete | Verb::DeleteCollection => "DeleteOptions",
+            Verb::Get | Verb::List | Verb::Watch => "ListOptions",
+        };
+        Refusal::invalid("meta.k8s.io", kind, "", std::slice::from_ref(error))
     }
 
     /// Who writes, for the bookkeeping of managed fields: the field manager that the client names, or its program's name.
@@ -180,9 +198,17 @@ impl<'s> Call<'s> {
             "application/yaml" => json::parse_yaml(&self.body),
             PROTOBUF => match protobuf::parse(&self.body) {
                 Some(value) => Ok(Parsed { value, duplicates: Vec::new() }),
-                None => return Err(Refusal::unsupported_media_type("application/json, application/yaml")),
+                None => {
+                    return Err(Refusal::unsupported_media_type(
+                        "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+                    ));
+                }
             },
-            _ => return Err(Refusal::unsupported_media_type("application/json, application/yaml")),
+            _ => {
+                return Err(Refusal::unsupported_media_type(
+                    "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+                ));
+            }
         };
         let parsed = parsed.map_err(unrecognized)?;
         if parsed.value.is_object() {

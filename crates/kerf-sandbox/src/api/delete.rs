@@ -100,10 +100,18 @@ pub(crate) fn options(call: &Call<'_>) -> Answer<Options> {
         "" | "application/json" => parse_json(&call.body),
         "application/yaml" => super::json::parse_yaml(&call.body),
         PROTOBUF => {
-            let refusal = || Refusal::unsupported_media_type("application/json, application/yaml");
+            let refusal = || {
+                Refusal::unsupported_media_type(
+                    "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+                )
+            };
             return read_options(&protobuf::parse(&call.body).ok_or_else(refusal)?)?.checked();
         }
-        _ => return Err(Refusal::unsupported_media_type("application/json, application/yaml")),
+        _ => {
+            return Err(Refusal::unsupported_media_type(
+                "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+            ));
+        }
     };
     let body = parsed.map_err(Refusal::bad_request)?.value;
     let options = read_options(&body)?;
@@ -115,8 +123,9 @@ pub(crate) fn read_options(body: &Value) -> Answer<Options> {
     let text = |path: &[&str]| Some(object::text(body, path)).filter(|text| !text.is_empty()).map(str::to_string);
     let kind = object::text(body, &["kind"]);
     if !body.is_object() || !matches!(kind, "" | "DeleteOptions") {
+        let version = object::text(body, &["apiVersion"]);
         return Err(Refusal::bad_request(format!(
-            "the object provided is unrecognized (must be of type DeleteOptions): {kind}"
+            "no kind \"{kind}\" is registered for version \"{version}\" in scheme \"pkg/runtime/scheme.go:111\""
         )));
     }
     let grace = match body.get("gracePeriodSeconds") {
@@ -125,6 +134,12 @@ pub(crate) fn read_options(body: &Value) -> Answer<Options> {
             Some(seconds.as_i64().ok_or_else(|| Refusal::bad_request("gracePeriodSeconds must be a whole number"))?)
         }
     };
+    let policy = text(&["propagationPolicy"]);
+    if let (Some(policy), Some(Value::Bool(_))) = (&policy, body.get("orphanDependents")) {
+        let detail = "orphanDependents and deletionPropagation cannot be both set";
+        let error = field::invalid("propagationPolicy", policy.as_str(), detail);
+        return Err(Refusal::invalid("meta.k8s.io", "DeleteOptions", "", &[error]));
+    }
     let orphan = body
         .get("orphanDependents")
         .and_then(Value::as_bool)
@@ -133,7 +148,7 @@ pub(crate) fn read_options(body: &Value) -> Answer<Options> {
         grace_seconds: grace,
         uid: text(&["preconditions", "uid"]),
         version: text(&["preconditions", "resourceVersion"]),
-        propagation: text(&["propagationPolicy"]).or_else(|| orphan.map(str::to_string)),
+        propagation: policy.or_else(|| orphan.map(str::to_string)),
         dry_run: object::list(body, &["dryRun"]).iter().any(|value| value == "All"),
     })
 }
@@ -232,7 +247,8 @@ fn mark(call: &Call<'_>, object: &mut Value, options: &Options) -> bool {
         if grace < current {
             stamp_again(call, object, grace);
         }
-    } else if grace > 0 || !finalizers.is_empty() {
+    } else if grace > 0 || !finalizers.is_empty() || call.resource.is("", "pods") {
+        // A pod that goes at once is shown with the mark, too.
         stamp(call, object, grace);
     }
     set_finalizers(object, finalizers);

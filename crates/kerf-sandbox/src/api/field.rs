@@ -25,6 +25,10 @@ pub(crate) fn duplicate(path: impl Into<String>, value: impl Into<Value>) -> Fie
     error(ErrorKind::Duplicate, path, Some(value.into()), "")
 }
 
+pub(crate) fn not_found(path: impl Into<String>, value: impl Into<Value>) -> FieldError {
+    error(ErrorKind::NotFound, path, Some(value.into()), "")
+}
+
 pub(crate) fn too_long(path: impl Into<String>, limit: usize) -> FieldError {
     error(ErrorKind::TooLong, path, None, format!("may not be more than {limit} bytes"))
 }

@@ -18,8 +18,13 @@ pub(crate) fn parse_json(text: &[u8]) -> Result<Parsed, String> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(text);
     let value = Node { path: &mut String::new(), duplicates: &mut duplicates }.deserialize(&mut deserializer);
-    let value = value.and_then(|value| deserializer.end().map(|()| value)).map_err(|problem| problem.to_string())?;
+    let value = value.and_then(|value| deserializer.end().map(|()| value)).map_err(told)?;
     Ok(Parsed { value, duplicates })
+}
+
+/// A text that just ends is told in the real server's words.
+fn told(problem: serde_json::Error) -> String {
+    if problem.is_eof() { "unexpected end of JSON input".to_owned() } else { problem.to_string() }
 }
 
 /// Reads YAML (of which JSON is a part), one document.

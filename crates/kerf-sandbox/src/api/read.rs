@@ -23,7 +23,7 @@ const PIECE: usize = 64 * 1024;
 pub(crate) fn get(call: &Call<'_>) -> Answer<Bytes> {
     let version = call.query.text("resourceVersion");
     if !version.is_empty() {
-        let asked = parse_version(version)?;
+        let asked = parse_version(version).map_err(|_| unreadable_version(version))?;
         let current = call.server.storage.revision();
         if asked > current {
             return Err(Refusal::version_too_large(asked, current));
@@ -41,7 +41,11 @@ pub(crate) fn get(call: &Call<'_>) -> Answer<Bytes> {
 pub(crate) fn list(call: &Call<'_>) -> Answer<Response<Body>> {
     let page = page(call)?;
     let resource = call.resource.clone();
-    let metadata = list_metadata(&page);
+    let mut metadata = list_metadata(&page);
+    if call.resource.is_custom() && metadata.get("continue").is_none() {
+        // Lists of custom resources never leave it out.
+        metadata["continue"] = "".into();
+    }
     match call.form {
         Form::Table => {
             let table = table::of_list(call, &page.objects, &metadata)?;
@@ -97,7 +101,10 @@ fn list_metadata(page: &Page) -> Value {
     let mut metadata = json!({"resourceVersion": page.revision.to_string()});
     if let Some((next, count)) = &page.rest {
         metadata["continue"] = continue_token(page.revision, next).into();
-        metadata["remainingItemCount"] = (*count).into();
+        // None are counted if they would have to be filtered.
+        if *count > 0 {
+            metadata["remainingItemCount"] = (*count).into();
+        }
     }
     metadata
 }
@@ -107,6 +114,10 @@ fn page(call: &Call<'_>) -> Answer<Page> {
     let selection = selection(call)?;
     let limit = call.query.number("limit")?.filter(|limit| *limit > 0).map(|limit| limit as usize);
     let token = call.query.text("continue");
+    if !token.is_empty() && !call.query.text("resourceVersionMatch").is_empty() {
+        let detail = "resourceVersionMatch is forbidden when continue is provided";
+        return Err(Refusal::invalid_option("ListOptions", "resourceVersionMatch", detail));
+    }
     let (at, from) = if token.is_empty() {
         (version(call, limit)?, None)
     } else {
@@ -142,7 +153,14 @@ fn too_old_to_continue(token: &str) -> Refusal {
 /// Which revision a list is of, by `resourceVersion` and `resourceVersionMatch`; none for the newest.
 fn version(call: &Call<'_>, limit: Option<usize>) -> Answer<Option<u64>> {
     let (version, matching) = (call.query.text("resourceVersion"), call.query.text("resourceVersionMatch"));
-    let refuse = |error: FieldError| Err(Refusal::invalid("meta.k8s.io", "ListOptions", "", &[error]));
+    let initial = !call.query.text("sendInitialEvents").is_empty();
+    let refuse = |error: FieldError| {
+        let mut errors = vec![error];
+        if initial {
+            errors.push(field::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+        }
+        Err(Refusal::invalid("meta.k8s.io", "ListOptions", "", &errors))
+    };
     match (version, matching) {
         ("", "") => return Ok(None),
         ("", _) => {
@@ -166,6 +184,13 @@ fn version(call: &Call<'_>, limit: Option<usize>) -> Answer<Option<u64>> {
     // A limit without a rule means the exact version: what clients did before there were rules.
     let exact = matching == "Exact" || (matching.is_empty() && limit.is_some() && asked > 0);
     Ok(exact.then_some(asked))
+}
+
+/// What everything but a list says to a version that is none.
+pub(crate) fn unreadable_version(text: &str) -> Refusal {
+    Refusal::server_error(&format!(
+        "resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
+    ))
 }
 
 pub(crate) fn parse_version(text: &str) -> Answer<u64> {

@@ -155,10 +155,15 @@ impl Registry {
         self.resources.get(&(group.into(), version.into(), plural.into()))
     }
 
-    /// Whether anything is served under a version such as `apps/v1`.
-    pub(crate) fn has_version(&self, api_version: &str) -> bool {
+    /// Whether a version such as `apps/v1` has a kind.
+    pub(crate) fn has_kind(&self, api_version: &str, kind: &str) -> bool {
         let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        self.of(group, version).next().is_some()
+        self.of(group, version).any(|resource| resource.kind == kind)
+    }
+
+    /// Whether there is a group, in any version.
+    pub(crate) fn has_group(&self, group: &str) -> bool {
+        self.groups.iter().any(|other| other == group)
     }
 
     /// Every version of every resource that can be kept.

@@ -72,7 +72,7 @@ impl Verb {
     pub(crate) fn of(method: &Method, target: &Target, query: &Query) -> Answer<Self> {
         let named = target.name.is_some();
         match (method.as_str(), named) {
-            ("GET" | "HEAD", _) if query.flag("watch") => Ok(Self::Watch),
+            ("GET" | "HEAD", false) if query.flag("watch") => Ok(Self::Watch),
             ("GET" | "HEAD", true) => Ok(Self::Get),
             ("GET" | "HEAD", false) => Ok(Self::List),
             ("POST", false) => Ok(Self::Create),

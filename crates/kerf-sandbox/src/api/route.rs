@@ -46,7 +46,7 @@ pub(crate) fn route(
         Path::Resource(target) => target,
     };
     let Some(resource) = registry.get(&target.group, &target.version, &target.resource).cloned() else {
-        let known = registry.of(&target.group, &target.version).next().is_some();
+        let known = registry.has_group(&target.group);
         return Err(if known { Refusal::no_such_resource() } else { Refusal::no_such_api() });
     };
     let verb = Verb::of(&parts.method, &target, &query)?;
@@ -91,6 +91,7 @@ fn json(value: &serde_json::Value) -> Response<Body> {
 /// Does what a request asks for.
 fn dispatch(call: &Call<'_>, circumstances: Circumstances) -> Answer<Response<Body>> {
     check_place(call)?;
+    call.check_manager()?;
     if !call.subresource().is_empty() {
         return subresources::answer(call).and_then(|reply| send(call, reply));
     }

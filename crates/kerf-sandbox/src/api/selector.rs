@@ -237,6 +237,15 @@ impl Parser {
     }
 }
 
+/// The refusal of a field; kinds without fields of their own have other words for it.
+fn unselectable(field: &str, has_none: bool) -> String {
+    if has_none {
+        format!("\"{field}\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
+    } else {
+        format!("field label not supported: {field}")
+    }
+}
+
 /// Which objects by their fields. Only the fields that a resource declares can be asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldSelector(Vec<(FieldRef, bool, SmolStr)>);
@@ -262,7 +271,7 @@ impl FieldSelector {
                 "metadata.namespace" => FieldRef::Namespace,
                 _ => {
                     let place = selectable.clone().position(|name| name == field);
-                    FieldRef::Own(place.ok_or_else(|| format!("field label not supported: {field}"))?)
+                    FieldRef::Own(place.ok_or_else(|| unselectable(field, selectable.clone().next().is_none()))?)
                 }
             };
             terms.push((field, equal, value));

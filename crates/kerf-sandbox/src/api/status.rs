@@ -125,6 +125,12 @@ impl Refusal {
         Self::new(409, "AlreadyExists", format!("{subject} \"{name}\" already exists"), Some(subject.details(name)))
     }
 
+    /// The name is taken by an object that is on its way out.
+    pub(crate) fn still_exists(subject: Subject<'_>, name: &str) -> Self {
+        let message = format!("object is being deleted: {subject} \"{name}\" already exists");
+        Self::new(409, "AlreadyExists", message, Some(subject.details(name)))
+    }
+
     pub(crate) fn conflict(subject: Subject<'_>, name: &str, why: &str) -> Self {
         let message = format!("Operation cannot be fulfilled on {subject} \"{name}\": {why}");
         Self::new(409, "Conflict", message, Some(subject.details(name)))
@@ -205,6 +211,24 @@ impl Refusal {
         let message =
             format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
         Self::new(415, "UnsupportedMediaType", message, None)
+    }
+
+    /// A patch of a kind that this resource does not take.
+    pub(crate) fn unsupported_patch() -> Self {
+        let message = "415: Unsupported Media Type".to_owned();
+        Self::new(415, "UnsupportedMediaType", message, Some(Details::default()))
+    }
+
+    /// What a body is refused for, said of what a patch makes of an object.
+    pub(crate) fn of_patch(self, patched: &Value) -> Self {
+        if self.0.code != 400 {
+            return self;
+        }
+        let detail = self.0.message.split_once(": ").map_or(self.0.message.as_str(), |(_, detail)| detail);
+        let error = field::invalid("patch", patched.to_string(), detail);
+        let message = format!(" \"\" is invalid: {}", kerf_api::admission::join(std::slice::from_ref(&error)));
+        let cause = Cause { reason: error.kind.reason(), message: error.body(), field: error.path.clone() };
+        Self::new(422, "Invalid", message, Some(Details { causes: vec![cause], ..Details::default() }))
     }
 
     pub(crate) fn too_large(limit: usize) -> Self {

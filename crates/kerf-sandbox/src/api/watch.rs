@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::call::{Call, show};
 use super::field::{self, FieldError};
-use super::read::{parse_version, partial, selection};
+use super::read::{parse_version, partial, selection, unreadable_version};
 use super::registry::Resource;
 use super::respond::{Body, Form, JSON, respond};
 use super::route::Circumstances;
@@ -94,7 +94,8 @@ fn start(call: &Call<'_>) -> Answer<Start> {
     let version = call.query.text("resourceVersion");
     let matching = call.query.text("resourceVersionMatch");
     let refuse = |error: FieldError| Err(Refusal::invalid("meta.k8s.io", "ListOptions", "", &[error]));
-    let revision = if version.is_empty() { 0 } else { parse_version(version)? };
+    let revision =
+        if version.is_empty() { 0 } else { parse_version(version).map_err(|_| unreadable_version(version))? };
     if !call.query.has("sendInitialEvents") {
         if !matching.is_empty() {
             let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";

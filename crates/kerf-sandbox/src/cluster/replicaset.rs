@@ -73,7 +73,14 @@ fn report(plane: &Plane, key: &Key, set: &Workload, active: &[Arc<Pod>], failure
         "readyReplicas": ready,
         "availableReplicas": available,
         "observedGeneration": set.metadata.generation,
+        "terminatingReplicas": 0,
     });
+    // Zeros are left out, but for the two that always stand there.
+    for field in ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"] {
+        if status[field] == 0 {
+            status[field] = Value::Null;
+        }
+    }
     status["conditions"] = match failure {
         Some(message) => {
             let since = crate::api::object::seconds(plane.now());

@@ -49,13 +49,14 @@ impl CustomKind {
             call::FieldValidation::Warn => FieldValidation::Warn,
             call::FieldValidation::Ignore => FieldValidation::Ignore,
         };
+        let name = super::object::name(object).to_owned();
         match self.compiled.admit(&self.version, operation, std::mem::take(object), validation) {
             Ok(Admitted { object: admitted, mut warnings }) => {
                 *object = if matches!(operation, Operation::Create) { self.read_back(admitted) } else { admitted };
                 warnings.extend(self.deprecation.clone());
                 Ok(warnings)
             }
-            Err(rejection) => Err(refuse(call, &rejection)),
+            Err(rejection) => Err(refuse(call, &name, &rejection)),
         }
     }
 
@@ -86,8 +87,8 @@ impl CustomKind {
     }
 }
 
-fn refuse(call: &Call<'_>, rejection: &Rejection) -> Refusal {
-    let (resource, name) = (&call.resource, call.name());
+fn refuse(call: &Call<'_>, name: &str, rejection: &Rejection) -> Refusal {
+    let resource = &call.resource;
     match rejection {
         Rejection::Invalid(errors) => Refusal::invalid(&resource.group, &resource.kind, name, errors),
         Rejection::Malformed(_) => {

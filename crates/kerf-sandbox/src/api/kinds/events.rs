@@ -4,6 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{Conduct, PLAIN};
+use crate::api::field;
 use crate::api::object;
 
 pub(super) const CORE_FIELDS: &[(&str, &str)] = &[
@@ -35,7 +36,17 @@ pub(super) const FIELDS: &[(&str, &str)] = &[
     ("type", ""),
 ];
 
-pub(super) const CORE: Conduct = Conduct { default: default_core, ..PLAIN };
+pub(super) const CORE: Conduct = Conduct {
+    default: default_core,
+    judge: |event, _, errors| {
+        let (own, regarded) = (object::namespace(event), object::text(event, &["involvedObject", "namespace"]));
+        // What belongs to no namespace is told of in the default one.
+        if regarded != own && !(regarded.is_empty() && own == "default") {
+            errors.push(field::invalid("involvedObject.namespace", regarded, "does not match event.namespace"));
+        }
+    },
+    ..PLAIN
+};
 pub(super) const EVENT: Conduct = PLAIN;
 
 /// How the fields of the two faces correspond, `v1` first.
@@ -58,9 +69,8 @@ const NAMES: &[(&str, &str)] = &[
 ];
 
 fn default_core(event: &mut Value) {
-    let source = object::text(event, &["source", "component"]).to_string();
     let event = object::made(event, &[]);
-    event.entry("reportingComponent").or_insert_with(|| source.into());
+    event.entry("reportingComponent").or_insert_with(|| "".into());
     event.entry("reportingInstance").or_insert_with(|| "".into());
 }
 
@@ -69,6 +79,11 @@ pub(crate) fn from_core(event: &Value) -> Value {
     let mut shown = rename(event, NAMES.iter().copied());
     shown.insert("apiVersion".into(), "events.k8s.io/v1".into());
     shown.insert("kind".into(), "Event".into());
+    for key in ["reportingController", "reportingInstance"] {
+        if shown.get(key).is_some_and(|value| value == "") {
+            shown.remove(key);
+        }
+    }
     shown.into()
 }
 

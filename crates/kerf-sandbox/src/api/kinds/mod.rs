@@ -4,6 +4,7 @@
 //! A kind's own conduct (defaults, what happens when it is created or updated, what is forbidden) lives in the file of its
 //! family; the handlers know no kind by name.
 
+mod container;
 mod definition;
 mod events;
 mod fill;
@@ -229,7 +230,7 @@ fn core_kinds() -> Vec<Kind> {
             .subresources(&["binding", "ephemeralcontainers", "eviction", "resize"])
             .selectable(pod::FIELDS)
             .conduct(pod::POD),
-        kind::<core::PodTemplate>(&[]).conduct(workload::POD_TEMPLATE),
+        kind::<core::PodTemplate>(&[]).with_generation().conduct(workload::POD_TEMPLATE),
         kind::<core::ReplicationController>(&["rc"])
             .in_all()
             .with_status()
@@ -237,13 +238,13 @@ fn core_kinds() -> Vec<Kind> {
             .subresources(&["scale"])
             .selectable(&[("status.replicas", "0")])
             .conduct(workload::REPLICATION_CONTROLLER),
-        kind::<core::ResourceQuota>(&["quota"]).with_status(),
+        kind::<core::ResourceQuota>(&["quota"]).with_status().conduct(policy::QUOTA),
         kind::<core::Secret>(&[]).selectable(&[("type", "")]).conduct(plain::SECRET),
         kind::<core::ServiceAccount>(&["sa"]),
         kind::<core::Service>(&["svc"])
             .in_all()
             .with_status()
-            .names(NameRule::Label1035)
+            .names(NameRule::Label)
             .selectable(&[("spec.clusterIP", ""), ("spec.type", "")])
             .conduct(service::SERVICE),
     ]
@@ -297,13 +298,13 @@ fn cluster_kinds() -> Vec<Kind> {
         kind::<authorization::SelfSubjectAccessReview>(&[]).create_only(),
         kind::<authorization::SelfSubjectRulesReview>(&[]).create_only(),
         kind::<authorization::SubjectAccessReview>(&[]).create_only(),
-        kind::<coordination::Lease>(&[]),
-        kind::<discovery::EndpointSlice>(&[]),
+        kind::<coordination::Lease>(&[]).conduct(plain::LEASE),
+        kind::<discovery::EndpointSlice>(&[]).with_generation(),
         kind::<events_v1::Event>(&["ev"]).selectable(events::FIELDS).conduct(events::EVENT),
         kind::<networking::IngressClass>(&[]).with_generation(),
-        kind::<networking::Ingress>(&["ing"]).with_status().with_generation(),
+        kind::<networking::Ingress>(&["ing"]).with_status().with_generation().conduct(plain::INGRESS),
         kind::<networking::NetworkPolicy>(&["netpol"]).with_generation(),
-        kind::<node_v1::RuntimeClass>(&[]),
+        kind::<node_v1::RuntimeClass>(&[]).conduct(policy::RUNTIME_CLASS),
         kind::<rbac::ClusterRoleBinding>(&[]).names(NameRule::PathSegment).conduct(plain::ROLE_BINDING),
         kind::<rbac::ClusterRole>(&[]).names(NameRule::PathSegment),
         kind::<rbac::RoleBinding>(&[]).names(NameRule::PathSegment).conduct(plain::ROLE_BINDING),
@@ -318,11 +319,11 @@ fn cluster_kinds() -> Vec<Kind> {
 
 fn storage_kinds() -> Vec<Kind> {
     vec![
-        kind::<storage_v1::CSIDriver>(&[]).with_generation().conduct(storage::CSI_DRIVER),
+        kind::<storage_v1::CSIDriver>(&[]).conduct(storage::CSI_DRIVER),
         kind::<storage_v1::CSINode>(&[]),
         kind::<storage_v1::CSIStorageCapacity>(&[]),
         kind::<storage_v1::StorageClass>(&["sc"]).conduct(storage::STORAGE_CLASS),
-        kind::<storage_v1::VolumeAttachment>(&[]).with_status(),
+        kind::<storage_v1::VolumeAttachment>(&[]).with_status().conduct(storage::ATTACHMENT),
     ]
 }
 

@@ -16,7 +16,26 @@ fn default(node: &mut Value) {
     {
         object::made(node, &["status"]).insert("allocatable".into(), capacity);
     }
+    let info = object::made(node, &["status", "nodeInfo"]);
+    for field in NODE_INFO {
+        info.entry(field).or_insert_with(|| "".into());
+    }
+    object::made(node, &["status", "daemonEndpoints", "kubeletEndpoint"]).entry("Port").or_insert_with(|| 0.into());
 }
+
+/// What a machine says of itself: these are never left out, whoever creates the node.
+const NODE_INFO: [&str; 10] = [
+    "architecture",
+    "bootID",
+    "containerRuntimeVersion",
+    "kernelVersion",
+    "kubeProxyVersion",
+    "kubeletVersion",
+    "machineID",
+    "operatingSystem",
+    "osImage",
+    "systemUUID",
+];
 
 fn judge(node: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let taints = object::list(node, &["spec", "taints"]);
@@ -24,7 +43,7 @@ fn judge(node: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
         let path = format!("metadata.taints[{place}]");
         let (key, value, effect) =
             (object::text(taint, &["key"]), object::text(taint, &["value"]), object::text(taint, &["effect"]));
-        if let Some(problem) = names::qualified_name(key).into_iter().next() {
+        for problem in names::qualified_name(key) {
             errors.push(field::invalid(format!("{path}.key"), key, problem));
         }
         if let Some(problem) = names::label_value(value).into_iter().next() {

@@ -12,6 +12,7 @@ const FROZEN: &str = "field is immutable when `immutable` is set";
 
 pub(super) const CONFIG_MAP: Conduct = Conduct {
     judge: |map, old, errors| {
+        judge_keys(map, errors);
         if let Some(old) = old {
             judge_frozen(map, old, &["data", "binaryData"], errors);
         }
@@ -46,6 +47,13 @@ pub(super) const ROLE_BINDING: Conduct = Conduct {
         }
     },
     judge: |binding, old, errors| {
+        let kind = object::text(binding, &["roleRef", "kind"]);
+        if !["Role", "ClusterRole"].contains(&kind) {
+            errors.push(field::not_supported("roleRef.kind", kind, &["Role", "ClusterRole"]));
+        }
+        if object::text(binding, &["roleRef", "name"]).is_empty() {
+            errors.push(field::required("roleRef.name", ""));
+        }
         if old.is_some_and(|old| old.get("roleRef") != binding.get("roleRef")) {
             let role = binding.get("roleRef").cloned().unwrap_or_default();
             errors.push(field::invalid("roleRef", role, "cannot change roleRef"));
@@ -53,6 +61,46 @@ pub(super) const ROLE_BINDING: Conduct = Conduct {
     },
     ..PLAIN
 };
+
+pub(super) const LEASE: Conduct = Conduct {
+    judge: |lease, _, errors| {
+        if let Some(seconds) = object::number(lease, &["spec", "leaseDurationSeconds"]).filter(|seconds| *seconds <= 0)
+        {
+            errors.push(field::invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"));
+        }
+        if let Some(count) = object::number(lease, &["spec", "leaseTransitions"]).filter(|count| *count < 0) {
+            errors.push(field::invalid("spec.leaseTransitions", count, "must be greater than or equal to 0"));
+        }
+    },
+    ..PLAIN
+};
+
+pub(super) const INGRESS: Conduct = Conduct {
+    on_create: |ingress, _| drop(object::made(ingress, &[]).insert("status".into(), json!({"loadBalancer": {}}))),
+    ..PLAIN
+};
+
+/// The keys of a map are file names, and stand in one of its two halves.
+fn judge_keys(map: &Value, errors: &mut Vec<FieldError>) {
+    const KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or \
+                       'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+    let keys = |half: &str| map.get(half).and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key);
+    for half in ["data", "binaryData"] {
+        for key in keys(half) {
+            let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+            if key.is_empty() || !key.bytes().all(fits) {
+                errors.push(field::invalid(format!("{half}[{key}]"), key.as_str(), KEY));
+            }
+            if half == "data" && keys("binaryData").any(|other| other == key) {
+                errors.push(field::invalid(
+                    format!("data[{key}]"),
+                    key.as_str(),
+                    "duplicate of key present in binaryData",
+                ));
+            }
+        }
+    }
+}
 
 /// The refusal of a change to a field that never changes.
 pub(super) fn immutable(field: &str, value: Option<&Value>) -> FieldError {

@@ -31,7 +31,7 @@ pub(super) const POD: Conduct = Conduct {
     ..PLAIN
 };
 
-fn on_create(pod: &mut Value, _: &mut Moment<'_>) {
+fn on_create(pod: &mut Value, moment: &mut Moment<'_>) {
     merge_label_keys(pod);
     let mut status = json!({"phase": "Pending", "qosClass": qos_class(pod)});
     if !object::list(pod, &["spec", "schedulingGates"]).is_empty() {
@@ -40,6 +40,7 @@ fn on_create(pod: &mut Value, _: &mut Moment<'_>) {
             "status": "False",
             "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
+            "lastTransitionTime": object::seconds(moment.now),
         }]);
     }
     object::made(pod, &[]).insert("status".into(), status);

@@ -3,6 +3,7 @@
 use kerf_api::quantity::Quantity;
 use serde_json::{Map, Value};
 
+use super::container;
 use super::fill::Constant::{Empty, Flag, Number, Text};
 use super::fill::{Constant, fill, fill_value};
 use crate::api::field::{self, FieldError};
@@ -114,6 +115,7 @@ fn default_volume(volume: &mut Value) {
     }
     if let Some(template) = object::map_mut(volume, &["ephemeral", "volumeClaimTemplate", "spec"]) {
         fill(template, &[("volumeMode", Text("Filesystem"))]);
+        object::made(volume, &["ephemeral", "volumeClaimTemplate", "metadata"]);
     }
 }
 
@@ -121,6 +123,9 @@ fn default_volume(volume: &mut Value) {
 pub(super) fn default_pod(spec: &mut Value) {
     let Some(fields) = spec.as_object_mut() else { return };
     fill(fields, &[("enableServiceLinks", Flag(true))]);
+    if fields.get("terminationGracePeriodSeconds").and_then(Value::as_i64).is_some_and(|seconds| seconds < 0) {
+        fields.insert("terminationGracePeriodSeconds".into(), 1.into());
+    }
     let host_network = fields.get("hostNetwork").and_then(Value::as_bool).unwrap_or_default();
     for list in ["containers", "initContainers"] {
         for container in fields.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten() {
@@ -167,6 +172,7 @@ pub(super) fn judge(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
                 errors.push(field::required(format!("{path}.image"), ""));
             }
             judge_resources(container, &path, errors);
+            container::judge(container, spec, &path, errors);
         }
     }
     let supported = |field: &str, values: &[&str], errors: &mut Vec<FieldError>| {
@@ -177,6 +183,23 @@ pub(super) fn judge(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     };
     supported("restartPolicy", &["Always", "OnFailure", "Never"], errors);
     supported("dnsPolicy", &["ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"], errors);
+    container::judge_volumes(spec, path, errors);
+    if let Some(deadline) = object::number(spec, &["activeDeadlineSeconds"]).filter(|deadline| *deadline < 1) {
+        let detail = "must be between 1 and 2147483647, inclusive";
+        errors.push(field::invalid(format!("{path}.activeDeadlineSeconds"), deadline, detail));
+    }
+    let node = object::text(spec, &["nodeName"]);
+    if !node.is_empty() {
+        for problem in NameRule::Subdomain.problems(node, false) {
+            errors.push(field::invalid(format!("{path}.nodeName"), node, problem));
+        }
+    }
+    for (place, gate) in object::list(spec, &["schedulingGates"]).iter().enumerate() {
+        let name = object::text(gate, &["name"]);
+        for problem in names::qualified_name(name) {
+            errors.push(field::invalid(format!("{path}.schedulingGates[{place}]"), name, problem));
+        }
+    }
     judge_tolerations(spec, path, errors);
     judge_node_selector(spec, path, errors);
     judge_spread(spec, path, errors);
@@ -189,6 +212,12 @@ fn judge_resources(container: &Value, path: &str, errors: &mut Vec<FieldError>) 
         for (resource, amount) in amounts(which).into_iter().flatten() {
             let text = amount.as_str().unwrap_or_default();
             let field = format!("{path}.resources.{which}[{resource}]");
+            if which == "limits"
+                || amounts("limits").is_none_or(|limits| !limits.contains_key(resource))
+                || !resource.contains('/')
+            {
+                container::judge_resource_name(resource, &field, errors);
+            }
             if let Some(problem) = names::qualified_name(resource).into_iter().next() {
                 errors.push(field::invalid(format!("{path}.resources.{which}"), resource.as_str(), problem));
             }
@@ -263,7 +292,16 @@ fn judge_node_selector(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
 }
 
 fn judge_spread(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    for (place, constraint) in object::list(spec, &["topologySpreadConstraints"]).iter().enumerate() {
+    let constraints = object::list(spec, &["topologySpreadConstraints"]);
+    for (place, constraint) in constraints.iter().enumerate() {
+        let pair = |constraint: &Value| {
+            ["topologyKey", "whenUnsatisfiable"].map(|field| object::text(constraint, &[field]).to_owned())
+        };
+        let [key, action] = pair(constraint);
+        if constraints[place + 1..].iter().any(|other| pair(other) == [key.clone(), action.clone()]) {
+            let path = format!("{path}.topologySpreadConstraints[{place}].{{topologyKey, whenUnsatisfiable}}");
+            errors.push(field::duplicate(path, format!("{{{key}, {action}}}")));
+        }
         let path = format!("{path}.topologySpreadConstraints[{place}]");
         let skew = object::number(constraint, &["maxSkew"]).unwrap_or_default();
         if skew <= 0 {
@@ -280,7 +318,8 @@ fn judge_spread(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
         if let Some(domains) = object::number(constraint, &["minDomains"]) {
             if domains <= 0 {
                 errors.push(field::invalid(format!("{path}.minDomains"), domains, "must be greater than zero"));
-            } else if action != "DoNotSchedule" {
+            }
+            if action != "DoNotSchedule" {
                 let detail = format!("can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}");
                 errors.push(field::invalid(format!("{path}.minDomains"), domains, detail));
             }

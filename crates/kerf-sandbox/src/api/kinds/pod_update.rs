@@ -71,7 +71,7 @@ fn judge_gates(new: &Value, old: &Value, errors: &mut Vec<FieldError>) {
         let name = object::text(gate, &["name"]);
         if !before.contains(&name) {
             let detail = format!("only deletion is allowed, but found new scheduling gate '{name}'");
-            errors.push(field::forbidden(format!("spec.schedulingGates[{place}]"), detail));
+            errors.push(field::forbidden(format!("spec.schedulingGates[{place}].name"), detail));
         }
     }
 }
@@ -110,7 +110,7 @@ mod tests {
         );
         assert_eq!(
             problems(&with("schedulingGates", json!([{"name": "x"}])), &old),
-            ["spec.schedulingGates[0]: Forbidden: only deleti"]
+            ["spec.schedulingGates[0].name: Forbidden: only d"]
         );
     }
 

@@ -29,13 +29,36 @@ pub(super) const PRIORITY_CLASS: Conduct = Conduct {
                 let policy = class.get("preemptionPolicy").cloned().unwrap_or_default();
                 errors.push(field::invalid("preemptionPolicy", policy, "field is immutable"));
             }
-        } else if !object::name(class).starts_with("system-") && value(class) > 1_000_000_000 {
+        } else if object::name(class).starts_with("system-") {
+            let name = object::name(class);
+            if !["system-node-critical", "system-cluster-critical"].contains(&name) {
+                let detail = format!(
+                    "priority class names with 'system-' prefix are reserved for system use only. error: {name} is not a known system priority class"
+                );
+                errors.push(field::forbidden("metadata.name", detail));
+            }
+        } else if value(class) > 1_000_000_000 {
             let detail = "maximum allowed value of a user defined priority is 1000000000";
             errors.push(field::forbidden("value", detail));
         }
     },
     ..PLAIN
 };
+
+pub(super) const RUNTIME_CLASS: Conduct = Conduct {
+    judge: |class, old, errors| {
+        if object::text(class, &["handler"]).is_empty() {
+            errors.push(field::required("handler", ""));
+        }
+        if old.is_some_and(|old| old.get("handler") != class.get("handler")) {
+            errors.push(super::plain::immutable("handler", class.get("handler")));
+        }
+    },
+    ..PLAIN
+};
+
+pub(super) const QUOTA: Conduct =
+    Conduct { on_create: |quota, _| drop(object::made(quota, &[]).insert("status".into(), json!({}))), ..PLAIN };
 
 pub(super) const LIMIT_RANGE: Conduct = Conduct {
     default: |range| {

@@ -13,7 +13,10 @@ pub(super) const CLAIM: Conduct = Conduct {
         fill(object::made(claim, &["spec"]), &[("volumeMode", Text("Filesystem"))]);
         fill(object::made(claim, &["status"]), &[("phase", Text("Pending"))]);
     },
-    on_create: |claim, _| drop(object::made(claim, &[]).insert("status".into(), json!({"phase": "Pending"}))),
+    on_create: |claim, _| {
+        object::made(claim, &[]).insert("status".into(), json!({"phase": "Pending"}));
+        protect(claim, "kubernetes.io/pvc-protection");
+    },
     judge: judge_claim,
     ..PLAIN
 };
@@ -29,7 +32,9 @@ pub(super) const VOLUME: Conduct = Conduct {
     on_create: |volume, moment| {
         let status = json!({"phase": "Pending", "lastPhaseTransitionTime": object::seconds(moment.now)});
         object::made(volume, &[]).insert("status".into(), status);
+        protect(volume, "kubernetes.io/pv-protection");
     },
+    judge: judge_volume,
     on_status: on_volume_status,
     ..PLAIN
 };
@@ -37,6 +42,10 @@ pub(super) const VOLUME: Conduct = Conduct {
 pub(super) const STORAGE_CLASS: Conduct = Conduct {
     default: |class| fill_value(class, &[("reclaimPolicy", Text("Delete")), ("volumeBindingMode", Text("Immediate"))]),
     judge: |class, old, errors| {
+        let (mode, known) = (object::text(class, &["volumeBindingMode"]), ["Immediate", "WaitForFirstConsumer"]);
+        if !known.contains(&mode) {
+            errors.push(field::not_supported("volumeBindingMode", mode, &known));
+        }
         if object::text(class, &["provisioner"]).is_empty() {
             errors.push(field::required("provisioner", ""));
         }
@@ -73,9 +82,52 @@ pub(super) const CSI_DRIVER: Conduct = Conduct {
     ..PLAIN
 };
 
+pub(super) const ATTACHMENT: Conduct = Conduct {
+    on_create: |attachment, _| drop(object::made(attachment, &[]).insert("status".into(), json!({"attached": false}))),
+    ..PLAIN
+};
+
+/// What is in use does not vanish: the finalizer that says so is there from the start.
+fn protect(object: &mut Value, finalizer: &str) {
+    let finalizers = object::made(object, &["metadata"]).entry("finalizers").or_insert_with(|| json!([]));
+    if let Value::Array(finalizers) = finalizers
+        && !finalizers.iter().any(|other| other == finalizer)
+    {
+        finalizers.push(finalizer.into());
+    }
+}
+
+fn judge_volume(volume: &Value, _: Option<&Value>, errors: &mut Vec<FieldError>) {
+    const PLAIN_FIELDS: [&str; 9] = [
+        "accessModes",
+        "capacity",
+        "claimRef",
+        "mountOptions",
+        "nodeAffinity",
+        "persistentVolumeReclaimPolicy",
+        "storageClassName",
+        "volumeAttributesClassName",
+        "volumeMode",
+    ];
+    if object::at(volume, &["spec", "capacity"]).is_none() {
+        errors.push(field::required("spec.capacity", ""));
+        errors.push(field::not_supported("spec.capacity", Value::Null, &["storage"]));
+    }
+    let mut fields = volume.get("spec").and_then(Value::as_object).into_iter().flatten();
+    if fields.all(|(field, _)| PLAIN_FIELDS.contains(&field.as_str())) {
+        errors.push(field::required("spec", "must specify a volume type"));
+    }
+}
+
 fn judge_claim(claim: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     if object::list(claim, &["spec", "accessModes"]).is_empty() {
         errors.push(field::required("spec.accessModes", "at least 1 access mode is required"));
+    }
+    let known = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"];
+    for mode in object::list(claim, &["spec", "accessModes"]).iter().filter_map(Value::as_str) {
+        if !known.contains(&mode) {
+            errors.push(field::not_supported("spec.accessModes", mode, &known));
+        }
     }
     if object::at(claim, &["spec", "resources", "requests", "storage"]).is_none() {
         errors.push(field::required("spec.resources[storage]", ""));

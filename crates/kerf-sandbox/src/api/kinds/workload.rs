@@ -48,7 +48,7 @@ pub(super) const DEPLOYMENT: Conduct = Conduct {
         default_template(deployment, &["spec", "template"]);
     },
     on_create: |deployment, _| drop(object::made(deployment, &[]).insert("status".into(), json!({}))),
-    judge: judge_selected,
+    judge: judge_deployment,
     ..PLAIN
 };
 
@@ -112,11 +112,20 @@ pub(super) const CRON_JOB: Conduct = Conduct {
             ],
         );
         default_template(cron, &["spec", "jobTemplate", "spec", "template"]);
+        for path in [&["spec", "jobTemplate", "metadata"][..], &["spec", "jobTemplate", "spec", "template", "metadata"]]
+        {
+            object::made(cron, path);
+        }
     },
     on_create: |cron, _| drop(object::made(cron, &[]).insert("status".into(), json!({}))),
     judge: |cron, _, errors| {
-        if object::text(cron, &["spec", "schedule"]).is_empty() {
+        let schedule = object::text(cron, &["spec", "schedule"]);
+        let fields: Vec<&str> = schedule.split_whitespace().collect();
+        if schedule.is_empty() {
             errors.push(field::required("spec.schedule", ""));
+        } else if !schedule.starts_with('@') && fields.len() != 5 {
+            let detail = format!("expected exactly 5 fields, found {}: [{}]", fields.len(), fields.join(" "));
+            errors.push(field::invalid("spec.schedule", schedule, detail));
         }
         judge_template(cron, &["spec", "jobTemplate", "spec", "template"], errors);
     },
@@ -202,7 +211,8 @@ fn judge_selected(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldErr
         None => {
             errors.push(field::required("spec.selector", ""));
             let detail = "`selector` does not match template `labels`";
-            errors.push(field::invalid("spec.template.metadata.labels", labels.clone(), detail));
+            let labels = object::at(object, &["spec", "template", "metadata", "labels"]).cloned().unwrap_or_default();
+            errors.push(field::invalid("spec.template.metadata.labels", labels, detail));
         }
         Some(_) if selector == Some(&empty) => {
             errors.push(field::invalid("spec.selector", empty.clone(), "empty selector is invalid for deployment"));
@@ -226,6 +236,38 @@ fn judge_selected(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldErr
     let replicas = object::number(object, &["spec", "replicas"]).unwrap_or_default();
     if replicas < 0 {
         errors.push(field::invalid("spec.replicas", replicas, "must be greater than or equal to 0"));
+    }
+}
+
+fn judge_deployment(deployment: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    judge_selected(deployment, old, errors);
+    let strategy = object::text(deployment, &["spec", "strategy", "type"]);
+    let rolling = object::at(deployment, &["spec", "strategy", "rollingUpdate"]);
+    match strategy {
+        "Recreate" if rolling.is_some() => {
+            let detail = "may not be specified when strategy `type` is 'Recreate'";
+            errors.push(field::forbidden("spec.strategy.rollingUpdate", detail));
+        }
+        "RollingUpdate" => {
+            let none = |field: &str| matches!(rolling.and_then(|rolling| rolling.get(field)), Some(bound) if bound == &json!(0) || bound == "0%");
+            if none("maxUnavailable") && none("maxSurge") {
+                let bound = rolling.and_then(|rolling| rolling.get("maxUnavailable")).cloned().unwrap_or_default();
+                let path = "spec.strategy.rollingUpdate.maxUnavailable";
+                errors.push(field::invalid(path, bound, "may not be 0 when `maxSurge` is 0"));
+            }
+        }
+        "Recreate" => {}
+        other => {
+            let shown = json!({"Type": other, "RollingUpdate": null});
+            errors.push(field::not_supported("spec.strategy", shown, &["Recreate", "RollingUpdate"]));
+        }
+    }
+    let seconds = |field: &str| object::number(deployment, &["spec", field]);
+    if let Some(deadline) = seconds("progressDeadlineSeconds")
+        && deadline <= seconds("minReadySeconds").unwrap_or_default()
+    {
+        let detail = "must be greater than minReadySeconds";
+        errors.push(field::invalid("spec.progressDeadlineSeconds", deadline, detail));
     }
 }
 

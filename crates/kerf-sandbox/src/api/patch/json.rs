@@ -1,5 +1,6 @@
 //! JSON patch (RFC 6902).
 
+use json_patch::{AddOperation, PatchOperation};
 use serde_json::Value;
 
 use crate::api::status::{Answer, Refusal};
@@ -14,9 +15,31 @@ pub(crate) fn apply(object: &Value, operations: &Value) -> Answer<Value> {
         let message = format!("The allowed maximum operations in a JSON patch is {OPERATIONS}, got {count}");
         return Err(Refusal::too_many_operations(&message));
     }
-    let patch: json_patch::Patch = serde_json::from_value(operations.clone())
-        .map_err(|problem| Refusal::bad_request(format!("error decoding patch: {problem}")))?;
+    if !operations.is_array() {
+        let what = match operations {
+            Value::Object(_) => "object",
+            Value::String(_) => "string",
+            Value::Bool(_) => "bool",
+            Value::Null | Value::Number(_) | Value::Array(_) => "number",
+        };
+        let message = format!("json: cannot unmarshal {what} into Go value of type []handlers.jsonPatchOp");
+        return Err(Refusal::bad_request(format!("error decoding patch: {message}")));
+    }
+    let patch: json_patch::Patch = serde_json::from_value(operations.clone()).map_err(|_| Refusal::unprocessable())?;
     let mut patched = object.clone();
-    json_patch::patch(&mut patched, &patch).map_err(|_| Refusal::unprocessable())?;
+    for operation in patch.0 {
+        let operation = leniently(&patched, operation);
+        json_patch::patch(&mut patched, &[operation]).map_err(|_| Refusal::unprocessable())?;
+    }
     Ok(patched)
+}
+
+/// The real server replaces what an object does not have.
+fn leniently(object: &Value, operation: PatchOperation) -> PatchOperation {
+    let PatchOperation::Replace(replace) = operation else { return operation };
+    let parent = replace.path.split_back().and_then(|(parent, _)| parent.resolve(object).ok());
+    if parent.is_some_and(Value::is_object) && replace.path.resolve(object).is_err() {
+        return PatchOperation::Add(AddOperation { path: replace.path, value: replace.value });
+    }
+    PatchOperation::Replace(replace)
 }

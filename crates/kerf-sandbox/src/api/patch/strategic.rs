@@ -36,7 +36,11 @@ fn merge_maps(at: At<'_>, mut object: Map<String, Value>, patch: &Map<String, Va
         }
         Some(directive) if directive == "delete" => return Ok(Map::new()),
         Some(directive) if directive == "merge" => {}
-        Some(directive) => return Err(malformed(&format!("unknown patch type: {directive}"))),
+        Some(directive) => {
+            let directive = directive.as_str().map_or_else(|| directive.to_string(), str::to_owned);
+            let told = format!("unknown patch type: {directive} in map: {}", go_map(patch));
+            return Err(Refusal::server_error(&told));
+        }
     }
     retain_keys(&mut object, patch)?;
     for (key, value) in patch.iter().filter(|(key, _)| !key.starts_with('$')) {
@@ -101,15 +105,18 @@ fn merge_lists(at: At<'_>, strategy: Option<&Patch>, under: Vec<Value>, over: &[
         _ if replaces => Ok(over.iter().filter(|item| item.get(PATCH).is_none()).cloned().collect()),
         None => Ok(over.to_vec()),
         Some(MergeKey::Itself) => {
-            let mut merged = under;
+            let mut merged = under.clone();
             for item in over {
                 if !merged.contains(item) {
                     merged.push(item.clone());
                 }
             }
-            Ok(merged)
+            Ok(interleave(merged, &under, over, |one, other| one == other))
         }
-        Some(MergeKey::Field(key)) => merge_by_key(at, key, under, over),
+        Some(MergeKey::Field(key)) => {
+            let merged = merge_by_key(at, key, under.clone(), over)?;
+            Ok(interleave(merged, &under, over, |one, other| one.get(key.as_str()) == other.get(key.as_str())))
+        }
     }
 }
 
@@ -117,7 +124,8 @@ fn merge_by_key(at: At<'_>, key: &str, mut merged: Vec<Value>, over: &[Value]) -
     for item in over {
         let Value::Object(fields) = item else { return Err(malformed("an item of a merged list must be an object")) };
         let Some(identity) = fields.get(key) else {
-            return Err(Refusal::bad_request(format!("map: map[] does not contain declared merge key: {key}")));
+            let told = format!("map: {} does not contain declared merge key: {key}", go_map(fields));
+            return Err(Refusal::server_error(&told));
         };
         let place = merged.iter().position(|existing| existing.get(key) == Some(identity));
         if fields.get(PATCH).is_some_and(|directive| directive == "delete") {
@@ -134,6 +142,42 @@ fn merge_by_key(at: At<'_>, key: &str, mut merged: Vec<Value>, over: &[Value]) -
         }
     }
     Ok(merged)
+}
+
+/// A map as the real server prints it.
+fn go_map(fields: &Map<String, Value>) -> String {
+    let shown = |(key, value): (&String, &Value)| match value {
+        Value::String(text) => format!("{key}:{text}"),
+        Value::Object(fields) => format!("{key}:{}", go_map(fields)),
+        other => format!("{key}:{other}"),
+    };
+    format!("map[{}]", fields.iter().map(shown).collect::<Vec<_>>().join(" "))
+}
+
+/// Brings a merged list into the real server's order: items that the patch names keep the patch's order, the others theirs; where the two meet,
+/// what stood first stays first, and what is new goes before.
+fn interleave(
+    merged: Vec<Value>,
+    under: &[Value],
+    over: &[Value],
+    same: impl Fn(&Value, &Value) -> bool,
+) -> Vec<Value> {
+    let place = |list: &[Value], item: &Value| list.iter().position(|other| same(item, other));
+    let (mut named, others): (Vec<Value>, Vec<Value>) =
+        merged.into_iter().partition(|item| place(over, item).is_some());
+    named.sort_by_key(|item| place(over, item));
+    let mut ordered = Vec::with_capacity(named.len() + others.len());
+    let (mut named, mut others) = (named.into_iter().peekable(), others.into_iter().peekable());
+    while let (Some(other), Some(item)) = (others.peek(), named.peek()) {
+        let other_is_first = match (place(under, other), place(under, item)) {
+            (Some(other), Some(item)) => other < item,
+            _ => false,
+        };
+        ordered.extend(if other_is_first { others.next() } else { named.next() });
+    }
+    ordered.extend(named);
+    ordered.extend(others);
+    ordered
 }
 
 /// Brings the items that `order` names into that order; the others stay behind the item that they stood behind.
@@ -212,7 +256,7 @@ mod tests {
         let finalizers = |patch: Value| {
             pod(&json!({"metadata": {"finalizers": ["a", "b"]}}), &json!({"metadata": patch}))["metadata"].clone()
         };
-        assert_eq!(finalizers(json!({"finalizers": ["c"]})), json!({"finalizers": ["a", "b", "c"]}));
+        assert_eq!(finalizers(json!({"finalizers": ["c"]})), json!({"finalizers": ["c", "a", "b"]}));
         assert_eq!(finalizers(json!({"$deleteFromPrimitiveList/finalizers": ["a"]})), json!({"finalizers": ["b"]}));
         assert_eq!(finalizers(json!({"finalizers": null})), json!({}));
         let volumes = spec(

@@ -22,8 +22,11 @@ const VIOLATED: &str = "Cannot evict pod as it would violate the pod's disruptio
 pub(super) fn evict(call: &Call<'_>) -> Answer<Reply> {
     let eviction = call.read_body()?.value;
     let (version, kind) = (object::text(&eviction, &["apiVersion"]), object::text(&eviction, &["kind"]));
-    if !matches!(version, "" | "policy/v1") || !matches!(kind, "" | "Eviction") {
-        let message = format!("{kind} in version \"{version}\" cannot be handled as a Eviction");
+    if !matches!(version, "" | "policy/v1" | "policy/v1beta1") || !matches!(kind, "" | "Eviction") {
+        let short = version.rsplit('/').next().unwrap_or(version);
+        let message = format!(
+            "{kind} in version \"{short}\" cannot be handled as a Eviction: converting ({short}.{kind}) to (policy.Eviction): unknown conversion"
+        );
         return Err(Refusal::bad_request(message));
     }
     let name = object::name(&eviction);

@@ -61,10 +61,12 @@ fn scale_of(call: &Call<'_>, object: &Value, paths: &ScalePaths) -> Value {
     if !selector.is_empty() || !call.resource.is_custom() {
         status["selector"] = selector.into();
     }
-    json!({
-        "kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata,
-        "spec": {"replicas": number(&paths.spec_replicas)}, "status": status,
-    })
+    let wanted = match number(&paths.spec_replicas) {
+        // Go leaves out a zero here, and not in the status.
+        0 => json!({}),
+        replicas => json!({"replicas": replicas}),
+    };
+    json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": wanted, "status": status})
 }
 
 fn get<'a>(object: &'a Value, path: &[SmolStr]) -> Option<&'a Value> {

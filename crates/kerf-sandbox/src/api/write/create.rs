@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::prepare::{Change, check_type, decode, finish};
-use crate::api::call::Call;
+use crate::api::call::{Call, parse};
 use crate::api::encode::Encoded;
 use crate::api::object;
 use crate::api::respond::Reply;
@@ -66,7 +66,7 @@ pub(super) fn create_object(call: &Call<'_>, object: Value, mut warnings: Vec<St
         let table = call.resource.table;
         if call.dry_run()? {
             if call.server.storage.get(table, &key).is_some() {
-                return Err(Refusal::already_exists(call.resource.subject(), &name));
+                return Err(taken(call, &key, &name));
             }
             warnings.append(&mut found);
             return Ok(Reply::new(201, Bytes::from(call.faced(&object).to_string())).with_warnings(warnings));
@@ -79,8 +79,18 @@ pub(super) fn create_object(call: &Call<'_>, object: Value, mut warnings: Vec<St
                 return Ok(Reply::new(201, call.shown(stored.bytes().clone())).with_warnings(warnings));
             }
             Err(_) if generated && attempt < SUFFIXES => {}
-            Err(_) => return Err(Refusal::already_exists(call.resource.subject(), &name)),
+            Err(_) => return Err(taken(call, &key, &name)),
         }
+    }
+}
+
+/// The refusal of a name that another object has.
+fn taken(call: &Call<'_>, key: &Key, name: &str) -> Refusal {
+    let other = call.server.storage.get(call.resource.table, key).and_then(|stored| parse(&stored).ok());
+    if other.is_some_and(|other| object::is_deleting(&other)) {
+        Refusal::still_exists(call.resource.subject(), name)
+    } else {
+        Refusal::already_exists(call.resource.subject(), name)
     }
 }
 

@@ -12,6 +12,9 @@ use crate::api::registry::Resource;
 /// How much room annotations have, keys and values together.
 const ANNOTATIONS: usize = 256 * 1024;
 
+/// The finalizers that need no domain.
+const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
+
 /// Judges the metadata of `object`, and the change of it if there was one before.
 pub(crate) fn judge(resource: &Resource, object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let name = object::name(object);
@@ -63,9 +66,10 @@ fn judge_annotations(object: &Value, errors: &mut Vec<FieldError>) {
 
 fn judge_owners(object: &Value, errors: &mut Vec<FieldError>) {
     let owners = object::list(object, &["metadata", "ownerReferences"]);
-    let mut controllers = 0;
-    for (place, owner) in owners.iter().enumerate() {
-        let path = format!("metadata.ownerReferences[{place}]");
+    let mut controllers = Vec::new();
+    for owner in owners {
+        // The real server does not say which.
+        let path = "metadata.ownerReferences";
         for field in ["apiVersion", "kind", "name", "uid"] {
             if object::text(owner, &[field]).is_empty() {
                 let (field, detail) = match field {
@@ -75,17 +79,26 @@ fn judge_owners(object: &Value, errors: &mut Vec<FieldError>) {
                 errors.push(field::invalid(format!("{path}.{field}"), "", detail));
             }
         }
-        controllers += usize::from(object::flag(owner, &["controller"]));
+        if object::flag(owner, &["controller"]) {
+            controllers.push(format!("{}/{}", object::text(owner, &["kind"]), object::text(owner, &["name"])));
+        }
     }
-    if controllers > 1 {
-        let detail = "Only one reference can have Controller set to true. Found \"true\" in references";
+    if let [first, second, ..] = controllers.as_slice() {
+        let detail = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {second}"
+        );
         errors.push(field::invalid("metadata.ownerReferences", Value::from(owners.to_vec()), detail));
     }
 }
 
 fn judge_finalizers(object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
-    for finalizer in object::finalizers(object).iter().filter_map(Value::as_str) {
-        for problem in names::qualified_name(finalizer) {
+    for (place, finalizer) in object::finalizers(object).iter().filter_map(Value::as_str).enumerate() {
+        let problems = names::qualified_name(finalizer);
+        if problems.is_empty() && !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer) {
+            let detail = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(field::invalid(format!("metadata.finalizers[{place}]"), finalizer, detail));
+        }
+        for problem in problems {
             errors.push(field::invalid("metadata.finalizers", finalizer, problem));
         }
     }

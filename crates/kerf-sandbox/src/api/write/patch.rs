@@ -7,6 +7,7 @@ use super::prepare::{check_type, decode};
 use super::update::{Candidate, check_identity, modify};
 use crate::api::apply::apply;
 use crate::api::call::Call;
+use crate::api::field;
 use crate::api::json::{Parsed, parse_json, parse_yaml};
 use crate::api::object;
 use crate::api::patch::{apply_json_patch, apply_merge_patch, apply_strategic_patch};
@@ -26,11 +27,25 @@ pub(crate) fn patch(call: &Call<'_>) -> Answer<Reply> {
     modify(call, |old| {
         let shown = call.faced(old);
         let mut object = change.onto(call, &shown)?;
-        check_type(call, &mut object)?;
-        let warnings = decode(call, &mut object, &change.duplicates)?;
+        let patched = object.clone();
+        let unfit = |refusal: Refusal| refusal.of_patch(&patched);
+        check_type(call, &mut object).map_err(unfit)?;
+        let warnings = decode(call, &mut object, &change.duplicates).map_err(unfit)?;
         check_identity(call, &object)?;
+        keeps_uid(call, &object, old)?;
         Ok(Candidate { object, warnings, tracked: false })
     })
+}
+
+/// A patch that gives the object another uid asks for what cannot be.
+fn keeps_uid(call: &Call<'_>, object: &Value, old: &Value) -> Answer<()> {
+    let uid = object::uid(object);
+    if uid.is_empty() || uid == object::uid(old) {
+        return Ok(());
+    }
+    // It is found twice, and told once.
+    let errors = [0, 1].map(|_| field::invalid("metadata.uid", uid, "field is immutable"));
+    Err(Refusal::invalid(&call.resource.group, &call.resource.kind, call.name(), &errors))
 }
 
 /// A patch as it was sent, to be laid on anything of the resource's form.
@@ -55,20 +70,18 @@ pub(crate) fn read(call: &Call<'_>) -> Answer<Sent> {
         "application/strategic-merge-patch+json" if !call.resource.is_custom() => Kind::Strategic,
         "application/apply-patch+yaml" => Kind::Apply,
         _ => {
-            let mut accepted = vec!["application/json-patch+json", "application/merge-patch+json"];
-            if !call.resource.is_custom() {
-                accepted.push("application/strategic-merge-patch+json");
-            }
-            accepted.push("application/apply-patch+yaml");
-            return Err(Refusal::unsupported_media_type(&accepted.join(", ")));
+            return Err(Refusal::unsupported_patch());
         }
     };
     let parsed = match kind {
         Kind::Apply => parse_yaml(&call.body),
         Kind::Json | Kind::Merge | Kind::Strategic => parse_json(&call.body),
     };
-    let Parsed { value: patch, duplicates } =
-        parsed.map_err(|problem| Refusal::bad_request(format!("error decoding patch: {problem}")))?;
+    let Parsed { value: patch, duplicates } = parsed.map_err(|problem| match kind {
+        Kind::Strategic => Refusal::bad_request(problem),
+        Kind::Apply => Refusal::bad_request(format!("error decoding YAML: {problem}")),
+        Kind::Json | Kind::Merge => Refusal::bad_request(format!("error decoding patch: {problem}")),
+    })?;
     Ok(Sent { kind, patch, duplicates })
 }
 
@@ -78,15 +91,17 @@ impl Sent {
         let patched = match self.kind {
             Kind::Json => apply_json_patch(object, &self.patch)?,
             Kind::Merge => {
+                if !self.patch.is_object() {
+                    let message = "error decoding patch: json: cannot unmarshal array into Go value of type map[string]interface {}";
+                    return Err(Refusal::bad_request(message));
+                }
                 let mut patched = object.clone();
                 apply_merge_patch(&mut patched, self.patch.clone());
                 patched
             }
             Kind::Strategic => apply_strategic_patch(&call.resource.schema, object, &self.patch)?,
             Kind::Apply => {
-                return Err(Refusal::unsupported_media_type(
-                    "application/json-patch+json, application/merge-patch+json",
-                ));
+                return Err(Refusal::unsupported_patch());
             }
         };
         if patched.is_object() { Ok(patched) } else { Err(Refusal::unprocessable()) }
@@ -101,7 +116,11 @@ fn apply_patch(call: &Call<'_>, mut wanted: Value) -> Answer<Reply> {
     if !wanted.is_object() {
         return Err(Refusal::bad_request("error decoding YAML: the patch must be an object"));
     }
-    check_type(call, &mut wanted)?;
+    let (version, kind) = (object::text(&wanted, &["apiVersion"]), object::text(&wanted, &["kind"]));
+    if version != call.resource.api_version() || kind != call.resource.kind {
+        return Err(Refusal::bad_request(format!("invalid object type: {}, Kind={kind}", slashed(version))));
+    }
+    let told = format!("({}/{}; {}, Kind={kind})", object::namespace(&wanted), object::name(&wanted), slashed(version));
     if object::name(&wanted).is_empty() {
         object::set_meta(&mut wanted, "name", call.name());
     }
@@ -112,7 +131,7 @@ fn apply_patch(call: &Call<'_>, mut wanted: Value) -> Answer<Reply> {
     let version = call.resource.api_version();
     let writer = call.writer(&version);
     let force = call.query.flag("force");
-    read_strictly(call, &mut wanted)?;
+    read_strictly(call, &told, &mut wanted)?;
     let warnings = Vec::new();
 
     if call.server.storage.get(call.resource.table, &call.key()).is_none() {
@@ -149,7 +168,7 @@ fn apply_patch(call: &Call<'_>, mut wanted: Value) -> Answer<Reply> {
 
 /// Brings what is applied into the form of its kind, without defaults: an applier owns what it says and nothing else. Fields that
 /// do not exist are always refused, since nobody could own them.
-fn read_strictly(call: &Call<'_>, wanted: &mut Value) -> Answer<()> {
+fn read_strictly(call: &Call<'_>, told: &str, wanted: &mut Value) -> Answer<()> {
     let undeclared: Vec<String> = undeclared(&call.resource.schema, wanted)
         .iter()
         .map(|path| format!(".{path}: field not declared in schema"))
@@ -163,7 +182,10 @@ fn read_strictly(call: &Call<'_>, wanted: &mut Value) -> Answer<()> {
         [one] => one.clone(),
         several => format!("errors:\n  {}", several.join("\n  ")),
     };
-    let (namespace, version) = (call.namespace().unwrap_or_default(), call.resource.api_version());
-    let object = format!("{namespace}/{}; {version}, Kind={}", call.name(), call.resource.kind);
-    Err(Refusal::server_error(&format!("failed to create typed patch object ({object}): {problem}")))
+    Err(Refusal::server_error(&format!("failed to create typed patch object {told}: {problem}")))
+}
+
+/// A version as Go prints it: the core group's has an empty group.
+fn slashed(version: &str) -> String {
+    if version.contains('/') { version.to_owned() } else { format!("/{version}") }
 }

@@ -40,11 +40,12 @@ pub(super) fn check_type(call: &Call<'_>, object: &mut Value) -> Answer<()> {
         return Err(Refusal::bad_request(format!("error when creating \"\": Object 'Kind' is missing in '{object}'")));
     }
     if !given_version.is_empty() && given_version != version {
-        let message = if call.resource.is_custom() || given_kind == kind && call.registry.has_version(given_version) {
+        let message = if call.resource.is_custom() || given_kind == kind && call.registry.has_kind(given_version, kind)
+        {
             format!("the API version in the data ({given_version}) does not match the expected API version ({version})")
         } else {
             format!(
-                "{given_kind} in version \"{}\" cannot be handled as a {kind}: no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \"kerf\"",
+                "{given_kind} in version \"{}\" cannot be handled as a {kind}: no kind \"{given_kind}\" is registered for version \"{given_version}\" in scheme \"pkg/runtime/scheme.go:111\"",
                 given_version.rsplit('/').next().unwrap_or(given_version)
             )
         };
@@ -53,7 +54,8 @@ pub(super) fn check_type(call: &Call<'_>, object: &mut Value) -> Answer<()> {
     if !given_kind.is_empty() && given_kind != kind {
         let short = call.resource.version.as_str();
         let message = format!(
-            "{given_kind} in version \"{short}\" cannot be handled as a {kind}: converting ({short}.{given_kind}) to ({kind}): unknown conversion"
+            "{given_kind} in version \"{short}\" cannot be handled as a {kind}: converting ({short}.{given_kind}) to ({}.{kind}): unknown conversion",
+            package(&call.resource.group)
         );
         return Err(Refusal::bad_request(message));
     }
@@ -61,6 +63,14 @@ pub(super) fn check_type(call: &Call<'_>, object: &mut Value) -> Answer<()> {
     fields.insert("apiVersion".into(), version.into());
     fields.insert("kind".into(), kind.into());
     Ok(())
+}
+
+/// The Go package of a group's types, which the real server's words name.
+pub(crate) fn package(group: &str) -> &str {
+    match group.split('.').next() {
+        None | Some("") => "core",
+        Some(first) => first,
+    }
 }
 
 /// Reads an object into the form of its kind: unknown fields are refused, warned of or dropped, defaults are filled in. Custom

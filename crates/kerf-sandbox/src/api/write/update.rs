@@ -37,9 +37,9 @@ pub(crate) fn replace(call: &Call<'_>) -> Answer<Reply> {
 pub(super) fn check_identity(call: &Call<'_>, object: &Value) -> Answer<()> {
     let (name, namespace) = (object::name(object), object::namespace(object));
     if name.is_empty() {
-        return Err(Refusal::bad_request(
-            "the name of the object (based on URL) was undeterminable: name must be provided",
-        ));
+        let message =
+            format!("the name of the object ({} based on URL) was undeterminable: name must be provided", call.name());
+        return Err(Refusal::bad_request(message));
     }
     if name != call.name() {
         let message = format!("the name of the object ({name}) does not match the name on the URL ({})", call.name());
@@ -107,6 +107,9 @@ fn keep_system_metadata(object: &mut Value, old: &Value) {
         }
     }
     object::remove(object, &["metadata", "selfLink"]);
+    if object::finalizers(object).is_empty() {
+        object::remove(object, &["metadata", "finalizers"]);
+    }
 }
 
 /// Stores `object` in place of `old`, and returns what is there then; nothing if somebody else was faster. An object that is

@@ -1,0 +1,112 @@
+//! What is wrong with a container, beyond its name and image: resources, ports, mounts, variables, probes; and the volumes that it mounts.
+
+use std::collections::BTreeSet;
+
+use kerf_api::quantity::Quantity;
+use serde_json::Value;
+
+use crate::api::field::{self, FieldError};
+use crate::api::object;
+
+/// Judges a container at `path` of a pod spec.
+pub(super) fn judge(container: &Value, spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    judge_devices(container, path, errors);
+    judge_ports(container, path, errors);
+    for (place, variable) in object::list(container, &["env"]).iter().enumerate() {
+        if object::text(variable, &["name"]).is_empty() {
+            errors.push(field::required(format!("{path}.env[{place}].name"), ""));
+        }
+    }
+    let volumes: Vec<&str> =
+        object::list(spec, &["volumes"]).iter().map(|volume| object::text(volume, &["name"])).collect();
+    for (place, mount) in object::list(container, &["volumeMounts"]).iter().enumerate() {
+        let name = object::text(mount, &["name"]);
+        if !volumes.contains(&name) {
+            errors.push(field::not_found(format!("{path}.volumeMounts[{place}].name"), name));
+        }
+    }
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let does_nothing =
+            |probe: &Value| ["exec", "httpGet", "tcpSocket", "grpc"].iter().all(|way| probe.get(way).is_none());
+        if container.get(probe).is_some_and(does_nothing) {
+            errors.push(field::required(format!("{path}.{probe}"), "must specify a handler type"));
+        }
+    }
+    let policy = object::text(container, &["imagePullPolicy"]);
+    let known = ["Always", "IfNotPresent", "Never"];
+    if !policy.is_empty() && !known.contains(&policy) {
+        errors.push(field::not_supported(format!("{path}.imagePullPolicy"), policy, &known));
+    }
+}
+
+/// A resource is one of Kubernetes' own, or has a domain.
+pub(super) fn judge_resource_name(resource: &str, path: &str, errors: &mut Vec<FieldError>) {
+    let own = ["cpu", "memory", "ephemeral-storage", "storage"].contains(&resource);
+    if resource.contains('/') || own || resource.starts_with("hugepages-") {
+        return;
+    }
+    for detail in ["must be a standard resource type or fully qualified", "must be a standard resource for containers"]
+    {
+        errors.push(field::invalid(path, resource, detail));
+    }
+}
+
+/// Devices come whole, and nobody gets more of them than was asked for.
+fn judge_devices(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let amounts = |which: &str| object::at(container, &["resources", which]).and_then(Value::as_object);
+    let devices = |which: &str| amounts(which).into_iter().flatten().filter(|(resource, _)| resource.contains('/'));
+    for which in ["limits", "requests"] {
+        for (resource, amount) in devices(which) {
+            let text = amount.as_str().unwrap_or_default();
+            if text.parse::<Quantity>().is_ok_and(|amount| amount.nanos() % 1_000_000_000 != 0) {
+                let path = format!("{path}.resources.{which}[{resource}]");
+                errors.push(field::invalid(path, text, "must be an integer"));
+            }
+        }
+    }
+    if devices("requests").any(|(resource, _)| amounts("limits").is_none_or(|limits| !limits.contains_key(resource))) {
+        let detail = "Limit must be set for non overcommitable resources";
+        errors.push(field::required(format!("{path}.resources.limits"), detail));
+    }
+}
+
+fn judge_ports(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let mut taken = BTreeSet::new();
+    for (place, port) in object::list(container, &["ports"]).iter().enumerate() {
+        let path = format!("{path}.ports[{place}]");
+        for (number, least) in [("containerPort", 1), ("hostPort", 0)] {
+            let value = object::number(port, &[number]).unwrap_or(least);
+            if !(least..=65535).contains(&value) {
+                let detail = "must be between 1 and 65535, inclusive";
+                errors.push(field::invalid(format!("{path}.{number}"), value, detail));
+            }
+        }
+        let (protocol, known) = (object::text(port, &["protocol"]), ["SCTP", "TCP", "UDP"]);
+        if !protocol.is_empty() && !known.contains(&protocol) {
+            errors.push(field::not_supported(format!("{path}.protocol"), protocol, &known));
+        }
+        if let Some(host) = object::number(port, &["hostPort"]).filter(|host| *host > 0) {
+            let key = format!("{protocol}/{}/{host}", object::text(port, &["hostIP"]));
+            if !taken.insert(key.clone()) {
+                errors.push(field::duplicate(format!("{path}.hostPort"), key));
+            }
+        }
+    }
+}
+
+/// Volumes have different names and one source each.
+pub(super) fn judge_volumes(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
+    let mut seen = BTreeSet::new();
+    for (place, volume) in object::list(spec, &["volumes"]).iter().enumerate() {
+        let path = format!("{path}.volumes[{place}]");
+        let sources =
+            volume.as_object().into_iter().flatten().map(|(source, _)| source).filter(|field| *field != "name");
+        for source in sources.skip(1) {
+            errors.push(field::forbidden(format!("{path}.{source}"), "may not specify more than 1 volume type"));
+        }
+        let name = object::text(volume, &["name"]);
+        if !seen.insert(name) {
+            errors.push(field::duplicate(format!("{path}.name"), name));
+        }
+    }
+}
