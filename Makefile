@@ -4,7 +4,7 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test tools fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
+.PHONY: help demo test test-real tools fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,13 @@ test: ## format, lint, docs, all tests: what CI runs
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory doc
 	@$(MAKE) --no-print-directory unit
+
+# kube-apiserver, kube-scheduler, kube-controller-manager, etcd and KWOK, built once (about ten minutes on two cores, kept under .cache/) and run on loopback.
+# The same test binaries as for `make unit`: under cluster.sh they turn to the real thing.
+test-real: ## what the sandbox claims, asked of a real control plane (needs Go)
+	@hack/controlplane/build.sh >/dev/null
+	$(CARGO) test --quiet --test it --no-run
+	hack/controlplane/cluster.sh -- $(CARGO) test --quiet --test it fidelity::the_
 
 # Clients that nobody here wrote: kubectl and the official Python client. The tests fail, with these words, if they are missing.
 tools: ## install what the tests need and the machine lacks

@@ -6,6 +6,7 @@ mod client;
 mod cluster;
 mod custom;
 mod faults;
+mod fidelity;
 mod kubectl;
 mod python;
 mod raw;

@@ -1,0 +1,122 @@
+//! Where two servers' answers differ, field by field, and which of these differences are known: those that a table of docs/SANDBOX.md lists
+//! with their reason.
+
+use serde_json::Value;
+
+use super::run::Answer;
+
+/// The page, and the heading of its table.
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/SANDBOX.md");
+const HEADING: &str = "## Where it differs from the real server";
+
+/// One field in which two answers differ.
+#[derive(Debug)]
+pub(super) struct Difference {
+    pub(super) step: String,
+    /// As a JSON pointer into the body, or `code`.
+    pub(super) field: String,
+    real: Value,
+    sandbox: Value,
+}
+
+impl std::fmt::Display for Difference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { step, field, real, sandbox } = self;
+        write!(f, "{step}\n    at {field}\n    real    {real}\n    sandbox {sandbox}")
+    }
+}
+
+/// All differences between what the real server and the sandbox answered.
+pub(super) fn differences(real: &[Answer], sandbox: &[Answer]) -> Vec<Difference> {
+    let steps = |answers: &[Answer]| answers.iter().map(|answer| answer.step.clone()).collect::<Vec<_>>();
+    assert_eq!(steps(real), steps(sandbox), "the answers are those of another script: record them again");
+    let mut found = Vec::new();
+    for (real, sandbox) in real.iter().zip(sandbox) {
+        if real.code == sandbox.code {
+            descend(&real.step, "", &real.body, &sandbox.body, &mut found);
+        } else {
+            let told = |answer: &Answer| format!("{} {}", answer.code, answer.body).into();
+            found.push(Difference {
+                step: real.step.clone(),
+                field: "code".to_owned(),
+                real: told(real),
+                sandbox: told(sandbox),
+            });
+        }
+    }
+    found
+}
+
+fn descend(step: &str, field: &str, real: &Value, sandbox: &Value, found: &mut Vec<Difference>) {
+    match (real, sandbox) {
+        (Value::Object(real), Value::Object(sandbox)) => {
+            let names = real.keys().chain(sandbox.keys().filter(|name| !real.contains_key(*name)));
+            for name in names {
+                let of = |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
+                let field = format!("{field}/{}", name.replace('/', "~1"));
+                descend(step, &field, &of(real), &of(sandbox), found);
+            }
+        }
+        (Value::Array(real), Value::Array(sandbox)) if real.len() == sandbox.len() => {
+            for (index, (real, sandbox)) in real.iter().zip(sandbox).enumerate() {
+                descend(step, &format!("{field}/{index}"), real, sandbox, found);
+            }
+        }
+        _ if real == sandbox => {}
+        _ => found.push(Difference {
+            step: step.to_owned(),
+            field: field.to_owned(),
+            real: real.clone(),
+            sandbox: sandbox.clone(),
+        }),
+    }
+}
+
+/// A row of the table: which steps, which field, and why.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) step: String,
+    pub(super) field: String,
+}
+
+impl Known {
+    pub(super) fn covers(&self, difference: &Difference) -> bool {
+        matches(&self.step, &difference.step) && matches(&self.field, &difference.field)
+    }
+}
+
+/// `*` stands for any text.
+fn matches(pattern: &str, text: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == text,
+        Some((start, rest)) => text
+            .strip_prefix(start)
+            .is_some_and(|text| (0..=text.len()).any(|at| text.get(at..).is_some_and(|end| matches(rest, end)))),
+    }
+}
+
+/// The rows of the table. Each has its step and its field in backticks, and a reason.
+pub(super) fn known() -> Vec<Known> {
+    let page = std::fs::read_to_string(PAGE).unwrap();
+    let section = page.lines().skip_while(|line| *line != HEADING).skip(1).take_while(|line| !line.starts_with("## "));
+    let rows = section.filter(|line| line.starts_with("| `"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let [step, field, reason] = cells.as_slice() else { panic!("{row}: not three cells") };
+        assert!(reason.len() > 10, "{row}: why?");
+        let bare = |cell: &str| cell.trim_matches('`').to_owned();
+        Known { step: bare(step), field: bare(field) }
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_text() {
+        assert!(matches("crud: *", "crud: a pod") && matches("*/spec/*", "/items/0/spec/x") && matches("a", "a"));
+        assert!(!matches("crud: *", "patch: a pod") && !matches("*/spec", "/spec/x") && !matches("a", "ab"));
+    }
+}

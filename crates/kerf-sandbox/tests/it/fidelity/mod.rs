@@ -1,0 +1,104 @@
+//! Does the sandbox answer as kube-apiserver does? One script of requests is put to the sandbox, in virtual time, and its answers are compared with
+//! those of the real server, field by field. A difference that docs/SANDBOX.md does not list fails the test, and so does a listed one that is no more.
+//!
+//! The real server's answers are in `answers.jsonl`. Under `hack/controlplane/cluster.sh` (which sets `KERF_CONTROLPLANE`) the script is put to the
+//! real server first, whose answers must be those of the file; `KERF_RECORD=1` writes the file instead.
+
+mod compare;
+mod run;
+mod script;
+mod step;
+
+use kerf_runtime::Clock;
+use kerf_sandbox::{Cluster, ClusterConfig, Timing};
+
+use compare::{differences, known};
+use run::{Answer, run};
+use step::{Demand, Step};
+
+const RECORD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/fidelity/answers.jsonl");
+
+fn recorded() -> Vec<Answer> {
+    let text = std::fs::read_to_string(RECORD).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn record(answers: &[Answer]) {
+    let lines: Vec<String> = answers.iter().map(|answer| serde_json::to_string(answer).unwrap() + "\n").collect();
+    std::fs::write(RECORD, lines.concat()).unwrap();
+}
+
+/// The answers of the server that the kubeconfig names.
+fn real_answers(script: &[Step]) -> Vec<Answer> {
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let mut config = kube::Config::infer().await.unwrap();
+        // A refused eviction is an answer here, not a reason to try again.
+        config.default_retry = false;
+        run(&kube::Client::try_from(config).unwrap(), script).await
+    })
+}
+
+fn sandbox_answers(script: &[Step]) -> Vec<Answer> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+        let cluster = Cluster::start(ClusterConfig { clock, seed: 1, timing: Timing::INSTANT });
+        run(&cluster.api().client_as("script"), script).await
+    })
+}
+
+/// Checks what the specification of the API demands of any server.
+fn check_demands(script: &[Step], answers: &[Answer]) {
+    for (step, answer) in script.iter().zip(answers) {
+        let Some(demand) = &step.demand else { continue };
+        let message = answer.body["message"].as_str().unwrap_or_default();
+        let met = match demand {
+            Demand::Accepted => answer.code < 300,
+            Demand::Refused(text) => answer.code == 422 && message.contains(text.as_str()),
+        };
+        assert!(met, "{}: the specification says {demand:?}, the server {} {}", step.id, answer.code, answer.body);
+    }
+}
+
+#[test]
+fn the_sandbox_answers_as_the_real_server() {
+    let script = script::all();
+    assert!(script.len() >= 300, "{} requests", script.len());
+    let mut ids: Vec<&str> = script.iter().map(|step| step.id.as_str()).collect();
+    ids.sort_unstable();
+    assert!(ids.windows(2).all(|pair| pair[0] != pair[1]), "two steps of one name");
+
+    if std::env::var_os("KERF_CONTROLPLANE").is_some() {
+        let fresh = real_answers(&script);
+        if std::env::var_os("KERF_RECORD").is_some() {
+            record(&fresh);
+        } else {
+            let changed = differences(&fresh, &recorded());
+            assert!(changed.is_empty(), "the real server answers otherwise than recorded:\n{}", list(&changed));
+        }
+    }
+    let real = recorded();
+    let sandbox = sandbox_answers(&script);
+    check_demands(&script, &real);
+    check_demands(&script, &sandbox);
+
+    let (known, found) = (known(), differences(&real, &sandbox));
+    let (_, unknown): (Vec<_>, Vec<_>) =
+        found.iter().partition(|difference| known.iter().any(|row| row.covers(difference)));
+    assert!(
+        unknown.is_empty(),
+        "{} differences that docs/SANDBOX.md does not list:\n{}",
+        unknown.len(),
+        list(&unknown)
+    );
+    for row in &known {
+        assert!(
+            found.iter().any(|difference| row.covers(difference)),
+            "{row:?} is no more: take it out of docs/SANDBOX.md"
+        );
+    }
+}
+
+fn list<D: std::fmt::Display>(differences: &[D]) -> String {
+    differences.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,50 @@
+//! The script: some hundred requests in sections, each in a namespace of its own.
+
+mod admission;
+mod apply;
+mod bodies;
+mod deletion;
+mod kinds;
+mod patches;
+mod reading;
+mod refusals;
+mod subresources;
+mod watches;
+
+use serde_json::{Value, json};
+
+use super::step::{Section, Step};
+
+/// All of it, in order.
+pub(super) fn all() -> Vec<Step> {
+    let sections: [fn() -> Section; 10] = [
+        kinds::section,
+        bodies::section,
+        reading::section,
+        patches::section,
+        apply::section,
+        watches::section,
+        subresources::section,
+        deletion::section,
+        refusals::section,
+        admission::section,
+    ];
+    sections.into_iter().flat_map(|section| section().steps).collect()
+}
+
+/// A pod that no scheduler looks at and no token is mounted into: nobody but the script writes it.
+fn pod(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": pod_spec()})
+}
+
+fn pod_spec() -> Value {
+    json!({
+        "automountServiceAccountToken": false,
+        "schedulerName": "nobody",
+        "containers": [{"name": "c", "image": "nginx:1"}],
+    })
+}
+
+fn config_map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "1"}})
+}
