@@ -11,4 +11,5 @@ mod plan;
 mod program;
 mod proofs;
 mod sandbox;
+mod scenarios;
 mod simulation;

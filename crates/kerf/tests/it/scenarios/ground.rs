@@ -1,0 +1,407 @@
+//! A ground to play a scenario on: a cluster, Kerf's controllers on it, and short ways to ask for things and to wait for others.
+//! What always holds: a scenario begins on a cluster without nodes, pods or pools, whatever the one before it left.
+
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment, ReplicaSet};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kerf_api::crds::Flavour;
+use kerf_api::kwoknodeclass::KWOKNodeClass;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
+use kerf_controllers::{Context, LeaderElection, Metrics, ProcessSettings, Recorder, Settings, SharedCluster};
+use kerf_kwok::{Kwok, built_in};
+use kerf_runtime::{Clock, Shutdown};
+use kerf_sandbox::{Cluster, ClusterConfig, Timing};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Client, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+/// How long anything may take that a scenario waits for.
+const PATIENCE: Duration = Duration::from_mins(2);
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// A cluster and those who work on it.
+pub(crate) struct Ground {
+    client: Client,
+    clock: Clock,
+    sandbox: Option<Cluster>,
+    working: Vec<(String, Working)>,
+}
+
+/// Kerf at work; dropping it is a crash.
+struct Working {
+    shutdown: Shutdown,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// There is one real cluster.
+static REAL: Mutex<()> = Mutex::new(());
+
+/// Plays a scenario on the ground at hand.
+pub(crate) fn scenario(play: impl AsyncFnOnce(&mut Ground)) {
+    if std::env::var_os("KERF_CONTROLPLANE").is_some() {
+        let _alone = REAL.lock().unwrap_or_else(PoisonError::into_inner);
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let mut config = kube::Config::infer().await.unwrap();
+            config.default_retry = false;
+            let client = Client::try_from(config).unwrap();
+            let mut ground = Ground { client, clock: Clock::system(), sandbox: None, working: Vec::new() };
+            ground.clear().await;
+            ground.prepare().await;
+            play(&mut ground).await;
+        });
+    } else {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+            let cluster = Cluster::start(ClusterConfig { clock, seed: 7, timing: Timing::LIFELIKE });
+            let client = cluster.api().client_as("kerf");
+            let mut ground = Ground { client, clock, sandbox: Some(cluster), working: Vec::new() };
+            ground.prepare().await;
+            play(&mut ground).await;
+        });
+    }
+}
+
+/// A pool's manifest with these changes to its spec.
+pub(crate) fn pool(name: &str, spec: Value) -> Value {
+    let mut pool = json!({"metadata": {"name": name}, "spec": {
+        "disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "100%"}]},
+        "template": {"spec": {
+            "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+            "requirements": [
+                {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
+                {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+                {"key": "karpenter.kwok.sh/instance-size", "operator": "Lt", "values": ["32"]},
+            ],
+        }},
+    }});
+    merge(&mut pool["spec"], spec);
+    pool
+}
+
+/// Puts `change` over `object`, key by key.
+pub(crate) fn merge(object: &mut Value, change: Value) {
+    match (object, change) {
+        (Value::Object(object), Value::Object(change)) => {
+            for (key, value) in change {
+                merge(object.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (object, change) => *object = change,
+    }
+}
+
+impl Ground {
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Whether time is that of a clock on the wall.
+    pub(crate) fn is_real(&self) -> bool {
+        self.sandbox.is_none()
+    }
+
+    /// Kerf's API, and a node class.
+    async fn prepare(&self) {
+        for crd in kerf_api::crds::all(Flavour::Kwok) {
+            let request = http::Request::post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
+                .header("content-type", "application/json")
+                .body(serde_json::to_vec(crd.json()).unwrap())
+                .unwrap();
+            match self.client.request_text(request).await {
+                Ok(_) => {}
+                Err(kube::Error::Api(status)) if status.code == 409 => {}
+                Err(error) => panic!("{}: {error}", crd.kind()),
+            }
+        }
+        self.until("the definitions are served", async || {
+            self.all::<KWOKNodeClass>().list(&ListParams::default()).await.is_ok()
+                && self.all::<NodePool>().list(&ListParams::default()).await.is_ok()
+                && self.all::<NodeClaim>().list(&ListParams::default()).await.is_ok()
+        })
+        .await;
+        self.create::<KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
+    }
+
+    /// Takes everything away that an earlier scenario left.
+    async fn clear(&self) {
+        self.drop_all::<Deployment>(self.own()).await;
+        self.drop_all::<DaemonSet>(self.own()).await;
+        self.drop_all::<Job>(self.own()).await;
+        self.drop_all::<ReplicaSet>(self.own()).await;
+        self.drop_all::<PodDisruptionBudget>(self.own()).await;
+        self.drop_all::<Lease>(self.own()).await;
+        self.drop_all::<Event>(self.own()).await;
+        self.drop_all::<NodePool>(self.all()).await;
+        self.drop_all::<NodeClaim>(self.all()).await;
+        self.drop_all::<KWOKNodeClass>(self.all()).await;
+        self.drop_all::<Node>(self.all()).await;
+        self.drop_all::<Pod>(self.own()).await;
+    }
+
+    async fn drop_all<K>(&self, api: Api<K>)
+    where
+        K: kube::Resource + Clone + Debug + DeserializeOwned,
+    {
+        self.until("an empty cluster", async || {
+            // A kind that is not defined yet has no objects.
+            let Ok(left) = api.list(&ListParams::default()).await else { return true };
+            for object in &left.items {
+                let name = object.name_any();
+                let free = json!({"metadata": {"finalizers": null}});
+                let _ = api.patch(&name, &PatchParams::default(), &Patch::Merge(free)).await;
+                let _ = api.delete(&name, &DeleteParams::default().grace_period(0)).await;
+            }
+            left.items.is_empty()
+        })
+        .await;
+    }
+
+    /// Puts Kerf to work.
+    pub(crate) fn start(&mut self) {
+        self.start_as("kerf", None);
+    }
+
+    /// Puts Kerf to work under a name, if it gets the lease.
+    pub(crate) fn start_elected(&mut self, identity: &str) {
+        let election =
+            LeaderElection { name: "kerf".into(), namespace: "default".into(), identity: identity.to_owned() };
+        self.start_as(identity, Some(election));
+    }
+
+    fn start_as(&mut self, name: &str, leader_election: Option<LeaderElection>) {
+        let (client, clock) = (self.client.clone(), self.clock);
+        let recorder = Arc::new(Recorder::new(client.clone(), clock, 7));
+        let ctx = Context {
+            client: client.clone(),
+            cloud: Arc::new(Kwok::new(client.clone(), clock, built_in())),
+            cluster: SharedCluster::default(),
+            clock,
+            events: recorder.clone(),
+            metrics: Arc::new(Metrics::new()),
+            settings: Arc::new(Settings::default()),
+        };
+        let (shutdown, stop) = Shutdown::new();
+        let settings = ProcessSettings { leader_election, ..ProcessSettings::default() };
+        let task = tokio::spawn(async move {
+            // Losing the lease ends a process; the scenario sees that by what is no longer done.
+            let _ = kerf_controllers::run(ctx, &settings, client, Some(recorder), stop).await;
+        });
+        self.working.push((name.to_owned(), Working { shutdown, task }));
+    }
+
+    /// Ends Kerf as SIGTERM does.
+    pub(crate) async fn stop(&mut self, name: &str) {
+        let place = self.working.iter().position(|(other, _)| other == name).unwrap();
+        let (_, mut working) = self.working.remove(place);
+        working.shutdown.request();
+        let _ = (&mut working.task).await;
+    }
+
+    /// Ends Kerf as SIGKILL does.
+    pub(crate) fn kill(&mut self, name: &str) {
+        self.working.retain(|(other, _)| other != name);
+    }
+
+    pub(crate) fn all<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::all(self.client.clone())
+    }
+
+    /// The objects of the namespace that scenarios use.
+    pub(crate) fn own<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    pub(crate) async fn create<K>(&self, object: Value) -> K
+    where
+        K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope> + Serialize + DeserializeOwned + Clone + Debug,
+        K::DynamicType: Default,
+    {
+        self.all::<K>().create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
+    }
+
+    pub(crate) async fn place<K>(&self, object: Value) -> K
+    where
+        K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope> + Serialize + DeserializeOwned + Clone + Debug,
+        K::DynamicType: Default,
+    {
+        self.own::<K>().create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
+    }
+
+    pub(crate) async fn pool(&self, name: &str, spec: Value) {
+        self.create::<NodePool>(pool(name, spec)).await;
+    }
+
+    pub(crate) async fn change<K>(&self, api: Api<K>, name: &str, change: Value)
+    where
+        K: kube::Resource + DeserializeOwned + Clone + Debug,
+    {
+        api.patch(name, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
+    }
+
+    /// So many pods of a name, each of so much CPU, with these changes to their spec.
+    pub(crate) async fn deployment(&self, name: &str, replicas: usize, cpu: &str, spec: Value) {
+        let mut pod = json!({
+            "terminationGracePeriodSeconds": 1,
+            "containers": [{"name": "c", "image": "i:1", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}],
+        });
+        merge(&mut pod, spec);
+        self.place::<Deployment>(json!({"metadata": {"name": name}, "spec": {
+            "replicas": replicas, "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": pod}}}))
+            .await;
+    }
+
+    pub(crate) async fn scale(&self, name: &str, replicas: usize) {
+        self.change(self.own::<Deployment>(), name, json!({"spec": {"replicas": replicas}})).await;
+    }
+
+    /// The pods of a name that are not on their way out.
+    pub(crate) async fn pods(&self, name: &str) -> Vec<Pod> {
+        let of = ListParams::default().labels(&format!("app={name}"));
+        let pods = self.own::<Pod>().list(&of).await.unwrap().items;
+        pods.into_iter().filter(|pod| pod.metadata.deletion_timestamp.is_none()).collect()
+    }
+
+    pub(crate) async fn running(&self, name: &str) -> usize {
+        let runs = |pod: &&Pod| pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running");
+        self.pods(name).await.iter().filter(runs).count()
+    }
+
+    pub(crate) async fn until_running(&self, name: &str, count: usize) {
+        self.until(&format!("{count} pods of {name} run"), async || self.running(name).await == count).await;
+    }
+
+    pub(crate) async fn claims(&self) -> Vec<NodeClaim> {
+        self.all::<NodeClaim>().list(&ListParams::default()).await.unwrap().items
+    }
+
+    pub(crate) async fn nodes(&self) -> Vec<Node> {
+        self.all::<Node>().list(&ListParams::default()).await.unwrap().items
+    }
+
+    /// The only node.
+    pub(crate) async fn node(&self) -> Node {
+        let mut nodes = self.nodes().await;
+        assert_eq!(nodes.len(), 1, "{:?}", nodes.iter().map(kube::ResourceExt::name_any).collect::<Vec<_>>());
+        nodes.remove(0)
+    }
+
+    /// The messages of events of a reason.
+    pub(crate) async fn events(&self, reason: &str) -> Vec<String> {
+        let of = ListParams::default().fields(&format!("reason={reason}"));
+        let events: Api<Event> = Api::all(self.client.clone());
+        events.list(&of).await.unwrap().items.into_iter().filter_map(|event| event.message).collect()
+    }
+
+    /// Waits until Kerf has said of some pod that it has no place for it.
+    pub(crate) async fn until_refused(&self) {
+        self.until("a pod is told that there is no place for it", async || {
+            self.events("FailedScheduling").await.iter().any(|text| text.starts_with("Failed to schedule pod"))
+        })
+        .await;
+    }
+
+    /// Lets time go by. On the real ground every second is one.
+    pub(crate) async fn wait(&self, seconds: u64) {
+        tokio::time::sleep(Duration::from_secs(seconds)).await;
+    }
+
+    /// Waits until something is so.
+    pub(crate) async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
+        let waited = tokio::time::timeout(PATIENCE, async {
+            while !holds().await {
+                tokio::time::sleep(PAUSE).await;
+            }
+        });
+        let is_so = waited.await.is_ok();
+        assert!(is_so, "not so after {PATIENCE:?}: {what}\n{}", self.told().await);
+    }
+
+    /// Waits until all claims are ready nodes.
+    pub(crate) async fn until_initialized(&self, count: usize) {
+        self.until(&format!("{count} claims are initialized"), async || {
+            let claims = self.claims().await;
+            claims.len() == count && claims.iter().all(|claim| condition(claim, "Initialized") == "True")
+        })
+        .await;
+    }
+
+    /// What there is, for whoever reads a failure.
+    async fn told(&self) -> String {
+        let mut lines = Vec::new();
+        for claim in self.claims().await {
+            let conditions = claim.status.iter().flat_map(|status| &status.conditions);
+            let told: Vec<String> = conditions
+                .map(|condition| format!("{}={}/{}", condition.condition_type, condition.status, condition.reason))
+                .collect();
+            lines.push(format!("claim {} {}", claim.name_any(), told.join(" ")));
+        }
+        for node in self.nodes().await {
+            lines.push(format!("node {} {:?}", node.name_any(), node.spec.and_then(|spec| spec.taints)));
+        }
+        for pod in self.own::<Pod>().list(&ListParams::default()).await.unwrap().items {
+            let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+            let phase = pod.status.as_ref().and_then(|status| status.phase.clone());
+            let going = pod.metadata.deletion_timestamp.is_some();
+            lines.push(format!("pod {} {phase:?} on {node:?} going {going}", pod.name_any()));
+        }
+        let events: Api<Event> = Api::all(self.client.clone());
+        for event in events.list(&ListParams::default()).await.unwrap().items {
+            let about = event.involved_object.name.unwrap_or_default();
+            lines.push(format!(
+                "event {} {about}: {}",
+                event.reason.unwrap_or_default(),
+                event.message.unwrap_or_default()
+            ));
+        }
+        lines.join("\n")
+    }
+}
+
+/// The status of a claim's condition.
+pub(crate) fn condition(claim: &NodeClaim, kind: &str) -> String {
+    let mut conditions = claim.status.iter().flat_map(|status| &status.conditions);
+    conditions.find(|condition| condition.condition_type == kind).map_or_else(String::new, |c| c.status.to_string())
+}
+
+/// The status of a pool's condition, and its reason.
+pub(crate) fn pool_condition(pool: &NodePool, kind: &str) -> String {
+    let mut conditions = pool.status.iter().flat_map(|status| &status.conditions);
+    let found = conditions.find(|condition| condition.condition_type == kind);
+    found.map_or_else(String::new, |condition| format!("{}/{}", condition.status, condition.reason))
+}
+
+/// A label of a node.
+pub(crate) fn label(node: &Node, key: &str) -> String {
+    node.labels().get(key).cloned().unwrap_or_default()
+}
+
+/// The node that a pod runs on.
+pub(crate) fn node_of(pod: &Pod) -> String {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).unwrap_or_default()
+}

@@ -1,0 +1,82 @@
+//! From a claim to a node that pods may use.
+
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::nodeclaim::NodeClaim;
+use kube::ResourceExt as _;
+use serde_json::json;
+
+use super::ground::{condition, scenario};
+
+#[test]
+fn a_claim_written_by_hand_becomes_a_node() {
+    scenario(async |g| {
+        g.pool("general", json!({})).await;
+        g.start();
+        g.create::<NodeClaim>(
+            json!({"metadata": {"name": "by-hand", "labels": {"karpenter.sh/nodepool": "general"}}, "spec": {
+            "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+            "requirements": [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}],
+            "resources": {"requests": {"cpu": "3"}}}}),
+        )
+        .await;
+        g.until_initialized(1).await;
+        let (claim, node) = (g.claims().await.remove(0), g.node().await);
+        assert_eq!(claim.status.as_ref().and_then(|status| status.node_name.clone()), Some(node.name_any()));
+        assert_eq!(
+            claim.status.and_then(|status| status.provider_id),
+            node.spec.as_ref().and_then(|spec| spec.provider_id.clone())
+        );
+    });
+}
+
+#[test]
+fn node_and_claim_hold_each_other() {
+    scenario(async |g| {
+        g.pool("general", json!({})).await;
+        g.start();
+        g.deployment("web", 1, "1", json!({})).await;
+        g.until_running("web", 1).await;
+        g.until_initialized(1).await;
+        let (claim, node) = (g.claims().await.remove(0), g.node().await);
+        assert!(claim.finalizers().iter().any(|name| name == "karpenter.sh/termination"));
+        assert!(node.finalizers().iter().any(|name| name == "karpenter.sh/termination"));
+        let owners = node.owner_references();
+        assert!(owners.iter().any(|owner| owner.kind == "NodeClaim" && owner.name == claim.name_any()), "{owners:?}");
+        let owners = claim.owner_references();
+        assert!(owners.iter().any(|owner| owner.kind == "NodePool" && owner.name == "general"), "{owners:?}");
+        let taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
+        assert!(!taints.iter().any(|taint| taint.key == "karpenter.sh/unregistered"), "{taints:?}");
+    });
+}
+
+#[test]
+fn a_startup_taint_keeps_a_node_from_being_initialized() {
+    scenario(async |g| {
+        g.pool(
+            "general",
+            json!({"template": {"spec": {"startupTaints": [{"key": "example.com/booting", "effect": "NoSchedule"}]}}}),
+        )
+        .await;
+        g.start();
+        g.deployment("web", 1, "1", json!({})).await;
+        g.until("the node is registered", async || {
+            g.claims().await.iter().any(|claim| condition(claim, "Registered") == "True")
+        })
+        .await;
+        g.wait(3).await;
+        let claim = g.claims().await.remove(0);
+        assert_ne!(condition(&claim, "Initialized"), "True");
+        assert_eq!(g.running("web").await, 0);
+        let node = g.node().await;
+        let left: Vec<_> = node
+            .spec
+            .iter()
+            .flat_map(|spec| spec.taints.iter().flatten())
+            .filter(|taint| taint.key != "example.com/booting")
+            .collect();
+        g.change(g.all::<Node>(), &node.name_any(), json!({"spec": {"taints": left}})).await;
+        g.until_running("web", 1).await;
+        g.until_initialized(1).await;
+        assert_eq!(g.claims().await.len(), 1);
+    });
+}
