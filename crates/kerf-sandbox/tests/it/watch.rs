@@ -146,7 +146,7 @@ async fn ten_thousand_watches_at_once() {
 async fn nonsense_about_versions_is_refused() {
     let server = server();
     for query in [
-        "watch=true&resourceVersion=abc",
+        "resourceVersion=abc",
         "watch=true&resourceVersionMatch=Exact",
         "watch=true&sendInitialEvents=true",
         "resourceVersionMatch=Exact",
