@@ -237,4 +237,5 @@ def main():
     print(f"{len(answers)} answers, {refused} not asked")
 
 
-main()
+if __name__ == "__main__":
+    main()
