@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A real Kubernetes control plane for as long as one command runs:
 #
-#   hack/controlplane/cluster.sh [--fast] [--keep-logs DIR] -- COMMAND [ARG...]
+#   hack/controlplane/cluster.sh [--fast] [--audit FILE] [--keep-logs DIR] -- COMMAND [ARG...]
 #
 # etcd, kube-apiserver, kube-controller-manager, kube-scheduler and KWOK start in a temporary folder on free ports of 127.0.0.1, with keys
 # of their own. COMMAND runs with KUBECONFIG set, the built binaries first in PATH, and KERF_CONTROLPLANE naming the folder (pids, logs,
@@ -9,22 +9,25 @@
 # this script itself be killed, the kernel stops its children.
 #
 #   --fast            lifts the client rate limits of the controller manager and the scheduler, so that Kerf is what is measured
+#   --audit FILE      notes every request of whoever uses kerf.kubeconfig, one JSON object a line
 #   --keep-logs DIR   copies the logs there before the folder goes
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 fast=
 keep=
+audit=
 while (($#)); do
     case $1 in
     --fast) fast=1 ;;
+    --audit) audit=$(realpath -- "${2:?--audit needs a file}"); shift ;;
     --keep-logs) keep=${2:?--keep-logs needs a folder}; shift ;;
     --) shift; break ;;
-    *) echo "cluster.sh: what is $1? usage: cluster.sh [--fast] [--keep-logs DIR] -- COMMAND [ARG...]" >&2; exit 2 ;;
+    *) echo "cluster.sh: what is $1? usage: cluster.sh [--fast] [--audit FILE] [--keep-logs DIR] -- COMMAND [ARG...]" >&2; exit 2 ;;
     esac
     shift
 done
-(($#)) || { echo "cluster.sh: no command; usage: cluster.sh [--fast] [--keep-logs DIR] -- COMMAND [ARG...]" >&2; exit 2; }
+(($#)) || { echo "cluster.sh: no command; usage: cluster.sh [--fast] [--audit FILE] [--keep-logs DIR] -- COMMAND [ARG...]" >&2; exit 2; }
 for need in openssl curl setpriv; do
     command -v "$need" >/dev/null || { echo "cluster.sh: $need is missing; install it (Debian packages openssl, curl, util-linux)" >&2; exit 1; }
 done
@@ -130,12 +133,22 @@ until_true 30 etcd curl -sf "http://127.0.0.1:$etcd/health"
 
 # --- the API server -------------------------------------------------------------------------------------------------------------
 # It will not advertise a loopback address, nor does anything use the address: 198.18.0.1 is reserved for tests (RFC 2544).
+noting=()
+if [[ -n $audit ]]; then
+    cat >"$dir/audit.yaml" <<EOF
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules: [{level: Metadata, users: [kerf]}, {level: None}]
+EOF
+    noting=(--audit-policy-file "$dir/audit.yaml" --audit-log-path "$audit")
+fi
 spawn apiserver "$bin/kube-apiserver" --etcd-servers "http://127.0.0.1:$etcd" \
     --bind-address 127.0.0.1 --secure-port "$api" --cert-dir "$dir/certs" --advertise-address 198.18.0.1 --endpoint-reconciler-type none \
     --service-cluster-ip-range 10.96.0.0/16 --token-auth-file "$dir/tokens.csv" --authorization-mode RBAC \
     --service-account-issuer https://kubernetes.default.svc \
     --service-account-key-file "$dir/sa.pub" --service-account-signing-key-file "$dir/sa.key" \
-    --max-requests-inflight 3000 --max-mutating-requests-inflight 1000 --allow-privileged --profiling=false
+    --max-requests-inflight 3000 --max-mutating-requests-inflight 1000 --allow-privileged --profiling=false "${noting[@]}"
 until_true 90 apiserver as_admin get --raw /readyz
 
 # --- controller manager, scheduler, KWOK -------------------------------------------------------------------------------------------
