@@ -32,6 +32,7 @@ use crate::nodeclaim::hydration::ClaimHydration;
 use crate::nodeclaim::lifecycle::{Lifecycle, RegistrationHealth};
 use crate::nodeclaim::podevents::PodEvents;
 use crate::nodeclaim::stale::{self, StaleClaims};
+use crate::nodepool::cost::Cost;
 use crate::nodepool::counter::Counter;
 use crate::nodepool::hash::Hash;
 use crate::nodepool::readiness::Readiness;
@@ -70,6 +71,7 @@ impl<C> Hung<C> {
             async move { observed(ctx, self.name, &key, &id, outcome).await }
         };
         ctx.metrics.max_concurrent_reconciles.set(&[self.name], self.queue.workers() as f64);
+        ctx.metrics.queues.follow(self.name, &self.queue);
         self.queue.run(stop, work).await;
     }
 }
@@ -92,6 +94,7 @@ pub struct Controllers {
     stale_claims: Hung<StaleClaims>,
     garbage_collection: Hung<GarbageCollection>,
     hash: Hung<Hash>,
+    cost: Hung<Cost>,
     counter: Hung<Counter>,
     readiness: Hung<Readiness>,
     pool_health: Hung<PoolHealth>,
@@ -188,6 +191,7 @@ impl Controllers {
             stale_claims: Hung::new("state.nodeclaimgc", StaleClaims::new(each()), alone),
             garbage_collection: Hung::new("nodeclaim.garbagecollection", GarbageCollection::new(each()), alone),
             hash: Hung::new("nodepool.hash", Hash::new(each()), scaled(10, 1000)),
+            cost: Hung::new("metrics.nodepool", Cost::new(each()), alone),
             counter: Hung::new("nodepool.counter", Counter::new(each()), scaled(10, 1000)),
             readiness: Hung::new("nodepool.readiness", Readiness::new(each()), scaled(10, 1000)),
             pool_health: Hung::new("nodepool.registrationhealth", PoolHealth::new(each(), health), scaled(10, 1000)),
@@ -244,6 +248,7 @@ impl Controllers {
             all.stale_claims.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.garbage_collection.run(&all.ctx, s(), |c, _| c.reconcile()).boxed(),
             all.hash.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
+            all.cost.run(&all.ctx, s(), |c, key| async move { Ok(c.reconcile(&key).await) }).boxed(),
             all.counter.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.readiness.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
             all.pool_health.run(&all.ctx, s(), |c, key| async move { c.reconcile(&key).await }).boxed(),
@@ -360,6 +365,7 @@ impl Controllers {
             self.heard(&change);
             if let Some(pool) = change.latest() {
                 self.pool_status.queue.add(pool.key());
+                self.cost.queue.add(pool.key());
                 if change.after.is_none() {
                     self.claim_disruption.controller.forget(&pool.key());
                 }
@@ -445,6 +451,7 @@ impl Controllers {
     fn on_pod(&self, news: Event<Pod>) {
         for change in self.told(news) {
             self.heard(&change);
+            self.ctx.metrics.pod_changed(&change, self.ctx.now());
             if let Some(pod) = change.after.as_ref().filter(|pod| pod.spec.node_name.is_none()) {
                 self.pod_trigger.queue.add(pod.key());
             }

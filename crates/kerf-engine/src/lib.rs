@@ -31,7 +31,7 @@ pub use disrupt::{
     must_verify_type, validate, validate_all,
 };
 pub use explain::{Funnel, FunnelRule, FunnelStep, PoolFunnel, PoolRefusal, Reason, Rule, funnel};
-pub use pod::requests::pod_requests;
+pub use pod::requests::{pod_limits, pod_requests};
 pub use price::Price;
 pub use solve::{Estimate, Launch, NodePlacement, PlannedClaim, Prepared, Solution, Stats, Unplaced, solve};
 pub use world::selection::is_provisionable;

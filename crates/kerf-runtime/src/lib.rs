@@ -14,7 +14,7 @@ pub use backoff::{Backoff, Chance, Rate};
 pub use clock::Clock;
 pub use lease::{Lease, LeaseSettings, Lost};
 pub use patch::{Failure, Lock, Target, Write, difference, retried};
-pub use queue::{Next, Queue, QueueSettings};
+pub use queue::{Next, Queue, QueueSettings, QueueStats};
 pub use shutdown::{Shutdown, Stop, signal};
 pub use throttle::{Throttle, Throttled};
 pub use watch::{Event, Kind, Phase, Progress, Watch, WatchSettings, watch};

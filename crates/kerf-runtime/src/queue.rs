@@ -79,10 +79,28 @@ struct State<K> {
     places: BTreeMap<K, (Instant, u64)>,
     /// Keys that are being worked on, with the earliest time at which somebody wants them again.
     working: BTreeMap<K, Option<Instant>>,
+    /// Since when each of them is.
+    started: BTreeMap<K, Instant>,
     /// Failures in a row.
     failures: BTreeMap<K, u32>,
     bucket: Option<Bucket>,
     arrivals: u64,
+    retries: u64,
+}
+
+/// What a queue has to do and has done, for whoever watches it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueStats {
+    /// Keys that are due and wait.
+    pub depth: usize,
+    /// Keys that came to wait, ever.
+    pub adds: u64,
+    /// Keys that came back because they failed, ever.
+    pub retries: u64,
+    /// For how long keys have been worked on that still are, all together.
+    pub unfinished: Duration,
+    /// For how long the one has been worked on that takes longest.
+    pub longest: Duration,
 }
 
 impl<K: Ord + Clone> Queue<K> {
@@ -92,9 +110,11 @@ impl<K: Ord + Clone> Queue<K> {
             due: BTreeMap::new(),
             places: BTreeMap::new(),
             working: BTreeMap::new(),
+            started: BTreeMap::new(),
             failures: BTreeMap::new(),
             bucket: settings.rate.map(|rate| Bucket::new(rate, Instant::now())),
             arrivals: 0,
+            retries: 0,
         };
         Self { shared: Arc::new(Shared { state: Mutex::new(state), changed: Notify::new(), settings }) }
     }
@@ -130,6 +150,19 @@ impl<K: Ord + Clone> Queue<K> {
     pub fn depth(&self) -> usize {
         let now = Instant::now();
         self.state().due.range(..=(now, u64::MAX)).count()
+    }
+
+    /// What there is to do, and what has been done.
+    pub fn stats(&self) -> QueueStats {
+        let (depth, now, state) = (self.depth(), Instant::now(), self.state());
+        let running = || state.started.values().map(|started| now.saturating_duration_since(*started));
+        QueueStats {
+            depth,
+            adds: state.arrivals,
+            retries: state.retries,
+            unfinished: running().sum(),
+            longest: running().max().unwrap_or_default(),
+        }
     }
 
     /// Works on keys until told to stop, then lets what is running finish. A reconcile that panics counts as one that failed.
@@ -180,6 +213,7 @@ impl<K: Ord + Clone> Queue<K> {
         let now = Instant::now();
         let mut state = self.state();
         let wanted = state.working.remove(&key).flatten();
+        state.started.remove(&key);
         let again = match next {
             Next::Done => {
                 state.failures.remove(&key);
@@ -190,6 +224,7 @@ impl<K: Ord + Clone> Queue<K> {
                 Some(later(now, delay))
             }
             Next::Backoff => {
+                state.retries += 1;
                 let failures = state.failures.entry(key.clone()).or_insert(0);
                 *failures = failures.saturating_add(1);
                 let own = self.shared.settings.backoff.delay(*failures);
@@ -237,6 +272,7 @@ impl<K: Ord + Clone> State<K> {
                 let (_, key) = self.due.pop_first().ok_or(None)?;
                 self.places.remove(&key);
                 self.working.insert(key.clone(), None);
+                self.started.insert(key.clone(), now);
                 Ok(key)
             }
         }

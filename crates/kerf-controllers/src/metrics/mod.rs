@@ -3,19 +3,24 @@
 
 mod claims;
 mod disruption;
+mod pods;
 mod process;
 mod provider;
+mod queues;
 mod registry;
 mod state;
 mod status;
 mod summary;
 #[cfg(test)]
 mod tests;
+mod usage;
 
 use jiff::Timestamp;
 
 pub use disruption::DisruptionMetrics;
+pub use pods::PodTimes;
 pub(crate) use provider::Measured;
+pub use queues::QueueMetrics;
 pub use registry::{Counter, Gauge, Histogram, Registry, Summary};
 pub(crate) use state::text as state_text;
 pub(crate) use status::{Status, StatusOf};
@@ -60,6 +65,44 @@ fn doubling(start: f64, count: usize) -> Vec<f64> {
     std::iter::successors(Some(start), |bound| Some(bound * 2.0)).take(count).collect()
 }
 
+/// How long pods took.
+#[derive(Debug)]
+pub struct PodDurations {
+    /// From creation to ready.
+    pub startup: Summary,
+    /// From creation to bound.
+    pub bound: Histogram,
+    /// From the first decision that it can be placed to ready.
+    pub provisioning_startup: Histogram,
+    /// From the first decision that it can be placed to bound.
+    pub provisioning_bound: Histogram,
+}
+
+impl PodDurations {
+    fn new(r: &Registry) -> Self {
+        let duration = |name: &str, help| r.histogram(name, help, &[], &DURATION_BUCKETS);
+        Self {
+            startup: r.summary(
+                "karpenter_pods_startup_duration_seconds",
+                "The time from pod creation until the pod is running.",
+                &[],
+            ),
+            bound: duration(
+                "karpenter_pods_bound_duration_seconds",
+                "The time from pod creation until the pod is bound.",
+            ),
+            provisioning_startup: duration(
+                "karpenter_pods_provisioning_startup_duration_seconds",
+                "The time from when Karpenter first thinks the pod can schedule until it is running.",
+            ),
+            provisioning_bound: duration(
+                "karpenter_pods_provisioning_bound_duration_seconds",
+                "The time from when Karpenter first thinks the pod can schedule until it binds.",
+            ),
+        }
+    }
+}
+
 /// Every metric that controllers count by.
 #[derive(Debug)]
 pub struct Metrics {
@@ -100,6 +143,20 @@ pub struct Metrics {
     pub cluster_state_unsynced_time: Gauge,
     /// From first seeing a pod to the first decision on it.
     pub pods_scheduling_decision_duration: Histogram,
+    /// How long pods took.
+    pub pod_durations: PodDurations,
+    /// The pods that are on their way.
+    pub pod_times: PodTimes,
+    /// What a pool's claims cost an hour.
+    pub nodepools_cost: Gauge,
+    /// Times that this could not be found out, by pool.
+    pub nodepools_cost_tracker_errors: Counter,
+    /// The controllers' queues.
+    pub queues: QueueMetrics,
+    /// Requests to the API server, by code and method.
+    pub client_requests: Counter,
+    /// Time of requests to the API server, by verb, group, version, kind and subresource.
+    pub client_request_duration: Histogram,
     /// One simulation, by controller.
     pub scheduler_scheduling_duration: Histogram,
     /// Pods rejected before simulation.
@@ -213,6 +270,30 @@ impl Metrics {
                 &[],
                 &DURATION_BUCKETS,
             ),
+            pod_durations: PodDurations::new(&r),
+            pod_times: PodTimes::default(),
+            nodepools_cost: r.gauge(
+                "karpenter_nodepools_cost_total",
+                "The total cost of the nodepool's nodes, in dollars an hour.",
+                &["nodepool"],
+            ),
+            nodepools_cost_tracker_errors: r.counter(
+                "karpenter_nodepools_cost_tracker_errors_total",
+                "Number of times that the cost of a nodepool could not be determined.",
+                &["nodepool"],
+            ),
+            queues: QueueMetrics::new(&r),
+            client_requests: r.counter(
+                "client_go_request_total",
+                "Number of HTTP requests, partitioned by status code and method.",
+                &["code", "method"],
+            ),
+            client_request_duration: r.histogram(
+                "client_go_request_duration_seconds",
+                "Request latency in seconds. Broken down by verb, group, version, kind, and subresource.",
+                &["verb", "group", "version", "kind", "subresource"],
+                &std::iter::successors(Some(0.001), |bound| Some(bound * 1.5)).take(20).collect::<Vec<f64>>(),
+            ),
             scheduler_scheduling_duration: r.histogram(
                 "karpenter_scheduler_scheduling_duration_seconds",
                 "Duration of one scheduling simulation.",
@@ -299,6 +380,7 @@ impl Metrics {
 
     /// All metrics as text, the process's own included.
     pub fn text(&self, now: Timestamp) -> String {
+        self.queues.look();
         self.registry.text(now) + &process::text()
     }
 }

@@ -12,7 +12,9 @@ use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Labels, Node, Pod, PodPhase, Str};
 use kerf_state::{Claim, Tracked as _};
 
+use super::pods::{GAUGES, PodTimes, Times};
 use super::registry::escaped;
+use super::usage::{self, Sums, Usage};
 use crate::context::SharedCluster;
 
 /// What is shown, taken out of the index so that nobody waits while the text is made.
@@ -21,22 +23,38 @@ struct Snapshot {
     pods: Vec<Arc<Pod>>,
     pools: Vec<Arc<NodePool>>,
     claims: Vec<Arc<Claim>>,
+    /// What all nodes together give to pods.
+    allocatable: Sums,
+    pod_times: Vec<(Str, Times)>,
 }
 
 /// The text of all these gauges. `well_known` are the provider's label keys, `classes` the keys of its node class labels.
-pub(crate) fn text(cluster: &SharedCluster, well_known: &[&str], classes: &[String], now: Timestamp) -> String {
+pub(crate) fn text(
+    cluster: &SharedCluster,
+    pod_times: &PodTimes,
+    well_known: &[&str],
+    classes: &[String],
+    now: Timestamp,
+) -> String {
     let snapshot = {
         let cluster = cluster.lock();
+        let mut allocatable = Sums::new();
+        for node in cluster.state_nodes().filter(|node| node.node.is_some()) {
+            usage::add(&mut allocatable, &node.allocatable());
+        }
         Snapshot {
             nodes: cluster.all::<Node>().values().cloned().collect(),
             pods: cluster.all::<Pod>().values().cloned().collect(),
             pools: cluster.all::<NodePool>().values().cloned().collect(),
             claims: cluster.all::<Claim>().values().cloned().collect(),
+            allocatable,
+            pod_times: pod_times.all(),
         }
     };
     let mut out = Exposition { text: String::new() };
-    out.nodes(&snapshot.nodes, well_known, now);
+    out.nodes(&snapshot, well_known, now);
     out.pods(&snapshot);
+    out.pods_on_their_way(&snapshot.pod_times, now);
     out.pools(&snapshot.pools);
     out.conditions(&snapshot, classes, now);
     out.text
@@ -64,7 +82,8 @@ impl Exposition {
         }
     }
 
-    fn nodes(&mut self, nodes: &[Arc<Node>], well_known: &[&str], now: Timestamp) {
+    fn nodes(&mut self, snapshot: &Snapshot, well_known: &[&str], now: Timestamp) {
+        let (nodes, in_use) = (&snapshot.nodes, usage::by_node(&snapshot.pods));
         let names: Vec<(String, &str)> = well_known
             .iter()
             .filter_map(|key| Some((key.split_once('/')?.1.to_lowercase().replace('-', "_"), *key)))
@@ -83,7 +102,7 @@ impl Exposition {
             }
             pairs
         };
-        let by_resource = |amounts: fn(&Node) -> Vec<(Str, Quantity)>| {
+        let by_resource = |amounts: &dyn Fn(&Node) -> Vec<(Str, Quantity)>| {
             let all: Vec<(Pairs<'_>, f64)> = nodes
                 .iter()
                 .flat_map(|node| {
@@ -99,12 +118,35 @@ impl Exposition {
         self.family(
             "karpenter_nodes_allocatable",
             "Node allocatable are the resources allocatable by nodes.",
-            by_resource(|node| node.status.allocatable.iter().map(|(name, amount)| (name.clone(), amount)).collect()),
+            by_resource(&|node| node.status.allocatable.iter().map(|(name, amount)| (name.clone(), amount)).collect()),
         );
         self.family(
             "karpenter_nodes_system_overhead",
             "Node system daemon overhead are the resources reserved for system overhead.",
-            by_resource(overhead),
+            by_resource(&overhead),
+        );
+        let none = Usage::default();
+        for (name, help, sums) in usage::GAUGES {
+            let on = |node: &Node| {
+                let sums = sums(in_use.get(&node.metadata.name).unwrap_or(&none));
+                sums.iter().map(|(resource, amount)| (resource.clone(), *amount)).collect()
+            };
+            self.family(name, help, by_resource(&on));
+        }
+        let mut requested = Sums::new();
+        for node in nodes.iter().filter_map(|node| in_use.get(&node.metadata.name)) {
+            usage::merge(&mut requested, &node.requests);
+        }
+        self.family(
+            "karpenter_cluster_utilization_percent",
+            "Utilization of allocatable resources by pod requests.",
+            snapshot.allocatable.iter().filter(|(_, all)| !all.is_zero()).map(|(resource, all)| {
+                let asked = requested.get(resource).copied().unwrap_or_default();
+                (
+                    vec![("resource_type", resource_type(resource))],
+                    100.0 * measured(resource, asked) / measured(resource, *all),
+                )
+            }),
         );
         self.family(
             "karpenter_nodes_current_lifetime_seconds",
@@ -148,6 +190,16 @@ impl Exposition {
                 (pairs, 1.0)
             }),
         );
+    }
+
+    fn pods_on_their_way(&mut self, pods: &[(Str, Times)], now: Timestamp) {
+        for (name, help, value) in GAUGES {
+            let series = pods.iter().filter_map(|(key, times)| {
+                let (namespace, pod) = key.split_once('/').unwrap_or(("", key));
+                Some((vec![("name", pod.to_owned()), ("namespace", namespace.to_owned())], value(times, now)?))
+            });
+            self.family(name, help, series);
+        }
     }
 
     fn pools(&mut self, pools: &[Arc<NodePool>]) {

@@ -78,7 +78,13 @@ fn told<T: serde::de::DeserializeOwned + kerf_state::Tracked>(cluster: &SharedCl
 
 fn shown(cluster: &SharedCluster) -> String {
     let class = ["karpenter.kwok.sh/kwoknodeclass".to_owned()];
-    state::text(cluster, &["karpenter.sh/nodepool", "topology.kubernetes.io/zone"], &class, noon())
+    state::text(
+        cluster,
+        &PodTimes::default(),
+        &["karpenter.sh/nodepool", "topology.kubernetes.io/zone"],
+        &class,
+        noon(),
+    )
 }
 
 // spec 07 #38, #40 and #41, spec 04 #141
@@ -135,4 +141,165 @@ fn pools_show_their_limits_and_conditions() {
     told::<NodePool>(&cluster, pool(json!({"cpu": "10"}), "Two"));
     let text = shown(&cluster);
     assert!(!text.contains("memory") && !text.contains("One") && text.contains("reason=\"Two\""), "{text}");
+}
+
+/// What the pods on a node amount to, and what that is of all that there is.
+// spec 07 §6.2, spec 04 §13.1
+#[test]
+fn nodes_show_what_their_pods_ask_for() {
+    let cluster = SharedCluster::default();
+    told::<Node>(&cluster, json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4"}}}));
+    told::<Node>(&cluster, json!({"metadata": {"name": "idle"}, "status": {"allocatable": {"cpu": "4", "gpu": "0"}}}));
+    let pod = |name: &str, phase: &str, owner: &str| {
+        json!({"metadata": {"name": name, "namespace": "ns", "ownerReferences": [{"apiVersion": "apps/v1", "kind": owner, "name": "o", "uid": "u"}]},
+            "spec": {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": {"cpu": "500m"}, "limits": {"cpu": "1"}}}]},
+            "status": {"phase": phase}})
+    };
+    told::<Pod>(&cluster, pod("web", "Running", "ReplicaSet"));
+    told::<Pod>(&cluster, pod("daemon", "Running", "DaemonSet"));
+    told::<Pod>(&cluster, pod("done", "Succeeded", "Job"));
+    let text = shown(&cluster);
+    let labels = "node_name=\"n\",phase=\"\",managed=\"false\",nodepool=\"\",zone=\"\",resource_type=\"cpu\"";
+    for (name, value) in [
+        ("total_pod_requests", 1.0),
+        ("total_pod_limits", 2.0),
+        ("total_daemon_requests", 0.5),
+        ("total_daemon_limits", 1.0),
+    ] {
+        let line = format!("karpenter_nodes_{name}{{{labels}}} {value}\n");
+        assert!(text.contains(&line), "{line} in {text}");
+    }
+    assert!(text.contains("karpenter_cluster_utilization_percent{resource_type=\"cpu\"} 12.5\n"), "{text}");
+    assert!(!text.contains("karpenter_cluster_utilization_percent{resource_type=\"gpu\"}"));
+}
+
+/// A pod on its way, as its kubelet and scheduler tell of it.
+struct OnItsWay {
+    metrics: Metrics,
+    cluster: SharedCluster,
+}
+
+impl OnItsWay {
+    fn new() -> Self {
+        Self { metrics: Metrics::new(), cluster: SharedCluster::default() }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(noon().as_second() + second).unwrap()
+    }
+
+    /// The pod is this now; it was created at noon.
+    fn is(&self, second: i64, phase: &str, conditions: &[&str]) {
+        let conditions: Vec<serde_json::Value> = conditions
+            .iter()
+            .map(|kind| json!({"type": kind, "status": "True", "lastTransitionTime": Self::at(second).to_string()}))
+            .collect();
+        let pod = json!({"metadata": {"name": "p", "namespace": "ns", "uid": "u", "creationTimestamp": noon().to_string()},
+            "spec": {"containers": []}, "status": {"phase": phase, "conditions": conditions}});
+        let change = self.cluster.lock().apply::<Pod>(serde_json::from_value(pod).unwrap()).unwrap();
+        self.metrics.pod_changed(&change, Self::at(second));
+    }
+
+    fn is_gone(&self, second: i64) {
+        let pod = self.cluster.lock().get::<Pod>("ns/p").cloned().unwrap();
+        let change = self.cluster.lock().delete(pod.as_ref()).unwrap();
+        self.metrics.pod_changed(&change, Self::at(second));
+    }
+
+    fn decided(&self, second: i64, is_placed: bool) {
+        let pod = [kerf_api::slim::Str::new_static("ns/p")];
+        let (placed, refused) = if is_placed { (&pod[..], &[][..]) } else { (&[][..], &pod[..]) };
+        self.metrics.pods_decided(placed.iter(), refused.iter(), Self::at(second));
+    }
+
+    /// A gauge of the pod now.
+    fn shows(&self, second: i64, name: &str) -> Option<f64> {
+        let text = state::text(&self.cluster, &self.metrics.pod_times, &[], &[], Self::at(second));
+        let head = format!("karpenter_pods_{name}_time_seconds{{name=\"p\",namespace=\"ns\"}} ");
+        text.lines().find_map(|line| line.strip_prefix(&head)).map(|value| value.parse().unwrap())
+    }
+}
+
+// spec 07 #42, #44, #45
+#[test]
+fn a_pod_is_followed_until_it_runs() {
+    let pod = OnItsWay::new();
+    pod.is(0, "Pending", &[]);
+    assert_eq!(pod.shows(5, "unstarted"), Some(5.0));
+    assert_eq!(pod.shows(5, "unbound"), Some(5.0));
+    assert_eq!(pod.shows(5, "provisioning_scheduling_undecided"), None, "nobody has looked at it");
+    pod.metrics.pod_acknowledged("ns/p", OnItsWay::at(2));
+    pod.metrics.pod_acknowledged("ns/p", OnItsWay::at(4));
+    assert_eq!(pod.shows(5, "provisioning_scheduling_undecided"), Some(3.0));
+    assert_eq!(pod.shows(5, "provisioning_unstarted"), None, "and nobody has found it a place");
+    pod.decided(6, true);
+    assert_eq!(pod.shows(7, "provisioning_scheduling_undecided"), None);
+    assert_eq!(pod.metrics.pods_scheduling_decision_duration.count(&[]), 1);
+    assert_eq!((pod.shows(8, "provisioning_unbound"), pod.shows(8, "provisioning_unstarted")), (Some(2.0), Some(2.0)));
+    pod.is(10, "Pending", &["PodScheduled"]);
+    pod.is(20, "Running", &["PodScheduled", "Ready"]);
+    for name in
+        ["unstarted", "unbound", "provisioning_unstarted", "provisioning_unbound", "provisioning_scheduling_undecided"]
+    {
+        assert_eq!(pod.shows(21, name), None, "{name}");
+    }
+    let durations = &pod.metrics.pod_durations;
+    let counts = || {
+        (
+            durations.startup.count(&[]),
+            durations.bound.count(&[]),
+            durations.provisioning_startup.count(&[]),
+            durations.provisioning_bound.count(&[]),
+        )
+    };
+    assert_eq!(counts(), (1, 1, 1, 1));
+    pod.is(30, "Running", &["PodScheduled", "Ready"]);
+    assert_eq!(counts(), (1, 1, 1, 1), "once");
+    assert!(pod.metrics.text(OnItsWay::at(30)).contains("karpenter_pods_startup_duration_seconds_sum 20\n"));
+}
+
+// spec 07 #43, spec 04 #139
+#[test]
+fn a_pod_that_ends_before_it_runs_says_nothing_of_its_start() {
+    for phase in ["Succeeded", "Failed"] {
+        let pod = OnItsWay::new();
+        pod.is(0, "Pending", &[]);
+        assert!(pod.shows(1, "unstarted").is_some());
+        pod.is(5, phase, &["PodScheduled"]);
+        assert_eq!((pod.shows(6, "unstarted"), pod.shows(6, "unbound")), (None, None));
+        assert_eq!(pod.metrics.pod_durations.startup.count(&[]), 0);
+    }
+    let pod = OnItsWay::new();
+    pod.is(0, "Pending", &[]);
+    pod.is_gone(3);
+    assert_eq!(pod.shows(4, "unstarted"), None);
+    // One that ran before anybody looked.
+    pod.is(0, "Running", &["PodScheduled", "Ready"]);
+    assert_eq!(pod.metrics.pod_durations.startup.count(&[]), 0);
+}
+
+// spec 04 #140
+#[test]
+fn the_time_without_a_node_stands_still_while_a_bound_pod_is_pending() {
+    let pod = OnItsWay::new();
+    pod.is(0, "Pending", &[]);
+    pod.is(10, "Pending", &["PodScheduled"]);
+    assert_eq!((pod.shows(50, "unbound"), pod.shows(50, "unstarted")), (Some(10.0), Some(50.0)));
+    pod.is(60, "Running", &["PodScheduled"]);
+    assert_eq!((pod.shows(61, "unbound"), pod.shows(61, "unstarted")), (None, Some(61.0)));
+}
+
+// spec 04 #34
+#[test]
+fn the_first_time_that_a_pod_was_found_a_place_counts() {
+    let pod = OnItsWay::new();
+    pod.is(0, "Pending", &[]);
+    pod.decided(10, true);
+    pod.decided(20, true);
+    assert_eq!(pod.shows(30, "provisioning_unbound"), Some(20.0));
+    pod.decided(30, false);
+    assert_eq!(pod.shows(31, "provisioning_unbound"), None);
+    pod.is(40, "Pending", &["PodScheduled"]);
+    pod.decided(50, true);
+    assert_eq!(pod.shows(51, "provisioning_unbound"), None, "it has a node already");
 }

@@ -1,5 +1,6 @@
 //! The controllers of NodePools.
 
+pub(crate) mod cost;
 pub(crate) mod counter;
 pub(crate) mod hash;
 pub(crate) mod readiness;

@@ -5,6 +5,7 @@
 
 mod probes;
 pub(crate) mod reconcile;
+mod requests;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -82,7 +83,8 @@ pub async fn run(
     mut stop: Stop,
 ) -> Result<(), RunError> {
     let cloud = Arc::new(Measured::new(ctx.cloud.clone(), ctx.metrics.clone(), ctx.clock));
-    let ctx = Context { cloud, ..ctx };
+    let client = requests::measured(ctx.client.clone(), ctx.metrics.clone(), ctx.clock);
+    let ctx = Context { client, cloud, ..ctx };
     let controllers = Controllers::new(ctx.clone());
     let (watches, feed) = controllers.watches(ctx.settings.engine.seed);
 

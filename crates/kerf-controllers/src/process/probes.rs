@@ -60,7 +60,7 @@ pub(crate) fn metrics_text(ctx: &Context) -> String {
     let classes: Vec<String> = ctx.cloud.node_classes().iter().map(kerf_cloud::NodeClassKind::label_key).collect();
     let now = ctx.now();
     ctx.metrics.cluster_state_node_count.set(&[], ctx.cluster.lock().state_nodes().count() as f64);
-    ctx.metrics.text(now) + &state_text(&ctx.cluster, &well_known, &classes, now)
+    ctx.metrics.text(now) + &state_text(&ctx.cluster, &ctx.metrics.pod_times, &well_known, &classes, now)
 }
 
 /// What readiness depends on.

@@ -31,7 +31,7 @@ pub(crate) fn kind_of(controller: &str) -> Option<ObjectKind> {
         "provisioner.trigger.pod" | "eviction-queue" => Some(ObjectKind::of::<Pod>()),
         "provisioner.trigger.node" | "nodeclaim.podevents" => Some(ObjectKind::of::<Node>()),
         "state.nodeclaimgc" | "operatorpkg.nodeclaim.status" => Some(ObjectKind::of::<NodeClaim>()),
-        "operatorpkg.nodepool.status" => Some(ObjectKind::of::<NodePool>()),
+        "metrics.nodepool" | "operatorpkg.nodepool.status" => Some(ObjectKind::of::<NodePool>()),
         other => match other.split_once('.') {
             Some(("node", _)) => Some(ObjectKind::of::<Node>()),
             Some(("nodeclaim", _)) => Some(ObjectKind::of::<NodeClaim>()),
@@ -55,7 +55,9 @@ pub(crate) async fn observed(
     let span = logs::span(name, kind_of(name), key, reconcile_id);
     let work = CONTROLLER.scope(name, work.instrument(span.clone()));
     let outcome = AssertUnwindSafe(work).catch_unwind().await;
-    metrics.reconcile_time.observe(&[name], ctx.clock.elapsed().saturating_sub(started).as_secs_f64());
+    let took = ctx.clock.elapsed().saturating_sub(started).as_secs_f64();
+    metrics.reconcile_time.observe(&[name], took);
+    metrics.queues.work_duration.observe(&[name, name], took);
     metrics.active_workers.add(&[name], -1.0);
     let (next, result) = match outcome {
         Ok(Ok(Next::Done)) => (Next::Done, "success"),

@@ -12,7 +12,7 @@ use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Pod, Str};
 use kerf_cloud::InstanceTypesError;
 use kerf_engine::catalogue::InstanceType;
-use kerf_engine::{PlannedClaim, Solution, UnsupportedStorage};
+use kerf_engine::{PlannedClaim, Reason, Solution, UnsupportedStorage};
 use kerf_runtime::{Chance, Next, Stop};
 use kerf_state::{Ask, Synced};
 use tokio::time::Instant;
@@ -39,6 +39,19 @@ pub(crate) struct Provisioner {
     batcher: Arc<Batcher>,
     /// Where the identifiers of passes come from.
     ids: Mutex<Chance>,
+}
+
+/// Whether a pod was left out before anything was computed.
+fn is_ignored(reason: &Reason) -> bool {
+    match reason {
+        Reason::RefusesOurNodes { .. } | Reason::Invalid(_) | Reason::Volume(_) => true,
+        Reason::NoPools
+        | Reason::ReservedCapacity
+        | Reason::DynamicResources
+        | Reason::NoTypes
+        | Reason::MinValuesAfterTruncation { .. }
+        | Reason::Nowhere(_) => false,
+    }
 }
 
 impl Provisioner {
@@ -110,7 +123,12 @@ impl Provisioner {
         }
         let metrics = &self.ctx.metrics;
         metrics.scheduler_scheduling_duration.observe(&["provisioner"], start.elapsed().as_secs_f64());
-        metrics.scheduler_unschedulable_pods.set(&["provisioner"], solution.unplaced.len() as f64);
+        let ignored = solution.unplaced.iter().filter(|pod| is_ignored(&pod.reason)).count();
+        metrics.scheduler_ignored_pods.set(&[], ignored as f64);
+        metrics.scheduler_unschedulable_pods.set(&["provisioner"], (solution.unplaced.len() - ignored) as f64);
+        let placed =
+            solution.claims.iter().map(|claim| &claim.pods).chain(solution.nodes.iter().map(|node| &node.pods));
+        metrics.pods_decided(placed.flatten(), solution.unplaced.iter().map(|pod| &pod.pod), self.ctx.now());
         report::tell(&self.ctx, &solution, start.elapsed());
         self.create_claims(&solution, &pools).await
     }

@@ -30,6 +30,7 @@ impl PodTrigger {
         if !kerf_engine::is_provisionable(&pod, &self.ctx.settings.engine) {
             return Next::Done;
         }
+        self.ctx.metrics.pod_acknowledged(key, self.ctx.now());
         self.batcher.trigger(&pod.metadata.uid);
         Next::After(AGAIN)
     }

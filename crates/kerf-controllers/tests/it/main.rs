@@ -17,6 +17,7 @@ mod leader;
 mod leaving;
 mod life;
 mod liveness;
+mod metrics;
 mod nodepool;
 mod process;
 mod provisioning;

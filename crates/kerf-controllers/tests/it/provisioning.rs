@@ -57,7 +57,7 @@ async fn pods_that_come_together_share_machines() {
     assert!(rig.cpus().await >= 18);
 }
 
-// spec 02 #10, #18
+// spec 02 #10, #18, spec 07 #33
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_finds_no_place_is_told_why() {
     let rig = Rig::start().await;

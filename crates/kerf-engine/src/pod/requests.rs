@@ -11,6 +11,27 @@ pub fn pod_requests(pod: &Pod) -> ResourceList {
     names.list(&amounts)
 }
 
+/// What the pod may use at most, of the resources that its containers limit; for whoever shows it. Decisions never ask.
+pub fn pod_limits(pod: &Pod) -> ResourceList {
+    let mut names = ResourceNames::default();
+    let (mut sum, mut sidecars, mut init_most) = (Amounts::default(), Amounts::default(), Amounts::default());
+    for container in &pod.spec.containers {
+        sum.add(&names.amounts(&container.resources.limits));
+    }
+    for container in &pod.spec.init_containers {
+        let own = names.amounts(&container.resources.limits);
+        if container.is_sidecar {
+            sidecars.add(&own);
+            init_most.max_with(&sidecars);
+        } else {
+            init_most.max_with(&own.plus(&sidecars));
+        }
+    }
+    sum.add(&sidecars);
+    sum.max_with(&init_most);
+    names.list(&sum)
+}
+
 /// What the pod needs, with `pods: 1`.
 pub(crate) fn effective(pod: &Pod, names: &mut ResourceNames) -> Amounts {
     let spec = &pod.spec;

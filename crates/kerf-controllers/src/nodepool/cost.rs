@@ -1,0 +1,63 @@
+//! `metrics.nodepool`: says every ten seconds what the claims of a pool cost an hour (spec 04 §13.2), at the prices that its provider asks
+//! now. A claim that does not say yet where and as what it runs costs nothing so far.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use kerf_api::labels;
+use kerf_engine::Price;
+use kerf_engine::catalogue::InstanceType;
+use kerf_engine::requirement::Requirement;
+use kerf_runtime::Next;
+use kerf_state::Claim;
+use tracing::error;
+
+use crate::context::Context;
+
+/// How often a pool is looked at.
+const PERIOD: Duration = Duration::from_secs(10);
+
+/// The controller.
+pub(crate) struct Cost {
+    ctx: Context,
+}
+
+impl Cost {
+    pub(crate) fn new(ctx: Context) -> Self {
+        Self { ctx }
+    }
+
+    pub(crate) async fn reconcile(&self, name: &str) -> Next {
+        let metrics = &self.ctx.metrics;
+        let Some(pool) = self.ctx.pool(name) else {
+            metrics.nodepools_cost.remove(&[name]);
+            return Next::Done;
+        };
+        match self.ctx.cloud.instance_types(&pool).await {
+            Ok(types) => {
+                let types: BTreeMap<&str, &InstanceType> = types.iter().map(|t| (t.name.as_str(), t)).collect();
+                let cluster = self.ctx.cluster.lock();
+                let prices = cluster.claims_of_pool(name).filter_map(|claim| price(claim, &types));
+                let total: i64 = prices.map(Price::nanos).fold(0, i64::saturating_add);
+                metrics.nodepools_cost.set(&[name], Price::from_nanos(total).dollars());
+            }
+            Err(cause) => {
+                error!(error = %cause, "failed to determine the cost of nodepool");
+                metrics.nodepools_cost_tracker_errors.inc(&[name]);
+            }
+        }
+        Next::After(PERIOD)
+    }
+}
+
+/// What a claim costs an hour, by its type, zone and capacity type.
+fn price(claim: &Claim, types: &BTreeMap<&str, &InstanceType>) -> Option<Price> {
+    let label = |key: &str| claim.seen.labels.get(key);
+    let (zone, capacity_type) = (label(labels::ZONE)?, label(labels::CAPACITY_TYPE)?);
+    let described = types.get(label(labels::INSTANCE_TYPE)?)?;
+    let is = |requirement: Option<&Requirement>, value: &str| requirement.is_some_and(|r| r.has(value));
+    let offering = described.offerings.iter().find(|o| {
+        is(o.requirements.get(labels::ZONE), zone) && is(o.requirements.get(labels::CAPACITY_TYPE), capacity_type)
+    })?;
+    Some(offering.price)
+}
