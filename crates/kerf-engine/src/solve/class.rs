@@ -1,6 +1,8 @@
 //! Pods that are alike are one class: the same demands, the same constraints, the same selectors that see them. Work is done per
 //! class, and what is learned about one pod (this node will never take it) holds for all of them.
 
+use std::ops::Range;
+
 use kerf_api::slim::{HostPort, Labels, PodSpec, Str, Toleration};
 
 use super::room::Coarse;
@@ -48,6 +50,10 @@ pub(crate) struct Class {
     pub(crate) repels: Vec<GroupIx>,
     /// The class that a pod turns into when it gives up its next wish.
     pub(crate) relaxed: Option<ClassIx>,
+    /// How many wishes are given up on the way here. To ask for another alternative of the required node affinity is no such thing.
+    pub(crate) given_up: usize,
+    /// The classes, itself among them, that ask for one alternative of the required node affinity each and wish for as much.
+    pub(crate) alternatives: Range<u32>,
     /// It lies beyond the steps of spec 02 §6.4; reasons are given for the last of those.
     pub(crate) is_last_resort: bool,
     /// Which templates' taints it tolerates.

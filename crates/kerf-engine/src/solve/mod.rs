@@ -9,6 +9,7 @@ mod answer;
 mod bound;
 mod claim;
 mod class;
+mod commit_claim;
 mod compile;
 mod fork;
 pub(crate) mod limits;

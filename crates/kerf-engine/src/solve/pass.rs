@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use smallvec::SmallVec;
+
 use super::class::{Bound, Class, ClassIx};
 use super::limits;
 use super::problem::{PodIx, Problem};
@@ -25,6 +27,15 @@ pub(crate) enum Taste {
     Oldest,
     /// The one whose price grows least, or a new one if that is cheaper still.
     CheapestGrowth,
+}
+
+/// What is decided otherwise than usual, for the sake of variety.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Whim {
+    /// Of claims that grow by the same price the newest is taken, not the oldest.
+    pub(crate) newest: bool,
+    /// Of domains that are allowed any is taken, not one with the fewest pods.
+    pub(crate) any_domain: bool,
 }
 
 /// Where a pod went, and after how many concessions.
@@ -52,13 +63,14 @@ pub(crate) struct Pass<'p> {
     pub(crate) taste: Taste,
     /// Turns ties between domains.
     pub(crate) seed: u64,
+    pub(crate) whim: Whim,
     pub(crate) state: State,
 }
 
 impl<'p> Pass<'p> {
     /// An attempt on clean books, in Karpenter's manner until told otherwise.
     pub(crate) fn new(problem: &'p Problem, state: State) -> Self {
-        Self { problem, taste: Taste::FewestPods, seed: problem.world.settings.seed, state }
+        Self { problem, taste: Taste::FewestPods, seed: problem.world.settings.seed, whim: Whim::default(), state }
     }
 
     /// Places the pods in this order as far as they can be placed. What limits keep out gets another chance once it is known what
@@ -135,20 +147,18 @@ impl<'p> Pass<'p> {
         if repeatable && self.state.failed_at[class.0 as usize] == Some(self.state.commits) {
             return Err(Refusal::Nowhere);
         }
-        let mut given_up = 0;
         loop {
-            match self.place(pod, class) {
+            let options = self.options(class);
+            let last = options.last().copied().unwrap_or(class);
+            match self.place(pod, &options) {
                 Ok(()) => {
-                    self.state.concessions += given_up;
+                    self.state.concessions += self.problem.classes[class.0 as usize].given_up;
                     self.state.commits += 1;
                     return Ok(());
                 }
                 Err(refusal @ (Refusal::Reserved | Refusal::Devices)) => return Err(refusal),
-                Err(refusal @ Refusal::Nowhere) => match self.problem.classes[class.0 as usize].relaxed {
-                    Some(next) => {
-                        class = next;
-                        given_up += 1;
-                    }
+                Err(refusal @ Refusal::Nowhere) => match self.problem.classes[last.0 as usize].relaxed {
+                    Some(next) => class = next,
                     None => {
                         if repeatable {
                             self.state.failed_at[entry.class.0 as usize] = Some(self.state.commits);
@@ -160,16 +170,31 @@ impl<'p> Pass<'p> {
         }
     }
 
-    fn place(&mut self, pod: PodIx, class: ClassIx) -> Result<(), Refusal> {
-        let facts = &self.problem.classes[class.0 as usize];
-        if facts.needs_devices && self.problem.world.settings.ignore_dra {
-            return Err(Refusal::Devices);
+    /// The classes that a pod of this one may take for each other. Karpenter keeps to the first alternative of a node affinity for
+    /// which there is a place; whoever looks for a better one weighs all of them.
+    fn options(&self, class: ClassIx) -> SmallVec<[ClassIx; 4]> {
+        match self.taste {
+            Taste::FewestPods => SmallVec::from_iter([class]),
+            Taste::Oldest | Taste::CheapestGrowth => {
+                self.problem.classes[class.0 as usize].alternatives.clone().map(ClassIx).collect()
+            }
         }
-        let open = self.open_domains(class);
-        if self.place_on_node(pod, class, &open) {
-            return Ok(());
+    }
+
+    fn place(&mut self, pod: PodIx, options: &[ClassIx]) -> Result<(), Refusal> {
+        let mut open: SmallVec<[(ClassIx, Vec<KeyDomains>); 1]> = SmallVec::with_capacity(options.len());
+        for class in options.iter().copied() {
+            let facts = &self.problem.classes[class.0 as usize];
+            if facts.needs_devices && self.problem.world.settings.ignore_dra {
+                return Err(Refusal::Devices);
+            }
+            let domains = self.open_domains(class);
+            if self.place_on_node(pod, class, &domains) {
+                return Ok(());
+            }
+            open.push((class, domains));
         }
-        self.place_on_claim(pod, class, &open)
+        self.place_on_claim(pod, &open)
     }
 
     /// Whether the pod stays away from nodes that rest: it could stay where it is.

@@ -3,9 +3,8 @@
 
 use smallvec::SmallVec;
 
-use super::claim::Claim;
 use super::class::{Class, ClassIx};
-use super::pass::{KeyDomains, Pass, Place, Refusal, Taste};
+use super::pass::{KeyDomains, Pass, Refusal, Taste};
 use super::problem::PodIx;
 use super::{limits, min_values};
 use crate::bits::{Bits, WordBits};
@@ -13,17 +12,20 @@ use crate::chance;
 use crate::narrow::{SetIx, Undefined};
 use crate::price::{Price, saves_enough};
 use crate::resources::Amounts;
-use crate::topology::{GroupIx, GroupKey, GroupKind, TopologyKeyIx};
+use crate::topology::{GroupIx, GroupKind, TopologyKeyIx};
 use crate::world::{MinValuesPolicy, ReservedMode, ports};
+
+/// A class that a pod may be of, with the domains that are open to it.
+pub(super) type Open = (ClassIx, Vec<KeyDomains>);
 
 /// What a claim would be with one more pod.
 #[derive(Debug, Clone)]
-struct Grown {
-    set: SetIx,
-    rows: Bits,
-    requests: Amounts,
-    reserved: Vec<usize>,
-    min_values_relaxed: bool,
+pub(super) struct Grown {
+    pub(super) set: SetIx,
+    pub(super) rows: Bits,
+    pub(super) requests: Amounts,
+    pub(super) reserved: Vec<usize>,
+    pub(super) min_values_relaxed: bool,
 }
 
 /// Why a claim does not take a pod.
@@ -38,19 +40,28 @@ enum No {
 }
 
 impl Pass<'_> {
-    pub(super) fn place_on_claim(&mut self, pod: PodIx, class: ClassIx, open: &[KeyDomains]) -> Result<(), Refusal> {
-        match self.taste {
-            Taste::FewestPods | Taste::Oldest => {
-                if let Some((claim, grown)) = self.first_accepting(class, open) {
-                    self.commit_to_claim(pod, class, claim, grown);
+    /// Puts the pod on a claim, as one of the classes that it may be of.
+    pub(super) fn place_on_claim(&mut self, pod: PodIx, options: &[Open]) -> Result<(), Refusal> {
+        if self.taste == Taste::CheapestGrowth {
+            return self.place_cheaply(pod, options);
+        }
+        for (class, open) in options {
+            if let Some((claim, grown)) = self.first_accepting(*class, open) {
+                self.commit_to_claim(pod, *class, claim, grown);
+                return Ok(());
+            }
+        }
+        let mut refusal = Refusal::Nowhere;
+        for (class, open) in options {
+            match self.fresh(*class, open) {
+                Ok((template, grown)) => {
+                    self.open_claim(pod, *class, template, grown);
                     return Ok(());
                 }
-                let (template, grown) = self.fresh(class, open)?;
-                self.open_claim(pod, class, template, grown);
-                Ok(())
+                Err(other) => refusal = other,
             }
-            Taste::CheapestGrowth => self.place_cheaply(pod, class, open),
         }
+        Err(refusal)
     }
 
     fn first_accepting(&mut self, class: ClassIx, open: &[KeyDomains]) -> Option<(usize, Grown)> {
@@ -74,7 +85,45 @@ impl Pass<'_> {
         None
     }
 
-    fn place_cheaply(&mut self, pod: PodIx, class: ClassIx, open: &[KeyDomains]) -> Result<(), Refusal> {
+    fn place_cheaply(&mut self, pod: PodIx, options: &[Open]) -> Result<(), Refusal> {
+        let mut best: Option<(Price, usize, ClassIx, Grown)> = None;
+        let mut fresh: Result<(Price, usize, ClassIx, Grown), Refusal> = Err(Refusal::Nowhere);
+        for (class, open) in options {
+            let found = self.cheapest_growth(*class, open);
+            let beats = |(growth, ..): &(Price, usize, Grown)| best.as_ref().is_none_or(|(least, ..)| growth < least);
+            if let Some((growth, claim, grown)) = found.filter(beats) {
+                best = Some((growth, claim, *class, grown));
+            }
+            match (self.fresh(*class, open), &fresh) {
+                (Ok((template, grown)), known) => {
+                    let price = self.cheapest(self.problem.templates[template].columns, grown.set, &grown.rows);
+                    if known.as_ref().map_or(true, |(least, ..)| price < *least) {
+                        fresh = Ok((price, template, *class, grown));
+                    }
+                }
+                (Err(refusal), Err(_)) => fresh = Err(refusal),
+                (Err(_), Ok(_)) => {}
+            }
+        }
+        match (best, fresh) {
+            (Some((growth, ..)), Ok((price, template, class, grown))) if saves_enough(price, growth) => {
+                self.open_claim(pod, class, template, grown);
+                Ok(())
+            }
+            (Some((_, claim, class, grown)), Ok(_) | Err(_)) => {
+                self.commit_to_claim(pod, class, claim, grown);
+                Ok(())
+            }
+            (None, Ok((_, template, class, grown))) => {
+                self.open_claim(pod, class, template, grown);
+                Ok(())
+            }
+            (None, Err(refusal)) => Err(refusal),
+        }
+    }
+
+    /// The claim whose price grows least with one more pod.
+    fn cheapest_growth(&mut self, class: ClassIx, open: &[KeyDomains]) -> Option<(Price, usize, Grown)> {
         let facts = &self.problem.classes[class.0 as usize];
         let candidates = self.claim_candidates(class, facts, open);
         let mut best: Option<(Price, usize, Grown)> = None;
@@ -90,31 +139,12 @@ impl Pass<'_> {
             compared += 1;
             let columns = self.problem.templates[self.state.claims[claim].template].columns;
             let growth = self.cheapest(columns, grown.set, &grown.rows) - self.state.claims[claim].price;
-            if best.as_ref().is_none_or(|(least, ..)| growth <= *least) {
+            let beats = |least: Price| growth < least || (growth == least && !self.whim.newest);
+            if best.as_ref().is_none_or(|(least, ..)| beats(*least)) {
                 best = Some((growth, claim, grown));
             }
         }
-        let fresh = self.fresh(class, open);
-        match (best, fresh) {
-            (Some((growth, claim, grown)), Ok((template, new))) => {
-                let columns = self.problem.templates[template].columns;
-                if saves_enough(self.cheapest(columns, new.set, &new.rows), growth) {
-                    self.open_claim(pod, class, template, new);
-                } else {
-                    self.commit_to_claim(pod, class, claim, grown);
-                }
-                Ok(())
-            }
-            (Some((_, claim, grown)), Err(_)) => {
-                self.commit_to_claim(pod, class, claim, grown);
-                Ok(())
-            }
-            (None, Ok((template, new))) => {
-                self.open_claim(pod, class, template, new);
-                Ok(())
-            }
-            (None, Err(refusal)) => Err(refusal),
-        }
+        best
     }
 
     /// Claims that have not refused the class for good and that no count rules out.
@@ -303,9 +333,16 @@ impl Pass<'_> {
     fn in_order_of_preference(&self, key: TopologyKeyIx, group: GroupIx, allowed: &Bits) -> SmallVec<[Bits; 4]> {
         let counts = &self.state.counts[group.0];
         let turn = self.seed ^ self.problem.groups[group.0].turn;
+        let any = self.whim.any_domain;
         let mut order: SmallVec<[(i32, u64, usize); 4]> = allowed
             .iter()
-            .map(|domain| (counts.get(domain), chance::mix(turn ^ self.state.keys.turn(key, domain)), domain))
+            .map(|domain| {
+                (
+                    if any { 0 } else { counts.get(domain) },
+                    chance::mix(turn ^ self.state.keys.turn(key, domain)),
+                    domain,
+                )
+            })
             .collect();
         order.sort_unstable();
         order.into_iter().map(|(_, _, domain)| std::iter::once(domain).collect()).collect()
@@ -360,112 +397,6 @@ impl Pass<'_> {
             return Err(No::Reserved);
         }
         Ok(collected)
-    }
-
-    fn open_claim(&mut self, pod: PodIx, class: ClassIx, template: usize, grown: Grown) {
-        let ix = self.state.claims.len();
-        self.state.claims.push(Claim {
-            template,
-            set: SetIx::EMPTY,
-            rows: Bits::new(),
-            counted: grown.rows.clone(),
-            requests: Amounts::default(),
-            pods: Vec::new(),
-            ports: Vec::new(),
-            reserved: Vec::new(),
-            price: Price::ZERO,
-            min_values_relaxed: grown.min_values_relaxed,
-        });
-        let columns = &self.problem.world.columns[self.problem.templates[template].columns];
-        limits::deduct(self.state.limits_of(template), &grown.rows, columns);
-        self.commit_to_claim(pod, class, ix, grown);
-    }
-
-    fn commit_to_claim(&mut self, pod: PodIx, class: ClassIx, ix: usize, grown: Grown) {
-        let facts = &self.problem.classes[class.0 as usize];
-        let template = &self.problem.templates[self.state.claims[ix].template];
-        let (set, columns) = (grown.set, template.columns);
-        // Only one taste asks what a claim costs while it grows; for the others it is worked out once, at the end.
-        let price = match self.taste {
-            Taste::CheapestGrowth => self.cheapest(columns, set, &grown.rows),
-            Taste::FewestPods | Taste::Oldest => Price::ZERO,
-        };
-        let held = std::mem::take(&mut self.state.claims[ix].reserved);
-        for released in held.iter().filter(|r| !grown.reserved.contains(r)) {
-            self.state.reserve(*released, -1);
-        }
-        for taken in grown.reserved.iter().filter(|r| !held.contains(r)) {
-            self.state.reserve(*taken, 1);
-        }
-        let claim = &mut self.state.claims[ix];
-        let narrowed = claim.set != set;
-        let before = claim.pods.len();
-        claim.set = set;
-        claim.rows = grown.rows;
-        claim.requests = grown.requests;
-        claim.reserved = grown.reserved;
-        claim.price = price;
-        claim.pods.push(pod);
-        claim.ports.extend(facts.ports.iter().cloned());
-        if self.state.by_pods.len() <= before + 1 {
-            self.state.by_pods.resize(before + 2, Bits::new());
-        }
-        self.state.by_pods[before].remove(ix);
-        self.state.by_pods[before + 1].insert(ix);
-        self.state.pod_counts.insert(before + 1);
-        if before > 0 && self.state.by_pods[before].is_empty() {
-            self.state.pod_counts.remove(before);
-        }
-        if narrowed {
-            self.update_domains(ix, set);
-        }
-        self.record(class, ix, set);
-        self.state.places[pod.0 as usize] = Some(Place::Claim(ix));
-    }
-
-    fn update_domains(&mut self, claim: usize, set: SetIx) {
-        for key in self.state.keys.iter() {
-            let one = self.state.table.get(set, self.state.keys.label(key));
-            let accepted = self.state.keys.accepted(key, one, &self.state.table);
-            for (domain, claims) in self.state.may_be_in[key.0].iter_mut().enumerate() {
-                claims.set(claim, accepted.contains(domain));
-            }
-        }
-    }
-
-    /// Counts the pod in every group that selects it (spec 02 §8.6).
-    fn record(&mut self, class: ClassIx, claim: usize, set: SetIx) {
-        let facts = &self.problem.classes[class.0 as usize];
-        let template = &self.problem.templates[self.state.claims[claim].template];
-        for group in facts.counted_by.iter().chain(&facts.repels) {
-            let identity = &self.problem.groups[group.0].identity;
-            if !identity.filter.accepts(set, None, &template.taints, &mut self.state.table) {
-                continue;
-            }
-            let key = match identity.key {
-                GroupKey::Hostname => {
-                    self.state.count_on_claim(*group, claim, identity.kind);
-                    continue;
-                }
-                GroupKey::Label(key) => key,
-            };
-            let Some(one) = self.state.table.get(set, self.state.keys.label(key)) else { continue };
-            let requirement = self.state.table.requirement(one);
-            if requirement.operator() != crate::requirement::EffectiveOperator::In {
-                continue;
-            }
-            let every = match identity.kind {
-                GroupKind::Spread { .. } | GroupKind::Affinity => false,
-                GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => true,
-            };
-            if every || requirement.values().len() == 1 {
-                let domains: SmallVec<[usize; 8]> =
-                    requirement.values().iter().filter_map(|v| self.state.keys.domain(key, v)).collect();
-                for domain in domains {
-                    self.state.count(*group, domain, 1);
-                }
-            }
-        }
     }
 }
 

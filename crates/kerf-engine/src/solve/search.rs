@@ -7,7 +7,7 @@
 
 use super::answer::{Solution, answer, cuts_short};
 use super::bound;
-use super::pass::{Pass, Taste};
+use super::pass::{Pass, Taste, Whim};
 use super::problem::{PodIx, Problem};
 use crate::chance::mix;
 use crate::price::{Price, saves_enough};
@@ -27,6 +27,7 @@ struct Attempt {
     taste: Taste,
     order: Order,
     seed: u64,
+    whim: Whim,
 }
 
 /// In which order pods are taken.
@@ -112,9 +113,11 @@ fn attempts(pass: &mut Pass<'_>, floor: Merit, placements: usize) -> Vec<Attempt
     ];
     let shaken = (1..).map(|i: u64| {
         let taste = if i.is_multiple_of(4) { Taste::Oldest } else { Taste::CheapestGrowth };
-        Attempt { taste, order: Order::Shaken, seed: mix(seed.wrapping_add(i)) }
+        let whim = Whim { newest: i.is_multiple_of(2), any_domain: i.is_multiple_of(3) };
+        Attempt { taste, order: Order::Shaken, seed: mix(seed.wrapping_add(i)), whim }
     });
-    planned.into_iter().map(|(taste, order)| Attempt { taste, order, seed }).chain(shaken).take(passes).collect()
+    let whim = Whim::default();
+    planned.into_iter().map(|(taste, order)| Attempt { taste, order, seed, whim }).chain(shaken).take(passes).collect()
 }
 
 /// What a worker found.
@@ -156,6 +159,7 @@ fn better(pass: &mut Pass<'_>, queue: &[PodIx], floor: &Floor, attempts: &[Attem
             None => {
                 pass.taste = Taste::FewestPods;
                 pass.seed = pass.problem.world.settings.seed;
+                pass.whim = Whim::default();
                 pass.run(queue);
             }
         }
@@ -192,6 +196,7 @@ fn work(
 fn attempt(pass: &mut Pass<'_>, queue: &[PodIx], attempt: Attempt) {
     pass.taste = attempt.taste;
     pass.seed = attempt.seed;
+    pass.whim = attempt.whim;
     let order = ordered(pass.problem, queue, attempt);
     pass.run(&order);
 }

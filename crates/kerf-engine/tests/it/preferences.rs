@@ -1,6 +1,9 @@
 //! Wishes, and in which order they are given up (spec 02 §3.8 and §6.4).
 
-use crate::answer::{check, counts, plan};
+use kerf_engine::Effort;
+
+use crate::answer::{check, counts, plan, text};
+use crate::fixture::World;
 
 #[test]
 fn spec_02_75_alternatives_are_tried_in_order() {
@@ -29,6 +32,24 @@ fn an_alternative_that_only_a_wish_ruled_out_is_a_last_resort() {
         "pool p \n pod x cpu=99 req=\"zone In a\" req=\"zone In nope\" pref=\"1 zone In b\"",
         "unplaced x NoInstanceTypeFits",
     );
+}
+
+// Beyond spec 02 #75: any alternative of the required affinity will do, so the search takes one that costs less.
+#[test]
+fn an_alternative_that_is_cheaper_is_taken() {
+    let terms = "req=\"zone In a\" req=\"zone In b\"";
+    let types = "type t \n offer t zone=a price=2 \n offer t zone=b price=1";
+    let search = |world: &str| {
+        let world = World::new(world).with(|settings| settings.effort = Effort::Search);
+        text(&world.input, &world.solve())
+    };
+    let cheaper = search(&format!("{types} \n pool p \n pod x cpu=1 {terms}"));
+    assert_eq!(cheaper, "claim pool=p types=t pods=x zone=b\n");
+    // A node that is there costs nothing, whichever alternative it is for.
+    assert_eq!(search(&format!("pool p \n node n zone=b cpu=4 \n pod x cpu=1 {terms}")), "node n pods=x\n");
+    // But no wish is given up for it.
+    let wish = search(&format!("{types} \n pool p \n pod x cpu=1 {terms} pref=\"1 zone In a\""));
+    assert_eq!(wish, "claim pool=p types=t pods=x zone=a\n");
 }
 
 #[test]

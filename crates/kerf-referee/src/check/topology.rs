@@ -207,19 +207,7 @@ impl<'w> Topology<'w> {
         let Some(domain) = places[place].labels.get(rule.key) else {
             return Some(format!("{} has no label {}", places[place].name, rule.key));
         };
-        let looks_at = |p: &Place| spread_includes(constraint, pod, &p.name, &p.labels, &p.taints, |_| true);
-        let mut counts: BTreeMap<&str, i64> = offered.iter().map(|domain| (domain.as_str(), 0)).collect();
-        let included: Vec<bool> = places.iter().map(looks_at).collect();
-        for (p, _) in places.iter().zip(&included).filter(|(p, included)| **included && !p.leaving) {
-            if let Some(domain) = p.labels.get(rule.key) {
-                counts.entry(domain).or_insert(0);
-            }
-        }
-        for at in self.spoken_of(rule, bound).filter(|at| included[*at]) {
-            if let Some(domain) = places[at].labels.get(rule.key) {
-                *counts.entry(domain).or_insert(0) += 1;
-            }
-        }
+        let counts = self.spread_counts(rule, constraint, offered, pod, bound, places);
         let count = counts.get(domain.as_str()).copied().unwrap_or(0) + i64::from(rule.movers[mover]);
         let max_skew = i64::from(constraint.max_skew);
         let min_domains = usize::try_from(constraint.min_domains.unwrap_or(0)).unwrap_or(0);
@@ -237,6 +225,32 @@ impl<'w> Topology<'w> {
             })
         });
         objections.into_iter().min().flatten()
+    }
+
+    /// How many pods a spread counts in each domain that it knows.
+    fn spread_counts<'p>(
+        &self,
+        rule: &PodRule<'w>,
+        constraint: &TopologySpreadConstraint,
+        offered: &'p BTreeSet<String>,
+        pod: &Pod,
+        bound: &Bound,
+        places: &'p [Place],
+    ) -> BTreeMap<&'p str, i64> {
+        let looks_at = |p: &Place| spread_includes(constraint, pod, &p.name, &p.labels, &p.taints, |_| true);
+        let mut counts: BTreeMap<&str, i64> = offered.iter().map(|domain| (domain.as_str(), 0)).collect();
+        let included: Vec<bool> = places.iter().map(looks_at).collect();
+        for (p, _) in places.iter().zip(&included).filter(|(p, included)| **included && !p.leaving) {
+            if let Some(domain) = p.labels.get(rule.key) {
+                counts.entry(domain).or_insert(0);
+            }
+        }
+        for at in self.spoken_of(rule, bound).filter(|at| included[*at]) {
+            if let Some(domain) = places[at].labels.get(rule.key) {
+                *counts.entry(domain).or_insert(0) += 1;
+            }
+        }
+        counts
     }
 
     fn near_objection(

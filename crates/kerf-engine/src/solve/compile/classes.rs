@@ -219,6 +219,8 @@ fn new_class(problem: &mut Problem, state: &mut State, pod: &Pod, extras: Extras
     let affinity = spec.affinity.as_ref();
     let terms = affinity.and_then(|a| a.node_affinity.required.clone()).unwrap_or_default();
     let first = push(problem, state, &facts, spec.clone());
+    let alike = first.0..first.0 + terms.len().max(1) as u32;
+    problem.classes[first.0 as usize].alternatives = alike.clone();
     let mut last = first;
     let mut steps = 0;
     while let Some(next) = relax(&spec, ignore, prefers) {
@@ -227,14 +229,23 @@ fn new_class(problem: &mut Problem, state: &mut State, pod: &Pod, extras: Extras
         problem.classes[last.0 as usize].relaxed = Some(relaxed);
         last = relaxed;
         steps += 1;
+        // The first steps exchange one alternative of the node affinity for the next.
+        let class = &mut problem.classes[last.0 as usize];
+        class.given_up = (steps + 1_usize).saturating_sub(terms.len().max(1));
+        class.alternatives = if class.given_up == 0 { alike.clone() } else { last.0..last.0 + 1 };
     }
     // Without wishes every alternative has been tried for its own sake.
     if steps >= terms.len() {
+        let (given_up, start) = (problem.classes[last.0 as usize].given_up, last.0);
         for resort in last_resorts(&terms, &spec) {
             let next = push(problem, state, &facts, resort);
             problem.classes[next.0 as usize].is_last_resort = true;
+            problem.classes[next.0 as usize].given_up = given_up;
             problem.classes[last.0 as usize].relaxed = Some(next);
             last = next;
+        }
+        for class in &mut problem.classes[start as usize..] {
+            class.alternatives = start..last.0 + 1;
         }
     }
     first
@@ -280,6 +291,8 @@ fn push(problem: &mut Problem, state: &mut State, facts: &Facts, spec: PodSpec) 
         counted_by: Vec::new(),
         repels: Vec::new(),
         relaxed: None,
+        given_up: 0,
+        alternatives: ix.0..ix.0 + 1,
         is_last_resort: false,
         tolerates: problem.templates.iter().map(|t| tolerates_all(&spec.tolerations, &t.taints)).collect(),
         needs_devices: facts.needs_devices,

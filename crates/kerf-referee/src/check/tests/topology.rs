@@ -45,6 +45,28 @@ fn spec_02_80_zones_that_a_pool_could_offer_count_as_empty() {
     assert_eq!(judge(&same(&["x-0", "x-1"], &spread(ZONE, 2)), &together), LAWFUL);
 }
 
+// A spread may have to wait for pods that nothing constrains to fill its emptiest zone, while others must not come before it.
+#[test]
+fn pods_that_fill_the_emptiest_zone_are_bound_in_between() {
+    let zones =
+        json!({"template": {"spec": {"requirements": [{"key": ZONE, "operator": "In", "values": ["a", "b"]}]}}});
+    let of_app = |mut pod: Value| {
+        pod["metadata"]["labels"] = json!({"app": "x"});
+        pod
+    };
+    let filling = ["a-0", "a-1", "a-2", "a-3", "b-0", "b-1"];
+    let pods = [same(&["x-0", "x-1", "x-2"], &spread(ZONE, 1)), same(&filling, &json!({}))].concat();
+    let objects: Vec<Value> = std::iter::once(pool(zones)).chain(pods.into_iter().map(of_app)).collect();
+    let in_a = claim(&["a-0", "a-1", "a-2", "a-3", "x-0", "x-1", "x-2"], &["l"], &["a"]);
+    let claims = [in_a.clone(), claim(&["b-0", "b-1"], &["l"], &["b"])];
+    assert_eq!(verdict(&objects, &plan(&claims, json!([]), &[])), LAWFUL);
+    // With one pod less in zone b the third can never be bound.
+    let objects: Vec<Value> = objects.into_iter().filter(|object| object["metadata"]["name"] != "b-1").collect();
+    let claims = [in_a, claim(&["b-0"], &["l"], &["b"])];
+    let broken = verdict(&objects, &plan(&claims, json!([]), &[]));
+    assert!(broken.iter().any(|broken| broken.starts_with("TopologySpread")), "{broken:?}");
+}
+
 #[test]
 fn spec_02_81_zones_outside_the_pool_are_no_domains() {
     let pods = same(&["x-0", "x-1"], &spread(ZONE, 1));

@@ -2,10 +2,14 @@
 //!
 //! Some pods depend on others being there (affinity), some on others not being there yet (the first of its kind, spread), so
 //! the search is greedy in a telling order: pods whose own rules depend on the order first, the tightest spread before looser
-//! ones; companions when nobody else can go on; the rest last. If that gets stuck, a number of random orders are tried. A
-//! placement for which an order exists is thus not always recognised, but on everything that tests have seen it is.
+//! ones; companions when nobody else can go on; the rest last. When a spread waits for its emptiest domain to fill, those of
+//! the rest who go there are next, and those who would fill its other domains come last. If that gets stuck, a number of
+//! random orders are tried. A placement for which an order exists is thus not always recognised, but on everything that
+//! tests have seen it is.
 
-use super::{Bound, Broken, Place, Topology};
+use std::collections::BTreeSet;
+
+use super::{Bound, Broken, Kind, Owner, Place, Topology, accepts};
 use crate::random::Random;
 
 /// How many random orders are tried when the telling one gets stuck, where a mistake would be a false accusation.
@@ -35,11 +39,19 @@ impl Topology<'_> {
     fn bind_in(&self, order: &[usize], planned: &Bound, places: &[Place]) -> Vec<(usize, Broken)> {
         let mut bound: Bound = vec![None; planned.len()];
         let mut left = order.to_vec();
+        let urgent: Vec<bool> = (0..planned.len()).map(|mover| self.urgency(mover).0).collect();
         loop {
             let allowed = |mover: &usize| {
                 planned[*mover].is_some_and(|place| self.objection(*mover, place, &bound, places).is_none())
             };
-            let Some(next) = left.iter().position(allowed) else { break };
+            let next_urgent = left.iter().position(|mover| urgent[*mover] && allowed(mover));
+            let Some(next) = next_urgent.or_else(|| {
+                let waits = self.waits(&left, &bound, places);
+                let allowed = left.iter().enumerate().filter(|(_, mover)| allowed(mover));
+                allowed.min_by_key(|(_, mover)| self.hinders(**mover, planned, places, &waits)).map(|(at, _)| at)
+            }) else {
+                break;
+            };
             let mover = left.remove(next);
             bound[mover] = planned[mover];
         }
@@ -48,5 +60,39 @@ impl Topology<'_> {
             Some((mover, self.objection(mover, place, &bound, places)?))
         };
         left.into_iter().filter_map(why).collect()
+    }
+
+    /// The spreads of movers that are left, each by its index with the domains that have to fill before the others may.
+    fn waits<'p>(&'p self, left: &[usize], bound: &Bound, places: &'p [Place]) -> Vec<(usize, BTreeSet<&'p str>)> {
+        let rules = self.rules.iter().enumerate();
+        let mut seen: Vec<(&str, &Vec<bool>)> = Vec::new();
+        let waits = rules.filter_map(|(index, rule)| {
+            let (Kind::Spread { constraint, offered }, Owner::Mover(owner)) = (&rule.kind, rule.owner) else {
+                return None;
+            };
+            // Pods that are alike wait for the same.
+            (left.contains(&owner) && !seen.contains(&(rule.key, &rule.movers))).then_some(())?;
+            seen.push((rule.key, &rule.movers));
+            let pod = self.movers[owner];
+            let mut counts = self.spread_counts(rule, constraint, offered, pod, bound, places);
+            counts.retain(|domain, _| accepts(pod, None, rule.key, domain));
+            let least = counts.values().min().copied()?;
+            Some((index, counts.into_iter().filter(|(_, count)| *count == least).map(|(domain, _)| domain).collect()))
+        });
+        waits.collect()
+    }
+
+    /// How many spreads would have to wait longer if the mover were bound, less those that would not.
+    fn hinders(&self, mover: usize, planned: &Bound, places: &[Place], waits: &[(usize, BTreeSet<&str>)]) -> i64 {
+        let Some(place) = planned[mover].map(|place| &places[place]) else { return 0 };
+        let effect = |(index, emptiest): &(usize, BTreeSet<&str>)| {
+            let rule = &self.rules[*index];
+            match place.labels.get(rule.key).filter(|_| rule.movers[mover]) {
+                Some(domain) if emptiest.contains(domain.as_str()) => -1,
+                Some(_) => 1,
+                None => 0,
+            }
+        };
+        waits.iter().map(effect).sum()
     }
 }

@@ -1,0 +1,126 @@
+//! Writing down that a pod is on a claim: the claim narrows, limits and reservations are taken, and every group that selects the pod
+//! counts it.
+
+use smallvec::SmallVec;
+
+use super::claim::Claim;
+use super::class::ClassIx;
+use super::limits;
+use super::pass::{Pass, Place, Taste};
+use super::place_claim::Grown;
+use super::problem::PodIx;
+use crate::bits::Bits;
+use crate::narrow::SetIx;
+use crate::price::Price;
+use crate::resources::Amounts;
+use crate::topology::{GroupKey, GroupKind};
+
+impl Pass<'_> {
+    /// Opens a claim for the pod.
+    pub(super) fn open_claim(&mut self, pod: PodIx, class: ClassIx, template: usize, grown: Grown) {
+        let ix = self.state.claims.len();
+        self.state.claims.push(Claim {
+            template,
+            set: SetIx::EMPTY,
+            rows: Bits::new(),
+            counted: grown.rows.clone(),
+            requests: Amounts::default(),
+            pods: Vec::new(),
+            ports: Vec::new(),
+            reserved: Vec::new(),
+            price: Price::ZERO,
+            min_values_relaxed: grown.min_values_relaxed,
+        });
+        let columns = &self.problem.world.columns[self.problem.templates[template].columns];
+        limits::deduct(self.state.limits_of(template), &grown.rows, columns);
+        self.commit_to_claim(pod, class, ix, grown);
+    }
+
+    /// Puts the pod on a claim that is open.
+    pub(super) fn commit_to_claim(&mut self, pod: PodIx, class: ClassIx, ix: usize, grown: Grown) {
+        let facts = &self.problem.classes[class.0 as usize];
+        let template = &self.problem.templates[self.state.claims[ix].template];
+        let (set, columns) = (grown.set, template.columns);
+        // Only one taste asks what a claim costs while it grows; for the others it is worked out once, at the end.
+        let price = match self.taste {
+            Taste::CheapestGrowth => self.cheapest(columns, set, &grown.rows),
+            Taste::FewestPods | Taste::Oldest => Price::ZERO,
+        };
+        let held = std::mem::take(&mut self.state.claims[ix].reserved);
+        for released in held.iter().filter(|r| !grown.reserved.contains(r)) {
+            self.state.reserve(*released, -1);
+        }
+        for taken in grown.reserved.iter().filter(|r| !held.contains(r)) {
+            self.state.reserve(*taken, 1);
+        }
+        let claim = &mut self.state.claims[ix];
+        let narrowed = claim.set != set;
+        let before = claim.pods.len();
+        claim.set = set;
+        claim.rows = grown.rows;
+        claim.requests = grown.requests;
+        claim.reserved = grown.reserved;
+        claim.price = price;
+        claim.pods.push(pod);
+        claim.ports.extend(facts.ports.iter().cloned());
+        if self.state.by_pods.len() <= before + 1 {
+            self.state.by_pods.resize(before + 2, Bits::new());
+        }
+        self.state.by_pods[before].remove(ix);
+        self.state.by_pods[before + 1].insert(ix);
+        self.state.pod_counts.insert(before + 1);
+        if before > 0 && self.state.by_pods[before].is_empty() {
+            self.state.pod_counts.remove(before);
+        }
+        if narrowed {
+            self.update_domains(ix, set);
+        }
+        self.record(class, ix, set);
+        self.state.places[pod.0 as usize] = Some(Place::Claim(ix));
+    }
+
+    fn update_domains(&mut self, claim: usize, set: SetIx) {
+        for key in self.state.keys.iter() {
+            let one = self.state.table.get(set, self.state.keys.label(key));
+            let accepted = self.state.keys.accepted(key, one, &self.state.table);
+            for (domain, claims) in self.state.may_be_in[key.0].iter_mut().enumerate() {
+                claims.set(claim, accepted.contains(domain));
+            }
+        }
+    }
+
+    /// Counts the pod in every group that selects it (spec 02 §8.6).
+    fn record(&mut self, class: ClassIx, claim: usize, set: SetIx) {
+        let facts = &self.problem.classes[class.0 as usize];
+        let template = &self.problem.templates[self.state.claims[claim].template];
+        for group in facts.counted_by.iter().chain(&facts.repels) {
+            let identity = &self.problem.groups[group.0].identity;
+            if !identity.filter.accepts(set, None, &template.taints, &mut self.state.table) {
+                continue;
+            }
+            let key = match identity.key {
+                GroupKey::Hostname => {
+                    self.state.count_on_claim(*group, claim, identity.kind);
+                    continue;
+                }
+                GroupKey::Label(key) => key,
+            };
+            let Some(one) = self.state.table.get(set, self.state.keys.label(key)) else { continue };
+            let requirement = self.state.table.requirement(one);
+            if requirement.operator() != crate::requirement::EffectiveOperator::In {
+                continue;
+            }
+            let every = match identity.kind {
+                GroupKind::Spread { .. } | GroupKind::Affinity => false,
+                GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => true,
+            };
+            if every || requirement.values().len() == 1 {
+                let domains: SmallVec<[usize; 8]> =
+                    requirement.values().iter().filter_map(|v| self.state.keys.domain(key, v)).collect();
+                for domain in domains {
+                    self.state.count(*group, domain, 1);
+                }
+            }
+        }
+    }
+}
