@@ -5,8 +5,8 @@
     kerf sandbox --no-controller --instant -- hack/scheduler/worlds.py FIRST COUNT KERF WORLD [-o FILE]     # the sandbox's scheduler
 
 KERF is the program, WORLD the example `world` of kerf-referee, which writes the world of a seed. For each seed the world is planned, the planned
-nodes are created beside those that there are, and the pods are let go in the plan's order, each nominated for its planned node: the
-scheduler takes that node if all its filters allow it, and looks for another if not. FILE gets a line for each world with the pods that were
+nodes are created beside those that there are, and the pods are let go one by one, each nominated for its planned node: the scheduler takes that
+node if all its filters allow it. FILE gets a line for each world with the pods that were
 bound, by which two schedulers can be compared. The exit code is 1 if a pod that the plan places is not bound.
 
 Left out of every world: what needs controllers that do not run here (DaemonSets, volumes).
@@ -131,6 +131,42 @@ def node_of(claim, number, pools, types):
             "conditions": [{"type": "Ready", "status": "True", "reason": "R", "message": "m", "lastHeartbeatTime": AT, "lastTransitionTime": AT}]}}
 
 
+EPHEMERAL = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.cloudprovider.kubernetes.io/uninitialized", "karpenter.sh/unregistered")
+
+
+def as_they_will_be(items, pools):
+    """The nodes that there are, as the plan takes them: those on their way out are gone, those that are being launched have come, and those that are starting
+    have started. And the names of those that go."""
+    claims = [o for o in items if o["kind"] == "NodeClaim"]
+    of = lambda node: next((c for c in claims if c.get("status", {}).get("providerID") and c["status"]["providerID"] == node["spec"].get("providerID")), None)
+    nodes, going, come = [], set(), set()
+    for node in (json.loads(json.dumps(o)) for o in items if o["kind"] == "Node"):
+        claim, meta, spec = of(node), node["metadata"], node["spec"]
+        if claim:
+            come.add(claim["metadata"]["name"])
+        leaves = meta.get("deletionTimestamp") or (claim and claim["metadata"].get("deletionTimestamp"))
+        if leaves or any(taint["key"] == "karpenter.sh/disrupted" for taint in spec.get("taints", [])):
+            going.add(meta["name"])
+            continue
+        if claim and meta.get("labels", {}).get("karpenter.sh/initialized") != "true":
+            starting = {(taint["key"], taint["effect"]) for taint in claim["spec"].get("startupTaints", [])}
+            spec["taints"] = [taint for taint in spec.get("taints", []) if taint["key"] not in EPHEMERAL and (taint["key"], taint["effect"]) not in starting]
+            node.setdefault("status", {})["allocatable"] = node.get("status", {}).get("allocatable", {}) | claim["status"].get("allocatable", {})
+            node["status"]["capacity"] = node["status"].get("capacity", {}) | claim["status"].get("capacity", {})
+        for key in ("uid", "resourceVersion", "ownerReferences", "finalizers", "creationTimestamp"):
+            meta.pop(key, None)
+        meta.setdefault("annotations", {})["kwok.x-k8s.io/node"] = "fake"
+        nodes.append(node)
+    for claim in claims:
+        name = claim["metadata"]["name"]
+        if name not in come and not claim["metadata"].get("deletionTimestamp") and claim.get("status", {}).get("allocatable"):
+            labels = claim["metadata"].get("labels", {}) | {"kubernetes.io/hostname": name, "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}
+            nodes.append({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels, "annotations": {"kwok.x-k8s.io/node": "fake"}},
+                          "spec": {"taints": claim["spec"].get("taints", [])},
+                          "status": {"capacity": claim["status"].get("capacity", {}), "allocatable": claim["status"]["allocatable"]}})
+    return nodes, going
+
+
 def planned(seed, kerf, writer, folder):
     size = ("small", "medium", "large", "small", "medium")[seed % 5]
     subprocess.run([writer, str(seed), size, folder], check=True)
@@ -168,19 +204,20 @@ def trial(api, items, types, plan):
         if obj["kind"] == "Namespace":
             labels = {"team": None} | obj["metadata"].get("labels", {})
             api.merge(f"/api/v1/namespaces/{obj['metadata']['name']}", {"metadata": {"labels": labels}})
-        if obj["kind"] == "Node":
-            node = json.loads(json.dumps(obj))
-            node["metadata"].setdefault("annotations", {})["kwok.x-k8s.io/node"] = "fake"
-            for key in ("uid", "resourceVersion", "ownerReferences", "finalizers", "creationTimestamp", "deletionTimestamp"):
-                node["metadata"].pop(key, None)
-            api.call("POST", "/api/v1/nodes", node)
+    nodes, going = as_they_will_be(items, pools)
+    for node in nodes:
+        api.call("POST", "/api/v1/nodes", node)
+
+    def source_of(key):
+        if key in pods:
+            return pods[key]
+        namespace, name = key.split("/")
+        owner = next(d for d in deployments if name.rsplit("-", 1)[0] == d["metadata"]["name"] and d["metadata"].get("namespace", "default") == namespace)
+        return {"metadata": {"labels": owner["spec"]["template"]["metadata"].get("labels", {})}, "spec": owner["spec"]["template"]["spec"]}
 
     def submit(key, nominated=None):
         namespace, name = key.split("/")
-        source = pods.get(key)
-        if source is None:
-            owner = next(d for d in deployments if name.startswith(d["metadata"]["name"]) and d["metadata"].get("namespace", "default") == namespace)
-            source = {"metadata": {"labels": owner["spec"]["template"]["metadata"].get("labels", {})}, "spec": owner["spec"]["template"]["spec"]}
+        source = source_of(key)
         spec = dict(source["spec"])
         spec.pop("priorityClassName", None)
         spec.pop("priority", None)
@@ -206,7 +243,7 @@ def trial(api, items, types, plan):
     moved |= {pod["pod"] for pod in plan["unschedulable"] or []}
     for key, pod in pods.items():
         ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
-        if pod["spec"].get("nodeName") and key not in moved and not ended and not pod["metadata"].get("deletionTimestamp"):
+        if pod["spec"].get("nodeName") and pod["spec"]["nodeName"] not in going and key not in moved and not ended and not pod["metadata"].get("deletionTimestamp"):
             submit(key)
     where = {}
     for number, claim in enumerate(plan["nodeClaims"] or []):
@@ -214,13 +251,9 @@ def trial(api, items, types, plan):
         where |= {pod: f"claim-{number}" for pod in claim["pods"]}
     for placement in plan["existingNodes"] or []:
         where |= {pod: placement["node"] for pod in placement["pods"]}
-    paths = {key: submit(key, nominated=node) for key, node in where.items()}
-    # What no API server takes, no scheduler sees.
-    where = {key: node for key, node in where.items() if paths[key]}
     until_ready(api)
-    for path in filter(None, paths.values()):
-        api.merge(path, {"spec": {"schedulingGates": None}})
-    settle(api, set(where), 10)
+    spread = lambda key: any(c["whenUnsatisfiable"] == "DoNotSchedule" for c in source_of(key)["spec"].get("topologySpreadConstraints", []))
+    where, paths = place(api, where, spread, submit)
     left = [u["pod"] for u in plan["unschedulable"] or [] if u["pod"] in pods or deployments]
     left = [key for key in left if submit(key)]
     if left:
@@ -233,6 +266,49 @@ def trial(api, items, types, plan):
             pod = api.call("GET", paths[key])
             messages[key] = next((c.get("message", "") for c in pod["status"].get("conditions", []) if c["type"] == "PodScheduled"), "")
     return where, left, bound, messages
+
+
+def place(api, where, spread, submit):
+    """Lets the pods go one by one. A plan is a state, and spreading makes it a question of order whether a state can be reached: those who must be spread
+    go first, and a pod that the scheduler puts elsewhere, or nowhere, is taken back and tried again after the others, as long as that helps. What is left
+    then is let go for good."""
+    paths, waiting, rest = {}, {key: node for key, node in where.items() if spread(key)}, {key: node for key, node in where.items() if not spread(key)}
+    while waiting or rest:
+        if not waiting:
+            waiting, rest = rest, {}
+        later = {}
+        for key, node in waiting.items():
+            path = submit(key, nominated=node)
+            if path is None:
+                continue  # What no API server takes, no scheduler sees.
+            paths[key] = path
+            api.merge(path, {"spec": {"schedulingGates": None}})
+            if decided(api, path) != node:
+                later[key] = node
+                api.call("DELETE", f"{path}?gracePeriodSeconds=0", missing=True)
+        if rest and len(later) == len(waiting):
+            waiting, rest = later | rest, {}
+            continue
+        if len(later) == len(waiting):
+            for key, node in later.items():
+                api.merge(submit(key, nominated=node), {"spec": {"schedulingGates": None}})
+            settle(api, set(later), 10)
+            break
+        waiting = later
+    return {key: node for key, node in where.items() if key in paths}, paths
+
+
+def decided(api, path):
+    """Where the scheduler puts a pod; nothing if it finds no place."""
+    end = time.time() + 5
+    while time.time() < end:
+        pod = api.call("GET", path)
+        if pod["spec"].get("nodeName"):
+            return pod["spec"]["nodeName"]
+        if any(c["type"] == "PodScheduled" and c.get("reason") == "Unschedulable" for c in pod["status"].get("conditions", [])):
+            return None
+        time.sleep(0.005)
+    return None
 
 
 def until_ready(api):
