@@ -184,4 +184,6 @@ def main():
 
 
 if __name__ == "__main__":
+    # Asked to end, it ends what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     main()

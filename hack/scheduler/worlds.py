@@ -11,8 +11,7 @@ bound, by which two schedulers can be compared. The exit code is 1 if a pod that
 
 Left out of every world: what needs controllers that do not run here (DaemonSets, volumes).
 """
-import http.client, json, os, ssl, subprocess, sys, tempfile, time
-import base64
+import http.client, json, os, re, signal, ssl, subprocess, sys, tempfile, time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import ask
@@ -51,7 +50,6 @@ class Api:
 
 
 def of_kubeconfig():
-    import re
     text = open(os.environ["KUBECONFIG"]).read()
     try:
         config = json.loads(text)
@@ -368,4 +366,6 @@ def main():
 
 
 if __name__ == "__main__":
+    # Asked to end, it ends what it started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     main()
