@@ -303,3 +303,27 @@ fn the_first_time_that_a_pod_was_found_a_place_counts() {
     pod.decided(50, true);
     assert_eq!(pod.shows(51, "provisioning_unbound"), None, "it has a node already");
 }
+
+// spec 07 #47
+#[test]
+fn a_claim_says_whether_its_pools_wishes_were_lowered() {
+    let metrics = Metrics::new();
+    let relaxed = json!({"metadata": {"name": "a", "labels": {"karpenter.sh/nodepool": "p"},
+        "annotations": {"karpenter.sh/nodeclaim-min-values-relaxed": "true"}},
+        "spec": {"nodeClassRef": {"group": "g", "kind": "k", "name": "n"}, "requirements": []}});
+    metrics.claim_created(&serde_json::from_value(relaxed).unwrap(), "provisioned");
+    let line =
+        "karpenter_nodeclaims_created_total{reason=\"provisioned\",nodepool=\"p\",min_values_relaxed=\"true\"} 1\n";
+    assert!(metrics.text(noon()).contains(line));
+}
+
+// spec 07 #48
+#[test]
+fn time_outs_are_there_from_the_start() {
+    let text = Metrics::new().text(noon());
+    for kind in ["multi", "single"] {
+        let line =
+            format!("karpenter_voluntary_disruption_consolidation_timeouts_total{{consolidation_type=\"{kind}\"}} 0\n");
+        assert!(text.contains(&line), "{line} in {text}");
+    }
+}

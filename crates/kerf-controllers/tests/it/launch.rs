@@ -152,6 +152,19 @@ async fn a_claims_own_labels_win_and_the_machines_annotations_do() {
     assert_eq!((annotations["note"].as_str(), annotations["own"].as_str()), ("machine", "1"));
 }
 
+// spec 07 #34
+#[tokio::test(start_paused = true)]
+async fn a_long_refusal_is_cut_in_its_event() {
+    let (rig, cloud) = dictated().await;
+    cloud.launch(Launch::Fails(|| CreateError::InsufficientCapacity("x".repeat(1000).into())));
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(5).await;
+    let told = &rig.events("InsufficientCapacityError")[0].1;
+    let why = told.strip_prefix("NodeClaim a event: ").unwrap();
+    assert_eq!(why.len(), 303, "{why}");
+    assert!(why.starts_with("insufficient capacity, xxx") && why.ends_with("xxx..."));
+}
+
 /// A stock-out at the first try: provisioning asks for another machine.
 #[tokio::test(start_paused = true)]
 async fn a_stock_out_leads_to_another_claim() {

@@ -63,3 +63,35 @@ async fn the_time_without_a_whole_picture_is_shown() {
         (Some(1.0), Some(0.0))
     );
 }
+
+// spec 07 #35, #36, #50
+#[tokio::test(start_paused = true)]
+async fn a_claims_life_is_told_from_its_first_change_to_its_end() {
+    let rig = Rig::start().await;
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(3).await;
+    assert_eq!(rig.events("Initialized"), [], "that it is not known yet is no change");
+    rig.make_ready(&rig.node().await.metadata.name.unwrap()).await;
+    rig.wait(3).await;
+    let expected = "Status condition transitioned, Type: Initialized, Status: Unknown -> True, Reason: Initialized";
+    assert_eq!(rig.events("Initialized"), [("a".into(), expected.into())]);
+    rig.delete_claim("a").await;
+    rig.wait(30).await;
+    assert_eq!(rig.claims().await, []);
+    assert_eq!(rig.events("Finalized"), [("a".into(), "Finalized karpenter.sh/termination".into())]);
+    let text = rig.metrics.text(rig.clock.now());
+    let ended = text.lines().find(|line| line.starts_with("operator_nodeclaim_termination_duration_seconds_count"));
+    assert!(ended.is_some_and(|line| line.ends_with(" 1")), "{ended:?}");
+}
+
+// spec 07 #13
+#[tokio::test(start_paused = true)]
+async fn controllers_are_as_wide_as_their_cores_allow() {
+    for (cores, width) in [(1, 1000.0), (60, 5000.0), (100, 5000.0)] {
+        let mut rig = Rig::bare().await;
+        rig.settings.cores = cores;
+        let cloud = kerf_kwok::Kwok::new(rig.server.client_as("kwok"), rig.clock, kerf_kwok::built_in());
+        let rig = rig.with(std::sync::Arc::new(cloud)).await;
+        assert_eq!(rig.metrics.max_concurrent_reconciles.get(&["nodeclaim.lifecycle"]), Some(width));
+    }
+}
