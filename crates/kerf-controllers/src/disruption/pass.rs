@@ -262,7 +262,10 @@ impl Disruption {
             let drifts = matches!(command.method, Method::StaticDrift | Method::Drift);
             let says_so =
                 |claim: &Str| cluster.get::<Claim>(claim).is_some_and(|claim| report::claim_is_drifted(claim));
-            if drifts && !command.nodes.iter().all(|node| says_so(&node.claim)) {
+            if command.method == Method::StaticDrift && !self.ctx.settings.static_capacity {
+                let message = "NodePools with replicas are not looked after, StaticCapacity is disabled".to_owned();
+                held.push(Held { nodes: nodes(), code: "StaticCapacityDisabled", message });
+            } else if drifts && !command.nodes.iter().all(|node| says_so(&node.claim)) {
                 let message = "NodeClaim does not have the condition Drifted yet".to_owned();
                 held.push(Held { nodes: nodes(), code: "AwaitingDrifted", message });
             } else if let Some(until) = memory::undoes_until(&cluster, command, now) {

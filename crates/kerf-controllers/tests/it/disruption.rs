@@ -25,6 +25,25 @@ async fn an_empty_node_goes_after_the_second_look() {
     assert_eq!((&decision["outcome"], &decision["reason"]), (&json!("succeeded"), &json!("Empty")));
 }
 
+// spec 04 #29 and #30
+#[tokio::test(start_paused = true)]
+async fn a_cluster_in_which_nothing_happens_is_left_alone() {
+    let town = Town::start(shrinking(json!({}))).await;
+    town.deploy("web", 1, "1500m", json!({})).await;
+    town.until("it runs", 60, async |town| town.settled(1, &["s"]).await).await;
+    town.rig.wait(60).await;
+    let looks = || town.rig.metrics.disruption.evaluation_duration.count(&["underutilized", "single"]);
+    let before = looks();
+    town.rig.wait(180).await;
+    assert_eq!(looks(), before, "three minutes in which nothing happened");
+    town.rig.wait(600).await;
+    assert!((before + 2..=before + 3).contains(&looks()), "{before} {}", looks());
+    let before = looks();
+    town.change_pool(json!({"spec": {"weight": 10}})).await;
+    town.rig.wait(1).await;
+    assert!(looks() > before, "a change of the pool's spec is looked at within a second");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_underused_node_goes_and_its_pods_move() {
     let town = Town::start(shrinking(json!({}))).await;

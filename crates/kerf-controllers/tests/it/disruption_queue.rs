@@ -10,33 +10,7 @@ use kerf_sandbox::{CloudFault, CloudRule, Fault, FaultRule};
 use serde_json::json;
 
 use crate::rig::of_claim;
-use crate::town::{Town, is_tainted, shrinking};
-
-impl Town {
-    async fn tainted(&self) -> Vec<String> {
-        let nodes = self.rig.list::<Node>().await;
-        nodes.into_iter().filter(is_tainted).filter_map(|node| node.metadata.name).collect()
-    }
-
-    /// The claims that say why they are disrupted.
-    async fn disrupted(&self) -> usize {
-        let claims = self.rig.claims().await;
-        claims.iter().filter(|claim| of_claim(claim, "DisruptionReason") != "absent").count()
-    }
-
-    /// Changes the pool's template, so that its nodes drift.
-    pub(crate) async fn drift(&self) {
-        self.change_pool(json!({"spec": {"template": {"metadata": {"labels": {"colour": "blue"}}}}})).await;
-    }
-
-    /// A big node with a small pod, which could be a small node.
-    async fn oversized(&self) {
-        self.deploy("wide", 1, "7", json!({})).await;
-        self.deploy("web", 1, "500m", json!({})).await;
-        self.until("both run", 60, async |town| town.settled(2, &["l"]).await).await;
-        self.scale("wide", 0).await;
-    }
-}
+use crate::town::{Town, shrinking};
 
 // spec 03 #56
 #[tokio::test(start_paused = true)]
@@ -237,6 +211,29 @@ async fn a_replacement_that_never_joins_is_given_up_and_the_node_let_go() {
     town.pass(10 * 60).await;
     assert_eq!(town.types().await, ["l", "s"]);
     assert_eq!(town.rig.decisions()["decisions"].as_array().unwrap().len(), 1, "{:#}", town.rig.decisions());
+}
+
+// spec 03 #87
+#[tokio::test(start_paused = true)]
+async fn budgets_count_everything_that_is_under_way() {
+    let town = Town::start(shrinking(json!({"consolidateAfter": "Never", "budgets": [{"nodes": "3"}]}))).await;
+    let port = json!([{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}],
+        "resources": {"requests": {"cpu": "1500m"}}}]);
+    town.deploy("web", 5, "1500m", json!({"spec": {"containers": port}})).await;
+    town.until("all run", 60, async |town| town.settled(5, &["s"; 5]).await).await;
+    town.rig.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "2m"}})).await;
+    town.rig.wait(25).await;
+    town.drift().await;
+    town.pass(60).await;
+    assert_eq!((town.tainted().await.len(), town.rig.claims().await.len()), (3, 8));
+    assert_eq!(town.rig.metrics.disruption.nodes_consuming_budgets.get(&["general", "Drifted"]), Some(3.0));
+    town.until("all are replaced", 600, async |town| {
+        let claims = town.rig.claims().await;
+        let is_new = |claim: &NodeClaim| of_claim(claim, "Drifted") == "absent";
+        claims.len() == 5 && claims.iter().all(is_new) && town.settled(5, &["s"; 5]).await
+    })
+    .await;
+    assert_eq!(town.rig.metrics.disruption.decisions.get(&["replace", "drifted", ""]), 5.0);
 }
 
 /// A pod that comes between the decision and the taint keeps its node.

@@ -16,6 +16,7 @@ use tokio::sync::Notify;
 use tower::Service as _;
 
 use crate::rig::{Rig, pool};
+use crate::town::{Town, shrinking};
 
 /// How many pods there are at the top of the scenario in bad weather.
 const PODS: usize = 60;
@@ -174,5 +175,62 @@ async fn lives_through_weather(seeds: &[u64]) {
         rig.restart_with(client.clone(), cloud(client, &rig));
         let settled = async |rig: &Rig| rig.all_run(PODS).await && rig.strays().await.is_empty();
         assert!(rig.live(900, PODS, settled).await, "seed {seed}: {:?}", rig.strays().await);
+    }
+}
+
+/// From a machine that is too big to one that is not, with a controller that dies at a write on the way, and one that takes over.
+async fn shrunk(last: Option<usize>, is_done: bool) -> usize {
+    let mut town = Town::start(shrinking(json!({}))).await;
+    town.deploy("wide", 1, "7", json!({})).await;
+    town.deploy("web", 1, "500m", json!({})).await;
+    town.until("both run", 60, async |town| town.settled(2, &["l"]).await).await;
+    let doomed = Doomed::new(last, is_done);
+    town.restart_with(doomed.client(&town.rig.server));
+    town.scale("wide", 0).await;
+    let fell = doomed.fell.clone();
+    let settled = async |town: &Town| town.settled(1, &["s"]).await && town.is_quiet().await;
+    let is_over = tokio::select! {
+        biased;
+        () = fell.notified() => false,
+        _ = town.until("it is small", 120, settled) => true,
+    };
+    if !is_over {
+        town.restart();
+        // The successor may find a replacement that nobody waits for any more, and a machine that no claim knows of.
+        town.until(&format!("it is small after all, write {last:?}, done {is_done}"), 600, settled).await;
+    }
+    doomed.writes.load(Ordering::SeqCst)
+}
+
+// spec 03 §10.3; "the controller is killed between any two of its writes", with disruption on
+#[tokio::test(start_paused = true)]
+async fn a_successor_cleans_up_after_a_move_that_was_half_done() {
+    let writes = shrunk(None, false).await;
+    assert!(writes > 15, "{writes}");
+    for last in 0..writes {
+        // A write that is not done is like one that comes later; each place is tried in one of the two ways.
+        shrunk(Some(last), last % 2 == 0).await;
+    }
+}
+
+// The same weather, with disruption on.
+#[tokio::test(start_paused = true)]
+async fn bad_weather_does_not_keep_nodes_from_going() {
+    for seed in 0..2 {
+        let mut town = Town::bare(shrinking(json!({}))).await;
+        let weather = [
+            (Fault::Conflict, 200_000),
+            (Fault::InternalError, 100_000),
+            (Fault::LostResponse, 50_000),
+            (Fault::DroppedWatch { after: Duration::from_secs(3) }, 1_000_000),
+        ];
+        let rule = |(fault, per_million)| FaultRule { agent: "kerf".into(), ..FaultRule::new(fault, per_million) };
+        town.rig.server.set_faults(weather.into_iter().map(rule).collect(), seed);
+        town.restart();
+        town.deploy("web", 12, "900m", json!({})).await;
+        town.until("all run", 600, async |town| town.running().await == 12).await;
+        town.scale("web", 2).await;
+        town.until("one small node is left", 900, async |town| town.settled(2, &["s"]).await && town.is_quiet().await)
+            .await;
     }
 }

@@ -10,6 +10,8 @@ mod disruption;
 mod disruption_bad_input;
 mod disruption_conditions;
 mod disruption_queue;
+mod disruption_scale;
+mod disruption_story;
 mod expiration;
 mod kill;
 mod launch;

@@ -108,6 +108,8 @@ async fn readiness_waits_for_the_definitions_and_not_for_the_lease() {
     assert!(text.contains("leader_election_master_status{name=\"l\"} 0"), "{text}");
     assert!(text.contains("\nprocess_resident_memory_bytes ") && text.contains("\nprocess_cpu_seconds_total "));
     assert_eq!(get(metrics, "/debug/pprof/").await.0, 404);
+    let decisions = serde_json::from_str::<Value>(&get(metrics, "/decisions").await.1).unwrap();
+    assert_eq!(decisions, json!({"decisions": [], "lastPass": null}));
 }
 
 /// A kind that is not installed is waited for, with a word in the log; nothing is lost meanwhile.

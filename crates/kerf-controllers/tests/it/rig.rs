@@ -1,6 +1,7 @@
 //! A cluster for one test: an API server in virtual time, a cloud, all controllers, and a hand for everything that a scheduler or a
 //! kubelet would do.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -23,13 +24,15 @@ use tokio::task::JoinHandle;
 
 /// Keeps every event that is published, each once: what tells them apart is the controllers' business, how long it holds the recorder's.
 #[derive(Debug, Default)]
-pub(crate) struct Noted(Mutex<Vec<Event>>);
+pub(crate) struct Noted(Mutex<(BTreeSet<EventKey>, Vec<Event>)>);
+
+/// What tells events apart: the reason, and what the controllers say.
+type EventKey = (String, Vec<String>);
 
 impl Publish for Noted {
     fn publish(&self, event: Event) {
-        let mut events = self.0.lock().unwrap();
-        let is_known = |known: &Event| known.reason == event.reason && known.told_apart_by == event.told_apart_by;
-        if !events.iter().any(is_known) {
+        let (known, events) = &mut *self.0.lock().unwrap();
+        if known.insert((event.reason.to_string(), event.told_apart_by.clone())) {
             events.push(event);
         }
     }
@@ -318,7 +321,7 @@ impl Rig {
     /// The published events with a reason: what about, and the message.
     pub(crate) fn events(&self, reason: &str) -> Vec<(String, String)> {
         let events = self.events.0.lock().unwrap();
-        let told = events.iter().filter(|event| event.reason == reason);
+        let told = events.1.iter().filter(|event| event.reason == reason);
         told.map(|event| (event.about.name.clone().unwrap_or_default(), event.message.clone())).collect()
     }
 }

@@ -30,6 +30,11 @@ const TIMING: Timing = Timing {
 
 /// What is sold: `s`, `m` and `l` with 2, 4 and 8 cpus, at 10, 20 and 40 cents.
 pub(crate) fn sizes() -> Catalogue {
+    sizes_at([0.1, 0.2, 0.4])
+}
+
+/// The same at other prices.
+pub(crate) fn sizes_at([s, m, l]: [f64; 3]) -> Catalogue {
     let of = |name: &str, cpu: u32, price: f64| {
         let is = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
         json!({"name": name, "architecture": "amd64", "operatingSystems": ["linux"],
@@ -37,7 +42,7 @@ pub(crate) fn sizes() -> Catalogue {
             "offerings": [{"Price": price, "Available": true, "Requirements": [
                 is("karpenter.sh/capacity-type", "on-demand"), is("topology.kubernetes.io/zone", "zone-a")]}]})
     };
-    let text = json!([of("s", 2, 0.1), of("m", 4, 0.2), of("l", 8, 0.4)]).to_string();
+    let text = json!([of("s", 2, s), of("m", 4, m), of("l", 8, l)]).to_string();
     parse(&text).unwrap()
 }
 
@@ -64,6 +69,7 @@ pub(crate) struct Town {
     pub(crate) rig: Rig,
     pub(crate) cluster: Cluster,
     pub(crate) sold_out: Arc<SoldOut>,
+    pub(crate) catalogue: Catalogue,
 }
 
 impl Town {
@@ -76,7 +82,7 @@ impl Town {
         rig.install_definitions().await;
         rig.create::<KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
         rig.create::<NodePool>(pool("general", spec)).await;
-        Self { rig, cluster, sold_out: Arc::default() }
+        Self { rig, cluster, sold_out: Arc::default(), catalogue: sizes() }
     }
 
     /// The same with the controllers at work.
@@ -93,7 +99,7 @@ impl Town {
     }
 
     pub(crate) fn restart_with(&mut self, client: Client) {
-        let cloud = Kwok::new(client.clone(), self.rig.clock, sizes()).with_stock(self.sold_out.clone());
+        let cloud = Kwok::new(client.clone(), self.rig.clock, self.catalogue.clone()).with_stock(self.sold_out.clone());
         self.rig.restart_with(client, Arc::new(cloud));
     }
 
@@ -164,6 +170,36 @@ impl Town {
             self.check().await;
         }
         panic!("not within {most} s: {what}\n{:#}\n{:#?}", self.rig.decisions(), self.types().await);
+    }
+
+    /// The nodes that are marked as about to go.
+    pub(crate) async fn tainted(&self) -> Vec<String> {
+        let nodes = self.rig.list::<Node>().await;
+        nodes.into_iter().filter(is_tainted).filter_map(|node| node.metadata.name).collect()
+    }
+
+    /// How many claims say why they are disrupted.
+    pub(crate) async fn disrupted(&self) -> usize {
+        let claims = self.rig.claims().await;
+        claims.iter().filter(|claim| of_claim(claim, "DisruptionReason") != "absent").count()
+    }
+
+    /// Changes the pool's template, so that its nodes drift.
+    pub(crate) async fn drift(&self) {
+        self.change_pool(json!({"spec": {"template": {"metadata": {"labels": {"colour": "blue"}}}}})).await;
+    }
+
+    /// A big node with a small pod, which could be a small node.
+    pub(crate) async fn oversized(&self) {
+        self.deploy("wide", 1, "7", json!({})).await;
+        self.deploy("web", 1, "500m", json!({})).await;
+        self.until("both run", 60, async |town| town.settled(2, &["l"]).await).await;
+        self.scale("wide", 0).await;
+    }
+
+    /// Nothing is under way, nothing is left behind.
+    pub(crate) async fn is_quiet(&self) -> bool {
+        self.tainted().await.is_empty() && self.disrupted().await == 0 && self.rig.strays().await.is_empty()
     }
 
     /// Lets time go by, and looks every second at everything that must always hold.

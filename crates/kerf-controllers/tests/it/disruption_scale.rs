@@ -1,0 +1,59 @@
+//! Disruption over hours and over hundreds of nodes: it neither churns nor stalls.
+
+use serde_json::json;
+
+use crate::town::{Town, shrinking};
+
+/// The cheapest type is refused for six hours.
+#[tokio::test(start_paused = true)]
+async fn a_type_that_is_sold_out_is_not_tried_over_and_over() {
+    let town = Town::start(shrinking(json!({}))).await;
+    town.sold_out.types.lock().unwrap().push("s");
+    town.oversized().await;
+    town.until("the next best is taken", 120, async |town| town.settled(1, &["m"]).await).await;
+    for _ in 0..6 * 60 {
+        town.rig.wait(60).await;
+        town.check().await;
+        assert_eq!(town.running().await, 1, "no pod is lost");
+    }
+    let failed = town.rig.metrics.disruption.queue_failures.get(&["replace", "underutilized", "single"]);
+    assert!((1.0..=3.0).contains(&failed), "{failed} attempts in vain");
+    assert!(town.settled(1, &["m"]).await && town.is_quiet().await);
+    let created = town.rig.metrics.nodeclaims_created.get(&["underutilized", "general", "false"]);
+    assert!(created <= 4.0, "{created} replacements");
+}
+
+/// 300 nodes of which half are empty at once, under a budget of a tenth.
+#[tokio::test(start_paused = true)]
+async fn hundreds_of_empty_nodes_go_in_as_few_rounds_as_the_budget_allows() {
+    const NODES: u32 = 300;
+    let town = Town::start(shrinking(json!({"consolidateAfter": "Never", "budgets": [{"nodes": "10%"}]}))).await;
+    let port = json!([{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}],
+        "resources": {"requests": {"cpu": "1500m"}}}]);
+    town.deploy("web", NODES, "1500m", json!({"spec": {"containers": port}})).await;
+    for _ in 0..60 {
+        town.rig.wait(10).await;
+        if town.running().await == NODES as usize {
+            break;
+        }
+    }
+    assert_eq!((town.running().await, town.types().await.len()), (300, 300));
+    town.scale("web", NODES / 2).await;
+    town.rig.wait(30).await;
+    town.change_pool(json!({"spec": {"disruption": {"consolidateAfter": "0s"}}})).await;
+    let mut minutes = 0.0;
+    while town.types().await.len() > (NODES / 2) as usize {
+        town.rig.wait(10).await;
+        town.check().await;
+        minutes += 10.0 / 60.0;
+        assert!(minutes < 20.0, "{:#}", town.rig.decisions());
+    }
+    assert_eq!(town.running().await, (NODES / 2) as usize);
+    let (mut nodes, mut least) = (NODES, 0.0);
+    while nodes > NODES / 2 {
+        nodes -= nodes.div_ceil(10).min(nodes - NODES / 2);
+        least += 1.0;
+    }
+    let rounds = town.rig.metrics.disruption.decisions.get(&["delete", "empty", "empty"]);
+    assert!(rounds <= least + 1.0, "{rounds} rounds in {minutes:.1} minutes, {least} would do");
+}
