@@ -20,6 +20,8 @@ pub(crate) use input::InputPath;
 pub(crate) use output::Format;
 pub(crate) use plan::{Gate, Half, Plan};
 pub(crate) use sandbox::{Sandbox, SandboxRun};
+#[cfg(test)]
+pub(crate) use settings::FeatureGates;
 pub(crate) use settings::{MinValuesPolicy, PreferencePolicy, Settings};
 pub(crate) use validate::Validate;
 

@@ -244,3 +244,6 @@ fn peak_rss_bytes() -> u64 {
     let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
     kilobytes.unwrap_or(0) * 1024
 }
+
+#[cfg(test)]
+mod tests;

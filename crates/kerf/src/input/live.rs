@@ -41,8 +41,13 @@ pub(super) fn read() -> Result<Vec<Source>, Failure> {
         })?;
         let client = Client::try_from(config)
             .map_err(|cause| Failure::Work(anyhow::Error::new(cause).context("cannot use the kubeconfig")))?;
-        Reader(client).all().await
+        read_by(client).await
     })
+}
+
+/// Reads the cluster that a client speaks to.
+pub(super) async fn read_by(client: Client) -> Result<Vec<Source>, Failure> {
+    Reader(client).all().await
 }
 
 /// A client that can list and nothing else.

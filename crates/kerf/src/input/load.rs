@@ -64,6 +64,13 @@ pub(crate) fn load_live(threads: NonZeroUsize) -> Result<Loaded, Failure> {
     if problems.is_empty() { Ok(loaded) } else { Err(Failure::BadInput(problems)) }
 }
 
+/// The same by a client, for tests that have a cluster of their own.
+#[cfg(test)]
+pub(crate) async fn load_by(client: kube::Client) -> Result<Loaded, Failure> {
+    let (loaded, problems) = load_sources(&live::read_by(client).await?, NonZeroUsize::MIN);
+    if problems.is_empty() { Ok(loaded) } else { Err(Failure::BadInput(problems)) }
+}
+
 fn load_sources(sources: &[Source], threads: NonZeroUsize) -> (Loaded, Vec<Problem>) {
     let names = SourceNames::of(sources);
     let mut loader = Loader {

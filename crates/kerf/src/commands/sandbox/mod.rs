@@ -14,7 +14,7 @@ use kerf_api::crds::{self, Flavour};
 use kerf_controllers::{ProcessSettings, logs};
 use kerf_kwok::{Catalogue, Kwok, Refusal, Stock};
 use kerf_runtime::{Clock, Shutdown, Stop};
-use kerf_sandbox::{Cloud, Cluster, ClusterConfig, LaunchRefused, News, Offering, Timing};
+use kerf_sandbox::{ApiServer, Cloud, Cluster, ClusterConfig, LaunchRefused, News, Offering, Timing};
 use tokio::process::Command;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
@@ -83,7 +83,7 @@ async fn serve(wish: Sandbox, clock: Clock, catalogue: Catalogue) -> Result<Exit
         };
     }
     if wish.controller {
-        install_crds(&cluster).await.map_err(Failure::Work)?;
+        install_crds(cluster.api()).await.map_err(Failure::Work)?;
     }
     let (_shutdown, stop) = Shutdown::new();
     let controlling = async {
@@ -162,8 +162,8 @@ impl Stock for CloudStock {
 }
 
 /// Makes Kerf's API known, as `kubectl apply -f <(kerf crds)` would.
-async fn install_crds(cluster: &Cluster) -> anyhow::Result<()> {
-    let client = cluster.api().client_as("kerf");
+pub(super) async fn install_crds(server: &ApiServer) -> anyhow::Result<()> {
+    let client = server.client_as("kerf");
     for crd in crds::all(Flavour::Kwok) {
         let body = serde_json::to_vec(crd.json()).context("cannot write a CRD")?;
         let request = http::Request::post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")

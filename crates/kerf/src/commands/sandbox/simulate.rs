@@ -72,7 +72,7 @@ async fn play(
     catalogue: Catalogue,
     is_told: bool,
 ) -> Result<Report, Failure> {
-    install_crds(cluster).await.map_err(Failure::Work)?;
+    install_crds(cluster.api()).await.map_err(Failure::Work)?;
     cluster.add_nodes(simulation.scenario.nodes).context("cannot make the nodes").map_err(Failure::Work)?;
     let mut unheard = None;
     let tell = |line: Line| {

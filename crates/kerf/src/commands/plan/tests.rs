@@ -1,0 +1,206 @@
+//! A plan is what the controller does: on random clusters, the claims that a plan of the live cluster names are the claims that the
+//! controllers then create.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use kerf_api::kwoknodeclass::KWOKNodeClass;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
+use kerf_controllers::{Context, Metrics, ProcessSettings, Recorder, SharedCluster};
+use kerf_kwok::Kwok;
+use kerf_runtime::Shutdown;
+use kerf_sandbox::{ApiServer, Config, Rng};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::args::FeatureGates;
+
+/// What a claim is for and what it may become: pool, instance types, requests.
+type Wanted = (String, Vec<String>, Vec<(String, String)>);
+
+const CLUSTERS: u64 = 200;
+const ZONE: &str = "topology.kubernetes.io/zone";
+const TYPE: &str = "node.kubernetes.io/instance-type";
+
+fn settings() -> Settings {
+    let settings = crate::args::Settings {
+        feature_gates: FeatureGates::default(),
+        preference_policy: PreferencePolicy::Respect,
+        min_values_policy: MinValuesPolicy::Strict,
+        ignore_dra_requests: true,
+    };
+    engine_settings(&settings, true, 1)
+}
+
+async fn create<K>(server: &ApiServer, object: Value)
+where
+    K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope> + serde::de::DeserializeOwned + serde::Serialize,
+    K: Clone + std::fmt::Debug,
+    K::DynamicType: Default,
+{
+    let api: Api<K> = Api::all(server.client());
+    api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+}
+
+/// One of some values.
+fn one<'v>(chance: &mut Rng, values: &[&'v str]) -> &'v str {
+    values[usize::try_from(chance.below(values.len() as u64)).unwrap()]
+}
+
+fn pool(chance: &mut Rng, name: &str) -> Value {
+    let mut requirements = vec![json!({"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]})];
+    if chance.happens(500_000) {
+        requirements.push(json!({"key": "karpenter.sh/capacity-type", "operator": "In",
+            "values": [one(chance, &["spot", "on-demand"])]}));
+    }
+    if chance.happens(300_000) {
+        requirements.push(json!({"key": ZONE, "operator": "In", "values": ["test-zone-a", "test-zone-b"]}));
+    }
+    if chance.happens(500_000) {
+        requirements.push(json!({"key": "karpenter.kwok.sh/instance-cpu", "operator": "Lt", "values": ["17"]}));
+    }
+    let mut spec = json!({"template": {"spec": {
+        "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+        "requirements": requirements,
+    }}, "weight": 1 + chance.below(50)});
+    if chance.happens(300_000) {
+        spec["limits"] = json!({"cpu": (2 + chance.below(40)).to_string()});
+    }
+    if chance.happens(250_000) {
+        spec["template"]["spec"]["taints"] = json!([{"key": "team", "value": "a", "effect": "NoSchedule"}]);
+    }
+    json!({"metadata": {"name": name}, "spec": spec})
+}
+
+fn pod(chance: &mut Rng, number: u64) -> Value {
+    let app = one(chance, &["x", "y", "z"]);
+    let mut spec = json!({"containers": [{"name": "c", "image": "i", "resources": {"requests": {
+        "cpu": one(chance, &["100m", "500m", "1", "1700m", "3", "40", "900"]),
+        "memory": one(chance, &["64Mi", "1Gi", "3Gi"]),
+    }}}]});
+    if chance.happens(250_000) {
+        spec["tolerations"] = json!([{"key": "team", "operator": "Exists"}]);
+    }
+    if chance.happens(200_000) {
+        spec["nodeSelector"] = json!({ZONE: one(chance, &["test-zone-a", "test-zone-c", "nowhere"])});
+    }
+    if chance.happens(250_000) {
+        let key = one(chance, &[ZONE, "kubernetes.io/hostname"]);
+        spec["topologySpreadConstraints"] = json!([{"maxSkew": 1, "topologyKey": key,
+            "whenUnsatisfiable": one(chance, &["DoNotSchedule", "ScheduleAnyway"]),
+            "labelSelector": {"matchLabels": {"app": app}}}]);
+    }
+    if chance.happens(150_000) {
+        spec["affinity"] = json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": app}}}]}});
+    }
+    json!({"metadata": {"name": format!("pod-{number}"), "labels": {"app": app}}, "spec": spec})
+}
+
+/// A cluster with pools, a few nodes and pods that wait.
+async fn cluster(seed: u64) -> ApiServer {
+    let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
+    let server = ApiServer::new(Config::new(clock, seed));
+    let mut chance = Rng::new(seed).fork("plan");
+    super::super::sandbox::install_crds(&server).await.unwrap();
+    create::<KWOKNodeClass>(&server, json!({"metadata": {"name": "default"}, "spec": {}})).await;
+    for number in 0..1 + chance.below(3) {
+        let pool = pool(&mut chance, &format!("pool-{number}"));
+        create::<NodePool>(&server, pool).await;
+    }
+    for number in 0..chance.below(3) {
+        let name = format!("node-{number}");
+        let room = json!({"cpu": "2", "memory": "4Gi", "pods": "10"});
+        let ready = json!({"type": "Ready", "status": "True"});
+        let node = json!({"metadata": {"name": name, "labels": {ZONE: "test-zone-a", "kubernetes.io/hostname": name}},
+            "spec": {"providerID": format!("other://{name}")},
+            "status": {"capacity": room, "allocatable": room, "conditions": [ready]}});
+        create::<Node>(&server, node).await;
+    }
+    let pods: Api<Pod> = Api::default_namespaced(server.client());
+    for number in 0..1 + chance.below(12) {
+        let pod = serde_json::from_value(pod(&mut chance, number)).unwrap();
+        pods.create(&PostParams::default(), &pod).await.unwrap();
+        let waiting = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
+        let status = Patch::Merge(json!({"status": {"conditions": [waiting]}}));
+        pods.patch_status(&format!("pod-{number}"), &PatchParams::default(), &status).await.unwrap();
+    }
+    server
+}
+
+/// What a plan of the live cluster says: claims, and pods that find no place.
+async fn planned(server: &ApiServer) -> (Vec<Wanted>, Vec<String>) {
+    let objects = input::load_by(server.client()).await.unwrap().objects;
+    let world = World::new(objects, kerf_kwok::built_in(), server.clock().now());
+    let solution = kerf_engine::solve(&world.input, &settings());
+    let claims = solution.claims.iter().map(|claim| {
+        let mut types: Vec<String> = claim.launch.instance_types.iter().map(ToString::to_string).collect();
+        types.sort();
+        let requests = claim.requests.iter().map(|(name, amount)| (name.to_string(), amount.to_string())).collect();
+        (claim.pool.to_string(), types, requests)
+    });
+    let mut claims: Vec<Wanted> = claims.collect();
+    claims.sort();
+    (claims, solution.unplaced.iter().map(|unplaced| unplaced.pod.to_string()).collect())
+}
+
+/// What the controllers do: claims, and pods of which they say that they find no place.
+async fn done(server: &ApiServer) -> (Vec<Wanted>, Vec<String>) {
+    let (client, clock) = (server.client_as("kerf"), server.clock());
+    let recorder = Arc::new(Recorder::new(client.clone(), clock, 0));
+    let ctx = Context {
+        cloud: Arc::new(Kwok::new(client.clone(), clock, kerf_kwok::built_in())),
+        client: client.clone(),
+        cluster: SharedCluster::default(),
+        clock,
+        events: recorder.clone(),
+        metrics: Arc::new(Metrics::new()),
+        settings: Arc::new(kerf_controllers::Settings { engine: settings(), ..kerf_controllers::Settings::default() }),
+    };
+    let (_shutdown, stop) = Shutdown::new();
+    let running = tokio::spawn(async move {
+        kerf_controllers::run(ctx, &ProcessSettings::default(), client, Some(recorder), stop).await
+    });
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    running.abort();
+    let claims: Api<NodeClaim> = Api::all(server.client());
+    let claims = claims.list(&ListParams::default()).await.unwrap().items.into_iter().map(|claim| {
+        let pool = claim.metadata.labels.unwrap()["karpenter.sh/nodepool"].clone();
+        let types = claim.spec.requirements.into_iter().find(|requirement| requirement.key == TYPE);
+        let mut types = types.and_then(|requirement| requirement.values).unwrap_or_default();
+        types.sort();
+        let requests = claim.spec.resources.unwrap().requests.unwrap();
+        (pool, types, requests.into_iter().map(|(name, amount)| (name, amount.to_string())).collect())
+    });
+    let mut claims: Vec<Wanted> = claims.collect();
+    claims.sort();
+    let events: Api<Event> = Api::default_namespaced(server.client());
+    let events = events.list(&ListParams::default()).await.unwrap().items;
+    let failed = events.into_iter().filter(|event| event.reason.as_deref() == Some("FailedScheduling"));
+    let mut failed: Vec<String> =
+        failed.map(|event| format!("default/{}", event.involved_object.name.unwrap_or_default())).collect();
+    failed.sort();
+    failed.dedup();
+    (claims, failed)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_plan_says_is_what_the_controllers_do() {
+    let (mut machines, mut left_out) = (0, 0);
+    for seed in 0..CLUSTERS {
+        let server = cluster(seed).await;
+        let plan = planned(&server).await;
+        assert_eq!(done(&server).await, plan, "cluster {seed}");
+        machines += plan.0.len();
+        left_out += plan.1.len();
+    }
+    assert!(
+        machines > 200 && left_out > 100,
+        "too tame to prove anything: {machines} machines, {left_out} pods left out"
+    );
+}
