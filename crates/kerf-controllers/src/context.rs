@@ -39,8 +39,10 @@ pub struct Settings {
     pub node_repair: bool,
     /// Whether pools with `replicas` are kept at that many nodes (feature gate `StaticCapacity`).
     pub static_capacity: bool,
-    /// How the engine treats wishes and constraints.
+    /// How the engine treats wishes and constraints. Its seed decides ties, so it is what a plan's is.
     pub engine: kerf_engine::Settings,
+    /// Where jitter and identifiers come from: a number of this process alone.
+    pub seed: u64,
     /// Whether a spot node may be replaced by a cheaper spot node (feature gate `SpotToSpotConsolidation`).
     pub spot_to_spot_consolidation: bool,
     /// Whether no voluntary disruption starts, whatever the pools say. What is under way is finished.
@@ -60,6 +62,7 @@ impl Default for Settings {
             batch_idle: Duration::from_secs(1),
             batch_max: Duration::from_secs(10),
             cores: 1,
+            seed: 0,
             node_repair: false,
             static_capacity: false,
             spot_to_spot_consolidation: false,

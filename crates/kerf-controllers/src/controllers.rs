@@ -51,13 +51,11 @@ struct Hung<C> {
     name: &'static str,
     controller: C,
     queue: Queue<Str>,
-    /// Where the identifiers of reconciles come from.
-    ids: Mutex<Chance>,
 }
 
 impl<C> Hung<C> {
     fn new(name: &'static str, controller: C, settings: QueueSettings) -> Self {
-        Self { name, controller, queue: Queue::new(settings), ids: Mutex::new(Chance::new(0, name)) }
+        Self { name, controller, queue: Queue::new(settings) }
     }
 
     /// Works until told to stop. What fails is logged and comes back.
@@ -65,8 +63,10 @@ impl<C> Hung<C> {
     where
         R: Future<Output = Result<Next, Error>>,
     {
+        // Where the identifiers of reconciles come from: another process has others.
+        let ids = Mutex::new(Chance::new(ctx.settings.seed, self.name));
         let work = |key: Str| {
-            let id = self.ids.lock().unwrap_or_else(PoisonError::into_inner).uuid();
+            let id = ids.lock().unwrap_or_else(PoisonError::into_inner).uuid();
             let outcome = reconcile(&self.controller, key.clone());
             async move { observed(ctx, self.name, &key, &id, outcome).await }
         };
@@ -154,7 +154,7 @@ impl Controllers {
         let evictions = Arc::new(Evictions::new(each()));
         let eviction_queue = Hung::new("eviction-queue", evictions.clone(), drains(100));
         evictions.use_queue(&eviction_queue.queue);
-        let (history, memory) = (Arc::new(History::default()), Arc::new(Memory::new(ctx.settings.engine.seed)));
+        let (history, memory) = (Arc::new(History::default()), Arc::new(Memory::new(ctx.settings.seed)));
         let orchestration = Arc::new(Orchestration::new(each(), memory.clone(), history.clone()));
         let commands = QueueSettings {
             workers: workers(cores, 100, 1000),

@@ -92,7 +92,7 @@ impl Disruption {
     ) -> Self {
         let now = ctx.now();
         // Another process is another stream: its commands have names of their own.
-        let seed = u64::try_from(now.as_nanosecond()).unwrap_or_default() ^ ctx.settings.engine.seed;
+        let seed = u64::try_from(now.as_nanosecond()).unwrap_or_default() ^ ctx.settings.seed;
         let ids = Mutex::new(Chance::new(seed, "disruption.command"));
         Self { ctx, orchestration, memory, history, memo: Memo::new(now), state: Mutex::default(), ids }
     }

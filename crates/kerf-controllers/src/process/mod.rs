@@ -86,7 +86,7 @@ pub async fn run(
     let client = requests::measured(ctx.client.clone(), ctx.metrics.clone(), ctx.clock);
     let ctx = Context { client, cloud, ..ctx };
     let controllers = Controllers::new(ctx.clone());
-    let (watches, feed) = controllers.watches(ctx.settings.engine.seed);
+    let (watches, feed) = controllers.watches(ctx.settings.seed);
 
     // Dropping the set ends what it holds.
     let mut background = JoinSet::new();
@@ -104,7 +104,7 @@ pub async fn run(
             duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry: Duration::from_secs(2),
-            seed: ctx.settings.engine.seed,
+            seed: ctx.settings.seed,
         };
         Lease::new(lease_client, settings, ctx.clock)
     });

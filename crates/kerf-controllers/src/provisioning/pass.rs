@@ -56,7 +56,8 @@ fn is_ignored(reason: &Reason) -> bool {
 
 impl Provisioner {
     pub(crate) fn new(ctx: Context, batcher: Arc<Batcher>) -> Self {
-        Self { ctx, batcher, ids: Mutex::new(Chance::new(0, "provisioner")) }
+        let ids = Mutex::new(Chance::new(ctx.settings.seed, "provisioner"));
+        Self { ctx, batcher, ids }
     }
 
     /// Works until told to stop.

@@ -26,7 +26,7 @@ pub(super) struct Controlled {
     pub(super) clock: Clock,
     /// The simulated cloud.
     pub(super) cloud: Kwok,
-    /// Where ties are decided and chance comes from.
+    /// Where chance comes from.
     pub(super) seed: u64,
 }
 
@@ -47,7 +47,8 @@ pub(super) struct Work {
 /// Runs the controllers until told to stop.
 pub(super) async fn run(on: Controlled, work: &Work, process: &ProcessSettings, stop: Stop) -> anyhow::Result<()> {
     let recorder = Arc::new(Recorder::new(on.client.clone(), on.clock, on.seed));
-    let engine = kerf_engine::Settings { seed: on.seed, ..plan::engine_settings(&work.settings, true, work.cores) };
+    // Ties are decided as in a plan: what a plan says is what is done.
+    let engine = plan::engine_settings(&work.settings, true, work.cores);
     let ctx = Context {
         client: on.client,
         cloud: Arc::new(on.cloud),
@@ -60,6 +61,7 @@ pub(super) async fn run(on: Controlled, work: &Work, process: &ProcessSettings, 
             batch_max: work.batch_max,
             cores: work.cores,
             engine,
+            seed: on.seed,
             node_repair: work.settings.feature_gates.node_repair,
             static_capacity: work.settings.feature_gates.static_capacity,
             spot_to_spot_consolidation: work.settings.feature_gates.spot_to_spot_consolidation,
