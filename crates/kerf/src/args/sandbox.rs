@@ -25,7 +25,7 @@ Examples:
   kerf sandbox --demo                     the same with workloads that grow and shrink
   kerf sandbox -- kubectl get nodes       run a command with KUBECONFIG set, stop with its exit code
   kerf sandbox --no-controller --nodes 3  the cluster alone; point any autoscaler at it
-  kerf sandbox run examples/story.yaml    a story in virtual time: minutes pass in seconds"
+  kerf sandbox run scenarios/story.yaml    a story in virtual time: minutes pass in seconds"
 )]
 pub(super) struct TypedSandbox {
     #[command(subcommand)]
@@ -78,8 +78,8 @@ enum TypedSandboxCommand {
     help_template = super::HELP_TEMPLATE,
     before_help = "\
 Examples:
-  kerf sandbox run examples/story.yaml
-  kerf sandbox run examples/story.yaml --seed 7 --faults stockout,conflict
+  kerf sandbox run scenarios/story.yaml
+  kerf sandbox run scenarios/story.yaml --seed 7 --faults stockout,conflict
   kerf sandbox run day.yaml --until 24h -o json
 
 No sockets are opened and nobody waits: the clock jumps to whatever happens next. The same seed gives

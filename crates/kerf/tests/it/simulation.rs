@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::program::{Seen, folder, kerf};
 
 fn story(arguments: &[&str]) -> Seen {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/story.yaml");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/story.yaml");
     kerf(&[&["sandbox", "run", path], arguments].concat()).run()
 }
 

@@ -109,7 +109,7 @@ async fn cluster(seed: u64) -> ApiServer {
     let mut chance = Rng::new(seed).fork("plan");
     super::super::sandbox::install_crds(&server).await.unwrap();
     create::<KWOKNodeClass>(&server, json!({"metadata": {"name": "default"}, "spec": {}})).await;
-    for number in 0..1 + chance.below(3) {
+    for number in 0..=chance.below(3) {
         let pool = pool(&mut chance, &format!("pool-{number}"));
         create::<NodePool>(&server, pool).await;
     }
@@ -123,7 +123,7 @@ async fn cluster(seed: u64) -> ApiServer {
         create::<Node>(&server, node).await;
     }
     let pods: Api<Pod> = Api::default_namespaced(server.client());
-    for number in 0..1 + chance.below(12) {
+    for number in 0..=chance.below(12) {
         let pod = serde_json::from_value(pod(&mut chance, number)).unwrap();
         pods.create(&PostParams::default(), &pod).await.unwrap();
         let waiting = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"});
@@ -189,10 +189,10 @@ async fn done(server: &ApiServer) -> (Vec<Wanted>, Vec<String>) {
     (claims, failed)
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_a_plan_says_is_what_the_controllers_do() {
+/// Compares plan and action on some clusters. Two tests share the work, so that it takes half as long.
+async fn compare(seeds: std::ops::Range<u64>) {
     let (mut machines, mut left_out) = (0, 0);
-    for seed in 0..CLUSTERS {
+    for seed in seeds {
         let server = cluster(seed).await;
         let plan = planned(&server).await;
         assert_eq!(done(&server).await, plan, "cluster {seed}");
@@ -200,7 +200,17 @@ async fn what_a_plan_says_is_what_the_controllers_do() {
         left_out += plan.1.len();
     }
     assert!(
-        machines > 200 && left_out > 100,
+        machines > 100 && left_out > 50,
         "too tame to prove anything: {machines} machines, {left_out} pods left out"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_plan_says_is_what_the_controllers_do() {
+    compare(0..CLUSTERS / 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_plan_says_is_what_the_controllers_do_on_other_clusters() {
+    compare(CLUSTERS / 2..CLUSTERS).await;
 }

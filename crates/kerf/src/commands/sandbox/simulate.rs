@@ -19,7 +19,7 @@ use crate::exit::{Exit, Failure, Problem};
 use crate::output;
 
 /// The story of the demonstration.
-const STORY: &str = include_str!("../../../../../examples/story.yaml");
+const STORY: &str = include_str!("../../../../../scenarios/story.yaml");
 /// When virtual time begins: any instant would do, and it is always the same.
 const BEGINNING: &str = "2026-01-01T00:00:00Z";
 
