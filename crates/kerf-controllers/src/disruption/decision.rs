@@ -9,6 +9,25 @@ use serde_json::{Value, json};
 
 use crate::provisioning::report::listed;
 
+/// Logs a line about a decision, with the fields that all such lines have and more behind them.
+macro_rules! log_decision {
+    ($level:ident, $decision:expr, $($rest:tt)+) => {
+        tracing::$level!(
+            "command-id" = $decision.id.as_str(),
+            reason = $decision.reason(),
+            command = $decision.text(),
+            decision = $decision.command.decision(),
+            "disrupted-node-count" = $decision.command.nodes.len(),
+            "replacement-node-count" = $decision.command.replacements.len(),
+            "pod-count" = $decision.command.pods.len(),
+            "disrupted-nodes" = %$crate::logs::json($decision.disrupted_nodes()),
+            "replacement-nodes" = %$crate::logs::json($decision.replacement_nodes()),
+            $($rest)+
+        )
+    };
+}
+pub(super) use log_decision;
+
 /// A command that is carried out.
 #[derive(Debug, Clone)]
 pub(crate) struct Decision {

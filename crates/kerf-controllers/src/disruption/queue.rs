@@ -17,9 +17,9 @@ use kerf_api::slim::{Node, Str};
 use kerf_engine::{Command, Method};
 use kerf_runtime::{Failure, Next, Queue};
 use kerf_state::Claim;
-use tracing::{debug, error};
+use tracing::error;
 
-use super::decision::Decision;
+use super::decision::{Decision, log_decision};
 use super::history::{History, Outcome};
 use super::memory::{self, Memory, Offered};
 use super::taint::{self, Marked};
@@ -27,7 +27,6 @@ use crate::actions;
 use crate::context::Context;
 use crate::error::Error;
 use crate::events;
-use crate::logs::json;
 use crate::node::termination::is_reschedulable;
 
 /// How often a command under way is looked at. It is also the least time between the taint and the deletion, so that a pod that was
@@ -283,16 +282,9 @@ impl Orchestration {
         let decision = &underway.decision;
         let now = self.ctx.now();
         let took = now.duration_since(decision.created);
-        debug!(
-            "command-id" = decision.id.as_str(),
-            reason = decision.reason(),
-            command = decision.text(),
-            decision = decision.command.decision(),
-            "disrupted-node-count" = decision.command.nodes.len(),
-            "replacement-node-count" = decision.command.replacements.len(),
-            "pod-count" = decision.command.pods.len(),
-            "disrupted-nodes" = %json(decision.disrupted_nodes()),
-            "replacement-nodes" = %json(decision.replacement_nodes()),
+        log_decision!(
+            debug,
+            decision,
             duration = %kerf_api::duration::Duration::from_nanos(i64::try_from(took.as_nanos()).unwrap_or(i64::MAX)),
             "command succeeded"
         );
@@ -315,16 +307,9 @@ impl Orchestration {
         let done = underway.lock().done.clone();
         let left = underway.nodes.iter().filter(|node| !done.contains(&node.marked.claim));
         join_all(left.map(|node| self.let_go(node))).await;
-        error!(
-            "command-id" = decision.id.as_str(),
-            reason = decision.reason(),
-            command = decision.text(),
-            decision = decision.command.decision(),
-            "disrupted-node-count" = decision.command.nodes.len(),
-            "replacement-node-count" = decision.command.replacements.len(),
-            "pod-count" = decision.command.pods.len(),
-            "disrupted-nodes" = %json(decision.disrupted_nodes()),
-            "replacement-nodes" = %json(decision.replacement_nodes()),
+        log_decision!(
+            error,
+            decision,
             error = %why,
             "failed terminating nodes while executing a disruption command"
         );

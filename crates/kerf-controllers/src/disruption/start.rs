@@ -7,15 +7,13 @@ use jiff::Timestamp;
 use kerf_api::slim::{Node, Pod, Str};
 use kerf_engine::Command;
 use kerf_state::Claim;
-use tracing::info;
 
-use super::decision::Decision;
+use super::decision::{Decision, log_decision};
 use super::memory::{self, Offered};
 use super::queue::{Candidate, Orchestration, Replacement};
 use super::taint::{self, Marked};
 use crate::error::Error;
 use crate::events;
-use crate::logs::json;
 use crate::provisioning::claim;
 
 impl Orchestration {
@@ -24,7 +22,8 @@ impl Orchestration {
         if decision.command.nodes.iter().any(|node| self.is_about(&node.claim)) {
             return Err(Error::Invalid("candidate is being disrupted".to_owned()));
         }
-        announce(&decision);
+        // The line that operators look for, before anything is changed.
+        log_decision!(info, decision, "disrupting node(s)");
         let reason = decision.command.reason().to_string();
         let marks = join_all(decision.command.nodes.iter().map(|node| async {
             let marked = Marked { node: node.name.clone(), claim: node.claim.clone() };
@@ -118,20 +117,4 @@ impl Orchestration {
             metrics.decisions_by_nodepool.inc(&[pool, command.decision(), &reason, kind]);
         }
     }
-}
-
-/// The line that operators look for, before anything is changed.
-fn announce(decision: &Decision) {
-    info!(
-        "command-id" = decision.id.as_str(),
-        reason = decision.reason(),
-        command = decision.text(),
-        decision = decision.command.decision(),
-        "disrupted-node-count" = decision.command.nodes.len(),
-        "replacement-node-count" = decision.command.replacements.len(),
-        "pod-count" = decision.command.pods.len(),
-        "disrupted-nodes" = %json(decision.disrupted_nodes()),
-        "replacement-nodes" = %json(decision.replacement_nodes()),
-        "disrupting node(s)"
-    );
 }

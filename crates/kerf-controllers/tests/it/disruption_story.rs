@@ -1,8 +1,5 @@
 //! Acceptance scenarios B to E of spec 07 §13, one after the other on one cluster: what happens, and the order in which the log tells it.
 
-use std::io;
-use std::sync::{Arc, Mutex};
-
 use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
@@ -10,22 +7,8 @@ use kerf_controllers::logs::{Form, Level, LogLayer, Settings};
 use serde_json::{Value, json};
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use crate::rig::of_claim;
+use crate::rig::{Lines, of_claim};
 use crate::town::{Town, sizes_at};
-
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 impl Lines {
     /// What was logged since the last time.

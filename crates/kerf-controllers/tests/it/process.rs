@@ -1,7 +1,6 @@
 //! The process around the controllers: what it waits for, what it serves, what it logs.
 
-use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodepool::NodePool;
@@ -15,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tracing_subscriber::layer::SubscriberExt as _;
 
-use crate::rig::{Rig, pool};
+use crate::rig::{Lines, Rig, pool};
 
 struct Process {
     metrics: Arc<Metrics>,
@@ -125,20 +124,6 @@ async fn work_begins_when_the_definitions_arrive() {
     rig.pending_pod("web", "1", json!({})).await;
     rig.wait(10).await;
     rig.claim().await;
-}
-
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 /// Acceptance scenario B of spec 07 §13, and the end of a node: the messages, in their order.

@@ -2,6 +2,7 @@
 //! kubelet would do.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -35,6 +36,21 @@ impl Publish for Noted {
         if known.insert((event.reason.to_string(), event.told_apart_by.clone())) {
             events.push(event);
         }
+    }
+}
+
+/// Keeps what is logged.
+#[derive(Clone, Default)]
+pub(crate) struct Lines(pub(crate) Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kerf_api::annotations::DO_NOT_DISRUPT;
 use kerf_api::nodepool::DisruptionReason;
 use kerf_api::schedule::allowed_disruptions;
-use kerf_api::slim::{PodPhase, Str};
+use kerf_api::slim::Str;
 
 use super::ledger::Ledger;
 
@@ -56,11 +56,7 @@ pub(super) fn on_decision(ledger: &mut Ledger, name: &str, now: Timestamp) {
 /// Nothing goes wrong any more: what is still not as it should be? Empty if all is well.
 pub(super) fn unsettled(ledger: &Ledger, may_pend: usize) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
-    let pending: Vec<String> = ledger
-        .live()
-        .filter(|record| record.pod.status.phase == PodPhase::Pending && !record.pod.is_terminating())
-        .map(|record| record.pod.namespaced_name().to_string())
-        .collect();
+    let pending: Vec<String> = ledger.waiting().map(|pod| pod.namespaced_name().to_string()).collect();
     if pending.len() > may_pend {
         let first: Vec<&str> = pending.iter().take(3).map(String::as_str).collect();
         found.push(("every pod runs", format!("{} pods wait, such as {}", pending.len(), first.join(", "))));

@@ -280,10 +280,9 @@ impl Ledger {
     }
 
     /// Pods that wait for a place, or for their node.
-    pub(super) fn pending(&self) -> usize {
-        self.live()
-            .filter(|record| record.pod.status.phase == PodPhase::Pending && !record.pod.is_terminating())
-            .count()
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Pod> {
+        let pods = self.live().map(|record| &record.pod);
+        pods.filter(|pod| pod.status.phase == PodPhase::Pending && !pod.is_terminating())
     }
 
     pub(super) fn live(&self) -> impl Iterator<Item = &PodRecord> {
@@ -295,7 +294,7 @@ impl Ledger {
         let running = self.live().filter(|record| record.pod.status.phase == PodPhase::Running).count();
         Sample {
             at_seconds: self.seconds(now),
-            pending: self.pending(),
+            pending: self.waiting().count(),
             running,
             nodes: self.nodes.len(),
             micro_dollars_per_hour: self.money.rate,
@@ -318,7 +317,7 @@ impl Ledger {
             Some(u64::try_from(ran.duration_since(record.created).as_millis()).unwrap_or_default())
         };
         let times: Vec<u64> = self.pods.values().filter_map(waited).collect();
-        let (created, ran, pending) = (self.pods.len(), times.len(), self.pending());
+        let (created, ran, pending) = (self.pods.len(), times.len(), self.waiting().count());
         Report {
             scenario: scenario.to_owned(),
             seed,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::settings::{Environment, Settings, TypedSettings, boolean};
+use super::settings::{Environment, Settings, TypedSettings, boolean, duration};
 use crate::exit::{Failure, Problem};
 
 /// Run the controllers on a cluster, with the simulated provider.
@@ -249,17 +249,13 @@ impl Reader<'_> {
     }
 
     fn duration(&mut self, flag: Option<String>, name: &str, default: Duration) -> Duration {
-        let parse = |text: &str| {
-            let nanos = text.parse::<kerf_api::duration::Duration>().map_err(|why| why.to_string())?.nanos();
-            u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| "must not be negative".to_owned())
-        };
         match flag {
-            Some(text) => parse(&text).unwrap_or_else(|why| {
+            Some(text) => duration(&text).unwrap_or_else(|why| {
                 let flag = name.to_lowercase().replace('_', "-");
                 self.problems.push(Problem::new(format!("--{flag}: \"{text}\" is not a valid duration: {why}")));
                 default
             }),
-            None => self.variable(name).and_then(|text| parse(text.trim()).ok()).unwrap_or(default),
+            None => self.variable(name).and_then(|text| duration(text.trim()).ok()).unwrap_or(default),
         }
     }
 

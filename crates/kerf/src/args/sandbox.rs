@@ -10,7 +10,7 @@ use kerf_sandbox::sim::NamedFault;
 use super::Command;
 use super::controller::LogLevel;
 use super::output::{Format, TypedOutput};
-use super::settings::{Environment, Settings, TypedSettings};
+use super::settings::{Environment, Settings, TypedSettings, duration};
 use crate::exit::Failure;
 
 /// Start a whole Kubernetes cluster in this process.
@@ -109,11 +109,6 @@ struct TypedRun {
     output: TypedOutput,
     #[command(flatten)]
     settings: TypedSettings,
-}
-
-fn duration(text: &str) -> Result<Duration, String> {
-    let nanos = text.parse::<kerf_api::duration::Duration>().map_err(|why| why.to_string())?.nanos();
-    u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| "must not be negative".to_owned())
 }
 
 impl TypedSandbox {

@@ -1,6 +1,8 @@
 //! The controller's settings that change a decision (spec 07 section 2), as flags and as environment variables of the same names. A flag
 //! wins over its variable, a variable over the default; all that is wrong with them is reported together.
 
+use std::time::Duration;
+
 use clap::Args;
 
 use crate::exit::Problem;
@@ -175,6 +177,12 @@ impl FeatureGates {
         }
         Ok(gates)
     }
+}
+
+/// A length of time as Kubernetes writes them (`1h30m`), and none below zero.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let nanos = text.parse::<kerf_api::duration::Duration>().map_err(|why| why.to_string())?.nanos();
+    u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| "must not be negative".to_owned())
 }
 
 /// The spellings of a boolean that Karpenter's settings take.
