@@ -150,6 +150,7 @@ mod tests {
             method: Method::MultiNode,
             nodes: nodes.iter().zip(pools).map(node).collect(),
             replacements: Vec::new(),
+            machines: Vec::new(),
             pods: Vec::new(),
             placements: Vec::new(),
             before: Price::from_nanos(310_000_000),

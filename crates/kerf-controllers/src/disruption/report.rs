@@ -54,6 +54,7 @@ fn told(block: &Block) -> Told {
         Block::AlreadyDisrupting
         | Block::NotManaged
         | Block::StaticPool(_)
+        | Block::LaunchedByPlan
         | Block::Waiting { .. }
         | Block::ClaimNotInitialized
         | Block::Budget(_)

@@ -57,3 +57,20 @@ async fn hundreds_of_empty_nodes_go_in_as_few_rounds_as_the_budget_allows() {
     let rounds = town.rig.metrics.disruption.decisions.get(&["delete", "empty", "empty"]);
     assert!(rounds <= least + 1.0, "{rounds} rounds in {minutes:.1} minutes, {least} would do");
 }
+
+/// Karpenter must not taint what a search that ran out of time had in hand; here a search that ends without a command leaves no trace either.
+#[tokio::test(start_paused = true)]
+async fn spec_03_105_a_search_without_a_find_taints_no_node() {
+    let town = Town::start(shrinking(json!({}))).await;
+    town.deploy("web", 3, "1500m", json!({})).await;
+    town.until("they run", 60, async |town| town.settled(3, &["m", "s"]).await).await;
+    let searches = || town.rig.metrics.disruption.evaluation_duration.count(&["underutilized", "multi"]);
+    let before = searches();
+    town.change_pool(json!({"spec": {"weight": 10}})).await;
+    for _ in 0..60 {
+        town.rig.wait(1).await;
+        assert_eq!((town.tainted().await, town.disrupted().await), (Vec::new(), 0));
+    }
+    assert!(searches() > before, "both nodes were looked at together");
+    assert!(town.settled(3, &["m", "s"]).await);
+}

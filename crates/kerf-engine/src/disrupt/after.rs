@@ -1,6 +1,7 @@
 //! The world after a command: its nodes are gone, their pods run where the simulation put them, and each replacement is the machine
 //! that was expected, up and running. Passes are repeated on it, and planning on it again must find nothing more.
 
+use jiff::Timestamp;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Labels, Node, NodeCondition, PodPhase, ResourceList, Str};
 use kerf_api::{annotations, labels};
@@ -11,6 +12,42 @@ use super::input::ClaimLifecycle;
 use crate::catalogue::{InstanceType, Offering};
 use crate::solve::{Estimate, PlannedClaim};
 use crate::world::{Input, NodeClaim, Pool};
+
+/// Gives every machine that the commands launch a name that no node of the input has.
+pub(crate) fn name_machines(input: &Input, commands: &mut [Command]) {
+    let mut names = Names::of(input);
+    for command in commands {
+        for planned in &command.replacements {
+            command.machines.push(names.next(&planned.pool));
+        }
+    }
+}
+
+/// Names that are free.
+struct Names<'i> {
+    taken: FxHashSet<&'i str>,
+    /// How many have been given to machines of each pool.
+    given: FxHashMap<Str, usize>,
+}
+
+impl<'i> Names<'i> {
+    fn of(input: &'i Input) -> Self {
+        Self { taken: input.nodes.iter().map(|n| n.metadata.name.as_str()).collect(), given: FxHashMap::default() }
+    }
+
+    fn next(&mut self, pool: &Str) -> Str {
+        let stem = format!("{pool}-replacement-");
+        let alike = || self.taken.iter().filter(|name| name.starts_with(&stem)).count();
+        let given = self.given.entry(pool.clone()).or_insert_with(alike);
+        loop {
+            *given += 1;
+            let name = format!("{stem}{given}");
+            if !self.taken.contains(name.as_str()) {
+                return Str::from(name);
+            }
+        }
+    }
+}
 
 /// Turns the input into the world after the commands.
 pub fn after(mut input: Input, commands: &[Command]) -> Input {
@@ -25,8 +62,14 @@ fn apply(input: &mut Input, command: &Command) {
     for placement in &command.placements {
         places.extend(placement.pods.iter().map(|pod| (pod.clone(), placement.node.clone())));
     }
-    for claim in &command.replacements {
-        if let Some(name) = launch(input, claim) {
+    for (ix, claim) in command.replacements.iter().enumerate() {
+        let name = command.machines.get(ix).cloned().unwrap_or_else(|| Names::of(input).next(&claim.pool));
+        if launch(input, claim, &name).is_some() {
+            // Pods that were pending, or run on a node that is leaving, are still to come: until then it is not empty.
+            let expects = claim.pods.iter().any(|pod| command.pods.binary_search(pod).is_err());
+            if let Some(launched) = input.node_claims.last_mut().filter(|_| expects) {
+                launched.lifecycle.nominated_until = Some(Timestamp::MAX);
+            }
             places.extend(claim.pods.iter().map(|pod| (pod.clone(), name.clone())));
         }
     }
@@ -40,6 +83,7 @@ fn apply(input: &mut Input, command: &Command) {
         .map(|n| n.metadata.name.clone())
         .collect();
     let moved: FxHashSet<&Str> = command.pods.iter().collect();
+    let at = input.at;
     let mut receiving: FxHashSet<Str> = FxHashSet::default();
     input.pods.retain_mut(|pod| {
         if !pod.spec.node_name.as_ref().is_some_and(|n| gone.contains(n)) {
@@ -53,6 +97,8 @@ fn apply(input: &mut Input, command: &Command) {
         receiving.extend(place.clone());
         // A pod that nobody has found a place for yet is made again and waits.
         pod.status.phase = if place.is_some() { PodPhase::Running } else { PodPhase::Pending };
+        // It starts anew, and so does the time for which its annotation protects it.
+        pod.status.start_time = place.is_some().then_some(at);
         pod.metadata.deletion_timestamp = None;
         pod.spec.node_name = place;
         true
@@ -65,14 +111,13 @@ fn apply(input: &mut Input, command: &Command) {
         .filter(|n| receiving.contains(&n.metadata.name))
         .map(|n| n.spec.provider_id.clone())
         .collect();
-    let at = input.at;
     for claim in input.node_claims.iter_mut().filter(|c| receiving.contains(&c.provider_id)) {
         claim.lifecycle.last_pod_event = Some(at);
     }
 }
 
 /// Adds the machine that a replacement is expected to become; none if nothing is expected of it.
-fn launch(input: &mut Input, planned: &PlannedClaim) -> Option<Str> {
+fn launch(input: &mut Input, planned: &PlannedClaim, name: &Str) -> Option<()> {
     let estimate = planned.launch.estimate.as_ref()?;
     let pool = input.pools.iter().find(|p| p.name == planned.pool)?.clone();
     let types = input.catalogues.get_mut(pool.catalogue?)?;
@@ -83,12 +128,11 @@ fn launch(input: &mut Input, planned: &PlannedClaim) -> Option<Str> {
         offering.available = offering.reservation_capacity > 0;
     }
     let offering = offering.clone();
-    let name = free_name(input, &planned.pool);
     let described = input.catalogues.get(pool.catalogue?)?.iter().find(|t| t.name == estimate.instance_type)?;
-    let (node, claim) = machine(&name, &pool, planned, described, &offering, input.at);
+    let (node, claim) = machine(name, &pool, planned, described, &offering, input.at);
     input.nodes.push(node);
     input.node_claims.push(claim);
-    Some(name)
+    Some(())
 }
 
 fn is_expected(offering: &Offering, estimate: &Estimate, planned: &PlannedClaim) -> bool {
@@ -100,21 +144,13 @@ fn is_expected(offering: &Offering, estimate: &Estimate, planned: &PlannedClaim)
         && planned.launch.requirements.intersects(&offering.requirements).is_ok()
 }
 
-fn free_name(input: &Input, pool: &Str) -> Str {
-    let stem = format!("{pool}-replacement-");
-    let alike: FxHashSet<&str> =
-        input.nodes.iter().map(|n| n.metadata.name.as_str()).filter(|name| name.starts_with(&stem)).collect();
-    let mut names = (alike.len() + 1..).map(|number| format!("{stem}{number}"));
-    names.find(|name| !alike.contains(name.as_str())).map(Str::from).unwrap_or_default()
-}
-
 fn machine(
     name: &Str,
     pool: &Pool,
     planned: &PlannedClaim,
     described: &InstanceType,
     offering: &Offering,
-    at: jiff::Timestamp,
+    at: Timestamp,
 ) -> (Node, NodeClaim) {
     let own = [
         (labels::HOSTNAME, name.clone()),

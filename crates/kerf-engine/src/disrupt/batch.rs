@@ -51,9 +51,7 @@ impl Batch {
         self.is_open = stands_alone && pass.settings.passes == Passes::All;
         self.touched.extend(command.nodes.iter().map(|node| node.name.clone()));
         self.touched.extend(command.placements.iter().map(|placement| placement.node.clone()));
-        if let Some(pool) = pass.facts(ix).pool {
-            self.budgets.take(pool);
-        }
+        pass.charge(&mut self.budgets, ix);
         self.commands.push(command);
     }
 
@@ -85,7 +83,8 @@ fn stands_alone(pass: &Pass<'_, '_>, ix: FactsIx, command: &Command) -> bool {
         && pass.facts(ix).reschedulable.iter().all(|pod| minds_nobody(pod))
 }
 
-fn minds_nobody(pod: &Pod) -> bool {
+/// Whether no constraint ties a pod to others, and no volume to a place.
+pub(crate) fn minds_nobody(pod: &Pod) -> bool {
     let affinity = pod.spec.affinity.as_deref();
     let minds_others = affinity.is_some_and(|a| {
         let terms = |p: &PodAffinity| !p.required.is_empty() || !p.preferred.is_empty();

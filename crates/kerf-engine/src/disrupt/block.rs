@@ -79,6 +79,8 @@ pub enum Block {
     NodeLimit(Str),
     /// Pods of it would find no place; the sentence says which.
     Unschedulable(String),
+    /// It is only planned: a command launches it, and no other command of the same plan takes it away.
+    LaunchedByPlan,
     /// Its pods would need more than one new machine.
     TooManyReplacements(usize),
     /// No machine that would do is cheaper.
@@ -133,6 +135,7 @@ impl Block {
             Self::ScaleDownFirst(_) => "ScaleDownFirst",
             Self::NodeLimit(_) => "NodeLimit",
             Self::Unschedulable(_) => "PodsUnschedulable",
+            Self::LaunchedByPlan => "LaunchedByPlan",
             Self::TooManyReplacements(_) => "TooManyReplacements",
             Self::NotCheaper => "NoCheaperReplacement",
             Self::NoSaving => "NoSaving",
@@ -216,6 +219,7 @@ impl fmt::Display for Block {
             Self::ScaleDownFirst(pool) => write!(f, "NodePool \"{pool}\" has more nodes than replicas"),
             Self::NodeLimit(pool) => write!(f, "NodePool \"{pool}\" has no room for a replacement in its node limit"),
             Self::Unschedulable(text) => f.write_str(text),
+            Self::LaunchedByPlan => f.write_str("Launched by this plan, it could go in turn once it is up"),
             Self::TooManyReplacements(count) => write!(f, "Can't remove without creating {count} candidates"),
             Self::NotCheaper => f.write_str("Can't replace with a cheaper node"),
             Self::NoSaving => f.write_str("Removing the node saves nothing"),
@@ -279,6 +283,7 @@ mod tests {
             Block::ScaleDownFirst(name()),
             Block::NodeLimit(name()),
             Block::Unschedulable(String::new()),
+            Block::LaunchedByPlan,
             Block::TooManyReplacements(0),
             Block::NotCheaper,
             Block::NoSaving,

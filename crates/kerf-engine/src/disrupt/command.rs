@@ -34,6 +34,8 @@ pub struct Command {
     pub nodes: Vec<CommandNode>,
     /// Machines to launch before they go.
     pub replacements: Vec<PlannedClaim>,
+    /// What later commands of the plan call those machines, one by one.
+    pub machines: Vec<Str>,
     /// Pods that are evicted and run again elsewhere, as `namespace/name`, sorted.
     pub pods: Vec<Str>,
     /// Nodes that exist and take pods in, moved ones and pending ones.

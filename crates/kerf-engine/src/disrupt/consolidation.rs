@@ -16,6 +16,8 @@ use crate::world::Input;
 
 /// The most nodes that go together.
 const BATCH_MAX: usize = 100;
+/// Lists of up to so many nodes are all tried.
+const ALL_TRIED: usize = 12;
 
 /// Whether consolidation looks at a candidate.
 pub(crate) fn accepts(facts: &Facts<'_>, input: &Input) -> bool {
@@ -25,12 +27,13 @@ pub(crate) fn accepts(facts: &Facts<'_>, input: &Input) -> bool {
 /// The nodes that consolidation looks at, the most profitable first.
 pub(crate) fn candidates(pass: &Pass<'_, '_>) -> Vec<FactsIx> {
     let input = pass.survey.input;
-    let mut candidates = pass.candidates(Class::Graceful, |facts| accepts(facts, input));
+    let mut candidates = pass.candidates_and_planned(Class::Graceful, |facts| accepts(facts, input));
     by_savings_ratio(pass, &mut candidates);
     candidates
 }
 
-/// The longest list of the most profitable nodes that can go together, found by halving.
+/// The list of the most profitable nodes that saves most if they go together. Short lists are all tried, longer ones by halving, as
+/// Karpenter does it; but Karpenter takes the longest that can go, which may need a machine that costs more than a shorter one saves.
 pub(crate) fn multi_node(pass: &mut Pass<'_, '_>) -> Vec<Command> {
     let candidates = candidates(pass);
     let kept = within_budgets(pass, &candidates, &DisruptionReason::Underutilized);
@@ -38,16 +41,23 @@ pub(crate) fn multi_node(pass: &mut Pass<'_, '_>) -> Vec<Command> {
         return Vec::new();
     }
     let totals = Totals::new(pass.survey);
-    let (mut low, mut high) = (1, kept.len().min(BATCH_MAX) - 1);
-    let mut best = None;
+    let most = kept.len().min(BATCH_MAX);
+    let mut best: Option<Command> = None;
+    let mut can_go = |length: usize| {
+        let Ok(command) = together(pass, &kept[..length], &totals) else { return false };
+        if best.as_ref().is_none_or(|best| command.saved() > best.saved()) {
+            best = Some(command);
+        }
+        true
+    };
+    let short: Vec<bool> = (0..=most.min(ALL_TRIED)).map(|length| length >= 2 && can_go(length)).collect();
+    let (mut low, mut high) = (2, most);
     while low <= high {
         let middle = usize::midpoint(low, high);
-        match together(pass, &kept[..=middle], &totals) {
-            Ok(command) => {
-                best = Some(command);
-                low = middle + 1;
-            }
-            Err(_) => high = middle - 1,
+        if short.get(middle).copied().unwrap_or_else(|| can_go(middle)) {
+            low = middle + 1;
+        } else {
+            high = middle - 1;
         }
     }
     best.into_iter().collect()
@@ -79,7 +89,7 @@ pub(crate) fn single_node(pass: &mut Pass<'_, '_>) -> Vec<Command> {
 
 fn alone(pass: &mut Pass<'_, '_>, ix: FactsIx, totals: &Totals, batch: &Batch) -> Result<Command, Block> {
     let reason = DisruptionReason::Underutilized;
-    if pass.facts(ix).pool.is_none_or(|pool| batch.budgets.left(pool, &reason) == 0) {
+    if !pass.is_granted(&batch.budgets, ix, &reason) {
         return Err(Block::Budget(reason));
     }
     if let Some(score) = totals.rejects_deletion(pass.survey, pass.facts(ix)) {

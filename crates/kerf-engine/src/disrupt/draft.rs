@@ -3,9 +3,12 @@
 use kerf_api::slim::Str;
 use rustc_hash::FxHashSet;
 
+use super::block::Block;
 use super::budgets::Budgets;
-use super::command::{Command, DisruptionPlan};
-use super::pass::Said;
+use super::chain;
+use super::command::{BlockedNode, Command, DisruptionPlan};
+use super::input::DisruptionSettings;
+use super::pass::{Planned, Said};
 use super::survey::{Class, Facts, Survey};
 use crate::price::Price;
 use crate::world::Input;
@@ -14,6 +17,9 @@ use crate::world::Input;
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) budgets: Budgets,
+    pub(crate) planned: Planned,
+    /// What the budgets left at the start.
+    start: Budgets,
     plan: DisruptionPlan,
     /// All nodes that were there at the start.
     known: FxHashSet<Str>,
@@ -32,32 +38,60 @@ impl Draft {
         });
         let open: FxHashSet<Str> = might_go.map(|facts| facts.name.clone()).collect();
         plan.stats.candidates = open.len();
-        Self { budgets, plan, known: survey.nodes.iter().map(|f| f.name.clone()).collect(), open }
+        let known = survey.nodes.iter().map(|f| f.name.clone()).collect();
+        Self { start: budgets.clone(), budgets, planned: Planned::default(), plan, known, open }
     }
 
-    /// Adds what a pass has found.
-    pub(crate) fn add(&mut self, input: &Input, found: &[Command], simulations: usize) {
+    /// Counts a pass.
+    pub(crate) fn count(&mut self, said: &Said) {
         self.plan.stats.passes += 1;
-        self.plan.stats.simulations += simulations;
-        for node in found.iter().flat_map(|command| &command.nodes) {
-            if self.open.remove(&node.name) {
-                self.plan.stats.candidates_evaluated += 1;
+        self.plan.stats.simulations += said.simulations;
+    }
+
+    /// Adds what a pass has found and returns what of it is to be done. A command that takes machines which are only planned becomes one
+    /// with those that launch them, or is not done at all, and the machines are spared.
+    pub(crate) fn add(&mut self, input: &Input, settings: &DisruptionSettings, found: Vec<Command>) -> Vec<Command> {
+        let mut done = Vec::with_capacity(found.len());
+        for command in found {
+            let names = || command.nodes.iter().map(|node| &node.name);
+            if names().any(|name| self.planned.machines.contains(name)) {
+                let Some(all) = chain::joined(input, settings, &self.start, &self.plan.commands, &command) else {
+                    let spared: Vec<Str> = names().filter(|n| self.planned.machines.contains(*n)).cloned().collect();
+                    self.planned.spared.extend(spared);
+                    continue;
+                };
+                self.plan.commands = all;
+            } else {
+                self.plan.commands.push(command.clone());
             }
+            for name in names() {
+                self.plan.stats.candidates_evaluated += usize::from(self.open.remove(name));
+            }
+            done.push(command);
+        }
+        self.planned.machines = chain::machines(&self.plan.commands);
+        self.budgets = self.start.clone();
+        for node in self.plan.commands.iter().flat_map(|command| &command.nodes) {
             if let Some(pool) = input.pools.iter().position(|p| p.name == node.pool) {
                 self.budgets.take(pool);
             }
         }
-        self.plan.commands.extend(found.iter().cloned());
+        done
     }
 
-    /// Takes over what the last pass said of the nodes that stay. Machines that are only planned are nobody's yet.
+    /// Takes over what the last pass said of the nodes that stay. Of machines that are only planned, those are told that could go.
     pub(crate) fn close(&mut self, said: Said) {
+        let mut spared: Vec<Str> = self.planned.spared.iter().cloned().collect();
+        spared.sort_unstable();
         for blocked in said.blocked.into_iter().filter(|blocked| self.known.contains(&blocked.node)) {
             if self.open.remove(&blocked.node) {
                 self.plan.stats.candidates_evaluated += 1;
             }
             self.plan.blocked.push(blocked);
         }
+        let launched = spared.into_iter().map(|node| BlockedNode { node, blocks: vec![Block::LaunchedByPlan] });
+        self.plan.blocked.extend(launched);
+        self.plan.blocked.sort_by(|a, b| a.node.cmp(&b.node));
     }
 
     pub(crate) fn finish(mut self, input: &Input) -> DisruptionPlan {

@@ -30,12 +30,11 @@ pub(crate) fn within_budgets(
     let mut budgets = pass.budgets.clone();
     let mut taken = Vec::new();
     for ix in candidates.iter().copied() {
-        match pass.facts(ix).pool {
-            Some(pool) if budgets.left(pool, reason) > 0 => {
-                budgets.take(pool);
-                taken.push(ix);
-            }
-            Some(_) | None => pass.leave(ix, Block::Budget(reason.clone())),
+        if pass.is_granted(&budgets, ix, reason) {
+            pass.charge(&mut budgets, ix);
+            taken.push(ix);
+        } else {
+            pass.leave(ix, Block::Budget(reason.clone()));
         }
     }
     taken

@@ -47,7 +47,8 @@ pub fn look(
         }
     }
     let said = pass.finish(&found);
-    draft.add(input, &found, said.simulations);
+    draft.count(&said);
+    draft.add(input, settings, found);
     draft.close(said);
     draft.finish(input)
 }

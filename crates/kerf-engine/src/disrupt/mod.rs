@@ -5,14 +5,16 @@
 //! what would become of the pods. [`disrupt`] repeats passes on the world that the last one leaves behind; a controller, which carries
 //! out what it is told, takes one [`look`] after the other and [`validate`]s each command before it is carried out.
 //!
-//! Always: the commands of a plan keep every budget together; a command that is not about drift costs less than what it takes away; the
-//! plan for the world after a plan is empty, unless a budget held something back.
+//! Always: the commands of a plan keep every budget together; a command that is not about drift costs less than what it takes away; none
+//! takes away a machine that another of the same plan launches; the plan for the world after a plan is empty, unless a budget held something
+//! back or the plan says of such a machine that it could go in turn.
 
 mod after;
 mod balanced;
 mod batch;
 mod block;
 mod budgets;
+mod chain;
 mod command;
 mod conditions;
 mod consolidation;
@@ -33,6 +35,7 @@ mod validate;
 use std::borrow::Cow;
 
 pub use after::after;
+use after::name_machines;
 pub use block::Block;
 pub use command::{BlockedNode, BudgetUse, Command, CommandNode, DisruptionPlan, DisruptionStats, Method, Notice};
 pub use conditions::{Consolidatable, consolidatable, drift as drift_reason, expires_at, must_verify_type};
@@ -57,17 +60,21 @@ pub fn disrupt(input: &Input, settings: &DisruptionSettings) -> DisruptionPlan {
     for passes_left in (0..2 * input.nodes.len() + 2).rev() {
         let survey = Survey::new(&world);
         let draft = draft.get_or_insert_with(|| Draft::new(&survey));
-        let mut pass = Pass::new(&survey, settings, &draft.budgets);
-        let found = pass.run();
+        let mut pass = Pass::new(&survey, settings, &draft.budgets).after(&draft.planned);
+        let mut found = pass.run();
+        name_machines(&world, &mut found);
         let is_last = found.is_empty() || settings.passes == Passes::First || passes_left == 0;
         let said = pass.finish(&found);
-        draft.add(input, &found, said.simulations);
+        draft.count(&said);
+        let done = draft.add(&world, settings, found);
         if is_last {
             draft.close(said);
             break;
         }
         drop(survey);
-        world = Cow::Owned(after(world.into_owned(), &found));
+        if !done.is_empty() {
+            world = Cow::Owned(after(world.into_owned(), &done));
+        }
     }
     draft.map(|draft| draft.finish(input)).unwrap_or_default()
 }

@@ -20,7 +20,7 @@ use crate::price::Price;
 use crate::solve::PlannedClaim;
 
 /// The most machines that one move launches.
-const MOST_MACHINES: usize = 3;
+pub(crate) const MOST_MACHINES: usize = 3;
 /// How many nodes are tried together.
 const SIZES: [usize; 8] = [2, 3, 4, 6, 8, 12, 16, 24];
 /// How many nodes are tried alone.
@@ -95,7 +95,7 @@ fn compute(pass: &mut Pass<'_, '_>, batch: &[FactsIx]) -> Result<Command, Block>
 }
 
 /// What machines may cost at most instead of nodes of this price.
-fn worth_it(price: Price) -> Price {
+pub(crate) fn worth_it(price: Price) -> Price {
     Price::from_nanos(price.nanos() - price.nanos() / 20)
 }
 

@@ -2,6 +2,7 @@
 //! them, so that the last pass, in which nothing acts, knows a reason for every node.
 
 use kerf_api::labels;
+use kerf_api::nodepool::DisruptionReason;
 use kerf_api::slim::Str;
 use rustc_hash::FxHashSet;
 
@@ -24,10 +25,19 @@ pub(crate) struct Pass<'a, 'i> {
     pub(crate) survey: &'a Survey<'i>,
     pub(crate) settings: &'a DisruptionSettings,
     pub(crate) budgets: &'a Budgets,
+    planned: Option<&'a Planned>,
     simulator: Option<Simulator>,
     /// What methods found against each node.
     verdicts: Vec<Vec<Block>>,
     simulations: usize,
+}
+
+/// Machines that commands of the plan launch, in a world in which they are there already.
+#[derive(Debug, Default)]
+pub(crate) struct Planned {
+    pub(crate) machines: FxHashSet<Str>,
+    /// Those that a later command may not take.
+    pub(crate) spared: FxHashSet<Str>,
 }
 
 /// What a pass has to say besides its commands.
@@ -42,7 +52,12 @@ pub(crate) struct Said {
 impl<'a, 'i> Pass<'a, 'i> {
     pub(crate) fn new(survey: &'a Survey<'i>, settings: &'a DisruptionSettings, budgets: &'a Budgets) -> Self {
         let verdicts = vec![Vec::new(); survey.nodes.len()];
-        Self { survey, settings, budgets, simulator: None, verdicts, simulations: 0 }
+        Self { survey, settings, budgets, planned: None, simulator: None, verdicts, simulations: 0 }
+    }
+
+    /// The same on a world in which some machines are only planned.
+    pub(crate) fn after(self, planned: &'a Planned) -> Self {
+        Self { planned: Some(planned), ..self }
     }
 
     /// The commands of the first method that acts.
@@ -82,8 +97,33 @@ impl<'a, 'i> Pass<'a, 'i> {
 
     /// Nodes that a method of this class may take and its filter accepts.
     pub(crate) fn candidates(&self, class: Class, filter: impl Fn(&Facts<'i>) -> bool) -> Vec<FactsIx> {
+        let mut all = self.candidates_and_planned(class, filter);
+        all.retain(|ix| !self.is_planned(*ix));
+        all
+    }
+
+    /// The same, and machines that are only planned, but for those that are spared.
+    pub(crate) fn candidates_and_planned(&self, class: Class, filter: impl Fn(&Facts<'i>) -> bool) -> Vec<FactsIx> {
+        let is_spared = |facts: &Facts<'_>| self.planned.is_some_and(|planned| planned.spared.contains(&facts.name));
         let nodes = self.survey.nodes.iter().enumerate();
-        nodes.filter(|(_, facts)| facts.is_candidate(class) && filter(facts)).map(|(ix, _)| ix).collect()
+        let may_go = |facts: &Facts<'i>| facts.is_candidate(class) && filter(facts) && !is_spared(facts);
+        nodes.filter(|(_, facts)| may_go(facts)).map(|(ix, _)| ix).collect()
+    }
+
+    fn is_planned(&self, ix: FactsIx) -> bool {
+        self.planned.is_some_and(|planned| planned.machines.contains(&self.facts(ix).name))
+    }
+
+    /// Whether budgets let a node go. What is only planned is nobody's disruption.
+    pub(crate) fn is_granted(&self, budgets: &Budgets, ix: FactsIx, reason: &DisruptionReason) -> bool {
+        self.is_planned(ix) || self.facts(ix).pool.is_some_and(|pool| budgets.left(pool, reason) > 0)
+    }
+
+    /// Takes a node off what budgets leave.
+    pub(crate) fn charge(&self, budgets: &mut Budgets, ix: FactsIx) {
+        if let Some(pool) = self.facts(ix).pool.filter(|_| !self.is_planned(ix)) {
+            budgets.take(pool);
+        }
     }
 
     /// Remembers why a method leaves a node alone.
@@ -131,6 +171,7 @@ impl<'a, 'i> Pass<'a, 'i> {
             before: facts().map(Facts::known_price).sum(),
             after: price(&replacements),
             replacements,
+            machines: Vec::new(),
             pods,
             placements: what_if.map(|w| w.nodes).unwrap_or_default(),
         }

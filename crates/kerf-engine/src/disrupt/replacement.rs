@@ -64,9 +64,17 @@ impl<'s, 'i> Replacement<'s, 'i> {
             return Err(Block::NotCheaper);
         }
         self.keep_below(price)?;
-        if self.admits(labels::CAPACITY_TYPE_SPOT) && self.admits(labels::CAPACITY_TYPE_ON_DEMAND) {
+        let has_spot = |t: &&InstanceType| {
+            let mut launches = launches(t, &self.requirements, self.rules);
+            launches
+                .any(|o| o.requirements.get(labels::CAPACITY_TYPE).is_none_or(|r| r.has(labels::CAPACITY_TYPE_SPOT)))
+        };
+        // Of what is left some may only be had on demand; if all of it, there is no spot to choose.
+        let chooses_spot = self.admits(labels::CAPACITY_TYPE_SPOT) && self.types.iter().any(has_spot);
+        if chooses_spot && self.admits(labels::CAPACITY_TYPE_ON_DEMAND) {
             // The prices that were compared are those of spot; without spot in stock the launch must fail rather than cost more.
             self.only_spot();
+            return self.is_enough();
         }
         Ok(())
     }
@@ -115,6 +123,11 @@ impl<'s, 'i> Replacement<'s, 'i> {
     fn keep_below(&mut self, price: Price) -> Result<(), Block> {
         let (requirements, rules) = (&self.requirements, self.rules);
         self.types.retain(|t| worst_launch_price(t, requirements, rules).is_some_and(|worst| worst < price));
+        self.is_enough()
+    }
+
+    /// Whether some types are left, and as many as the pool demands.
+    fn is_enough(&self) -> Result<(), Block> {
         match satisfies_min_values(self.types.iter().map(|t| &t.requirements), &self.requirements) {
             MinValues::Unmet(unmet) => Err(Block::MinValues(unmet.to_string())),
             MinValues::Met { .. } if self.types.is_empty() => Err(Block::NotCheaper),

@@ -1,6 +1,11 @@
 //! Several nodes at once and one at a time (spec 03 §8.4, §8.5 and §8.7).
 
-use super::{SIZES, check, codes, why};
+use std::fmt::Write as _;
+
+use kerf_engine::{Method, Passes, look};
+
+use super::{SIZES, check, codes, text, why};
+use crate::fixture::World;
 
 #[test]
 fn spec_03_91_two_of_the_cheapest_become_one_by_deleting_one() {
@@ -107,4 +112,45 @@ fn what_is_not_named_does_not_matter() {
     check(&world, "single replace n -> p types=m ct=on-demand saves 0.4");
     let without_s = world.replace("type s cpu=2 mem=8Gi \n", "");
     check(&without_s, "single replace n -> p types=m ct=on-demand saves 0.4");
+}
+
+/// Karpenter remembers which pools it had no time to look at. Here there is no deadline: a search always ends, and nobody is unseen.
+#[test]
+fn spec_03_104_every_candidate_of_every_pool_is_looked_at_in_every_look() {
+    let mut cluster = String::from(SIZES);
+    for i in 0..30 {
+        writeln!(cluster, "\npool p{i} \nmachine a{i} pool=p{i} type=s \nmachine b{i} pool=p{i} type=l").unwrap();
+        writeln!(cluster, "pod x{i} on=a{i} cpu=2 sel=pool:p{i} \npod y{i} on=b{i} cpu=8 sel=pool:p{i}").unwrap();
+    }
+    let world = World::new(&cluster);
+    let settings = world.disruption_settings(Passes::First);
+    let glance = || {
+        let mut heard = Vec::new();
+        let plan = look(&world.input, &settings, None, |method| heard.push((method.method, method.eligible)));
+        (plan, heard)
+    };
+    let (plan, heard) = glance();
+    assert!(plan.commands.is_empty(), "{}", text(&plan));
+    assert!(heard.contains(&(Method::SingleNode, 60)) && heard.contains(&(Method::MultiNode, 60)), "{heard:?}");
+    assert_eq!((plan.stats.candidates, plan.stats.candidates_evaluated), (60, 60));
+    assert_eq!(plan.blocked.len(), 60, "each has a verdict");
+    let (again, _) = glance();
+    assert_eq!(again.blocked, plan.blocked, "no look leaves anything for the next");
+}
+
+/// The longest list that can go is not always worth most.
+#[test]
+fn the_list_that_saves_most_goes_together() {
+    let world = "type s cpu=2 price=0.2 \n type m cpu=3 price=0.9 \n type x cpu=32 price=1.5 \n pool p
+        machine a type=m \n machine b type=m \n machine c type=s \n machine d type=s
+        pod a1 on=a cpu=1 \n pod b1 on=b cpu=1 \n pod c1 on=c cpu=2 \n pod d1 on=d cpu=2";
+    check(world, "multi replace a,b -> p types=s ct=on-demand saves 1.6");
+}
+
+/// What can only be had on demand is not asked for on the spot market.
+#[test]
+fn a_replacement_that_is_not_sold_on_spot_is_launched_on_demand() {
+    let world = "type m cpu=4 price=0.3 ct=on-demand \n type l cpu=8 price=0.9 ct=on-demand,spot \n pool p
+        machine n type=l ct=on-demand \n pod x on=n cpu=3";
+    check(world, "single replace n -> p types=m ct=on-demand saves 0.6");
 }

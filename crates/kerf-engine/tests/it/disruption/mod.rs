@@ -60,7 +60,13 @@ fn promises(world: &World, plan: &DisruptionPlan) {
     let saved: Price = plan.commands.iter().map(Command::saved).sum();
     assert_eq!(plan.before - plan.after, saved);
     assert_eq!(plan.stats.candidates, plan.stats.candidates_evaluated, "{:#?}", plan.blocked);
-    let held_back = plan.blocked.iter().flat_map(|b| &b.blocks).any(|b| b.code() == "DisruptionBudget");
+    let launched: Vec<&Str> = plan.commands.iter().flat_map(|command| &command.machines).collect();
+    let gone = plan.commands.iter().flat_map(|command| &command.nodes);
+    for node in gone {
+        assert!(!launched.contains(&&node.name), "{} is launched and taken away:\n{}", node.name, text(plan));
+    }
+    let more_to_do = ["DisruptionBudget", "LaunchedByPlan"];
+    let held_back = plan.blocked.iter().flat_map(|b| &b.blocks).any(|b| more_to_do.contains(&b.code()));
     if !held_back {
         let settled = World { input: after(world.input.clone(), &plan.commands), ..world.clone() };
         let again = settled.disrupt();
