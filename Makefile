@@ -87,14 +87,18 @@ oracle: ## build Karpenter behind kerf plan's command line (needs Go)
 
 # The tests try a few hundred; these are for an evening.
 WORLDS ?= 10000
-properties: ## what must hold of every plan, on WORLDS (10000) random worlds
+CLUSTERS ?= 2000
+properties: ## what must hold of every plan, on WORLDS (10000) random worlds and CLUSTERS (2000) random clusters
 	$(CARGO) build --release --quiet --package kerf
 	$(CARGO) run --release --quiet --package kerf-referee --example properties -- $${CARGO_TARGET_DIR:-target}/release/kerf $(WORLDS)
+	$(CARGO) run --release --quiet --package kerf-referee --example clusters -- properties $${CARGO_TARGET_DIR:-target}/release/kerf $(CLUSTERS)
 
 differential: WORLDS = 1000
-differential: ## Kerf against Karpenter on WORLDS (1000) random worlds (needs Go)
+differential: CLUSTERS = 500
+differential: ## Kerf against Karpenter on WORLDS (1000) random worlds and CLUSTERS (500) random clusters (needs Go)
 	$(CARGO) build --release --quiet --package kerf
 	$(CARGO) run --release --quiet --package kerf-referee --example differential -- "$$(hack/oracle/build.sh)" $${CARGO_TARGET_DIR:-target}/release/kerf $(WORLDS)
+	$(CARGO) run --release --quiet --package kerf-referee --example clusters -- differential "$$(hack/oracle/build.sh)" $${CARGO_TARGET_DIR:-target}/release/kerf $(CLUSTERS)
 
 coverage: ## which edge cases of docs/spec no test names yet
 	$(CARGO) xtask spec-coverage

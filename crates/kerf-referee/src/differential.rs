@@ -23,6 +23,7 @@
 //! # Ok(()) }
 //! ```
 
+mod clusters;
 mod oracle;
 mod recorded;
 mod report;
@@ -39,6 +40,9 @@ use crate::search::kind_of;
 use crate::world::World;
 use crate::worlds::{Generated, Size, world};
 
+pub use self::clusters::{
+    ClusterComparison, ClusterReport, RecordedCluster, RecordedClusters, RecordedPass, compare_cluster,
+};
 pub use self::oracle::{Oracle, OracleFailed};
 pub use self::recorded::{Recorded, RecordedRun, RecordedWorld};
 pub use self::report::{Comparison, Report};

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | may kube-scheduler bind this pod to that node, and why not? | [`filters`] |
 //! | does this plan break a constraint? | [`check::check`] |
+//! | may these nodes go, and does it save what is said? | [`disruption::faults`] |
 //! | could a pod that this plan leaves out be added? | [`check::addable`] |
 //! | what is the best that can be done? | [`search::optimum`] |
 //! | what could a cluster look like? | [`worlds`] |
@@ -18,6 +19,7 @@
 pub mod catalogue;
 pub mod check;
 pub mod differential;
+pub mod disruption;
 pub mod filters;
 pub mod placement;
 pub mod plan;

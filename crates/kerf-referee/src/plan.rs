@@ -1,4 +1,4 @@
-//! What `kerf plan -o json` prints (spec 09 §2.2), as far as provisioning goes. The oracle prints the same shape.
+//! What `kerf plan -o json` prints (spec 09 §2.2). The oracle prints the same shape.
 
 use std::collections::BTreeMap;
 
@@ -14,6 +14,71 @@ pub struct Plan {
     /// Where pending pods go.
     #[serde(default)]
     pub provisioning: Provisioning,
+    /// Which nodes go.
+    #[serde(default)]
+    pub disruption: Disruption,
+    /// Money.
+    #[serde(default)]
+    pub cost: Cost,
+}
+
+/// Which nodes go.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct Disruption {
+    /// What to do, in this order.
+    #[serde(default, deserialize_with = "or_default")]
+    pub commands: Vec<Command>,
+    /// Nodes that stay.
+    #[serde(default, deserialize_with = "or_default")]
+    pub blocked: Vec<Blocked>,
+}
+
+/// Nodes that go together.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Command {
+    /// `Empty`, `Drifted` or `Underutilized`.
+    pub reason: String,
+    /// `delete` or `replace`.
+    pub decision: String,
+    /// The nodes.
+    pub nodes: Vec<String>,
+    /// The pods that have to move, `namespace/name`.
+    #[serde(default, deserialize_with = "or_default")]
+    pub pods: Vec<String>,
+    /// Machines that are launched first.
+    #[serde(default, deserialize_with = "or_default")]
+    pub replacements: Vec<Claim>,
+    /// Pods for nodes that are there.
+    #[serde(default, deserialize_with = "or_default")]
+    pub existing_nodes: Vec<ExistingPlacement>,
+    /// What that saves.
+    pub savings_per_hour: Price,
+}
+
+/// A node that stays, and why.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Blocked {
+    /// The node.
+    pub node: String,
+    /// Why, for programs.
+    #[serde(default)]
+    pub code: String,
+    /// Why, for people.
+    #[serde(default)]
+    pub message: String,
+}
+
+/// Money.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cost {
+    /// What the nodes cost now.
+    #[serde(default)]
+    pub current_per_hour: Price,
+    /// What they cost afterwards.
+    #[serde(default)]
+    pub planned_per_hour: Price,
 }
 
 /// Where pending pods go.
@@ -37,6 +102,9 @@ pub struct Provisioning {
 pub struct Claim {
     /// The pool that it belongs to.
     pub node_pool: String,
+    /// What later commands of the plan call the node; only replacements are called anything.
+    #[serde(default)]
+    pub name: String,
     /// The pods it is for, `namespace/name`.
     #[serde(default, deserialize_with = "or_default")]
     pub pods: Vec<String>,

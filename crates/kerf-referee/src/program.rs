@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde_json::Value;
+
 /// The instant for which everybody plans.
 pub const AT: &str = "2026-03-04T12:00:00Z";
 
@@ -18,6 +20,9 @@ pub struct Kerf {
     scratch: PathBuf,
     questions: AtomicU64,
 }
+
+/// Whoever answers manifests and instance types with a plan, in JSON.
+pub type Planner<'a> = dyn Fn(&str, &str) -> Result<Value, String> + Sync + 'a;
 
 /// Why there is no plan.
 #[derive(Debug, thiserror::Error)]
@@ -39,6 +44,12 @@ impl Kerf {
     /// The program at a path, with a folder for the files that it reads.
     pub fn new(program: PathBuf, scratch: PathBuf) -> Self {
         Self { program, scratch, questions: AtomicU64::new(0) }
+    }
+
+    /// Its plan for these manifests and instance types, without measurements.
+    pub fn answer(&self, manifests: &str, types: &str) -> Result<Value, String> {
+        let bytes = self.plan(manifests, types, &["--threads", "1"]).map_err(|error| error.to_string())?;
+        serde_json::from_slice(&bytes).map_err(|error| format!("not JSON: {error}"))
     }
 
     /// What it prints for these manifests and instance types, without measurements.

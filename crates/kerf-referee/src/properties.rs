@@ -10,6 +10,8 @@
 //! On small worlds it is also told how much dearer the plan is than the best ([`Commitment::Free`]). The best knows no wishes, so the
 //! plan that is compared with it is one for which wishes are ignored.
 
+mod clusters;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -25,6 +27,8 @@ use crate::random::Random;
 use crate::search::{Commitment, Optimum, kind_of, optimum};
 use crate::world::World;
 use crate::worlds::{Generated, Size};
+
+pub use self::clusters::{ClusterTrial, examine_cluster};
 
 /// How many steps the exhaustive search may take for one world.
 pub const STEPS: u64 = 200_000;
@@ -81,7 +85,8 @@ pub fn examine(made: &Generated, kerf: &Kerf, care: Care) -> Trial {
 
 fn look(made: &Generated, kerf: &Kerf, care: Care, trial: &mut Trial) -> Result<(), String> {
     let ask = |manifests: &str, threads: &str| {
-        kerf.plan(manifests, &made.types, &["--threads", threads]).map_err(|error| error.to_string())
+        kerf.plan(manifests, &made.types, &["--only", "provisioning", "--threads", threads])
+            .map_err(|error| error.to_string())
     };
     let bytes = ask(&made.manifests, "1")?;
     if care.again {
@@ -122,7 +127,11 @@ const SOFT: [&str; 3] = ["preferredDuringScheduling", "ScheduleAnyway", "PreferN
 
 /// The plan for which wishes are ignored.
 fn without_wishes(made: &Generated, kerf: &Kerf) -> Result<Plan, String> {
-    let bytes = kerf.plan(&made.manifests, &made.types, &["--threads", "1", "--preference-policy", "Ignore"]);
+    let bytes = kerf.plan(
+        &made.manifests,
+        &made.types,
+        &["--only", "provisioning", "--threads", "1", "--preference-policy", "Ignore"],
+    );
     let answer: Value = serde_json::from_slice(&bytes.map_err(|error| error.to_string())?)
         .map_err(|error| format!("not JSON: {error}"))?;
     Plan::read(&answer).map_err(|error| format!("not a plan: {error}"))

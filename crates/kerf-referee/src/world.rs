@@ -25,6 +25,8 @@ pub use self::existing::ExistingNode;
 pub use self::pending::{Pending, Refusal};
 pub use self::pools::{NodeClaim, Pool};
 
+pub(crate) use self::pending::owned_by;
+
 /// The pods, nodes, pools and the rest.
 #[derive(Debug, Clone, Default)]
 pub struct World {

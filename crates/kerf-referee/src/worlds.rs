@@ -5,6 +5,7 @@
 //! accept. [`Generated::fingerprint`] tells whether a recorded answer still belongs to what the generator makes today.
 
 mod apps;
+mod clusters;
 mod constraints;
 mod features;
 mod machines;
@@ -16,6 +17,7 @@ use serde_json::{Map, Value, json};
 
 use crate::random::Random;
 
+pub use self::clusters::cluster;
 pub use self::features::Feature;
 
 /// How large a world is.
@@ -64,6 +66,13 @@ pub struct Generated {
 }
 
 impl Generated {
+    fn new(seed: u64, size: Size, draft: &Draft) -> Self {
+        let manifests = json!({"apiVersion": "v1", "kind": "List", "items": draft.objects});
+        let types = Value::Array(draft.types.iter().map(machines::Machine::render).collect());
+        let fingerprint = hash(&types, hash(&manifests, 0xcbf2_9ce4_8422_2325));
+        Self { seed, size, manifests: manifests.to_string(), types: types.to_string(), fingerprint }
+    }
+
     /// A hash of the content that does not depend on the order of JSON keys, in hexadecimal.
     pub fn fingerprint(&self) -> String {
         format!("{:016x}", self.fingerprint)
@@ -78,10 +87,7 @@ pub fn world(seed: u64, size: Size) -> Generated {
     draft.daemons();
     draft.apps();
     draft.nodes();
-    let manifests = json!({"apiVersion": "v1", "kind": "List", "items": draft.objects});
-    let types = Value::Array(draft.types.iter().map(machines::Machine::render).collect());
-    let fingerprint = hash(&types, hash(&manifests, 0xcbf2_9ce4_8422_2325));
-    Generated { seed, size, manifests: manifests.to_string(), types: types.to_string(), fingerprint }
+    Generated::new(seed, size, &draft)
 }
 
 /// The world of that seed, with the sizes mixed.

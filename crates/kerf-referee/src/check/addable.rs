@@ -167,6 +167,7 @@ fn claim_of(
     let narrowed = [one_of(ZONE), one_of(CAPACITY_TYPE)].into_iter().chain(custom);
     let overhead = daemons.overhead(pool, cheapest.instance_type);
     Some(Claim {
+        name: String::new(),
         node_pool: pool.name.clone(),
         pods: pods.iter().map(|pod| pod_key(pod)).collect(),
         instance_types: types,

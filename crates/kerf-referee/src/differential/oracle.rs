@@ -45,6 +45,15 @@ pub enum OracleFailed {
 impl Oracle {
     /// Karpenter's plan for the world; runs with different salts break ties differently.
     pub fn plan(&self, made: &Generated, salt: usize) -> Result<Value, OracleFailed> {
+        self.run(made, salt, &["-provisioning-only"])
+    }
+
+    /// The same, with what would be taken away.
+    pub(super) fn both_halves(&self, made: &Generated, salt: usize) -> Result<Value, OracleFailed> {
+        self.run(made, salt, &[])
+    }
+
+    fn run(&self, made: &Generated, salt: usize, more: &[&str]) -> Result<Value, OracleFailed> {
         let not_run = |source| OracleFailed::NotRun { world: made.seed, source };
         let refused = |message| OracleFailed::Refused { world: made.seed, message };
         let file = |kind: &str| self.scratch.join(format!("{}-{:?}-{kind}.json", made.seed, made.size));
@@ -52,7 +61,8 @@ impl Oracle {
         fs::write(&manifests, &made.manifests).map_err(not_run)?;
         fs::write(&types, &made.types).map_err(not_run)?;
         let output = Command::new(&self.program)
-            .args(["-o", "json", "-provisioning-only", "-at", AT, "-salt", &salt.to_string()])
+            .args(["-o", "json", "-at", AT, "-salt", &salt.to_string()])
+            .args(more)
             .arg("-instance-types")
             .arg(&types)
             .arg("-f")

@@ -45,12 +45,12 @@ fn json_has_every_published_field() {
             "commands": [
                 {
                     "reason": "Empty", "decision": "delete", "nodes": ["node-c"], "pods": [], "replacements": [],
-                    "savingsPerHour": 0.108_589_935,
+                    "existingNodes": [], "savingsPerHour": 0.108_589_935,
                 },
                 {
                     "reason": "Underutilized", "decision": "replace", "nodes": ["node-a", "node-b"],
                     "pods": ["shop/web-1", "shop/web-2", "shop/web-3"], "replacements": [null],
-                    "savingsPerHour": 0.125_769_804,
+                    "existingNodes": [], "savingsPerHour": 0.125_769_804,
                 },
             ],
             "blocked": [{
@@ -60,6 +60,8 @@ fn json_has_every_published_field() {
         })
     );
     assert_eq!(replacement["nodePool"], "underused");
+    assert_eq!(replacement["name"], "underused-replacement-1");
+    assert_eq!(replacement["pods"], json!(["shop/web-1", "shop/web-2", "shop/web-3"]));
     assert_eq!(replacement["instanceTypes"], json!(["c-8x-amd64-linux"]));
     let first = json!({"key": "karpenter.kwok.sh/kwoknodeclass", "operator": "In", "values": ["underused"]});
     assert_eq!(replacement["requirements"][0], first);

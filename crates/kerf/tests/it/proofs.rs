@@ -1,5 +1,6 @@
 //! The referee's word on what the program prints: against Karpenter's recorded answers, and on random worlds.
 
+mod clusters;
 mod karpenter;
 mod random_worlds;
 

@@ -124,6 +124,8 @@ pub(crate) struct Command<'s> {
     /// Pods that would be evicted and run again elsewhere.
     pods: &'s [Str],
     replacements: Vec<Replacement<'s>>,
+    /// Pods for nodes that are there: those that are evicted, and others that were pending.
+    existing_nodes: Vec<ExistingNode<'s>>,
     /// Less than nothing when drift leads to something dearer.
     savings_per_hour: f64,
 }
@@ -133,6 +135,10 @@ pub(crate) struct Command<'s> {
 #[serde(rename_all = "camelCase")]
 struct Replacement<'s> {
     node_pool: &'s str,
+    /// What later commands of the plan call the node.
+    name: &'s str,
+    /// `namespace/name`, sorted.
+    pods: &'s [Str],
     instance_types: &'s [Str],
     #[serde(serialize_with = "requirements")]
     requirements: &'s Requirements,
@@ -265,20 +271,24 @@ impl<'s> Disruption<'s> {
 
 impl<'s> Command<'s> {
     fn of(command: &'s kerf_engine::Command) -> Self {
-        let replacement = |claim: &'s PlannedClaim| Replacement {
+        let replacement = |(ix, claim): (usize, &'s PlannedClaim)| Replacement {
             node_pool: &claim.pool,
+            name: command.machines.get(ix).map_or("", Str::as_str),
+            pods: &claim.pods,
             instance_types: &claim.launch.instance_types,
             requirements: &claim.launch.requirements,
             estimate: Estimate::of(claim),
         };
         let mut nodes: Vec<&str> = command.nodes.iter().map(|node| node.name.as_str()).collect();
         nodes.sort_unstable();
+        let existing = command.placements.iter().map(|placed| ExistingNode { node: &placed.node, pods: &placed.pods });
         Self {
             reason: command.reason().to_string(),
             decision: command.decision(),
             nodes,
             pods: &command.pods,
-            replacements: command.replacements.iter().map(replacement).collect(),
+            replacements: command.replacements.iter().enumerate().map(replacement).collect(),
+            existing_nodes: existing.collect(),
             savings_per_hour: command.saved().dollars(),
         }
     }

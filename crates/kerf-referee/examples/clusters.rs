@@ -1,0 +1,109 @@
+//! Random clusters from which nodes could go: what must hold of every plan, and Kerf against Karpenter.
+//!
+//! ```text
+//! make properties differential                                # as part of the long runs
+//! cargo run --release -p kerf-referee --example clusters -- properties target/release/kerf 1000 [first seed]
+//! cargo run --release -p kerf-referee --example clusters -- differential "$(hack/oracle/build.sh)" target/release/kerf 500 [first seed]
+//! cargo run --release -p kerf-referee --example clusters -- record "$(hack/oracle/build.sh)" 50 crates/kerf/tests/recorded/clusters.json
+//! cargo run --release -p kerf-referee --example clusters -- write 17 /tmp/cluster-17       # manifests.json, types.json
+//! ```
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use kerf_referee::differential::{ClusterReport, Oracle, RecordedClusters, compare_cluster};
+use kerf_referee::program::Kerf;
+use kerf_referee::properties::examine_cluster;
+use kerf_referee::worlds::cluster;
+
+/// How often Karpenter is asked about each cluster.
+const RUNS: usize = 3;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["properties", kerf, number] => properties(kerf, number.parse()?, 0),
+        ["properties", kerf, number, first] => properties(kerf, number.parse()?, first.parse()?),
+        ["differential", oracle, kerf, number] => differential(oracle, kerf, number.parse()?, 0),
+        ["differential", oracle, kerf, number, first] => differential(oracle, kerf, number.parse()?, first.parse()?),
+        ["record", oracle, number, file] => record(oracle, number.parse()?, file),
+        ["write", seed, folder] => write(seed.parse()?, Path::new(folder)),
+        _ => Err("usage: clusters properties|differential|record|write ... (see the head of the file)".into()),
+    }
+}
+
+/// Does something for each seed, on all cores.
+fn each<T: Send>(number: u64, first: u64, work: &(dyn Fn(u64) -> T + Sync)) -> Result<Vec<T>, Box<dyn Error>> {
+    let next = AtomicU64::new(first);
+    let done: Mutex<Vec<(u64, T)>> = Mutex::default();
+    let worker = || {
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= first + number {
+                return;
+            }
+            let result = work(seed);
+            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((seed, result));
+        }
+    };
+    let threads = std::thread::available_parallelism()?.get();
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(worker))));
+    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    done.sort_by_key(|(seed, _)| *seed);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
+}
+
+fn properties(kerf: &str, number: u64, first: u64) -> Result<(), Box<dyn Error>> {
+    let kerf = Kerf::new(PathBuf::from(kerf), std::env::temp_dir());
+    let trials = each(number, first, &|seed| {
+        examine_cluster(&cluster(seed), &|manifests, types| kerf.answer(manifests, types))
+    })?;
+    let mut out = std::io::stdout().lock();
+    let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+    for trial in &trials {
+        trial.faults.iter().try_for_each(|fault| writeln!(out, "cluster {}: {fault}", trial.seed))?;
+        trial.reasons.iter().for_each(|reason| *reasons.entry(reason).or_default() += 1);
+    }
+    let faulty = trials.iter().filter(|trial| !trial.faults.is_empty()).count();
+    let unfinished = trials.iter().filter(|trial| trial.unfinished).count();
+    writeln!(
+        out,
+        "{} clusters, {faulty} with faults; commands: {reasons:?}; in {unfinished} a machine could go in turn",
+        trials.len()
+    )?;
+    if faulty == 0 { Ok(()) } else { Err("some property does not hold".into()) }
+}
+
+fn differential(oracle: &str, kerf: &str, number: u64, first: u64) -> Result<(), Box<dyn Error>> {
+    let oracle = Oracle { program: PathBuf::from(oracle), scratch: std::env::temp_dir() };
+    let kerf = Kerf::new(PathBuf::from(kerf), std::env::temp_dir());
+    let ask = |manifests: &str, types: &str| kerf.answer(manifests, types);
+    let compared = each(number, first, &|seed| {
+        let theirs = oracle.ask_cluster(&cluster(seed), RUNS).map_err(|error| error.to_string())?;
+        Ok::<_, String>(compare_cluster(&ask, &theirs))
+    })?;
+    let comparisons = compared.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let report = ClusterReport { comparisons };
+    write!(std::io::stdout(), "{report}")?;
+    if report.is_clean() { Ok(()) } else { Err("Kerf does worse somewhere".into()) }
+}
+
+fn record(oracle: &str, number: u64, file: &str) -> Result<(), Box<dyn Error>> {
+    let oracle = Oracle { program: PathBuf::from(oracle), scratch: std::env::temp_dir() };
+    let answers = each(number, 0, &|seed| oracle.ask_cluster(&cluster(seed), RUNS).map_err(|e| e.to_string()))?;
+    let clusters = answers.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let recorded = RecordedClusters { karpenter: "v1.14.1".to_owned(), clusters };
+    Ok(std::fs::write(file, recorded.write()?)?)
+}
+
+fn write(seed: u64, folder: &Path) -> Result<(), Box<dyn Error>> {
+    let made = cluster(seed);
+    std::fs::create_dir_all(folder)?;
+    std::fs::write(folder.join("manifests.json"), made.manifests)?;
+    Ok(std::fs::write(folder.join("types.json"), made.types)?)
+}

@@ -1,0 +1,223 @@
+//! Kerf against Karpenter where nodes are taken away, on random clusters.
+//!
+//! Karpenter answers with one pass, the commands of the first method that acts; Kerf with the whole sequence. Of each cluster is asked
+//!
+//! * whether Kerf's plan is lawful, by [`faults`](crate::disruption::faults());
+//! * whether Kerf saves at least as much as Karpenter's pass, where that is about saving (the median of its runs);
+//! * whether the drifted nodes that Karpenter replaces in one of its runs are replaced by Kerf;
+//! * whether Kerf leaves alone the nodes that Karpenter says a rule forbids it to take.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::median;
+use super::oracle::{Oracle, OracleFailed};
+use crate::disruption::faults;
+use crate::plan::Plan;
+use crate::price::Price;
+use crate::program::{AT, Planner};
+use crate::worlds::{Generated, cluster};
+
+/// Answers to a number of clusters.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedClusters {
+    /// Who answered.
+    pub karpenter: String,
+    /// The answers.
+    pub clusters: Vec<RecordedCluster>,
+}
+
+/// Answers to one cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedCluster {
+    /// Its seed.
+    pub seed: u64,
+    /// What the generator made of it.
+    pub fingerprint: String,
+    /// One answer for each run.
+    pub runs: Vec<RecordedPass>,
+}
+
+/// One answer: a pass.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedPass {
+    /// Why its nodes go; nothing if none does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The nodes that go.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// What that saves, in nano-dollars an hour.
+    #[serde(default)]
+    pub saved_nanos: i64,
+    /// Nodes that a rule forbids it to take for cost's sake.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forbidden: Vec<String>,
+}
+
+impl RecordedClusters {
+    /// Reads a file.
+    pub fn read(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
+    /// The file's text: one cluster a line.
+    pub fn write(&self) -> Result<String, serde_json::Error> {
+        let lines = self.clusters.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>()?;
+        let name = serde_json::to_string(&self.karpenter)?;
+        Ok(format!("{{\"karpenter\": {name}, \"clusters\": [\n{}\n]}}\n", lines.join(",\n")))
+    }
+}
+
+/// Words by which Karpenter says that a rule forbids it to take a node.
+const FORBIDDEN: [&str; 6] = [
+    "do-not-disrupt",
+    "Pdb prevents pod evictions",
+    "Eviction does not support multiple PDBs",
+    "Node isn't initialized",
+    "Node is deleting or marked for deletion",
+    "Node is nominated",
+];
+
+impl Oracle {
+    /// Asks so many times what would be taken away, and keeps what a comparison needs.
+    pub fn ask_cluster(&self, made: &Generated, runs: usize) -> Result<RecordedCluster, OracleFailed> {
+        let refused = |message: String| OracleFailed::Refused { world: made.seed, message };
+        let passes = (0..runs).map(|salt| {
+            let answer = self.both_halves(made, salt)?;
+            let plan = Plan::read(&answer).map_err(|error| refused(error.to_string()))?;
+            let commands = &plan.disruption.commands;
+            let mut nodes: Vec<String> = commands.iter().flat_map(|command| command.nodes.clone()).collect();
+            nodes.sort();
+            let is_rule = |message: &str| FORBIDDEN.iter().any(|words| message.contains(words));
+            let blocked = plan.disruption.blocked.iter().filter(|blocked| is_rule(&blocked.message));
+            let mut forbidden: Vec<String> = blocked.map(|blocked| blocked.node.clone()).collect();
+            forbidden.sort();
+            forbidden.dedup();
+            let saved: Price = commands.iter().map(|command| command.savings_per_hour).sum();
+            Ok(RecordedPass {
+                reason: commands.first().map(|command| capitalised(&command.reason)),
+                nodes,
+                saved_nanos: saved.nanos(),
+                forbidden,
+            })
+        });
+        Ok(RecordedCluster {
+            seed: made.seed,
+            fingerprint: made.fingerprint(),
+            runs: passes.collect::<Result<_, OracleFailed>>()?,
+        })
+    }
+}
+
+fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// Kerf and Karpenter on a number of clusters.
+#[derive(Debug, Clone, Default)]
+pub struct ClusterReport {
+    /// Cluster by cluster.
+    pub comparisons: Vec<ClusterComparison>,
+}
+
+/// Kerf and Karpenter on one cluster.
+#[derive(Debug, Clone)]
+pub struct ClusterComparison {
+    /// The cluster's seed.
+    pub seed: u64,
+    /// Everything in which Kerf does worse.
+    pub worse: Vec<String>,
+    /// What Kerf saves without drift, and the median of what Karpenter's passes save; none if they are not about saving.
+    pub saved: (Price, Option<Price>),
+    /// Whether any run of Karpenter does something.
+    pub karpenter_acts: bool,
+}
+
+/// Compares Kerf with Karpenter's answer to a cluster.
+pub fn compare_cluster(kerf: &Planner<'_>, theirs: &RecordedCluster) -> ClusterComparison {
+    let made = cluster(theirs.seed);
+    let mut comparison =
+        ClusterComparison { seed: theirs.seed, worse: Vec::new(), saved: (Price::ZERO, None), karpenter_acts: false };
+    if made.fingerprint() != theirs.fingerprint {
+        comparison.worse.push("the generator has changed since the record was made: record anew".to_owned());
+        return comparison;
+    }
+    if let Err(why) = compare(kerf, &made, theirs, &mut comparison) {
+        comparison.worse.push(why);
+    }
+    comparison
+}
+
+fn compare(
+    kerf: &Planner<'_>,
+    made: &Generated,
+    theirs: &RecordedCluster,
+    comparison: &mut ClusterComparison,
+) -> Result<(), String> {
+    let at: Timestamp = AT.parse().map_err(|_| "the instant cannot be read".to_owned())?;
+    let plan = Plan::read(&kerf(&made.manifests, &made.types)?).map_err(|error| format!("not a plan: {error}"))?;
+    comparison.worse.extend(faults(&made.manifests, &made.types, &plan, at)?);
+    let ours = &plan.disruption.commands;
+    let for_saving = |reason: &str| reason != "Drifted";
+    let saved: Price = ours.iter().filter(|c| for_saving(&c.reason)).map(|c| c.savings_per_hour).sum();
+    let acts = |run: &&RecordedPass| run.reason.as_deref().is_some_and(for_saving);
+    let their_savings = theirs.runs.iter().filter(acts).map(|run| Price::from_nanos(run.saved_nanos));
+    comparison.karpenter_acts = theirs.runs.iter().any(|run| run.reason.is_some());
+    comparison.saved = (saved, median(their_savings.collect()));
+    if comparison.saved.1.is_some_and(|theirs| saved.nanos() + 1 < theirs.nanos()) {
+        comparison.worse.push(format!("saves {saved}, Karpenter {:?}", comparison.saved.1));
+    }
+    let goes = |node: &String, wanted: &dyn Fn(&str) -> bool| {
+        ours.iter().any(|command| wanted(&command.reason) && command.nodes.contains(node))
+    };
+    // Which of several nodes that drifted at the same time goes first is left to chance.
+    let drifted: Vec<&RecordedPass> = theirs.runs.iter().filter(|r| r.reason.as_deref() == Some("Drifted")).collect();
+    if !drifted.is_empty() && !drifted.iter().any(|run| run.nodes.iter().all(|node| goes(node, &|_| true))) {
+        let nodes: Vec<String> = drifted.iter().map(|run| run.nodes.join(" ")).collect();
+        comparison.worse.push(format!("leaves what has drifted and Karpenter replaces: {}", nodes.join(", or ")));
+    }
+    for node in theirs.runs.iter().flat_map(|run| &run.forbidden) {
+        if goes(node, &for_saving) {
+            comparison.worse.push(format!("takes {node}, which a rule forbids to Karpenter"));
+        }
+    }
+    comparison.worse.sort();
+    comparison.worse.dedup();
+    Ok(())
+}
+
+impl ClusterReport {
+    /// Whether Kerf does nowhere worse.
+    pub fn is_clean(&self) -> bool {
+        self.comparisons.iter().all(|comparison| comparison.worse.is_empty())
+    }
+}
+
+impl fmt::Display for ClusterReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for comparison in self.comparisons.iter().filter(|comparison| !comparison.worse.is_empty()) {
+            writeln!(f, "cluster {}:", comparison.seed)?;
+            comparison.worse.iter().try_for_each(|worse| writeln!(f, "  {worse}"))?;
+        }
+        let number = |wanted: &dyn Fn(&&ClusterComparison) -> bool| self.comparisons.iter().filter(wanted).count();
+        let both = |c: &&ClusterComparison| c.saved.1.is_some();
+        let more = |c: &&ClusterComparison| c.saved.1.is_some_and(|theirs| c.saved.0.nanos() > theirs.nanos() + 1);
+        let (ours, theirs) = (
+            self.comparisons.iter().filter(both).map(|c| c.saved.0).sum::<Price>(),
+            self.comparisons.iter().filter_map(|c| c.saved.1).sum::<Price>(),
+        );
+        writeln!(
+            f,
+            "{} clusters; Karpenter acts in {}, to save money in {}; Kerf saves more in {} of those, {ours} against {theirs} in all",
+            self.comparisons.len(),
+            number(&|c| c.karpenter_acts),
+            number(&both),
+            number(&more),
+        )
+    }
+}

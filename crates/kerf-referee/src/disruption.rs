@@ -1,0 +1,122 @@
+//! May these nodes go? Every rule that the disruption half of a plan breaks.
+//!
+//! Commands are looked at in their order, each on the cluster that those before it leave behind: its nodes are gone, their pods
+//! run where the plan says, and each replacement is the machine that was expected. Of each command is asked
+//!
+//! * whether its nodes may go at all (spec 03 §5 and §8): they are ours and up, no annotation, disruption budget or policy keeps
+//!   them, they have rested, and the reason that is given is true;
+//! * whether no earlier command launches one of them;
+//! * whether the pool's budgets allow it, counted over the whole plan (spec 03 §6, spec 09 §2.2);
+//! * whether every pod that has to move has a lawful place, by [`check()`](crate::check::check()) on the cluster without the nodes;
+//! * whether the saving is what the catalogue says, and a replacement for cost's sake is cheaper however it is launched (§8.5).
+//!
+//! Shares nothing with the engine; a cluster is JSON here and is decoded anew for every question.
+
+mod after;
+mod money;
+mod rules;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::catalogue::{self, Catalogue};
+use crate::check::{Rule, check};
+use crate::placement::pod_key;
+use crate::plan::{Command, ExistingPlacement, Plan, Provisioning, Unschedulable};
+use crate::world::World;
+
+pub use self::after::after;
+
+/// Everything that is wrong with the commands of a plan, one sentence each.
+pub fn faults(manifests: &str, types: &str, plan: &Plan, at: Timestamp) -> Result<Vec<String>, String> {
+    let mut cluster: Value = serde_json::from_str(manifests).map_err(|error| error.to_string())?;
+    let catalogue = catalogue::read(types).map_err(|error| error.to_string())?;
+    let budgets = rules::Budgets::of(&cluster, at)?;
+    let mut taken: BTreeMap<String, i64> = BTreeMap::new();
+    let mut launched: Vec<&String> = Vec::new();
+    let mut faults = money::plan_faults(&cluster, &catalogue, plan);
+    for (index, command) in plan.disruption.commands.iter().enumerate() {
+        let mut found = command_faults(&cluster, &catalogue, command, at)?;
+        for name in &command.nodes {
+            if launched.contains(&name) {
+                found.push(format!("takes {name}, which an earlier command launches"));
+            }
+            let Some(pool) = rules::pool_of(&cluster, name) else { continue };
+            let so_far = taken.entry(pool.clone()).or_default();
+            let left = budgets.left(&pool, &command.reason) - *so_far;
+            if left <= 0 {
+                found.push(format!("{name} is over the budget of {pool} for {}", command.reason));
+            }
+            *so_far += 1;
+        }
+        let named = format!("command {index} ({} {})", command.reason, command.nodes.join(" "));
+        faults.extend(found.into_iter().map(|fault| format!("{named}: {fault}")));
+        cluster = after(&cluster, &catalogue, command, at)?;
+        launched.extend(command.replacements.iter().map(|claim| &claim.name));
+    }
+    Ok(faults)
+}
+
+fn command_faults(
+    cluster: &Value,
+    catalogue: &Catalogue,
+    command: &Command,
+    at: Timestamp,
+) -> Result<Vec<String>, String> {
+    let mut faults = rules::node_faults(cluster, command, at)?;
+    faults.extend(money::command_faults(cluster, catalogue, command));
+    faults.extend(moved_faults(cluster, catalogue, command, at)?);
+    faults.extend(rules::target_faults(cluster, command, at)?);
+    Ok(faults)
+}
+
+/// Whether every pod of the nodes has a place, and a lawful one.
+fn moved_faults(
+    cluster: &Value,
+    catalogue: &Catalogue,
+    command: &Command,
+    at: Timestamp,
+) -> Result<Vec<String>, String> {
+    let must_move = rules::pods_that_move(cluster, &command.nodes)?;
+    let mut faults = Vec::new();
+    let mut told = command.pods.clone();
+    told.sort();
+    if told != must_move {
+        faults.push(format!("moves {told:?}, but on its nodes are {must_move:?}"));
+    }
+    // Without the nodes, their pods are pending.
+    let without = World::decode(&after::without(cluster, &command.nodes, &must_move)).map_err(|e| e.to_string())?;
+    let mut placed: Vec<&String> = command.replacements.iter().flat_map(|claim| &claim.pods).collect();
+    placed.extend(command.existing_nodes.iter().flat_map(|node| &node.pods));
+    let may_wait = match command.reason.as_str() {
+        "Drifted" => rules::pods_that_wait(cluster, &command.nodes, at)?,
+        _ => Vec::new(),
+    };
+    let lost: Vec<&String> = must_move.iter().filter(|pod| !placed.contains(pod) && !may_wait.contains(pod)).collect();
+    if !lost.is_empty() {
+        faults.push(format!("has no place for {lost:?}"));
+    }
+    let waiting = without.pending().into_iter().map(|pending| pod_key(pending.pod));
+    let unschedulable = waiting.filter(|pod| !placed.contains(&pod) && !lost.contains(&pod));
+    let what_if = Plan {
+        provisioning: Provisioning {
+            node_claims: command.replacements.clone(),
+            existing_nodes: command
+                .existing_nodes
+                .iter()
+                .map(|node| ExistingPlacement { node: node.node.clone(), pods: node.pods.clone() })
+                .collect(),
+            unschedulable: unschedulable.map(|pod| Unschedulable { pod, message: String::new() }).collect(),
+        },
+        ..Plan::default()
+    };
+    // Replacements do not tell their requests.
+    let broken = check(&without, catalogue, &what_if).into_iter().filter(|violation| violation.rule != Rule::Requests);
+    faults.extend(broken.map(|violation| format!("breaks {violation}")));
+    Ok(faults)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,124 @@
+//! Plans that break one rule each, and are told so.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use serde_json::{Value, json};
+
+use super::faults;
+use crate::plan::Plan;
+use crate::program::AT;
+
+const TYPES: &str = r#"[{"name": "t", "architecture": "amd64", "operatingSystems": ["linux"],
+    "resources": {"cpu": "4", "memory": "8Gi", "pods": "10"}, "offerings": [{"Price": 1.0, "Available": true, "Requirements": [
+        {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}]}]}]"#;
+
+fn machine(name: &str) -> [Value; 2] {
+    let labels = json!({
+        "karpenter.sh/nodepool": "p", "node.kubernetes.io/instance-type": "t", "topology.kubernetes.io/zone": "a",
+        "karpenter.sh/capacity-type": "on-demand", "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
+        "kubernetes.io/hostname": name,
+    });
+    let room = json!({"cpu": "4", "memory": "8Gi", "pods": "10"});
+    let long_ago = "2026-03-01T00:00:00Z";
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "lastTransitionTime": long_ago});
+    [
+        json!({"kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": {"providerID": format!("x:{name}")},
+            "status": {"capacity": room, "allocatable": room, "conditions": [condition("Ready")]}}),
+        json!({"kind": "NodeClaim", "metadata": {"name": format!("claim-{name}"), "labels": labels}, "spec": {},
+            "status": {"providerID": format!("x:{name}"), "capacity": room, "allocatable": room,
+                "conditions": [condition("Launched"), condition("Initialized")]}}),
+    ]
+}
+
+/// Two machines, one with a pod, in a pool whose budget is all of them.
+fn cluster() -> Value {
+    let pool = json!({"kind": "NodePool", "metadata": {"name": "p"}, "spec": {
+        "template": {"spec": {"requirements": [], "nodeClassRef": {"group": "g", "kind": "K", "name": "c"}}},
+        "disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]},
+    }});
+    let pod = json!({"kind": "Pod", "metadata": {"name": "x", "namespace": "default", "labels": {"app": "x"}},
+        "spec": {"nodeName": "n1", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+        "status": {"phase": "Running"}});
+    let items = [&[pool, pod][..], &machine("n1"), &machine("n2")].concat();
+    json!({"kind": "List", "items": items})
+}
+
+/// The pod goes from the first machine to the second.
+fn plan() -> Value {
+    json!({
+        "disruption": {"blocked": [], "commands": [{
+            "reason": "Underutilized", "decision": "delete", "nodes": ["n1"], "pods": ["default/x"], "replacements": [],
+            "existingNodes": [{"node": "n2", "pods": ["default/x"]}], "savingsPerHour": 1.0,
+        }]},
+        "cost": {"currentPerHour": 2.0, "plannedPerHour": 1.0},
+    })
+}
+
+fn verdict(cluster: &Value, plan: &Value) -> Vec<String> {
+    faults(&cluster.to_string(), TYPES, &Plan::read(plan).unwrap(), AT.parse().unwrap()).unwrap()
+}
+
+/// What is said of the plan after something was changed.
+fn with(change: impl Fn(&mut Value, &mut Value)) -> String {
+    let (mut cluster, mut plan) = (cluster(), plan());
+    change(&mut cluster, &mut plan);
+    verdict(&cluster, &plan).join("\n")
+}
+
+#[test]
+fn a_lawful_plan_has_no_faults() {
+    assert_eq!(verdict(&cluster(), &plan()), Vec::<String>::new());
+}
+
+#[test]
+fn whoever_must_be_left_alone_is() {
+    let item = |kind: &str| cluster()["items"].as_array().unwrap().iter().position(|i| i["kind"] == kind).unwrap();
+    let (pool, pod, node) = (item("NodePool"), item("Pod"), item("Node"));
+    let keep = json!({"karpenter.sh/do-not-disrupt": "true"});
+    // spec 03 #24 and #31
+    let told = with(|cluster, _| cluster["items"][pod]["metadata"]["annotations"] = keep.clone());
+    assert!(told.contains("default/x must be left alone"), "{told}");
+    let told = with(|cluster, _| cluster["items"][node]["metadata"]["annotations"] = keep.clone());
+    assert!(told.contains("n1 must be left alone"), "{told}");
+    // spec 03 #27
+    let told = with(|cluster, _| {
+        cluster["items"].as_array_mut().unwrap().push(json!({
+            "kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": "default"},
+            "spec": {"selector": {"matchLabels": {"app": "x"}}}, "status": {"disruptionsAllowed": 0,
+                "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1},
+        }));
+    });
+    assert!(told.contains("the budget of default/x allows no eviction"), "{told}");
+    // spec 03 #43
+    let none = json!([{"nodes": "0", "reasons": ["Underutilized"]}]);
+    let told = with(|cluster, _| cluster["items"][pool]["spec"]["disruption"]["budgets"] = none.clone());
+    assert!(told.contains("n1 is over the budget of p"), "{told}");
+    let told =
+        with(|cluster, _| cluster["items"][pool]["spec"]["disruption"]["consolidationPolicy"] = json!("WhenEmpty"));
+    assert!(told.contains("may only go when it is empty"), "{told}");
+    let told = with(|cluster, _| cluster["items"][pool]["spec"]["disruption"]["consolidateAfter"] = json!("Never"));
+    assert!(told.contains("n1 has not rested"), "{told}");
+}
+
+#[test]
+fn reasons_places_and_money_are_checked() {
+    let command = |plan: &mut Value, key: &str, value: Value| plan["disruption"]["commands"][0][key] = value;
+    let told = with(|_, plan| command(plan, "reason", json!("Empty")));
+    assert!(told.contains("n1 is not empty"), "{told}");
+    let told = with(|_, plan| command(plan, "reason", json!("Drifted")));
+    assert!(told.contains("n1 has not drifted"), "{told}");
+    let told = with(|_, plan| command(plan, "savingsPerHour", json!(0.5)));
+    assert!(told.contains("saves $1/h and not $0.5/h"), "{told}");
+    let told = with(|_, plan| command(plan, "existingNodes", json!([])));
+    assert!(told.contains("has no place for [\"default/x\"]"), "{told}");
+    let told = with(|_, plan| command(plan, "nodes", json!(["n1", "n2"])));
+    assert!(told.contains("pods would go to n2, which goes"), "{told}");
+    let full = json!({"cpu": "500m", "memory": "8Gi", "pods": "10"});
+    let told = with(|cluster, _| {
+        for item in cluster["items"].as_array_mut().unwrap().iter_mut().filter(|i| i["metadata"]["name"] == "n2") {
+            item["status"]["allocatable"] = full.clone();
+        }
+    });
+    assert!(told.contains("breaks Resources"), "{told}");
+}

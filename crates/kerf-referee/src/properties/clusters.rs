@@ -1,0 +1,110 @@
+//! What must hold of every plan that takes nodes away, on random clusters.
+//!
+//! * No rule is broken, by [`disruption::faults`](crate::disruption::faults()).
+//! * Whoever applies the plan and asks again is told that nothing is left to do, unless a budget held something back, or the
+//!   plan says of a machine that it launches that it could go in turn.
+//! * An instance type that no node has and no command names can be taken off the catalogue, and the commands stay as they are.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::catalogue;
+use crate::disruption::{after, faults};
+use crate::plan::Plan;
+use crate::program::{AT, Planner};
+use crate::random::Random;
+use crate::worlds::Generated;
+
+/// What a cluster showed.
+#[derive(Debug, Clone)]
+pub struct ClusterTrial {
+    /// The cluster's seed.
+    pub seed: u64,
+    /// Everything that is wrong with the plan.
+    pub faults: Vec<String>,
+    /// The reasons of its commands.
+    pub reasons: Vec<String>,
+    /// Whether the plan says of a machine that it launches that it could go in turn.
+    pub unfinished: bool,
+}
+
+/// Asks for a plan and looks at it from all sides.
+pub fn examine_cluster(made: &Generated, kerf: &Planner<'_>) -> ClusterTrial {
+    let mut trial = ClusterTrial { seed: made.seed, faults: Vec::new(), reasons: Vec::new(), unfinished: false };
+    if let Err(fault) = look(made, kerf, &mut trial) {
+        trial.faults.push(fault);
+    }
+    trial
+}
+
+fn look(made: &Generated, kerf: &Planner<'_>, trial: &mut ClusterTrial) -> Result<(), String> {
+    let at: Timestamp = AT.parse().map_err(|_| "the instant cannot be read".to_owned())?;
+    let (answer, plan) = ask(kerf, &made.manifests, &made.types)?;
+    trial.reasons = plan.disruption.commands.iter().map(|command| command.reason.clone()).collect();
+    trial.faults.extend(faults(&made.manifests, &made.types, &plan, at)?);
+    if !trial.faults.is_empty() {
+        return Ok(());
+    }
+    let says = |code: &str| plan.disruption.blocked.iter().any(|blocked| blocked.code == code);
+    trial.unfinished = says("LaunchedByPlan");
+    if !says("DisruptionBudget") && !trial.unfinished && !plan.disruption.commands.is_empty() {
+        let types = catalogue::read(&made.types).map_err(|error| error.to_string())?;
+        let mut cluster: Value = serde_json::from_str(&made.manifests).map_err(|error| error.to_string())?;
+        for command in &plan.disruption.commands {
+            cluster = after(&cluster, &types, command, at)?;
+        }
+        let (_, again) = ask(kerf, &cluster.to_string(), &made.types)?;
+        if let Some(more) = again.disruption.commands.first() {
+            let told = plan.disruption.commands.iter().map(|command| (&command.reason, &command.nodes));
+            trial.faults.push(format!(
+                "after {:?} there is still {} {:?}",
+                told.collect::<Vec<_>>(),
+                more.reason,
+                more.nodes
+            ));
+        }
+    }
+    if let Some(fewer) = without_an_unnamed_type(made, &plan)? {
+        let (other, _) = ask(kerf, &made.manifests, &fewer.1)?;
+        if other["disruption"]["commands"] != answer["disruption"]["commands"] {
+            trial.faults.push(format!("other commands without {}, which nobody names", fewer.0));
+        }
+    }
+    Ok(())
+}
+
+fn ask(kerf: &Planner<'_>, manifests: &str, types: &str) -> Result<(Value, Plan), String> {
+    let answer = kerf(manifests, types)?;
+    let plan = Plan::read(&answer).map_err(|error| format!("not a plan: {error}"))?;
+    Ok((answer, plan))
+}
+
+/// The instance types without one that no node has and no command names; none if all are named. Every zone is still on offer, so
+/// that spreads have the same domains.
+fn without_an_unnamed_type(made: &Generated, plan: &Plan) -> Result<Option<(String, String)>, String> {
+    let types: Vec<Value> = serde_json::from_str(&made.types).map_err(|error| error.to_string())?;
+    let replacements = plan.disruption.commands.iter().flat_map(|command| &command.replacements);
+    let named: BTreeSet<&String> = replacements.flat_map(|claim| &claim.instance_types).collect();
+    let zones = |types: &[Value]| -> BTreeSet<String> {
+        let offerings = types.iter().flat_map(|t| t["offerings"].as_array().into_iter().flatten());
+        let requirements = offerings.flat_map(|o| o["Requirements"].as_array().into_iter().flatten());
+        let zones = requirements.filter(|r| r["key"] == "topology.kubernetes.io/zone");
+        zones.map(|r| r["values"].to_string()).collect()
+    };
+    let mut candidates: Vec<(String, String)> = Vec::new();
+    for (index, instance_type) in types.iter().enumerate() {
+        let name = instance_type["name"].as_str().unwrap_or_default();
+        let mut fewer = types.clone();
+        fewer.remove(index);
+        let on_a_node = made.manifests.contains(&format!("\"{name}\""));
+        if !named.contains(&name.to_owned()) && !on_a_node && zones(&fewer) == zones(&types) {
+            candidates.push((name.to_owned(), Value::Array(fewer).to_string()));
+        }
+    }
+    if candidates.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(candidates.swap_remove(Random::new(made.seed).below(candidates.len()))))
+}
