@@ -13,6 +13,7 @@ use cluster::{Dice, Stopwatch, input, pod, resources, selector, settings};
 
 #[allow(dead_code, reason = "each benchmark uses its part")]
 mod cluster;
+mod quality;
 
 const SIZES: [usize; 4] = [625, 1_250, 2_500, 5_000];
 
@@ -50,85 +51,13 @@ fn main() {
         memory(5_000);
     }
     if wanted("quality") {
-        quality(40);
+        quality::report(200);
     }
     if wanted("onemore") {
         for nodes in SIZES {
             one_more_pod(nodes);
         }
     }
-}
-
-/// What plans save on clusters of 50 to 300 nodes that a day of churn has left behind: with the methods that Karpenter has, with moves
-/// on top, and at best, if pods could be cut to fit.
-fn quality(clusters: u64) {
-    println!(
-        "{:<10} {:>7} {:>10} {:>11} {:>11} {:>11}",
-        "clusters", "nodes", "before", "compatible", "with moves", "least"
-    );
-    let (mut nodes, mut sums) = (0, [0.0_f64; 4]);
-    for seed in 0..clusters {
-        let input = churned(seed);
-        let of = |moves| {
-            let scheduling = settings(Effort::Search);
-            disrupt(&input, &DisruptionSettings { scheduling, spot_to_spot: false, moves, passes: Passes::All })
-        };
-        let (compatible, moved) = (of(false), of(true));
-        assert!(moved.after <= compatible.after, "moves come on top");
-        nodes += input.nodes.len();
-        let prices = [compatible.before.dollars(), compatible.after.dollars(), moved.after.dollars(), least(&input)];
-        sums.iter_mut().zip(prices).for_each(|(sum, price)| *sum += price);
-    }
-    println!("{clusters:<10} {nodes:>7} {:>10.2} {:>11.2} {:>11.2} {:>11.2}", sums[0], sums[1], sums[2], sums[3]);
-}
-
-/// Nodes of five sizes, filled with pods of which half have gone; nothing else can be bought.
-fn churned(seed: u64) -> Input {
-    let mut dice = Dice(seed);
-    let nodes = 50 + dice.below(251);
-    let mut input = cluster_of(nodes, Shape { pools: 1, spread: false, full: false });
-    input.pools[0].disruption.budgets.clear();
-    input.pods.clear();
-    let sizes = ["t-2", "t-4", "t-8", "t-16", "t-32"];
-    input.catalogues[0].retain(|t| sizes.contains(&t.name.as_str()));
-    for i in 0..nodes {
-        let cpus = dice.pick(&[2, 4, 8, 16, 32]);
-        let has = [("cpu", cpus.to_string()), ("memory", format!("{}Gi", 2 * cpus)), ("pods", (10 * cpus).to_string())];
-        let has: Vec<(&str, &str)> = has.iter().map(|(name, amount)| (*name, amount.as_str())).collect();
-        let (node, claim) = (&mut input.nodes[i], &mut input.node_claims[i]);
-        node.metadata.labels = (node.metadata.labels.iter().map(|(k, v)| (k.clone(), v.clone())))
-            .chain([(Str::from(labels::INSTANCE_TYPE), Str::from(format!("t-{cpus}")))])
-            .collect();
-        claim.labels = node.metadata.labels.clone();
-        node.status.allocatable = resources(&has);
-        node.status.capacity = node.status.allocatable.clone();
-        let (mut milli, mut mebi) = (1_000 * cpus, 2_048 * cpus);
-        for j in 0.. {
-            let (cpu, memory) = (dice.pick(&[100, 250, 500, 1_000, 1_500]), dice.pick(&[128, 256, 512, 1_024, 3_072]));
-            if cpu > milli || memory > mebi {
-                break;
-            }
-            (milli, mebi) = (milli - cpu, mebi - memory);
-            if dice.below(2) == 0 {
-                let mut p = pod(format!("p{i}-{j}"), "churn", &format!("{cpu}m"), &format!("{memory}Mi"));
-                p.spec.node_name = Some(input.nodes[i].metadata.name.clone());
-                p.status.phase = PodPhase::Running;
-                input.pods.push(p);
-            }
-        }
-    }
-    input
-}
-
-/// A bound: the scarcer resource at its cheapest. A CPU with two gigabytes costs the same in every type.
-fn least(input: &Input) -> f64 {
-    let sum = |name: &str| -> f64 {
-        let requests =
-            input.pods.iter().flat_map(|p| &p.spec.containers).filter_map(|c| c.resources.requests.get(name));
-        requests.map(|q| q.nanos() as f64 / 1e9).sum()
-    };
-    let per_cpu = 0.1 + 0.2 * 1.073_741_824;
-    per_cpu * sum("cpu").max(sum("memory") / (2.0 * 1_073_741_824.0))
 }
 
 /// What the process holds in memory, in MiB.
@@ -237,10 +166,10 @@ fn print_line(name: &str, input: &Input, prepare: f64, mean: f64) {
 }
 
 #[derive(Clone, Copy)]
-struct Shape {
-    pools: usize,
-    spread: bool,
-    full: bool,
+pub(crate) struct Shape {
+    pub(crate) pools: usize,
+    pub(crate) spread: bool,
+    pub(crate) full: bool,
 }
 
 fn zone_spread(app: &str) -> TopologySpreadConstraint {
@@ -255,7 +184,7 @@ fn zone_spread(app: &str) -> TopologySpreadConstraint {
 }
 
 /// Nodes of eight CPUs with twenty pods each.
-fn cluster_of(nodes: usize, shape: Shape) -> Input {
+pub(crate) fn cluster_of(nodes: usize, shape: Shape) -> Input {
     let mut dice = Dice(11);
     let mut input = input(Vec::new(), nodes);
     let template = input.pools[0].clone();

@@ -220,10 +220,15 @@ pub(crate) fn node(i: usize) -> Node {
 
 /// Type i has i CPUs, 2i GiB and room for 10i pods; spot in two zones, on-demand in three.
 pub(crate) fn instance_type(i: i64) -> InstanceType {
-    let name = Str::from(format!("t-{i}"));
+    machine(&format!("t-{i}"), i, 2 * i, i * 100_000_000 + 2 * i * 1024 * 1024 * 1024 / 10)
+}
+
+/// A type with that many CPUs and gigabytes, for so many nano-dollars an hour.
+pub(crate) fn machine(name: &str, i: i64, gibibytes: i64, nanos: i64) -> InstanceType {
+    let name = Str::from(name);
     let one = |key: &str, values: &[&str]| Requirement::one_of(key, values.iter().map(|v| Str::from(*v)));
-    let memory = 2 * i * 1024 * 1024 * 1024;
-    let price = Price::from_nanos(i * 100_000_000 + memory / 10);
+    let memory = gibibytes * 1024 * 1024 * 1024;
+    let price = Price::from_nanos(nanos);
     let offering = |zone: &str, capacity_type: &str| Offering {
         requirements: [one(labels::ZONE, &[zone]), one(labels::CAPACITY_TYPE, &[capacity_type])].into_iter().collect(),
         price,

@@ -1,0 +1,135 @@
+//! What plans are worth: how much they save on clusters that a day of churn has left behind, and how much any plan could.
+
+use kerf_api::labels;
+use kerf_api::quantity::Quantity;
+use kerf_api::slim::{Pod, PodPhase, Str};
+use kerf_engine::{DisruptionSettings, Effort, Input, Passes, disrupt};
+
+use super::cluster::{Dice, machine, pod, resources, settings};
+use super::{Shape, cluster_of};
+
+/// What plans save on clusters of 50 to 300 nodes that a day of churn has left behind: with the methods that Karpenter has, with moves
+/// on top, and at best, if pods could be cut to fit.
+pub(crate) fn report(clusters: u64) {
+    println!(
+        "{:<10} {:>7} {:>10} {:>11} {:>11} {:>11}",
+        "clusters", "nodes", "before", "compatible", "with moves", "least"
+    );
+    let (mut nodes, mut sums) = (0, [0.0_f64; 4]);
+    for seed in 0..clusters {
+        let input = churned(seed);
+        let of = |moves| {
+            let scheduling = settings(Effort::Search);
+            disrupt(&input, &DisruptionSettings { scheduling, spot_to_spot: false, moves, passes: Passes::All })
+        };
+        let (compatible, moved) = (of(false), of(true));
+        assert!(moved.after <= compatible.after, "moves come on top");
+        nodes += input.nodes.len();
+        let prices = [compatible.before.dollars(), compatible.after.dollars(), moved.after.dollars(), least(&input)];
+        sums.iter_mut().zip(prices).for_each(|(sum, price)| *sum += price);
+    }
+    println!("{clusters:<10} {nodes:>7} {:>10.2} {:>11.2} {:>11.2} {:>11.2}", sums[0], sums[1], sums[2], sums[3]);
+}
+
+/// Gigabytes per CPU of the three families.
+const FAMILIES: [(&str, i64); 3] = [("c", 2), ("s", 4), ("m", 8)];
+
+/// Nodes of three families and five sizes, filled with pods of which most have gone since; nothing else can be bought.
+fn churned(seed: u64) -> Input {
+    let mut dice = Dice(seed);
+    let nodes = 50 + dice.below(251);
+    let mut input = cluster_of(nodes, Shape { pools: 1, spread: false, full: false });
+    input.pools[0].disruption.budgets.clear();
+    input.pods.clear();
+    let sizes = [2, 4, 8, 16, 32];
+    // About what clouds take: most of the price is for the CPUs.
+    let price = |cpus: i64, gibibytes: i64| cpus * 35_500_000 + gibibytes * 3_400_000;
+    input.catalogues[0] = FAMILIES
+        .iter()
+        .flat_map(|(family, per_cpu)| {
+            let of_size =
+                |cpus: i64| machine(&format!("{family}-{cpus}"), cpus, per_cpu * cpus, price(cpus, per_cpu * cpus));
+            sizes.map(of_size)
+        })
+        .collect();
+    for i in 0..nodes {
+        let (cpus, (family, per_cpu)) = (dice.pick(&[2, 4, 8, 16, 32]), dice.pick(&FAMILIES));
+        let gibibytes = cpus * per_cpu as usize;
+        let has = [("cpu", cpus.to_string()), ("memory", format!("{gibibytes}Gi")), ("pods", (10 * cpus).to_string())];
+        let has: Vec<(&str, &str)> = has.iter().map(|(name, amount)| (*name, amount.as_str())).collect();
+        let (node, claim) = (&mut input.nodes[i], &mut input.node_claims[i]);
+        node.metadata.labels = (node.metadata.labels.iter().map(|(k, v)| (k.clone(), v.clone())))
+            .chain([(Str::from(labels::INSTANCE_TYPE), Str::from(format!("{family}-{cpus}")))])
+            .collect();
+        claim.labels = node.metadata.labels.clone();
+        node.status.allocatable = resources(&has);
+        node.status.capacity = node.status.allocatable.clone();
+        let (mut milli, mut mebi) = (1_000 * cpus, 1_024 * gibibytes);
+        for j in 0.. {
+            let (cpu, memory) =
+                (dice.pick(&[100, 250, 500, 1_000, 2_000]), dice.pick(&[128, 512, 1_024, 4_096, 8_192]));
+            if cpu > milli || memory > mebi {
+                break;
+            }
+            (milli, mebi) = (milli - cpu, mebi - memory);
+            if dice.below(5) < 2 {
+                let mut p = pod(format!("p{i}-{j}"), "churn", &format!("{cpu}m"), &format!("{memory}Mi"));
+                p.spec.node_name = Some(input.nodes[i].metadata.name.clone());
+                p.status.phase = PodPhase::Running;
+                input.pods.push(p);
+            }
+        }
+    }
+    input
+}
+
+/// A bound: what all that the pods ask for costs at least if machines could be bought in parts. That is a linear program with a row for
+/// each resource. Its dual has as few unknowns as there are rows, the price of one unit of each resource, so that the best of its
+/// corners is found by looking at all of them.
+fn least(input: &Input) -> f64 {
+    let amount = |q: Option<Quantity>| q.map_or(0.0, |q| q.nanos() as f64 / 1e9);
+    let asked = |p: &Pod| {
+        let of = |name: &str| p.spec.containers.iter().map(|c| amount(c.resources.requests.get(name))).sum::<f64>();
+        [of("cpu"), of("memory") / GIBIBYTE, 1.0]
+    };
+    let mut wanted = [0.0; 3];
+    for pod in &input.pods {
+        wanted.iter_mut().zip(asked(pod)).for_each(|(sum, more)| *sum += more);
+    }
+    // No machine is worth more than it costs, and no resource less than nothing.
+    let mut faces: Vec<([f64; 3], f64)> = Vec::new();
+    for described in &input.catalogues[0] {
+        let of = |name: &str| amount(described.capacity.get(name));
+        let cheapest = described.offerings.iter().map(|o| o.price.dollars()).fold(f64::INFINITY, f64::min);
+        faces.push(([of("cpu"), of("memory") / GIBIBYTE, of("pods")], cheapest));
+    }
+    faces.extend([[-1.0, 0.0, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, -1.0]].map(|face| (face, 0.0)));
+    let mut best = 0.0_f64;
+    for i in 0..faces.len() {
+        for j in 0..i {
+            for k in 0..j {
+                let Some(corner) = meet([faces[i], faces[j], faces[k]]) else { continue };
+                if faces.iter().all(|(face, most)| dot(*face, corner) <= most + 1e-9) {
+                    best = best.max(dot(wanted, corner));
+                }
+            }
+        }
+    }
+    best
+}
+
+const GIBIBYTE: f64 = 1_073_741_824.0;
+
+fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
+    a.iter().zip(b).map(|(x, y)| x * y).sum()
+}
+
+/// Where three planes meet (Cramer's rule), if they do.
+fn meet([(a, p), (b, q), (c, r)]: [([f64; 3], f64); 3]) -> Option<[f64; 3]> {
+    let cross =
+        |u: [f64; 3], v: [f64; 3]| [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];
+    let (bc, ca, ab) = (cross(b, c), cross(c, a), cross(a, b));
+    let volume = dot(a, bc);
+    let at = |axis: usize| (p * bc[axis] + q * ca[axis] + r * ab[axis]) / volume;
+    (volume.abs() > 1e-9).then(|| [at(0), at(1), at(2)])
+}
