@@ -4,7 +4,7 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real referee-real scale-real tools fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
+.PHONY: help demo test test-real referee-real scale-real idle tools fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,11 +37,18 @@ test-real: ## the scenarios, and what the sandbox claims, on a real control plan
 	hack/controlplane/cluster.sh -- $(CARGO) test --quiet --test it fidelity::the_
 	hack/controlplane/cluster.sh --fast -- $(CARGO) test --quiet --test it scenarios:: -- --test-threads=1
 
-# What kerf controller takes for a thousand pods, and for three hundred nodes that have drifted. For a quiet machine.
+# What kerf controller takes for a thousand pods, for three hundred nodes that have drifted, and for ten thousand pods. For a quiet machine.
 scale-real: ## time, CPU, memory and requests of large changes on a real control plane (needs Go)
 	$(CARGO) build --release --quiet --package kerf
 	hack/controlplane/cluster.sh --audit "$${CARGO_TARGET_DIR:-target}/tmp/audit.log" -- \
 		hack/controlplane/scale.py $${CARGO_TARGET_DIR:-target}/release/kerf "$${CARGO_TARGET_DIR:-target}/tmp/audit.log"
+	hack/controlplane/cluster.sh --fast --audit "$${CARGO_TARGET_DIR:-target}/tmp/audit-large.log" -- \
+		hack/controlplane/scale.py $${CARGO_TARGET_DIR:-target}/release/kerf "$${CARGO_TARGET_DIR:-target}/tmp/audit-large.log" large shrink
+
+# The sandbox is the cluster, so that the machine has nothing else to do; only the controller is measured.
+idle: ## CPU and memory of kerf controller on 5,000 nodes and 100,000 pods where nothing happens
+	$(CARGO) build --release --quiet --package kerf
+	$${CARGO_TARGET_DIR:-target}/release/kerf sandbox --no-controller --instant -- hack/idle.py $${CARGO_TARGET_DIR:-target}/release/kerf
 
 # Each world takes a second or two; two clusters are asked, and their schedulers must bind the same pods.
 referee-real: WORLDS = 500

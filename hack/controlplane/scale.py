@@ -4,7 +4,8 @@
     hack/controlplane/cluster.sh --audit /tmp/audit.log -- hack/controlplane/scale.py KERF /tmp/audit.log [WORKLOAD...]
 
 KERF is the program, built with --release. Workloads (the first three by default): out (1,000 pods appear), in (700 of them remain; needs out), drift (300
-nodes are replaced after the NodePool's template changed), faults (the API server is killed while pods wait, then etcd; each is gone for five seconds). For each: seconds, nodes, dollars an hour, CPU seconds and peak memory of the controller, its
+nodes are replaced after the NodePool's template changed), faults (the API server is killed while pods wait, then etcd; each is gone for five seconds),
+large (10,000 pods appear, a thousand nodes' worth; give cluster.sh --fast, or the controller manager takes ten minutes to create them), shrink (3,000 of them remain). For each: seconds, nodes, dollars an hour, CPU seconds and peak memory of the controller, its
 requests by verb and resource, and the load of the machine, without which the rest means little.
 """
 import json, os, signal, subprocess, sys, time
@@ -37,8 +38,9 @@ def deployment(name, replicas, cpu, memory, spread=False):
 
 
 def running():
-    phases = kubectl("get", "pods", "-o", "jsonpath={range .items[*]}{.status.phase}{.metadata.deletionTimestamp}{\"\\n\"}{end}").split("\n")
-    return phases.count("Running"), len([phase for phase in phases if phase])
+    """Pods that are ready, and all; by their Deployments, because listing ten thousand pods every second would be what is measured."""
+    every = [each["status"] for each in json.loads(kubectl("get", "deployments", "-o", "json"))["items"]]
+    return sum(each.get("readyReplicas", 0) for each in every), sum(each.get("replicas", 0) for each in every)
 
 
 def nodes():
@@ -107,18 +109,36 @@ def scale_out():
     return until(lambda: running() == (1000, 1000), 900)
 
 
-def scale_in():
-    for name in ("small", "large"):
-        kubectl("scale", f"deployment/{name}", "--replicas=350")
+def settled(pods):
+    """Until these pods run and for 90 seconds no node came or went; the seconds up to the last change."""
     start, last, before = time.monotonic(), time.monotonic(), nodes()
     while time.monotonic() - last < 90:
         now = nodes()
-        if now != before or running() != (700, 700):
+        if now != before or running() != (pods, pods):
             last, before = time.monotonic(), now
         if time.monotonic() - start > 1800:
             raise SystemExit("not settled after 1800 s")
         time.sleep(1)
     return last - start
+
+
+def scale_in():
+    for name in ("small", "large"):
+        kubectl("scale", f"deployment/{name}", "--replicas=350")
+    return settled(700)
+
+
+FLEET = [f"fleet-{number}" for number in range(10)]
+
+
+def large():
+    kubectl("apply", "-f", "-", given={"apiVersion": "v1", "kind": "List", "items": [deployment(name, 1000, "1500m", "2Gi") for name in FLEET]})
+    return until(lambda: running() == (10_000, 10_000), 1800)
+
+
+def shrink():
+    kubectl("scale", "deployment", *FLEET, "--replicas=300")
+    return settled(3000)
 
 
 def drift():
@@ -160,7 +180,7 @@ def faults():
     return time.monotonic() - start
 
 
-WORKLOADS = {"out": scale_out, "in": scale_in, "drift": drift, "faults": faults}
+WORKLOADS = {"out": scale_out, "in": scale_in, "drift": drift, "faults": faults, "large": large, "shrink": shrink}
 
 
 def main():

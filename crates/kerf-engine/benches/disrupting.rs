@@ -5,6 +5,8 @@
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 #![allow(clippy::print_stdout, reason = "a benchmark prints")]
 
+use std::sync::Arc;
+
 use kerf_api::labels;
 use kerf_api::slim::{NodeCondition, PodPhase, Str, TopologySpreadConstraint};
 use kerf_engine::{ClaimLifecycle, DisruptionSettings, Effort, Input, NodeClaim, Passes, Pool, Prepared, disrupt};
@@ -199,7 +201,7 @@ pub(crate) fn cluster_of(nodes: usize, shape: Shape) -> Input {
             }
         })
         .collect();
-    for (i, node) in input.nodes.iter_mut().enumerate() {
+    for (i, node) in input.nodes.iter_mut().map(Arc::make_mut).enumerate() {
         let pool = Str::from(format!("pool-{:02}", i % shape.pools));
         let more =
             [(labels::NODEPOOL, pool), (labels::REGISTERED, "true".into()), (labels::INITIALIZED, "true".into())];
@@ -246,7 +248,7 @@ pub(crate) fn cluster_of(nodes: usize, shape: Shape) -> Input {
             if shape.spread && deployment.is_multiple_of(2) {
                 p.spec.topology_spread_constraints.push(zone_spread(&app));
             }
-            p
+            p.into()
         })
         .collect();
     input

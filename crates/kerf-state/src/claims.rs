@@ -21,7 +21,9 @@ pub struct Claim {
 }
 
 impl From<NodeClaim> for Claim {
-    fn from(object: NodeClaim) -> Self {
+    fn from(mut object: NodeClaim) -> Self {
+        // Who wrote which field is most of the object, and nobody here asks.
+        object.metadata.managed_fields = None;
         Self { seen: node_claim(&object, false), object }
     }
 }

@@ -1,5 +1,6 @@
 //! The cluster of the benchmarks: pods in the mix of Karpenter's own scheduling benchmark, 400 instance types, nodes of one size.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use kerf_api::labels::{self, LabelRules};
@@ -182,11 +183,11 @@ pub(crate) fn input(pods: Vec<Pod>, nodes: usize) -> Input {
     Input {
         at: "2026-03-04T12:00:00Z".parse().unwrap_or_default(),
         pools: vec![pool],
-        catalogues: vec![(1..=400).map(instance_type).collect()],
+        catalogues: vec![Arc::new((1..=400).map(instance_type).collect())],
         label_rules: LabelRules::kwok(),
         node_claims: Vec::new(),
-        nodes: (0..nodes).map(node).collect(),
-        pods,
+        nodes: (0..nodes).map(node).map(Arc::new).collect(),
+        pods: pods.into_iter().map(Arc::new).collect(),
         daemon_sets: Vec::new(),
         volume_claims: Vec::new(),
         volumes: Vec::new(),

@@ -1,8 +1,11 @@
 //! What plans are worth: how much they save on clusters that a day of churn has left behind, and how much any plan could.
 
+use std::sync::Arc;
+
 use kerf_api::labels;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Pod, PodPhase, Str};
+use kerf_engine::catalogue::InstanceType;
 use kerf_engine::{DisruptionSettings, Effort, Input, Passes, disrupt};
 
 use super::cluster::{Dice, machine, pod, resources, settings};
@@ -44,7 +47,7 @@ fn churned(seed: u64) -> Input {
     let sizes = [2, 4, 8, 16, 32];
     // About what clouds take: most of the price is for the CPUs.
     let price = |cpus: i64, gibibytes: i64| cpus * 35_500_000 + gibibytes * 3_400_000;
-    input.catalogues[0] = FAMILIES
+    let types: Vec<InstanceType> = FAMILIES
         .iter()
         .flat_map(|(family, per_cpu)| {
             let of_size =
@@ -52,12 +55,13 @@ fn churned(seed: u64) -> Input {
             sizes.map(of_size)
         })
         .collect();
+    input.catalogues[0] = Arc::new(types);
     for i in 0..nodes {
         let (cpus, (family, per_cpu)) = (dice.pick(&[2, 4, 8, 16, 32]), dice.pick(&FAMILIES));
         let gibibytes = cpus * per_cpu as usize;
         let has = [("cpu", cpus.to_string()), ("memory", format!("{gibibytes}Gi")), ("pods", (10 * cpus).to_string())];
         let has: Vec<(&str, &str)> = has.iter().map(|(name, amount)| (*name, amount.as_str())).collect();
-        let (node, claim) = (&mut input.nodes[i], &mut input.node_claims[i]);
+        let (node, claim) = (Arc::make_mut(&mut input.nodes[i]), &mut input.node_claims[i]);
         node.metadata.labels = (node.metadata.labels.iter().map(|(k, v)| (k.clone(), v.clone())))
             .chain([(Str::from(labels::INSTANCE_TYPE), Str::from(format!("{family}-{cpus}")))])
             .collect();
@@ -76,7 +80,7 @@ fn churned(seed: u64) -> Input {
                 let mut p = pod(format!("p{i}-{j}"), "churn", &format!("{cpu}m"), &format!("{memory}Mi"));
                 p.spec.node_name = Some(input.nodes[i].metadata.name.clone());
                 p.status.phase = PodPhase::Running;
-                input.pods.push(p);
+                input.pods.push(p.into());
             }
         }
     }
@@ -98,7 +102,7 @@ fn least(input: &Input) -> f64 {
     }
     // No machine is worth more than it costs, and no resource less than nothing.
     let mut faces: Vec<([f64; 3], f64)> = Vec::new();
-    for described in &input.catalogues[0] {
+    for described in input.catalogues[0].iter() {
         let of = |name: &str| amount(described.capacity.get(name));
         let cheapest = described.offerings.iter().map(|o| o.price.dollars()).fold(f64::INFINITY, f64::min);
         faces.push(([of("cpu"), of("memory") / GIBIBYTE, of("pods")], cheapest));

@@ -1,6 +1,8 @@
 //! The world after a command: its nodes are gone, their pods run where the simulation put them, and each replacement is the machine
 //! that was expected, up and running. Passes are repeated on it, and planning on it again must find nothing more.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Labels, Node, NodeCondition, PodPhase, ResourceList, Str};
@@ -96,6 +98,7 @@ fn apply(input: &mut Input, command: &Command) {
         let place = places.get(&name).cloned();
         receiving.extend(place.clone());
         // A pod that nobody has found a place for yet is made again and waits.
+        let pod = Arc::make_mut(pod);
         pod.status.phase = if place.is_some() { PodPhase::Running } else { PodPhase::Pending };
         // It starts anew, and so does the time for which its annotation protects it.
         pod.status.start_time = place.is_some().then_some(at);
@@ -121,7 +124,7 @@ fn launch(input: &mut Input, planned: &PlannedClaim, name: &Str) -> Option<()> {
     let estimate = planned.launch.estimate.as_ref()?;
     let pool = input.pools.iter().find(|p| p.name == planned.pool)?.clone();
     let types = input.catalogues.get_mut(pool.catalogue?)?;
-    let described = types.iter_mut().find(|t| t.name == estimate.instance_type)?;
+    let described = Arc::make_mut(types).iter_mut().find(|t| t.name == estimate.instance_type)?;
     let offering = described.offerings.iter_mut().find(|o| is_expected(o, estimate, planned))?;
     if estimate.capacity_type == labels::CAPACITY_TYPE_RESERVED {
         offering.reservation_capacity -= 1;
@@ -130,7 +133,7 @@ fn launch(input: &mut Input, planned: &PlannedClaim, name: &Str) -> Option<()> {
     let offering = offering.clone();
     let described = input.catalogues.get(pool.catalogue?)?.iter().find(|t| t.name == estimate.instance_type)?;
     let (node, claim) = machine(name, &pool, planned, described, &offering, input.at);
-    input.nodes.push(node);
+    input.nodes.push(Arc::new(node));
     input.node_claims.push(claim);
     Some(())
 }

@@ -87,7 +87,7 @@ fn are_independent(
     if whole {
         return true;
     }
-    let pods: FxHashMap<Str, &Pod> = input.pods.iter().map(|pod| (pod.namespaced_name(), pod)).collect();
+    let pods: FxHashMap<Str, &Pod> = input.pods.iter().map(|pod| (pod.namespaced_name(), pod.as_ref())).collect();
     let moved = parts.iter().chain(between).copied().chain([later]).flat_map(|command| &command.pods);
     input.pools.iter().all(|pool| pool.limits.is_empty())
         && moved.into_iter().all(|pod| pods.get(pod).is_some_and(|pod| minds_nobody(pod)))

@@ -33,6 +33,7 @@ mod survey;
 mod validate;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 pub use after::after;
 use after::name_machines;
@@ -86,7 +87,7 @@ fn without_failed_launches(input: &Input) -> Cow<'_, Input> {
         return Cow::Borrowed(input);
     }
     let mut input = input.clone();
-    for described in input.catalogues.iter_mut().flatten() {
+    for described in input.catalogues.iter_mut().flat_map(Arc::make_mut) {
         for offering in &mut described.offerings {
             let is = |key: &str, value: &str| offering.requirements.get(key).is_none_or(|r| r.has(value));
             let has_failed = |b: &&LaunchBackoff| {

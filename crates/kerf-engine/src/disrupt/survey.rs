@@ -97,7 +97,8 @@ impl<'i> Survey<'i> {
         let label = |key: &str| carried.and_then(|l| l.get(key));
         let known_pool = label(labels::NODEPOOL).and_then(|name| pools.get(name)).copied();
         let pool = known_pool.filter(|ix| !self.types_of(&self.input.pools[*ix]).is_empty());
-        let all: &[&'i Pod] = node.and_then(|n| bound.get(n.metadata.name.as_str())).map_or(&[], Vec::as_slice);
+        let all: &[&'i Pod] =
+            node.and_then(|n| bound.get(n.metadata.name.as_str())).map_or(&[], |types| types.as_slice());
         let reschedulable: Vec<&Pod> = all.iter().copied().filter(|p| pods::is_reschedulable(p)).collect();
         let standing = all.iter().copied().filter(|p| !p.is_terminal() && !p.is_owned_by_daemonset());
         let instance_type = label(labels::INSTANCE_TYPE).and_then(|name| {
@@ -142,7 +143,7 @@ impl<'i> Survey<'i> {
 
     /// The instance types of a pool; none if they cannot be listed.
     pub(crate) fn types_of(&self, pool: &Pool) -> &'i [InstanceType] {
-        pool.catalogue.and_then(|ix| self.input.catalogues.get(ix)).map_or(&[], Vec::as_slice)
+        pool.catalogue.and_then(|ix| self.input.catalogues.get(ix)).map_or(&[], |types| types.as_slice())
     }
 
     /// A type of a pool by its name.
@@ -355,7 +356,7 @@ fn joined(input: &Input) -> Vec<(Option<&Node>, Option<&NodeClaim>)> {
         }
     }
     let mut all: Vec<(Option<&Node>, Option<&NodeClaim>)> =
-        input.nodes.iter().map(|node| (Some(node), by_provider.remove(&node.spec.provider_id))).collect();
+        input.nodes.iter().map(|node| (Some(node.as_ref()), by_provider.remove(&node.spec.provider_id))).collect();
     alone.extend(by_provider.into_values());
     all.extend(alone.into_iter().map(|claim| (None, Some(claim))));
     all

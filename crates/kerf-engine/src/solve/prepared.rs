@@ -6,6 +6,8 @@
 //! cluster prepared from scratch. What changes seldom (pools, instance types, daemon sets, storage, budgets, services) is not
 //! followed: then, and when [`Prepared::is_stale`] says so, the cluster is prepared again.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use kerf_api::slim::{Node, Pod, PodDisruptionBudget, ReplicaOwner, Service, Str};
 use rustc_hash::FxHashMap;
@@ -27,13 +29,13 @@ pub struct Prepared {
     pods: FxHashMap<Str, Known>,
     /// Pods by the name of a node that is not there.
     homeless: FxHashMap<Str, Vec<PodIx>>,
-    nodes: FxHashMap<Str, Node>,
+    nodes: FxHashMap<Str, Arc<Node>>,
     claims: FxHashMap<Str, NodeClaim>,
     budgets: Vec<PodDisruptionBudget>,
     services: Vec<Service>,
     replica_owners: Vec<ReplicaOwner>,
     /// Pods whose protection ends with time.
-    timed: FxHashMap<Str, Pod>,
+    timed: FxHashMap<Str, Arc<Pod>>,
     classes_at_first: usize,
     is_stale: bool,
 }
@@ -69,11 +71,11 @@ impl Prepared {
             problem,
             state,
         };
-        let is_homeless = |pod: &&Pod| {
+        let is_homeless = |pod: &&Arc<Pod>| {
             let on = pod.spec.node_name.as_ref();
             !pod.is_terminal() && on.is_some_and(|node| !prepared.problem.world.node_index.contains_key(node))
         };
-        let homeless: Vec<&Pod> = input.pods.iter().filter(is_homeless).collect();
+        let homeless: Vec<&Arc<Pod>> = input.pods.iter().filter(is_homeless).collect();
         for pod in homeless {
             prepared.pod_changed(pod);
         }
@@ -99,7 +101,7 @@ impl Prepared {
         let name = pod.namespaced_name();
         self.pod_gone(&name);
         if is_timed(pod) {
-            self.timed.insert(name.clone(), pod.clone());
+            self.timed.insert(name.clone(), Arc::new(pod.clone()));
         }
         self.is_stale |= !self.problem.world.namespaces.iter().any(|(known, _)| *known == pod.metadata.namespace);
         let constraints = self.problem.world.settings.default_spread.clone();
@@ -147,13 +149,13 @@ impl Prepared {
     }
 
     /// A Node is new, or anything about it has changed.
-    pub fn node_changed(&mut self, node: &Node) {
+    pub fn node_changed(&mut self, node: &Arc<Node>) {
         let before = self.nodes.insert(node.metadata.name.clone(), node.clone());
         if before.as_ref() == Some(node) {
             return;
         }
         let machine = node.spec.provider_id.clone();
-        if let Some(old) = before.map(|n| n.spec.provider_id).filter(|old| *old != machine) {
+        if let Some(old) = before.map(|n| n.spec.provider_id.clone()).filter(|old| *old != machine) {
             self.machine_changed(&old, Some(&node.metadata.name));
         }
         self.machine_changed(&machine, Some(&node.metadata.name));
@@ -233,7 +235,7 @@ impl Prepared {
             _ => self.nodes.values().filter(|n| is_it(&n.spec.provider_id)).min_by_key(|n| &n.metadata.name),
         };
         let (problem, state) = (&mut self.problem, &mut self.state);
-        let joined = state_of(node, claim, &mut problem.world.names);
+        let joined = state_of(node.map(Arc::as_ref), claim, &mut problem.world.names);
         let is_old = |old: &crate::world::NodeState| {
             !old.is_vacant && (old.node_name.as_ref().is_some_and(|n| Some(n) == node_name) || old.is_of(machine))
         };

@@ -1,5 +1,7 @@
 //! Daemon sets: what each of them would put on a node, judged for every pool, type and node by itself (spec 02 §4.5).
 
+use std::sync::Arc;
+
 use kerf_api::labels::LabelRules;
 use kerf_api::slim::{DaemonSet, HostPort, Pod, Taint, Toleration};
 
@@ -26,7 +28,7 @@ impl Daemon {
     /// From the newest live pod of the set, else from its template.
     pub(crate) fn new(
         set: &DaemonSet,
-        pods: &[Pod],
+        pods: &[Arc<Pod>],
         rules: &LabelRules,
         names: &mut ResourceNames,
         table: &mut Narrowing,
@@ -44,7 +46,7 @@ impl Daemon {
             })
             .filter(|pod| !pod.is_terminal())
             .max_by_key(|pod| (pod.metadata.creation_timestamp, pod.metadata.name.clone()));
-        let mut pod = live.cloned().unwrap_or_else(|| from_template(set));
+        let mut pod = live.map_or_else(|| from_template(set), |pod| pod.as_ref().clone());
         let template_affinity = set.template.spec.affinity.as_ref().and_then(|a| a.node_affinity.required.clone());
         if template_affinity.is_some() {
             pod.spec.affinity.get_or_insert_default().node_affinity.required = template_affinity;

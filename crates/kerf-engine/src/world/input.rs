@@ -1,5 +1,8 @@
 //! Everything that a decision may depend on, as plain data. The caller fills it from files, from watches or from a fixture;
-//! the instant, the seed and the settings are part of it, because nothing else may be.
+//! the instant, the seed and the settings are part of it, because nothing else may be. What there are thousands of is shared with whoever
+//! keeps it, so that an input is made without copying the cluster.
+
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use kerf_api::labels::LabelRules;
@@ -19,15 +22,15 @@ pub struct Input {
     /// Node pools, in any order.
     pub pools: Vec<Pool>,
     /// Lists of instance types; pools name theirs by index.
-    pub catalogues: Vec<Vec<InstanceType>>,
+    pub catalogues: Vec<Arc<Vec<InstanceType>>>,
     /// What the provider says of labels: which are known, which are off limits.
     pub label_rules: LabelRules,
     /// Node claims.
     pub node_claims: Vec<NodeClaim>,
     /// Nodes.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<Arc<Node>>,
     /// All pods: bound, pending, terminal.
-    pub pods: Vec<Pod>,
+    pub pods: Vec<Arc<Pod>>,
     /// Daemon sets, for what they put on every node.
     pub daemon_sets: Vec<DaemonSet>,
     /// Persistent volume claims.

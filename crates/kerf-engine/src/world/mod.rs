@@ -11,6 +11,8 @@ pub(crate) mod ports;
 pub(crate) mod selection;
 mod volumes;
 
+use std::sync::Arc;
+
 use kerf_api::labels::LabelRules;
 use kerf_api::slim::{CsiNode, Labels, Pod, PodAffinityTerm, Str, Taint};
 use rustc_hash::FxHashMap;
@@ -106,7 +108,7 @@ impl World {
         (world, table)
     }
 
-    fn bind_pods(&mut self, pods: &[Pod], may_move: &dyn Fn(&Pod) -> bool) {
+    fn bind_pods(&mut self, pods: &[Arc<Pod>], may_move: &dyn Fn(&Pod) -> bool) {
         for pod in pods.iter().filter(|p| !p.is_terminal()) {
             let Some(node) = pod.spec.node_name.as_ref().and_then(|n| self.node_index.get(n)).copied() else {
                 continue;

@@ -1,5 +1,7 @@
 //! Nodes as targets: a Node and a NodeClaim joined by provider id, with the room that is left (spec 02 §5.5, spec 04 §4.6).
 
+use std::sync::Arc;
+
 use kerf_api::slim::{HostPort, Labels, Node, ResourceList, Str, Taint};
 use kerf_api::{labels, taints};
 use rustc_hash::FxHashMap;
@@ -76,7 +78,7 @@ impl NodeState {
 }
 
 /// Joins nodes and claims. Claims without a machine are left out: a pass does not start while there are any.
-pub(crate) fn join(nodes: &[Node], claims: &[NodeClaim], names: &mut ResourceNames) -> Vec<NodeState> {
+pub(crate) fn join(nodes: &[Arc<Node>], claims: &[NodeClaim], names: &mut ResourceNames) -> Vec<NodeState> {
     let mut by_provider: FxHashMap<&Str, &NodeClaim> = FxHashMap::default();
     for claim in claims.iter().filter(|c| !c.provider_id.is_empty()) {
         by_provider.entry(&claim.provider_id).or_insert(claim);

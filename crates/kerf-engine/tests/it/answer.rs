@@ -93,7 +93,7 @@ fn narrowed(input: &Input, claim: &PlannedClaim) -> String {
         .map(|r| Requirement::from_expression(rules, &r.expression).unwrap().with_min_values(r.min_values))
         .collect();
     base.add_all(&Requirements::from_labels(rules, &pool.labels));
-    let types = pool.catalogue.iter().flat_map(|c| &input.catalogues[*c]);
+    let types = pool.catalogue.iter().flat_map(|c| input.catalogues[*c].iter());
     let listed = types.filter(|t| claim.launch.instance_types.contains(&t.name));
     let offered = listed.flat_map(|t| &t.offerings).filter(|o| o.available);
     let capacity_types: Vec<Str> = offered

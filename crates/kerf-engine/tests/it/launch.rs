@@ -1,5 +1,7 @@
 //! The pass after: what was planned has been launched, and the pods run on it.
 
+use std::sync::Arc;
+
 use kerf_api::labels;
 use kerf_api::slim::{Node, PodPhase, Str};
 use kerf_engine::{NodeClaim, PlannedClaim, Solution};
@@ -21,7 +23,7 @@ impl World {
 
     fn launch(&mut self, claim: &PlannedClaim, name: Str) {
         let estimate = claim.launch.estimate.as_ref().unwrap();
-        let types = self.input.catalogues.iter_mut().flatten();
+        let types = self.input.catalogues.iter_mut().flat_map(Arc::make_mut);
         let launched = types.into_iter().find(|t| t.name == estimate.instance_type).unwrap();
         let mut node = Node::default();
         let is_taken = |key: &str, value: &Str, o: &kerf_engine::catalogue::Offering| {
@@ -58,7 +60,7 @@ impl World {
             name,
             ..NodeClaim::default()
         });
-        self.input.nodes.push(node);
+        self.input.nodes.push(Arc::new(node));
     }
 
     fn bind(&mut self, solution: &Solution, first: usize) {
@@ -67,6 +69,7 @@ impl World {
         let existing = solution.nodes.iter().flat_map(|n| n.pods.iter().map(move |p| (p, n.node.to_string())));
         for (name, node) in launched.chain(existing) {
             let pod = self.input.pods.iter_mut().find(|p| p.namespaced_name() == *name).unwrap();
+            let pod = Arc::make_mut(pod);
             pod.spec.node_name = Some(node.into());
             pod.status.phase = PodPhase::Running;
         }

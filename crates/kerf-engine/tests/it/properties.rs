@@ -1,6 +1,7 @@
 //! What must hold for any world, without knowing its answer: the same question has one answer, whichever way it is put.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use kerf_engine::{Effort, Input, Price, Solution};
 use proptest::prelude::*;
@@ -68,7 +69,7 @@ fn reversed(input: &Input) -> Input {
     input.pools.reverse();
     input.nodes.reverse();
     input.node_claims.reverse();
-    input.catalogues.iter_mut().for_each(|types| types.reverse());
+    input.catalogues.iter_mut().for_each(|types| Arc::make_mut(types).reverse());
     input
 }
 
@@ -97,7 +98,7 @@ proptest! {
     fn ten_times_the_price_changes_only_the_money(text_of in world(true)) {
         let world = searched(&text_of);
         let mut dear = world.clone();
-        for offering in dear.input.catalogues.iter_mut().flatten().flat_map(|t| &mut t.offerings) {
+        for offering in dear.input.catalogues.iter_mut().flat_map(Arc::make_mut).flat_map(|t| &mut t.offerings) {
             offering.price = Price::from_nanos(offering.price.nanos() * 10);
         }
         let (cheap, dear) = (world.solve(), dear.solve());
@@ -117,7 +118,7 @@ proptest! {
                 continue;
             }
             let mut without = world.clone();
-            without.input.catalogues[0].remove(at);
+            Arc::make_mut(&mut without.input.catalogues[0]).remove(at);
             let solution = without.solve();
             let without_codes = |text: &str| text.lines().filter(|l| !l.starts_with("unplaced")).map(str::to_owned).collect::<Vec<_>>();
             prop_assert_eq!(without_codes(&before), without_codes(&text(&world.input, &solution)), "without {}", name);

@@ -35,7 +35,7 @@ fn spec_02_7_the_scheduler_of_a_pod_does_not_matter() {
     let pod = r#"{"metadata": {"name": "own", "namespace": "default"},
         "spec": {"schedulerName": "mine", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
         "status": {"conditions": [{"type": "PodScheduled", "status": "True", "reason": "Unschedulable"}]}}"#;
-    world.input.pods.push(serde_json::from_str::<Pod>(pod).unwrap());
+    world.input.pods.push(serde_json::from_str::<Pod>(pod).unwrap().into());
     assert_eq!(text(&world.input, &world.solve()), "claim pool=p types=t pods=own\n");
 }
 

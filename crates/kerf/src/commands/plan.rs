@@ -73,7 +73,7 @@ pub(super) fn run(wish: &Plan, messages: &mut Messages) -> Result<Exit, Failure>
     let stats = wish.with_stats.then(|| Stats {
         pods: world.input.pods.len(),
         nodes: world.input.nodes.len(),
-        instance_types: world.input.catalogues.iter().map(Vec::len).sum(),
+        instance_types: world.input.catalogues.iter().map(|types| types.len()).sum(),
         pod_classes: counted.pod_classes,
         load_seconds,
         candidates: judged.candidates,

@@ -2,6 +2,7 @@
 //! controllers, and only what files leave open is filled in (namespaces that no file has, pools whose class no file has).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::Metadata;
@@ -57,11 +58,11 @@ impl World {
         let input = Input {
             at,
             pools,
-            catalogues: vec![catalogue.types],
+            catalogues: vec![Arc::new(catalogue.types)],
             label_rules: catalogue.label_rules,
             node_claims: objects.node_claims.iter().map(|claim| kerf_state::node_claim(&claim.object, false)).collect(),
-            nodes: inner(objects.nodes),
-            pods,
+            nodes: inner(objects.nodes).into_iter().map(Arc::new).collect(),
+            pods: pods.into_iter().map(Arc::new).collect(),
             daemon_sets: inner(objects.daemon_sets),
             volume_claims: inner(objects.volume_claims),
             volumes: inner(objects.volumes),

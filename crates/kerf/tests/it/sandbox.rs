@@ -87,6 +87,22 @@ fn a_sandbox_says_how_to_use_it_and_ends_cleanly() {
     assert!(!std::path::Path::new(&path).exists(), "{path} is left behind");
 }
 
+// Whoever ends the sandbox ends the command with it, and the command can still stop what it has started.
+#[test]
+fn a_command_is_asked_to_end_before_it_is_killed() {
+    let script = "trap 'echo tidied up; exit 7' TERM; echo ready; while :; do sleep 0.05; done";
+    let mut child = Command::new(assert_cmd::cargo::cargo_bin!("kerf"))
+        .args(["sandbox", "--no-controller", "--", "/bin/sh", "-c", script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line == "ready"));
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    assert_eq!(lines.next().as_deref(), Some("tidied up"));
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+}
+
 /// A pool, and a deployment of twelve pods of a cpu each.
 const GROWING: &str = r#"
 apiVersion: karpenter.kwok.sh/v1alpha1

@@ -1,6 +1,8 @@
 //! A prepared cluster that is kept up to date answers like one that is prepared from scratch.
 #![allow(clippy::unwrap_used, reason = "a test that cannot build its own fixture must fail")]
 
+use std::sync::Arc;
+
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
@@ -165,7 +167,7 @@ fn one_more_pod_is_placed_and_forgotten() {
     let more = input.pods.remove(1);
     let mut prepared = Prepared::new(&input, &world.settings);
     let alone = text(&prepared.solve());
-    assert_eq!(text(&prepared.solve_with(&[more])), text(&world.solve()));
+    assert_eq!(text(&prepared.solve_with(&[more.as_ref().clone()])), text(&world.solve()));
     assert_eq!(text(&prepared.solve()), alone);
 }
 
@@ -174,8 +176,9 @@ fn a_pod_whose_protection_ends_moves_from_then_on() {
     let world =
         World::new("type s cpu=4 mem=8Gi price=0.1 \n pool p \n node n1 pool=p cpu=4 leaving \n pod a cpu=1 on=n1");
     let mut input = world.input.clone();
-    input.pods[0].metadata.annotations = [("karpenter.sh/do-not-disrupt", "10m")].into();
-    input.pods[0].status.start_time = Some(input.at);
+    let pod = Arc::make_mut(&mut input.pods[0]);
+    pod.metadata.annotations = [("karpenter.sh/do-not-disrupt", "10m")].into();
+    pod.status.start_time = Some(input.at);
     let mut prepared = Prepared::new(&input, &world.settings);
     assert_eq!(text(&prepared.solve()), "");
     input.at += jiff::SignedDuration::from_mins(10);
@@ -188,7 +191,7 @@ fn a_pod_whose_protection_ends_moves_from_then_on() {
 fn a_namespace_that_was_not_there_makes_it_stale() {
     let world = World::new("type s cpu=4 mem=8Gi price=0.1 \n pool p \n pod a cpu=1");
     let mut prepared = Prepared::new(&world.input, &world.settings);
-    let mut pod = world.input.pods[0].clone();
+    let mut pod = world.input.pods[0].as_ref().clone();
     prepared.pod_changed(&pod);
     assert!(!prepared.is_stale());
     pod.metadata.namespace = "elsewhere".into();

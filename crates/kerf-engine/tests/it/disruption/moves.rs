@@ -1,6 +1,7 @@
 //! Moves that Karpenter does not know: nodes that become two or three cheaper machines.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use kerf_engine::{Passes, disrupt, validate};
 use proptest::prelude::*;
@@ -83,7 +84,7 @@ fn a_move_is_validated_like_any_other_command() {
     assert!(validate(&world.input, &settings, command).is_ok());
     let mut more = world.input.clone();
     let mut pod = more.pods[0].clone();
-    pod.metadata.name = "late".into();
+    Arc::make_mut(&mut pod).metadata.name = "late".into();
     more.pods.push(pod);
     assert_eq!(validate(&more, &settings, command).unwrap_err().category(), "scheduling");
 }

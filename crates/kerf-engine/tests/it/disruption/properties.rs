@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use kerf_api::quantity::Quantity;
 use kerf_engine::{Command, DisruptionPlan, Input, Price, after};
@@ -178,7 +179,7 @@ proptest! {
     fn ten_times_the_price_changes_only_the_money(text_of in cluster()) {
         let world = World::new(&text_of);
         let mut dear = world.clone();
-        for offering in dear.input.catalogues.iter_mut().flatten().flat_map(|t| &mut t.offerings) {
+        for offering in dear.input.catalogues.iter_mut().flat_map(Arc::make_mut).flat_map(|t| &mut t.offerings) {
             offering.price = Price::from_nanos(offering.price.nanos() * 10);
         }
         let (cheap, dear) = (world.disrupt(), dear.disrupt());

@@ -15,7 +15,8 @@ use kerf_controllers::{ProcessSettings, logs};
 use kerf_kwok::{Catalogue, Kwok, Refusal, Stock};
 use kerf_runtime::{Clock, Shutdown, Stop};
 use kerf_sandbox::{ApiServer, Cloud, Cluster, ClusterConfig, LaunchRefused, News, Offering, Timing};
-use tokio::process::Command;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
@@ -186,6 +187,7 @@ async fn run_command(
     command.args(arguments).env("KUBECONFIG", file.path()).kill_on_drop(true);
     let mut child =
         command.spawn().with_context(|| format!("cannot run `{}`", program.display())).map_err(Failure::Work)?;
+    let mut asked_before = false;
     loop {
         tokio::select! {
             biased;
@@ -193,14 +195,24 @@ async fn run_command(
                 let status = status.context("cannot wait for the command").map_err(Failure::Work)?;
                 return Ok(Exit::OfCommand(code(status)));
             }
-            // A terminal tells the command too: it decides when to end. Told by somebody else, it would not know.
+            // A terminal tells the command too: it decides when to end. Told by somebody else, it would not know. It is asked first, so
+            // that it can stop what it has started itself.
             stop = interrupted.next() => {
                 if stop == Asked::Terminate {
-                    let _ = child.start_kill();
+                    if asked_before || !ask_to_end(&child) {
+                        let _ = child.start_kill();
+                    }
+                    asked_before = true;
                 }
             }
         }
     }
+}
+
+/// Passes on that it is time to end; false if that cannot be said.
+fn ask_to_end(child: &Child) -> bool {
+    let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+    pid.is_some_and(|pid| kill_process(pid, Signal::TERM).is_ok())
 }
 
 /// The code that a shell would report.
