@@ -36,6 +36,16 @@ impl Duration {
         Self(seconds.saturating_mul(SECOND as i64))
     }
 
+    /// The same as another, at most some 292 years.
+    pub fn from_std(duration: std::time::Duration) -> Self {
+        Self(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
+    }
+
+    /// The same for those who know no negative durations; none if it is one.
+    pub fn to_std(self) -> Option<std::time::Duration> {
+        u64::try_from(self.0).ok().map(std::time::Duration::from_nanos)
+    }
+
     /// Its length in nanoseconds.
     pub const fn nanos(self) -> i64 {
         self.0

@@ -145,7 +145,7 @@ impl Kwok {
         let text = class.spec.as_ref().and_then(|spec| spec.node_registration_delay.as_ref());
         let delay = match text.map(|text| text.as_str().parse::<kerf_api::duration::Duration>()) {
             None => Duration::ZERO,
-            Some(Ok(delay)) => Duration::from_nanos(u64::try_from(delay.nanos()).unwrap_or(0)),
+            Some(Ok(delay)) => delay.to_std().unwrap_or_default(),
             Some(Err(error)) => return Err(CreateError::NodeClassNotReady(Box::new(error))),
         };
         Ok(delay)

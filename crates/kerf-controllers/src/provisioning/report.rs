@@ -25,7 +25,7 @@ pub(super) fn tell(ctx: &Context, solution: &Solution, took: std::time::Duration
         let placed = solution.claims.iter().flat_map(|claim| &claim.pods);
         info!(
             Pods = listed(placed, solution.stats.pods),
-            duration = %kerf_api::duration::Duration::from_nanos(i64::try_from(took.as_nanos()).unwrap_or(i64::MAX)),
+            duration = %kerf_api::duration::Duration::from_std(took),
             "found provisionable pod(s)"
         );
         info!(nodeclaims = solution.claims.len(), pods = on_claims, "computed new nodeclaim(s) to fit pod(s)");

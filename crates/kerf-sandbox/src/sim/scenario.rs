@@ -170,8 +170,7 @@ impl Scenario {
 fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(from)?;
     let parsed: kerf_api::duration::Duration = text.parse().map_err(serde::de::Error::custom)?;
-    let nanos = u64::try_from(parsed.nanos()).map_err(|_| serde::de::Error::custom("must not be negative"))?;
-    Ok(Duration::from_nanos(nanos))
+    parsed.to_std().ok_or_else(|| serde::de::Error::custom("must not be negative"))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use kerf_api::duration::DurationError;
 
 use crate::exit::Problem;
 
@@ -181,8 +182,8 @@ impl FeatureGates {
 
 /// A length of time as Kubernetes writes them (`1h30m`), and none below zero.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let nanos = text.parse::<kerf_api::duration::Duration>().map_err(|why| why.to_string())?.nanos();
-    u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| "must not be negative".to_owned())
+    let parsed: kerf_api::duration::Duration = text.parse().map_err(|why: DurationError| why.to_string())?;
+    parsed.to_std().ok_or_else(|| "must not be negative".to_owned())
 }
 
 /// The spellings of a boolean that Karpenter's settings take.

@@ -72,7 +72,7 @@ fn see(plane: &mut Plane, key: &Key, pod: &Pod) {
 /// The pod's own word on how long a stage takes, or what is usual.
 fn delay(plane: &mut Plane, pod: &Pod, annotation: &str, usual: Delay) -> Duration {
     match pod.metadata.annotations.get(annotation).and_then(|text| text.parse::<GoDuration>().ok()) {
-        Some(own) => Duration::from_nanos(own.nanos().max(0).unsigned_abs()),
+        Some(own) => own.to_std().unwrap_or_default(),
         None => usual.draw(&mut plane.kubelets.chance),
     }
 }
