@@ -13,13 +13,12 @@ use std::time::Duration;
 
 use futures::TryStreamExt as _;
 use kube::Client;
-use kube::core::WatchEvent;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch as signal;
 use tracing::{debug, error, info};
 
 use crate::backoff::{Backoff, Chance};
-use read::{ListFailure, WatchFailure};
+use read::{ListFailure, Said, WatchFailure};
 
 /// Which kind is watched: its names on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,34 +232,31 @@ impl<T: DeserializeOwned + Send, F: FnMut(Event<T>)> Watcher<T, F> {
     async fn follow(&mut self, mut version: String) -> Step {
         let lifetime = self.chance.jittered(self.settings.lifetime, 100);
         let opened = tokio::time::Instant::now();
-        let mut stream = match read::open(&self.client, &self.settings, &version, lifetime).await {
+        let mut stream = match read::open::<T>(&self.client, &self.settings, &version, lifetime).await {
             Ok(stream) => stream,
             Err(failure) => return self.broken(failure, version).await,
         };
         // The server ends the watch after its lifetime; a connection that is silent for longer than that is dead.
         let patience = lifetime + Duration::from_secs(30);
         loop {
-            let event = match tokio::time::timeout(patience, stream.try_next()).await {
-                Ok(Ok(Some(event))) => event,
-                Ok(Err(cause)) => return self.broken(WatchFailure::of(&cause), version).await,
+            let said = match tokio::time::timeout(patience, stream.try_next()).await {
+                Ok(Ok(Some(said))) => said,
+                Ok(Err(failure)) => return self.broken(failure, version).await,
                 Ok(Ok(None)) | Err(_) => break,
             };
-            let (seen, is_gone) = match event {
-                WatchEvent::Added(seen) | WatchEvent::Modified(seen) => (seen, false),
-                WatchEvent::Deleted(seen) => (seen, true),
-                WatchEvent::Bookmark(bookmark) => {
-                    version = bookmark.metadata.resource_version;
+            let (reached, event) = match said {
+                Said::Applied { object, version } => (version, object.map(Event::Applied)),
+                Said::Deleted { object, version } => (version, object.map(Event::Deleted)),
+                Said::Bookmark { version: reached } => {
+                    version = reached;
                     self.say(Phase::Following, true, &version);
                     continue;
                 }
-                WatchEvent::Error(status) => {
-                    return self.broken(WatchFailure::of(&kube::Error::Api(status)), version).await;
-                }
             };
             self.failures = 0;
-            version.clone_from(&seen.version);
-            if let Some(object) = seen.decoded(self.settings.kind) {
-                (self.tell)(if is_gone { Event::Deleted(object) } else { Event::Applied(object) });
+            version = reached;
+            if let Some(event) = event {
+                (self.tell)(event);
             }
             self.say(Phase::Following, true, &version);
         }

@@ -1,13 +1,17 @@
 //! The two requests behind a watch, and what can become of them. Objects are read as raw JSON first: the version is needed whatever
-//! type the caller decodes into, and one that cannot be decoded must not spoil its list.
+//! type the caller decodes into, and one that cannot be decoded must not spoil its list. The lines of a watch are read here too, because
+//! kube's type for them takes raw JSON only if the line's `type` stands before its `object`, which no server promises.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
-use futures::TryStream;
+use futures::{AsyncBufReadExt as _, TryStream, TryStreamExt as _};
+use http::HeaderValue;
+use http::header::ACCEPT_ENCODING;
 use kube::Client;
-use kube::core::WatchEvent;
+use kube::core::Status;
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, Deserializer};
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use tracing::error;
 
@@ -39,7 +43,7 @@ impl WatchFailure {
     }
 }
 
-fn is_ahead(status: &kube::core::Status) -> bool {
+fn is_ahead(status: &Status) -> bool {
     status.code == 504 && status.message.contains("Too large resource version")
 }
 
@@ -80,25 +84,63 @@ pub(super) async fn list<T: DeserializeOwned>(
     }
 }
 
+/// What a line of a watch says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Said<T> {
+    /// An object is new or has changed; none if it could not be read.
+    Applied { object: Option<T>, version: String },
+    /// An object is gone.
+    Deleted { object: Option<T>, version: String },
+    /// Everything up to this version has been said.
+    Bookmark { version: String },
+}
+
 /// The changes since a version.
-pub(super) async fn open(
+pub(super) async fn open<T: DeserializeOwned + Send>(
     client: &Client,
     settings: &WatchSettings,
     version: &str,
     lifetime: Duration,
-) -> Result<impl TryStream<Ok = WatchEvent<Seen>, Error = kube::Error> + Unpin + use<>, WatchFailure> {
+) -> Result<impl TryStream<Ok = Said<T>, Error = WatchFailure> + Unpin + use<T>, WatchFailure> {
     let query = format!(
         "watch=true&allowWatchBookmarks=true&resourceVersion={}&timeoutSeconds={}",
         escaped(version),
         lifetime.as_secs()
     );
-    let request = request(settings.kind, &query).map_err(|failure| match failure {
+    let kind = settings.kind;
+    let mut request = request(kind, &query).map_err(|failure| match failure {
         ListFailure::NotInstalled => WatchFailure::Gone,
         ListFailure::Failed(cause) => WatchFailure::Failed(cause),
     })?;
-    match client.request_events::<Seen>(request).await {
-        Ok(stream) => Ok(Box::pin(stream)),
-        Err(cause) => Err(WatchFailure::of(&cause)),
+    // A server that compresses a watch begins anew with each event, and decoders stop after the first.
+    request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    let body = client.request_stream(request).await.map_err(|cause| WatchFailure::of(&cause))?;
+    let lines = body.lines().map_err(|cause| WatchFailure::Failed(cause.to_string()));
+    Ok(Box::pin(lines.try_filter_map(move |line| std::future::ready(said(kind, &line)))))
+}
+
+/// Reads a line. One that was cut off by the end of the connection says nothing.
+fn said<T: DeserializeOwned>(kind: Kind, line: &str) -> Result<Option<Said<T>>, WatchFailure> {
+    let refused = |status: Status| WatchFailure::of(&kube::Error::Api(Box::new(status)));
+    let line: Line<'_> = match serde_json::from_str(line) {
+        Ok(line) => line,
+        Err(cause) if cause.is_eof() => return Ok(None),
+        Err(cause) => {
+            let status = serde_json::from_str::<Status>(line);
+            return Err(status.map_or_else(|_| WatchFailure::Failed(cause.to_string()), refused));
+        }
+    };
+    let unreadable = |cause: serde_json::Error| WatchFailure::Failed(cause.to_string());
+    if line.what == "ERROR" {
+        return Err(serde_json::from_str::<Status>(line.object.get()).map_or_else(unreadable, refused));
+    }
+    let identified: Identified<'_> = serde_json::from_str(line.object.get()).map_err(unreadable)?;
+    let version = identified.metadata.resource_version.into_owned();
+    match &*line.what {
+        "ADDED" | "MODIFIED" => Ok(Some(Said::Applied { object: decode(kind, line.object), version })),
+        "DELETED" => Ok(Some(Said::Deleted { object: decode(kind, line.object), version })),
+        "BOOKMARK" => Ok(Some(Said::Bookmark { version })),
+        other => Err(WatchFailure::Failed(format!("unknown watch event {other:?}"))),
     }
 }
 
@@ -141,26 +183,13 @@ struct PageMetadata {
     r#continue: String,
 }
 
-/// An object that a watch told of: its version, and the rest as it came.
-#[derive(Clone)]
-pub(super) struct Seen {
-    pub(super) version: String,
-    raw: Box<RawValue>,
-}
-
-impl Seen {
-    /// The object; none, with a word in the log, if it cannot be read.
-    pub(super) fn decoded<T: DeserializeOwned>(&self, kind: Kind) -> Option<T> {
-        decode(kind, &self.raw)
-    }
-}
-
-impl<'de> Deserialize<'de> for Seen {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = Box::<RawValue>::deserialize(deserializer)?;
-        let identity: Identified<'_> = serde_json::from_str(raw.get()).map_err(serde::de::Error::custom)?;
-        Ok(Self { version: identity.metadata.resource_version.into_owned(), raw })
-    }
+/// A line of a watch.
+#[derive(Deserialize)]
+struct Line<'a> {
+    #[serde(borrow, rename = "type")]
+    what: Cow<'a, str>,
+    #[serde(borrow)]
+    object: &'a RawValue,
 }
 
 #[derive(Deserialize)]
@@ -173,11 +202,11 @@ struct Identified<'a> {
 #[serde(rename_all = "camelCase")]
 struct Identity<'a> {
     #[serde(borrow, default)]
-    namespace: std::borrow::Cow<'a, str>,
+    namespace: Cow<'a, str>,
     #[serde(borrow, default)]
-    name: std::borrow::Cow<'a, str>,
+    name: Cow<'a, str>,
     #[serde(borrow, default)]
-    resource_version: std::borrow::Cow<'a, str>,
+    resource_version: Cow<'a, str>,
 }
 
 fn decode<T: DeserializeOwned>(kind: Kind, raw: &RawValue) -> Option<T> {

@@ -63,6 +63,13 @@ fn changes(events: &[(&str, Value)]) -> (u16, String) {
     (200, lines.concat())
 }
 
+/// The same by a server that writes the object before its type.
+fn changes_backwards(events: &[(&str, Value)]) -> (u16, String) {
+    let lines: Vec<String> =
+        events.iter().map(|(kind, object)| format!("{{\"object\":{object},\"type\":\"{kind}\"}}\n")).collect();
+    (200, lines.concat())
+}
+
 fn refusal(code: u16) -> (u16, String) {
     (code, status(code).to_string())
 }
@@ -110,6 +117,47 @@ async fn a_list_comes_in_pages_and_is_told_whole() {
     let watched = "watch=true&allowWatchBookmarks=true&resourceVersion";
     assert_eq!(asked, ["limit=500", "limit=500&continue=a%20b", &format!("{watched}=9"), &format!("{watched}=14")]);
     assert_eq!(progress, Progress { phase: Phase::Following, is_synced: true, version: 14 });
+}
+
+/// No server promises that the type of a change stands before its object.
+#[tokio::test(start_paused = true)]
+async fn the_order_in_a_line_does_not_matter() {
+    let said = [
+        ("ADDED", thing("a", 2, 1.into())),
+        ("MODIFIED", thing("a", 3, 2.into())),
+        ("BOOKMARK", json!({"metadata": {"resourceVersion": "4"}})),
+        ("DELETED", thing("a", 5, 2.into())),
+    ];
+    for changes in [changes(&said), changes_backwards(&said)] {
+        let (events, _, _, progress) = told(vec![page(1, "", &[]), changes]).await;
+        let expected = [
+            Event::Reset(vec![]),
+            Event::Applied(Thing { size: 1 }),
+            Event::Applied(Thing { size: 2 }),
+            Event::Deleted(Thing { size: 2 }),
+        ];
+        assert_eq!(events, expected);
+        assert_eq!(progress.version, 5);
+    }
+    let gone = changes_backwards(&[("ERROR", status(410))]);
+    let (events, ..) = told(vec![page(1, "", &[]), gone, page(7, "", &[thing("a", 3, 5.into())])]).await;
+    assert_eq!(events, [Event::Reset(vec![]), Event::Reset(vec![Thing { size: 5 }])]);
+}
+
+/// What is no change at all is weather, and a line that the end of a connection cut off is nothing.
+#[tokio::test(start_paused = true)]
+async fn lines_that_say_nothing_cost_nothing_but_time() {
+    let bare = (200, format!("{}\n", status(410)));
+    let (events, ..) = told(vec![page(1, "", &[]), bare, page(7, "", &[])]).await;
+    assert_eq!(events, [Event::Reset(vec![]), Event::Reset(vec![])], "a refusal in place of a change");
+    for odd in
+        ["{\"type\":\"ADDED\",\"object\":{\"meta", "no json\n", "{\"type\":\"RENAMED\",\"object\":{\"metadata\":{}}}\n"]
+    {
+        let after = changes(&[("ADDED", thing("a", 2, 1.into()))]);
+        let (events, asked, ..) = told(vec![page(1, "", &[]), (200, odd.to_owned()), after]).await;
+        assert_eq!(events, [Event::Reset(vec![]), Event::Applied(Thing { size: 1 })], "{odd}");
+        assert!(asked[2].ends_with("resourceVersion=1"), "{asked:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
