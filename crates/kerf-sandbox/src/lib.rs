@@ -30,6 +30,7 @@ mod audit;
 mod cloud;
 mod cluster;
 mod faults;
+mod install;
 mod seed;
 pub mod sim;
 
@@ -40,4 +41,5 @@ pub use cluster::{
     Cluster, ClusterConfig, Cost, Delay, MachineError, Machines, News, Scheduler, Timing, VolumeController,
 };
 pub use faults::{Fault, FaultRule};
+pub use install::{InstallError, install_crds};
 pub use seed::Rng;

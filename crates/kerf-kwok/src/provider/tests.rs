@@ -4,8 +4,7 @@
 
 use jiff::Timestamp;
 use kerf_api::crds::Flavour;
-use kerf_sandbox::{ApiServer, Config};
-use kube::api::{ApiResource, DynamicObject};
+use kerf_sandbox::{ApiServer, Config, install_crds};
 use serde_json::json;
 
 use super::*;
@@ -16,18 +15,7 @@ async fn cluster(class: serde_json::Value) -> (ApiServer, Client, Clock) {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
     let server = ApiServer::new(Config::new(clock, 7));
     let client = server.client_as("test");
-    let crd = ApiResource {
-        group: "apiextensions.k8s.io".into(),
-        version: "v1".into(),
-        api_version: "apiextensions.k8s.io/v1".into(),
-        kind: "CustomResourceDefinition".into(),
-        plural: "customresourcedefinitions".into(),
-    };
-    let definitions: Api<DynamicObject> = Api::all_with(client.clone(), &crd);
-    for definition in kerf_api::crds::all(Flavour::Kwok) {
-        let definition: DynamicObject = serde_json::from_value(definition.json().clone()).unwrap();
-        definitions.create(&PostParams::default(), &definition).await.unwrap();
-    }
+    install_crds(&client, Flavour::Kwok).await.unwrap();
     let classes: Api<KWOKNodeClass> = Api::all(client.clone());
     let class = json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass",
         "metadata": {"name": "default"}, "spec": class});

@@ -184,6 +184,19 @@ impl Storage {
         }
     }
 
+    /// A copy with the same objects at the same revisions, and no history: what was before is not known there.
+    pub(crate) fn fork(&self) -> Self {
+        let inner = self.lock();
+        let tables = inner.tables.iter().map(|table| Table {
+            objects: table.objects.clone(),
+            compacted: inner.revision,
+            closed: table.closed,
+            ..Table::default()
+        });
+        let copy = Inner { revision: inner.revision, fingerprint: inner.fingerprint.clone(), tables: tables.collect() };
+        Self { inner: Mutex::new(copy), changed: Arc::new(Notify::new()), history: self.history }
+    }
+
     /// A new table, empty.
     pub(crate) fn open(&self) -> TableIx {
         let mut inner = self.lock();

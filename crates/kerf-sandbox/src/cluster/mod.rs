@@ -120,18 +120,23 @@ impl Cluster {
     /// Starts a cluster without nodes. Must be called on a tokio runtime with time enabled.
     #[allow(clippy::large_types_passed_by_value, reason = "it is written out where a cluster is started")]
     pub fn start(config: ClusterConfig) -> Self {
-        Self::begin(&config, None)
+        Self::begin(ApiServer::new(Config::new(config.clock, config.seed)), &config, None)
+    }
+
+    /// Starts a cluster with what another API server holds: a copy of it, which goes its own way.
+    #[allow(clippy::large_types_passed_by_value, reason = "it is written out where a cluster is started")]
+    pub fn start_from(furnished: &ApiServer, config: ClusterConfig) -> Self {
+        Self::begin(furnished.fork(config.clock), &config, None)
     }
 
     /// Starts a cluster, and tells what happens in it. Whoever stops listening costs nothing.
     #[allow(clippy::large_types_passed_by_value, reason = "it is written out where a cluster is started")]
     pub fn watched(config: ClusterConfig) -> (Self, mpsc::UnboundedReceiver<News>) {
         let (reporter, news) = mpsc::unbounded_channel();
-        (Self::begin(&config, Some(reporter)), news)
+        (Self::begin(ApiServer::new(Config::new(config.clock, config.seed)), &config, Some(reporter)), news)
     }
 
-    fn begin(config: &ClusterConfig, reporter: Option<mpsc::UnboundedSender<News>>) -> Self {
-        let server = ApiServer::new(Config::new(config.clock, config.seed));
+    fn begin(server: ApiServer, config: &ClusterConfig, reporter: Option<mpsc::UnboundedSender<News>>) -> Self {
         let (orders, inbox) = mpsc::unbounded_channel();
         let cloud = Cloud::new(config.clock, config.seed);
         let plane = plane::Plane::new(server.clone(), config, cloud.clone(), reporter);

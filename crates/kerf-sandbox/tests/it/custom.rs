@@ -115,3 +115,23 @@ async fn a_definition_that_is_wrong_is_refused() {
     let (code, status) = call(&server, "POST", CRDS, crd).await;
     assert_eq!((code, status["reason"].as_str().unwrap()), (422, "Invalid"), "{status}");
 }
+
+/// A copy has what was there, at the same versions; what one of the two does is nothing to the other.
+#[tokio::test]
+async fn a_copy_goes_its_own_way() {
+    let server = with_crds().await;
+    let (_, pool_a) = call(&server, "POST", POOLS, pool("a")).await;
+    let copy = server.fork(server.clock());
+    assert_eq!(copy.revision(), server.revision());
+    assert_eq!(get(&copy, &format!("{POOLS}/a")).await, (200, pool_a));
+    assert_eq!(call(&copy, "DELETE", &format!("{POOLS}/a"), Value::Null).await.0, 200);
+    let (_, pool_b) = call(&copy, "POST", POOLS, pool("b")).await;
+    let (_, pool_c) = call(&server, "POST", POOLS, pool("c")).await;
+    assert_eq!(get(&copy, &format!("{POOLS}/a")).await.0, 404);
+    assert_eq!(get(&server, &format!("{POOLS}/a")).await.0, 200);
+    assert_eq!(get(&server, &format!("{POOLS}/b")).await.0, 404);
+    assert_eq!(pool_b["metadata"]["uid"], pool_c["metadata"]["uid"], "chance goes on alike in both");
+    // What was before is not known there: whoever watches begins anew.
+    let (code, status) = get(&copy, &format!("{POOLS}?watch=true&resourceVersion=2")).await;
+    assert!(code == 410 || status["code"] == 410 || status["object"]["code"] == 410, "{code} {status}");
+}

@@ -9,8 +9,8 @@ use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_runtime::Clock;
-use kerf_sandbox::{ApiServer, Config, Serving};
-use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kerf_sandbox::{ApiServer, Config, Serving, install_crds};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::program::{folder, kerf};
@@ -28,19 +28,8 @@ impl Cluster {
         let serving = server.serve(0).await.unwrap();
         let folder = folder(&[("kubeconfig", serving.kubeconfig())]);
         let cluster = Self { server, serving, folder };
-        let crd = ApiResource {
-            group: "apiextensions.k8s.io".into(),
-            version: "v1".into(),
-            api_version: "apiextensions.k8s.io/v1".into(),
-            kind: "CustomResourceDefinition".into(),
-            plural: "customresourcedefinitions".into(),
-        };
         let client = cluster.server.client();
-        let definitions: Api<DynamicObject> = Api::all_with(client.clone(), &crd);
-        for definition in kerf_api::crds::all(Flavour::Kwok) {
-            let definition: DynamicObject = serde_json::from_value(definition.json().clone()).unwrap();
-            definitions.create(&PostParams::default(), &definition).await.unwrap();
-        }
+        install_crds(&client, Flavour::Kwok).await.unwrap();
         let class = json!({"metadata": {"name": "default"}, "spec": {}});
         let classes: Api<KWOKNodeClass> = Api::all(client.clone());
         classes.create(&PostParams::default(), &serde_json::from_value(class).unwrap()).await.unwrap();

@@ -17,7 +17,7 @@ use kerf_api::nodepool::NodePool;
 use kerf_controllers::{Context, LeaderElection, Metrics, ProcessSettings, Recorder, Settings, SharedCluster};
 use kerf_kwok::{Kwok, built_in};
 use kerf_runtime::{Clock, Shutdown};
-use kerf_sandbox::{Cluster, ClusterConfig, Timing};
+use kerf_sandbox::{Cluster, ClusterConfig, Timing, install_crds};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt as _};
 use serde::Serialize;
@@ -119,17 +119,7 @@ impl Ground {
 
     /// Kerf's API, and a node class.
     async fn prepare(&self) {
-        for crd in kerf_api::crds::all(Flavour::Kwok) {
-            let request = http::Request::post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
-                .header("content-type", "application/json")
-                .body(serde_json::to_vec(crd.json()).unwrap())
-                .unwrap();
-            match self.client.request_text(request).await {
-                Ok(_) => {}
-                Err(kube::Error::Api(status)) if status.code == 409 => {}
-                Err(error) => panic!("{}: {error}", crd.kind()),
-            }
-        }
+        install_crds(&self.client, Flavour::Kwok).await.unwrap();
         self.until("the definitions are served", async || {
             self.all::<KWOKNodeClass>().list(&ListParams::default()).await.is_ok()
                 && self.all::<NodePool>().list(&ListParams::default()).await.is_ok()
