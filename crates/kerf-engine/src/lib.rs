@@ -33,7 +33,9 @@ pub use disrupt::{
 pub use explain::{Funnel, FunnelRule, FunnelStep, PoolFunnel, PoolRefusal, Reason, Rule, funnel};
 pub use pod::requests::{pod_limits, pod_requests};
 pub use price::Price;
-pub use solve::{Estimate, Launch, NodePlacement, PlannedClaim, Prepared, Solution, Stats, Unplaced, solve};
+pub use solve::{
+    EffectiveZone, Estimate, Launch, NodePlacement, PlannedClaim, Prepared, Solution, Stats, Unplaced, solve,
+};
 pub use world::selection::is_provisionable;
 pub use world::{
     Effort, Input, MinValuesPolicy, NodeClaim, Pool, PoolAvailability, PoolRequirement, PreferencePolicy, ReservedMode,

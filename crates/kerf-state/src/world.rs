@@ -7,7 +7,7 @@ use std::sync::Arc;
 use kerf_api::labels::LabelRules;
 use kerf_api::slim::{Node, Pod, Str};
 use kerf_engine::catalogue::InstanceType;
-use kerf_engine::{Pool, Prepared, Settings, Solution, UnsupportedStorage};
+use kerf_engine::{EffectiveZone, Pool, Prepared, Settings, Solution, UnsupportedStorage};
 
 use crate::claims::Claim;
 use crate::cluster::Cluster;
@@ -61,6 +61,11 @@ impl Cluster {
         let solution = kept.prepared.solve();
         self.world = Some(kept);
         solution
+    }
+
+    /// How many of the pods that wait can use which zone, as of the last decision's books; nothing if there are none.
+    pub fn pending_by_zone(&mut self) -> BTreeMap<EffectiveZone, usize> {
+        self.world.as_mut().map(|kept| kept.prepared.pending_by_zone()).unwrap_or_default()
     }
 
     pub(crate) fn follow_pod(&mut self, change: &Change<Pod>) {

@@ -267,3 +267,63 @@ fn allocatable(described: &InstanceType, overrides: Option<&Offering>, names: &m
     }
     amounts
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+    use super::super::describe::Overhead;
+    use super::*;
+
+    // spec 04 #37
+    #[test]
+    fn offerings_with_equal_overrides_share_a_row_and_an_override_replaces() {
+        let reserved = |cpu: &str| Overhead {
+            kube_reserved: [("cpu", cpu), ("memory", "1Gi")].try_into().unwrap(),
+            ..Overhead::default()
+        };
+        let only_cpu =
+            |cpu: &str| Overhead { kube_reserved: [("cpu", cpu)].try_into().unwrap(), ..Overhead::default() };
+        let offering = |zone: &str, overhead_override| Offering {
+            requirements: [
+                Requirement::one_of(labels::ZONE, [zone.into()]),
+                Requirement::one_of(labels::CAPACITY_TYPE, ["spot".into()]),
+            ]
+            .into_iter()
+            .collect(),
+            price: Price::from_nanos(1),
+            available: true,
+            reservation_capacity: 0,
+            capacity_override: None,
+            overhead_override,
+        };
+        let described = InstanceType {
+            name: "t".into(),
+            requirements: [Requirement::one_of(labels::INSTANCE_TYPE, ["t".into()])].into_iter().collect(),
+            offerings: vec![
+                offering("a", Some(only_cpu("3"))),
+                offering("b", None),
+                offering("c", Some(only_cpu("3"))),
+                offering("d", None),
+            ],
+            capacity: [("cpu", "8"), ("memory", "4Gi")].try_into().unwrap(),
+            overhead: reserved("1"),
+        };
+        let (mut names, mut table) = (ResourceNames::default(), Narrowing::new([]));
+        let columns = Columns::new(&[described], &mut names, &mut table);
+        let rows: Vec<(String, String)> = columns
+            .rows
+            .iter()
+            .map(|row| {
+                let list = names.list(&row.allocatable);
+                (list.get("cpu").unwrap().to_string(), list.get("memory").unwrap().to_string())
+            })
+            .collect();
+        let row = |cpu: &str| (cpu.to_owned(), "3Gi".to_owned());
+        assert_eq!(rows, [row("7"), row("5")], "the plain one first; three instead of one, and memory as it was");
+        let zones = |ix: RowIx| -> Vec<&str> {
+            columns.offerings.iter().filter(|o| o.row == ix).map(|o| o.zone.as_str()).collect()
+        };
+        assert_eq!((zones(0), zones(1)), (vec!["b", "d"], vec!["a", "c"]));
+    }
+}

@@ -24,6 +24,7 @@ mod room;
 mod search;
 mod state;
 mod template;
+mod zones;
 
 pub use answer::{Estimate, Launch, NodePlacement, PlannedClaim, Solution, Stats, Unplaced};
 pub(crate) use answer::{Launches, claims, node_placements};
@@ -35,6 +36,7 @@ pub(crate) use problem::{PodIx, Problem};
 pub(crate) use search::run as look_for_cheaper;
 pub(crate) use state::State;
 pub(crate) use template::Template;
+pub use zones::EffectiveZone;
 
 use crate::bits::Bits;
 use crate::world::{Input, Settings};

@@ -6,6 +6,7 @@
 //! cluster prepared from scratch. What changes seldom (pools, instance types, daemon sets, storage, budgets, services) is not
 //! followed: then, and when [`Prepared::is_stale`] says so, the cluster is prepared again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -16,6 +17,7 @@ use super::answer::Solution;
 use super::pass::Pass;
 use super::problem::{PodIx, Problem};
 use super::state::State;
+use super::zones::{self, EffectiveZone};
 use super::{compile, residents, search};
 use crate::pod::default_spread::DefaultSpread;
 use crate::world::{Input, NodeClaim, Settings, selection, state_of};
@@ -202,6 +204,16 @@ impl Prepared {
             self.pod_gone(&pod.namespaced_name());
         }
         solution
+    }
+
+    /// How many of the pods that wait can use which zone, before anything is placed.
+    pub fn pending_by_zone(&mut self) -> BTreeMap<EffectiveZone, usize> {
+        let (problem, state) = (&mut self.problem, &mut self.state);
+        residents::put_in_order(problem, state);
+        let mut pass = Pass::new(problem, std::mem::take(state));
+        let counts = zones::count(&mut pass, &problem.waiting);
+        self.state = pass.state;
+        counts
     }
 
     /// What would become of all pods if these nodes were leaving.

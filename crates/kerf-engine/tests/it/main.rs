@@ -20,3 +20,4 @@ mod resources;
 mod selection;
 mod topology;
 mod volumes;
+mod zones;

@@ -6,6 +6,8 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_engine::requirement::Requirement;
 use serde_json::{Value, json};
 
+mod counting;
+
 use super::*;
 use crate::synced::{Source, Synced, Waiting};
 
@@ -402,8 +404,8 @@ fn decided(solution: &kerf_engine::Solution) -> String {
     format!("{claims:?} {:?} {:?}", solution.nodes, solution.unplaced)
 }
 
-#[test]
-fn books_that_follow_events_decide_like_new_ones() {
+/// What a decision is asked with: one pool of one kind of machine with four cpus.
+fn ask() -> crate::Ask {
     let machine = kerf_engine::catalogue::InstanceType {
         name: "c-4x".into(),
         requirements: [
@@ -431,14 +433,16 @@ fn books_that_follow_events_decide_like_new_ones() {
         capacity: [("cpu", "4"), ("pods", "110")].try_into().unwrap(),
         overhead: kerf_engine::catalogue::Overhead::default(),
     };
-    let types = Arc::new(vec![machine]);
-    let ask = crate::Ask {
+    crate::Ask {
         at: Timestamp::from_second(1000).unwrap(),
-        instance_types: [("general".into(), types)].into(),
+        instance_types: [("general".into(), Arc::new(vec![machine]))].into(),
         label_rules: labels::LabelRules::kwok(),
         unsupported_storage: kerf_engine::UnsupportedStorage::default(),
-    };
-    let settings = kerf_engine::Settings {
+    }
+}
+
+fn settings() -> kerf_engine::Settings {
+    kerf_engine::Settings {
         preference_policy: kerf_engine::PreferencePolicy::Respect,
         min_values_policy: kerf_engine::MinValuesPolicy::Strict,
         reserved_capacity: true,
@@ -450,7 +454,11 @@ fn books_that_follow_events_decide_like_new_ones() {
         seed: 0,
         threads: 1,
         effort: kerf_engine::Effort::FirstFit,
-    };
+    }
+}
+
+/// An index that knows of the pool and of nothing else.
+fn furnished() -> Cluster {
     let mut cluster = listed();
     cluster.reset::<Namespace>(vec![decoded(json!({"metadata": {"name": "default"}}))]);
     cluster.reset::<NodeClass>(vec![decoded(json!({"metadata": {"name": "n"}}))]);
@@ -458,7 +466,12 @@ fn books_that_follow_events_decide_like_new_ones() {
     let general = json!({"metadata": {"name": "general", "resourceVersion": "1"}, "status": {"conditions": conditions},
         "spec": {"template": {"spec": {"nodeClassRef": {"group": "g", "kind": "k", "name": "n"}, "requirements": []}}}});
     cluster.apply::<NodePool>(decoded(general));
+    cluster
+}
 
+#[test]
+fn books_that_follow_events_decide_like_new_ones() {
+    let (ask, settings, mut cluster) = (ask(), settings(), furnished());
     let mut answers = Vec::new();
     let mut check = |cluster: &mut Cluster| {
         let fresh = decided(&kerf_engine::solve(&cluster.input(&ask), &settings));

@@ -1,0 +1,98 @@
+//! Which zone a pod that waits can use, before anything is placed (spec 02 §17.3): what its own musts, its volumes and its topology leave, for
+//! operators who wonder whom an outage of a zone would hit. No decision asks.
+
+use std::collections::BTreeMap;
+
+use kerf_api::labels::ZONE;
+use kerf_api::slim::Str;
+use rustc_hash::FxHashMap;
+
+use super::class::{Class, ClassIx};
+use super::pass::Pass;
+use super::problem::PodIx;
+use crate::bits::Bits;
+use crate::narrow::{KeyIx, SetIx};
+use crate::requirement::Requirement;
+use crate::topology::TopologyKeyIx;
+
+/// The zones that a pod can use.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EffectiveZone {
+    /// This one only.
+    One(Str),
+    /// Several, or any.
+    Flexible,
+    /// None: what is asked of it contradicts itself, or nothing of it is there.
+    Nowhere,
+}
+
+/// How many of the pods can use which zone. Pods that run somewhere are not counted.
+pub(super) fn count(pass: &mut Pass<'_>, pods: &[PodIx]) -> BTreeMap<EffectiveZone, usize> {
+    let mut known: FxHashMap<ClassIx, EffectiveZone> = FxHashMap::default();
+    let (problem, mut counts) = (pass.problem, BTreeMap::new());
+    for entry in pods.iter().map(|pod| &problem.pods[pod.0 as usize]).filter(|entry| entry.on.is_none()) {
+        let zone = known.entry(entry.class).or_insert_with(|| of_class(pass, entry.class));
+        *counts.entry(zone.clone()).or_default() += 1;
+    }
+    counts
+}
+
+fn of_class(pass: &mut Pass<'_>, class: ClassIx) -> EffectiveZone {
+    let problem = pass.problem;
+    let facts = &problem.classes[class.0 as usize];
+    let domains = pass.open_domains(class).into_iter().find(|open| pass.state.keys.text(open.key) == ZONE);
+    let topology = domains.map(|open| (open.key, open.allowed));
+    let Some(key) = pass.state.table.known_key(ZONE) else { return EffectiveZone::Flexible };
+    let sources = Sources { pass, facts, key, topology };
+    let Some(mut zones) = sources.candidates() else { return EffectiveZone::Flexible };
+    zones.sort_unstable();
+    zones.dedup();
+    zones.retain(|zone| sources.accept(zone));
+    match zones.as_slice() {
+        [] => EffectiveZone::Nowhere,
+        [zone] => EffectiveZone::One(zone.clone()),
+        [_, _, ..] => EffectiveZone::Flexible,
+    }
+}
+
+/// Everything that has a say.
+struct Sources<'a, 'p> {
+    pass: &'a Pass<'p>,
+    facts: &'a Class,
+    key: KeyIx,
+    /// The zones that the pod's groups allow, if it has any that look at zones.
+    topology: Option<(TopologyKeyIx, Bits)>,
+}
+
+impl Sources<'_, '_> {
+    fn zone_of(&self, set: SetIx) -> Option<&Requirement> {
+        let table = &self.pass.state.table;
+        table.get(set, self.key).map(|one| table.requirement(one))
+    }
+
+    /// The zones to choose from, by the first who names any; none if nobody does.
+    fn candidates(&self) -> Option<Vec<Str>> {
+        if let Some(values) = self.zone_of(self.facts.strict).and_then(Requirement::allowed_values) {
+            return Some(values.to_vec());
+        }
+        let of_volumes: Option<Vec<&[Str]>> =
+            self.facts.volumes.iter().map(|(set, _)| self.zone_of(*set)?.allowed_values()).collect();
+        if let Some(values) = of_volumes.filter(|values| !values.is_empty()) {
+            return Some(values.concat());
+        }
+        let (key, allowed) = self.topology.as_ref()?;
+        Some(allowed.iter().map(|domain| self.pass.state.keys.domain_text(*key, domain).clone()).collect())
+    }
+
+    /// Whether everybody can do with a zone.
+    fn accept(&self, zone: &Str) -> bool {
+        let volumes = &self.facts.volumes;
+        let accepts = |set: SetIx| self.zone_of(set).is_none_or(|requirement| requirement.has(zone));
+        let is_open = |(key, allowed): &(TopologyKeyIx, Bits)| {
+            self.pass.state.keys.domain(*key, zone).is_some_and(|domain| allowed.contains(domain))
+        };
+        accepts(self.facts.strict)
+            && (volumes.is_empty() || volumes.iter().any(|(set, _)| accepts(*set)))
+            && self.topology.as_ref().is_none_or(is_open)
+    }
+}
