@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_api::nodepool::NodePool;
-use kerf_cloud::CloudProvider;
+use kerf_cloud::{CloudProvider, NodeClassKind};
 use kerf_runtime::Clock;
 use kerf_state::{Claim, Cluster};
 use kube::Client;
 
 use crate::events::{Event, Publish};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Show, state_text};
 
 /// The cluster as we know it, shared by all controllers. The lock is held for as long as it takes to look or to note, never while
 /// waiting for anybody.
@@ -45,6 +45,8 @@ pub struct Settings {
     pub seed: u64,
     /// Whether a spot node may be replaced by a cheaper spot node (feature gate `SpotToSpotConsolidation`).
     pub spot_to_spot_consolidation: bool,
+    /// Whether pods, nodes and pools have metrics of their own; in very large clusters somebody may rather not have them.
+    pub cluster_state_observability: bool,
     /// Whether no voluntary disruption starts, whatever the pools say. What is under way is finished.
     pub pause_disruption: bool,
 }
@@ -66,6 +68,7 @@ impl Default for Settings {
             node_repair: false,
             static_capacity: false,
             spot_to_spot_consolidation: false,
+            cluster_state_observability: true,
             pause_disruption: false,
             engine: kerf_engine::Settings {
                 preference_policy: kerf_engine::PreferencePolicy::Respect,
@@ -104,6 +107,24 @@ pub struct Context {
 }
 
 impl Context {
+    /// All metrics as text: what was counted, and what the cluster looks like now.
+    pub fn metrics_text(&self) -> String {
+        let well_known: Vec<&str> = self.cloud.label_rules().well_known().collect();
+        let classes: Vec<String> = self.cloud.node_classes().iter().map(NodeClassKind::label_key).collect();
+        let now = self.now();
+        // What was counted needs nothing of the index, which may be in use: so a simulation that runs can be seen.
+        let counted = self.metrics.text(now);
+        let show = Show {
+            metrics: &self.metrics,
+            well_known: &well_known,
+            classes: &classes,
+            has_reserved: self.settings.engine.reserved_capacity,
+            has_objects: self.settings.cluster_state_observability,
+            now,
+        };
+        counted + &state_text(&self.cluster, &show)
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.clock.now()
     }

@@ -211,8 +211,12 @@ pub(crate) fn cluster_of(nodes: usize, shape: Shape) -> Input {
         node.spec.provider_id = format!("bench:///{i}").into();
         node.status.allocatable = resources(&[("cpu", "8"), ("memory", "16Gi"), ("pods", "80")]);
         node.status.capacity = node.status.allocatable.clone();
-        node.status.conditions =
-            vec![NodeCondition { kind: "Ready".into(), status: "True".into(), last_transition_time: Some(long_ago) }];
+        node.status.conditions = vec![NodeCondition {
+            kind: "Ready".into(),
+            status: "True".into(),
+            last_transition_time: Some(long_ago),
+            ..NodeCondition::default()
+        }];
         input.node_claims.push(NodeClaim {
             name: format!("claim-{i:05}").into(),
             labels: node.metadata.labels.clone(),

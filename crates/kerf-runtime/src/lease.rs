@@ -50,7 +50,6 @@ pub enum Lost {
 }
 
 /// A lease that we want or hold.
-#[derive(Debug)]
 pub struct Lease {
     api: Api<coordination::Lease>,
     settings: LeaseSettings,
@@ -58,6 +57,17 @@ pub struct Lease {
     chance: Chance,
     /// The object as last read or written, and when we first saw it so.
     observed: Option<(coordination::Lease, Instant)>,
+    /// Is told when a renewal had to look first.
+    slow: Box<dyn Fn() + Send + Sync>,
+}
+
+impl std::fmt::Debug for Lease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Lease")
+            .field("settings", &self.settings)
+            .field("observed", &self.observed)
+            .finish_non_exhaustive()
+    }
 }
 
 /// What one try came to.
@@ -73,7 +83,13 @@ impl Lease {
     pub fn new(client: Client, settings: LeaseSettings, clock: Clock) -> Self {
         let api = Api::namespaced(client, &settings.namespace);
         let chance = Chance::new(settings.seed, &settings.identity);
-        Self { api, settings, clock, chance, observed: None }
+        Self { api, settings, clock, chance, observed: None, slow: Box::new(|| ()) }
+    }
+
+    /// Calls `slow` whenever a renewal cannot write on what it wrote last and has to look first.
+    #[must_use]
+    pub fn telling(self, slow: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { slow: Box::new(slow), ..self }
     }
 
     /// Resolves once the lease is ours.
@@ -141,10 +157,14 @@ impl Lease {
         // A holder writes on what it wrote last, and looks only if that failed.
         if let Some((lease, _)) = self.observed.clone()
             && self.is_ours(&lease)
-            && let Ok(written) = self.write(lease).await
         {
-            self.observe(written);
-            return Ok(Attempt::Held);
+            match self.write(lease).await {
+                Ok(written) => {
+                    self.observe(written);
+                    return Ok(Attempt::Held);
+                }
+                Err(_) => (self.slow)(),
+            }
         }
         let Some(found) = self.api.get_opt(&self.settings.name).await? else {
             let fresh = coordination::Lease {

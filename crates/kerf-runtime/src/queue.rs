@@ -165,10 +165,11 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    /// Works on keys until told to stop, then lets what is running finish. A reconcile that panics counts as one that failed.
+    /// Works on keys until told to stop, then lets what is running finish. A reconcile is told for how long its key was due; one that
+    /// panics counts as one that failed.
     pub async fn run<F, R>(&self, mut stop: Stop, reconcile: F)
     where
-        F: Fn(K) -> R,
+        F: Fn(K, Duration) -> R,
         R: Future<Output = Next>,
     {
         let mut running = FuturesUnordered::new();
@@ -177,8 +178,8 @@ impl<K: Ord + Clone> Queue<K> {
                 biased;
                 () = stop.requested() => break,
                 Some((key, next)) = running.next(), if !running.is_empty() => self.finish(key, next),
-                key = self.take(), if running.len() < self.shared.settings.workers => {
-                    let work = AssertUnwindSafe(reconcile(key.clone())).catch_unwind();
+                (key, waited) = self.take(), if running.len() < self.shared.settings.workers => {
+                    let work = AssertUnwindSafe(reconcile(key.clone(), waited)).catch_unwind();
                     running.push(async move { (key, work.await.unwrap_or(Next::Backoff)) });
                 }
             }
@@ -188,11 +189,11 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    /// Waits for the next key that is due and takes it.
-    async fn take(&self) -> K {
+    /// Waits for the next key that is due and takes it; says for how long it was.
+    async fn take(&self) -> (K, Duration) {
         loop {
             let wait = match self.state().take(Instant::now()) {
-                Ok(key) => return key,
+                Ok(taken) => return taken,
                 Err(wait) => wait,
             };
             let changed = self.shared.changed.notified();
@@ -263,17 +264,17 @@ impl<K: Ord + Clone> State<K> {
         self.places.insert(key, place);
     }
 
-    /// The first key that is due; else when the next one is, if any waits.
-    fn take(&mut self, now: Instant) -> Result<K, Option<Instant>> {
+    /// The first key that is due, and for how long it was; else when the next one is, if any waits.
+    fn take(&mut self, now: Instant) -> Result<(K, Duration), Option<Instant>> {
         match self.due.first_key_value() {
             None => Err(None),
             Some(((due, _), _)) if *due > now => Err(Some(*due)),
             Some(_) => {
-                let (_, key) = self.due.pop_first().ok_or(None)?;
+                let ((due, _), key) = self.due.pop_first().ok_or(None)?;
                 self.places.remove(&key);
                 self.working.insert(key.clone(), None);
                 self.started.insert(key.clone(), now);
-                Ok(key)
+                Ok((key, now.saturating_duration_since(due)))
             }
         }
     }

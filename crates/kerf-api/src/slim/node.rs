@@ -56,6 +56,10 @@ pub struct NodeCondition {
     pub kind: Str,
     /// `True`, `False` or `Unknown`.
     pub status: Str,
+    /// Why, in one word for programs.
+    pub reason: Str,
+    /// Why, for people.
+    pub message: Str,
     /// When the status last changed.
     pub last_transition_time: Option<Timestamp>,
 }

@@ -132,6 +132,7 @@ fn nodes_are_read() {
     assert_eq!(effects, [TaintEffect::NoExecute, TaintEffect::PreferNoSchedule, TaintEffect::Unsupported("".into())]);
     assert_eq!(node.status.allocatable.get("cpu").unwrap().to_string(), "3920m");
     assert_eq!(node.status.conditions[0].kind, "Ready");
+    assert_eq!(node.status.conditions[0].reason, "KubeletReady");
     assert!(node.status.conditions[0].last_transition_time.is_some());
 }
 

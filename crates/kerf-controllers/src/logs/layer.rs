@@ -131,8 +131,13 @@ impl fmt::Debug for LogLayer {
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
     fn enabled(&self, metadata: &Metadata<'_>, _: Context<'_, S>) -> bool {
         let is_ours = metadata.target().starts_with("kerf");
-        let level = if is_ours { Level::of(*metadata.level()) } else { Level::Debug };
-        metadata.is_span() && is_ours || (level >= self.settings.level && *metadata.level() != tracing::Level::TRACE)
+        // What libraries say is for those who look for something; what they whisper (a line for each request) is for nobody.
+        let (level, quietest) = if is_ours {
+            (Level::of(*metadata.level()), tracing::Level::DEBUG)
+        } else {
+            (Level::Debug, tracing::Level::INFO)
+        };
+        metadata.is_span() && is_ours || (level >= self.settings.level && *metadata.level() <= quietest)
     }
 
     fn on_new_span(&self, attributes: &span::Attributes<'_>, id: &span::Id, context: Context<'_, S>) {

@@ -2,12 +2,16 @@
 //! Each controller counts through [`Metrics`]; series of objects vanish with their objects.
 
 mod claims;
+mod conditions;
 mod disruption;
+mod exposition;
+mod offerings;
 mod pods;
 mod process;
 mod provider;
 mod queues;
 mod registry;
+mod scheduler;
 mod state;
 mod status;
 mod summary;
@@ -18,11 +22,14 @@ mod usage;
 use jiff::Timestamp;
 
 pub use disruption::DisruptionMetrics;
+pub use offerings::Offerings;
 pub use pods::PodTimes;
 pub(crate) use provider::Measured;
 pub use queues::QueueMetrics;
 pub use registry::{Counter, Gauge, Histogram, Registry, Summary};
-pub(crate) use state::text as state_text;
+pub use scheduler::SchedulerMetrics;
+pub(crate) use state::{Show, text as state_text};
+use status::StatusFamilies;
 pub(crate) use status::{Status, StatusOf};
 
 /// Buckets of durations.
@@ -135,8 +142,6 @@ pub struct Metrics {
     pub pods_eviction_requests: Counter,
     /// Pods evicted or deleted in drains, by reason.
     pub pods_drained: Counter,
-    /// Nodes in memory.
-    pub cluster_state_node_count: Gauge,
     /// Whether the state in memory covers the API server.
     pub cluster_state_synced: Gauge,
     /// For how long it has not.
@@ -157,20 +162,22 @@ pub struct Metrics {
     pub client_requests: Counter,
     /// Time of requests to the API server, by verb, group, version, kind and subresource.
     pub client_request_duration: Histogram,
-    /// One simulation, by controller.
-    pub scheduler_scheduling_duration: Histogram,
-    /// Pods rejected before simulation.
-    pub scheduler_ignored_pods: Gauge,
-    /// Pods with errors, by controller.
-    pub scheduler_unschedulable_pods: Gauge,
+    /// Simulations.
+    pub scheduler: SchedulerMetrics,
     /// Calls to the provider, by controller, method and provider.
     pub cloudprovider_duration: Histogram,
     /// Failed calls to the provider, by controller, method, provider and error.
     pub cloudprovider_errors: Counter,
+    /// What the provider sells.
+    pub offerings: Offerings,
     /// Reconciles, by controller and result.
     pub reconcile_total: Counter,
     /// Failed reconciles, by controller.
     pub reconcile_errors: Counter,
+    /// Reconciles that failed for good, by controller. There are none: what fails is tried again.
+    terminal_reconcile_errors: Counter,
+    /// Reconciles that took too long, by controller. There are none: every wait has its own end.
+    reconcile_timeouts: Counter,
     /// Reconciles that panicked, by controller.
     pub reconcile_panics: Counter,
     /// Time of reconciles, by controller.
@@ -181,8 +188,12 @@ pub struct Metrics {
     pub active_workers: Gauge,
     /// Whether this process leads, by lease.
     pub leader_election_master_status: Gauge,
+    /// Renewals of the lease that had to look first, by lease.
+    pub leader_election_slowpath: Counter,
     /// Voluntary disruption.
     pub disruption: DisruptionMetrics,
+    /// Conditions, under the names that all kinds share.
+    deprecated_status: StatusFamilies,
 }
 
 impl Metrics {
@@ -257,7 +268,6 @@ impl Metrics {
                 &["code"],
             ),
             pods_drained: r.counter("karpenter_pods_drained_total", "Number of pods drained.", &["reason"]),
-            cluster_state_node_count: r.gauge("karpenter_cluster_state_node_count", "Nodes in cluster state.", &[]),
             cluster_state_synced: r.gauge("karpenter_cluster_state_synced", "Whether cluster state is synced.", &[]),
             cluster_state_unsynced_time: r.gauge(
                 "karpenter_cluster_state_unsynced_time_seconds",
@@ -294,22 +304,7 @@ impl Metrics {
                 &["verb", "group", "version", "kind", "subresource"],
                 &std::iter::successors(Some(0.001), |bound| Some(bound * 1.5)).take(20).collect::<Vec<f64>>(),
             ),
-            scheduler_scheduling_duration: r.histogram(
-                "karpenter_scheduler_scheduling_duration_seconds",
-                "Duration of one scheduling simulation.",
-                &["controller"],
-                &DURATION_BUCKETS,
-            ),
-            scheduler_ignored_pods: r.gauge(
-                "karpenter_scheduler_ignored_pods_count",
-                "Pods ignored in scheduling.",
-                &[],
-            ),
-            scheduler_unschedulable_pods: r.gauge(
-                "karpenter_scheduler_unschedulable_pods_count",
-                "Pods that could not be scheduled.",
-                &["controller"],
-            ),
+            scheduler: SchedulerMetrics::new(&r),
             cloudprovider_duration: r.histogram(
                 "karpenter_cloudprovider_duration_seconds",
                 "Duration of cloud provider method calls.",
@@ -321,6 +316,7 @@ impl Metrics {
                 "Number of failed cloud provider method calls.",
                 &["controller", "method", "provider", "error"],
             ),
+            offerings: Offerings::default(),
             reconcile_total: r.counter(
                 "controller_runtime_reconcile_total",
                 "Total number of reconciliations per controller.",
@@ -329,6 +325,16 @@ impl Metrics {
             reconcile_errors: r.counter(
                 "controller_runtime_reconcile_errors_total",
                 "Total number of reconciliation errors per controller.",
+                &["controller"],
+            ),
+            terminal_reconcile_errors: r.counter(
+                "controller_runtime_terminal_reconcile_errors_total",
+                "Total number of terminal reconciliation errors per controller.",
+                &["controller"],
+            ),
+            reconcile_timeouts: r.counter(
+                "controller_runtime_reconcile_timeouts_total",
+                "Total number of reconciliation timeouts per controller.",
                 &["controller"],
             ),
             reconcile_panics: r.counter(
@@ -357,7 +363,13 @@ impl Metrics {
                 "Whether the reporting system is master of the lease.",
                 &["name"],
             ),
+            leader_election_slowpath: r.counter(
+                "leader_election_slowpath_total",
+                "Total number of slow path exercised in renewing leader leases.",
+                &["name"],
+            ),
             disruption: DisruptionMetrics::new(&r),
+            deprecated_status: StatusFamilies::deprecated(&r),
             registry: r,
         };
         let build = metrics.registry.gauge(
@@ -378,9 +390,23 @@ impl Metrics {
         &self.registry
     }
 
+    /// A controller starts: its series are there from now on, most of them at zero.
+    pub(crate) fn controller_starts(&self, name: &'static str, workers: usize) {
+        self.max_concurrent_reconciles.set(&[name], workers as f64);
+        self.active_workers.set(&[name], 0.0);
+        for result in ["success", "error", "requeue", "requeue_after"] {
+            self.reconcile_total.add(&[name, result], 0.0);
+        }
+        let failures = [&self.reconcile_errors, &self.terminal_reconcile_errors, &self.reconcile_panics];
+        for counter in failures.into_iter().chain([&self.reconcile_timeouts]) {
+            counter.add(&[name], 0.0);
+        }
+    }
+
     /// All metrics as text, the process's own included.
     pub fn text(&self, now: Timestamp) -> String {
         self.queues.look();
+        self.scheduler.look(now);
         self.registry.text(now) + &process::text()
     }
 }

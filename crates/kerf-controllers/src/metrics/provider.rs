@@ -88,7 +88,15 @@ impl CloudProvider for Measured {
         &'a self,
         pool: &'a NodePool,
     ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
-        self.timed("GetInstanceTypes", self.inner.instance_types(pool), |_| "")
+        let call = self.timed("GetInstanceTypes", self.inner.instance_types(pool), |_| "");
+        async move {
+            let answer = call.await;
+            if let Ok(types) = &answer {
+                self.metrics.offerings.note(pool.metadata.name.as_deref().unwrap_or_default(), types);
+            }
+            answer
+        }
+        .boxed()
     }
 
     fn drift<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Option<String>, DriftError>> {

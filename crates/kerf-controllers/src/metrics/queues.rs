@@ -1,6 +1,7 @@
 //! The queues of the controllers as dashboards know them (spec 07 §6.7). They are looked at when somebody asks.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use kerf_api::slim::Str;
 use kerf_runtime::Queue;
@@ -20,6 +21,8 @@ pub struct QueueMetrics {
     unfinished: Gauge,
     /// For how long the one has been worked on that takes longest.
     longest: Gauge,
+    /// How long keys were due before they were worked on.
+    queue_duration: Histogram,
     /// How long keys were worked on.
     pub work_duration: Histogram,
     queues: Mutex<Vec<(&'static str, Queue<Str>)>>,
@@ -45,6 +48,12 @@ impl QueueMetrics {
                 "How many seconds has the longest running processor for workqueue been running.",
                 &of_queue,
             ),
+            queue_duration: r.histogram(
+                "workqueue_queue_duration_seconds",
+                "How long in seconds an item stays in workqueue before being requested.",
+                &of_queue,
+                &BUCKETS,
+            ),
             work_duration: r.histogram(
                 "workqueue_work_duration_seconds",
                 "How long in seconds processing an item from workqueue takes.",
@@ -60,6 +69,11 @@ impl QueueMetrics {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|(known, _)| *known != name);
         queues.push((name, queue.clone()));
+    }
+
+    /// A key was taken that was due for so long.
+    pub(crate) fn taken(&self, name: &'static str, waited: Duration) {
+        self.queue_duration.observe(&[name, name], waited.as_secs_f64());
     }
 
     /// Looks at all queues.

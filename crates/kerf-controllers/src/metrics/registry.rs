@@ -14,6 +14,19 @@ use super::summary::Window;
 /// Something that can be written as text.
 trait Expose: Send + Sync {
     fn write(&self, out: &mut String, now: Timestamp);
+
+    #[cfg(test)]
+    fn described(&self) -> Described;
+}
+
+/// What a family is, whether it has series or not.
+#[cfg(test)]
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Described {
+    pub(super) name: String,
+    pub(super) kind: &'static str,
+    pub(super) labels: Vec<String>,
+    pub(super) bounds: Vec<f64>,
 }
 
 /// All metrics of a process.
@@ -29,22 +42,22 @@ impl std::fmt::Debug for Registry {
 impl Registry {
     /// A counter.
     pub fn counter(&self, name: &str, help: &'static str, labels: &[&str]) -> Counter {
-        Counter(self.family(name, help, "counter", labels))
+        Counter(self.family(name, help, "counter", labels, &[]))
     }
 
     /// A gauge.
     pub fn gauge(&self, name: &str, help: &'static str, labels: &[&str]) -> Gauge {
-        Gauge(self.family(name, help, "gauge", labels))
+        Gauge(self.family(name, help, "gauge", labels, &[]))
     }
 
     /// A histogram with these upper bounds.
     pub fn histogram(&self, name: &str, help: &'static str, labels: &[&str], bounds: &[f64]) -> Histogram {
-        Histogram { family: self.family(name, help, "histogram", labels), bounds: bounds.into() }
+        Histogram(self.family(name, help, "histogram", labels, bounds))
     }
 
     /// A summary.
     pub fn summary(&self, name: &str, help: &'static str, labels: &[&str]) -> Summary {
-        Summary(self.family(name, help, "summary", labels))
+        Summary(self.family(name, help, "summary", labels, &[]))
     }
 
     /// The text of all metrics that have a series.
@@ -57,15 +70,29 @@ impl Registry {
         out
     }
 
+    /// Every family that could have series.
+    #[cfg(test)]
+    pub(super) fn described(&self) -> Vec<Described> {
+        lock(&self.0).values().map(|family| family.described()).collect()
+    }
+
     fn family<V: Value + 'static>(
         &self,
         name: &str,
         help: &'static str,
         kind: &'static str,
         labels: &[&str],
+        bounds: &[f64],
     ) -> Arc<Family<V>> {
         let labels = labels.iter().map(|label| (*label).to_owned()).collect();
-        let family = Arc::new(Family { name: name.to_owned(), help, kind, labels, series: Mutex::default() });
+        let family = Arc::new(Family {
+            name: name.to_owned(),
+            help,
+            kind,
+            labels,
+            bounds: bounds.into(),
+            series: Mutex::default(),
+        });
         lock(&self.0).insert(name.to_owned(), family.clone());
         family
     }
@@ -85,6 +112,8 @@ struct Family<V> {
     help: &'static str,
     kind: &'static str,
     labels: Vec<String>,
+    /// Upper bounds, of a histogram.
+    bounds: Box<[f64]>,
     series: Mutex<BTreeMap<LabelValues, V>>,
 }
 
@@ -97,7 +126,14 @@ impl<V> Family<V> {
 
 /// What a series holds.
 trait Value: Send {
-    fn write(&self, out: &mut String, name: &str, labels: &str, now: Timestamp);
+    fn write(&self, out: &mut String, of: Written<'_>, now: Timestamp);
+}
+
+/// The series that is written.
+struct Written<'a> {
+    name: &'a str,
+    labels: &'a str,
+    bounds: &'a [f64],
 }
 
 impl<V: Value> Expose for Family<V> {
@@ -115,8 +151,14 @@ impl<V: Value> Expose for Family<V> {
                 .zip(values)
                 .map(|(label, value)| format!("{label}=\"{}\"", escaped(value)))
                 .collect();
-            value.write(out, &self.name, &pairs.join(","), now);
+            value.write(out, Written { name: &self.name, labels: &pairs.join(","), bounds: &self.bounds }, now);
         }
+    }
+
+    #[cfg(test)]
+    fn described(&self) -> Described {
+        let (name, labels, bounds) = (self.name.clone(), self.labels.clone(), self.bounds.to_vec());
+        Described { name, kind: self.kind, labels, bounds }
     }
 }
 
@@ -138,7 +180,7 @@ fn with(labels: &str, name: &str, value: f64) -> String {
 }
 
 impl Value for f64 {
-    fn write(&self, out: &mut String, name: &str, labels: &str, _: Timestamp) {
+    fn write(&self, out: &mut String, Written { name, labels, .. }: Written<'_>, _: Timestamp) {
         let _ = writeln!(out, "{name}{} {self}", braced(labels));
     }
 }
@@ -192,14 +234,10 @@ impl Gauge {
 
 /// Observations by size.
 #[derive(Clone, Debug)]
-pub struct Histogram {
-    family: Arc<Family<Buckets>>,
-    bounds: Arc<[f64]>,
-}
+pub struct Histogram(Arc<Family<Buckets>>);
 
 #[derive(Debug)]
 struct Buckets {
-    bounds: Arc<[f64]>,
     counts: Vec<u64>,
     sum: f64,
     count: u64,
@@ -208,14 +246,10 @@ struct Buckets {
 impl Histogram {
     /// Observes something.
     pub fn observe(&self, labels: &[&str], value: f64) {
-        let mut series = lock(&self.family.series);
-        let buckets = series.entry(self.family.key(labels)).or_insert_with(|| Buckets {
-            bounds: self.bounds.clone(),
-            counts: vec![0; self.bounds.len()],
-            sum: 0.0,
-            count: 0,
-        });
-        if let Some(place) = self.bounds.iter().position(|bound| value <= *bound) {
+        let mut series = lock(&self.0.series);
+        let none = || Buckets { counts: vec![0; self.0.bounds.len()], sum: 0.0, count: 0 };
+        let buckets = series.entry(self.0.key(labels)).or_insert_with(none);
+        if let Some(place) = self.0.bounds.iter().position(|bound| value <= *bound) {
             buckets.counts[place] += 1;
         }
         buckets.sum += value;
@@ -224,14 +258,14 @@ impl Histogram {
 
     /// How many were observed.
     pub fn count(&self, labels: &[&str]) -> u64 {
-        lock(&self.family.series).get(&self.family.key(labels)).map_or(0, |buckets| buckets.count)
+        lock(&self.0.series).get(&self.0.key(labels)).map_or(0, |buckets| buckets.count)
     }
 }
 
 impl Value for Buckets {
-    fn write(&self, out: &mut String, name: &str, labels: &str, _: Timestamp) {
+    fn write(&self, out: &mut String, Written { name, labels, bounds }: Written<'_>, _: Timestamp) {
         let mut below = 0;
-        for (bound, count) in self.bounds.iter().zip(&self.counts) {
+        for (bound, count) in bounds.iter().zip(&self.counts) {
             below += count;
             let _ = writeln!(out, "{name}_bucket{} {below}", braced(&with(labels, "le", *bound)));
         }
@@ -269,7 +303,7 @@ impl Summary {
 }
 
 impl Value for Observed {
-    fn write(&self, out: &mut String, name: &str, labels: &str, now: Timestamp) {
+    fn write(&self, out: &mut String, Written { name, labels, .. }: Written<'_>, now: Timestamp) {
         for (quantile, value) in self.window.quantiles(now) {
             let value = value.map_or_else(|| "NaN".to_owned(), |value| value.to_string());
             let _ = writeln!(out, "{name}{} {value}", braced(&with(labels, "quantile", quantile)));

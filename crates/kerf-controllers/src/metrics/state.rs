@@ -1,87 +1,93 @@
 //! Gauges that mirror objects: nodes, pools, pods, conditions (spec 07 §6.2 and §6.6, spec 04 §13). They are made from the index when somebody
 //! asks, so a series exists exactly as long as what it shows, and a cluster of 100,000 pods costs nothing between two questions.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use kerf_api::conditions::Condition;
 use kerf_api::labels;
 use kerf_api::nodepool::NodePool;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Labels, Node, Pod, PodPhase, Str};
-use kerf_state::{Claim, Tracked as _};
+use kerf_state::{Claim, Cluster, Tracked as _};
 
+use super::exposition::{Exposition, Pairs};
 use super::pods::{GAUGES, PodTimes, Times};
-use super::registry::escaped;
 use super::usage::{self, Sums, Usage};
+use super::{Metrics, conditions};
 use crate::context::SharedCluster;
 
 /// What is shown, taken out of the index so that nobody waits while the text is made.
 struct Snapshot {
     nodes: Vec<Arc<Node>>,
     pods: Vec<Arc<Pod>>,
-    pools: Vec<Arc<NodePool>>,
     claims: Vec<Arc<Claim>>,
     /// What all nodes together give to pods.
     allocatable: Sums,
     pod_times: Vec<(Str, Times)>,
 }
 
-/// The text of all these gauges. `well_known` are the provider's label keys, `classes` the keys of its node class labels.
-pub(crate) fn text(
-    cluster: &SharedCluster,
-    pod_times: &PodTimes,
-    well_known: &[&str],
-    classes: &[String],
-    now: Timestamp,
-) -> String {
-    let snapshot = {
+/// What the gauges are made from besides the index.
+pub(crate) struct Show<'a> {
+    /// The pods on their way, and what the provider sells.
+    pub(crate) metrics: &'a Metrics,
+    /// The provider's label keys.
+    pub(crate) well_known: &'a [&'a str],
+    /// The keys of its node class labels.
+    pub(crate) classes: &'a [String],
+    /// Whether reserved capacity is used at all.
+    pub(crate) has_reserved: bool,
+    /// Whether objects of the cluster are shown. What the provider sells, and how many nodes there are, always is.
+    pub(crate) has_objects: bool,
+    /// The time.
+    pub(crate) now: Timestamp,
+}
+
+/// The text of all these gauges.
+pub(crate) fn text(cluster: &SharedCluster, show: &Show<'_>) -> String {
+    let (count, pools, snapshot) = {
         let cluster = cluster.lock();
+        let pools: Vec<Arc<NodePool>> = cluster.all::<NodePool>().values().cloned().collect();
+        (
+            cluster.state_nodes().count(),
+            pools,
+            show.has_objects.then(|| Snapshot::of(&cluster, &show.metrics.pod_times)),
+        )
+    };
+    let mut out = Exposition::default();
+    out.family(
+        "karpenter_cluster_state_node_count",
+        "Current count of nodes in cluster state.",
+        std::iter::once((Vec::new(), count as f64)),
+    );
+    let is_pool = |name: &str| pools.iter().any(|pool| pool.metadata.name.as_deref() == Some(name));
+    show.metrics.offerings.write(&mut out, is_pool, show.has_reserved);
+    if let Some(snapshot) = snapshot {
+        out.nodes(&snapshot, show.well_known, show.now);
+        out.pods(&snapshot);
+        out.pods_on_their_way(&snapshot.pod_times, show.now);
+        out.pools(&pools);
+        conditions::write(&mut out, &pools, &snapshot.claims, &snapshot.nodes, show.classes, show.now);
+    }
+    out.text
+}
+
+impl Snapshot {
+    fn of(cluster: &Cluster, pod_times: &PodTimes) -> Self {
         let mut allocatable = Sums::new();
         for node in cluster.state_nodes().filter(|node| node.node.is_some()) {
             usage::add(&mut allocatable, &node.allocatable());
         }
-        Snapshot {
+        Self {
             nodes: cluster.all::<Node>().values().cloned().collect(),
             pods: cluster.all::<Pod>().values().cloned().collect(),
-            pools: cluster.all::<NodePool>().values().cloned().collect(),
             claims: cluster.all::<Claim>().values().cloned().collect(),
             allocatable,
             pod_times: pod_times.all(),
         }
-    };
-    let mut out = Exposition { text: String::new() };
-    out.nodes(&snapshot, well_known, now);
-    out.pods(&snapshot);
-    out.pods_on_their_way(&snapshot.pod_times, now);
-    out.pools(&snapshot.pools);
-    out.conditions(&snapshot, classes, now);
-    out.text
+    }
 }
-
-struct Exposition {
-    text: String,
-}
-
-/// Pairs of a series.
-type Pairs<'a> = Vec<(&'a str, String)>;
 
 impl Exposition {
-    /// A family of gauges, if it has any.
-    fn family<'a>(&mut self, name: &str, help: &str, series: impl Iterator<Item = (Pairs<'a>, f64)>) {
-        let mut is_first = true;
-        for (pairs, value) in series {
-            // Writing to a String cannot fail.
-            if std::mem::take(&mut is_first) {
-                let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} gauge");
-            }
-            let pairs: Vec<String> =
-                pairs.iter().map(|(label, value)| format!("{label}=\"{}\"", escaped(value))).collect();
-            let _ = writeln!(self.text, "{name}{{{}}} {value}", pairs.join(","));
-        }
-    }
-
     fn nodes(&mut self, snapshot: &Snapshot, well_known: &[&str], now: Timestamp) {
         let (nodes, in_use) = (&snapshot.nodes, usage::by_node(&snapshot.pods));
         let names: Vec<(String, &str)> = well_known
@@ -233,81 +239,6 @@ impl Exposition {
             }),
         );
     }
-
-    fn conditions(&mut self, snapshot: &Snapshot, classes: &[String], now: Timestamp) {
-        let claim_extra = |claim: &Claim| {
-            let keys = classes.iter().map(String::as_str).chain([labels::NODEPOOL]);
-            keys.map(|key| (label_name(key), claim.seen.labels.get(key).unwrap_or_default().to_owned())).collect()
-        };
-        let pools: Vec<Shown> = snapshot
-            .pools
-            .iter()
-            .map(|pool| Shown {
-                name: pool.key(),
-                deleted: pool.metadata.deletion_timestamp.as_ref().map(|time| time.0),
-                conditions: pool.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default(),
-                extra: Vec::new(),
-            })
-            .collect();
-        self.of_kind("nodepool", &pools, now);
-        let claims: Vec<Shown> = snapshot
-            .claims
-            .iter()
-            .map(|claim| Shown {
-                name: claim.name().clone(),
-                deleted: claim.object.metadata.deletion_timestamp.as_ref().map(|time| time.0),
-                conditions: claim.object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default(),
-                extra: claim_extra(claim),
-            })
-            .collect();
-        self.of_kind("nodeclaim", &claims, now);
-    }
-
-    fn of_kind(&mut self, kind: &str, objects: &[Shown], now: Timestamp) {
-        let series = |value: fn(&Condition, Timestamp) -> f64| {
-            objects.iter().flat_map(move |object| {
-                object.conditions.iter().map(move |condition| {
-                    let mut pairs: Pairs<'_> = vec![
-                        ("namespace", String::new()),
-                        ("name", object.name.to_string()),
-                        ("type", condition.condition_type.clone()),
-                        ("status", condition.status.to_string()),
-                        ("reason", condition.reason.clone()),
-                    ];
-                    pairs.extend(object.extra.iter().map(|(name, value)| (name.as_str(), value.clone())));
-                    (pairs, value(condition, now))
-                })
-            })
-        };
-        let name = |tail: &str| format!("operator_{kind}_{tail}");
-        self.family(
-            &name("status_condition_count"),
-            "The number of a condition for a kind, type and status.",
-            series(|_, _| 1.0),
-        );
-        self.family(
-            &name("status_condition_current_status_seconds"),
-            "The current amount of time in seconds that a status condition has been in a specific state.",
-            series(|condition, now| now.duration_since(condition.last_transition_time.0).as_secs_f64()),
-        );
-        self.family(
-            &name("termination_current_time_seconds"),
-            "The current amount of time in seconds that an object has been in terminating state.",
-            objects.iter().filter_map(|object| {
-                let mut pairs: Pairs<'_> = vec![("namespace", String::new()), ("name", object.name.to_string())];
-                pairs.extend(object.extra.iter().map(|(name, value)| (name.as_str(), value.clone())));
-                Some((pairs, now.duration_since(object.deleted?).as_secs_f64()))
-            }),
-        );
-    }
-}
-
-/// An object whose conditions are shown.
-struct Shown {
-    name: Str,
-    deleted: Option<Timestamp>,
-    conditions: Vec<Condition>,
-    extra: Vec<(String, String)>,
 }
 
 /// What a node has and does not give to pods.
@@ -326,13 +257,8 @@ fn resource_type(name: &str) -> String {
     name.to_lowercase().replace('-', "_")
 }
 
-/// `karpenter.sh/nodepool` becomes `karpenter_sh_nodepool`.
-pub(super) fn label_name(key: &str) -> String {
-    key.replace(['/', '.', '-'], "_")
-}
-
 /// CPU in cores, everything else in its own unit.
-fn measured(resource: &str, amount: Quantity) -> f64 {
+pub(super) fn measured(resource: &str, amount: Quantity) -> f64 {
     if resource == "cpu" { amount.milli_value() as f64 / 1000.0 } else { amount.value() as f64 }
 }
 

@@ -1,4 +1,4 @@
-//! `operatorpkg.nodeclaim.status` and `operatorpkg.nodepool.status`: count and tell every change of a condition's status, and what finalizers and
+//! `operatorpkg.nodeclaim.status`, `operatorpkg.nodepool.status` and `operatorpkg.node.status`: count and tell every change of a condition's status, and what finalizers and
 //! whole objects leave behind (spec 04 §13.4, spec 07 §6.6 and §8.4). What was seen last is kept in memory: after a restart the first look
 //! counts and tells nothing of the past.
 
@@ -8,21 +8,34 @@ use std::sync::{Mutex, PoisonError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kerf_api::conditions::{Condition, ConditionStatus};
-use kerf_api::labels;
 use kerf_api::nodepool::NodePool;
-use kerf_api::slim::Str;
+use kerf_api::slim::{Node, Str};
+use kerf_runtime::Next;
 use kerf_state::Claim;
 
-use super::registry::{Counter, Histogram};
-use super::{Metrics, doubling};
+use super::registry::{Counter, Histogram, Registry};
+use super::{conditions, doubling};
 use crate::context::Context;
-use crate::events::{self, about_claim, about_pool};
+use crate::controllers::Reconcile;
+use crate::error::Error;
+use crate::events::{self, about_claim, about_node, about_pool};
 
 /// Which kind's conditions are watched over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatusOf {
     NodeClaim,
     NodePool,
+    Node,
+}
+
+impl StatusOf {
+    fn kind(self) -> &'static str {
+        match self {
+            Self::NodeClaim => "NodeClaim",
+            Self::NodePool => "NodePool",
+            Self::Node => "Node",
+        }
+    }
 }
 
 /// The controller of one kind.
@@ -31,9 +44,7 @@ pub(crate) struct Status {
     of: StatusOf,
     /// Label keys whose values are labels of the metrics.
     extra: Vec<String>,
-    transitions: Counter,
-    transition_seconds: Histogram,
-    termination_seconds: Histogram,
+    families: StatusFamilies,
     seen: Mutex<BTreeMap<Str, Seen>>,
 }
 
@@ -47,34 +58,70 @@ struct Seen {
     extra: Vec<String>,
 }
 
-impl Status {
-    pub(crate) fn new(ctx: Context, of: StatusOf) -> Self {
-        let (kind, extra) = match of {
-            StatusOf::NodeClaim => {
-                let classes = ctx.cloud.node_classes().iter().map(kerf_cloud::NodeClassKind::label_key);
-                ("nodeclaim", classes.chain([labels::NODEPOOL.to_owned()]).collect())
-            }
-            StatusOf::NodePool => ("nodepool", Vec::new()),
+/// What is counted of conditions under a prefix.
+#[derive(Debug)]
+pub(super) struct StatusFamilies {
+    transitions: Counter,
+    transition_seconds: Histogram,
+    termination_seconds: Histogram,
+}
+
+impl StatusFamilies {
+    /// The names begin with `prefix`; `extra` are labels besides those that all have.
+    pub(super) fn new(r: &Registry, prefix: &str, extra: &[String]) -> Self {
+        let with = |own: &[&'static str]| -> Vec<String> {
+            own.iter().map(|label| (*label).to_owned()).chain(extra.iter().cloned()).collect()
         };
-        let (transitions, transition_seconds, termination_seconds) = families(&ctx.metrics, kind, &extra);
-        Self { ctx, of, extra, transitions, transition_seconds, termination_seconds, seen: Mutex::default() }
+        fn texts(labels: &[String]) -> Vec<&str> {
+            labels.iter().map(String::as_str).collect()
+        }
+        let buckets = doubling(0.5, 15);
+        Self {
+            transitions: r.counter(
+                &format!("{prefix}_status_condition_transitions_total"),
+                "The count of transitions of a given object, type and status.",
+                &texts(&with(&["type", "status", "reason"])),
+            ),
+            transition_seconds: r.histogram(
+                &format!("{prefix}_status_condition_transition_seconds"),
+                "The amount of time a condition was in a given state before transitioning.",
+                &texts(&with(&["type", "status"])),
+                &buckets,
+            ),
+            termination_seconds: r.histogram(
+                &format!("{prefix}_termination_duration_seconds"),
+                "The amount of time taken by an object to terminate completely.",
+                &texts(&with(&[])),
+                &buckets,
+            ),
+        }
     }
 
-    /// Compares the object with what it was; there is nothing that could fail.
-    pub(crate) fn reconcile(&self, key: &Str) {
-        let now = self.look(key);
-        let before = {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-            match &now {
-                Some(now) => seen.insert(key.clone(), now.clone()),
-                None => seen.remove(key),
-            }
+    /// The deprecated ones, for all of Karpenter's kinds together.
+    pub(super) fn deprecated(r: &Registry) -> Self {
+        Self::new(r, "operator", &["group".to_owned(), "kind".to_owned()])
+    }
+}
+
+impl Status {
+    pub(crate) fn new(ctx: Context, of: StatusOf) -> Self {
+        let classes: Vec<String> = ctx.cloud.node_classes().iter().map(kerf_cloud::NodeClassKind::label_key).collect();
+        let extra: Vec<String> = match of {
+            StatusOf::NodeClaim => conditions::claim_keys(&classes).map(str::to_owned).collect(),
+            StatusOf::NodePool => Vec::new(),
+            StatusOf::Node => conditions::node_keys(&classes).map(str::to_owned).collect(),
         };
-        match (before, now) {
-            (before, Some(now)) => self.compare(before.as_ref(), &now),
-            (Some(before), None) => self.gone(&before),
-            (None, None) => {}
-        }
+        let prefix = format!("operator_{}", of.kind().to_lowercase());
+        let names: Vec<String> = extra.iter().map(|key| conditions::label_name(key)).collect();
+        let families = StatusFamilies::new(ctx.metrics.registry(), &prefix, &names);
+        Self { ctx, of, extra, families, seen: Mutex::default() }
+    }
+
+    /// The families to count by, each with what the extra labels are.
+    fn families<'s>(&'s self, object: &'s Seen) -> impl Iterator<Item = (&'s StatusFamilies, Vec<&'s str>)> {
+        let own = (&self.families, object.extra.iter().map(String::as_str).collect());
+        let deprecated = || (&self.ctx.metrics.deprecated_status, vec![conditions::GROUP, self.of.kind()]);
+        [own].into_iter().chain((self.of != StatusOf::Node).then(deprecated))
     }
 
     fn look(&self, key: &str) -> Option<Seen> {
@@ -89,6 +136,17 @@ impl Status {
                 let object = cluster.get::<NodePool>(key)?;
                 let conditions = object.status.as_ref().map(|status| status.conditions.clone());
                 (&object.metadata, conditions, about_pool(object))
+            }
+            StatusOf::Node => {
+                let node = cluster.get::<Node>(key)?;
+                let value = |key: &String| node.metadata.labels.get(key).unwrap_or_default().to_owned();
+                return Some(Seen {
+                    about: about_node(node),
+                    conditions: conditions::of_node(node),
+                    finalizers: node.metadata.finalizers.iter().map(Str::to_string).collect(),
+                    deleted: node.metadata.deletion_timestamp,
+                    extra: self.extra.iter().map(value).collect(),
+                });
             }
         };
         let value = |key: &String| metadata.labels.as_ref().and_then(|all| all.get(key)).cloned().unwrap_or_default();
@@ -112,8 +170,10 @@ impl Status {
                     self.count(now, condition);
                     let took = condition.last_transition_time.0.duration_since(known.last_transition_time.0);
                     let left = [known.condition_type.as_str(), known.status.as_str()];
-                    let labels: Vec<&str> = left.into_iter().chain(now.extra.iter().map(String::as_str)).collect();
-                    self.transition_seconds.observe(&labels, took.as_secs_f64());
+                    for (families, extra) in self.families(now) {
+                        let labels: Vec<&str> = left.into_iter().chain(extra).collect();
+                        families.transition_seconds.observe(&labels, took.as_secs_f64());
+                    }
                     self.ctx.publish(events::transitioned(now.about.clone(), known, condition));
                 }
                 None if condition.status == ConditionStatus::Unknown => {}
@@ -125,8 +185,9 @@ impl Status {
 
     fn count(&self, object: &Seen, condition: &Condition) {
         let own = [condition.condition_type.as_str(), condition.status.as_str(), condition.reason.as_str()];
-        let labels: Vec<&str> = own.into_iter().chain(object.extra.iter().map(String::as_str)).collect();
-        self.transitions.inc(&labels);
+        for (families, extra) in self.families(object) {
+            families.transitions.inc(&own.into_iter().chain(extra).collect::<Vec<&str>>());
+        }
     }
 
     fn tell_finalized(&self, before: Option<&Seen>, now: &Seen) {
@@ -141,38 +202,29 @@ impl Status {
         self.tell_finalized(Some(before), &nothing);
         if let Some(deleted) = before.deleted {
             let took = self.ctx.now().duration_since(deleted).as_secs_f64();
-            let labels: Vec<&str> = before.extra.iter().map(String::as_str).collect();
-            self.termination_seconds.observe(&labels, took);
+            for (families, extra) in self.families(before) {
+                families.termination_seconds.observe(&extra, took);
+            }
         }
     }
 }
 
-fn families(metrics: &Metrics, kind: &str, extra: &[String]) -> (Counter, Histogram, Histogram) {
-    let registry = metrics.registry();
-    let names: Vec<String> = extra.iter().map(|key| super::state::label_name(key)).collect();
-    let with = |own: &[&'static str]| -> Vec<String> {
-        own.iter().map(|label| (*label).to_owned()).chain(names.iter().cloned()).collect()
-    };
-    fn texts(labels: &[String]) -> Vec<&str> {
-        labels.iter().map(String::as_str).collect()
+impl Reconcile for Status {
+    /// Compares the object with what it was; there is nothing that could fail.
+    async fn reconcile(&self, key: &Str) -> Result<Next, Error> {
+        let now = self.look(key);
+        let before = {
+            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            match &now {
+                Some(now) => seen.insert(key.clone(), now.clone()),
+                None => seen.remove(key),
+            }
+        };
+        match (before, now) {
+            (before, Some(now)) => self.compare(before.as_ref(), &now),
+            (Some(before), None) => self.gone(&before),
+            (None, None) => {}
+        }
+        Ok(Next::Done)
     }
-    let buckets = doubling(0.5, 15);
-    let transitions = registry.counter(
-        &format!("operator_{kind}_status_condition_transitions_total"),
-        "The count of transitions of a given object, type and status.",
-        &texts(&with(&["type", "status", "reason"])),
-    );
-    let seconds = registry.histogram(
-        &format!("operator_{kind}_status_condition_transition_seconds"),
-        "The amount of time a condition was in a given state before transitioning.",
-        &texts(&with(&["type", "status"])),
-        &buckets,
-    );
-    let termination = registry.histogram(
-        &format!("operator_{kind}_termination_duration_seconds"),
-        "The amount of time taken by an object to terminate completely.",
-        &texts(&with(&[])),
-        &buckets,
-    );
-    (transitions, seconds, termination)
 }

@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
+mod offerings;
+mod provider;
+mod table;
+
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{Node, Pod};
 use serde_json::json;
@@ -77,14 +81,19 @@ fn told<T: serde::de::DeserializeOwned + kerf_state::Tracked>(cluster: &SharedCl
 }
 
 fn shown(cluster: &SharedCluster) -> String {
-    let class = ["karpenter.kwok.sh/kwoknodeclass".to_owned()];
-    state::text(
-        cluster,
-        &PodTimes::default(),
-        &["karpenter.sh/nodepool", "topology.kubernetes.io/zone"],
-        &class,
-        noon(),
-    )
+    shown_of(cluster, &Metrics::new(), noon())
+}
+
+fn shown_of(cluster: &SharedCluster, metrics: &Metrics, now: Timestamp) -> String {
+    let show = Show {
+        metrics,
+        well_known: &["karpenter.sh/nodepool", "topology.kubernetes.io/zone"],
+        classes: &["karpenter.kwok.sh/kwoknodeclass".to_owned()],
+        has_reserved: true,
+        has_objects: true,
+        now,
+    };
+    state_text(cluster, &show)
 }
 
 // spec 07 #38, #40 and #41, spec 04 #141
@@ -214,7 +223,7 @@ impl OnItsWay {
 
     /// A gauge of the pod now.
     fn shows(&self, second: i64, name: &str) -> Option<f64> {
-        let text = state::text(&self.cluster, &self.metrics.pod_times, &[], &[], Self::at(second));
+        let text = shown_of(&self.cluster, &self.metrics, Self::at(second));
         let head = format!("karpenter_pods_{name}_time_seconds{{name=\"p\",namespace=\"ns\"}} ");
         text.lines().find_map(|line| line.strip_prefix(&head)).map(|value| value.parse().unwrap())
     }

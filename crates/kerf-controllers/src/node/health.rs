@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kerf_api::annotations::NODECLAIM_TERMINATION_TIMESTAMP;
 use kerf_api::labels;
-use kerf_api::slim::Node;
+use kerf_api::slim::{Node, Str};
 use kerf_cloud::RepairPolicy;
 use kerf_runtime::{Lock, Next, Target, Write};
 use kerf_state::{Claim, Cluster};
@@ -18,6 +18,7 @@ use tracing::info;
 
 use crate::actions;
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::{Error, Stopped, answered};
 use crate::events;
 use crate::logs::reference;
@@ -48,30 +49,6 @@ impl Health {
     /// Whether there is anything to do at all.
     pub(crate) fn is_on(&self) -> bool {
         self.ctx.settings.node_repair && !self.ctx.cloud.repair_policies().is_empty()
-    }
-
-    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
-        let (node, claim) = {
-            let cluster = self.ctx.cluster.lock();
-            let Some(node) = cluster.get::<Node>(name) else { return Ok(Next::Done) };
-            let mut claims = cluster.claims_of(&node.spec.provider_id);
-            let (Some(claim), None) = (claims.next(), claims.next()) else { return Ok(Next::Done) };
-            (node.clone(), claim.clone())
-        };
-        if !self.ctx.manages_claim(&claim) {
-            return Ok(Next::Done);
-        }
-        let policies = self.ctx.cloud.repair_policies();
-        let Some(broken) = soonest(policies, &node) else { return Ok(Next::Done) };
-        let now = self.ctx.now();
-        if now < broken.due {
-            return Ok(Next::After(Duration::try_from(broken.due.duration_since(now)).unwrap_or_default()));
-        }
-        if are_too_many_broken(&self.ctx.cluster.lock(), policies, claim.pool()) {
-            self.tell_blocked(&node, &claim);
-            return Ok(Next::After(BLOCKED));
-        }
-        Stopped::settle(self.repair(&claim, broken.policy).await)
     }
 
     async fn repair(&self, claim: &Arc<Claim>, policy: RepairPolicy) -> Result<Next, Stopped> {
@@ -106,6 +83,32 @@ impl Health {
         for about in about.into_iter().chain(pool.as_deref().map(events::about_pool)) {
             self.ctx.publish(events::node_repair_blocked(about, message));
         }
+    }
+}
+
+impl Reconcile for Health {
+    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
+        let (node, claim) = {
+            let cluster = self.ctx.cluster.lock();
+            let Some(node) = cluster.get::<Node>(name) else { return Ok(Next::Done) };
+            let mut claims = cluster.claims_of(&node.spec.provider_id);
+            let (Some(claim), None) = (claims.next(), claims.next()) else { return Ok(Next::Done) };
+            (node.clone(), claim.clone())
+        };
+        if !self.ctx.manages_claim(&claim) {
+            return Ok(Next::Done);
+        }
+        let policies = self.ctx.cloud.repair_policies();
+        let Some(broken) = soonest(policies, &node) else { return Ok(Next::Done) };
+        let now = self.ctx.now();
+        if now < broken.due {
+            return Ok(Next::After(Duration::try_from(broken.due.duration_since(now)).unwrap_or_default()));
+        }
+        if are_too_many_broken(&self.ctx.cluster.lock(), policies, claim.pool()) {
+            self.tell_blocked(&node, &claim);
+            return Ok(Next::After(BLOCKED));
+        }
+        Stopped::settle(self.repair(&claim, broken.policy).await)
     }
 }
 

@@ -1,11 +1,12 @@
 //! `node.hydration`: gives nodes of older releases the label that names their node class (spec 04 §6.3).
 
 use kerf_api::labels::node_class_key;
-use kerf_api::slim::Node;
+use kerf_api::slim::{Node, Str};
 use kerf_runtime::{Failure, Next};
 
 use crate::actions;
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::Error;
 
 /// The controller.
@@ -18,15 +19,6 @@ impl NodeHydration {
         Self { ctx }
     }
 
-    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
-        let Some((key, value)) = self.missing_label(name) else { return Ok(Next::Done) };
-        match actions::node::label(&self.ctx, name, &key, &value).await {
-            Ok(()) | Err(Failure::NotFound) => Ok(Next::Done),
-            Err(Failure::Conflict) => Ok(Next::Backoff),
-            Err(cause) => Err(Error::Api { doing: "labelling node", cause }),
-        }
-    }
-
     /// The label that the node should have and does not, if exactly one claim of ours stands behind it.
     fn missing_label(&self, name: &str) -> Option<(String, String)> {
         let cluster = self.ctx.cluster.lock();
@@ -37,5 +29,16 @@ impl NodeHydration {
         let key = node_class_key(&class.group, &class.kind);
         let is_there = node.metadata.labels.is(&key, &class.name);
         (claims.next().is_none() && !is_there).then(|| (key, class.name.clone()))
+    }
+}
+
+impl Reconcile for NodeHydration {
+    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
+        let Some((key, value)) = self.missing_label(name) else { return Ok(Next::Done) };
+        match actions::node::label(&self.ctx, name, &key, &value).await {
+            Ok(()) | Err(Failure::NotFound) => Ok(Next::Done),
+            Err(Failure::Conflict) => Ok(Next::Backoff),
+            Err(cause) => Err(Error::Api { doing: "labelling node", cause }),
+        }
     }
 }

@@ -7,13 +7,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
 use kerf_api::quantity::Quantity;
-use kerf_api::slim::Node;
+use kerf_api::slim::{Node, Str};
 use kerf_runtime::{Next, Write};
 use kerf_state::Claim;
 use tracing::info;
 
 use crate::actions;
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::{Error, Stopped, answered};
 use crate::events;
 
@@ -33,29 +34,6 @@ pub(crate) struct Consistency {
 impl Consistency {
     pub(crate) fn new(ctx: Context) -> Self {
         Self { ctx, looked: Mutex::default() }
-    }
-
-    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
-        let Some(claim) = self.ctx.claim(name) else { return Ok(Next::Done) };
-        if claim.seen.provider_id.is_empty() {
-            return Ok(Next::Done);
-        }
-        if let Some(wait) = self.too_early(claim.uid()) {
-            return Ok(Next::After(wait));
-        }
-        let node = {
-            let cluster = self.ctx.cluster.lock();
-            let mut nodes = cluster.nodes_of(&claim.seen.provider_id);
-            let first = nodes.next().cloned();
-            first.filter(|_| nodes.next().is_none())
-        };
-        let Some(node) = node else { return Ok(Next::Done) };
-        let issues = shape_issues(&claim, &node);
-        for issue in &issues {
-            info!(NodeClaim = name, issue, "failed consistency check");
-            self.ctx.publish(events::failed_consistency_check(&claim, issue));
-        }
-        Stopped::settle(self.tell(&claim, issues.is_empty()).await)
     }
 
     /// How long a claim still has to wait for its turn; if not at all, this is its turn.
@@ -88,6 +66,31 @@ impl Consistency {
         let written = actions::claim::update(&self.ctx, Write::STATUS, &claim.object, &told).await;
         answered("patching nodeclaim status", written)?;
         Ok(Next::After(PERIOD))
+    }
+}
+
+impl Reconcile for Consistency {
+    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
+        let Some(claim) = self.ctx.claim(name) else { return Ok(Next::Done) };
+        if claim.seen.provider_id.is_empty() {
+            return Ok(Next::Done);
+        }
+        if let Some(wait) = self.too_early(claim.uid()) {
+            return Ok(Next::After(wait));
+        }
+        let node = {
+            let cluster = self.ctx.cluster.lock();
+            let mut nodes = cluster.nodes_of(&claim.seen.provider_id);
+            let first = nodes.next().cloned();
+            first.filter(|_| nodes.next().is_none())
+        };
+        let Some(node) = node else { return Ok(Next::Done) };
+        let issues = shape_issues(&claim, &node);
+        for issue in &issues {
+            info!(NodeClaim = name.as_str(), issue, "failed consistency check");
+            self.ctx.publish(events::failed_consistency_check(&claim, issue));
+        }
+        Stopped::settle(self.tell(&claim, issues.is_empty()).await)
     }
 }
 

@@ -22,6 +22,7 @@ use tracing::debug;
 
 use crate::actions;
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::{Error, Stopped, answered};
 
 const LAUNCHED: &str = "Launched";
@@ -70,37 +71,6 @@ impl ClaimDisruption {
     /// The pool is gone.
     pub(crate) fn forget(&self, pool: &str) {
         self.told.lock().unwrap_or_else(PoisonError::into_inner).remove(pool);
-    }
-
-    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
-        let Some(claim) = self.ctx.claim(name).filter(|claim| !claim.is_terminating()) else { return Ok(Next::Done) };
-        let Some(object) = claim.pool().and_then(|pool| self.ctx.pool(pool)) else { return Ok(Next::Done) };
-        // What is written on the pool counts, not what will be: claims of an older hash version are taken along before it is.
-        let mut pool = as_seen(&object, &NodeClassState::Ready, None);
-        pool.disruption.hash = template_hash(&object);
-
-        let mut told = claim.object.clone();
-        let status = told.status.get_or_insert_default();
-        let stored = std::mem::take(&mut status.conditions);
-        let facts = ObjectFacts::of(&claim.object.metadata);
-        let mut conditions = ConditionSet::open(dependents::NODECLAIM, facts, stored.clone());
-        let drift = self.say_drift(&mut conditions, &claim, &pool, &object).await;
-        let wait = match pool.disruption.replicas {
-            None => self.say_consolidatable(&mut conditions, &claim, &pool),
-            // The nodes of a static pool are all wanted.
-            Some(_) => Next::Done,
-        };
-        let is_same = |kind: &str| conditions.get(kind) == stored.iter().find(|c| c.condition_type == kind);
-        if is_same(DRIFTED) && is_same(CONSOLIDATABLE) {
-            // The other conditions are for others to open.
-            return Ok(drift?.soonest(wait));
-        }
-        status.conditions = conditions.into_conditions();
-        let written = actions::claim::update(&self.ctx, Write::STATUS, &claim.object, &told).await;
-        match answered("patching nodeclaim status", written) {
-            Ok(_) => Ok(drift?.soonest(wait)),
-            stopped => Stopped::settle(stopped.map(|_| Next::Done)),
-        }
     }
 
     async fn say_drift(
@@ -206,6 +176,39 @@ impl ClaimDisruption {
 
     fn verified(&self) -> MutexGuard<'_, BTreeMap<String, Timestamp>> {
         self.verified.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reconcile for ClaimDisruption {
+    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
+        let Some(claim) = self.ctx.claim(name).filter(|claim| !claim.is_terminating()) else { return Ok(Next::Done) };
+        let Some(object) = claim.pool().and_then(|pool| self.ctx.pool(pool)) else { return Ok(Next::Done) };
+        // What is written on the pool counts, not what will be: claims of an older hash version are taken along before it is.
+        let mut pool = as_seen(&object, &NodeClassState::Ready, None);
+        pool.disruption.hash = template_hash(&object);
+
+        let mut told = claim.object.clone();
+        let status = told.status.get_or_insert_default();
+        let stored = std::mem::take(&mut status.conditions);
+        let facts = ObjectFacts::of(&claim.object.metadata);
+        let mut conditions = ConditionSet::open(dependents::NODECLAIM, facts, stored.clone());
+        let drift = self.say_drift(&mut conditions, &claim, &pool, &object).await;
+        let wait = match pool.disruption.replicas {
+            None => self.say_consolidatable(&mut conditions, &claim, &pool),
+            // The nodes of a static pool are all wanted.
+            Some(_) => Next::Done,
+        };
+        let is_same = |kind: &str| conditions.get(kind) == stored.iter().find(|c| c.condition_type == kind);
+        if is_same(DRIFTED) && is_same(CONSOLIDATABLE) {
+            // The other conditions are for others to open.
+            return Ok(drift?.soonest(wait));
+        }
+        status.conditions = conditions.into_conditions();
+        let written = actions::claim::update(&self.ctx, Write::STATUS, &claim.object, &told).await;
+        match answered("patching nodeclaim status", written) {
+            Ok(_) => Ok(drift?.soonest(wait)),
+            stopped => Stopped::settle(stopped.map(|_| Next::Done)),
+        }
     }
 }
 

@@ -3,12 +3,14 @@
 
 use std::time::Duration;
 
+use kerf_api::slim::Str;
 use kerf_engine::expires_at;
 use kerf_runtime::Next;
 use tracing::debug;
 
 use super::disrupt;
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::Error;
 
 /// The controller.
@@ -20,8 +22,10 @@ impl Expiration {
     pub(crate) fn new(ctx: Context) -> Self {
         Self { ctx }
     }
+}
 
-    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+impl Reconcile for Expiration {
+    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
         let Some(claim) = self.ctx.claim(name).filter(|claim| !claim.is_terminating()) else { return Ok(Next::Done) };
         let Some(end) = expires_at(&claim.seen) else { return Ok(Next::Done) };
         let now = self.ctx.now();

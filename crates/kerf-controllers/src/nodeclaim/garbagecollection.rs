@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use kerf_api::slim::Str;
 use kerf_cloud::{Machine, MachineError};
 use kerf_runtime::Next;
 use kerf_state::Claim;
@@ -13,6 +14,7 @@ use tracing::debug;
 
 use super::disrupt;
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::Error;
 use crate::logs::reference;
 
@@ -31,27 +33,6 @@ pub(crate) struct GarbageCollection {
 impl GarbageCollection {
     pub(crate) fn new(ctx: Context) -> Self {
         Self { ctx }
-    }
-
-    pub(crate) async fn reconcile(&self) -> Result<Next, Error> {
-        // A claim that we have not heard of yet must not cost its machine.
-        let is_whole = {
-            let mut cluster = self.ctx.cluster.lock();
-            cluster.synced().is_yes() || cluster.was_synced()
-        };
-        if !is_whole {
-            return Ok(Next::After(Duration::from_secs(1)));
-        }
-        let machines = self
-            .ctx
-            .cloud
-            .list()
-            .await
-            .map_err(|cause| Error::Cloud { doing: "listing instances", cause: Box::new(cause) })?;
-        let mut errors = self.collect_claims(&machines).await;
-        errors.extend(self.collect_machines(&machines).await);
-        Error::all(errors)?;
-        Ok(Next::After(PERIOD))
     }
 
     async fn collect_claims(&self, machines: &[Machine]) -> Vec<Error> {
@@ -116,6 +97,29 @@ impl GarbageCollection {
             Ok(()) | Err(MachineError::NotFound(_)) => None,
             Err(cause) => Some(Error::Cloud { doing: "terminating instance", cause: Box::new(cause) }),
         }
+    }
+}
+
+impl Reconcile for GarbageCollection {
+    async fn reconcile(&self, _: &Str) -> Result<Next, Error> {
+        // A claim that we have not heard of yet must not cost its machine.
+        let is_whole = {
+            let mut cluster = self.ctx.cluster.lock();
+            cluster.synced().is_yes() || cluster.was_synced()
+        };
+        if !is_whole {
+            return Ok(Next::After(Duration::from_secs(1)));
+        }
+        let machines = self
+            .ctx
+            .cloud
+            .list()
+            .await
+            .map_err(|cause| Error::Cloud { doing: "listing instances", cause: Box::new(cause) })?;
+        let mut errors = self.collect_claims(&machines).await;
+        errors.extend(self.collect_machines(&machines).await);
+        Error::all(errors)?;
+        Ok(Next::After(PERIOD))
     }
 }
 

@@ -1,10 +1,12 @@
 //! `nodeclaim.hydration`: gives claims of older releases the label that names their node class (spec 04 §6.3).
 
 use kerf_api::labels::node_class_key;
+use kerf_api::slim::Str;
 use kerf_runtime::{Lock, Next, Target, Write};
 
 use crate::actions;
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::{Error, Stopped, answered};
 
 /// The controller.
@@ -16,8 +18,10 @@ impl ClaimHydration {
     pub(crate) fn new(ctx: Context) -> Self {
         Self { ctx }
     }
+}
 
-    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+impl Reconcile for ClaimHydration {
+    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
         let Some(claim) = self.ctx.claim(name) else { return Ok(Next::Done) };
         let class = &claim.object.spec.node_class_ref;
         let mut labelled = claim.object.clone();

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kerf_api::slim::{Node, Pod};
+use kerf_api::slim::{Node, Pod, Str};
 use kerf_runtime::{Lock, Next, Target, Write};
 use kerf_state::{Change, Claim};
 
 use crate::actions;
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::{Error, Stopped, answered};
 
 /// How long nothing is noted after something was.
@@ -25,7 +26,7 @@ impl PodEvents {
     }
 
     /// The node whose claim is to be told of a change of a pod; none if nobody is.
-    pub(crate) fn node_to_tell(&self, change: &Change<Pod>) -> Option<kerf_api::slim::Str> {
+    pub(crate) fn node_to_tell(&self, change: &Change<Pod>) -> Option<Str> {
         let pod = change.latest()?;
         let node = pod.spec.node_name.clone()?;
         if pod.is_owned_by_daemonset() {
@@ -65,8 +66,10 @@ impl PodEvents {
             (None, Some(_)) => false,
         }
     }
+}
 
-    pub(crate) async fn reconcile(&self, node: &str) -> Result<Next, Error> {
+impl Reconcile for PodEvents {
+    async fn reconcile(&self, node: &Str) -> Result<Next, Error> {
         let claim = {
             let cluster = self.ctx.cluster.lock();
             let Some(node) = cluster.get::<Node>(node) else { return Ok(Next::Done) };

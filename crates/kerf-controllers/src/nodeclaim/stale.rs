@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
+use kerf_api::slim::Str;
 use kerf_runtime::Next;
 
 use crate::actions;
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::Error;
 
 /// When a claim is looked at after its creation.
@@ -21,8 +23,10 @@ impl StaleClaims {
     pub(crate) fn new(ctx: Context) -> Self {
         Self { ctx }
     }
+}
 
-    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+impl Reconcile for StaleClaims {
+    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
         let is_there = actions::claim::exists(&self.ctx, name)
             .await
             .map_err(|cause| Error::Api { doing: "getting nodeclaim", cause })?;

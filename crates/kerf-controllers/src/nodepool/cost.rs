@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kerf_api::labels;
+use kerf_api::slim::Str;
 use kerf_engine::Price;
 use kerf_engine::catalogue::InstanceType;
 use kerf_engine::requirement::Requirement;
@@ -13,6 +14,8 @@ use kerf_state::Claim;
 use tracing::error;
 
 use crate::context::Context;
+use crate::controllers::Reconcile;
+use crate::error::Error;
 
 /// How often a pool is looked at.
 const PERIOD: Duration = Duration::from_secs(10);
@@ -26,12 +29,14 @@ impl Cost {
     pub(crate) fn new(ctx: Context) -> Self {
         Self { ctx }
     }
+}
 
-    pub(crate) async fn reconcile(&self, name: &str) -> Next {
+impl Reconcile for Cost {
+    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
         let metrics = &self.ctx.metrics;
         let Some(pool) = self.ctx.pool(name) else {
             metrics.nodepools_cost.remove(&[name]);
-            return Next::Done;
+            return Ok(Next::Done);
         };
         match self.ctx.cloud.instance_types(&pool).await {
             Ok(types) => {
@@ -46,7 +51,7 @@ impl Cost {
                 metrics.nodepools_cost_tracker_errors.inc(&[name]);
             }
         }
-        Next::After(PERIOD)
+        Ok(Next::After(PERIOD))
     }
 }
 

@@ -10,6 +10,7 @@ use kerf_runtime::{Lock, Next, Target, Write};
 
 use crate::actions;
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::{Error, Stopped, answered};
 
 /// How often it is counted.
@@ -28,8 +29,10 @@ impl Counter {
     pub(crate) fn new(ctx: Context) -> Self {
         Self { ctx }
     }
+}
 
-    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+impl Reconcile for Counter {
+    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
         let Some(pool) = self.ctx.pool(name) else { return Ok(Next::Done) };
         let usage = {
             let mut cluster = self.ctx.cluster.lock();

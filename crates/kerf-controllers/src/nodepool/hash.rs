@@ -7,11 +7,13 @@ use kerf_api::annotations::{NODEPOOL_HASH, NODEPOOL_HASH_VERSION};
 use kerf_api::hash::{self, Migration, migration, nodepool_hash};
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
+use kerf_api::slim::Str;
 use kerf_runtime::{Failure, Lock, Next, Target, Write};
 use kerf_state::Claim;
 
 use crate::actions;
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::{Error, Stopped, answered};
 
 /// Annotations are merged key by key, so nobody else's are lost.
@@ -25,13 +27,6 @@ pub(crate) struct Hash {
 impl Hash {
     pub(crate) fn new(ctx: Context) -> Self {
         Self { ctx }
-    }
-
-    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
-        let Some(pool) = self.ctx.pool(name) else { return Ok(Next::Done) };
-        // A template with a duration that means nothing has no hash; validation tells which field it is.
-        let Ok(hash) = nodepool_hash(&pool.spec.template) else { return Ok(Next::Done) };
-        Stopped::settle(self.write(&pool, &hash.to_string()).await)
     }
 
     async fn write(&self, pool: &NodePool, hash: &str) -> Result<Next, Stopped> {
@@ -60,6 +55,15 @@ impl Hash {
             }
         }
         Ok(())
+    }
+}
+
+impl Reconcile for Hash {
+    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
+        let Some(pool) = self.ctx.pool(name) else { return Ok(Next::Done) };
+        // A template with a duration that means nothing has no hash; validation tells which field it is.
+        let Ok(hash) = nodepool_hash(&pool.spec.template) else { return Ok(Next::Done) };
+        Stopped::settle(self.write(&pool, &hash.to_string()).await)
     }
 }
 

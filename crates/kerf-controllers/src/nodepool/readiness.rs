@@ -1,10 +1,12 @@
 //! `nodepool.readiness`: says on a pool whether its node class can be used (spec 04 §8.3). Only pools that are ready take pods.
 
 use kerf_api::conditions::{ConditionStatus, READY};
+use kerf_api::slim::Str;
 use kerf_runtime::Next;
 use kerf_state::NodeClass;
 
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::{Error, Stopped};
 
 /// The condition that tells.
@@ -19,8 +21,10 @@ impl Readiness {
     pub(crate) fn new(ctx: Context) -> Self {
         Self { ctx }
     }
+}
 
-    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+impl Reconcile for Readiness {
+    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
         let Some(pool) = self.ctx.pool(name) else { return Ok(Next::Done) };
         let class = {
             let cluster = self.ctx.cluster.lock();

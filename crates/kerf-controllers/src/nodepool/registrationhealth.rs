@@ -7,10 +7,12 @@ use kerf_api::conditions::{
     AWAITING_RECONCILIATION, AWAITING_RECONCILIATION_MESSAGE, ConditionSet, ObjectFacts, dependents,
 };
 use kerf_api::registration::{Health, NODE_REGISTRATION_HEALTHY, is_outdated};
+use kerf_api::slim::Str;
 use kerf_runtime::{Next, Write};
 
 use crate::actions;
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::{Error, Stopped, answered};
 use crate::nodeclaim::lifecycle::RegistrationHealth;
 
@@ -23,10 +25,6 @@ pub(crate) struct PoolHealth {
 impl PoolHealth {
     pub(crate) fn new(ctx: Context, health: Arc<RegistrationHealth>) -> Self {
         Self { ctx, health }
-    }
-
-    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
-        Stopped::settle(self.update(name).await)
     }
 
     async fn update(&self, name: &str) -> Result<Next, Stopped> {
@@ -60,5 +58,11 @@ impl PoolHealth {
             self.health.clear(&uid);
         }
         Ok(Next::Done)
+    }
+}
+
+impl Reconcile for PoolHealth {
+    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
+        Stopped::settle(self.update(name).await)
     }
 }

@@ -1,9 +1,11 @@
 //! `nodepool.validation`: says on a pool whether its words make sense beyond what admission checks (spec 04 §8.5).
 
+use kerf_api::slim::Str;
 use kerf_api::validation;
 use kerf_runtime::Next;
 
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::{Error, Stopped};
 
 /// The condition that tells.
@@ -18,8 +20,10 @@ impl Validation {
     pub(crate) fn new(ctx: Context) -> Self {
         Self { ctx }
     }
+}
 
-    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+impl Reconcile for Validation {
+    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
         let Some(pool) = self.ctx.pool(name) else { return Ok(Next::Done) };
         let failures = validation::nodepool::failures(&pool.spec, self.ctx.cloud.label_rules());
         let outcome = super::tell(&self.ctx, &pool, |conditions, now| {

@@ -106,7 +106,9 @@ pub async fn run(
             retry: Duration::from_secs(2),
             seed: ctx.settings.seed,
         };
-        Lease::new(lease_client, settings, ctx.clock)
+        let (metrics, name) = (ctx.metrics.clone(), election.name.clone());
+        metrics.leader_election_slowpath.add(&[&name], 0.0);
+        Lease::new(lease_client, settings, ctx.clock).telling(move || metrics.leader_election_slowpath.inc(&[&name]))
     });
     let name = settings.leader_election.as_ref().map_or("", |election| election.name.as_str());
     let leads = |does: f64| ctx.metrics.leader_election_master_status.set(&[name], does);

@@ -19,7 +19,6 @@ use tokio::task::JoinSet;
 use super::{ProcessSettings, RunError};
 use crate::context::Context;
 use crate::disruption::History;
-use crate::metrics::state_text;
 
 /// The text form that Prometheus reads.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -37,7 +36,7 @@ pub(super) async fn start(
     if let Some(port) = settings.metrics_port {
         let ctx = ctx.clone();
         serve(SocketAddr::new(settings.address, port), tasks, move |path, _| match path {
-            "/metrics" => (200, METRICS_TYPE, metrics_text(&ctx)),
+            "/metrics" => (200, METRICS_TYPE, ctx.metrics_text()),
             "/decisions" => (200, "application/json", history.json().to_string()),
             _ => (404, "text/plain", "404 page not found\n".to_owned()),
         })
@@ -52,15 +51,6 @@ pub(super) async fn start(
         .await?;
     }
     Ok(())
-}
-
-/// All metrics: what was counted, and what the cluster looks like now.
-pub(crate) fn metrics_text(ctx: &Context) -> String {
-    let well_known: Vec<&str> = ctx.cloud.label_rules().well_known().collect();
-    let classes: Vec<String> = ctx.cloud.node_classes().iter().map(kerf_cloud::NodeClassKind::label_key).collect();
-    let now = ctx.now();
-    ctx.metrics.cluster_state_node_count.set(&[], ctx.cluster.lock().state_nodes().count() as f64);
-    ctx.metrics.text(now) + &state_text(&ctx.cluster, &ctx.metrics.pod_times, &well_known, &classes, now)
 }
 
 /// What readiness depends on.

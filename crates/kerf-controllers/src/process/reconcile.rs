@@ -29,7 +29,9 @@ pub(crate) fn kind_of(controller: &str) -> Option<ObjectKind> {
     match controller {
         "nodeclaim.garbagecollection" | "provisioner" | "disruption" => None,
         "provisioner.trigger.pod" | "eviction-queue" => Some(ObjectKind::of::<Pod>()),
-        "provisioner.trigger.node" | "nodeclaim.podevents" => Some(ObjectKind::of::<Node>()),
+        "provisioner.trigger.node" | "nodeclaim.podevents" | "operatorpkg.node.status" => {
+            Some(ObjectKind::of::<Node>())
+        }
         "state.nodeclaimgc" | "operatorpkg.nodeclaim.status" => Some(ObjectKind::of::<NodeClaim>()),
         "metrics.nodepool" | "operatorpkg.nodepool.status" => Some(ObjectKind::of::<NodePool>()),
         other => match other.split_once('.') {

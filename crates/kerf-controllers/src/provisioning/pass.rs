@@ -12,7 +12,7 @@ use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Pod, Str};
 use kerf_cloud::InstanceTypesError;
 use kerf_engine::catalogue::InstanceType;
-use kerf_engine::{PlannedClaim, Reason, Solution, UnsupportedStorage};
+use kerf_engine::{PlannedClaim, Reason, Solution, UnsupportedStorage, is_provisionable};
 use kerf_runtime::{Chance, Next, Stop};
 use kerf_state::{Ask, Synced};
 use tokio::time::Instant;
@@ -39,6 +39,8 @@ pub(crate) struct Provisioner {
     batcher: Arc<Batcher>,
     /// Where the identifiers of passes come from.
     ids: Mutex<Chance>,
+    /// Where those of simulations come from.
+    simulations: Mutex<Chance>,
 }
 
 /// Whether a pod was left out before anything was computed.
@@ -57,7 +59,8 @@ fn is_ignored(reason: &Reason) -> bool {
 impl Provisioner {
     pub(crate) fn new(ctx: Context, batcher: Arc<Batcher>) -> Self {
         let ids = Mutex::new(Chance::new(ctx.settings.seed, "provisioner"));
-        Self { ctx, batcher, ids }
+        let simulations = Mutex::new(Chance::new(ctx.settings.seed, "provisioner.simulation"));
+        Self { ctx, batcher, ids, simulations }
     }
 
     /// Works until told to stop.
@@ -113,20 +116,26 @@ impl Provisioner {
             unsupported_storage: UnsupportedStorage::default(),
         };
         let start = Instant::now();
+        let metrics = &self.ctx.metrics;
         let (solution, pools) = {
             let mut cluster = self.ctx.cluster.lock();
+            let waiting = cluster.all::<Pod>().values().filter(|pod| is_provisionable(pod, &self.ctx.settings.engine));
+            let id = self.simulations.lock().unwrap_or_else(PoisonError::into_inner).uuid();
+            let simulation = metrics.scheduler.begin("provisioner", id, waiting.count(), self.ctx.now());
             let pools: BTreeMap<Str, Arc<NodePool>> =
                 cluster.all::<NodePool>().iter().map(|(name, pool)| (name.clone(), pool.clone())).collect();
-            (cluster.solve(&ask, &self.ctx.settings.engine), pools)
+            let solution = cluster.solve(&ask, &self.ctx.settings.engine);
+            simulation.left(solution.unplaced.len());
+            metrics.scheduler.pending("provisioner", &cluster.pending_by_zone());
+            (solution, pools)
         };
         if solution.stats.pods > 0 {
             debug!("pending-pods" = solution.stats.pods, "computing scheduling decision for provisionable pod(s)");
         }
-        let metrics = &self.ctx.metrics;
-        metrics.scheduler_scheduling_duration.observe(&["provisioner"], start.elapsed().as_secs_f64());
+        metrics.scheduler.scheduling_duration.observe(&["provisioner"], start.elapsed().as_secs_f64());
         let ignored = solution.unplaced.iter().filter(|pod| is_ignored(&pod.reason)).count();
-        metrics.scheduler_ignored_pods.set(&[], ignored as f64);
-        metrics.scheduler_unschedulable_pods.set(&["provisioner"], (solution.unplaced.len() - ignored) as f64);
+        metrics.scheduler.ignored_pods.set(&[], ignored as f64);
+        metrics.scheduler.unschedulable_pods.set(&["provisioner"], (solution.unplaced.len() - ignored) as f64);
         let placed =
             solution.claims.iter().map(|claim| &claim.pods).chain(solution.nodes.iter().map(|node| &node.pods));
         metrics.pods_decided(placed.flatten(), solution.unplaced.iter().map(|pod| &pod.pod), self.ctx.now());

@@ -4,12 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use kerf_api::slim::{Node, Pod, TaintEffect};
+use kerf_api::slim::{Node, Pod, Str, TaintEffect};
 use kerf_api::taints::DISRUPTED;
 use kerf_runtime::Next;
 
 use super::batch::Batcher;
 use crate::context::Context;
+use crate::controllers::Reconcile;
+use crate::error::Error;
 
 /// How often a reason that persists is a reason again.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -24,15 +26,17 @@ impl PodTrigger {
     pub(crate) fn new(ctx: Context, batcher: Arc<Batcher>) -> Self {
         Self { ctx, batcher }
     }
+}
 
-    pub(crate) fn reconcile(&self, key: &str) -> Next {
-        let Some(pod) = self.ctx.cluster.lock().get::<Pod>(key).cloned() else { return Next::Done };
+impl Reconcile for PodTrigger {
+    async fn reconcile(&self, key: &Str) -> Result<Next, Error> {
+        let Some(pod) = self.ctx.cluster.lock().get::<Pod>(key).cloned() else { return Ok(Next::Done) };
         if !kerf_engine::is_provisionable(&pod, &self.ctx.settings.engine) {
-            return Next::Done;
+            return Ok(Next::Done);
         }
         self.ctx.metrics.pod_acknowledged(key, self.ctx.now());
         self.batcher.trigger(&pod.metadata.uid);
-        Next::After(AGAIN)
+        Ok(Next::After(AGAIN))
     }
 }
 
@@ -46,14 +50,16 @@ impl NodeTrigger {
     pub(crate) fn new(ctx: Context, batcher: Arc<Batcher>) -> Self {
         Self { ctx, batcher }
     }
+}
 
-    pub(crate) fn reconcile(&self, name: &str) -> Next {
-        let Some(node) = self.ctx.cluster.lock().get::<Node>(name).cloned() else { return Next::Done };
+impl Reconcile for NodeTrigger {
+    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
+        let Some(node) = self.ctx.cluster.lock().get::<Node>(name).cloned() else { return Ok(Next::Done) };
         if !is_disrupted(&node) {
-            return Next::Done;
+            return Ok(Next::Done);
         }
         self.batcher.trigger(&node.metadata.uid);
-        Next::After(AGAIN)
+        Ok(Next::After(AGAIN))
     }
 }
 

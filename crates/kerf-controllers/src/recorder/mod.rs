@@ -21,8 +21,8 @@ use correlate::{Correlated, Correlator};
 
 /// Events that wait to be written; more are lost, as it is only people who miss them.
 const WAITING_MAX: usize = 1000;
-/// De-duplication keys that are kept before old ones are looked for.
-const KEYS_MAX: usize = 4096;
+/// De-duplication keys that are kept before old ones are looked for the first time.
+const KEYS_MIN: usize = 4096;
 /// Events that come in crowds: so many a second on average, so many at once, for all objects together.
 const CROWD_PER_SECOND: f64 = 5.0;
 const CROWD_BURST: f64 = 10.0;
@@ -48,6 +48,9 @@ impl std::fmt::Debug for Recorder {
 struct Said {
     /// Until when a key is not repeated.
     until: BTreeMap<String, Timestamp>,
+    /// How many keys there are when old ones are looked for: twice as many as were left the last time, so that a key costs its share of one
+    /// look, however many there are.
+    keys_max: usize,
     /// Events of crowds that may still be told, and as of when.
     crowd: (f64, Timestamp),
 }
@@ -56,7 +59,7 @@ impl Recorder {
     /// A recorder that writes through `client`.
     pub fn new(client: kube::Client, clock: Clock, seed: u64) -> Self {
         let (waiting, received) = mpsc::channel(WAITING_MAX);
-        let said = Said { until: BTreeMap::new(), crowd: (CROWD_BURST, clock.now()) };
+        let said = Said { until: BTreeMap::new(), keys_max: KEYS_MIN, crowd: (CROWD_BURST, clock.now()) };
         let chance = Chance::new(seed, "events");
         let writer = Writer { client, clock, received, correlator: Correlator::default(), chance };
         Self { clock, said: Mutex::new(said), waiting, writer: Mutex::new(Some(writer)) }
@@ -70,8 +73,9 @@ impl Recorder {
             if said.until.get(&key).is_some_and(|until| now < *until) {
                 return false;
             }
-            if said.until.len() >= KEYS_MAX {
+            if said.until.len() >= said.keys_max {
                 said.until.retain(|_, until| now < *until);
+                said.keys_max = KEYS_MIN.max(said.until.len() * 2);
             }
             said.until.insert(key, now.saturating_add(event.window).unwrap_or(Timestamp::MAX));
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kerf_sandbox::{ApiServer, Config};
+use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::*;
 
@@ -124,4 +125,83 @@ async fn events_of_cluster_scoped_objects_live_in_default() {
     assert_eq!(found.source.unwrap().component.unwrap(), "karpenter");
     assert_eq!(found.reporting_component.unwrap(), "karpenter");
     assert_eq!(found.type_.unwrap(), "Warning");
+}
+
+/// Keys that nobody needs any more go, and however many there are, old ones are looked for only when there are twice as many.
+#[tokio::test(start_paused = true)]
+async fn old_keys_are_forgotten_and_seldom_looked_for() {
+    let world = world();
+    let keys = || {
+        let said = world.recorder.said.lock().unwrap();
+        (said.until.len(), said.keys_max)
+    };
+    for i in 0..3 * KEYS_MIN {
+        world.recorder.publish(event(&format!("n{i}"), "one"));
+    }
+    assert_eq!(keys(), (3 * KEYS_MIN, 4 * KEYS_MIN), "looked for at once, twice and no more the number");
+    tokio::time::advance(Duration::from_mins(3)).await;
+    for i in 0..KEYS_MIN {
+        world.recorder.publish(event(&format!("m{i}"), "one"));
+    }
+    assert_eq!(keys().0, 4 * KEYS_MIN, "it is not time yet");
+    world.recorder.publish(event("last", "one"));
+    assert_eq!(keys(), (KEYS_MIN + 1, 2 * KEYS_MIN), "what was said three minutes ago is forgotten");
+}
+
+// spec 07 #32
+#[tokio::test(start_paused = true)]
+async fn some_events_are_held_back_for_longer() {
+    let pod: kerf_api::slim::Pod =
+        serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "default", "uid": "u"}})).unwrap();
+    let node: kerf_api::slim::Node = serde_json::from_value(json!({"metadata": {"name": "n", "uid": "v"}})).unwrap();
+    let about = || crate::events::about_node(&node);
+    let five = || crate::events::failed_scheduling(&pod, "no room");
+    let fifteen = || crate::events::node_repair_blocked(about(), "more than 20% nodes are unhealthy in the nodepool");
+    let world = world();
+    for minutes in 0..30 {
+        // The messages differ, as they may; the events are the same all the same.
+        let said = |event: Event| Event { message: format!("{} {minutes}", event.message), ..event };
+        for event in [five(), fifteen(), crate::events::disruption::unconsolidatable(about(), "it is dear".to_owned())]
+        {
+            world.recorder.publish(said(event));
+        }
+        tokio::time::advance(Duration::from_mins(1)).await;
+    }
+    let written = world.written().await;
+    let count = |words: &str| written.iter().filter(|(_, message, _)| message.contains(words)).count();
+    assert_eq!((count("no room"), count("20%"), count("dear")), (6, 2, 2), "{written:#?}");
+}
+
+// spec 07 #28
+#[tokio::test(start_paused = true)]
+async fn nothing_is_logged_for_an_event() {
+    let (lines, world) = (Lines::default(), world());
+    let settings = crate::logs::Settings { level: crate::logs::Level::Debug, form: crate::logs::Form::Json };
+    let clock = Clock::starting_at("2026-01-01T12:00:00Z".parse().unwrap());
+    let layer = crate::logs::LogLayer::new(settings, clock, vec![Box::new(lines.clone())]);
+    // Else the threads of other tests might decide that nobody listens to a line that they come by first.
+    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
+    let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    tracing::info!("this is kept");
+    for i in 0..30 {
+        world.recorder.publish(event(&format!("n{i}"), "one"));
+    }
+    assert_eq!(world.written().await.len(), 30);
+    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+    assert!(text.lines().count() == 1 && text.contains("this is kept"), "{text}");
+}
+
+/// Keeps what is logged.
+#[derive(Clone, Default)]
+struct Lines(std::sync::Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }

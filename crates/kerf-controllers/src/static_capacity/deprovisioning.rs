@@ -15,6 +15,7 @@ use tracing::{debug, info};
 use super::{PERIOD, static_pool};
 use crate::actions;
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::Error;
 use crate::logs::reference;
 use crate::node::termination::is_protected;
@@ -29,7 +30,20 @@ impl StaticDeprovisioning {
         Self { ctx }
     }
 
-    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+    async fn delete(&self, claim: &Claim) -> Result<(), Error> {
+        match actions::claim::delete(&self.ctx, &claim.object).await {
+            Ok(()) => {
+                debug!(NodeClaim = %reference(claim.name()), "deleting nodeclaim");
+                Ok(())
+            }
+            Err(Failure::NotFound) => Ok(()),
+            Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
+        }
+    }
+}
+
+impl Reconcile for StaticDeprovisioning {
+    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
         let Some((_, replicas)) = static_pool(&self.ctx, name) else { return Ok(Next::Done) };
         let victims = {
             let cluster = self.ctx.cluster.lock();
@@ -50,17 +64,6 @@ impl StaticDeprovisioning {
         let errors: Vec<Error> = deleted.into_iter().filter_map(Result::err).collect();
         Error::all(errors).map_err(|cause| cause.while_doing("failed to deprovision nodeclaims"))?;
         Ok(Next::After(PERIOD))
-    }
-
-    async fn delete(&self, claim: &Claim) -> Result<(), Error> {
-        match actions::claim::delete(&self.ctx, &claim.object).await {
-            Ok(()) => {
-                debug!(NodeClaim = %reference(claim.name()), "deleting nodeclaim");
-                Ok(())
-            }
-            Err(Failure::NotFound) => Ok(()),
-            Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
-        }
     }
 }
 

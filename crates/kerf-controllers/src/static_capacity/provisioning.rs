@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use kerf_api::conditions::{ConditionStatus, READY};
 use kerf_api::nodepool::{NODES_RESOURCE, NodePool};
 use kerf_api::quantity::Quantity;
+use kerf_api::slim::Str;
 use kerf_engine::{PlannedClaim, claim_from_template};
 use kerf_runtime::Next;
 use kerf_state::{NodeClassState, pool as as_seen};
@@ -21,6 +22,7 @@ use tracing::info;
 use super::{PERIOD, static_pool};
 use crate::actions;
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::Error;
 use crate::logs::reference;
 use crate::provisioning::claim::claim;
@@ -54,7 +56,34 @@ impl StaticProvisioning {
         Self { ctx, rounds: Mutex::default() }
     }
 
-    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
+    /// How long a pool still has to wait for its next round; if not at all, this is it. Whoever changes the pool need not wait.
+    fn too_early(&self, pool: &NodePool, name: &str) -> Option<Duration> {
+        let (now, generation) = (self.ctx.now(), pool.metadata.generation);
+        let mut rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = rounds.get(name).filter(|last| last.generation == generation);
+        let pause = match last.map(|last| (last, Duration::try_from(now.duration_since(last.at)).unwrap_or_default())) {
+            Some((last, since)) if since < last.pause => return Some(last.pause.saturating_sub(since)),
+            Some((last, since)) if since < last.pause * 2 => (last.pause * 2).min(PAUSES[1]),
+            Some(_) | None => PAUSES[0],
+        };
+        rounds.insert(name.to_owned(), Round { generation, at: now, pause });
+        None
+    }
+
+    async fn create(&self, planned: &PlannedClaim, pool: &NodePool, name: &str) -> Result<(), Error> {
+        let outcome = actions::claim::create(&self.ctx, &claim(planned, pool)).await;
+        // The claim is known by now, or there is none: either way its room is no longer only spoken for.
+        self.ctx.cluster.lock().release_nodes(name, 1);
+        let created = outcome.map_err(|cause| Error::Api { doing: "creating node claim", cause })?;
+        let claim = created.metadata.name.as_deref().unwrap_or_default();
+        info!(NodePool = %reference(name), NodeClaim = %reference(claim), "created nodeclaim");
+        self.ctx.metrics.claim_created(&created, "provisioned");
+        Ok(())
+    }
+}
+
+impl Reconcile for StaticProvisioning {
+    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
         let Some((pool, replicas)) = static_pool(&self.ctx, name).filter(|(pool, _)| is_ready(pool)) else {
             return Ok(Next::Done);
         };
@@ -93,31 +122,6 @@ impl StaticProvisioning {
         let errors: Vec<Error> = created.into_iter().filter_map(Result::err).collect();
         Error::all(errors).map_err(|cause| cause.while_doing("creating nodeclaims"))?;
         Ok(Next::After(PERIOD))
-    }
-
-    /// How long a pool still has to wait for its next round; if not at all, this is it. Whoever changes the pool need not wait.
-    fn too_early(&self, pool: &NodePool, name: &str) -> Option<Duration> {
-        let (now, generation) = (self.ctx.now(), pool.metadata.generation);
-        let mut rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = rounds.get(name).filter(|last| last.generation == generation);
-        let pause = match last.map(|last| (last, Duration::try_from(now.duration_since(last.at)).unwrap_or_default())) {
-            Some((last, since)) if since < last.pause => return Some(last.pause.saturating_sub(since)),
-            Some((last, since)) if since < last.pause * 2 => (last.pause * 2).min(PAUSES[1]),
-            Some(_) | None => PAUSES[0],
-        };
-        rounds.insert(name.to_owned(), Round { generation, at: now, pause });
-        None
-    }
-
-    async fn create(&self, planned: &PlannedClaim, pool: &NodePool, name: &str) -> Result<(), Error> {
-        let outcome = actions::claim::create(&self.ctx, &claim(planned, pool)).await;
-        // The claim is known by now, or there is none: either way its room is no longer only spoken for.
-        self.ctx.cluster.lock().release_nodes(name, 1);
-        let created = outcome.map_err(|cause| Error::Api { doing: "creating node claim", cause })?;
-        let claim = created.metadata.name.as_deref().unwrap_or_default();
-        info!(NodePool = %reference(name), NodeClaim = %reference(claim), "created nodeclaim");
-        self.ctx.metrics.claim_created(&created, "provisioned");
-        Ok(())
     }
 }
 

@@ -27,11 +27,16 @@ struct Process {
 
 fn start(rig: &Rig, agent: &'static str) -> Process {
     let client = rig.server.client_as(agent);
+    start_with(rig, agent, client.clone(), client)
+}
+
+/// The same with a client for the controllers and another for the lease.
+fn start_with(rig: &Rig, agent: &'static str, client: kube::Client, lease_client: kube::Client) -> Process {
     let recorder = Arc::new(Recorder::new(client.clone(), rig.clock, 1));
     let metrics = Arc::new(Metrics::new());
     let ctx = Context {
         cloud: Arc::new(Kwok::new(client.clone(), rig.clock, built_in())),
-        client: client.clone(),
+        client,
         cluster: SharedCluster::default(),
         clock: rig.clock,
         events: recorder.clone(),
@@ -46,7 +51,7 @@ fn start(rig: &Rig, agent: &'static str) -> Process {
     let settings = ProcessSettings { leader_election: Some(election), ..ProcessSettings::default() };
     let (shutdown, stop) = Shutdown::new();
     let running =
-        tokio::spawn(async move { kerf_controllers::run(ctx, &settings, client, Some(recorder), stop).await });
+        tokio::spawn(async move { kerf_controllers::run(ctx, &settings, lease_client, Some(recorder), stop).await });
     Process { agent, metrics, shutdown, running }
 }
 
@@ -175,4 +180,51 @@ async fn a_leader_that_is_cut_off_stops_in_time() {
     assert_one_after_the_other(&writes, "kerf-one", "kerf-two");
     let (_, last) = span(&writes, "kerf-one").unwrap();
     assert!(last.duration_since(cut).as_secs_f64() < 13.0);
+}
+
+/// A client whose requests wait for an hour each.
+fn throttled(rig: &Rig) -> kube::Client {
+    let server = rig.server.clone();
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let mut server = server.clone();
+        async move {
+            tokio::time::sleep(std::time::Duration::from_hours(1)).await;
+            tower::Service::call(&mut server, request).await
+        }
+    });
+    kube::Client::new(service, "default")
+}
+
+// spec 07 #18
+#[tokio::test(start_paused = true)]
+async fn controllers_that_have_to_wait_do_not_cost_the_lease() {
+    let rig = Rig::bare().await;
+    let one = start_with(&rig, "kerf-one", throttled(&rig), rig.server.client_as("kerf-one"));
+    rig.wait(120).await;
+    assert!(one.leads() && !one.running.is_finished());
+    let leases: Api<coordination::Lease> = Api::namespaced(rig.client.clone(), "kube-system");
+    let spec = leases.get("karpenter-leader-election").await.unwrap().spec.unwrap();
+    let age = rig.clock.now().duration_since(spec.renew_time.unwrap().0).as_secs_f64();
+    assert!(age < 3.0, "renewed {age} s ago");
+    // With one client for both there would be no lease at all.
+    one.kill().await;
+    let two = start_with(&rig, "kerf-two", rig.server.client_as("kerf-two"), throttled(&rig));
+    rig.wait(120).await;
+    assert!(!two.leads());
+}
+
+// spec 07 §6.7
+#[tokio::test(start_paused = true)]
+async fn renewals_that_had_to_look_first_are_counted() {
+    let rig = Rig::bare().await;
+    let one = start(&rig, "kerf-one");
+    rig.wait(10).await;
+    let slow = || one.metrics.leader_election_slowpath.get(&["karpenter-leader-election"]);
+    assert_eq!(slow(), 0.0);
+    let leases: Api<coordination::Lease> = Api::namespaced(rig.client.clone(), "kube-system");
+    let touched = json!({"metadata": {"annotations": {"a": "b"}}});
+    leases.patch("karpenter-leader-election", &PatchParams::default(), &Patch::Merge(touched)).await.unwrap();
+    rig.wait(10).await;
+    assert_eq!(slow(), 1.0, "its own last version was no longer the last");
+    assert!(one.leads());
 }

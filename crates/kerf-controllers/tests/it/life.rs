@@ -21,12 +21,18 @@ pub(crate) const POD_CPU: &str = "900m";
 impl Rig {
     /// Lives for a while, or until `done` says that it is enough; says whether it did.
     pub(crate) async fn live(&self, seconds: u64, pods: usize, done: impl AsyncFn(&Rig) -> bool) -> bool {
+        // Where nothing was written since the last look, there is nothing to do and nothing new to judge.
+        let (mut lived, mut judged) = (None, None);
         for _ in 0..seconds * 2 {
-            self.scale(pods).await;
-            self.make_nodes_ready().await;
-            self.schedule().await;
+            let revision = self.server.revision();
+            if lived.replace(revision) != Some(revision) {
+                self.scale(pods).await;
+                self.make_nodes_ready().await;
+                self.schedule().await;
+            }
             tokio::time::sleep(STEP).await;
-            if done(self).await {
+            let revision = self.server.revision();
+            if judged.replace(revision) != Some(revision) && done(self).await {
                 return true;
             }
         }

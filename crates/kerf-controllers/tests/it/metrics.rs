@@ -39,7 +39,12 @@ async fn queues_show_what_they_have_to_do() {
     };
     assert!(value("workqueue_adds_total").unwrap() > 0.0, "{text}");
     assert!(value("workqueue_work_duration_seconds_count").unwrap() > 0.0);
+    assert!(value("workqueue_queue_duration_seconds_count").unwrap() > 0.0);
     assert_eq!(value("workqueue_longest_running_processor_seconds"), Some(0.0));
+    for name in ["reconcile_errors", "terminal_reconcile_errors", "reconcile_panics", "reconcile_timeouts"] {
+        let line = format!("controller_runtime_{name}_total{{controller=\"nodeclaim.lifecycle\"}} 0\n");
+        assert!(text.contains(&line), "{line} in {text}");
+    }
     assert!(text.contains(
         "workqueue_depth{name=\"nodeclaim.lifecycle\",controller=\"nodeclaim.lifecycle\",priority=\"\"} 0\n"
     ));
@@ -78,7 +83,8 @@ async fn a_claims_life_is_told_from_its_first_change_to_its_end() {
     rig.delete_claim("a").await;
     rig.wait(30).await;
     assert_eq!(rig.claims().await, []);
-    assert_eq!(rig.events("Finalized"), [("a".into(), "Finalized karpenter.sh/termination".into())]);
+    let finalized = rig.events("Finalized").into_iter().filter(|(about, _)| about == "a").collect::<Vec<_>>();
+    assert_eq!(finalized, [("a".into(), "Finalized karpenter.sh/termination".into())]);
     let text = rig.metrics.text(rig.clock.now());
     let ended = text.lines().find(|line| line.starts_with("operator_nodeclaim_termination_duration_seconds_count"));
     assert!(ended.is_some_and(|line| line.ends_with(" 1")), "{ended:?}");
@@ -94,4 +100,110 @@ async fn controllers_are_as_wide_as_their_cores_allow() {
         let rig = rig.with(std::sync::Arc::new(cloud)).await;
         assert_eq!(rig.metrics.max_concurrent_reconciles.get(&["nodeclaim.lifecycle"]), Some(width));
     }
+}
+
+/// A node's conditions are told and counted as a claim's are, and go with it; the names that all of Karpenter's kinds share leave it out.
+// spec 07 §6.6
+#[tokio::test(start_paused = true)]
+async fn a_nodes_conditions_are_shown() {
+    let rig = Rig::start().await;
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(3).await;
+    let node = rig.node().await.metadata.name.unwrap();
+    rig.node_condition(&node, "False").await;
+    rig.wait(3).await;
+    rig.make_ready(&node).await;
+    rig.wait(5).await;
+    let told = rig.events("Ready");
+    let expected = "Status condition transitioned, Type: Ready, Status: False -> True, Reason: ";
+    assert!(told.contains(&(node.clone(), expected.to_owned())), "{told:?}");
+    let text = rig.metrics_text();
+    let has = |start: &str, end: &str| text.lines().any(|line| line.starts_with(start) && line.ends_with(end));
+    let named = format!("namespace=\"\",name=\"{node}\",type=\"Ready\",status=\"True\",reason=\"\"");
+    assert!(
+        has(&format!("operator_node_status_condition_count{{{named},"), "karpenter_sh_initialized=\"true\"} 1"),
+        "{text}"
+    );
+    assert!(has(&format!("operator_node_status_condition_current_status_seconds{{{named},"), "} 5"), "{text}");
+    let left = "operator_node_status_condition_transition_seconds_sum{type=\"Ready\",status=\"False\",";
+    assert!(has(left, "} 3"), "{text}");
+    let shared =
+        "operator_status_condition_transitions_total{type=\"Registered\",status=\"True\",reason=\"Registered\",";
+    assert!(has(shared, "group=\"karpenter.sh\",kind=\"NodeClaim\"} 1"), "{text}");
+    assert!(!text.contains("kind=\"Node\""), "{text}");
+    rig.delete_claim("a").await;
+    rig.wait(30).await;
+    let text = rig.metrics_text();
+    assert!(!text.contains(&node), "{text}");
+    let ended = "operator_node_termination_duration_seconds_count";
+    assert!(text.lines().any(|line| line.starts_with(ended) && line.ends_with(" 1")), "{text}");
+    assert!(
+        text.lines()
+            .any(|line| line.starts_with("operator_termination_duration_seconds_count") && line.ends_with(" 1"))
+    );
+}
+
+// spec 07 #14
+#[tokio::test(start_paused = true)]
+async fn single_objects_can_be_left_out() {
+    for is_shown in [true, false] {
+        let mut rig = Rig::bare().await;
+        rig.settings.cluster_state_observability = is_shown;
+        rig.create::<NodePool>(crate::rig::pool("general", json!({"limits": {"cpu": "100"}}))).await;
+        let cloud = kerf_kwok::Kwok::new(rig.server.client_as("kwok"), rig.clock, kerf_kwok::built_in());
+        let rig = rig.with(std::sync::Arc::new(cloud)).await;
+        rig.pending_pod("web", "1", json!({})).await;
+        rig.wait(15).await;
+        let text = rig.metrics_text();
+        for name in [
+            "karpenter_pods_state",
+            "karpenter_pods_unstarted_time_seconds",
+            "karpenter_nodes_allocatable",
+            "karpenter_nodepools_limit",
+            "karpenter_nodepools_cost_total",
+            "operator_nodeclaim_status_condition_count",
+            "operator_nodepool_status_condition_count",
+            "operator_node_status_condition_count",
+            "operator_nodeclaim_status_condition_transitions_total",
+            "operator_status_condition_count",
+        ] {
+            // The simulated node has no conditions until a kubelet says something.
+            let is_there = text.lines().any(|line| line.starts_with(&format!("{name}{{")));
+            assert_eq!(is_there, is_shown && name != "operator_node_status_condition_count", "{name} in {text}");
+        }
+        assert_eq!(rig.events("Ready").is_empty(), !is_shown, "changes of conditions are told or not");
+        for name in ["karpenter_nodeclaims_created_total{", "karpenter_cluster_state_node_count "] {
+            assert!(text.lines().any(|line| line.starts_with(name)), "{name} in {text}");
+        }
+    }
+}
+
+/// Simulations leave what they left, and none is running.
+// spec 02 §17.3
+#[tokio::test(start_paused = true)]
+async fn the_last_simulation_is_shown() {
+    let rig = Rig::start().await;
+    rig.pending_pod("web", "1", json!({})).await;
+    rig.pending_pod("huge", "4000", json!({})).await;
+    rig.wait(5).await;
+    let depth = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| line.starts_with("karpenter_scheduler_queue_depth{")).map(str::to_owned).collect()
+    };
+    let text = rig.metrics_text();
+    let first = depth(&text);
+    assert!(first.len() == 1 && first[0].ends_with(" 1"), "{first:?}");
+    assert!(!text.contains("karpenter_scheduler_unfinished_work_seconds{"), "{text}");
+    rig.wait(20).await;
+    let second = depth(&rig.metrics_text());
+    let text = rig.metrics_text();
+    let zone =
+        |name: &str| format!("pending_pods_by_effective_zone_count{{controller=\"provisioner\",zone=\"{name}\"}} ");
+    assert!(text.contains(&(zone("flexible") + "2\n")), "{text}");
+    rig.pending_pod("picky", "4000", json!({"nodeSelector": {"topology.kubernetes.io/zone": "test-zone-b"}})).await;
+    rig.wait(5).await;
+    assert!(rig.metrics_text().contains(&(zone("test-zone-b") + "1\n")));
+    rig.pods().delete("picky", &DeleteParams::default()).await.unwrap();
+    rig.wait(15).await;
+    assert!(!rig.metrics_text().contains(&zone("test-zone-b")), "its last pod is gone");
+    assert!(second.len() == 1 && second != first, "another simulation is another series: {first:?} {second:?}");
 }

@@ -17,13 +17,14 @@ use kerf_cloud::CloudProvider;
 use kerf_controllers::{Context, Controllers, Event, History, Metrics, Publish, Settings, SharedCluster};
 use kerf_kwok::{Kwok, built_in};
 use kerf_runtime::{Clock, Shutdown};
-use kerf_sandbox::{ApiServer, Config};
+use kerf_sandbox::{ApiServer, Config, install_crds};
 use kube::Client;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 
-/// Keeps every event that is published, each once: what tells them apart is the controllers' business, how long it holds the recorder's.
+/// Keeps every event that is published, each once unless it is never held back: what tells them apart is the controllers' business, how long it holds the recorder's.
 #[derive(Debug, Default)]
 pub(crate) struct Noted(Mutex<(BTreeSet<EventKey>, Vec<Event>)>);
 
@@ -33,7 +34,8 @@ type EventKey = (String, Vec<String>);
 impl Publish for Noted {
     fn publish(&self, event: Event) {
         let (known, events) = &mut *self.0.lock().unwrap();
-        if known.insert((event.reason.to_string(), event.told_apart_by.clone())) {
+        let is_new = known.insert((event.reason.to_string(), event.told_apart_by.clone()));
+        if is_new || event.told_apart_by.is_empty() {
             events.push(event);
         }
     }
@@ -68,6 +70,7 @@ pub(crate) struct Rig {
 }
 
 struct Running {
+    ctx: Context,
     _shutdown: Shutdown,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -104,10 +107,8 @@ impl Rig {
 
     /// An API server with the definitions and a node class `default`, and nobody at work.
     pub(crate) async fn bare() -> Self {
-        let rig = Self::empty();
-        rig.install_definitions().await;
-        rig.create::<KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
-        rig
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
+        Self::on(furnished().await.fork(clock))
     }
 
     /// The same with a pool `general` and the simulated cloud, and the controllers at work.
@@ -148,27 +149,16 @@ impl Rig {
             metrics: self.metrics.clone(),
             settings: Arc::new(self.settings.clone()),
         };
-        let controllers = Controllers::new(ctx);
+        let controllers = Controllers::new(ctx.clone());
         self.history = controllers.history();
         let (_, watching) = controllers.watches(7);
         let (shutdown, stop) = Shutdown::new();
         let working = tokio::spawn(async move { controllers.run(stop).await });
-        self.running = Some(Running { _shutdown: shutdown, tasks: vec![tokio::spawn(watching), working] });
+        self.running = Some(Running { ctx, _shutdown: shutdown, tasks: vec![tokio::spawn(watching), working] });
     }
 
     pub(crate) async fn install_definitions(&self) {
-        let crd = ApiResource {
-            group: "apiextensions.k8s.io".into(),
-            version: "v1".into(),
-            api_version: "apiextensions.k8s.io/v1".into(),
-            kind: "CustomResourceDefinition".into(),
-            plural: "customresourcedefinitions".into(),
-        };
-        let definitions: Api<DynamicObject> = Api::all_with(self.client.clone(), &crd);
-        for definition in kerf_api::crds::all(Flavour::Kwok) {
-            let definition: DynamicObject = serde_json::from_value(definition.json().clone()).unwrap();
-            definitions.create(&PostParams::default(), &definition).await.unwrap();
-        }
+        install_crds(&self.client, Flavour::Kwok).await.unwrap();
     }
 
     /// Lets virtual time go by.
@@ -329,6 +319,11 @@ impl Rig {
         self.create(claim).await
     }
 
+    /// What `/metrics` would say.
+    pub(crate) fn metrics_text(&self) -> String {
+        self.running.as_ref().unwrap().ctx.metrics_text()
+    }
+
     /// What `/decisions` would say.
     pub(crate) fn decisions(&self) -> Value {
         self.history.json()
@@ -340,6 +335,19 @@ impl Rig {
         let told = events.1.iter().filter(|event| event.reason == reason);
         told.map(|event| (event.about.name.clone().unwrap_or_default(), event.message.clone())).collect()
     }
+}
+
+/// An API server with the definitions and a node class `default`, of which each test has a copy: to judge the definitions takes longer than
+/// most tests do.
+pub(crate) async fn furnished() -> &'static ApiServer {
+    static FURNISHED: OnceCell<ApiServer> = OnceCell::const_new();
+    let furnish = async || {
+        let rig = Rig::empty();
+        rig.install_definitions().await;
+        rig.create::<KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
+        rig.server
+    };
+    FURNISHED.get_or_init(furnish).await
 }
 
 /// A pool with these changes to its spec.

@@ -10,6 +10,7 @@ use serde_json::json;
 use crate::cloud::Dictated;
 use crate::launch::dictated;
 use crate::rig::{Rig, of_claim};
+use crate::town::{Town, shrinking};
 
 async fn registered(name: &str) -> (Rig, Arc<Dictated>, String) {
     let (rig, cloud) = dictated().await;
@@ -144,4 +145,18 @@ async fn the_class_label_is_given_to_what_lacks_it() {
     rig.wait(3).await;
     assert_eq!(rig.claim().await.metadata.labels.unwrap()[key], "default");
     assert_eq!(rig.node().await.metadata.labels.unwrap()[key], "default");
+}
+
+// spec 07 #37
+#[tokio::test(start_paused = true)]
+async fn nothing_is_said_of_a_node_that_is_not_ours() {
+    let town = Town::start(shrinking(json!({}))).await;
+    let protected = json!({"karpenter.sh/do-not-disrupt": "true"});
+    town.rig.create::<Node>(json!({"metadata": {"name": "foreign", "annotations": protected}})).await;
+    town.deploy("web", 1, "500m", json!({"metadata": {"annotations": protected}})).await;
+    town.until("it runs", 60, async |town| town.running().await == 1).await;
+    town.pass(120).await;
+    let told = town.rig.events("DisruptionBlocked");
+    assert!(!told.is_empty(), "ours stays, and that is told");
+    assert!(told.iter().all(|(about, _)| about != "foreign"), "{told:?}");
 }

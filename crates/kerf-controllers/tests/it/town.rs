@@ -8,7 +8,6 @@ use std::time::Duration;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_kwok::{Catalogue, Kwok, Refusal, Stock, parse};
@@ -18,7 +17,7 @@ use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, merge, of_claim, pool};
+use crate::rig::{Rig, furnished, merge, of_claim, pool};
 
 /// Machines take three seconds to boot, pods one to start and one to stop.
 const TIMING: Timing = Timing {
@@ -76,11 +75,10 @@ impl Town {
     /// A cluster with these changes to the spec of its pool `general`, and nobody at work.
     pub(crate) async fn bare(spec: Value) -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-        let cluster = Cluster::start(ClusterConfig { clock, seed: 7, timing: TIMING });
+        let config = ClusterConfig { clock, seed: 7, timing: TIMING };
+        let cluster = Cluster::start_from(furnished().await, config);
         let mut rig = Rig::on(cluster.api().clone());
         rig.settings.pause_disruption = false;
-        rig.install_definitions().await;
-        rig.create::<KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
         rig.create::<NodePool>(pool("general", spec)).await;
         Self { rig, cluster, sold_out: Arc::default(), catalogue: sizes() }
     }

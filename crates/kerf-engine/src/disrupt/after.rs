@@ -178,8 +178,12 @@ fn machine(
     node.spec.taints.clone_from(&pool.taints);
     node.status.capacity = described.capacity.clone();
     node.status.allocatable = allocatable.clone();
-    node.status.conditions =
-        vec![NodeCondition { kind: "Ready".into(), status: "True".into(), last_transition_time: Some(at) }];
+    node.status.conditions = vec![NodeCondition {
+        kind: "Ready".into(),
+        status: "True".into(),
+        last_transition_time: Some(at),
+        ..NodeCondition::default()
+    }];
     let hash = pool.disruption.hash.iter().flat_map(|hash| {
         [(annotations::NODEPOOL_HASH, &hash.hash), (annotations::NODEPOOL_HASH_VERSION, &hash.version)]
     });

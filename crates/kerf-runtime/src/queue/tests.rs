@@ -23,7 +23,7 @@ async fn worked<R: Future<Output = Next>>(
     let start = Instant::now();
     let seen = Rc::new(RefCell::new(Vec::new()));
     let (shutdown, stop) = Shutdown::new();
-    let run = queue.run(stop, |key| {
+    let run = queue.run(stop, |key, _| {
         seen.borrow_mut().push((key, start.elapsed().as_millis()));
         reconcile(key)
     });
@@ -142,4 +142,27 @@ fn the_soonest_of_two_results_wins() {
     assert_eq!(Next::After(short).soonest(Next::After(long)), Next::After(short));
     assert_eq!(Next::After(short).soonest(Next::Backoff), Next::Backoff);
     assert_eq!(Next::Done.soonest(Next::Done), Next::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconcile_is_told_for_how_long_its_key_was_due() {
+    let queue = Queue::new(settings(1));
+    queue.add("first");
+    queue.add("second");
+    queue.add_after("late", Duration::from_millis(250));
+    let waits = RefCell::new(Vec::new());
+    let (shutdown, stop) = Shutdown::new();
+    let run = queue.run(stop, |key, waited| {
+        waits.borrow_mut().push((key, waited.as_millis()));
+        async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            Next::Done
+        }
+    });
+    let end = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        shutdown.request();
+    };
+    futures::join!(run, end);
+    assert_eq!(waits.into_inner(), [("first", 0), ("second", 100), ("late", 0)]);
 }

@@ -65,6 +65,9 @@ pub(super) struct TypedController {
     /// Quiet time that closes the window [default: 1s].
     #[arg(long, value_name = "DURATION", help_heading = "Decisions")]
     batch_idle_duration: Option<String>,
+    /// Serve no metrics of single pods, nodes and NodePools, and tell of no change of their conditions [default: false].
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Logs")]
+    disable_cluster_state_observability: Option<String>,
     /// Start no voluntary disruption; what is under way is finished [default: false].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Decisions")]
     pause_disruption: Option<String>,
@@ -88,8 +91,6 @@ struct WithoutEffect {
     enable_profiling: Option<String>,
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true)]
     disable_controller_warmup: Option<String>,
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", hide = true)]
-    disable_cluster_state_observability: Option<String>,
 }
 
 /// How to run the controllers.
@@ -119,6 +120,8 @@ pub(crate) struct Controller {
     pub(crate) batch_max: Duration,
     /// Quiet time.
     pub(crate) batch_idle: Duration,
+    /// Whether single pods, nodes and pools have metrics.
+    pub(crate) cluster_state_observability: bool,
     /// Whether no voluntary disruption starts.
     pub(crate) pause_disruption: bool,
     /// Settings that change decisions.
@@ -161,7 +164,6 @@ impl TypedController {
         for (value, name) in [
             (&self.without_effect.enable_profiling, "enable-profiling"),
             (&self.without_effect.disable_controller_warmup, "disable-controller-warmup"),
-            (&self.without_effect.disable_cluster_state_observability, "disable-cluster-state-observability"),
         ] {
             reader.boolean(value.as_deref(), name, false);
         }
@@ -199,6 +201,11 @@ impl TypedController {
             log_output_paths: paths.split(',').map(|path| path.trim().to_owned()).collect(),
             batch_max: reader.duration(self.batch_max_duration, "BATCH_MAX_DURATION", Duration::from_secs(10)),
             batch_idle: reader.duration(self.batch_idle_duration, "BATCH_IDLE_DURATION", Duration::from_secs(1)),
+            cluster_state_observability: !reader.boolean(
+                self.disable_cluster_state_observability.as_deref(),
+                "disable-cluster-state-observability",
+                false,
+            ),
             pause_disruption: reader.boolean(self.pause_disruption.as_deref(), "pause-disruption", false),
             settings: match self.settings.resolve(environment) {
                 Ok(settings) => settings,
@@ -328,6 +335,9 @@ mod tests {
         assert!(resolve(&["--enable-profiling"], &[]).is_ok());
         assert_eq!(resolve(&["--disable-leader-election"], &[]).unwrap().lease, None);
         assert!(resolve(&["--pause-disruption"], &[]).unwrap().pause_disruption);
+        assert!(resolve(&[], &[]).unwrap().cluster_state_observability);
+        let off = ["--disable-cluster-state-observability"];
+        assert!(!resolve(&off, &[]).unwrap().cluster_state_observability);
         assert!(!resolve(&["--pause-disruption=false"], &[("PAUSE_DISRUPTION", "true")]).unwrap().pause_disruption);
         assert_eq!(resolve(&[], &[("DISABLE_LEADER_ELECTION", "t")]).unwrap().lease, None);
         assert!(

@@ -40,6 +40,8 @@ pub(super) struct Work {
     pub(super) batch_idle: Duration,
     /// The longest batch.
     pub(super) batch_max: Duration,
+    /// Whether single pods, nodes and pools have metrics.
+    pub(super) cluster_state_observability: bool,
     /// Whether no voluntary disruption starts.
     pub(super) pause_disruption: bool,
 }
@@ -65,6 +67,7 @@ pub(super) async fn run(on: Controlled, work: &Work, process: &ProcessSettings, 
             node_repair: work.settings.feature_gates.node_repair,
             static_capacity: work.settings.feature_gates.static_capacity,
             spot_to_spot_consolidation: work.settings.feature_gates.spot_to_spot_consolidation,
+            cluster_state_observability: work.cluster_state_observability,
             pause_disruption: work.pause_disruption,
         }),
     };

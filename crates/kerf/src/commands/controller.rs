@@ -71,6 +71,7 @@ async fn control(
         cores: wish.cores,
         batch_idle: wish.batch_idle,
         batch_max: wish.batch_max,
+        cluster_state_observability: wish.cluster_state_observability,
         pause_disruption: wish.pause_disruption,
     };
     let cloud = Kwok::new(client.clone(), clock, catalogue);

@@ -30,5 +30,7 @@ decode_object!(NodeStatus(out, field) {
 decode_object!(NodeCondition(out, field) {
     "type" => out.kind = field.text()?,
     "status" => out.status = field.text()?,
+    "reason" => out.reason = field.text()?,
+    "message" => out.message = field.text()?,
     "lastTransitionTime" => out.last_transition_time = field.optional()?,
 });

@@ -14,6 +14,7 @@ use tracing::debug;
 use super::pods::{is_evictable, needs_force_delete, protection};
 use crate::actions::pod::{self, Eviction};
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::Error;
 use crate::events;
 
@@ -52,33 +53,6 @@ impl Evictions {
         if is_news && let Some(queue) = self.queue.get() {
             queue.add(key);
         }
-    }
-
-    /// Deals with one pod.
-    pub(crate) async fn reconcile(&self, key: &Str) -> Result<Next, Error> {
-        let pod = self.ctx.cluster.lock().get::<Pod>(key).cloned();
-        let uid = pod.as_ref().map(|pod| pod.metadata.uid.clone());
-        // A pod that is gone, or another of its name, is nobody's business here.
-        self.wanted().retain(|(name, id), _| name != key || Some(id) == uid.as_ref());
-        let Some(pod) = pod else { return Ok(Next::Done) };
-        let Some(deadline) = self.wanted().get(&(key.clone(), pod.metadata.uid.clone())).copied() else {
-            return Ok(Next::Done);
-        };
-        let now = self.ctx.now();
-        let outcome = if needs_force_delete(&pod, deadline, now) {
-            self.force_delete(&pod, deadline.unwrap_or(now), now).await?
-        } else if pod.is_terminal() || pod.is_terminating() {
-            Next::Done
-        } else if is_evictable(&pod, now) {
-            self.evict(&pod).await?
-        } else {
-            self.say_why_protected(&pod, now);
-            Next::Backoff
-        };
-        if outcome == Next::Done {
-            self.wanted().remove(&(key.clone(), pod.metadata.uid.clone()));
-        }
-        Ok(outcome)
     }
 
     async fn evict(&self, pod: &Pod) -> Result<Next, Error> {
@@ -152,5 +126,34 @@ impl Evictions {
 
     fn wanted(&self) -> MutexGuard<'_, BTreeMap<(Str, Str), Option<Timestamp>>> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reconcile for Evictions {
+    /// Deals with one pod.
+    async fn reconcile(&self, key: &Str) -> Result<Next, Error> {
+        let pod = self.ctx.cluster.lock().get::<Pod>(key).cloned();
+        let uid = pod.as_ref().map(|pod| pod.metadata.uid.clone());
+        // A pod that is gone, or another of its name, is nobody's business here.
+        self.wanted().retain(|(name, id), _| name != key || Some(id) == uid.as_ref());
+        let Some(pod) = pod else { return Ok(Next::Done) };
+        let Some(deadline) = self.wanted().get(&(key.clone(), pod.metadata.uid.clone())).copied() else {
+            return Ok(Next::Done);
+        };
+        let now = self.ctx.now();
+        let outcome = if needs_force_delete(&pod, deadline, now) {
+            self.force_delete(&pod, deadline.unwrap_or(now), now).await?
+        } else if pod.is_terminal() || pod.is_terminating() {
+            Next::Done
+        } else if is_evictable(&pod, now) {
+            self.evict(&pod).await?
+        } else {
+            self.say_why_protected(&pod, now);
+            Next::Backoff
+        };
+        if outcome == Next::Done {
+            self.wanted().remove(&(key.clone(), pod.metadata.uid.clone()));
+        }
+        Ok(outcome)
     }
 }

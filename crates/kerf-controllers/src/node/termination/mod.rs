@@ -26,6 +26,7 @@ pub(crate) use pods::{is_protected, is_reschedulable};
 
 use crate::actions;
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::{Error, Stopped, answered};
 use crate::events;
 use crate::logs::reference;
@@ -71,10 +72,6 @@ enum Step {
 impl Termination {
     pub(crate) fn new(ctx: Context, evictions: Arc<Evictions>) -> Self {
         Self { ctx, evictions, released: Mutex::default() }
-    }
-
-    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
-        Stopped::settle(self.terminate(name).await)
     }
 
     async fn terminate(&self, name: &str) -> Result<Next, Stopped> {
@@ -254,6 +251,12 @@ impl Termination {
 
     fn released(&self) -> std::sync::MutexGuard<'_, BTreeSet<Str>> {
         self.released.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reconcile for Termination {
+    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
+        Stopped::settle(self.terminate(name).await)
     }
 }
 

@@ -17,6 +17,7 @@ use std::time::Duration;
 use kerf_api::conditions::{ConditionSet, ConditionStatus, ObjectFacts, dependents};
 use kerf_api::finalizers::TERMINATION;
 use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::slim::Str;
 use kerf_runtime::{Next, Write};
 use kerf_state::Claim;
 
@@ -24,6 +25,7 @@ use tracing::info;
 
 use crate::actions;
 use crate::context::Context;
+use crate::controllers::Reconcile;
 use crate::error::{Error, Stopped, answered};
 use crate::logs::reference;
 
@@ -63,12 +65,6 @@ enum Step {
 impl Lifecycle {
     pub(crate) fn new(ctx: Context, health: Arc<RegistrationHealth>) -> Self {
         Self { ctx, launches: Launches::default(), health }
-    }
-
-    pub(crate) async fn reconcile(&self, name: &str) -> Result<Next, Error> {
-        let Some(claim) = self.ctx.claim(name) else { return Ok(Next::Done) };
-        let outcome = if claim.is_terminating() { self.finalize(&claim).await } else { self.advance(&claim).await };
-        Stopped::settle(outcome)
     }
 
     async fn advance(&self, known: &Claim) -> Result<Next, Stopped> {
@@ -128,6 +124,14 @@ impl Lifecycle {
             "patching nodeclaim status",
             actions::claim::update(&self.ctx, Write::STATUS, &written, &with_status).await,
         )
+    }
+}
+
+impl Reconcile for Lifecycle {
+    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
+        let Some(claim) = self.ctx.claim(name) else { return Ok(Next::Done) };
+        let outcome = if claim.is_terminating() { self.finalize(&claim).await } else { self.advance(&claim).await };
+        Stopped::settle(outcome)
     }
 }
 

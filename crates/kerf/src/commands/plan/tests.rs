@@ -107,7 +107,7 @@ async fn cluster(seed: u64) -> ApiServer {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
     let server = ApiServer::new(Config::new(clock, seed));
     let mut chance = Rng::new(seed).fork("plan");
-    super::super::sandbox::install_crds(&server).await.unwrap();
+    super::super::sandbox::install(&server).await.unwrap();
     create::<KWOKNodeClass>(&server, json!({"metadata": {"name": "default"}, "spec": {}})).await;
     for number in 0..=chance.below(3) {
         let pool = pool(&mut chance, &format!("pool-{number}"));

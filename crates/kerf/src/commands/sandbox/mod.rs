@@ -10,11 +10,11 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use kerf_api::crds::{self, Flavour};
+use kerf_api::crds::Flavour;
 use kerf_controllers::{ProcessSettings, logs};
 use kerf_kwok::{Catalogue, Kwok, Refusal, Stock};
 use kerf_runtime::{Clock, Shutdown, Stop};
-use kerf_sandbox::{ApiServer, Cloud, Cluster, ClusterConfig, LaunchRefused, News, Offering, Timing};
+use kerf_sandbox::{ApiServer, Cloud, Cluster, ClusterConfig, LaunchRefused, News, Offering, Timing, install_crds};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
@@ -84,7 +84,7 @@ async fn serve(wish: Sandbox, clock: Clock, catalogue: Catalogue) -> Result<Exit
         };
     }
     if wish.controller {
-        install_crds(cluster.api()).await.map_err(Failure::Work)?;
+        install(cluster.api()).await.map_err(Failure::Work)?;
     }
     let (_shutdown, stop) = Shutdown::new();
     let controlling = async {
@@ -136,6 +136,7 @@ impl Kerf {
             cores: self.cores,
             batch_idle: defaults.batch_idle,
             batch_max: defaults.batch_max,
+            cluster_state_observability: true,
             pause_disruption: false,
         };
         let process = ProcessSettings {
@@ -162,18 +163,9 @@ impl Stock for CloudStock {
     }
 }
 
-/// Makes Kerf's API known, as `kubectl apply -f <(kerf crds)` would.
-pub(super) async fn install_crds(server: &ApiServer) -> anyhow::Result<()> {
-    let client = server.client_as("kerf");
-    for crd in crds::all(Flavour::Kwok) {
-        let body = serde_json::to_vec(crd.json()).context("cannot write a CRD")?;
-        let request = http::Request::post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
-            .header("content-type", "application/json")
-            .body(body)
-            .context("cannot write a CRD")?;
-        client.request_text(request).await.with_context(|| format!("cannot install the CRD of {}", crd.kind()))?;
-    }
-    Ok(())
+/// Makes Kerf's API known.
+pub(super) async fn install(server: &ApiServer) -> anyhow::Result<()> {
+    Ok(install_crds(&server.client_as("kerf"), Flavour::Kwok).await?)
 }
 
 /// Runs a command against the cluster. Its end is ours, and so is its exit code.

@@ -12,7 +12,7 @@ use kerf_sandbox::sim::{Line, Report, Scenario, Simulation};
 use kerf_sandbox::{Cluster, ClusterConfig, Timing};
 use tracing::error;
 
-use super::{Kerf, install_crds, show_log};
+use super::{Kerf, install, show_log};
 use crate::args::{Format, SandboxRun};
 use crate::commands::plan;
 use crate::exit::{Exit, Failure, Problem};
@@ -72,7 +72,7 @@ async fn play(
     catalogue: Catalogue,
     is_told: bool,
 ) -> Result<Report, Failure> {
-    install_crds(cluster.api()).await.map_err(Failure::Work)?;
+    install(cluster.api()).await.map_err(Failure::Work)?;
     cluster.add_nodes(simulation.scenario.nodes).context("cannot make the nodes").map_err(Failure::Work)?;
     let mut unheard = None;
     let tell = |line: Line| {

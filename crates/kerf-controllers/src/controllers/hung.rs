@@ -1,0 +1,120 @@
+//! A controller on a queue of its own: everything that all of them do alike. Keys are put into the queue by whoever hears of something; the
+//! controller looks at what a key names, one reconcile at a time for each, and every reconcile is seen by operators in the same way.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kerf_api::slim::Str;
+use kerf_runtime::{Chance, Next, Queue, QueueSettings, Stop};
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::process::reconcile::observed;
+
+/// The key of controllers that look at everything at once.
+pub(super) const EVERYTHING: Str = Str::new_static("");
+
+/// A controller.
+pub(crate) trait Reconcile: Send + Sync + 'static {
+    /// Looks at what a key names, does what there is to do, and says when to look again. It acts on what is, not on what happened, so it does
+    /// not matter who asked, or how often.
+    fn reconcile(&self, key: &Str) -> impl Future<Output = Result<Next, Error>> + Send;
+}
+
+/// A controller and its queue. Copies are the same.
+#[derive(Debug)]
+pub(super) struct Hung<C> {
+    name: &'static str,
+    pub(super) controller: Arc<C>,
+    pub(super) queue: Queue<Str>,
+    is_on: bool,
+}
+
+impl<C> Clone for Hung<C> {
+    fn clone(&self) -> Self {
+        let Self { name, controller, queue, is_on } = self;
+        Self { name, controller: controller.clone(), queue: queue.clone(), is_on: *is_on }
+    }
+}
+
+impl<C> Hung<C> {
+    /// Wants a key looked at.
+    pub(super) fn add(&self, key: &Str) {
+        self.add_after(key, Duration::ZERO);
+    }
+
+    /// Wants a key looked at after a while.
+    pub(super) fn add_after(&self, key: &Str, delay: Duration) {
+        if self.is_on {
+            self.queue.add_after(key.clone(), delay);
+        }
+    }
+}
+
+/// All controllers that hang on queues, to be run together.
+pub(super) struct Rack {
+    ctx: Context,
+    all: Vec<Box<dyn Work>>,
+}
+
+impl Rack {
+    pub(super) fn new(ctx: Context) -> Self {
+        Self { ctx, all: Vec::new() }
+    }
+
+    /// Hangs up a controller.
+    pub(super) fn hang<C: Reconcile>(
+        &mut self,
+        name: &'static str,
+        controller: impl Into<Arc<C>>,
+        settings: QueueSettings,
+    ) -> Hung<C> {
+        self.hang_if(true, name, controller, settings)
+    }
+
+    /// Hangs up a controller that can be switched off: then whatever is added for it is forgotten, and nothing is seen of it.
+    pub(super) fn hang_if<C: Reconcile>(
+        &mut self,
+        is_on: bool,
+        name: &'static str,
+        controller: impl Into<Arc<C>>,
+        settings: QueueSettings,
+    ) -> Hung<C> {
+        let hung = Hung { name, controller: controller.into(), queue: Queue::new(settings), is_on };
+        if is_on {
+            self.all.push(Box::new(hung.clone()));
+        }
+        hung
+    }
+
+    /// The work of all of them, until told to stop. What is running then is finished.
+    pub(super) fn run(&self, stop: &Stop) -> Vec<BoxFuture<'_, ()>> {
+        self.all.iter().map(|hung| hung.work(&self.ctx, stop.clone())).collect()
+    }
+}
+
+/// A controller of any kind.
+trait Work: Send + Sync {
+    fn work<'c>(&'c self, ctx: &'c Context, stop: Stop) -> BoxFuture<'c, ()>;
+}
+
+impl<C: Reconcile> Work for Hung<C> {
+    fn work<'c>(&'c self, ctx: &'c Context, stop: Stop) -> BoxFuture<'c, ()> {
+        let name = self.name;
+        // Where the identifiers of reconciles come from: another process has others.
+        let ids = Mutex::new(Chance::new(ctx.settings.seed, name));
+        let reconcile = move |key: Str, waited: Duration| {
+            ctx.metrics.queues.taken(name, waited);
+            let id = ids.lock().unwrap_or_else(PoisonError::into_inner).uuid();
+            async move { observed(ctx, name, &key, &id, self.controller.reconcile(&key)).await }
+        };
+        async move {
+            ctx.metrics.controller_starts(name, self.queue.workers());
+            ctx.metrics.queues.follow(name, &self.queue);
+            self.queue.run(stop, reconcile).await;
+        }
+        .boxed()
+    }
+}

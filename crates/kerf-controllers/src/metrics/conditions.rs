@@ -1,0 +1,149 @@
+//! Conditions as gauges (spec 04 §13.4, spec 07 §6.6): which an object has, for how long, and how long it has been on its way out. There is a set
+//! of names for each kind, and a deprecated one for all of Karpenter's kinds together.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kerf_api::conditions::{Condition, ConditionStatus};
+use kerf_api::labels;
+use kerf_api::nodepool::NodePool;
+use kerf_api::slim::{Node, Str};
+use kerf_state::{Claim, Tracked as _};
+
+use super::exposition::{Exposition, Pairs};
+
+/// The group of NodePools and NodeClaims.
+pub(super) const GROUP: &str = "karpenter.sh";
+
+/// An object whose conditions are shown.
+struct Shown {
+    kind: &'static str,
+    name: Str,
+    deleted: Option<Timestamp>,
+    conditions: Vec<Condition>,
+    /// Labels of the metrics that the object's own labels give.
+    extra: Vec<(String, String)>,
+}
+
+/// The label keys of claims that are labels of their metrics; those of nodes come with one more.
+pub(super) fn claim_keys(classes: &[String]) -> impl Iterator<Item = &str> {
+    classes.iter().map(String::as_str).chain([labels::NODEPOOL])
+}
+
+/// The label keys of nodes that are labels of their metrics.
+pub(super) fn node_keys(classes: &[String]) -> impl Iterator<Item = &str> {
+    claim_keys(classes).chain([labels::INITIALIZED])
+}
+
+/// `karpenter.sh/nodepool` becomes `karpenter_sh_nodepool`.
+pub(super) fn label_name(key: &str) -> String {
+    key.replace(['/', '.', '-'], "_")
+}
+
+/// A node's conditions in the form of all others. One that does not say since when it holds, has held for as long as the node is there.
+pub(super) fn of_node(node: &Node) -> Vec<Condition> {
+    let conditions = node.status.conditions.iter();
+    let since = |at: Option<Timestamp>| Time(at.or(node.metadata.creation_timestamp).unwrap_or_default());
+    conditions
+        .map(|condition| Condition {
+            last_transition_time: since(condition.last_transition_time),
+            message: condition.message.to_string(),
+            observed_generation: None,
+            reason: condition.reason.to_string(),
+            status: ConditionStatus::from(condition.status.as_str()),
+            condition_type: condition.kind.to_string(),
+        })
+        .collect()
+}
+
+/// Writes the gauges of all kinds. `classes` are the keys of the provider's node class labels.
+pub(super) fn write(
+    out: &mut Exposition,
+    pools: &[Arc<NodePool>],
+    claims: &[Arc<Claim>],
+    nodes: &[Arc<Node>],
+    classes: &[String],
+    now: Timestamp,
+) {
+    let value = |key: &str, found: Option<&str>| (label_name(key), found.unwrap_or_default().to_owned());
+    let pools = pools.iter().map(|pool| Shown {
+        kind: "NodePool",
+        name: pool.key(),
+        deleted: pool.metadata.deletion_timestamp.as_ref().map(|time| time.0),
+        conditions: pool.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default(),
+        extra: Vec::new(),
+    });
+    let claims = claims.iter().map(|claim| Shown {
+        kind: "NodeClaim",
+        name: claim.name().clone(),
+        deleted: claim.object.metadata.deletion_timestamp.as_ref().map(|time| time.0),
+        conditions: claim.object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default(),
+        extra: claim_keys(classes).map(|key| value(key, claim.seen.labels.get(key))).collect(),
+    });
+    let ours: Vec<Shown> = pools.chain(claims).collect();
+    let nodes: Vec<Shown> = nodes
+        .iter()
+        .map(|node| Shown {
+            kind: "Node",
+            name: node.metadata.name.clone(),
+            deleted: node.metadata.deletion_timestamp,
+            conditions: of_node(node),
+            extra: node_keys(classes).map(|key| value(key, node.metadata.labels.get(key))).collect(),
+        })
+        .collect();
+    let own = |object: &'_ Shown| -> Vec<(String, String)> { object.extra.clone() };
+    let deprecated = |object: &'_ Shown| -> Vec<(String, String)> {
+        vec![("group".to_owned(), GROUP.to_owned()), ("kind".to_owned(), object.kind.to_owned())]
+    };
+    for kind in ["NodePool", "NodeClaim"] {
+        let of_kind: Vec<&Shown> = ours.iter().filter(|object| object.kind == kind).collect();
+        family(out, &format!("operator_{}", kind.to_lowercase()), &of_kind, own, now);
+    }
+    family(out, "operator_node", &nodes.iter().collect::<Vec<_>>(), own, now);
+    family(out, "operator", &ours.iter().collect::<Vec<_>>(), deprecated, now);
+}
+
+/// The three gauges under a prefix.
+fn family(
+    out: &mut Exposition,
+    prefix: &str,
+    objects: &[&Shown],
+    extra: fn(&Shown) -> Vec<(String, String)>,
+    now: Timestamp,
+) {
+    let objects: Vec<(&Shown, Vec<(String, String)>)> = objects.iter().map(|object| (*object, extra(object))).collect();
+    let named = |object: &Shown| -> Pairs<'_> { vec![("namespace", String::new()), ("name", object.name.to_string())] };
+    fn with<'a>(mut pairs: Pairs<'a>, extra: &'a [(String, String)]) -> Pairs<'a> {
+        pairs.extend(extra.iter().map(|(name, value)| (name.as_str(), value.clone())));
+        pairs
+    }
+    let series = |value: fn(&Condition, Timestamp) -> f64| {
+        objects.iter().flat_map(move |(object, extra)| {
+            object.conditions.iter().map(move |condition| {
+                let mut pairs = named(object);
+                pairs.push(("type", condition.condition_type.clone()));
+                pairs.push(("status", condition.status.to_string()));
+                pairs.push(("reason", condition.reason.clone()));
+                (with(pairs, extra), value(condition, now))
+            })
+        })
+    };
+    out.family(
+        &format!("{prefix}_status_condition_count"),
+        "The number of a condition for a kind, type and status.",
+        series(|_, _| 1.0),
+    );
+    out.family(
+        &format!("{prefix}_status_condition_current_status_seconds"),
+        "The current amount of time in seconds that a status condition has been in a specific state.",
+        series(|condition, now| now.duration_since(condition.last_transition_time.0).as_secs_f64()),
+    );
+    out.family(
+        &format!("{prefix}_termination_current_time_seconds"),
+        "The current amount of time in seconds that an object has been in terminating state.",
+        objects.iter().filter_map(|(object, extra)| {
+            Some((with(named(object), extra), now.duration_since(object.deleted?).as_secs_f64()))
+        }),
+    );
+}

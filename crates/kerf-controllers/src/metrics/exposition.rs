@@ -1,0 +1,31 @@
+//! Text of gauges that are made when somebody asks: families in the order in which they are written, none without a series.
+
+use std::fmt::Write as _;
+
+use super::registry::escaped;
+
+/// The text so far.
+#[derive(Debug, Default)]
+pub(super) struct Exposition {
+    pub(super) text: String,
+}
+
+/// Labels of a series with their values.
+pub(super) type Pairs<'a> = Vec<(&'a str, String)>;
+
+impl Exposition {
+    /// A family of gauges, if it has any.
+    pub(super) fn family<'a>(&mut self, name: &str, help: &str, series: impl Iterator<Item = (Pairs<'a>, f64)>) {
+        let mut is_first = true;
+        for (pairs, value) in series {
+            // Writing to a String cannot fail.
+            if std::mem::take(&mut is_first) {
+                let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} gauge");
+            }
+            let pairs: Vec<String> =
+                pairs.iter().map(|(label, value)| format!("{label}=\"{}\"", escaped(value))).collect();
+            let labels = if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) };
+            let _ = writeln!(self.text, "{name}{labels} {value}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What the provider sells, as gauges (spec 07 §6.5): which type can be had where and at what price. The types are those that controllers were
+//! last told of, by pool; a series goes when the last pool that could have it goes, or when the provider no longer lists it.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use kerf_api::labels;
+use kerf_api::slim::Str;
+use kerf_engine::Price;
+use kerf_engine::catalogue::{InstanceType, Offering};
+
+use super::exposition::{Exposition, Pairs};
+
+/// The instance types of each pool.
+#[derive(Debug, Default)]
+pub struct Offerings(Mutex<BTreeMap<Str, Arc<Vec<InstanceType>>>>);
+
+/// One way to buy a type: the type, how it is paid for, and where.
+type Place<'t> = (&'t Str, &'t str, &'t str);
+
+/// What is known of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sold {
+    /// Whether any pool can have it now.
+    is_available: bool,
+    /// What the first pool pays for it.
+    price: Option<Price>,
+}
+
+impl Offerings {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Str, Arc<Vec<InstanceType>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The types of a pool are these now.
+    pub(super) fn note(&self, pool: &str, types: &Arc<Vec<InstanceType>>) {
+        self.lock().insert(Str::from(pool), types.clone());
+    }
+
+    /// Forgets the pools that are none any more, and writes what the others can have. With `has_reserved` every type can in principle be
+    /// reserved wherever it is sold.
+    pub(super) fn write(&self, out: &mut Exposition, is_pool: impl Fn(&str) -> bool, has_reserved: bool) {
+        let by_pool: Vec<Arc<Vec<InstanceType>>> = {
+            let mut all = self.lock();
+            all.retain(|pool, _| is_pool(pool));
+            all.values().cloned().collect()
+        };
+        let mut types: BTreeMap<&Str, &InstanceType> = BTreeMap::new();
+        let mut sold: BTreeMap<Place<'_>, Sold> = BTreeMap::new();
+        for described in by_pool.iter().flat_map(|types| types.iter()) {
+            types.entry(&described.name).or_insert(described);
+            for offering in &described.offerings {
+                for (capacity_type, zone) in places(offering) {
+                    let known = sold.entry((&described.name, capacity_type, zone)).or_default();
+                    known.is_available |= offering.available;
+                    known.price.get_or_insert(offering.price);
+                    if has_reserved {
+                        sold.entry((&described.name, labels::CAPACITY_TYPE_RESERVED, zone)).or_default();
+                    }
+                }
+            }
+        }
+        if !has_reserved {
+            sold.retain(|(_, capacity_type, _), _| *capacity_type != labels::CAPACITY_TYPE_RESERVED);
+        }
+        fn pairs<'t>((instance_type, capacity_type, zone): &Place<'t>) -> Pairs<'t> {
+            vec![
+                ("instance_type", instance_type.to_string()),
+                ("capacity_type", (*capacity_type).to_owned()),
+                ("zone", (*zone).to_owned()),
+            ]
+        }
+        out.family(
+            "karpenter_cloudprovider_instance_type_offering_available",
+            "Instance type offering availability, based on instance type, capacity type, and zone.",
+            sold.iter().map(|(place, sold)| (pairs(place), f64::from(u8::from(sold.is_available)))),
+        );
+        out.family(
+            "karpenter_cloudprovider_instance_type_offering_price_estimate",
+            "Instance type offering estimated hourly price, based on instance type, capacity type, and zone.",
+            sold.iter().map(|(place, sold)| (pairs(place), sold.price.map_or(0.0, Price::dollars))),
+        );
+        let mut of_type = |name: &str, help: &str, resource: &str| {
+            let amounts = types.iter().filter_map(|(name, described)| {
+                let amount = described.capacity.get(resource)?;
+                Some((vec![("instance_type", name.to_string())], super::state::measured(resource, amount)))
+            });
+            out.family(name, help, amounts);
+        };
+        of_type("karpenter_cloudprovider_instance_type_cpu_cores", "VCPUs cores for a given instance type.", "cpu");
+        of_type(
+            "karpenter_cloudprovider_instance_type_memory_bytes",
+            "Memory, in bytes, for a given instance type.",
+            "memory",
+        );
+    }
+}
+
+/// How an offering is paid for, and where it is.
+fn places(offering: &Offering) -> impl Iterator<Item = (&str, &str)> {
+    let values = |key| offering.requirements.get(key).and_then(|r| r.allowed_values()).unwrap_or_default();
+    let zones = values(labels::ZONE);
+    values(labels::CAPACITY_TYPE)
+        .iter()
+        .flat_map(move |kind| zones.iter().map(move |zone| (kind.as_str(), zone.as_str())))
+}

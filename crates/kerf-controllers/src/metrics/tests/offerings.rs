@@ -1,0 +1,81 @@
+//! What the provider sells, as gauges.
+
+use std::sync::Arc;
+
+use kerf_api::labels;
+use kerf_api::slim::{ResourceList, Str};
+use kerf_engine::Price;
+use kerf_engine::catalogue::{InstanceType, Offering, Overhead};
+use kerf_engine::requirement::{Requirement, Requirements};
+
+use super::super::exposition::Exposition;
+use super::*;
+
+pub(super) fn sold(name: &str, offerings: &[(&str, &str, i64, bool)]) -> InstanceType {
+    let offering = |(capacity_type, zone, cents, available): &(&str, &str, i64, bool)| {
+        let mut requirements = Requirements::default();
+        requirements.add(Requirement::one_of(labels::CAPACITY_TYPE, [Str::from(*capacity_type)]));
+        requirements.add(Requirement::one_of(labels::ZONE, [Str::from(*zone)]));
+        Offering {
+            requirements,
+            price: Price::from_nanos(cents * 10_000_000),
+            available: *available,
+            reservation_capacity: 0,
+            capacity_override: None,
+            overhead_override: None,
+        }
+    };
+    let capacity: ResourceList = serde_json::from_value(json!({"cpu": "2", "memory": "4Gi"})).unwrap();
+    InstanceType {
+        name: name.into(),
+        requirements: Requirements::default(),
+        offerings: offerings.iter().map(offering).collect(),
+        capacity,
+        overhead: Overhead::default(),
+    }
+}
+
+fn written(metrics: &Metrics, pools: &[&str], has_reserved: bool) -> String {
+    let mut out = Exposition::default();
+    metrics.offerings.write(&mut out, |pool| pools.contains(&pool), has_reserved);
+    out.text
+}
+
+// spec 07 #51
+#[test]
+fn every_type_has_a_reserved_series_if_reservations_are_used_at_all() {
+    let metrics = Metrics::new();
+    let types = vec![
+        sold("a", &[("on-demand", "z1", 10, true), ("spot", "z1", 3, false), ("on-demand", "z2", 10, true)]),
+        sold("b", &[("on-demand", "z1", 20, true), ("reserved", "z1", 0, true)]),
+    ];
+    metrics.offerings.note("p", &Arc::new(types));
+    let text = written(&metrics, &["p"], true);
+    let head = "karpenter_cloudprovider_instance_type_offering";
+    for line in [
+        "available{instance_type=\"a\",capacity_type=\"on-demand\",zone=\"z1\"} 1",
+        "available{instance_type=\"a\",capacity_type=\"spot\",zone=\"z1\"} 0",
+        "available{instance_type=\"a\",capacity_type=\"reserved\",zone=\"z1\"} 0",
+        "available{instance_type=\"a\",capacity_type=\"reserved\",zone=\"z2\"} 0",
+        "available{instance_type=\"b\",capacity_type=\"reserved\",zone=\"z1\"} 1",
+        "price_estimate{instance_type=\"a\",capacity_type=\"spot\",zone=\"z1\"} 0.03",
+        "price_estimate{instance_type=\"a\",capacity_type=\"reserved\",zone=\"z2\"} 0",
+    ] {
+        assert!(text.lines().any(|found| found == format!("{head}_{line}")), "{line} in {text}");
+    }
+    assert!(text.contains("karpenter_cloudprovider_instance_type_cpu_cores{instance_type=\"a\"} 2\n"), "{text}");
+    assert!(text.contains("karpenter_cloudprovider_instance_type_memory_bytes{instance_type=\"b\"} 4294967296\n"));
+    assert!(!written(&metrics, &["p"], false).contains("reserved"));
+}
+
+/// What one pool cannot have, another may; what no pool has any more is not shown.
+#[test]
+fn what_any_pool_can_have_is_available() {
+    let metrics = Metrics::new();
+    metrics.offerings.note("p", &Arc::new(vec![sold("a", &[("on-demand", "z", 10, false)])]));
+    metrics.offerings.note("q", &Arc::new(vec![sold("a", &[("on-demand", "z", 10, true)])]));
+    let available = "offering_available{instance_type=\"a\",capacity_type=\"on-demand\",zone=\"z\"} ";
+    assert!(written(&metrics, &["p", "q"], false).contains(&format!("{available}1\n")));
+    assert!(written(&metrics, &["p"], false).contains(&format!("{available}0\n")), "the other pool is gone");
+    assert_eq!(written(&metrics, &[], false), "");
+}

@@ -1,0 +1,107 @@
+//! Calls to a provider that fails in every way that it can.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use kerf_api::labels::LabelRules;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_cloud::{
+    CloudProvider, CreateError, DriftError, InstanceTypesError, ListError, Machine, MachineError, NodeClassKind,
+    RepairPolicy,
+};
+use kerf_engine::catalogue::InstanceType;
+use kerf_runtime::Clock;
+
+use super::*;
+
+struct Failing(LabelRules);
+
+impl CloudProvider for Failing {
+    fn name(&self) -> &str {
+        "test"
+    }
+
+    fn node_classes(&self) -> &[NodeClassKind] {
+        &[]
+    }
+
+    fn label_rules(&self) -> &LabelRules {
+        &self.0
+    }
+
+    /// How it fails is in the claim's name.
+    fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Machine, CreateError>> {
+        let error = match claim.metadata.name.as_deref() {
+            Some("capacity") => CreateError::InsufficientCapacity("x".into()),
+            Some("class") => CreateError::NodeClassNotReady("x".into()),
+            _ => CreateError::Other("x".into()),
+        };
+        async { Err(error) }.boxed()
+    }
+
+    fn delete<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), MachineError>> {
+        async { Err(MachineError::NotFound("x".into())) }.boxed()
+    }
+
+    fn get<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Machine, MachineError>> {
+        async { Err(MachineError::Other("x".into())) }.boxed()
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Machine>, ListError>> {
+        async { Ok(Vec::new()) }.boxed()
+    }
+
+    fn instance_types<'a>(
+        &'a self,
+        _: &'a NodePool,
+    ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
+        async { Ok(Arc::new(vec![offerings::sold("t", &[("spot", "z", 1, true)])])) }.boxed()
+    }
+
+    fn drift<'a>(&'a self, _: &'a NodeClaim) -> BoxFuture<'a, Result<Option<String>, DriftError>> {
+        async { Ok(None) }.boxed()
+    }
+
+    fn repair_policies(&self) -> &[RepairPolicy] {
+        &[]
+    }
+}
+
+// spec 07 #46
+#[tokio::test(start_paused = true)]
+async fn an_error_that_somebody_reacts_to_has_a_name() {
+    let metrics = Arc::new(Metrics::new());
+    let cloud = Measured::new(Arc::new(Failing(LabelRules::kwok())), metrics.clone(), Clock::starting_at(noon()));
+    let claim = |name: &str| -> NodeClaim {
+        serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"requirements": [],
+            "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}))
+        .unwrap()
+    };
+    for name in ["capacity", "class", "other"] {
+        assert!(cloud.create(&claim(name)).await.is_err());
+    }
+    assert!(cloud.delete("i").await.is_err() && cloud.get("i").await.is_err() && cloud.list().await.is_ok());
+    let count = |method: &str, error: &str| metrics.cloudprovider_errors.get(&["", method, "test", error]);
+    for (method, error) in [
+        ("Create", "InsufficientCapacityError"),
+        ("Create", "NodeClassNotReadyError"),
+        ("Create", ""),
+        ("Delete", "NodeClaimNotFoundError"),
+        ("Get", ""),
+    ] {
+        assert!((count(method, error) - 1.0).abs() < f64::EPSILON, "{method} {error:?}");
+    }
+    assert!(count("List", "").abs() < f64::EPSILON);
+    assert_eq!(metrics.cloudprovider_duration.count(&["", "Create", "test"]), 3);
+    let pool = json!({"metadata": {"name": "a"}, "spec": {"template": {"spec": {"requirements": [],
+        "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}}});
+    let cluster = SharedCluster::default();
+    told::<NodePool>(&cluster, pool.clone());
+    assert!(cloud.instance_types(&serde_json::from_value(pool).unwrap()).await.is_ok());
+    let text = shown_of(&cluster, &metrics, noon());
+    assert!(
+        text.contains("offering_price_estimate{instance_type=\"t\",capacity_type=\"spot\",zone=\"z\"} 0.01\n"),
+        "{text}"
+    );
+}

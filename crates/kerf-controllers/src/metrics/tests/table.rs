@@ -1,0 +1,313 @@
+//! The tables of spec 07 §6 against what `/metrics` can serve: every name, its type, its labels and its buckets. What later parts will bring is
+//! listed here, so that nothing is missing by accident.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kerf_state::Claim;
+
+use super::super::registry::Described;
+use super::super::status::StatusFamilies;
+use super::*;
+
+const SPEC: &str = include_str!("../../../../../docs/spec/07-operations.md");
+
+/// Names that belong to parts that do not exist yet.
+const LATER: [&str; 16] = [
+    // The EC2 provider.
+    "karpenter_cloudprovider_instance_launch_failures_total",
+    "karpenter_cloudprovider_instance_termination_failures_total",
+    "karpenter_cloudprovider_batcher_batch_time_seconds",
+    "karpenter_cloudprovider_batcher_batch_size",
+    "karpenter_interruption_received_messages_total",
+    "karpenter_interruption_deleted_messages_total",
+    "karpenter_interruption_message_queue_duration_seconds",
+    "karpenter_interruption_instance_status_unhealthy_total",
+    "karpenter_ec2nodeclasses_userdata_bytes",
+    "aws_sdk_go_request_total",
+    "aws_sdk_go_request_attempt_total",
+    "aws_sdk_go_request_duration_seconds",
+    "aws_sdk_go_request_attempt_duration_seconds",
+    "aws_sdk_go_request_retry_count",
+    // Scores of the Balanced policy.
+    "karpenter_consolidation_score",
+    "karpenter_consolidation_moves_total",
+];
+
+/// Names that are ours alone.
+const OURS: [&str; 2] =
+    ["karpenter_voluntary_disruption_drift_backoffs_total", "karpenter_nodepools_drift_backoff_seconds"];
+
+/// A metric as a table says it is.
+#[derive(Debug)]
+struct Row {
+    name: String,
+    /// Counter, gauge, histogram or summary; nothing if the table does not say.
+    kind: String,
+    labels: BTreeSet<String>,
+    /// Whether the labels are those of a node, besides the ones that are named.
+    has_node_labels: bool,
+    /// What the type's column says of buckets.
+    buckets: String,
+}
+
+/// The words in backticks.
+fn quoted(text: &str) -> Vec<String> {
+    text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+/// Without what stands in parentheses, unless it adds something.
+fn without_remarks(text: &str) -> String {
+    let mut out = String::new();
+    for part in text.split('(') {
+        match part.split_once(')') {
+            Some((inside, rest)) if inside.starts_with('+') => out += &format!("{inside}{rest}"),
+            Some((_, rest)) => out += rest,
+            None => out += part,
+        }
+    }
+    out
+}
+
+/// All names of a cell: a name that begins with an underscore is the one before it with another end.
+fn names(cell: &str) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    for name in quoted(&without_remarks(cell)) {
+        let full = match (all.first(), name.strip_prefix('_')) {
+            (Some(first), Some(end)) if first.starts_with("controller_runtime_") => format!("controller_runtime_{end}"),
+            (Some(first), Some(end)) if first.starts_with("aws_") => format!("aws_sdk_go_request_{end}"),
+            (Some(first), Some(end)) if first.starts_with("workqueue_") => format!("workqueue_{end}"),
+            (Some(first), Some(end)) => {
+                let (kept, replaced): (Vec<&str>, usize) = (first.split('_').collect(), end.split('_').count());
+                format!("{}_{end}", kept[..kept.len() - replaced].join("_"))
+            }
+            (_, None) => name,
+            (None, Some(_)) => panic!("{cell}: the first name is whole"),
+        };
+        all.push(full);
+    }
+    all
+}
+
+/// The rows of a section's tables, as cells.
+fn cells(section: &str) -> Vec<Vec<&'static str>> {
+    let (_, rest) = SPEC.split_once(&format!("### {section} ")).unwrap();
+    let end = rest.find("\n### ").unwrap_or(rest.len()).min(rest.find("\n## ").unwrap_or(rest.len()));
+    let rows = rest[..end].lines().filter(|line| line.starts_with("| `"));
+    rows.map(|line| line.trim_matches('|').split('|').map(str::trim).collect()).collect()
+}
+
+/// Everything that the tables name.
+fn table() -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for section in ["6.2", "6.4", "6.5"] {
+        for cells in cells(section) {
+            let labels = without_remarks(cells[2]);
+            let mut own: BTreeSet<String> = quoted(&labels).into_iter().collect();
+            let before = rows.last().map(|row| (row.labels.clone(), row.has_node_labels)).unwrap_or_default();
+            let is_more = labels.starts_with("same") || labels.starts_with('+') || labels.contains("+ above");
+            if is_more {
+                own.extend(before.0);
+            }
+            if labels == "as disrupted_total" {
+                let like = rows.iter().find(|row| row.name.ends_with("nodeclaims_disrupted_total")).unwrap();
+                own.clone_from(&like.labels);
+            }
+            for name in names(cells[0]) {
+                rows.push(Row {
+                    name,
+                    kind: cells[1].split_whitespace().next().unwrap().to_owned(),
+                    labels: own.clone(),
+                    has_node_labels: labels.contains("*node labels*") || (labels == "same" && before.1),
+                    buckets: cells[1].to_owned(),
+                });
+            }
+        }
+    }
+    rows.extend(conditions());
+    for cells in cells("6.7").into_iter().filter(|cells| !cells[0].starts_with("`process_")) {
+        for name in names(cells[0]) {
+            let is_histogram = name.ends_with("_duration_seconds") || name.ends_with("_time_seconds");
+            let labels = quoted(&without_remarks(cells[1])).into_iter().collect();
+            let buckets = if is_histogram { cells[0].to_owned() } else { String::new() };
+            rows.push(Row { name, kind: String::new(), labels, has_node_labels: false, buckets });
+        }
+    }
+    rows
+}
+
+/// Those of §6.6, for each kind that there is, and under the names that all kinds share.
+fn conditions() -> Vec<Row> {
+    let claim = ["karpenter_kwok_sh_kwoknodeclass", "karpenter_sh_nodepool"];
+    let kinds: [(&str, Vec<&str>); 4] = [
+        ("operator_nodeclaim_", claim.to_vec()),
+        ("operator_nodepool_", Vec::new()),
+        ("operator_node_", claim.into_iter().chain(["karpenter_sh_initialized"]).collect()),
+        ("operator_", vec!["group", "kind"]),
+    ];
+    let (mut rows, mut before) = (Vec::new(), BTreeSet::new());
+    for cells in cells("6.6") {
+        let own: BTreeSet<String> = if cells[2] == "same" { before } else { quoted(cells[2]).into_iter().collect() };
+        for (prefix, extra) in &kinds {
+            rows.push(Row {
+                name: quoted(cells[0])[0].replace("operator_K_", prefix),
+                kind: cells[1].split_whitespace().next().unwrap().to_owned(),
+                labels: own.iter().cloned().chain(extra.iter().map(|label| (*label).to_owned())).collect(),
+                has_node_labels: false,
+                buckets: if cells[1] == "histogram" { "EXP15".to_owned() } else { String::new() },
+            });
+        }
+        before = own;
+    }
+    rows
+}
+
+/// A cluster with something of everything.
+fn full_cluster(metrics: &Metrics) -> SharedCluster {
+    let cluster = SharedCluster::default();
+    let conditions = json!([{"type": "Ready", "status": "True", "reason": "Ready", "message": "",
+        "lastTransitionTime": "2026-01-01T11:00:00Z"}]);
+    let class = json!({"group": "g", "kind": "k", "name": "n"});
+    let gone = "2026-01-01T11:30:00Z";
+    told::<NodePool>(
+        &cluster,
+        json!({"metadata": {"name": "a", "deletionTimestamp": gone}, "spec": {"limits": {"cpu": "1"}, "template": {"spec":
+            {"requirements": [], "nodeClassRef": class}}}, "status": {"resources": {"cpu": "1"}, "conditions": conditions}}),
+    );
+    told::<Claim>(
+        &cluster,
+        json!({"metadata": {"name": "c", "deletionTimestamp": gone}, "spec": {"requirements": [], "nodeClassRef": class},
+            "status": {"conditions": conditions}}),
+    );
+    told::<Node>(
+        &cluster,
+        json!({"metadata": {"name": "n", "creationTimestamp": gone, "deletionTimestamp": gone},
+            "status": {"capacity": {"cpu": "2"}, "allocatable": {"cpu": "1"}, "conditions": conditions}}),
+    );
+    let owner = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": true}]);
+    let resources = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "1"}});
+    told::<Pod>(
+        &cluster,
+        json!({"metadata": {"name": "d", "namespace": "ns", "ownerReferences": owner}, "spec": {"nodeName": "n",
+            "containers": [{"name": "c", "resources": resources}]}, "status": {"phase": "Running"}}),
+    );
+    let change = |name: &str| {
+        let pod = json!({"metadata": {"name": name, "namespace": "ns", "uid": name, "creationTimestamp": gone},
+            "spec": {"containers": []}, "status": {"phase": "Pending"}});
+        let change = cluster.lock().apply::<Pod>(serde_json::from_value(pod).unwrap()).unwrap();
+        metrics.pod_changed(&change, noon());
+        metrics.pod_acknowledged(&format!("ns/{name}"), noon());
+    };
+    change("undecided");
+    change("decided");
+    let decided = [kerf_api::slim::Str::new_static("ns/decided")];
+    metrics.pods_decided(decided.iter(), std::iter::empty(), noon());
+    metrics.offerings.note("a", &Arc::new(vec![offerings::sold("t", &[("spot", "z", 1, true)])]));
+    cluster
+}
+
+/// Everything that can be served: what is registered, and what is made from the cluster when somebody asks.
+fn served() -> BTreeMap<String, Described> {
+    let metrics = Metrics::new();
+    for row in ["nodeclaim", "nodepool", "node"] {
+        let keys: Vec<String> = match row {
+            "nodeclaim" => conditions::claim_keys(&class()).map(conditions::label_name).collect(),
+            "node" => conditions::node_keys(&class()).map(conditions::label_name).collect(),
+            _ => Vec::new(),
+        };
+        StatusFamilies::new(metrics.registry(), &format!("operator_{row}"), &keys);
+    }
+    let mut all: BTreeMap<String, Described> =
+        metrics.registry().described().into_iter().map(|described| (described.name.clone(), described)).collect();
+    let text = shown_of(&full_cluster(&metrics), &metrics, noon());
+    for (header, series) in text.lines().zip(text.lines().skip(1)).filter(|(header, _)| header.starts_with("# TYPE ")) {
+        let (name, kind) = header.trim_start_matches("# TYPE ").split_once(' ').unwrap();
+        assert_eq!(kind, "gauge");
+        let pairs = series.split_once('{').map_or("", |(_, rest)| rest.rsplit_once('}').unwrap().0);
+        let labels = pairs.split("\",").filter_map(|pair| Some(pair.split_once('=')?.0.to_owned())).collect();
+        let described = Described { name: name.to_owned(), kind: "gauge", labels, bounds: Vec::new() };
+        assert_eq!(all.insert(name.to_owned(), described), None, "{name} is served twice");
+    }
+    all
+}
+
+fn class() -> [String; 1] {
+    ["karpenter.kwok.sh/kwoknodeclass".to_owned()]
+}
+
+// spec 07 §6
+#[test]
+fn every_name_of_the_tables_is_served_with_its_type_and_labels() {
+    let (table, served) = (table(), served());
+    assert!(table.len() > 100, "{}", table.len());
+    for row in &table {
+        let Some(found) = served.get(&row.name) else {
+            assert!(LATER.contains(&row.name.as_str()), "{} is not served", row.name);
+            continue;
+        };
+        assert!(!LATER.contains(&row.name.as_str()), "{} is served already", row.name);
+        assert!(row.kind.is_empty() || row.kind == found.kind, "{}: {} instead of {}", row.name, found.kind, row.kind);
+        let labels: BTreeSet<String> = found.labels.iter().cloned().collect();
+        if row.has_node_labels {
+            let all =
+                row.labels.iter().map(String::as_str).chain(["node_name", "phase", "managed", "nodepool", "zone"]);
+            assert_eq!(labels, all.map(str::to_owned).collect(), "{}", row.name);
+        } else {
+            assert_eq!(labels, row.labels, "{}", row.name);
+        }
+        assert_eq!(found.bounds, bounds(row), "{}", row.name);
+    }
+    let named: BTreeSet<&str> = table.iter().map(|row| row.name.as_str()).collect();
+    for name in served.keys().map(String::as_str).filter(|name| !OURS.contains(name)) {
+        assert!(named.contains(name), "{name} is not in the tables");
+    }
+    for name in LATER {
+        assert!(named.contains(name), "{name} is not in the tables");
+    }
+}
+
+/// The buckets that a table asks for.
+fn bounds(row: &Row) -> Vec<f64> {
+    let text = row.buckets.as_str();
+    let rest = text.trim_start_matches("histogram").trim();
+    if row.name.starts_with("workqueue_") && !text.is_empty() {
+        // Those of client-go, which the table leaves out.
+        return (-8..=3).map(|tens| 10_f64.powi(tens)).collect();
+    }
+    match rest {
+        _ if text.contains("0.005 … 60") => {
+            vec![0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0]
+        }
+        _ if text.contains("0.001·1.5^k") => std::iter::successors(Some(0.001), |bound| Some(bound * 1.5)).take(20).collect(),
+        "DUR" => listed("`DUR` buckets:"),
+        "DEF" => listed("`DEF` buckets:"),
+        "EXP15" => (0..15).map(|k| 0.5 * 2_f64.powi(k)).collect(),
+        _ if rest.starts_with("1·2^k") => {
+            let last: i32 = rest.rsplit_once("..").unwrap().1.parse().unwrap();
+            (0..=last).map(|k| 2_f64.powi(k)).collect()
+        }
+        _ if rest.starts_with("(15m") => rest
+            .trim_start_matches('(')
+            .split([' ', ','])
+            .take_while(|word| *word != "in")
+            .filter(|word| !word.is_empty())
+            .map(|word| {
+                let (number, unit) = word.split_at(word.len() - 1);
+                number.parse::<f64>().unwrap()
+                    * match unit {
+                        "m" => 60.0,
+                        "h" => 3600.0,
+                        _ => 86_400.0,
+                    }
+            })
+            .collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The numbers behind some words of §6.1.
+fn listed(words: &str) -> Vec<f64> {
+    let (_, rest) = SPEC.split_once(words).unwrap();
+    let text = rest.split_once("\n*").unwrap().0;
+    text.split_whitespace().map(|word| word.trim_end_matches('.').parse().unwrap()).collect()
+}
