@@ -132,12 +132,12 @@ async fn what_no_policy_names_is_no_reason() {
     let at = rig.clock.now();
     let said = |kind: &str, status: &str| json!({"type": kind, "status": status, "lastTransitionTime": at, "lastHeartbeatTime": at});
     rig.status::<Node>(&node, json!({"conditions": [said("Ready", "True"), said("DiskPressure", "True")]})).await;
-    rig.wait(7200).await;
+    rig.wait(3600).await;
     assert_eq!(left(&rig).await, 3);
 
     let rig = cluster(3, false, Vec::new()).await;
     let node = node_of(&rig, "n0").await;
     rig.node_condition(&node, "False").await;
-    rig.wait(7200).await;
+    rig.wait(3600).await;
     assert_eq!(left(&rig).await, 3);
 }

@@ -50,6 +50,9 @@ pub(super) struct TypedController {
     /// CPU of the process in millicores: how wide controllers work [default: 1000].
     #[arg(long, value_name = "MILLICORES", allow_hyphen_values = true, help_heading = "Process")]
     cpu_requests: Option<i64>,
+    /// Serve no metrics of single pods, nodes and NodePools, and tell of no change of their conditions [default: false].
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Process")]
+    disable_cluster_state_observability: Option<String>,
     /// debug, info or error [default: info].
     #[arg(long, value_name = "LEVEL", help_heading = "Logs")]
     log_level: Option<String>,
@@ -65,9 +68,6 @@ pub(super) struct TypedController {
     /// Quiet time that closes the window [default: 1s].
     #[arg(long, value_name = "DURATION", help_heading = "Decisions")]
     batch_idle_duration: Option<String>,
-    /// Serve no metrics of single pods, nodes and NodePools, and tell of no change of their conditions [default: false].
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Logs")]
-    disable_cluster_state_observability: Option<String>,
     /// Start no voluntary disruption; what is under way is finished [default: false].
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Decisions")]
     pause_disruption: Option<String>,

@@ -18,7 +18,7 @@ use super::*;
 struct Failing(LabelRules);
 
 impl CloudProvider for Failing {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "test"
     }
 

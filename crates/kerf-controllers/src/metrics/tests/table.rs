@@ -61,8 +61,10 @@ fn without_remarks(text: &str) -> String {
     let mut out = String::new();
     for part in text.split('(') {
         match part.split_once(')') {
-            Some((inside, rest)) if inside.starts_with('+') => out += &format!("{inside}{rest}"),
-            Some((_, rest)) => out += rest,
+            Some((inside, rest)) => {
+                out += if inside.starts_with('+') { inside } else { "" };
+                out += rest;
+            }
             None => out += part,
         }
     }
@@ -278,7 +280,9 @@ fn bounds(row: &Row) -> Vec<f64> {
         _ if text.contains("0.005 … 60") => {
             vec![0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0]
         }
-        _ if text.contains("0.001·1.5^k") => std::iter::successors(Some(0.001), |bound| Some(bound * 1.5)).take(20).collect(),
+        _ if text.contains("0.001·1.5^k") => {
+            std::iter::successors(Some(0.001), |bound| Some(bound * 1.5)).take(20).collect()
+        }
         "DUR" => listed("`DUR` buckets:"),
         "DEF" => listed("`DEF` buckets:"),
         "EXP15" => (0..15).map(|k| 0.5 * 2_f64.powi(k)).collect(),

@@ -118,9 +118,13 @@ fn the_newest_pod_of_a_daemon_set_says_what_it_needs() {
                 )
             })
             .collect();
-        pods.iter().for_each(|pod| drop(cluster.apply(pod.clone())));
+        for pod in &pods {
+            cluster.apply(pod.clone());
+        }
         let solution = cluster.solve(&ask(), &settings());
-        pods.iter().for_each(|pod| drop(cluster.delete(pod)));
+        for pod in &pods {
+            cluster.delete(pod);
+        }
         (solution.claims.len(), solution.unplaced.len())
     };
     cluster.apply(set.clone());
