@@ -124,3 +124,16 @@ fn a_pool_whose_replacements_failed_is_left_alone_for_a_while() {
     assert_eq!(gone(&world("backoff=0")), ["m", "n"]);
     assert_eq!(codes(&world("backoff=1"), "n")[1], "DriftBackoff");
 }
+
+/// The machine for a drifted node could be merged with another node at once. What drifted and what is underused cannot be one command, so the
+/// machine stays for now, and the plan says that it could go.
+#[test]
+fn what_a_plan_launches_is_not_taken_away_by_it() {
+    let world = "type s cpu=2 price=0.2 \n type m cpu=4 price=0.35 \n type l cpu=8 price=0.8 \n pool p
+        machine d type=l provider-drift=AMIDrift drifted=60 \n machine b type=s \n pod x on=d cpu=1 \n pod y on=b cpu=1500m";
+    check(world, "drift replace d -> p types=s,m,l ct=on-demand saves 0.6");
+    assert_eq!(
+        why(world, "p-replacement-1"),
+        ["LaunchedByPlan: Launched by this plan, it could go in turn once it is up"]
+    );
+}
