@@ -14,9 +14,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::Client;
 use kube::api::{Api, PostParams, WatchParams};
 use tokio::time::Instant;
-use tracing::debug;
+use tracing::{debug, error};
 
 use crate::backoff::Chance;
+use crate::causes::Causes;
 use crate::clock::Clock;
 
 /// Which lease, who wants it, and how long things take.
@@ -108,7 +109,7 @@ impl Lease {
                     }
                 }
                 Err(cause) => {
-                    debug!(error = %cause, "cannot acquire the lease");
+                    error!(error = %Causes(&cause), "cannot acquire the lease");
                     tokio::time::sleep(pause).await;
                 }
             }
@@ -125,7 +126,7 @@ impl Lease {
             match tokio::time::timeout_at(deadline, self.attempt()).await {
                 Ok(Ok(Attempt::Held)) => renewed = started,
                 Ok(Ok(Attempt::HeldByOther(_))) => return Lost::Taken,
-                Ok(Err(cause)) if started < deadline => debug!(error = %cause, "cannot renew the lease"),
+                Ok(Err(cause)) if started < deadline => error!(error = %Causes(&cause), "cannot renew the lease"),
                 Ok(Err(_)) | Err(_) => return Lost::NotRenewed,
             }
         }
@@ -147,7 +148,7 @@ impl Lease {
         let release = self.api.replace(&self.settings.name, &params, &lease);
         match tokio::time::timeout(self.settings.retry, release).await {
             Ok(Ok(_)) => {}
-            Ok(Err(cause)) => debug!(error = %cause, "cannot release the lease"),
+            Ok(Err(cause)) => debug!(error = %Causes(&cause), "cannot release the lease"),
             Err(_) => debug!("cannot release the lease in time"),
         }
     }

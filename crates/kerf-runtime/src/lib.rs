@@ -2,6 +2,7 @@
 //! lease. The controllers, the providers and the sandbox all run on it, on one clock that tests can stop and turn by hand.
 
 mod backoff;
+mod causes;
 mod clock;
 mod lease;
 mod patch;
@@ -11,6 +12,7 @@ mod throttle;
 mod watch;
 
 pub use backoff::{Backoff, Chance, Rate};
+pub use causes::Causes;
 pub use clock::Clock;
 pub use lease::{Lease, LeaseSettings, Lost};
 pub use patch::{Failure, Lock, Target, Write, difference, retried};

@@ -13,6 +13,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::causes::Causes;
+
 /// How long one call may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a call is repeated that the server asked to come back with.
@@ -33,7 +35,7 @@ pub enum Failure {
     #[error("the API server did not answer within {} s", PATIENCE.as_secs())]
     Unanswered,
     /// Anything else.
-    #[error("{0}")]
+    #[error("{}", Causes(.0.as_ref()))]
     Api(Box<kube::Error>),
 }
 

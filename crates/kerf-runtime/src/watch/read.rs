@@ -16,6 +16,7 @@ use serde_json::value::RawValue;
 use tracing::error;
 
 use super::{Kind, WatchSettings};
+use crate::causes::Causes;
 
 /// Why there is no list.
 pub(super) enum ListFailure {
@@ -38,7 +39,7 @@ impl WatchFailure {
         match cause {
             // A version that the server has not reached is one that it will not: it was restored from a copy.
             kube::Error::Api(status) if status.code == 410 || status.code == 404 || is_ahead(status) => Self::Gone,
-            other => Self::Failed(other.to_string()),
+            other => Self::Failed(Causes(other).to_string()),
         }
     }
 }
@@ -69,7 +70,7 @@ pub(super) async fn list<T: DeserializeOwned>(
                 continue;
             }
             Err(kube::Error::Api(status)) if status.code == 404 => return Err(ListFailure::NotInstalled),
-            Err(cause) => return Err(ListFailure::Failed(cause.to_string())),
+            Err(cause) => return Err(ListFailure::Failed(Causes(&cause).to_string())),
         };
         let page: Page<'_> = serde_json::from_str(&text).map_err(|cause| ListFailure::Failed(cause.to_string()))?;
         objects.reserve(page.items.len());
