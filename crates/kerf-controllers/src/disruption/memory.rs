@@ -67,6 +67,10 @@ struct Line {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Replaced {
+    #[serde(default)]
+    node_claims: Vec<Str>,
+    /// What they were; nothing if they did not go to save money, since such a move may be undone at any time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     instance_types: Vec<Str>,
     at: Timestamp,
     /// How many moves in a row have undone the one before.
@@ -247,24 +251,25 @@ pub(crate) fn undoes_until(cluster: &Cluster, command: &Command, now: Timestamp)
         .max()
 }
 
-/// What is written on a replacement, so that whoever wants to undo the move knows of it.
+/// What is written on a replacement, so that everybody can see what it is for, and whoever wants to undo the move knows of it.
 pub(crate) fn replaced_annotation(
     cluster: &Cluster,
     command: &Command,
     planned: &PlannedClaim,
     now: Timestamp,
 ) -> Option<(String, String)> {
-    if command.reason() != DisruptionReason::Underutilized {
-        return None;
+    let node_claims = command.nodes.iter().map(|node| node.claim.clone()).collect();
+    let mut instance_types: Vec<Str> = Vec::new();
+    if command.reason() == DisruptionReason::Underutilized {
+        instance_types.extend(command.nodes.iter().map(|node| node.instance_type.clone()));
+        instance_types.sort_unstable();
+        instance_types.dedup();
     }
-    let mut instance_types: Vec<Str> = command.nodes.iter().map(|node| node.instance_type.clone()).collect();
-    instance_types.sort_unstable();
-    instance_types.dedup();
     let wanted = expected_type(planned);
     let undone = command.nodes.iter().filter_map(|node| replaced_by(cluster.get::<Claim>(&node.claim)?));
     let undone = undone.filter(|made| wanted.is_some_and(|wanted| made.instance_types.contains(wanted)));
     let reversals = undone.map(|made| made.reversals.saturating_add(1)).max().unwrap_or(0);
-    let text = serde_json::to_string(&Replaced { instance_types, at: now, reversals }).ok()?;
+    let text = serde_json::to_string(&Replaced { node_claims, instance_types, at: now, reversals }).ok()?;
     Some((REPLACED.to_owned(), text))
 }
 

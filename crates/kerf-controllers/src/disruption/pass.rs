@@ -153,6 +153,7 @@ impl Disruption {
     /// Looks for something to do, among the methods behind `passed_over`, whose commands did not hold.
     async fn first_look(&self, seen: Timestamp, passed_over: Option<Method>) -> Result<Next, Error> {
         let mut behind = passed_over;
+        let mut all_held = Vec::new();
         loop {
             let picture = self.picture().await;
             let started = self.ctx.clock.elapsed();
@@ -164,7 +165,13 @@ impl Disruption {
             let (commands, held) = self.without_held(&plan, now);
             let next = wake::next(&picture.input, &plan, now.saturating_add(EXPIRY).unwrap_or(Timestamp::MAX));
             let method = plan.commands.first().map(|command| command.method);
-            self.history.looked(plan, held, now, self.ctx.clock.elapsed().saturating_sub(started));
+            // Several methods may have found the same.
+            for one in held {
+                if !all_held.contains(&one) {
+                    all_held.push(one);
+                }
+            }
+            self.history.looked(plan, all_held.clone(), now, self.ctx.clock.elapsed().saturating_sub(started));
             let Some(method) = method else {
                 // Commands that did not hold may hold soon: the cluster is not done with.
                 if passed_over.is_some() {

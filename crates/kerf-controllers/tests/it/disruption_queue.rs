@@ -213,6 +213,37 @@ async fn a_replacement_that_never_joins_is_given_up_and_the_node_let_go() {
     assert_eq!(town.rig.decisions()["decisions"].as_array().unwrap().len(), 1, "{:#}", town.rig.decisions());
 }
 
+// spec 03 §10.3: a replacement that registers and is never initialized, because nobody takes its startup taint away
+#[tokio::test(start_paused = true)]
+async fn a_replacement_that_is_never_initialized_is_given_up_and_the_node_let_go() {
+    let town = Town::start(shrinking(json!({"consolidateAfter": "Never"}))).await;
+    town.deploy("web", 1, "1500m", json!({})).await;
+    town.until("it runs", 60, async |town| town.settled(1, &["s"]).await).await;
+    let taints = json!([{"key": "warming-up", "effect": "NoSchedule"}]);
+    town.change_pool(json!({"spec": {"template": {"spec": {"startupTaints": taints}}}})).await;
+    town.until("the node is tainted", 30, async |town| town.tainted().await.len() == 1).await;
+    town.pass(9 * 60).await;
+    assert_eq!((town.tainted().await.len(), town.types().await), (1, vec!["s".to_owned(); 2]), "it has joined");
+    town.until("the node is let go", 90, async |town| town.tainted().await.is_empty()).await;
+    let decision = &town.rig.decisions()["decisions"][0];
+    assert_eq!(decision["why"], "command reached timeout, replacement is not initialized");
+    assert_eq!((town.disrupted().await, town.running().await), (0, 1));
+    let old = town.rig.claims().await.into_iter().find(|claim| of_claim(claim, "Initialized") == "True/Initialized");
+    assert_eq!(of_claim(&old.unwrap(), "Drifted"), "True/NodePoolDrifted", "it is still to be renewed");
+    assert_eq!(town.rig.metrics.disruption.drift_backoffs.get(&["general"]), 1.0);
+    // As long as the replacement might still come up, no more are launched.
+    town.pass(60 * 60).await;
+    assert_eq!((town.types().await.len(), town.running().await), (2, 1));
+    let node = town.rig.list::<Node>().await.into_iter().find(|node| {
+        let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+        taints.is_some_and(|taints| taints.iter().any(|taint| taint.key == "warming-up"))
+    });
+    let warm = json!({"spec": {"taints": []}});
+    town.rig.patch::<Node>(node.unwrap().metadata.name.as_deref().unwrap(), warm).await;
+    town.until("the pod has moved after all", 900, async |town| town.settled(1, &["s"]).await && town.is_quiet().await)
+        .await;
+}
+
 // spec 03 #87
 #[tokio::test(start_paused = true)]
 async fn budgets_count_everything_that_is_under_way() {

@@ -9,6 +9,7 @@ mod deletion;
 mod disruption;
 mod disruption_bad_input;
 mod disruption_conditions;
+mod disruption_memory;
 mod disruption_queue;
 mod disruption_scale;
 mod disruption_story;
