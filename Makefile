@@ -4,7 +4,7 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real referee-real scale-real idle tools fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
+.PHONY: help demo test test-real referee-real scale-real idle week tools fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -16,6 +16,12 @@ demo: ## build in release mode, then watch Kerf run a cluster: pods come and go,
 	@echo && echo "A whole cluster in this process, in virtual time, and Kerf on it: (kerf sandbox run scenarios/story.yaml)" && echo
 	@$(CARGO) run --release --quiet --package kerf -- sandbox run scenarios/story.yaml
 	@echo && echo "The same on a clock that ticks, with an API for kubectl: kerf sandbox --demo"
+
+# A cluster whose demand does not change must come to rest. It says how many pods were moved for whom nothing had changed, and how close
+# the price is to the best.
+week: ## seven days of steady demand with jobs and rollouts, in virtual time
+	$(CARGO) build --release --quiet --package kerf
+	@$(CARGO) run --release --quiet --package kerf -- sandbox run scenarios/week.yaml | tail -n 40
 
 # One after the other, cheapest first. clippy and rustdoc share their artefacts; the tests come last so that their results
 # are what stands at the end.

@@ -32,6 +32,11 @@ impl<'c> Person<'c> {
                 Target { kind: scale.kind.clone(), name: scale.name.clone(), namespace: scale.namespace.clone() };
             note(self.merge(&target, &json!({"spec": {"replicas": scale.replicas}})));
         }
+        if let Some(target) = &step.restart {
+            let now = self.cluster.api().clock().now().to_string();
+            let restarted = json!({"kubectl.kubernetes.io/restartedAt": now});
+            note(self.merge(target, &json!({"spec": {"template": {"metadata": {"annotations": restarted}}}})));
+        }
         if let Some(change) = &step.patch {
             let (kind, name) = (change.kind.clone(), change.name.clone());
             note(self.merge(&Target { kind, name, namespace: change.namespace.clone() }, &change.merge));

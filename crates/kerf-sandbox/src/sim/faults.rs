@@ -10,7 +10,7 @@ use crate::cloud::{CloudFault, CloudRule};
 use crate::faults::{Fault, FaultRule};
 
 /// The agent under which the system under test writes.
-pub(super) const SYSTEM: &str = "kerf";
+const SYSTEM: &str = "kerf";
 
 /// A fault that can be asked for by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -4,53 +4,153 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::annotations::DO_NOT_DISRUPT;
+use kerf_api::duration::{DoNotDisrupt, do_not_disrupt};
 use kerf_api::nodepool::DisruptionReason;
 use kerf_api::schedule::allowed_disruptions;
-use kerf_api::slim::Str;
+use kerf_api::slim::{Pod, Str, TolerationOperator};
+use kerf_api::taints::DISRUPTED;
+use kerf_referee::selectors::selects;
 
-use super::ledger::Ledger;
+use super::ledger::{ClaimRecord, Ledger};
+use crate::api::Key;
 
 /// Machines of the simulated cloud.
 const SCHEME: &str = "kwok://";
 
-/// A node has come or gone: no two of them may be one machine.
-pub(super) fn on_nodes(ledger: &mut Ledger, now: Timestamp) {
-    let mut machines: BTreeMap<&Str, usize> = BTreeMap::new();
-    for node in ledger.nodes.values().filter(|node| !node.provider_id.is_empty()) {
-        *machines.entry(&node.provider_id).or_default() += 1;
-    }
-    let twice: Vec<String> =
-        machines.into_iter().filter(|(_, nodes)| *nodes > 1).map(|(machine, _)| machine.to_string()).collect();
-    for machine in twice {
-        ledger.violate(now, "one machine, one node", machine);
+/// A node has come: no two of them may be one machine.
+pub(super) fn on_new_node(ledger: &mut Ledger, name: &str, now: Timestamp) {
+    let Some(machine) = ledger.nodes.get(name).map(|node| node.provider_id.clone()) else { return };
+    let has_it = |(other, node): (&Str, &super::ledger::NodeRecord)| other != name && node.provider_id == machine;
+    if !machine.is_empty() && ledger.nodes.iter().any(has_it) {
+        ledger.violate(now, "one machine, one node", machine.to_string());
     }
 }
 
-/// Somebody has decided that a claim goes: its pool's budget allows it, and no pod on it forbids it.
+/// Somebody has decided that a claim goes: its pool's budgets allow it, and neither its node nor a pod on it forbids it.
 pub(super) fn on_decision(ledger: &mut Ledger, name: &str, now: Timestamp) {
     let Some(claim) = ledger.claims.get(name) else { return };
-    let (pool, node) = (claim.pool.clone(), claim.node.clone());
-    let reason = DisruptionReason::from(claim.reason.as_deref().unwrap_or_default());
-    let protected: Vec<String> = ledger
-        .live()
-        .filter(|record| record.pod.spec.node_name.as_deref() == Some(node.as_str()))
-        .filter(|record| !record.pod.is_terminal() && !record.pod.is_terminating())
-        .filter(|record| record.pod.metadata.annotations.is(DO_NOT_DISRUPT, "true"))
-        .map(|record| format!("{} on {node} ({name})", record.pod.namespaced_name()))
-        .collect();
-    for what in protected {
-        ledger.violate(now, "do-not-disrupt is kept", what);
+    let mut broken: Vec<(&'static str, String)> = Vec::new();
+    let (node, reason) = (&claim.node, DisruptionReason::from(claim.reason.as_deref().unwrap_or_default()));
+    if ledger.nodes.get(node).is_some_and(|node| node.is_protected) {
+        broken.push(("do-not-disrupt is kept", format!("{node} ({name})")));
     }
-    let in_pool = ledger.claims.values().filter(|claim| claim.pool == pool && !claim.provider_id.is_empty());
-    let total = u32::try_from(in_pool.clone().count()).unwrap_or(u32::MAX);
-    let going = in_pool.filter(|claim| claim.reason.is_some()).count();
-    let budgets = ledger.pools.get(&pool).and_then(|pool| pool.spec.disruption.as_ref()?.budgets.as_deref());
-    let Some(Ok(allowed)) = budgets.map(|budgets| allowed_disruptions(budgets, &reason, total, now)) else { return };
-    if going > allowed as usize {
-        let what = format!("{going} of {total} nodes of pool {pool} go at once ({reason}), {allowed} may");
-        ledger.violate(now, "budgets are kept", what);
+    // A node that has drifted and may take only so long to go does not ask its pods.
+    let asks_pods = reason != DisruptionReason::Drifted || !claim.has_grace;
+    for pod in ledger.pods_on(node).map(|record| &record.pod).filter(|pod| asks_pods && is_active(pod)) {
+        if is_protected(pod, now) {
+            broken.push(("do-not-disrupt is kept", format!("{} on {node} ({name})", pod.namespaced_name())));
+        } else if let Some(budget) = forbidding_budget(ledger, pod) {
+            let what = format!("{budget} forbids to evict {} from {node} ({name})", pod.namespaced_name());
+            broken.push(("PodDisruptionBudgets are kept", what));
+        }
     }
+    broken.extend(broken_budget(ledger, &claim.pool, &reason, now).map(|what| ("budgets are kept", what)));
+    for (rule, what) in broken {
+        ledger.violate(now, rule, what);
+    }
+}
+
+/// Whether more nodes of a pool go than its budgets allow, counted as spec 03 §6.4 says.
+fn broken_budget(ledger: &Ledger, pool: &str, reason: &DisruptionReason, now: Timestamp) -> Option<String> {
+    let budgets = ledger.pools.get(pool)?.spec.disruption.as_ref()?.budgets.as_deref()?;
+    let nodes = ledger.claims.values().filter(|claim| claim.pool == pool && !claim.is_terminating);
+    let nodes = nodes.filter_map(|claim| Some((claim, ledger.nodes.get(&claim.node)?)));
+    let (mut total, mut going) = (0_u32, 0_u32);
+    for (claim, node) in nodes.filter(|(_, node)| node.is_initialized) {
+        total += 1;
+        going += u32::from(!node.is_ready || claim.is_deleting || claim.reason.is_some());
+    }
+    let allowed = allowed_disruptions(budgets, reason, total, now).unwrap_or(0);
+    (going > allowed).then(|| format!("{going} of {total} nodes of pool {pool} go at once ({reason}), {allowed} may"))
+}
+
+/// A claim is deleted for which that was decided: its replacements are up, and nobody came to its node meanwhile.
+pub(super) fn on_deletion(ledger: &mut Ledger, name: &str, now: Timestamp) {
+    let Some(claim) = ledger.claims.get(name) else { return };
+    let Some(marked) = claim.marked.as_ref().filter(|_| !goes_anyway(ledger, claim, now)) else { return };
+    let mut broken: Vec<(&'static str, String)> = Vec::new();
+    let is_for_it = |other: &&ClaimRecord| other.came > marked.at && other.replaces.iter().any(|one| one == name);
+    if ledger.claims.values().filter(is_for_it).any(|other| !other.is_initialized) {
+        broken.push(("replacements are up first", format!("{name} goes before what was launched for it")));
+    }
+    // Drift promises nobody a place.
+    if claim.reason.as_deref() != Some("Drifted") {
+        let is_new = |pod: &&Pod| is_reschedulable(pod) && !marked.pods.contains(&pod.metadata.uid);
+        for pod in ledger.pods_on(&claim.node).map(|record| &record.pod).filter(is_new) {
+            let what = format!("{} came to {} and it goes all the same ({name})", pod.namespaced_name(), claim.node);
+            broken.push(("a node that gains a pod stays", what));
+        }
+    }
+    for (rule, what) in broken {
+        ledger.violate(now, rule, what);
+    }
+}
+
+/// Whether a claim goes whatever was decided: its pool goes, its machine is gone, its time is up.
+fn goes_anyway(ledger: &Ledger, claim: &ClaimRecord, now: Timestamp) -> bool {
+    ledger.pools.get(&claim.pool).is_none_or(|pool| pool.metadata.deletion_timestamp.is_some())
+        || !ledger.nodes.contains_key(&claim.node)
+        || claim.expires.is_some_and(|at| at <= now)
+}
+
+/// A pod is evicted: its node goes, and the pod does not forbid it.
+pub(super) fn on_eviction(ledger: &mut Ledger, key: &Key, now: Timestamp) {
+    let Some(pod) = ledger.pods.get(key).map(|record| record.pod.clone()) else { return };
+    let node = pod.spec.node_name.clone().unwrap_or_default();
+    let claim = ledger.claims.values().find(|claim| claim.node == node && !node.is_empty());
+    if claim.is_some_and(|claim| !claim.is_deleting) {
+        ledger.violate(now, "nobody is evicted from a node that stays", format!("{} from {node}", key.as_str()));
+    }
+    if is_protected(&pod, now) {
+        ledger.violate(now, "do-not-disrupt is kept", format!("{} is evicted from {node}", key.as_str()));
+    }
+    // Those of daemon sets live and die with their node.
+    if !pod.is_owned_by_daemonset() && ledger.calm.is_broken_by(&pod, now) {
+        ledger.violate(now, "pods that did not change stay", format!("{} is evicted from {node}", key.as_str()));
+    }
+}
+
+fn is_active(pod: &Pod) -> bool {
+    !pod.is_terminal() && !pod.is_terminating()
+}
+
+fn is_reschedulable(pod: &Pod) -> bool {
+    is_active(pod) && !pod.is_owned_by_daemonset() && !pod.is_mirror()
+}
+
+fn is_protected(pod: &Pod, now: Timestamp) -> bool {
+    let value = pod.metadata.annotations.get(DO_NOT_DISRUPT);
+    value.is_some_and(|value| {
+        matches!(do_not_disrupt(value, pod.status.start_time, now), DoNotDisrupt::Protected { .. })
+    })
+}
+
+/// The budget that does not let a pod be evicted (spec 03 §5.3).
+fn forbidding_budget(ledger: &Ledger, pod: &Pod) -> Option<String> {
+    let stays_by_itself = |pod: &Pod| {
+        pod.spec
+            .tolerations
+            .iter()
+            .any(|one| one.operator == TolerationOperator::Exists && (one.key.is_empty() || one.key == DISRUPTED))
+    };
+    if pod.is_mirror() || stays_by_itself(pod) {
+        return None;
+    }
+    let of_pod: BTreeMap<String, String> =
+        pod.metadata.labels.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    let matching = ledger.budgets.iter().filter(|(key, budget)| {
+        let selector = budget.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+        key.namespace() == pod.metadata.namespace && selects(selector, &of_pod)
+    });
+    let forbids = |budget: &PodDisruptionBudget| {
+        let policy = budget.spec.as_ref().and_then(|spec| spec.unhealthy_pod_eviction_policy.as_deref());
+        let is_unhealthy = pod.condition("Ready").is_some_and(|ready| ready.status == "False");
+        let allowed = budget.status.as_ref().and_then(|status| status.disruptions_allowed).unwrap_or(0);
+        allowed == 0 && !(policy == Some("AlwaysAllow") && is_unhealthy)
+    };
+    matching.filter(|(_, budget)| forbids(budget)).map(|(key, _)| key.as_str().to_owned()).next()
 }
 
 /// Nothing goes wrong any more: what is still not as it should be? Empty if all is well.

@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! Scenario ──steps──► Cluster ◄──── the system under test, whatever it is
-//!                        │ watches
-//!                     Ledger ──► invariants (at every change), Report (at the end)
+//!                        │ every change
+//!                     Witness ──► Ledger ──► invariants (at every change), Report (at the end)
 //! ```
 //! First comes the *safety* phase, in which steps and faults happen and nothing that must not happen may happen; then the *liveness* phase,
 //! in which nothing goes wrong any more and everything that was asked for must come true.
@@ -13,11 +13,15 @@ mod act;
 mod faults;
 mod invariants;
 mod ledger;
+mod money;
 mod report;
 mod run;
 mod scenario;
+mod steady;
+mod witness;
 
 pub use faults::NamedFault;
-pub use report::{CostReport, NodeReport, PodReport, Report, Sample, TimesToRun, Violation};
+pub use report::{Appraisal, CostReport, NodeReport, PodReport, Report, Sample, SteadyReport, TimesToRun, Violation};
 pub use run::{Line, Simulation};
-pub use scenario::{Change, Interruption, Scale, Scenario, ScenarioError, Step, Target};
+pub use scenario::{Change, Interruption, Scale, Scenario, ScenarioError, Steady, Step, Target};
+pub use witness::Witness;

@@ -25,6 +25,9 @@ pub struct Report {
     pub evictions: usize,
     /// Money.
     pub cost: CostReport,
+    /// How close to rest it came, if the scenario asks for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steady: Option<SteadyReport>,
     /// How it went over time.
     pub timeline: Vec<Sample>,
     /// What must not have happened.
@@ -83,6 +86,40 @@ pub struct CostReport {
     pub peak_micro_dollars_per_hour: u64,
     /// The price an hour at the end.
     pub at_end_micro_dollars_per_hour: u64,
+}
+
+/// What happened while the cluster was to be at rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SteadyReport {
+    /// Pods that were evicted meanwhile.
+    pub evictions: usize,
+    /// Those among them of workloads that had not changed for a while.
+    pub unchanged_evicted: usize,
+    /// How often the cost was compared.
+    pub appraisals: usize,
+    /// When the nodes cost the most, in proportion to the best plan.
+    pub dearest: Option<Appraisal>,
+}
+
+/// What the nodes cost, and what those of the best plan for the same pods would.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Appraisal {
+    /// When, counted from the start.
+    pub at_seconds: u64,
+    /// The price of the nodes an hour.
+    pub micro_dollars_per_hour: u64,
+    /// The price an hour of the best plan.
+    pub best_micro_dollars_per_hour: u64,
+}
+
+impl Appraisal {
+    /// The price in thousandths of the best plan's.
+    pub fn permille(&self) -> u64 {
+        let (price, best) = (u128::from(self.micro_dollars_per_hour), u128::from(self.best_micro_dollars_per_hour));
+        u64::try_from(price * 1000 / best.max(1)).unwrap_or(u64::MAX)
+    }
 }
 
 /// How things stood at an instant.

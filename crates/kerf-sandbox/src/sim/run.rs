@@ -2,23 +2,20 @@
 //! clock; on a paused one that is virtual time, on a real one it is a show.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use k8s_openapi::api::core;
-use kerf_api::nodeclaim::NodeClaim;
-use kerf_api::nodepool::NodePool;
-use kerf_runtime::{Event, Kind, WatchSettings, watch};
+use jiff::{SignedDuration, Timestamp};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::act::Person;
-use super::faults::{NamedFault, SYSTEM};
+use super::faults::NamedFault;
 use super::invariants;
-use super::ledger::{Ledger, Recent};
-use super::report::{Report, Sample};
-use super::scenario::Scenario;
+use super::ledger::Recent;
+use super::report::{Appraisal, Report, Sample};
+use super::scenario::{Scenario, Steady};
+use super::witness::Witness;
 use crate::cluster::{Cluster, Cost};
 
 /// How often somebody looks and tells.
@@ -53,89 +50,89 @@ impl fmt::Display for Line {
     }
 }
 
-#[derive(Clone)]
-struct Shared(Arc<Mutex<Ledger>>);
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Ledger> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Simulation {
     /// Lives through it on a cluster, with somebody who runs its nodes, and says what came of it.
-    pub async fn run(&self, cluster: &Cluster, system: BoxFuture<'static, ()>, mut tell: impl FnMut(Line)) -> Report {
+    /// `appraise` says what the best plan for all pods that there are would cost, in millionths of a dollar an hour, if it can be told.
+    pub async fn run(
+        &self,
+        cluster: &Cluster,
+        system: BoxFuture<'static, ()>,
+        appraise: impl AsyncFn() -> Option<u64>,
+        mut tell: impl FnMut(Line),
+    ) -> Report {
         let clock = cluster.api().clock();
         let started = Instant::now();
-        let ledger = Shared(Arc::new(Mutex::new(Ledger::new(clock.now()))));
+        let witness = Witness::of(cluster);
         let mut tasks = JoinSet::new();
-        self.observe(cluster, &ledger, &mut tasks);
         tasks.spawn(system);
-        cluster.api().start_audit();
         self.set_faults(cluster, &self.scenario.faults);
 
         let person = Person::new(cluster);
         let end = started + self.scenario.until;
         let every = (self.scenario.until / SAMPLES).max(TICK);
-        let mut steps = self.scenario.steps.iter().peekable();
+        let mut steps = self.scenario.happenings().into_iter().peekable();
         let (mut next_tick, mut next_sample) = (started + TICK, started);
+        let mut next_appraisal = self.scenario.steady.map(|steady| started + steady.from);
         loop {
-            let next_step = steps.peek().map(|step| started + step.at);
-            let wake = next_step.map_or(next_tick, |step| step.min(next_tick)).min(end);
+            let next_step = steps.peek().map(|(at, _)| started + *at);
+            let wake = [next_step, next_appraisal].into_iter().flatten().fold(next_tick, Instant::min).min(end);
             tokio::time::sleep_until(wake).await;
             let at = started.elapsed();
             let now = clock.now();
-            while let Some(step) = steps.next_if(|step| started + step.at <= wake) {
-                narrate(cluster, &ledger, at, &mut tell);
+            if let (Some(steady), Some(due)) = (self.scenario.steady, next_appraisal.filter(|due| *due <= wake)) {
+                compare(&witness, &steady, appraise().await, now);
+                next_appraisal = Some(due + steady.every);
+            }
+            while let Some((_, step)) = steps.next_if(|(at, _)| started + *at <= wake) {
+                narrate(&witness, at, now, &mut tell);
                 if let Some(say) = &step.say {
                     tell(Line { at, text: format!("» {say}") });
                 }
                 if let Some(faults) = &step.faults {
                     self.set_faults(cluster, faults);
                 }
-                let machines = ledger.lock().machines();
+                let machines = witness.ledger().machines();
                 for refused in person.act(step, &machines) {
-                    ledger.lock().violate(now, "every step is possible", refused);
+                    witness.ledger().violate(now, "every step is possible", refused);
                 }
             }
             if wake >= next_sample {
-                ledger.lock().keep_sample(now);
+                witness.ledger().keep_sample(now);
                 next_sample += every;
             }
             if wake >= next_tick {
-                narrate(cluster, &ledger, at, &mut tell);
+                narrate(&witness, at, now, &mut tell);
                 next_tick += TICK;
             }
             if wake >= end {
                 break;
             }
         }
-        self.settle(cluster, &ledger, started, &mut tell).await;
+        self.settle(cluster, &witness, started, &mut tell).await;
         drop(tasks);
         let now = clock.now();
-        ledger.lock().keep_sample(now);
-        let finished = std::mem::replace(&mut *ledger.lock(), Ledger::new(now));
-        finished.report(&self.scenario.name, self.seed, cluster.api().fingerprint(), now)
+        witness.ledger().keep_sample(now);
+        witness.into_ledger(now).report(&self.scenario.name, self.seed, cluster.api().fingerprint(), now)
     }
 
     /// The liveness phase: nothing goes wrong any more, so everything must come right.
-    async fn settle(&self, cluster: &Cluster, ledger: &Shared, started: Instant, tell: &mut impl FnMut(Line)) {
+    async fn settle(&self, cluster: &Cluster, witness: &Witness, started: Instant, tell: &mut impl FnMut(Line)) {
         self.set_faults(cluster, &[]);
         let deadline = Instant::now() + PATIENCE;
         loop {
-            let unsettled = invariants::unsettled(&ledger.lock(), self.scenario.pending);
+            let unsettled = invariants::unsettled(&witness.ledger(), self.scenario.pending);
             if unsettled.is_empty() {
                 return;
             }
             if Instant::now() >= deadline {
                 let now = cluster.api().clock().now();
                 for (rule, what) in unsettled {
-                    ledger.lock().violate(now, rule, what);
+                    witness.ledger().violate(now, rule, what);
                 }
                 return;
             }
             tokio::time::sleep(TICK).await;
-            narrate(cluster, ledger, started.elapsed(), tell);
+            narrate(witness, started.elapsed(), cluster.api().clock().now(), tell);
         }
     }
 
@@ -143,58 +140,39 @@ impl Simulation {
         cluster.api().set_faults(faults.iter().filter_map(|fault| fault.at_the_api()).collect(), self.seed);
         cluster.cloud().set_faults(faults.iter().filter_map(|fault| fault.at_the_cloud()).collect(), self.seed);
     }
+}
 
-    /// Watches everything that the ledger keeps.
-    fn observe(&self, cluster: &Cluster, ledger: &Shared, tasks: &mut JoinSet<()>) {
-        let clock = cluster.api().clock();
-        let client = || cluster.api().client_as("simulation");
-        let book = || ledger.clone();
-        let settings = |kind| WatchSettings::new(kind, self.seed);
-        let pods = book();
-        tasks.spawn(
-            watch(client(), settings(Kind::of::<core::v1::Pod>()), move |event| {
-                pods.lock().on_pod(event, clock.now());
-            })
-            .1,
+/// Compares what the nodes cost with what the best plan would.
+fn compare(witness: &Witness, steady: &Steady, best: Option<u64>, now: Timestamp) {
+    let mut ledger = witness.ledger();
+    ledger.calm.begin(SignedDuration::try_from(steady.unchanged_for).unwrap_or(SignedDuration::MAX));
+    let Some(best_micro_dollars_per_hour) = best else { return };
+    let at_seconds = ledger.seconds(now);
+    let appraisal = Appraisal { at_seconds, micro_dollars_per_hour: ledger.price(), best_micro_dollars_per_hour };
+    ledger.calm.appraise(appraisal);
+    if appraisal.permille() > 1000 + 10 * u64::from(steady.cost_within_percent) {
+        let what = format!(
+            "{} millionths of a dollar an hour, the best plan costs {best_micro_dollars_per_hour}",
+            appraisal.micro_dollars_per_hour
         );
-        let nodes = book();
-        tasks.spawn(
-            watch(client(), settings(Kind::of::<core::v1::Node>()), move |event| {
-                nodes.lock().on_node(event, clock.now());
-            })
-            .1,
-        );
-        let claims = book();
-        tasks.spawn(
-            watch(client(), settings(Kind::of::<NodeClaim>()), move |event: Event<NodeClaim>| {
-                claims.lock().on_claim(event, clock.now());
-            })
-            .1,
-        );
-        let pools = book();
-        tasks.spawn(watch(client(), settings(Kind::of::<NodePool>()), move |event| pools.lock().on_pool(event)).1);
+        ledger.violate(now, "cost is close to the best plan", what);
     }
 }
 
 /// Tells what has happened since this was last told, in a line.
-fn narrate(cluster: &Cluster, ledger: &Shared, at: Duration, tell: &mut impl FnMut(Line)) {
-    let is_eviction = |write: &crate::audit::Write| {
-        write.agent == SYSTEM && write.subresource == "eviction" && (200..300).contains(&write.code)
-    };
-    let evictions = cluster.api().take_audit().iter().filter(|write| is_eviction(write)).count();
-    let mut book = ledger.lock();
-    book.evictions += evictions;
-    let recent = book.take_recent();
-    if recent == Recent::default() && evictions == 0 {
+fn narrate(witness: &Witness, at: Duration, now: Timestamp, tell: &mut impl FnMut(Line)) {
+    let mut ledger = witness.ledger();
+    let recent = ledger.take_recent();
+    if recent == Recent::default() {
         return;
     }
-    let sample = book.sample(cluster.api().clock().now());
-    drop(book);
-    tell(Line { at, text: sentence(&recent, evictions, &sample) });
+    let sample = ledger.sample(now);
+    drop(ledger);
+    tell(Line { at, text: sentence(&recent, &sample) });
 }
 
 /// What happened, and how things stand now.
-fn sentence(recent: &Recent, evictions: usize, sample: &Sample) -> String {
+fn sentence(recent: &Recent, sample: &Sample) -> String {
     let mut parts = Vec::new();
     let mut part = |count: usize, one: &str, many: &str| {
         if count > 0 {
@@ -205,7 +183,7 @@ fn sentence(recent: &Recent, evictions: usize, sample: &Sample) -> String {
     part(recent.claims, "claim created", "claims created");
     part(recent.nodes_up, "node came", "nodes came");
     part(recent.running, "pod started", "pods started");
-    part(evictions, "pod evicted", "pods evicted");
+    part(recent.evicted, "pod evicted", "pods evicted");
     part(recent.ended, "pod ended", "pods ended");
     part(recent.nodes_down, "node gone", "nodes gone");
     for (reason, count) in &recent.moves {

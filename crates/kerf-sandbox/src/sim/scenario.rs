@@ -28,8 +28,29 @@ pub struct Scenario {
     /// What goes wrong all the time.
     #[serde(default)]
     pub faults: Vec<NamedFault>,
+    /// From when on the cluster is to be at rest, and how close its cost is to be to the best.
+    #[serde(default)]
+    pub steady: Option<Steady>,
     /// What happens, in the order of time.
     pub steps: Vec<Step>,
+}
+
+/// A cluster whose demand does not change comes to rest: pods that did not change are not evicted, and its nodes cost about what the best
+/// plan for its pods would.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Steady {
+    /// When it is to be at rest, counted from the start.
+    #[serde(deserialize_with = "duration")]
+    pub from: Duration,
+    /// How often the cost is compared from then on.
+    #[serde(deserialize_with = "duration")]
+    pub every: Duration,
+    /// For how long a workload must not have changed for its pods to be left alone.
+    #[serde(default = "an_hour", deserialize_with = "duration")]
+    pub unchanged_for: Duration,
+    /// By how many hundredths the nodes may cost more than those of the best plan.
+    pub cost_within_percent: u32,
 }
 
 /// Something that happens.
@@ -39,6 +60,9 @@ pub struct Step {
     /// When, counted from the start.
     #[serde(deserialize_with = "duration")]
     pub at: Duration,
+    /// How long after that it happens again, and again until the end.
+    #[serde(default, deserialize_with = "some_duration")]
+    pub every: Option<Duration>,
     /// What to tell whoever watches.
     #[serde(default)]
     pub say: Option<String>,
@@ -48,6 +72,9 @@ pub struct Step {
     /// A workload to scale.
     #[serde(default)]
     pub scale: Option<Scale>,
+    /// A workload whose pods are all replaced, as `kubectl rollout restart` would.
+    #[serde(default)]
+    pub restart: Option<Target>,
     /// An object to change.
     #[serde(default)]
     pub patch: Option<Change>,
@@ -131,6 +158,7 @@ impl Step {
     fn does_something(&self) -> bool {
         !self.apply.is_empty()
             || self.scale.is_some()
+            || self.restart.is_some()
             || self.patch.is_some()
             || self.delete.is_some()
             || self.interrupt.is_some()
@@ -152,8 +180,11 @@ impl Scenario {
             if does.at > self.until {
                 wrong("at: later than the end of the scenario (until)");
             }
+            if does.every.is_some_and(|every| every.is_zero()) {
+                wrong("every: must be longer than nothing");
+            }
             if !does.does_something() {
-                wrong("nothing happens: give one of apply, scale, patch, delete, interrupt, faults, say");
+                wrong("nothing happens: give one of apply, scale, restart, patch, delete, interrupt, faults, say");
             }
             for object in &does.apply {
                 if object["kind"].as_str().is_none() || object["metadata"]["name"].as_str().is_none() {
@@ -164,6 +195,20 @@ impl Scenario {
         }
         mistakes
     }
+
+    /// What happens until the end, in the order of time: steps that happen again and again as often as they do.
+    pub(super) fn happenings(&self) -> Vec<(Duration, &Step)> {
+        let times = |step: &Step| match step.every.filter(|every| !every.is_zero()) {
+            Some(every) => std::iter::successors(Some(step.at), |at| at.checked_add(every))
+                .take_while(|at| *at <= self.until)
+                .collect(),
+            None => vec![step.at],
+        };
+        let mut all: Vec<(Duration, &Step)> =
+            self.steps.iter().flat_map(|step| times(step).into_iter().map(move |at| (at, step))).collect();
+        all.sort_by_key(|(at, _)| *at);
+        all
+    }
 }
 
 /// A length of time as Kubernetes writes them: `90s`, `1h30m`.
@@ -171,6 +216,14 @@ fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(from)?;
     let parsed: kerf_api::duration::Duration = text.parse().map_err(serde::de::Error::custom)?;
     parsed.to_std().ok_or_else(|| serde::de::Error::custom("must not be negative"))
+}
+
+fn an_hour() -> Duration {
+    Duration::from_hours(1)
+}
+
+fn some_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    duration(from).map(Some)
 }
 
 #[cfg(test)]
@@ -187,11 +240,21 @@ mod tests {
             [
                 "steps[0]: at: later than the end of the scenario (until)",
                 "steps[1]: at: earlier than the step before it",
-                "steps[1]: nothing happens: give one of apply, scale, patch, delete, interrupt, faults, say",
+                "steps[1]: nothing happens: give one of apply, scale, restart, patch, delete, interrupt, faults, say",
                 "steps[2]: at: earlier than the step before it",
                 "steps[2]: apply: an object without apiVersion, kind or metadata.name",
             ]
         );
+    }
+
+    #[test]
+    fn what_happens_again_and_again_happens_until_the_end() {
+        let text = "{name: x, until: 1h, steps: [{at: 10m, every: 20m, say: a}, {at: 35m, say: b}]}";
+        let scenario: Scenario = serde_yaml_ng::from_str(text).unwrap_or_else(|error| panic!("{error}"));
+        let told = |(at, step): &(Duration, &Step)| (at.as_secs() / 60, step.say.clone().unwrap_or_default());
+        let told: Vec<(u64, String)> = scenario.happenings().iter().map(told).collect();
+        let expected = [(10, "a"), (30, "a"), (35, "b"), (50, "a")];
+        assert_eq!(told, expected.map(|(at, what)| (at, what.to_owned())));
     }
 
     #[test]

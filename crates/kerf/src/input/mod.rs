@@ -17,7 +17,5 @@ mod source;
 mod workloads;
 mod world;
 
-#[cfg(test)]
-pub(crate) use load::load_by;
-pub(crate) use load::{load, load_live};
+pub(crate) use load::{load, load_by, load_live};
 pub(crate) use world::World;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use kerf_sandbox::sim::{Report, Sample, TimesToRun};
+use kerf_sandbox::sim::{Report, Sample, SteadyReport, TimesToRun};
 
 use super::table;
 
@@ -43,6 +43,9 @@ pub(crate) fn report(report: &Report) -> String {
         dollars(cost.spent_micro_dollars),
         dollars(cost.saved_micro_dollars)
     );
+    if let Some(steady) = &report.steady {
+        let _ = writeln!(text, "At rest     {}", at_rest(steady));
+    }
     if report.violations.is_empty() {
         let _ = writeln!(text, "Invariants  all held");
     } else {
@@ -63,6 +66,21 @@ fn times(times: TimesToRun) -> String {
     let seconds = |millis: u64| format!("{}.{} s", millis / 1000, millis % 1000 / 100);
     let (half, most, all) = (seconds(times.p50_millis), seconds(times.p95_millis), seconds(times.max_millis));
     format!("; from creation to Running: half within {half}, 95 % within {most}, all within {all}")
+}
+
+fn at_rest(steady: &SteadyReport) -> String {
+    let SteadyReport { evictions, unchanged_evicted, appraisals, dearest } = steady;
+    let mut text = format!("{evictions} pods evicted, {unchanged_evicted} of them for whom nothing had changed");
+    if let Some(dearest) = dearest {
+        let (permille, at) = (dearest.permille(), clock(dearest.at_seconds));
+        let _ = write!(
+            text,
+            "; at most {}.{} % of the best plan's price in {appraisals} comparisons, at {at}",
+            permille / 10,
+            permille % 10
+        );
+    }
+    text
 }
 
 /// `hh:mm:ss`.

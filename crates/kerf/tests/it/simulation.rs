@@ -61,6 +61,75 @@ steps:
     assert!(seen.stdout.contains("every pod runs: 1 pods wait, such as default/giant"), "{}", seen.stdout);
 }
 
+/// Forty minutes with the same demand: jobs every five minutes, a deployment that is rolled out anew, one that
+/// shrinks at the beginning. Costs are compared while a job runs, since its room is part of the demand.
+/// `scenarios/week.yaml` is the long form of it (`make week`).
+fn steady(consolidate_after: &str, until: &str) -> Seen {
+    let workload = |name: &str, replicas: u32, cpu: &str| {
+        format!(
+            "{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: {name}}}, spec: {{replicas: {replicas}, \
+             selector: {{matchLabels: {{app: {name}}}}}, template: {{metadata: {{labels: {{app: {name}}}}}, spec: \
+             {{containers: [{{name: c, image: i, resources: {{requests: {{cpu: {cpu}}}}}}}]}}}}}}}}"
+        )
+    };
+    let text = format!(
+        "
+name: Steady
+until: 40m
+steady: {{from: 15m30s, every: 5m, unchangedFor: 10m, costWithinPercent: 3}}
+steps:
+  - at: 0s
+    apply:
+      - {{apiVersion: karpenter.kwok.sh/v1alpha1, kind: KWOKNodeClass, metadata: {{name: default}}, spec: {{}}}}
+      - apiVersion: karpenter.sh/v1
+        kind: NodePool
+        metadata: {{name: general}}
+        spec:
+          disruption: {{consolidateAfter: {consolidate_after}}}
+          template:
+            spec:
+              nodeClassRef: {{group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}}
+              requirements: [{{key: karpenter.sh/capacity-type, operator: In, values: [on-demand]}}]
+      - {api}
+      - {web}
+      - {idle}
+      - apiVersion: batch/v1
+        kind: CronJob
+        metadata: {{name: sync}}
+        spec:
+          schedule: '*/5 * * * *'
+          jobTemplate:
+            spec:
+              template:
+                metadata: {{annotations: {{pod-complete.stage.kwok.x-k8s.io/delay: 60s}}}}
+                spec:
+                  restartPolicy: Never
+                  containers: [{{name: c, image: i, resources: {{requests: {{cpu: 250m}}}}}}]
+  - {{at: 5m, scale: {{kind: Deployment, name: idle, replicas: 0}}}}
+  - {{at: 17m, every: 10m, restart: {{kind: Deployment, name: web}}}}
+",
+        api = workload("api", 6, "1500m"),
+        web = workload("web", 4, "700m"),
+        idle = workload("idle", 3, "3"),
+    );
+    let folder = folder(&[("steady.yaml", &text)]);
+    kerf(&["sandbox", "run", "steady.yaml", "--until", until, "-o", "json"]).within(folder.path()).run()
+}
+
+#[test]
+fn a_cluster_whose_demand_does_not_change_comes_to_rest() {
+    let seen = steady("0s", "40m");
+    let report: Value = serde_json::from_str(&seen.stdout).unwrap();
+    assert_eq!((seen.code, &report["violations"]), (0, &serde_json::json!([])), "{report:#}");
+    let at_rest = &report["steady"];
+    assert_eq!((&at_rest["unchangedEvicted"], &at_rest["appraisals"]), (&0.into(), &5.into()), "{at_rest}");
+    assert!(report["moves"].as_object().is_some_and(|moves| !moves.is_empty()), "{report:#}");
+    // Nobody takes the idle nodes away.
+    let seen = steady("Never", "21m");
+    assert_eq!(seen.code, 1, "{}", seen.stdout);
+    assert!(seen.stdout.contains("cost is close to the best plan"), "{}", seen.stdout);
+}
+
 #[test]
 fn a_story_that_makes_no_sense_is_refused_with_all_its_mistakes() {
     let folder = folder(&[

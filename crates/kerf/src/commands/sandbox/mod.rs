@@ -1,6 +1,7 @@
 //! `kerf sandbox`: starts a cluster in this process, says how to use it, and ends it: with Ctrl-C, or with the command that it was
 //! started for. Nothing is left behind but what the person asked to be written elsewhere.
 
+mod appraise;
 mod kubeconfig;
 mod simulate;
 

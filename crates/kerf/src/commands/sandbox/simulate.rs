@@ -12,6 +12,7 @@ use kerf_sandbox::sim::{Line, Report, Scenario, Simulation};
 use kerf_sandbox::{Cluster, ClusterConfig, Timing};
 use tracing::error;
 
+use super::appraise::Appraiser;
 use super::{Kerf, install, show_log};
 use crate::args::{Format, SandboxRun};
 use crate::commands::plan;
@@ -80,7 +81,9 @@ async fn play(
             unheard = output::print_text(&format!("{line}\n")).err();
         }
     };
-    let report = simulation.run(cluster, system(cluster, kerf, catalogue), tell).await;
+    let appraiser = Appraiser::new(cluster, &kerf.settings, catalogue.clone());
+    let system = system(cluster, kerf, catalogue);
+    let report = simulation.run(cluster, system, async || appraiser.best_price().await, tell).await;
     unheard.map_or(Ok(report), Err)
 }
 

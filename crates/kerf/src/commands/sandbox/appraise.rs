@@ -1,0 +1,60 @@
+//! What the pods of a cluster would cost if all their machines were chosen anew: the measure for a cluster that has grown and shrunk for a
+//! while. The engine is asked as `kerf plan` asks it, with the pods of this instant and without the machines that Kerf runs.
+
+use std::sync::Arc;
+
+use kerf_api::labels;
+use kerf_api::slim::{Node, Pod};
+use kerf_engine::{Input, Settings, solve};
+use kerf_kwok::Catalogue;
+use kerf_sandbox::Cluster;
+use kube::Client;
+
+use crate::args;
+use crate::commands::plan;
+use crate::input::{World, load_by};
+
+/// Knows what a cluster might cost.
+pub(super) struct Appraiser {
+    client: Client,
+    clock: kerf_runtime::Clock,
+    settings: Settings,
+    catalogue: Catalogue,
+}
+
+impl Appraiser {
+    pub(super) fn new(cluster: &Cluster, settings: &args::Settings, catalogue: Catalogue) -> Self {
+        let (client, clock) = (cluster.api().client_as("appraiser"), cluster.api().clock());
+        Self { client, clock, settings: plan::engine_settings(settings, false, 1), catalogue }
+    }
+
+    /// The price of the best plan in millionths of a dollar an hour; none if some pod has no place in it.
+    pub(super) async fn best_price(&self) -> Option<u64> {
+        let loaded = load_by(self.client.clone()).await.ok()?;
+        let world = World::new(loaded.objects, self.catalogue.clone(), self.clock.now());
+        let solution = solve(&from_scratch(world.input), &self.settings);
+        if !solution.unplaced.is_empty() {
+            return None;
+        }
+        let prices = solution.claims.iter().map(|claim| claim.launch.estimate.as_ref().map(|best| best.price.nanos()));
+        let nanos: i64 = prices.sum::<Option<i64>>()?;
+        u64::try_from(nanos / 1000).ok()
+    }
+}
+
+/// The same pods, none of them on a machine that Kerf has launched.
+fn from_scratch(mut input: Input) -> Input {
+    let is_launched = |node: &Arc<Node>| node.metadata.labels.get(labels::NODEPOOL).is_some();
+    let (launched, others): (Vec<Arc<Node>>, Vec<Arc<Node>>) = input.nodes.into_iter().partition(is_launched);
+    input.nodes = others;
+    input.node_claims.clear();
+    let is_homeless = |pod: &Pod| launched.iter().any(|node| pod.spec.node_name.as_ref() == Some(&node.metadata.name));
+    // Those of daemon sets come with each machine.
+    let is_extra = |pod: &Pod| is_homeless(pod) && pod.is_owned_by_daemonset();
+    input.pods.retain(|pod| !pod.is_terminal() && !pod.is_terminating());
+    input.pods.retain(|pod| !is_extra(pod));
+    for pod in input.pods.iter_mut().filter(|pod| is_homeless(pod)) {
+        Arc::make_mut(pod).spec.node_name = None;
+    }
+    input
+}
