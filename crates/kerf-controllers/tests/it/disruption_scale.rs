@@ -13,7 +13,7 @@ async fn a_type_that_is_sold_out_is_not_tried_over_and_over() {
     town.until("the next best is taken", 120, async |town| town.settled(1, &["m"]).await).await;
     for _ in 0..6 * 60 {
         town.rig.wait(60).await;
-        town.check().await;
+        town.check();
         assert_eq!(town.running().await, 1, "no pod is lost");
     }
     let failed = town.rig.metrics.disruption.queue_failures.get(&["replace", "underutilized", "single"]);
@@ -44,7 +44,7 @@ async fn hundreds_of_empty_nodes_go_in_as_few_rounds_as_the_budget_allows() {
     let mut minutes = 0.0;
     while town.types().await.len() > (NODES / 2) as usize {
         town.rig.wait(10).await;
-        town.check().await;
+        town.check();
         minutes += 10.0 / 60.0;
         assert!(minutes < 20.0, "{:#}", town.rig.decisions());
     }
