@@ -13,6 +13,7 @@ mod news;
 mod pass;
 mod queue;
 mod report;
+mod runs;
 mod start;
 mod taint;
 mod wake;

@@ -29,6 +29,7 @@ use super::history::{Held, History};
 use super::memo::{EXPIRY, Memo};
 use super::memory::{self, Memory, Offered};
 use super::queue::Orchestration;
+use super::runs::{self, Runs};
 use super::{report, taint, wake};
 use crate::context::Context;
 use crate::error::Error;
@@ -66,6 +67,7 @@ struct State {
     unsynced_since: Option<Timestamp>,
     /// What was said of malformed pools.
     said: String,
+    runs: Runs,
 }
 
 /// Commands that are looked at again before they are carried out.
@@ -107,11 +109,19 @@ impl Disruption {
     }
 
     pub(crate) async fn reconcile(&self) -> Result<Next, Error> {
+        self.state().runs.tell(self.ctx.now());
+        let outcome = self.pass().await;
+        self.state().runs.tell(self.ctx.now());
+        outcome
+    }
+
+    async fn pass(&self) -> Result<Next, Error> {
         if !self.is_synced() {
             return Ok(Next::After(UNSYNCED));
         }
         taint::clean_up(&self.ctx, |claim| self.orchestration.is_about(claim)).await?;
         let now = self.ctx.now();
+        self.state().runs.started(runs::LOOP, now);
         let seen = self.memo.read(now);
         let waiting = {
             let mut state = self.state();
@@ -372,8 +382,10 @@ impl Disruption {
     }
 
     fn note_methods(&self, heard: &[(Heard, Duration)]) {
-        let metrics = &self.ctx.metrics.disruption;
+        let (metrics, now) = (&self.ctx.metrics.disruption, self.ctx.now());
+        let mut state = self.state();
         for (heard, took) in heard {
+            state.runs.started(runs::name(heard.method), now);
             let reason = heard.method.reason().to_string().to_lowercase();
             metrics.eligible_nodes.set(&[&reason], heard.eligible as f64);
             let is_looked_at_again = !matches!(heard.method, Method::StaticDrift | Method::Drift) && heard.commands > 0;

@@ -1,4 +1,4 @@
-//! Acceptance scenarios B to E of spec 07 §13, one after the other on one cluster: what happens, and the order in which the log tells it.
+//! Acceptance scenarios B to E, G and H of spec 07 §13: what happens, and the order in which the log tells it.
 
 use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::rig::{Lines, of_claim};
-use crate::town::{Town, sizes_at};
+use crate::town::{Town, shrinking, sizes_at};
 
 impl Lines {
     /// What was logged since the last time.
@@ -22,6 +22,16 @@ fn messages(lines: &[Value]) -> Vec<&str> {
     lines.iter().map(|line| line["message"].as_str().unwrap()).collect()
 }
 
+/// Everything that is logged from now on in this test.
+fn listen(town: &Town) -> (Lines, tracing::subscriber::DefaultGuard) {
+    let lines = Lines::default();
+    let layer =
+        LogLayer::new(Settings { level: Level::Info, form: Form::Json }, town.rig.clock, vec![Box::new(lines.clone())]);
+    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
+    let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    (lines, guard)
+}
+
 #[tokio::test(start_paused = true)]
 async fn up_to_the_limit_down_to_nothing_and_over_to_another_class() {
     let spec = json!({
@@ -33,11 +43,7 @@ async fn up_to_the_limit_down_to_nothing_and_over_to_another_class() {
     let mut town = Town::bare(spec).await;
     // A small machine is dear, so that the pods come together on a big one.
     town.catalogue = sizes_at([0.35, 0.39, 0.4]);
-    let lines = Lines::default();
-    let layer =
-        LogLayer::new(Settings { level: Level::Info, form: Form::Json }, town.rig.clock, vec![Box::new(lines.clone())]);
-    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
-    let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    let (lines, _log) = listen(&town);
     town.restart();
     town.rig.wait(2).await;
     lines.take();
@@ -133,4 +139,75 @@ async fn up_to_the_limit_down_to_nothing_and_over_to_another_class() {
     );
     assert_eq!(told[0]["replacement-nodes"], json!([{"capacity-type": "on-demand", "instance-types": "l"}]));
     assert_eq!(town.rig.metrics.nodeclaims_created.get(&["drifted", "general", "false"]), 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_become_one_and_what_expires_is_renewed() {
+    let mut town = Town::bare(shrinking(json!({"consolidateAfter": "Never"}))).await;
+    let (lines, _log) = listen(&town);
+    town.restart();
+    town.rig.wait(2).await;
+
+    // G. Consolidation: small pods on three nodes, and one on a fourth that must not be disturbed.
+    let kept = json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}});
+    town.deploy("keep", 1, "7700m", kept).await;
+    town.deploy("wide", 3, "7", json!({})).await;
+    town.until("four run", 60, async |town| town.settled(4, &["l"; 4]).await).await;
+    town.deploy("web", 3, "300m", json!({})).await;
+    town.protect("web", json!({"maxUnavailable": 1})).await;
+    town.until("all run", 60, async |town| town.running().await == 7).await;
+    town.scale("wide", 0).await;
+    town.rig.wait(30).await;
+    lines.take();
+    town.change_pool(json!({"spec": {"disruption": {"consolidateAfter": "0s"}}})).await;
+    town.until("two nodes are left", 180, async |town| town.settled(4, &["l", "s"]).await).await;
+    town.rig.wait(2).await;
+    let told = lines.take();
+    let life = ["launched nodeclaim", "registered nodeclaim", "initialized nodeclaim"];
+    let all = messages(&told);
+    let (begin, end) = all.split_at(5);
+    assert_eq!(begin, [&["disrupting node(s)", "created nodeclaim"][..], &life].concat());
+    let line = &told[0];
+    assert_eq!(
+        (&line["decision"], &line["disrupted-node-count"], &line["replacement-node-count"], &line["pod-count"]),
+        (&json!("replace"), &json!(3), &json!(1), &json!(3))
+    );
+    assert!(line["command"].as_str().unwrap().ends_with(" -> [1 replacement] (savings: $1.10)"), "{line}");
+    for node in line["disrupted-nodes"].as_array().unwrap() {
+        let about = |line: &&Value| line["Node"]["name"] == node["Node"]["name"];
+        let of_node: Vec<&str> = told[5..].iter().filter(about).map(|line| line["message"].as_str().unwrap()).collect();
+        assert_eq!(of_node, ["tainted node", "deleted node", "deleted nodeclaim"]);
+    }
+    assert_eq!(end.len(), 9, "{end:?}");
+    let blocked = town.rig.decisions()["lastPass"]["blocked"].clone();
+    let mut reasons = blocked.as_array().unwrap().iter().flat_map(|node| node["reasons"].as_array().unwrap());
+    let why = "Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=default/keep-";
+    assert!(reasons.any(|reason| reason["message"].as_str().unwrap().starts_with(why)), "{blocked:#}");
+
+    // H. Expiration: what there is drifts and is renewed, what is new ends after ten minutes.
+    let old: Vec<_> = town.rig.claims().await.into_iter().filter_map(|claim| claim.metadata.name).collect();
+    town.change_pool(json!({"spec": {"template": {"spec": {"expireAfter": "10m"}}}})).await;
+    town.until("the small node is renewed", 120, async |town| {
+        let claims = town.rig.claims().await;
+        let is_new = |claim: &NodeClaim| !old.contains(claim.metadata.name.as_ref().unwrap());
+        claims.len() == 2 && claims.iter().any(is_new) && town.settled(4, &["l", "s"]).await
+    })
+    .await;
+    let drifted: Vec<String> = town
+        .rig
+        .claims()
+        .await
+        .iter()
+        .map(|claim| of_claim(claim, "Drifted"))
+        .filter(|said| said != "absent")
+        .collect();
+    assert_eq!(drifted, ["True/NodePoolDrifted"], "the node that must not be disturbed has its own time, and stays");
+    town.change_pool(json!({"spec": {"disruption": {"budgets": [{"nodes": "0"}]}}})).await;
+    let labels = ["expired", "general", "on-demand", "", "graceful"];
+    let expired = || town.rig.metrics.nodeclaims_disrupted.get(&labels);
+    town.pass(9 * 60).await;
+    assert_eq!(expired(), 0.0);
+    town.until("it has expired", 90, async |_| expired() == 1.0).await;
+    town.until("its pods run elsewhere", 60, async |town| town.settled(4, &["l", "s"]).await).await;
+    assert_eq!(expired(), 1.0);
 }

@@ -1,0 +1,85 @@
+//! When each step of the loop was last started. A step whose turn does not come for long is worth a line (spec 03 §4 item 1): something
+//! before it keeps the loop busy, or the picture of the cluster is never whole.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+use kerf_engine::Method;
+use tracing::debug;
+
+/// How long a step may not run before it is told.
+const ABNORMAL: SignedDuration = SignedDuration::from_mins(15);
+
+/// The loop itself.
+pub(crate) const LOOP: &str = "disruption-loop";
+
+/// The steps, by name.
+#[derive(Debug, Default)]
+pub(crate) struct Runs(BTreeMap<&'static str, Run>);
+
+#[derive(Debug)]
+struct Run {
+    started: Timestamp,
+    /// Whether it was told that this is long ago.
+    is_told: bool,
+}
+
+/// What operators know a method by.
+pub(crate) fn name(method: Method) -> &'static str {
+    match method {
+        Method::Emptiness => "emptiness",
+        Method::StaticDrift => "static-drift",
+        Method::Drift => "drift",
+        Method::MultiNode => "multi-node-consolidation",
+        Method::SingleNode => "single-node-consolidation",
+        Method::Move => "move",
+    }
+}
+
+impl Runs {
+    /// A step begins.
+    pub(crate) fn started(&mut self, name: &'static str, now: Timestamp) {
+        self.0.insert(name, Run { started: now, is_told: false });
+    }
+
+    /// Logs the steps that have not been started for long, each once until it is.
+    pub(crate) fn tell(&mut self, now: Timestamp) {
+        for (name, since) in self.abnormal(now) {
+            let time_since =
+                kerf_api::duration::Duration::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX));
+            debug!(name, time_since = %time_since, "abnormal time between runs");
+        }
+    }
+
+    fn abnormal(&mut self, now: Timestamp) -> Vec<(&'static str, SignedDuration)> {
+        let mut found = Vec::new();
+        for (name, run) in &mut self.0 {
+            let since = now.duration_since(run.started);
+            if since > ABNORMAL && !run.is_told {
+                run.is_told = true;
+                found.push((*name, since));
+            }
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // spec 03 §4 item 1
+    #[test]
+    fn a_step_that_did_not_run_for_a_quarter_of_an_hour_is_told_once() {
+        let at = |minutes| Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes);
+        let mut runs = Runs::default();
+        runs.started(LOOP, at(0));
+        runs.started(name(Method::Drift), at(10));
+        assert_eq!(runs.abnormal(at(15)), []);
+        assert_eq!(runs.abnormal(at(16)), [(LOOP, SignedDuration::from_mins(16))]);
+        assert_eq!(runs.abnormal(at(17)), []);
+        runs.started(LOOP, at(17));
+        assert_eq!(runs.abnormal(at(26)), [("drift", SignedDuration::from_mins(16))]);
+        assert_eq!(runs.abnormal(at(33)), [(LOOP, SignedDuration::from_mins(16))]);
+    }
+}
