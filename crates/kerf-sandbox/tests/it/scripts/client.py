@@ -91,6 +91,12 @@ until(
     lambda seen: len(seen) == 4 and all(is_ready(pod) for pod in seen.values()),
     namespace="default", label_selector="app=py",
 )
+# Its status is written once more after that: whoever replaces what they read before is refused.
+until(
+    "the deployment has noticed", apps.list_namespaced_deployment,
+    lambda seen: seen["py"].status.ready_replicas == 4 and seen["py"].status.updated_replicas == 4 and not seen["py"].status.unavailable_replicas,
+    namespace="default", field_selector="metadata.name=py",
+)
 scale = apps.read_namespaced_deployment_scale("py", "default")
 ok("the scale says four", scale.spec.replicas == 4 and scale.status.selector == "app=py", scale)
 scale.spec.replicas = 3
