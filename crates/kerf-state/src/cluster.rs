@@ -237,6 +237,21 @@ impl Cluster {
         }
     }
 
+    /// Notes that a claim was launched for a pod: until the pod is bound, further decisions offer it that machine first.
+    pub fn expect(&mut self, pod: Str, claim: Str) {
+        self.intents.expect(pod, claim);
+    }
+
+    /// The machines that were launched for pods that still wait, by provider id.
+    pub(crate) fn expected_machines(&mut self) -> BTreeMap<Str, Str> {
+        let (pods, claims) = (&self.pods, &self.claims);
+        let waits = |pod: &Str| pods.get(pod).is_some_and(|pod| pod.spec.node_name.is_none());
+        let expected = self.intents.expected(|pod, claim| waits(pod) && claims.get(claim).is_some());
+        let machine = |claim| claims.get(claim).map(|claim| claim.seen.provider_id.clone());
+        let known = expected.iter().filter_map(|(pod, claim)| Some((pod.clone(), machine(claim)?)));
+        known.filter(|(_, machine)| !machine.is_empty()).collect()
+    }
+
     /// Whether pods are expected on a machine.
     pub fn is_nominated(&self, provider_id: &str, now: Timestamp) -> bool {
         self.intents.nominated_until(provider_id).is_some_and(|until| now < until)

@@ -1,6 +1,6 @@
 //! What we have done or decided and the API server does not show yet, each with the fact that ends it: claims that were just created
 //! (until the watch tells of them), deletion marks (until they are taken back or the machine is gone), nominations (until their time
-//! is up), room for claims that are being created (until they are there). Losing all of it, as a restart does, costs time and never correctness.
+//! is up), whom a claim was launched for (until the pod is bound or either is gone), room for claims that are being created (until they are there). Losing all of it, as a restart does, costs time and never correctness.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,6 +16,8 @@ pub(crate) struct Intents {
     marked: BTreeSet<Str>,
     /// Until when pods are expected on a machine, by provider id.
     nominated: BTreeMap<Str, Timestamp>,
+    /// Claims that were launched for a pod, by the pod.
+    expected: BTreeMap<Str, Str>,
     /// Claims that are being created and count against a limit already, by pool.
     reserved: BTreeMap<Str, usize>,
 }
@@ -54,6 +56,16 @@ impl Intents {
 
     pub(crate) fn nominated_until(&self, provider_id: &str) -> Option<Timestamp> {
         self.nominated.get(provider_id).copied()
+    }
+
+    pub(crate) fn expect(&mut self, pod: Str, claim: Str) {
+        self.expected.insert(pod, claim);
+    }
+
+    /// Pods and the claims that were launched for them, those that `are_waiting` alone; the others are forgotten.
+    pub(crate) fn expected(&mut self, are_waiting: impl Fn(&Str, &Str) -> bool) -> &BTreeMap<Str, Str> {
+        self.expected.retain(|pod, claim| are_waiting(pod, claim));
+        &self.expected
     }
 
     pub(crate) fn reserved(&self, pool: &str) -> usize {

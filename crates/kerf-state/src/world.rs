@@ -58,7 +58,7 @@ impl Cluster {
             },
         };
         kept.prepared.set_time(ask.at);
-        let solution = kept.prepared.solve();
+        let solution = kept.prepared.solve_expecting(&self.expected_machines());
         self.world = Some(kept);
         solution
     }

@@ -1,6 +1,6 @@
-//! `provisioner`: one pass after another, each on one consistent picture (spec 02 §1.3). Placements are not remembered: a pod that
-//! still waits is simulated again and lands on the machine that was launched for it, because that is now part of the picture. That is why no pass
-//! starts while a claim has no machine.
+//! `provisioner`: one pass after another, each on one consistent picture (spec 02 §1.3). A pod that still waits is simulated again and lands on
+//! the machine that was launched for it, because that is now part of the picture and is offered to it first: another pass need not find the
+//! same packing by itself. That is why no pass starts while a claim has no machine.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -186,7 +186,8 @@ impl Provisioner {
         self.check_limits(&planned.pool)?;
         let name = claim::create(&self.ctx, planned, &claim::claim(planned, pool), "provisioned").await?;
         let pods: Vec<Arc<Pod>> = {
-            let cluster = self.ctx.cluster.lock();
+            let mut cluster = self.ctx.cluster.lock();
+            planned.pods.iter().for_each(|pod| cluster.expect(pod.clone(), Str::from(&*name)));
             planned.pods.iter().filter_map(|pod| cluster.get::<Pod>(pod).cloned()).collect()
         };
         for pod in pods {

@@ -5,7 +5,9 @@
 //! because claims only narrow. Refusals by topology are not remembered; counts move both ways.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::class::{Bound, Class, ClassIx};
@@ -64,20 +66,33 @@ pub(crate) struct Pass<'p> {
     /// Turns ties between domains.
     pub(crate) seed: u64,
     pub(crate) whim: Whim,
+    /// Pods for which a node was launched; it is tried first.
+    pub(crate) expected: Arc<FxHashMap<PodIx, usize>>,
     pub(crate) state: State,
 }
 
 impl<'p> Pass<'p> {
     /// An attempt on clean books, in Karpenter's manner until told otherwise.
     pub(crate) fn new(problem: &'p Problem, state: State) -> Self {
-        Self { problem, taste: Taste::FewestPods, seed: problem.world.settings.seed, whim: Whim::default(), state }
+        Self {
+            problem,
+            taste: Taste::FewestPods,
+            seed: problem.world.settings.seed,
+            whim: Whim::default(),
+            expected: Arc::default(),
+            state,
+        }
     }
 
     /// Places the pods in this order as far as they can be placed. What limits keep out gets another chance once it is known what
     /// the claims have become: Karpenter leaves that to its next pass.
     pub(crate) fn run(&mut self, order: &[PodIx]) {
-        self.state.queue.extend_from_slice(order);
-        let mut waiting = self.place_all(order);
+        // Who has a node coming does not lose it to somebody who came later.
+        let (expected, others): (Vec<PodIx>, Vec<PodIx>) =
+            order.iter().partition(|pod| self.expected.contains_key(pod));
+        let order = [expected, others].concat();
+        self.state.queue.extend_from_slice(&order);
+        let mut waiting = self.place_all(&order);
         while !waiting.is_empty() && self.recount_limits() {
             waiting = self.place_all(&waiting);
         }

@@ -21,6 +21,14 @@ impl Pass<'_> {
         let facts = &self.problem.classes[class.0 as usize];
         let lets_rest = self.lets_rest(pod);
         let words = self.state.eligible[class.0 as usize].as_ref().map_or(0, Bits::words);
+        if let Some(node) = self.expected.get(&pod).copied().filter(|node| node / 64 < words) {
+            let resting = if lets_rest { self.state.resting.word(node / 64) } else { 0 };
+            let is_candidate = (self.node_candidates(class, facts, node / 64) & !resting) >> (node % 64) & 1 == 1;
+            if is_candidate && self.state.room.may_fit(node, &facts.need) && self.node_accepts(pod, class, node, open) {
+                self.commit_to_node(pod, class, node);
+                return true;
+            }
+        }
         for word in 0..words {
             if !self.state.room.word_may_fit(word, &facts.need) {
                 continue;

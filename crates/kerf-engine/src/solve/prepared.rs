@@ -191,7 +191,13 @@ impl Prepared {
 
     /// Where the pods go that wait: the answer of [`solve()`](super::solve()).
     pub fn solve(&mut self) -> Solution {
-        self.ask(&[])
+        self.ask(&[], &BTreeMap::new())
+    }
+
+    /// The same, where machines are on their way for some of the pods (by provider id). Each is offered its own first: the packing that the
+    /// machines were launched for may be one that first fit does not find again.
+    pub fn solve_expecting(&mut self, machines: &BTreeMap<Str, Str>) -> Solution {
+        self.ask(&[], machines)
     }
 
     /// The same with further pods that wait. They are forgotten afterwards, but what their kind asks for is not.
@@ -199,7 +205,7 @@ impl Prepared {
         for pod in pending {
             self.pod_changed(pod);
         }
-        let solution = self.ask(&[]);
+        let solution = self.ask(&[], &BTreeMap::new());
         for pod in pending {
             self.pod_gone(&pod.namespaced_name());
         }
@@ -218,13 +224,15 @@ impl Prepared {
 
     /// What would become of all pods if these nodes were leaving.
     pub fn without(&mut self, nodes: &[Str]) -> Solution {
-        self.ask(nodes)
+        self.ask(nodes, &BTreeMap::new())
     }
 
-    fn ask(&mut self, nodes: &[Str]) -> Solution {
-        let (problem, state) = (&mut self.problem, &mut self.state);
-        residents::put_in_order(problem, state);
+    fn ask(&mut self, nodes: &[Str], machines: &BTreeMap<Str, Str>) -> Solution {
+        residents::put_in_order(&mut self.problem, &mut self.state);
+        let expected = Arc::new(self.expected(machines));
+        let (problem, state) = (&self.problem, &mut self.state);
         let mut pass = Pass::new(problem, std::mem::take(state));
+        pass.expected = expected;
         let mut queue: Vec<PodIx> = problem.waiting.clone();
         for node in nodes.iter().filter_map(|name| problem.world.find(name)) {
             pass.take_away(node, &mut queue);
@@ -236,6 +244,21 @@ impl Prepared {
         pass.state.roll_back();
         self.state = pass.state;
         solution
+    }
+
+    /// Pods and the nodes that were launched for them, as far as both are known.
+    fn expected(&self, machines: &BTreeMap<Str, Str>) -> FxHashMap<PodIx, usize> {
+        if machines.is_empty() {
+            return FxHashMap::default();
+        }
+        let nodes = self.problem.world.nodes.iter().enumerate();
+        let nodes: FxHashMap<&str, usize> =
+            nodes.filter(|(_, node)| !node.is_vacant).map(|(ix, node)| (node.provider_id.as_str(), ix)).collect();
+        let known = |(pod, machine): (&Str, &Str)| match self.pods.get(pod)? {
+            Known::Entry(pod) => Some((*pod, *nodes.get(machine.as_str())?)),
+            Known::Refused => None,
+        };
+        machines.iter().filter_map(known).collect()
     }
 
     /// Joins a Node and a claim again, by the machine or, without one, by the Node's name.

@@ -198,3 +198,20 @@ fn a_namespace_that_was_not_there_makes_it_stale() {
     prepared.pod_changed(&pod);
     assert!(prepared.is_stale());
 }
+
+// Two machines of 10 CPUs were launched for 5 + 3 + 2 and 4 + 3 + 3. First fit packs 5 + 4 and 3 + 3 + 3, and would launch a third.
+#[test]
+fn pods_find_the_machines_again_that_were_launched_for_them() {
+    let mut world = World::new(
+        "type s cpu=10 mem=64Gi price=0.1 \n pool p \n node n1 pool=p cpu=10 \n node n2 pool=p cpu=10 \n pod a cpu=5 \n pod b cpu=4 \n pod c cpu=3 \n pod d cpu=3 \n pod e cpu=3 \n pod f cpu=2",
+    );
+    world.settings.effort = Effort::FirstFit;
+    let mut prepared = Prepared::new(&world.input, &world.settings);
+    assert_eq!(prepared.solve().claims.len(), 1);
+    let machine = |node: usize| world.input.nodes[node].spec.provider_id.clone();
+    let expected = [("a", 0), ("c", 0), ("f", 0), ("b", 1), ("d", 1), ("e", 1)];
+    let expected: BTreeMap<Str, Str> =
+        expected.into_iter().map(|(pod, node)| (format!("default/{pod}").into(), machine(node))).collect();
+    assert_eq!(prepared.solve_expecting(&expected).claims.len(), 0);
+    assert_eq!(prepared.solve().claims.len(), 1);
+}
