@@ -34,6 +34,18 @@ fn a_story_is_told_and_ends_the_same_way_twice() {
     assert!(seen.stdout.contains("» 50 pods, ") && seen.stdout.ends_with("Invariants  all held\n"), "{}", seen.stdout);
 }
 
+// Machines take twenty seconds to start, and other passes run meanwhile. They find the packing again that the machines were launched for.
+#[test]
+fn nothing_more_is_launched_for_pods_whose_machines_are_on_their_way() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/week.yaml");
+    let seen = kerf(&["sandbox", "run", path, "--until", "25s", "--log-level", "info"]).run();
+    let created: Vec<&str> = seen.stderr.lines().filter(|line| line.contains("created nodeclaim")).collect();
+    let at = |line: &str, second: &str| line.starts_with(&format!("2026-01-01T00:00:{second}"));
+    assert_eq!(created.iter().filter(|line| at(line, "01")).count(), 13, "{}", seen.stderr);
+    let meanwhile: Vec<&&str> = created.iter().filter(|line| at(line, "1") || at(line, "20")).collect();
+    assert_eq!(meanwhile, Vec::<&&str>::new());
+}
+
 #[test]
 fn bad_weather_does_not_change_what_holds() {
     report(&["--until", "5m", "--seed", "5", "--faults", "conflict,error,lost-response,dropped-watch,stale-read"]);
