@@ -170,10 +170,8 @@ async fn bad_weather_changes_nothing_but_the_time_it_takes_2() {
     lives_through_weather(1).await;
 }
 
-/// Conflicts, errors, lost answers and broken watches, dealt out by a seed.
-async fn lives_through_weather(seed: u64) {
-    let mut rig = Rig::bare().await;
-    rig.create::<NodePool>(pool("general", json!({}))).await;
+/// Conflicts, errors, lost answers and broken watches for whatever Kerf asks.
+fn weather() -> Vec<FaultRule> {
     let weather = [
         (Fault::Conflict, 200_000),
         (Fault::InternalError, 100_000),
@@ -181,7 +179,14 @@ async fn lives_through_weather(seed: u64) {
         (Fault::DroppedWatch { after: Duration::from_secs(3) }, 1_000_000),
     ];
     let rule = |(fault, per_million)| FaultRule { agent: "kerf".into(), ..FaultRule::new(fault, per_million) };
-    rig.server.set_faults(weather.into_iter().map(rule).collect(), seed);
+    weather.into_iter().map(rule).collect()
+}
+
+/// Bad weather, dealt out by a seed.
+async fn lives_through_weather(seed: u64) {
+    let mut rig = Rig::bare().await;
+    rig.create::<NodePool>(pool("general", json!({}))).await;
+    rig.server.set_faults(weather(), seed);
     let client = rig.server.client_as("kerf");
     rig.restart_with(client.clone(), cloud(client, &rig));
     for pods in [PODS, 0] {
@@ -239,14 +244,7 @@ async fn a_successor_cleans_up_after_a_move_whose_last_write_was_not_noted() {
 async fn bad_weather_does_not_keep_nodes_from_going() {
     for seed in 0..2 {
         let mut town = Town::bare(shrinking(json!({}))).await;
-        let weather = [
-            (Fault::Conflict, 200_000),
-            (Fault::InternalError, 100_000),
-            (Fault::LostResponse, 50_000),
-            (Fault::DroppedWatch { after: Duration::from_secs(3) }, 1_000_000),
-        ];
-        let rule = |(fault, per_million)| FaultRule { agent: "kerf".into(), ..FaultRule::new(fault, per_million) };
-        town.rig.server.set_faults(weather.into_iter().map(rule).collect(), seed);
+        town.rig.server.set_faults(weather(), seed);
         town.restart();
         town.deploy("web", 12, "900m", json!({})).await;
         town.until("all run", 600, async |town| town.running().await == 12).await;

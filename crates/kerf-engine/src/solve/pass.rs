@@ -4,6 +4,7 @@
 //! What a pass learns of claims holds to its end: a claim that refused a class for want of room, labels or taints will refuse it again,
 //! because claims only narrow. Refusals by topology are not remembered; counts move both ways.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -87,16 +88,23 @@ impl<'p> Pass<'p> {
     /// Places the pods in this order as far as they can be placed. What limits keep out gets another chance once it is known what
     /// the claims have become: Karpenter leaves that to its next pass.
     pub(crate) fn run(&mut self, order: &[PodIx]) {
-        // Who has a node coming does not lose it to somebody who came later.
-        let (expected, others): (Vec<PodIx>, Vec<PodIx>) =
-            order.iter().partition(|pod| self.expected.contains_key(pod));
-        let order = [expected, others].concat();
+        let order = self.expected_first(order);
         self.state.queue.extend_from_slice(&order);
         let mut waiting = self.place_all(&order);
         while !waiting.is_empty() && self.recount_limits() {
             waiting = self.place_all(&waiting);
         }
         self.price_claims();
+    }
+
+    /// The order in which nobody who has a node coming loses it to somebody who came later.
+    fn expected_first<'o>(&self, order: &'o [PodIx]) -> Cow<'o, [PodIx]> {
+        if self.expected.is_empty() {
+            return Cow::Borrowed(order);
+        }
+        let (expected, others): (Vec<PodIx>, Vec<PodIx>) =
+            order.iter().partition(|pod| self.expected.contains_key(pod));
+        Cow::Owned([expected, others].concat())
     }
 
     /// Places pods as long as any of them finds a place, and returns those that do not.
