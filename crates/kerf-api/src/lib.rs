@@ -27,6 +27,7 @@ pub mod quantity;
 pub mod registration;
 pub mod requirement;
 pub mod schedule;
+pub mod scheduler_config;
 mod schema;
 pub mod slim;
 pub mod taints;

@@ -12,7 +12,7 @@ use kerf_api::labels;
 use kerf_api::nodepool::NodePool;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{
-    CsiNode, DaemonSet, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+    CsiNode, DaemonSet, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, Service,
     StorageClass, Str, VolumeAttachment,
 };
 
@@ -20,6 +20,7 @@ use crate::claims::Claim;
 use crate::intents::Intents;
 use crate::kinds::{NodeClass, Tracked};
 use crate::nodes::StateNode;
+use crate::owners::{ReplicaSet, ReplicationController, StatefulSet};
 use crate::table::{Change, Table};
 use crate::world::Kept;
 
@@ -48,6 +49,11 @@ pub struct Cluster {
     pub(crate) csi_nodes: Table<CsiNode>,
     pub(crate) volume_attachments: Table<VolumeAttachment>,
     pub(crate) namespaces: Table<Namespace>,
+    // These four are told of only where pods have default spread constraints.
+    pub(crate) services: Table<Service>,
+    pub(crate) replica_sets: Table<ReplicaSet>,
+    pub(crate) stateful_sets: Table<StatefulSet>,
+    pub(crate) replication_controllers: Table<ReplicationController>,
 
     pub(crate) intents: Intents,
     pub(crate) was_synced: bool,

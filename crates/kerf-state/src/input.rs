@@ -47,9 +47,8 @@ impl Cluster {
             csi_nodes: copies(self.csi_nodes.values()),
             namespaces: copies(self.namespaces.values()),
             disruption_budgets: copies(self.disruption_budgets.values()),
-            // Only default spread constraints ask for these two, and there are none.
-            services: Vec::new(),
-            replica_owners: Vec::new(),
+            services: copies(self.services.values()),
+            replica_owners: self.replica_owners(),
             unsupported_storage: ask.unsupported_storage.clone(),
             launch_backoffs: Vec::new(),
         }

@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kerf_api::conditions::Condition;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{
-    CsiNode, DaemonSet, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+    CsiNode, DaemonSet, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, Service,
     StorageClass, Str, VolumeAttachment,
 };
 use serde::Deserialize;
@@ -201,4 +201,5 @@ plainly_tracked! {
     CsiNode => csi_nodes,
     VolumeAttachment => volume_attachments,
     Namespace => namespaces,
+    Service => services,
 }

@@ -8,11 +8,11 @@ use futures::future::{BoxFuture, join_all};
 use k8s_openapi::api::{apps, core, policy, storage};
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{
-    CsiNode, DaemonSet, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
+    CsiNode, DaemonSet, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, Service,
     StorageClass, Str, VolumeAttachment,
 };
 use kerf_runtime::{Event, Kind, Watch, WatchSettings, watch};
-use kerf_state::{Change, Claim, NodeClass, Tracked};
+use kerf_state::{Change, Claim, NodeClass, ReplicaSet, ReplicationController, StatefulSet, Tracked};
 use serde::de::DeserializeOwned;
 
 use super::Controllers;
@@ -49,6 +49,13 @@ impl Controllers {
         watches.add(Kind::of::<storage::v1::CSINode>(), Self::on_other::<CsiNode>);
         watches.add(Kind::of::<storage::v1::VolumeAttachment>(), Self::on_other::<VolumeAttachment>);
         watches.add(Kind::of::<core::v1::Namespace>(), Self::on_other::<Namespace>);
+        // There are many of these, and only default spread constraints ask whom they select.
+        if !self.ctx.settings.engine.default_spread.is_empty() {
+            watches.add(Kind::of::<core::v1::Service>(), Self::on_other::<Service>);
+            watches.add(Kind::of::<apps::v1::ReplicaSet>(), Self::on_other::<ReplicaSet>);
+            watches.add(Kind::of::<apps::v1::StatefulSet>(), Self::on_other::<StatefulSet>);
+            watches.add(Kind::of::<core::v1::ReplicationController>(), Self::on_other::<ReplicationController>);
+        }
         (watches.outside, join_all(watches.work).map(drop).boxed())
     }
 

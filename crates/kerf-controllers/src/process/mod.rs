@@ -11,7 +11,9 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
+use kerf_api::slim::{NodeInclusionPolicy, TopologySpreadConstraint};
 use kerf_runtime::{Lease, LeaseSettings, Lost, Stop, Watch};
+use serde_json::Value;
 use tokio::task::JoinSet;
 use tracing::{error, info};
 
@@ -82,6 +84,11 @@ pub async fn run(
     recorder: Option<Arc<Recorder>>,
     mut stop: Stop,
 ) -> Result<(), RunError> {
+    let default_spread = &ctx.settings.engine.default_spread;
+    if !default_spread.is_empty() {
+        let constraints: Value = default_spread.iter().map(described).collect();
+        info!(%constraints, "spreading pods without constraints of their own by default");
+    }
     let cloud = Arc::new(Measured::new(ctx.cloud.clone(), ctx.metrics.clone(), ctx.clock));
     let client = requests::measured(ctx.client.clone(), ctx.metrics.clone(), ctx.clock);
     let ctx = Context { client, cloud, ..ctx };
@@ -144,6 +151,20 @@ pub async fn run(
         lease.release().await;
     }
     outcome
+}
+
+/// A default spread constraint as it was configured.
+fn described(constraint: &TopologySpreadConstraint) -> Value {
+    let policy = |policy: Option<NodeInclusionPolicy>| policy.map(|policy| format!("{policy:?}"));
+    let fields = [
+        ("maxSkew", Some(constraint.max_skew.into())),
+        ("topologyKey", Some(constraint.topology_key.as_str().into())),
+        ("whenUnsatisfiable", Some(format!("{:?}", constraint.when_unsatisfiable).into())),
+        ("minDomains", constraint.min_domains.map(Value::from)),
+        ("nodeAffinityPolicy", policy(constraint.node_affinity_policy).map(Value::from)),
+        ("nodeTaintsPolicy", policy(constraint.node_taints_policy).map(Value::from)),
+    ];
+    fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
 /// What a leader does: waits for the picture to be whole, then works until the end is asked for.

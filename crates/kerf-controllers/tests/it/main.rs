@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod cloud;
+mod default_spread;
 mod deletion;
 mod disruption;
 mod disruption_bad_input;

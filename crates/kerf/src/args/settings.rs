@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 use kerf_api::duration::DurationError;
+use kerf_api::scheduler_config;
+use kerf_api::slim::TopologySpreadConstraint;
 
 use crate::exit::Problem;
 
@@ -42,6 +44,13 @@ pub(super) struct TypedSettings {
         help = "Whether dynamic resource claims are left out of scheduling [env: IGNORE_DRA_REQUESTS] [default: true]"
     )]
     ignore_dra_requests: Option<String>,
+    #[arg(
+        long,
+        value_name = "YAML",
+        help = "What the cluster's scheduler is configured with, as YAML or JSON: podTopologySpread.defaultConstraints, the spread \
+                constraints of pods that have none [env: SCHEDULER_CONFIG]"
+    )]
+    scheduler_config: Option<String>,
 }
 
 /// The settings as meant.
@@ -55,6 +64,8 @@ pub(crate) struct Settings {
     pub(crate) min_values_policy: MinValuesPolicy,
     /// Whether dynamic resource claims are left out of scheduling.
     pub(crate) ignore_dra_requests: bool,
+    /// The spread constraints of pods that have none.
+    pub(crate) default_spread: Vec<TopologySpreadConstraint>,
 }
 
 /// What becomes of soft constraints.
@@ -149,8 +160,13 @@ impl TypedSettings {
                 FeatureGates::default()
             }),
         };
+        let scheduler_config = self.scheduler_config.or_else(|| variable("SCHEDULER_CONFIG")).unwrap_or_default();
+        let default_spread = scheduler_config::default_spread(&scheduler_config).unwrap_or_else(|failures| {
+            problems.extend(failures.into_iter().map(Problem::new));
+            Vec::new()
+        });
         if problems.is_empty() {
-            Ok(Settings { feature_gates, preference_policy, min_values_policy, ignore_dra_requests })
+            Ok(Settings { feature_gates, preference_policy, min_values_policy, ignore_dra_requests, default_spread })
         } else {
             Err(problems)
         }
@@ -223,6 +239,7 @@ mod tests {
             preference_policy: PreferencePolicy::Respect,
             min_values_policy: MinValuesPolicy::Strict,
             ignore_dra_requests: true,
+            default_spread: Vec::new(),
         }
     }
 
@@ -264,6 +281,23 @@ mod tests {
         assert_eq!(off, FeatureGates::default());
         let gates = resolve(&["--feature-gates", "NodeRepair=true"], &[]).unwrap().feature_gates;
         assert!(gates.node_repair && gates.reserved_capacity);
+    }
+
+    // spec 07 #12
+    #[test]
+    fn the_schedulers_configuration_is_read_strictly() {
+        let config = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule}]}";
+        let by_flag = resolve(&["--scheduler-config", config], &[("SCHEDULER_CONFIG", "nonsense")]).unwrap();
+        assert_eq!(resolve(&[], &[("SCHEDULER_CONFIG", config)]).unwrap(), by_flag);
+        assert_eq!(by_flag.default_spread.len(), 1);
+        assert_eq!(resolve(&["--scheduler-config="], &[("SCHEDULER_CONFIG", config)]).unwrap(), defaults());
+        let zero = config.replace("maxSkew: 1", "maxSkew: 0");
+        assert_eq!(
+            resolve(&[], &[("SCHEDULER_CONFIG", &zero)]).unwrap_err(),
+            [
+                "parsing scheduler config, validating scheduler config, podTopologySpread.defaultConstraints[0].maxSkew must be greater than 0"
+            ]
+        );
     }
 
     #[test]

@@ -12,7 +12,7 @@ use kerf_runtime::Clock;
 
 use crate::args::{Gate, Half, MinValuesPolicy, Plan, PreferencePolicy};
 use crate::exit::{Exit, Failure, Problem};
-use crate::input::{self, World};
+use crate::input::{self, Selectors, World};
 use crate::output::{self, Messages, Progress, Stats};
 
 /// How long a node is kept for the pods that are expected on it (spec 03 section 1, with the usual batch window).
@@ -28,7 +28,8 @@ pub(super) fn run(wish: &Plan, messages: &mut Messages) -> Result<Exit, Failure>
 
     let progress = Progress::of("reading the cluster");
     let is_live = wish.input.is_empty();
-    let loaded = if is_live { input::load_live(threads) } else { input::load(&wish.input, threads) };
+    let selectors = Selectors::of(&wish.settings);
+    let loaded = if is_live { input::load_live(selectors, threads) } else { input::load(&wish.input, threads) };
     let catalogue = instance_types(wish.instance_types.as_deref());
     let (loaded, catalogue) = both(loaded, catalogue)?;
     let mut world = World::new(loaded.objects, catalogue, wish.at.unwrap_or_else(|| this_second(clock)));
@@ -120,8 +121,7 @@ pub(super) fn engine_settings(settings: &crate::args::Settings, is_live: bool, t
         },
         reserved_capacity: settings.feature_gates.reserved_capacity,
         reserved_mode: ReservedMode::Strict,
-        // `--scheduler-config` names them; files of it are not read yet.
-        default_spread: Vec::new(),
+        default_spread: settings.default_spread.clone(),
         ignore_dra: settings.ignore_dra_requests,
         // Files seldom carry the scheduler's verdict; a live cluster does, and the controller waits for it.
         require_unschedulable: is_live,

@@ -15,6 +15,7 @@ pub(crate) enum Kind {
     Deployment,
     ReplicaSet,
     StatefulSet,
+    ReplicationController,
     DaemonSet,
     Job,
     PersistentVolumeClaim,
@@ -25,6 +26,7 @@ pub(crate) enum Kind {
     PodDisruptionBudget,
     PriorityClass,
     RuntimeClass,
+    Service,
     Namespace,
 }
 
@@ -38,7 +40,7 @@ enum Scope {
 use Scope::{Cluster, Namespaced};
 
 /// Every kind with its group and version, its name and its scope.
-const KINDS: [(Kind, &str, &str, Scope); 22] = [
+const KINDS: [(Kind, &str, &str, Scope); 24] = [
     (Kind::NodePool, "karpenter.sh/v1", "NodePool", Cluster),
     (Kind::NodeClaim, "karpenter.sh/v1", "NodeClaim", Cluster),
     (Kind::NodeOverlay, "karpenter.sh/v1alpha1", "NodeOverlay", Cluster),
@@ -50,6 +52,7 @@ const KINDS: [(Kind, &str, &str, Scope); 22] = [
     (Kind::Deployment, "apps/v1", "Deployment", Namespaced),
     (Kind::ReplicaSet, "apps/v1", "ReplicaSet", Namespaced),
     (Kind::StatefulSet, "apps/v1", "StatefulSet", Namespaced),
+    (Kind::ReplicationController, "v1", "ReplicationController", Namespaced),
     (Kind::DaemonSet, "apps/v1", "DaemonSet", Namespaced),
     (Kind::Job, "batch/v1", "Job", Namespaced),
     (Kind::PersistentVolumeClaim, "v1", "PersistentVolumeClaim", Namespaced),
@@ -60,6 +63,7 @@ const KINDS: [(Kind, &str, &str, Scope); 22] = [
     (Kind::PodDisruptionBudget, "policy/v1", "PodDisruptionBudget", Namespaced),
     (Kind::PriorityClass, "scheduling.k8s.io/v1", "PriorityClass", Cluster),
     (Kind::RuntimeClass, "node.k8s.io/v1", "RuntimeClass", Cluster),
+    (Kind::Service, "v1", "Service", Namespaced),
     (Kind::Namespace, "v1", "Namespace", Cluster),
 ];
 

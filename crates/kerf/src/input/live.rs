@@ -1,16 +1,21 @@
 //! The live cluster as a source: one list of each kind that decisions read, as if it had come from a file. The only thing this module can do is
 //! list, so that a plan changes nothing is a fact of types and not of care (spec 09 #15).
 //!
-//! Workloads are left out: on a live cluster their controllers make the pods, and Kerf's controllers decide on pods alone.
+//! Workloads make no pods here: on a live cluster their controllers do, and Kerf's controllers decide on pods alone. Whom they select is asked
+//! only if a decision depends on it.
 
 use kube::{Client, Config};
 
 use super::kind::Kind;
 use super::source::Source;
+use crate::args::Settings;
 use crate::exit::{Failure, Problem};
 
-/// What is read, with its path.
-const LISTED: [(Kind, &str); 14] = [
+/// A kind, with its path.
+type Listed = (Kind, &'static str);
+
+/// What is read.
+const LISTED: &[Listed; 14] = &[
     (Kind::NodePool, "/apis/karpenter.sh/v1/nodepools"),
     (Kind::NodeClaim, "/apis/karpenter.sh/v1/nodeclaims"),
     (Kind::KwokNodeClass, "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses"),
@@ -27,8 +32,32 @@ const LISTED: [(Kind, &str); 14] = [
     (Kind::Namespace, "/api/v1/namespaces"),
 ];
 
+/// What is read besides if selectors are wanted.
+const SELECTING: &[Listed; 4] = &[
+    (Kind::Service, "/api/v1/services"),
+    (Kind::ReplicaSet, "/apis/apps/v1/replicasets"),
+    (Kind::StatefulSet, "/apis/apps/v1/statefulsets"),
+    (Kind::ReplicationController, "/api/v1/replicationcontrollers"),
+];
+
+/// Whether it is asked whom services and workloads select.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Selectors {
+    /// It is: default spread constraints depend on it.
+    Wanted,
+    /// It is not.
+    Unwanted,
+}
+
+impl Selectors {
+    /// What the settings of a decision want.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        if settings.default_spread.is_empty() { Self::Unwanted } else { Self::Wanted }
+    }
+}
+
 /// Reads the cluster of the current kubeconfig context, or of the pod that this runs in.
-pub(super) fn read() -> Result<Vec<Source>, Failure> {
+pub(super) fn read(selectors: Selectors) -> Result<Vec<Source>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|cause| Failure::Work(anyhow::Error::new(cause).context("cannot start")))?;
     runtime.block_on(async {
@@ -41,13 +70,14 @@ pub(super) fn read() -> Result<Vec<Source>, Failure> {
         })?;
         let client = Client::try_from(config)
             .map_err(|cause| Failure::Work(anyhow::Error::new(cause).context("cannot use the kubeconfig")))?;
-        read_by(client).await
+        read_by(client, selectors).await
     })
 }
 
 /// Reads the cluster that a client speaks to.
-pub(super) async fn read_by(client: Client) -> Result<Vec<Source>, Failure> {
-    Reader(client).all().await
+pub(super) async fn read_by(client: Client, selectors: Selectors) -> Result<Vec<Source>, Failure> {
+    let selecting = if selectors == Selectors::Wanted { SELECTING.as_slice() } else { &[] };
+    Reader(client).all(LISTED.iter().chain(selecting)).await
 }
 
 /// A client that can list and nothing else.
@@ -55,10 +85,10 @@ struct Reader(Client);
 
 impl Reader {
     /// Every kind. All that may not be read is reported, not the first.
-    async fn all(&self) -> Result<Vec<Source>, Failure> {
+    async fn all(&self, listed: impl Iterator<Item = &'static Listed>) -> Result<Vec<Source>, Failure> {
         let mut sources = Vec::new();
         let mut problems = Vec::new();
-        for (kind, path) in LISTED {
+        for &(kind, path) in listed {
             let name = format!("the cluster's {}s", kind.name());
             match self.list(path).await {
                 Ok(text) => sources.push(Source { name, text }),

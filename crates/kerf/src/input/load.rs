@@ -8,14 +8,14 @@ use std::num::NonZeroUsize;
 use kerf_api::capacitybuffer::CapacityBuffer;
 use kerf_api::kind::CustomKind;
 use kerf_api::nodeoverlay::NodeOverlay;
-use kerf_api::slim::VolumeAttachment;
+use kerf_api::slim::{ReplicaOwner, Str, VolumeAttachment};
 use serde::de::DeserializeOwned;
 
 use super::admitted::Admission;
 use super::decode::{FieldProblem, decode};
 use super::documents::{self, Body, Found};
 use super::kind::Kind;
-use super::live;
+use super::live::{self, Selectors};
 use super::objects::{Given, Named, Objects, Outcome, Reading, full_name};
 use super::pod_defaults::{PodDefaults, read_priority_class, read_runtime_class};
 use super::source::{self, Origin, Source, SourceNames};
@@ -43,7 +43,7 @@ pub(crate) struct Loaded {
 /// Reads all places.
 pub(crate) fn load(places: &[InputPath], threads: NonZeroUsize) -> Result<Loaded, Failure> {
     let (sources, unreadable) = source::read(places);
-    let (loaded, problems) = load_sources(&sources, threads);
+    let (loaded, problems) = load_sources(&sources, threads, Workers::Absent);
     let problems: Vec<Problem> = unreadable.into_iter().chain(problems).collect();
     if !problems.is_empty() {
         return Err(Failure::BadInput(problems));
@@ -59,18 +59,28 @@ pub(crate) fn load(places: &[InputPath], threads: NonZeroUsize) -> Result<Loaded
 }
 
 /// Reads the cluster that the kubeconfig names, and writes nothing to it.
-pub(crate) fn load_live(threads: NonZeroUsize) -> Result<Loaded, Failure> {
-    let (loaded, problems) = load_sources(&live::read()?, threads);
+pub(crate) fn load_live(selectors: Selectors, threads: NonZeroUsize) -> Result<Loaded, Failure> {
+    let (loaded, problems) = load_sources(&live::read(selectors)?, threads, Workers::Present);
     if problems.is_empty() { Ok(loaded) } else { Err(Failure::BadInput(problems)) }
 }
 
 /// The same by a client, for whoever has a cluster of their own.
-pub(crate) async fn load_by(client: kube::Client) -> Result<Loaded, Failure> {
-    let (loaded, problems) = load_sources(&live::read_by(client).await?, NonZeroUsize::MIN);
+pub(crate) async fn load_by(client: kube::Client, selectors: Selectors) -> Result<Loaded, Failure> {
+    let sources = live::read_by(client, selectors).await?;
+    let (loaded, problems) = load_sources(&sources, NonZeroUsize::MIN, Workers::Present);
     if problems.is_empty() { Ok(loaded) } else { Err(Failure::BadInput(problems)) }
 }
 
-fn load_sources(sources: &[Source], threads: NonZeroUsize) -> (Loaded, Vec<Problem>) {
+/// Whether workload controllers are there to make the pods that workloads lack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Workers {
+    /// They are: the pods are those that there are.
+    Present,
+    /// They are not: it is told what they would have made.
+    Absent,
+}
+
+fn load_sources(sources: &[Source], threads: NonZeroUsize, workers: Workers) -> (Loaded, Vec<Problem>) {
     let names = SourceNames::of(sources);
     let mut loader = Loader {
         names: &names,
@@ -112,17 +122,22 @@ fn load_sources(sources: &[Source], threads: NonZeroUsize) -> (Loaded, Vec<Probl
         csi_nodes: loader.read(Kind::CsiNode),
         disruption_budgets: loader.read(Kind::PodDisruptionBudget),
         namespaces: loader.read(Kind::Namespace),
+        services: loader.read(Kind::Service),
+        replica_owners: Vec::new(),
     };
-    let workload = |body: &Body<'_>| workloads::read(body, &defaults);
-    let workloads = Workloads {
-        deployments: loader.read_with(Kind::Deployment, &workload),
-        replica_sets: loader.read_with(Kind::ReplicaSet, &workload),
-        stateful_sets: loader.read_with(Kind::StatefulSet, &workload),
-        jobs: loader.read_with(Kind::Job, &workload),
-    };
-    match workloads::create_lacking(&workloads, &objects.pods, &objects.volume_claims) {
-        Ok(created) => objects.add(created),
-        Err((origin, message)) => loader.complain(origin, &message),
+    match workers {
+        Workers::Present => {
+            let kinds = [Kind::ReplicaSet, Kind::StatefulSet, Kind::ReplicationController];
+            objects.replica_owners = kinds.into_iter().flat_map(|kind| loader.replica_owners(kind)).collect();
+        }
+        Workers::Absent => {
+            let workloads = loader.workloads(&defaults);
+            match workloads::create_lacking(&workloads, &objects.pods, &objects.volume_claims) {
+                Ok(created) => objects.add(created),
+                Err((origin, message)) => loader.complain(origin, &message),
+            }
+            objects.replica_owners = workloads.replica_owners();
+        }
     }
     let ignored = loader.ignored_in_words();
     let Loader { mut problems, mut warnings, counts, .. } = loader;
@@ -168,6 +183,24 @@ impl<'s> Loader<'_, 's> {
     /// Reads all objects of a kind that is decoded and no more.
     fn read<T: Named + DeserializeOwned + Send>(&mut self, kind: Kind) -> Vec<Given<T>> {
         self.read_with(kind, &|body| decode(body).map(Reading::of))
+    }
+
+    /// Reads all workloads.
+    fn workloads(&mut self, defaults: &PodDefaults) -> Workloads {
+        let mut read = |kind| self.read_with(kind, &|body| workloads::read(kind, body, defaults));
+        Workloads {
+            deployments: read(Kind::Deployment),
+            replica_sets: read(Kind::ReplicaSet),
+            stateful_sets: read(Kind::StatefulSet),
+            replication_controllers: read(Kind::ReplicationController),
+            jobs: read(Kind::Job),
+        }
+    }
+
+    /// Reads whom the workloads of a kind select, and no more of them.
+    fn replica_owners(&mut self, kind: Kind) -> Vec<Given<ReplicaOwner>> {
+        let of_kind = |owner| Reading::of(ReplicaOwner { kind: Str::new_static(kind.name()), ..owner });
+        self.read_with(kind, &|body| decode(body).map(of_kind))
     }
 
     /// Reads all objects of a kind that passes admission.
@@ -332,7 +365,8 @@ fn name_in(body: &Body<'_>) -> Option<String> {
 /// The objects of one text, for tests of what comes after.
 #[cfg(test)]
 pub(super) fn load_text(text: &str, threads: NonZeroUsize) -> Result<Objects, Vec<Problem>> {
-    let (loaded, problems) = load_sources(&[Source { name: "text".to_owned(), text: text.to_owned() }], threads);
+    let sources = [Source { name: "text".to_owned(), text: text.to_owned() }];
+    let (loaded, problems) = load_sources(&sources, threads, Workers::Absent);
     if problems.is_empty() { Ok(loaded.objects) } else { Err(problems) }
 }
 

@@ -17,5 +17,6 @@ mod source;
 mod workloads;
 mod world;
 
+pub(crate) use live::Selectors;
 pub(crate) use load::{load, load_by, load_live};
 pub(crate) use world::World;

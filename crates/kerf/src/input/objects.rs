@@ -10,7 +10,7 @@ use kerf_api::nodeoverlay::NodeOverlay;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{
     CsiNode, DaemonSet, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget,
-    StorageClass, Str, VolumeAttachment,
+    ReplicaOwner, Service, StorageClass, Str, VolumeAttachment,
 };
 
 use super::decode::FieldProblem;
@@ -43,6 +43,9 @@ pub(crate) struct Objects {
     pub(crate) csi_nodes: Vec<Given<CsiNode>>,
     pub(crate) disruption_budgets: Vec<Given<PodDisruptionBudget>>,
     pub(crate) namespaces: Vec<Given<Namespace>>,
+    pub(crate) services: Vec<Given<Service>>,
+    /// Of all kinds, one kind after the other.
+    pub(crate) replica_owners: Vec<Given<ReplicaOwner>>,
 }
 
 impl Objects {
@@ -131,6 +134,8 @@ slim_types_are_named!(
     PersistentVolumeClaim,
     Pod,
     PodDisruptionBudget,
+    ReplicaOwner,
+    Service,
     StorageClass,
     VolumeAttachment,
     Workload,

@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kerf_api::slim::{
-    Labels, ObjectMeta, OwnerReference, PersistentVolumeClaim, Pod, PodPhase, PodTemplate, PodVolume, Str,
-    VolumeClaimSource,
+    LabelSelector, Labels, ObjectMeta, OwnerReference, PersistentVolumeClaim, Pod, PodPhase, PodTemplate, PodVolume,
+    ReplicaOwner, Str, VolumeClaimSource,
 };
 use serde::Deserialize;
 
@@ -29,13 +29,15 @@ pub(crate) struct Workloads {
     pub(crate) deployments: Vec<Given<Workload>>,
     pub(crate) replica_sets: Vec<Given<Workload>>,
     pub(crate) stateful_sets: Vec<Given<Workload>>,
+    pub(crate) replication_controllers: Vec<Given<Workload>>,
     pub(crate) jobs: Vec<Given<Workload>>,
 }
 
-/// A deployment, replica set, stateful set or job; which of them it is, is known from its list.
+/// A deployment, replica set, stateful set, replication controller or job; which of them it is, is known from its list.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Workload {
     pub(super) metadata: ObjectMeta,
+    selector: LabelSelector,
     template: PodTemplate,
     replicas: u32,
     first_ordinal: u32,
@@ -62,7 +64,7 @@ struct JobCondition {
 }
 
 /// Reads a workload, or says everything that keeps it from being one.
-pub(super) fn read(body: &Body<'_>, defaults: &PodDefaults) -> Outcome<Workload> {
+pub(super) fn read(kind: Kind, body: &Body<'_>, defaults: &PodDefaults) -> Outcome<Workload> {
     let mut parts = Parts::of(body)?;
     parts.change("/spec/template", |template| defaults.complete(template));
     let parallelism = parts.count("spec.parallelism");
@@ -83,6 +85,11 @@ pub(super) fn read(body: &Body<'_>, defaults: &PodDefaults) -> Outcome<Workload>
     requests_from_limits(&mut template.spec);
     let workload = Workload {
         metadata: parts.get("metadata"),
+        selector: if kind == Kind::ReplicationController {
+            LabelSelector { match_labels: parts.get("spec.selector"), ..LabelSelector::default() }
+        } else {
+            parts.get("spec.selector")
+        },
         template,
         replicas: parts.count("spec.replicas").unwrap_or(1),
         first_ordinal: parts.count("spec.ordinals.start").unwrap_or(0),
@@ -90,6 +97,31 @@ pub(super) fn read(body: &Body<'_>, defaults: &PodDefaults) -> Outcome<Workload>
         job,
     };
     Ok(Reading::of(parts.finish(workload)?))
+}
+
+impl Workloads {
+    /// Those that own pods, each under the name by which pods refer to it.
+    pub(super) fn replica_owners(&self) -> Vec<Given<ReplicaOwner>> {
+        let lists = [
+            (Kind::Deployment, &self.deployments),
+            (Kind::ReplicaSet, &self.replica_sets),
+            (Kind::StatefulSet, &self.stateful_sets),
+            (Kind::ReplicationController, &self.replication_controllers),
+        ];
+        let owner = |kind: Kind, given: &Given<Workload>| {
+            let Workload { metadata, selector, .. } = &given.object;
+            let (metadata, selector) = (metadata.clone(), selector.clone());
+            let kind = Str::new_static(owner_kind(kind).name());
+            Given { origin: given.origin, object: ReplicaOwner { metadata, kind, selector } }
+        };
+        lists.into_iter().flat_map(|(kind, list)| list.iter().map(move |given| owner(kind, given))).collect()
+    }
+}
+
+/// What owns the pods of a workload. Between a deployment and its pods stands a replica set; one that is still to be created has no name
+/// yet, so it is called as its deployment is.
+fn owner_kind(kind: Kind) -> Kind {
+    if kind == Kind::Deployment { Kind::ReplicaSet } else { kind }
 }
 
 /// What the workload controllers would have created.
@@ -183,6 +215,7 @@ impl<'w> Owners<'w> {
             (Kind::Deployment, &workloads.deployments),
             (Kind::ReplicaSet, &workloads.replica_sets),
             (Kind::StatefulSet, &workloads.stateful_sets),
+            (Kind::ReplicationController, &workloads.replication_controllers),
             (Kind::Job, &workloads.jobs),
         ];
         let entries = lists
@@ -267,8 +300,8 @@ impl Given<Workload> {
     ) {
         let Workload { metadata, template, first_ordinal, claim_templates, .. } = &self.object;
         let owner = OwnerReference {
-            api_version: Str::new_static(kind.api_version()),
-            kind: Str::new_static(kind.name()),
+            api_version: Str::new_static(owner_kind(kind).api_version()),
+            kind: Str::new_static(owner_kind(kind).name()),
             name: metadata.name.clone(),
             uid: metadata.uid.clone(),
             controller: true,

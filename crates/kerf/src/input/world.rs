@@ -70,9 +70,8 @@ impl World {
             csi_nodes: inner(objects.csi_nodes),
             namespaces,
             disruption_budgets: inner(objects.disruption_budgets),
-            // Only default spread constraints ask for these two, and a plan has none.
-            services: Vec::new(),
-            replica_owners: Vec::new(),
+            services: inner(objects.services),
+            replica_owners: inner(objects.replica_owners),
             unsupported_storage: UnsupportedStorage::default(),
             launch_backoffs: Vec::new(),
         };

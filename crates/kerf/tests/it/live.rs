@@ -3,7 +3,7 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Pod, Service};
 use kerf_api::crds::Flavour;
 use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
@@ -45,7 +45,7 @@ impl Cluster {
 
     async fn pending_pod(&self, name: &str) {
         let pods: Api<Pod> = Api::default_namespaced(self.server.client());
-        let pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i",
+        let pod = json!({"metadata": {"name": name, "labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i",
             "resources": {"requests": {"cpu": "1"}}}]}});
         pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
         let status =
@@ -80,6 +80,27 @@ async fn a_plan_reads_the_live_cluster_and_writes_nothing() {
     drop(cluster.serving);
 }
 
+const BY_ZONE: &str = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}";
+
+// spec 02 #105, as a person meets it
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_spreads_as_the_scheduler_of_the_live_cluster_is_configured() {
+    let cluster = Cluster::start().await;
+    let kubeconfig = cluster.kubeconfig();
+    let machines = || {
+        let plan = kerf(&["plan", "-o", "json", "--scheduler-config", BY_ZONE]).env("KUBECONFIG", &kubeconfig);
+        let seen = tokio::task::block_in_place(|| plan.run());
+        assert_eq!(seen.code, 0, "{}", seen.stderr);
+        let plan: Value = serde_json::from_str(&seen.stdout).unwrap();
+        plan["provisioning"]["nodeClaims"].as_array().unwrap().len()
+    };
+    assert_eq!(machines(), 1, "nobody selects the pods");
+    let service = json!({"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+    let services: Api<Service> = Api::default_namespaced(cluster.server.client());
+    services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
+    assert_eq!(machines(), 3);
+}
+
 /// A program that is ended with the test.
 struct Running(Child);
 
@@ -97,7 +118,13 @@ async fn the_controller_works_on_the_cluster_of_the_kubeconfig_and_ends_well() {
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("kerf"));
     command.args(["controller", "-metrics-port=0", "--health-probe-port=0", "--batch-idle-duration=100ms"]);
     command.args(["--leader-election-namespace", "kube-system"]);
-    command.env_clear().env("KUBECONFIG", cluster.kubeconfig()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Nobody selects the pods, so they are not spread; but the log says that others would be (spec 07 section 2.5).
+    command
+        .env_clear()
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .env("SCHEDULER_CONFIG", BY_ZONE)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut running = Running(command.spawn().unwrap());
     // However long a busy machine takes; the test runner's patience is the only limit.
     while cluster.claims().await == 0 {
@@ -111,16 +138,33 @@ async fn the_controller_works_on_the_cluster_of_the_kubeconfig_and_ends_well() {
     assert_eq!(code, Some(0), "SIGTERM ends it well");
     let mut log = String::new();
     std::io::Read::read_to_string(running.0.stdout.as_mut().unwrap(), &mut log).unwrap();
-    let messages: Vec<String> = log
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap()["message"].as_str().unwrap().to_owned())
-        .collect();
-    assert_eq!(messages[0], "successfully acquired lease", "{log}");
-    assert!(messages.iter().any(|message| message == "created nodeclaim"), "{log}");
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let messages: Vec<&str> = lines.iter().map(|line| line["message"].as_str().unwrap()).collect();
+    assert_eq!(messages[0], "spreading pods without constraints of their own by default", "{log}");
+    let constraints =
+        r#"[{"maxSkew":1,"topologyKey":"topology.kubernetes.io/zone","whenUnsatisfiable":"DoNotSchedule"}]"#;
+    assert_eq!((&lines[0]["level"], &lines[0]["constraints"]), (&json!("INFO"), &json!(constraints)));
+    assert_eq!(messages[1], "successfully acquired lease", "{log}");
+    assert!(messages.contains(&"created nodeclaim"), "{log}");
     let leases: Api<k8s_openapi::api::coordination::v1::Lease> =
         Api::namespaced(cluster.server.client(), "kube-system");
     let lease = leases.get("karpenter-leader-election").await.unwrap().spec.unwrap();
     assert_eq!(lease.holder_identity.as_deref(), Some(""), "the lease is released");
+}
+
+// spec 07 #12: nothing is started
+#[test]
+fn a_bad_configuration_of_the_scheduler_is_fatal() {
+    let bad = BY_ZONE.replace("maxSkew: 1", "maxSkew: 0").replace("DoNot", "Do");
+    for command in [&["controller"][..], &["sandbox", "--", "true"], &["plan", "-f", "-"]] {
+        let arguments = [&command[..1], &["--scheduler-config", &bad], &command[1..]].concat();
+        let seen = kerf(&arguments).run();
+        assert_eq!(seen.code, 2, "{command:?}");
+        let at = "parsing scheduler config, validating scheduler config, podTopologySpread.defaultConstraints[0]";
+        for why in [".maxSkew must be greater than 0", ".whenUnsatisfiable \"DoSchedule\" must be one of"] {
+            assert!(seen.stderr.contains(&format!("{at}{why}")), "{command:?}: {}", seen.stderr);
+        }
+    }
 }
 
 #[test]

@@ -343,3 +343,22 @@ fn settings_are_flags_and_variables() {
     error: parsing feature gates, missing bool value for NodeRepair
     "#);
 }
+
+// spec 02 #105, as a person meets it
+#[test]
+fn pods_are_spread_as_the_scheduler_is_configured() {
+    let config = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}";
+    let machines = |manifest: &str, arguments: &[&str]| {
+        let manifest = format!("{POOL}{CLASS}{manifest}");
+        let seen = plan(&manifest, &[&["-o", "json"], arguments].concat()).run();
+        assert_eq!(seen.code, 0, "{}", seen.stderr);
+        json(&seen)["provisioning"]["nodeClaims"].as_array().unwrap().len()
+    };
+    let selecting = DEPLOYMENT.replace("  replicas: 3", "  replicas: 3\n  selector: {matchLabels: {app: web}}");
+    let service = "---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {selector: {app: web}}\n";
+    let configured = ["--scheduler-config", config];
+    assert_eq!(machines(&selecting, &[]), 1);
+    assert_eq!(machines(&selecting, &configured), 3, "its replica set selects them");
+    assert_eq!(machines(DEPLOYMENT, &configured), 1, "nobody selects them");
+    assert_eq!(machines(&format!("{DEPLOYMENT}{service}"), &configured), 3, "a service selects them");
+}

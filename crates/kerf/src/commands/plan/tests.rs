@@ -33,6 +33,7 @@ fn settings() -> Settings {
         preference_policy: PreferencePolicy::Respect,
         min_values_policy: MinValuesPolicy::Strict,
         ignore_dra_requests: true,
+        default_spread: Vec::new(),
     };
     engine_settings(&settings, true, 1)
 }
@@ -135,7 +136,7 @@ async fn cluster(seed: u64) -> ApiServer {
 
 /// What a plan of the live cluster says: claims, and pods that find no place.
 async fn planned(server: &ApiServer) -> (Vec<Wanted>, Vec<String>) {
-    let objects = input::load_by(server.client()).await.unwrap().objects;
+    let objects = input::load_by(server.client(), Selectors::Unwanted).await.unwrap().objects;
     let world = World::new(objects, kerf_kwok::built_in(), server.clock().now());
     let solution = kerf_engine::solve(&world.input, &settings());
     let claims = solution.claims.iter().map(|claim| {

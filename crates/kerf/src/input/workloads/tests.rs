@@ -14,11 +14,13 @@ fn created(text: &str) -> (Vec<String>, Vec<String>) {
         let of_kind = found.iter().filter(|found| Kind::of(&found.api_version, &found.kind) == Some(kind));
         of_kind.map(|found| Given { origin: found.origin, object: read(&found.body) }).collect()
     }
-    let of_workloads = |kind| all(&split.objects, kind, |body| read(body, &PodDefaults::default()).unwrap().object);
+    let of_workloads =
+        |kind| all(&split.objects, kind, |body| read(kind, body, &PodDefaults::default()).unwrap().object);
     let workloads = Workloads {
         deployments: of_workloads(Kind::Deployment),
         replica_sets: of_workloads(Kind::ReplicaSet),
         stateful_sets: of_workloads(Kind::StatefulSet),
+        replication_controllers: of_workloads(Kind::ReplicationController),
         jobs: of_workloads(Kind::Job),
     };
     let pods = all(&split.objects, Kind::Pod, |body| decode(body).unwrap());
@@ -135,6 +137,13 @@ fn stateful_sets_fill_their_gaps_and_bring_their_claims() {
 }
 
 #[test]
+fn a_replication_controller_lacks_pods_like_a_replica_set() {
+    let controller = "apiVersion: v1\nkind: ReplicationController\nmetadata: {name: old}\nspec: {replicas: 2, selector: {app: old}}\n";
+    let owner = "{apiVersion: v1, kind: ReplicationController, name: old}";
+    assert_eq!(pods(&format!("{controller}{}", pod("x", owner, ""))), ["old-0"]);
+}
+
+#[test]
 fn two_workloads_of_one_name_share_the_names_of_pods() {
     let both = format!("{DEPLOYMENT}---\n{}", DEPLOYMENT.replace("Deployment", "StatefulSet"));
     assert_eq!(pods(&both), ["web-0", "web-1", "web-2", "web-3", "web-4", "web-5"]);
@@ -143,11 +152,11 @@ fn two_workloads_of_one_name_share_the_names_of_pods() {
 #[test]
 fn created_pods_look_like_their_template_and_name_their_owner() {
     let split = documents::split(0, DEPLOYMENT);
-    let deployment = read(&split.objects[0].body, &PodDefaults::default()).unwrap().object;
+    let deployment = read(Kind::Deployment, &split.objects[0].body, &PodDefaults::default()).unwrap().object;
     let deployments = vec![Given { origin: split.objects[0].origin, object: deployment }];
     let created = create_lacking(&Workloads { deployments, ..Workloads::default() }, &[], &[]).unwrap();
     let metadata = &created.pods[0].object.metadata;
-    assert!(metadata.labels.is("app", "web") && metadata.is_owned_by("apps/v1", "Deployment"));
+    assert!(metadata.labels.is("app", "web") && metadata.is_owned_by("apps/v1", "ReplicaSet"));
     assert_eq!(metadata.controller().unwrap().uid, "u1");
 }
 
@@ -155,7 +164,7 @@ fn created_pods_look_like_their_template_and_name_their_owner() {
 fn a_slip_of_the_pen_is_no_cluster() {
     let text = DEPLOYMENT.replace("replicas: 3", "replicas: 2000000000");
     let split = documents::split(0, &text);
-    let deployment = read(&split.objects[0].body, &PodDefaults::default()).unwrap().object;
+    let deployment = read(Kind::Deployment, &split.objects[0].body, &PodDefaults::default()).unwrap().object;
     let deployments = vec![Given { origin: split.objects[0].origin, object: deployment }];
     let (_, message) = create_lacking(&Workloads { deployments, ..Workloads::default() }, &[], &[]).unwrap_err();
     assert_eq!(message, "Deployment `web` lacks 2000000000 pods; with them the input has more than 1000000");

@@ -1,0 +1,108 @@
+//! Default spread constraints (`--scheduler-config`): whose pods they spread, and what is watched for their sake.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1;
+use kerf_api::labels;
+use kerf_api::scheduler_config::default_spread;
+use kerf_api::slim::Service;
+use kerf_kwok::built_in;
+use kerf_state::{ReplicaSet, ReplicationController, StatefulSet};
+use kube::api::{Api, PostParams};
+use serde_json::{Value, json};
+
+use crate::town::Town;
+
+const BY_ZONE: &str = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}";
+
+/// A cluster with machines in four zones whose scheduler is configured so.
+async fn town(config: &str) -> Town {
+    let mut town = Town::bare(json!({"disruption": {"consolidateAfter": "Never"}})).await;
+    town.catalogue = built_in();
+    town.rig.settings.engine.default_spread = default_spread(config).unwrap();
+    town.restart();
+    town.rig.wait(2).await;
+    town
+}
+
+async fn serve(town: &Town, app: &str) {
+    let service = json!({"metadata": {"name": app}, "spec": {"selector": {"app": app}, "ports": [{"port": 80}]}});
+    let services: Api<v1::Service> = Api::default_namespaced(town.rig.client.clone());
+    services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
+}
+
+/// The zones of all machines, once so many pods run.
+async fn zones(town: &Town, pods: usize) -> Vec<String> {
+    town.until("all run", 60, async |town| town.running().await == pods).await;
+    let zone = |claim: kerf_api::nodeclaim::NodeClaim| claim.metadata.labels.unwrap()[labels::ZONE].clone();
+    town.rig.claims().await.into_iter().map(zone).collect()
+}
+
+// spec 02 #105
+#[tokio::test(start_paused = true)]
+async fn a_deployment_behind_a_service_is_spread_over_zones() {
+    let town = town(BY_ZONE).await;
+    serve(&town, "web").await;
+    town.deploy("web", 3, "500m", json!({})).await;
+    let zones = zones(&town, 3).await;
+    assert_eq!(zones.len(), 3, "{zones:?}");
+    assert_eq!(zones.iter().collect::<BTreeSet<_>>().len(), 3, "{zones:?}");
+}
+
+// spec 02 #105: the service alone is enough, and so is the owner alone
+#[tokio::test(start_paused = true)]
+async fn either_of_the_two_tells_whom_to_spread_against() {
+    let by_owner = town(BY_ZONE).await;
+    by_owner.deploy("web", 3, "500m", json!({})).await;
+    assert_eq!(zones(&by_owner, 3).await.len(), 3);
+    let by_service = town(BY_ZONE).await;
+    serve(&by_service, "web").await;
+    by_service.rig.wait(1).await;
+    loose_pods(&by_service, json!({"app": "web"})).await;
+    assert_eq!(zones(&by_service, 3).await.len(), 3);
+}
+
+// spec 02 #106
+#[tokio::test(start_paused = true)]
+async fn pods_that_say_something_themselves_or_that_nobody_selects_are_left_alone() {
+    let of_their_own = town(BY_ZONE).await;
+    serve(&of_their_own, "web").await;
+    let own = json!([{"maxSkew": 9, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": "web"}}}]);
+    of_their_own.deploy("web", 3, "500m", json!({"spec": {"topologySpreadConstraints": own}})).await;
+    assert_eq!(zones(&of_their_own, 3).await.len(), 1);
+
+    let unselected = town(BY_ZONE).await;
+    serve(&unselected, "other").await;
+    unselected.rig.wait(1).await;
+    loose_pods(&unselected, json!({"app": "web"})).await;
+    assert_eq!(zones(&unselected, 3).await.len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_default_constraints_nobody_asks_who_selects_whom() {
+    for (config, is_asked) in [("", false), (BY_ZONE, true)] {
+        let town = town(config).await;
+        serve(&town, "web").await;
+        town.deploy("web", 3, "500m", json!({})).await;
+        assert_eq!(zones(&town, 3).await.len(), if is_asked { 3 } else { 1 });
+        let cluster = town.rig.cluster.lock();
+        let listed = [
+            cluster.all::<Service>().is_listed(),
+            cluster.all::<ReplicaSet>().is_listed(),
+            cluster.all::<StatefulSet>().is_listed(),
+            cluster.all::<ReplicationController>().is_listed(),
+        ];
+        assert_eq!(listed, [is_asked; 4]);
+        assert_eq!(cluster.all::<ReplicaSet>().len(), usize::from(is_asked));
+    }
+}
+
+/// Three pods that nobody owns.
+async fn loose_pods(town: &Town, labels: Value) {
+    for name in ["a", "b", "c"] {
+        let pod = json!({"metadata": {"name": name, "labels": labels}, "spec": {"containers": [{"name": "c", "image": "i",
+            "resources": {"requests": {"cpu": "500m"}}}]}});
+        town.rig.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    }
+}
