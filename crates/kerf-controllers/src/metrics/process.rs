@@ -14,6 +14,7 @@ pub(crate) fn text() -> String {
     if let Ok(open) = std::fs::read_dir("/proc/self/fd") {
         gauge(&mut out, "process_open_fds", "Number of open file descriptors.", open.count() as f64);
     }
+    out.push_str(&limits(&read("/proc/self/limits")));
     out
 }
 
@@ -44,6 +45,26 @@ fn exposition(own: &str, system: &str) -> String {
     out
 }
 
+/// What the system lets the process have at most. What is unlimited is the largest number that the system could have written.
+fn limits(own: &str) -> String {
+    let mut out = String::new();
+    for (row, name, help) in [
+        ("Max open files", "process_max_fds", "Maximum number of open file descriptors."),
+        (
+            "Max address space",
+            "process_virtual_memory_max_bytes",
+            "Maximum amount of virtual memory available in bytes.",
+        ),
+    ] {
+        let soft = own.lines().find_map(|line| line.strip_prefix(row)?.split_whitespace().next());
+        let value = soft.and_then(|soft| if soft == "unlimited" { Some(u64::MAX) } else { soft.parse().ok() });
+        if let Some(value) = value {
+            gauge(&mut out, name, help, value as f64);
+        }
+    }
+    out
+}
+
 fn gauge(out: &mut String, name: &str, help: &str, value: f64) {
     // Writing to a String cannot fail.
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}");
@@ -66,5 +87,16 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line} in {text}");
         }
         assert_eq!(exposition("", ""), "");
+    }
+
+    #[test]
+    fn what_the_process_may_have_is_read() {
+        let own = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                   Max open files            1024                 524288               files     \n\
+                   Max address space         unlimited            unlimited            bytes     \n";
+        let text = limits(own);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(lines, ["process_max_fds 1024", "process_virtual_memory_max_bytes 18446744073709552000"]);
+        assert_eq!(limits("Max open files"), "");
     }
 }

@@ -6,6 +6,7 @@
 mod probes;
 pub(crate) mod reconcile;
 mod requests;
+mod version;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -98,6 +99,7 @@ pub async fn run(
     // Dropping the set ends what it holds.
     let mut background = JoinSet::new();
     background.spawn(feed);
+    background.spawn(version::follow(ctx.client.clone()));
     probes::start(&ctx, controllers.history(), settings, &watches, &mut background).await?;
     if let Some(recorder) = recorder {
         background.spawn(async move { recorder.run().await });

@@ -1,0 +1,125 @@
+//! Which Kubernetes this is (spec 07 §11). One that nobody has tried Kerf with is worth an error in the log, once for each version that is
+//! found, and nothing more: clusters are upgraded under their controllers, and mostly it goes well.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use kube::Client;
+use tracing::{debug, error};
+
+/// The minor versions of Kubernetes 1 that are known to go well.
+const SUPPORTED: RangeInclusive<u32> = 26..=36;
+/// How often it is asked again.
+const INTERVAL: Duration = Duration::from_mins(5);
+
+/// Follows the version of the API server for as long as it is polled.
+pub(super) async fn follow(client: Client) {
+    let mut known = String::new();
+    loop {
+        match client.apiserver_version().await {
+            Ok(info) => {
+                // Some providers mark their own builds.
+                let version = format!("{}.{}", info.major, info.minor.trim_end_matches('+'));
+                if version != known {
+                    tell(&version);
+                    known = version;
+                }
+            }
+            Err(cause) => debug!(error = %cause, "failed reading the version of kubernetes"),
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+fn tell(version: &str) {
+    debug!(version, "discovered kubernetes version");
+    if !is_supported(version) {
+        let supported = format!("1.{} to 1.{}", SUPPORTED.start(), SUPPORTED.end());
+        error!(version, supported, "karpenter is not compatible with kubernetes version");
+    }
+}
+
+fn is_supported(version: &str) -> bool {
+    let minor = version.strip_prefix("1.").and_then(|minor| minor.parse().ok());
+    minor.is_some_and(|minor| SUPPORTED.contains(&minor))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use http::{Request, Response};
+    use http_body_util::Full;
+    use kerf_runtime::Clock;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+    use crate::logs::{Form, Level, LogLayer, Settings};
+
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// An API server that is another version each time that it is asked, the last one for good.
+    fn upgraded(minors: &'static [&'static str]) -> Client {
+        let asked = Arc::new(Mutex::new(0));
+        let service = tower::service_fn(move |request: Request<Body>| {
+            assert_eq!(request.uri().path(), "/version");
+            let mut asked = asked.lock().unwrap();
+            let minor = minors[(*asked).min(minors.len() - 1)];
+            *asked += 1;
+            let version = json!({"major": "1", "minor": minor, "gitVersion": "", "gitCommit": "", "gitTreeState": "",
+                "buildDate": "", "goVersion": "", "compiler": "", "platform": ""});
+            let status = if minor.is_empty() { 503 } else { 200 };
+            let answer = Response::builder().status(status).body(Full::from(version.to_string())).unwrap();
+            std::future::ready(Ok::<_, std::convert::Infallible>(answer))
+        });
+        Client::new(service, "default")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn spec_07_67_one_error_per_version_change() {
+        let lines = Lines::default();
+        let settings = Settings { level: Level::Debug, form: Form::Json };
+        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
+        let layer = LogLayer::new(settings, clock, vec![Box::new(lines.clone())]);
+        // Else the threads of other tests might decide that nobody listens to a line that they come by first.
+        let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
+        let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+        let following = follow(upgraded(&["36", "36+", "37", "", "37", "37", "38", "25", "26"]));
+        let _ = tokio::time::timeout(Duration::from_hours(1), following).await;
+        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let parsed: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let versions = |level: &str, message: &str| {
+            let wanted = parsed.iter().filter(|line| line["level"] == level && line["message"] == message);
+            wanted.map(|line| line["version"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let incompatible = "karpenter is not compatible with kubernetes version";
+        assert_eq!(versions("ERROR", incompatible), ["1.37", "1.38", "1.25"], "{text}");
+        assert_eq!(versions("DEBUG", "discovered kubernetes version"), ["1.36", "1.37", "1.38", "1.25", "1.26"]);
+        assert_eq!(parsed.len(), 3 + 5 + 1, "{text}");
+    }
+
+    #[test]
+    fn what_is_no_version_is_not_supported() {
+        assert!(is_supported("1.26") && is_supported("1.36"));
+        for version in ["1.25", "1.37", "2.30", "1.", "1.x", ""] {
+            assert!(!is_supported(version), "{version}");
+        }
+    }
+}
