@@ -155,6 +155,7 @@ mod tests {
             placements: Vec::new(),
             before: Price::from_nanos(310_000_000),
             after: Price::ZERO,
+            scores: Vec::new(),
         }
     }
 

@@ -5,6 +5,7 @@
 //! share the commands under way, the memory of what did not work, and the history that `/decisions` serves. A rule about which node may
 //! go does not live here: it would be the engine's.
 
+mod balance;
 mod decision;
 mod history;
 mod memo;

@@ -14,6 +14,7 @@ use kerf_engine::{Block, Command, DisruptionPlan, Input};
 use kerf_state::{Claim, pause_of};
 use tracing::error;
 
+use super::balance;
 use super::decision::{money, of_node};
 use crate::context::Context;
 use crate::events::{self, Event};
@@ -69,11 +70,12 @@ fn told(block: &Block) -> Told {
 /// A node and its claim, as events are about them.
 type Pair = (Option<Arc<Node>>, Option<Arc<Claim>>);
 
-/// Tells of everything that a look found, but for the commands.
+/// Tells of everything that a look found; of the commands only what policies make of them.
 pub(crate) fn tell(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
     tell_blocked(ctx, plan);
     tell_budgets(ctx, plan);
     tell_pods(ctx, input);
+    balance::tell(ctx, input, plan);
 }
 
 /// Nodes and claims by the names that decisions know them by; claims of others are left out.
@@ -213,7 +215,8 @@ pub(crate) fn tell_rejected(ctx: &Context, command: &Command, why: &str) {
     });
 }
 
-fn each_node(
+/// Tells the nodes and claims of a command something; the event gets the command in words, and what it saves.
+pub(super) fn each_node(
     ctx: &Context,
     command: &Command,
     event: impl Fn(k8s_openapi::api::core::v1::ObjectReference, &str, &str) -> Event,

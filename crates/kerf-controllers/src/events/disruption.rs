@@ -61,6 +61,11 @@ pub(crate) fn consolidation_rejected(about: ObjectReference, command: &str, why:
     Event::new(about, Severity::Normal, "ConsolidationRejected", message).told_apart_by(told_apart_by)
 }
 
+/// The `Balanced` policy approves of a move.
+pub(crate) fn consolidation_approved(about: ObjectReference, why: String) -> Event {
+    Event::new(about, Severity::Normal, "ConsolidationApproved", why)
+}
+
 /// A replacement is on its way.
 pub(crate) fn disruption_launching(claim: &NodeClaim, reason: &str) -> Event {
     let about = about_claim(claim);

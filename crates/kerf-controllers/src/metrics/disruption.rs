@@ -24,6 +24,10 @@ pub struct DisruptionMetrics {
     pub failed_validations: Counter,
     /// Replacements that failed, by decision, reason and consolidation type.
     pub queue_failures: Counter,
+    /// What pools with the `Balanced` policy make of moves, by decision, pool and policy.
+    pub consolidation_score: Histogram,
+    /// Moves that consolidation found, by decision, pool and policy.
+    pub consolidation_moves: Counter,
     /// How many nodes of a pool may be disrupted at once, by pool and reason.
     pub allowed_disruptions: Gauge,
     /// How many nodes of a pool are being disrupted or not ready, by pool and reason.
@@ -73,6 +77,17 @@ impl DisruptionMetrics {
                 "karpenter_voluntary_disruption_queue_failures_total",
                 "Number of replacements of disruption decisions that failed.",
                 &of_command,
+            ),
+            consolidation_score: r.histogram(
+                "karpenter_consolidation_score",
+                "Scores of consolidation moves under the Balanced policy.",
+                &["decision", "nodepool", "policy"],
+                &[0.1, 0.25, 0.33, 0.5, 1.0, 2.0, 5.0, 10.0],
+            ),
+            consolidation_moves: r.counter(
+                "karpenter_consolidation_moves_total",
+                "Number of consolidation moves that were found.",
+                &["decision", "nodepool", "policy"],
             ),
             allowed_disruptions: r.gauge(
                 "karpenter_nodepools_allowed_disruptions",

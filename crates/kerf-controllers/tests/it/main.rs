@@ -4,6 +4,7 @@
 #![allow(clippy::float_cmp, reason = "counters hold whole numbers, which floats hold exactly")]
 
 mod bad_input;
+mod balanced;
 mod cloud;
 mod default_spread;
 mod deletion;

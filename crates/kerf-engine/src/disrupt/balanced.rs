@@ -3,10 +3,42 @@
 
 use kerf_api::labels;
 use kerf_api::nodepool::ConsolidationPolicy;
+use kerf_api::slim::Str;
 
 use super::block::BALANCED_THRESHOLD;
 use super::survey::{Class, Facts, Survey, price_of};
 use crate::price::Price;
+
+/// What the policy of one pool makes of a move.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Score {
+    /// The pool.
+    pub pool: Str,
+    /// What the move saves for this pool.
+    pub saved: Price,
+    /// What it disrupts there.
+    pub disruption: f64,
+    /// What all nodes of the pool cost.
+    pub total_price: Price,
+    /// What all nodes of the pool would disrupt.
+    pub total_disruption: f64,
+    /// Share of the saving.
+    pub saved_share: f64,
+    /// Share of the disruption.
+    pub disruption_share: f64,
+    /// The one over the other; infinite for a saving that disrupts nothing.
+    pub score: f64,
+}
+
+impl Score {
+    /// The least score with which a move is approved.
+    pub const THRESHOLD: f64 = BALANCED_THRESHOLD;
+
+    /// Whether the pool approves of the move.
+    pub fn is_approved(&self) -> bool {
+        self.score >= Self::THRESHOLD
+    }
+}
 
 /// What all nodes of each pool cost and would disrupt, by the pool's place in the input.
 #[derive(Debug)]
@@ -41,12 +73,7 @@ impl Totals {
 
     /// The score of a move for one pool: its share of the saving over its share of the disruption.
     fn score(&self, pool: usize, saved: f64, disruption: f64) -> f64 {
-        let total = self.0[pool];
-        if total.price <= Price::ZERO || total.disruption <= 0.0 {
-            return 0.0;
-        }
-        let saved = saved / total.price.nanos() as f64;
-        let disrupted = disruption / total.disruption;
+        let (saved, disrupted) = self.shares(pool, saved, disruption);
         if saved <= 0.0 {
             0.0
         } else if disrupted == 0.0 {
@@ -56,14 +83,22 @@ impl Totals {
         }
     }
 
-    /// The least score of the pools that ask for one; none if the move is approved.
-    pub(crate) fn rejects(&self, survey: &Survey<'_>, batch: &[&Facts<'_>], saved: Price) -> Option<f64> {
+    /// The shares of a pool's money and of its disruption; nothing of what has no price or disrupts nobody.
+    fn shares(&self, pool: usize, saved: f64, disruption: f64) -> (f64, f64) {
+        let total = self.0[pool];
+        if total.price <= Price::ZERO || total.disruption <= 0.0 {
+            return (0.0, 0.0);
+        }
+        (saved / total.price.nanos() as f64, disruption / total.disruption)
+    }
+
+    /// The scores of a move, for each of its pools that asks for one.
+    pub(crate) fn scores(&self, survey: &Survey<'_>, batch: &[&Facts<'_>], saved: Price) -> Vec<Score> {
         let mut pools: Vec<usize> = batch.iter().filter_map(|f| f.pool).collect();
         pools.sort_unstable();
         pools.dedup();
         let whole: Price = batch.iter().map(|f| f.known_price()).sum();
-        let mut least: Option<f64> = None;
-        for pool in pools.iter().copied().filter(|p| is_balanced(survey, *p)) {
+        let score_of = |pool: usize| {
             let own = || batch.iter().filter(|f| f.pool == Some(pool));
             let price: Price = own().map(|f| f.known_price()).sum();
             let disruption: f64 = own().map(|f| f.cost).sum();
@@ -72,12 +107,19 @@ impl Totals {
             } else {
                 saved.nanos() as f64 * (price.nanos() as f64 / whole.nanos() as f64)
             };
-            let score = self.score(pool, share, disruption);
-            if score < BALANCED_THRESHOLD {
-                least = Some(least.map_or(score, |l| l.min(score)));
+            let (saved_share, disruption_share) = self.shares(pool, share, disruption);
+            Score {
+                pool: survey.input.pools[pool].name.clone(),
+                saved: Price::from_nanos(share.round() as i64),
+                disruption,
+                total_price: self.0[pool].price,
+                total_disruption: self.0[pool].disruption,
+                saved_share,
+                disruption_share,
+                score: self.score(pool, share, disruption),
             }
-        }
-        least
+        };
+        pools.iter().copied().filter(|pool| is_balanced(survey, *pool)).map(score_of).collect()
     }
 
     /// Whether not even deleting the node would be approved; then there is no need to ask what it would take.

@@ -118,6 +118,7 @@ fn as_one(
         machines,
         pods,
         placements: placements(parts, later, taken),
+        scores: later.scores.clone(),
     };
     one.method = method(settings, parts, &one)?;
     Some(one)

@@ -4,6 +4,7 @@
 use kerf_api::nodepool::DisruptionReason;
 use kerf_api::slim::Str;
 
+use super::balanced::Score;
 use super::block::Block;
 use crate::price::Price;
 use crate::solve::{NodePlacement, PlannedClaim};
@@ -15,6 +16,9 @@ pub struct DisruptionPlan {
     pub commands: Vec<Command>,
     /// Nodes that stay, by name, each with everything that keeps it.
     pub blocked: Vec<BlockedNode>,
+    /// Moves that pools with the `Balanced` policy refused in the last pass: of single nodes all, of several nodes the last one, if
+    /// nothing else was found.
+    pub refused: Vec<Refused>,
     /// What is odd about the input; the rest was planned all the same.
     pub notices: Vec<Notice>,
     /// Price of all managed nodes before.
@@ -44,6 +48,23 @@ pub struct Command {
     pub before: Price,
     /// Price of their replacements.
     pub after: Price,
+    /// What pools with the `Balanced` policy make of it, if it consolidates.
+    pub scores: Vec<Score>,
+}
+
+/// A move that saves too little for what it disrupts.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Refused {
+    /// How it was found.
+    pub method: Method,
+    /// The pools of its nodes.
+    pub pools: Vec<Str>,
+    /// How many nodes would go.
+    pub nodes: usize,
+    /// What would be done, as [`Command::decision`] says it.
+    pub decision: &'static str,
+    /// What pools make of it; at least one of them does not approve.
+    pub scores: Vec<Score>,
 }
 
 /// A node of a command.
@@ -114,6 +135,14 @@ impl Command {
     /// `replace` if machines are launched first, else `delete`.
     pub fn decision(&self) -> &'static str {
         if self.replacements.is_empty() { "delete" } else { "replace" }
+    }
+
+    /// The pools of its nodes, each once.
+    pub fn pools(&self) -> Vec<Str> {
+        let mut pools: Vec<Str> = self.nodes.iter().map(|node| node.pool.clone()).collect();
+        pools.sort_unstable();
+        pools.dedup();
+        pools
     }
 
     /// What is saved an hour; less than nothing when drift leads to something dearer.

@@ -3,7 +3,7 @@
 
 use kerf_api::nodepool::DisruptionReason;
 
-use super::balanced::Totals;
+use super::balanced::{Score, Totals};
 use super::batch::Batch;
 use super::block::{Block, sentence};
 use super::command::{Command, Method};
@@ -43,12 +43,18 @@ pub(crate) fn multi_node(pass: &mut Pass<'_, '_>) -> Vec<Command> {
     let totals = Totals::new(pass.survey);
     let most = kept.len().min(BATCH_MAX);
     let mut best: Option<Command> = None;
+    let mut refused: Option<Command> = None;
     let mut can_go = |length: usize| {
-        let Ok(command) = together(pass, &kept[..length], &totals) else { return false };
-        if best.as_ref().is_none_or(|best| command.saved() > best.saved()) {
+        let batch = &kept[..length];
+        let Ok(command) = compute(pass, Method::MultiNode, batch) else { return false };
+        let command = scored(pass, batch, &totals, command);
+        let is_approved = command.scores.iter().all(Score::is_approved);
+        if !is_approved {
+            refused = Some(command);
+        } else if best.as_ref().is_none_or(|best| command.saved() > best.saved()) {
             best = Some(command);
         }
-        true
+        is_approved
     };
     let short: Vec<bool> = (0..=most.min(ALL_TRIED)).map(|length| length >= 2 && can_go(length)).collect();
     let (mut low, mut high) = (2, most);
@@ -60,12 +66,10 @@ pub(crate) fn multi_node(pass: &mut Pass<'_, '_>) -> Vec<Command> {
             high = middle - 1;
         }
     }
+    if let Some(refused) = refused.filter(|_| best.is_none()) {
+        pass.refuse(refused);
+    }
     best.into_iter().collect()
-}
-
-fn together(pass: &mut Pass<'_, '_>, batch: &[FactsIx], totals: &Totals) -> Result<Command, Block> {
-    let command = compute(pass, Method::MultiNode, batch)?;
-    approved(pass, batch, totals, command)
 }
 
 /// Every node by itself, one of each pool in turn.
@@ -96,7 +100,12 @@ fn alone(pass: &mut Pass<'_, '_>, ix: FactsIx, totals: &Totals, batch: &Batch) -
         return Err(Block::Unbalanced { score });
     }
     let command = compute(pass, Method::SingleNode, &[ix])?;
-    approved(pass, &[ix], totals, command)
+    let command = scored(pass, &[ix], totals, command);
+    if let Some(block) = unbalanced(&command) {
+        pass.refuse(command);
+        return Err(block);
+    }
+    Ok(command)
 }
 
 /// The command, unless a pool with the `Balanced` policy finds that it saves too little for what it disrupts.
@@ -106,11 +115,20 @@ pub(crate) fn approved(
     totals: &Totals,
     command: Command,
 ) -> Result<Command, Block> {
+    let command = scored(pass, batch, totals, command);
+    unbalanced(&command).map_or(Ok(command), Err)
+}
+
+/// The command, with what pools with the `Balanced` policy make of it.
+fn scored(pass: &Pass<'_, '_>, batch: &[FactsIx], totals: &Totals, command: Command) -> Command {
     let facts: Vec<&Facts<'_>> = batch.iter().map(|ix| pass.facts(*ix)).collect();
-    match totals.rejects(pass.survey, &facts, command.saved()) {
-        Some(score) => Err(Block::Unbalanced { score }),
-        None => Ok(command),
-    }
+    Command { scores: totals.scores(pass.survey, &facts, command.saved()), ..command }
+}
+
+/// Whether some pool does not approve of the command: the least score.
+fn unbalanced(command: &Command) -> Option<Block> {
+    let refusing = command.scores.iter().filter(|score| !score.is_approved());
+    refusing.map(|score| score.score).min_by(f64::total_cmp).map(|score| Block::Unbalanced { score })
 }
 
 /// What it takes to let these nodes go together (spec 03 §8.5).

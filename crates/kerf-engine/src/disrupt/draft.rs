@@ -81,6 +81,7 @@ impl Draft {
 
     /// Takes over what the last pass said of the nodes that stay. Of machines that are only planned, those are told that could go.
     pub(crate) fn close(&mut self, said: Said) {
+        self.plan.refused = said.refused;
         let mut spared: Vec<Str> = self.planned.spared.iter().cloned().collect();
         spared.sort_unstable();
         for blocked in said.blocked.into_iter().filter(|blocked| self.known.contains(&blocked.node)) {

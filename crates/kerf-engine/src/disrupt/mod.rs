@@ -37,8 +37,11 @@ use std::sync::Arc;
 
 pub use after::after;
 use after::name_machines;
+pub use balanced::Score;
 pub use block::Block;
-pub use command::{BlockedNode, BudgetUse, Command, CommandNode, DisruptionPlan, DisruptionStats, Method, Notice};
+pub use command::{
+    BlockedNode, BudgetUse, Command, CommandNode, DisruptionPlan, DisruptionStats, Method, Notice, Refused,
+};
 pub use conditions::{Consolidatable, consolidatable, drift as drift_reason, expires_at, must_verify_type};
 pub use input::{ClaimLifecycle, DisruptionSettings, LaunchBackoff, Passes, PoolDisruption, TemplateHash};
 pub use look::{Heard, look};

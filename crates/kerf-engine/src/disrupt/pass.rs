@@ -8,7 +8,7 @@ use rustc_hash::FxHashSet;
 
 use super::block::Block;
 use super::budgets::Budgets;
-use super::command::{BlockedNode, Command, CommandNode, Method};
+use super::command::{BlockedNode, Command, CommandNode, Method, Refused};
 use super::input::DisruptionSettings;
 use super::simulate::{NodeIx, Purpose, Simulator, WhatIf};
 use super::survey::{Class, Facts, Survey};
@@ -29,6 +29,7 @@ pub(crate) struct Pass<'a, 'i> {
     simulator: Option<Simulator>,
     /// What methods found against each node.
     verdicts: Vec<Vec<Block>>,
+    refused: Vec<Refused>,
     simulations: usize,
 }
 
@@ -45,6 +46,8 @@ pub(crate) struct Planned {
 pub(crate) struct Said {
     /// Nodes that stay.
     pub(crate) blocked: Vec<BlockedNode>,
+    /// Moves that a pool's policy refused.
+    pub(crate) refused: Vec<Refused>,
     /// Questions asked of the simulator.
     pub(crate) simulations: usize,
 }
@@ -52,7 +55,8 @@ pub(crate) struct Said {
 impl<'a, 'i> Pass<'a, 'i> {
     pub(crate) fn new(survey: &'a Survey<'i>, settings: &'a DisruptionSettings, budgets: &'a Budgets) -> Self {
         let verdicts = vec![Vec::new(); survey.nodes.len()];
-        Self { survey, settings, budgets, planned: None, simulator: None, verdicts, simulations: 0 }
+        let refused = Vec::new();
+        Self { survey, settings, budgets, planned: None, simulator: None, verdicts, refused, simulations: 0 }
     }
 
     /// The same on a world in which some machines are only planned.
@@ -133,6 +137,17 @@ impl<'a, 'i> Pass<'a, 'i> {
         }
     }
 
+    /// Remembers a move that a pool's policy refuses.
+    pub(crate) fn refuse(&mut self, command: Command) {
+        self.refused.push(Refused {
+            method: command.method,
+            pools: command.pools(),
+            nodes: command.nodes.len(),
+            decision: command.decision(),
+            scores: command.scores,
+        });
+    }
+
     /// What would become of everything without these nodes.
     pub(crate) fn without(&mut self, batch: &[FactsIx], purpose: Purpose) -> Option<WhatIf> {
         let (simulator, nodes) = self.simulator(batch)?;
@@ -174,6 +189,7 @@ impl<'a, 'i> Pass<'a, 'i> {
             machines: Vec::new(),
             pods,
             placements: what_if.map(|w| w.nodes).unwrap_or_default(),
+            scores: Vec::new(),
         }
     }
 
@@ -208,7 +224,7 @@ impl<'a, 'i> Pass<'a, 'i> {
                 all.push(BlockedNode { node: facts.name.clone(), blocks });
             }
         }
-        Said { blocked: all, simulations: self.simulations }
+        Said { blocked: all, refused: self.refused, simulations: self.simulations }
     }
 }
 

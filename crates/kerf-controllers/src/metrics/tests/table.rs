@@ -13,7 +13,7 @@ use super::*;
 const SPEC: &str = include_str!("../../../../../docs/spec/07-operations.md");
 
 /// Names that belong to parts that do not exist yet.
-const LATER: [&str; 16] = [
+const LATER: [&str; 14] = [
     // The EC2 provider.
     "karpenter_cloudprovider_instance_launch_failures_total",
     "karpenter_cloudprovider_instance_termination_failures_total",
@@ -29,9 +29,6 @@ const LATER: [&str; 16] = [
     "aws_sdk_go_request_duration_seconds",
     "aws_sdk_go_request_attempt_duration_seconds",
     "aws_sdk_go_request_retry_count",
-    // Scores of the Balanced policy.
-    "karpenter_consolidation_score",
-    "karpenter_consolidation_moves_total",
 ];
 
 /// Names that are ours alone.
@@ -305,7 +302,8 @@ fn bounds(row: &Row) -> Vec<f64> {
                     }
             })
             .collect(),
-        _ => Vec::new(),
+        // The numbers themselves, if there are any.
+        _ => rest.split_whitespace().map_while(|word| word.parse().ok()).collect(),
     }
 }
 

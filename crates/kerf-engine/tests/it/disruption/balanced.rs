@@ -1,6 +1,21 @@
 //! The `Balanced` policy (spec 03 §8.8).
 
+use kerf_engine::{DisruptionPlan, Method, Passes, Score, look};
+
 use super::{check, why};
+use crate::fixture::World;
+
+/// What one look finds.
+fn looked(text: &str) -> DisruptionPlan {
+    let world = World::new(text);
+    look(&world.input, &world.disruption_settings(Passes::First), None, |_| ())
+}
+
+/// A score as `pool score saving% disruption%`.
+fn told(score: &Score) -> String {
+    let Score { pool, score, saved_share, disruption_share, .. } = score;
+    format!("{pool} {score:.2} {:.0}% {:.0}%", saved_share * 100.0, disruption_share * 100.0)
+}
 
 /// Ten nodes at a price each; the first has so many pods that its disruption cost is `cost`, the others bring the total to ninety.
 fn pool(price: &str, others: &str, policy: &str) -> String {
@@ -47,4 +62,44 @@ fn spec_03_109_only_the_balanced_pool_of_a_command_is_asked() {
     };
     check(&world("WhenEmptyOrUnderutilized"), "multi replace m,n -> q types=xl ct=on-demand saves 0.5");
     check(&world("Balanced"), "");
+}
+
+// spec 03 section 8.8
+#[test]
+fn commands_and_refused_moves_carry_their_scores() {
+    let world = |small: &str, policy: &str| {
+        format!(
+            "type l cpu=8 price=1 \n type s cpu=4 price={small} \n pool p policy={policy} \n machine n type=l \n pod x on=n cpu=3"
+        )
+    };
+    let approved = looked(&world("0.4", "Balanced"));
+    assert_eq!((approved.commands.len(), approved.refused.len()), (1, 0));
+    assert_eq!(approved.commands[0].scores.iter().map(told).collect::<Vec<_>>(), ["p 0.60 60% 100%"]);
+    assert_eq!(approved.commands[0].pools(), ["p"]);
+    let refused = looked(&world("0.9", "Balanced"));
+    assert_eq!((refused.commands.len(), refused.refused.len()), (0, 1));
+    let one = &refused.refused[0];
+    assert_eq!((one.method, one.nodes, one.decision), (Method::SingleNode, 1, "replace"));
+    assert_eq!(one.scores.iter().map(told).collect::<Vec<_>>(), ["p 0.10 10% 100%"]);
+    assert_eq!(one.pools, ["p"]);
+    let unscored = looked(&world("0.9", "WhenEmptyOrUnderutilized"));
+    assert_eq!((unscored.commands[0].scores.len(), unscored.refused.len()), (0, 0));
+}
+
+// spec 03 section 8.8: of batches that were refused, the last is told, and only if nothing was found
+#[test]
+fn of_refused_batches_the_last_is_told() {
+    let world = |price: &str| {
+        format!(
+            "type l cpu=8 price=1 \n type xl cpu=16 price={price} \n pool p policy=Balanced \n machine n type=l \n machine m type=l
+             pod x on=n cpu=5 \n pod y on=m cpu=5"
+        )
+    };
+    let refused = looked(&world("1.9"));
+    let multi: Vec<_> = refused.refused.iter().filter(|one| one.method == Method::MultiNode).collect();
+    assert_eq!((multi.len(), multi[0].nodes, refused.commands.len()), (1, 2, 0));
+    assert_eq!(multi[0].scores.iter().map(told).collect::<Vec<_>>(), ["p 0.05 5% 100%"]);
+    let approved = looked(&world("0.5"));
+    assert_eq!((approved.commands[0].method, approved.refused.len()), (Method::MultiNode, 0));
+    assert_eq!(approved.commands[0].scores.iter().map(told).collect::<Vec<_>>(), ["p 0.75 75% 100%"]);
 }

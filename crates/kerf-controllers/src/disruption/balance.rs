@@ -1,0 +1,111 @@
+//! What the policies of pools make of moves (spec 03 §8.8): counted for every pool of a move, and told where the `Balanced` policy approves.
+//! This is about what was found; whether it still holds at the second look is told elsewhere.
+
+use kerf_api::slim::Str;
+use kerf_engine::{Command, DisruptionPlan, Input, Method, Score};
+use tracing::debug;
+
+use super::report::each_node;
+use crate::context::Context;
+use crate::events::{about_pool, disruption as events};
+
+/// The most that a score counts for. One that is infinite would make the sum of all of them so, for good.
+const SCORE_MAX: f64 = 1000.0;
+/// A saving may disrupt so many times its share.
+const K: u32 = 2;
+
+/// A move, as far as policies care.
+struct Move<'m> {
+    is_approved: bool,
+    decision: &'static str,
+    nodes: usize,
+    pools: &'m [Str],
+    scores: &'m [Score],
+}
+
+/// Tells of the moves of a look.
+pub(super) fn tell(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
+    for refused in &plan.refused {
+        let (pools, scores) = (refused.pools.as_slice(), refused.scores.as_slice());
+        let (nodes, decision) = (refused.nodes, refused.decision);
+        count(ctx, input, &Move { is_approved: false, decision, nodes, pools, scores });
+    }
+    for command in plan.commands.iter().filter(|command| is_scored(command)) {
+        let (pools, scores) = (command.pools(), command.scores.as_slice());
+        let (nodes, decision) = (command.nodes.len(), command.decision());
+        count(ctx, input, &Move { is_approved: true, decision, nodes, pools: &pools, scores });
+        for score in scores {
+            publish(ctx, command, score);
+        }
+    }
+}
+
+/// Whether policies have a say: nodes that are empty or drifted go whatever it saves.
+fn is_scored(command: &Command) -> bool {
+    match command.method {
+        Method::MultiNode | Method::SingleNode | Method::Move => true,
+        Method::Emptiness | Method::StaticDrift | Method::Drift => false,
+    }
+}
+
+fn count(ctx: &Context, input: &Input, made: &Move<'_>) {
+    let metrics = &ctx.metrics.disruption;
+    for name in made.pools {
+        let pool = input.pools.iter().find(|pool| pool.name == *name);
+        let policy = pool.map(|pool| pool.disruption.policy.to_string()).unwrap_or_default();
+        metrics.consolidation_moves.inc(&[verdict(made.is_approved), name, &policy]);
+        for score in made.scores.iter().filter(|score| score.pool == *name) {
+            let labels = [verdict(score.is_approved()), name, &policy];
+            metrics.consolidation_score.observe(&labels, score.score.min(SCORE_MAX));
+            log(made, score);
+        }
+    }
+}
+
+fn verdict(is_approved: bool) -> &'static str {
+    if is_approved { "approved" } else { "rejected" }
+}
+
+fn log(made: &Move<'_>, score: &Score) {
+    debug!(
+        nodepool = score.pool.as_str(),
+        score = number(score.score),
+        savings_fraction = score.saved_share,
+        disruption_fraction = score.disruption_share,
+        savings = score.saved.dollars(),
+        disruption_cost = score.disruption,
+        nodepool_total_cost = score.total_price.dollars(),
+        nodepool_total_disruption_cost = score.total_disruption,
+        threshold = Score::THRESHOLD,
+        k = K,
+        approved = score.is_approved(),
+        decision = made.decision,
+        candidates = made.nodes,
+        "consolidation score"
+    );
+}
+
+fn publish(ctx: &Context, command: &Command, score: &Score) {
+    let text = format!(
+        "score {} >= threshold {:.2} (k: {K}, savings {:.1}%, disruption {:.1}%)",
+        number(score.score),
+        Score::THRESHOLD,
+        score.saved_share * 100.0,
+        score.disruption_share * 100.0
+    );
+    match command.method {
+        Method::SingleNode => {
+            each_node(ctx, command, |about, _, _| events::consolidation_approved(about, text.clone()));
+        }
+        Method::MultiNode | Method::Move | Method::Emptiness | Method::StaticDrift | Method::Drift => {
+            if let Some(pool) = ctx.pool(&score.pool) {
+                ctx.publish(events::consolidation_approved(about_pool(&pool), text));
+            }
+        }
+    }
+}
+
+/// A score as people read it.
+fn number(score: f64) -> String {
+    if score.is_infinite() { "+Inf".to_owned() } else { format!("{score:.2}") }
+}
