@@ -1,6 +1,7 @@
 //! What we have done or decided and the API server does not show yet, each with the fact that ends it: claims that were just created
 //! (until the watch tells of them), deletion marks (until they are taken back or the machine is gone), nominations (until their time
-//! is up), whom a claim was launched for (until the pod is bound or either is gone), room for claims that are being created (until they are there). Losing all of it, as a restart does, costs time and never correctness.
+//! is up), whom a claim was launched for (until the pod is bound or either is gone), room for claims that are being created (until they are there), claims
+//! whose replacements are (until they are marked, or it came to nothing). Losing all of it, as a restart does, costs time and never correctness.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,6 +21,8 @@ pub(crate) struct Intents {
     expected: BTreeMap<Str, Str>,
     /// Claims that are being created and count against a limit already, by pool.
     reserved: BTreeMap<Str, usize>,
+    /// Claims whose replacements are being created.
+    replaced: BTreeSet<Str>,
 }
 
 impl Intents {
@@ -78,6 +81,18 @@ impl Intents {
         } else {
             self.reserved.insert(pool, count);
         }
+    }
+
+    pub(crate) fn begin_replacing(&mut self, claim: Str) {
+        self.replaced.insert(claim);
+    }
+
+    pub(crate) fn end_replacing(&mut self, claim: &str) {
+        self.replaced.remove(claim);
+    }
+
+    pub(crate) fn is_replaced(&self, claim: &str) -> bool {
+        self.replaced.contains(claim)
     }
 
     /// The machine is gone, and with it all that was meant for it.

@@ -13,7 +13,7 @@ pub struct PoolClaims {
     pub active: usize,
     /// Those that have been told to go.
     pub deleting: usize,
-    /// Those that a command under way will tell to go, once their replacements are there.
+    /// Those that a command will tell to go, once their replacements are there.
     pub pending: usize,
 }
 
@@ -31,7 +31,7 @@ impl Cluster {
         for claim in self.claims_of_pool(pool) {
             if claim.seen.is_deleting {
                 claims.deleting += 1;
-            } else if self.intents.is_marked(&claim.seen.provider_id) {
+            } else if self.is_pending(claim) {
                 claims.pending += 1;
             } else {
                 claims.active += 1;
@@ -47,6 +47,27 @@ impl Cluster {
         let granted = limit.map_or(wanted, |limit| wanted.min(limit.saturating_sub(taken)));
         self.intents.reserve(Str::from(pool), reserved + granted);
         granted
+    }
+
+    /// How many claims of a pool are about to be created.
+    pub fn reserved_nodes(&self, pool: &str) -> usize {
+        self.intents.reserved(pool)
+    }
+
+    /// Notes that the replacement of a claim is about to be created. From now on the claim is one that goes, for whoever counts replicas; it
+    /// still counts as a node, for pods on it need no other place before there is one.
+    pub fn begin_replacing(&mut self, claim: &str) {
+        self.intents.begin_replacing(Str::from(claim));
+    }
+
+    /// The replacement is there and the claim is marked, or it came to nothing.
+    pub fn end_replacing(&mut self, claim: &str) {
+        self.intents.end_replacing(claim);
+    }
+
+    /// Whether a command will tell the claim to go.
+    pub fn is_pending(&self, claim: &Claim) -> bool {
+        self.intents.is_marked(&claim.seen.provider_id) || self.intents.is_replaced(&claim.seen.name)
     }
 
     /// Gives room back: the claims that it was for are there, or could not be created.

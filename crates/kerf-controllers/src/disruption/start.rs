@@ -5,16 +5,18 @@
 use futures::future::join_all;
 use jiff::Timestamp;
 use kerf_api::slim::{Node, Pod, Str};
-use kerf_engine::Command;
+use kerf_engine::{Command, Method};
 use kerf_state::Claim;
 
 use super::decision::{Decision, log_decision};
 use super::memory::{self, Offered};
 use super::queue::{Candidate, Orchestration, Replacement};
 use super::taint::{self, Marked};
+use crate::context::SharedCluster;
 use crate::error::Error;
 use crate::events;
 use crate::provisioning::claim;
+use crate::static_capacity::provisioning::node_limit;
 
 impl Orchestration {
     /// Starts a command: from here on it is visible to everybody. `offered` says for each replacement what it may be launched from.
@@ -22,6 +24,7 @@ impl Orchestration {
         if decision.command.nodes.iter().any(|node| self.is_about(&node.claim)) {
             return Err(Error::Invalid("candidate is being disrupted".to_owned()));
         }
+        let room = self.room(&decision.command)?;
         // The line that operators look for, before anything is changed.
         log_decision!(info, decision, "disrupting node(s)");
         let reason = decision.command.reason().to_string();
@@ -42,8 +45,26 @@ impl Orchestration {
         let names = replacements.iter().map(|one| one.name.clone()).collect();
         self.history.began(&decision, names);
         let nodes = self.commit(&decision.command, marked);
+        drop(room);
         self.insert(decision, nodes, replacements);
         Ok(())
+    }
+
+    /// Room under the node limit of a static pool, for whom others create claims at the same time (spec 03 §8.2). Other pools have none to reserve.
+    fn room(&self, command: &Command) -> Result<Option<Room<'_>>, Error> {
+        let (Method::StaticDrift, [planned]) = (command.method, command.replacements.as_slice()) else {
+            return Ok(None);
+        };
+        let pool = self.ctx.pool(&planned.pool).ok_or_else(|| Error::PoolGone(planned.pool.to_string()))?;
+        let mut cluster = self.ctx.cluster.lock();
+        if cluster.reserve_nodes(&planned.pool, node_limit(&pool), 1) == 0 {
+            return Err(Error::Invalid("nodepool node limit reached".to_owned()));
+        }
+        let replaced: Vec<Str> = command.nodes.iter().map(|node| node.claim.clone()).collect();
+        for claim in &replaced {
+            cluster.begin_replacing(claim);
+        }
+        Ok(Some(Room { cluster: &self.ctx.cluster, pool: planned.pool.clone(), replaced }))
     }
 
     /// A command could not be started. What was marked is found by the next clean-up.
@@ -115,6 +136,23 @@ impl Orchestration {
         pools.dedup();
         for pool in pools {
             metrics.decisions_by_nodepool.inc(&[pool, command.decision(), &reason, kind]);
+        }
+    }
+}
+
+/// Room for the replacement of a static node. It is given back once the replacement is known, or will not be.
+struct Room<'c> {
+    cluster: &'c SharedCluster,
+    pool: Str,
+    replaced: Vec<Str>,
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        let mut cluster = self.cluster.lock();
+        cluster.release_nodes(&self.pool, 1);
+        for claim in &self.replaced {
+            cluster.end_replacing(claim);
         }
     }
 }

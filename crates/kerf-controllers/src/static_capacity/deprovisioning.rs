@@ -85,7 +85,7 @@ fn victims(cluster: &Cluster, pool: &str, count: usize, now: Timestamp) -> Vec<A
     let unlaunched = cluster.claims_of_pool(pool).filter(|c| c.seen.provider_id.is_empty() && !c.seen.is_deleting);
     let nodes = cluster.state_nodes().filter(|node| !node.is_marked_for_deletion());
     let launched = nodes.filter_map(|node| {
-        let claim = node.claim.filter(|claim| claim.pool() == Some(pool))?;
+        let claim = node.claim.filter(|claim| claim.pool() == Some(pool) && !cluster.is_pending(claim))?;
         Some((rank(cluster, &node, claim, now), claim.name().clone()))
     });
     let mut ranked: Vec<(Rank, Str)> =

@@ -101,7 +101,12 @@ impl Reconcile for StaticProvisioning {
             if let Some(wait) = self.too_early(&pool, name) {
                 return Ok(Next::After(wait));
             }
-            let granted = cluster.reserve_nodes(name, node_limit(&pool), replicas - claims.active);
+            // Replacements that are being created will be there in a moment.
+            let missing = (replicas - claims.active).saturating_sub(cluster.reserved_nodes(name));
+            if missing == 0 {
+                return Ok(Next::After(PERIOD));
+            }
+            let granted = cluster.reserve_nodes(name, node_limit(&pool), missing);
             if granted > 0 {
                 info!(
                     current = claims.active,
@@ -131,7 +136,7 @@ fn is_ready(pool: &NodePool) -> bool {
 }
 
 /// How many nodes the pool may have. A limit that is no quantity limits to nothing.
-fn node_limit(pool: &NodePool) -> Option<usize> {
+pub(crate) fn node_limit(pool: &NodePool) -> Option<usize> {
     let limit = pool.spec.limits.as_ref()?.get(NODES_RESOURCE)?;
     let most = limit.text().parse::<Quantity>().unwrap_or(Quantity::ZERO);
     Some(usize::try_from(most.value()).unwrap_or(0))

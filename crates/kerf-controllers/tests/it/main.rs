@@ -30,6 +30,7 @@ mod registration;
 mod repair;
 mod rig;
 mod small;
+mod static_drift;
 mod static_pools;
 mod termination;
 mod town;

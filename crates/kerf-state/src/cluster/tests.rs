@@ -519,3 +519,19 @@ fn room_for_claims_is_given_once() {
     assert_eq!(cluster.pool_claims("general").total(), 1);
     assert_eq!(cluster.reserve_nodes("general", Some(5), 1), 0);
 }
+
+// spec 03 section 8.2: a claim that is being replaced is pending before it is marked, and is still a node
+#[test]
+fn a_claim_whose_replacement_is_being_created_is_pending() {
+    let mut cluster = Cluster::new();
+    cluster.apply(claim("a", "aws:///a", 1, json!({})));
+    cluster.apply(claim("b", "aws:///b", 1, json!({})));
+    cluster.begin_replacing("a");
+    assert_eq!(cluster.pool_claims("general"), crate::PoolClaims { active: 1, deleting: 0, pending: 1 });
+    assert!(!cluster.state_nodes().any(|node| node.is_marked_for_deletion()));
+    cluster.mark_for_deletion("aws:///a");
+    cluster.end_replacing("a");
+    assert_eq!(cluster.pool_claims("general").pending, 1);
+    cluster.unmark_for_deletion("aws:///a");
+    assert_eq!(cluster.pool_claims("general").active, 2);
+}

@@ -1,0 +1,107 @@
+//! Drifted nodes of static pools (spec 03 §8.2): replaced one for one, and never more of them than the pool's node limit, whoever else
+//! creates claims at the same time.
+
+use std::time::Duration;
+
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
+use kerf_sandbox::{Fault, FaultRule, Verb};
+use serde_json::json;
+
+use crate::town::{Town, shrinking};
+
+/// A pool of three nodes that are up, which may have so many.
+async fn three_of(most: u32) -> Town {
+    let mut spec = shrinking(json!({}));
+    crate::rig::merge(&mut spec, json!({"replicas": 3, "limits": {"nodes": most.to_string()}}));
+    let mut town = Town::bare(spec).await;
+    town.rig.settings.static_capacity = true;
+    town.restart();
+    let are_up = async |town: &Town| town.types().await.len() == 3 && town.tainted().await.is_empty();
+    town.until("three nodes are up", 60, are_up).await;
+    town.pass(10).await;
+    town
+}
+
+fn is_new(claim: &NodeClaim) -> bool {
+    claim.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key("colour"))
+}
+
+/// Lets claims take so long to be created.
+fn slow_creation(town: &Town, by: Duration) {
+    let slow = FaultRule {
+        agent: "kerf".into(),
+        resources: vec!["nodeclaims".into()],
+        verbs: vec![Verb::Create],
+        ..FaultRule::new(Fault::Slow { by }, 1_000_000)
+    };
+    town.rig.server.set_faults(vec![slow], 1);
+}
+
+/// Watches until there are so many nodes and all are new; the most claims that there were at any time.
+async fn most_until_new(town: &Town, nodes: usize) -> usize {
+    let (mut most, mut seen) = (0, None);
+    for _ in 0..6000 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let revision = town.rig.server.revision();
+        if seen.replace(revision) == Some(revision) {
+            continue;
+        }
+        let claims = town.rig.claims().await;
+        most = most.max(claims.len());
+        if claims.len() == nodes && claims.iter().all(is_new) && town.is_quiet().await {
+            return most;
+        }
+    }
+    panic!("not all nodes are new\n{:#}\n{:#?}", town.rig.decisions(), town.rig.claims().await);
+}
+
+// spec 04 #32, spec 03 section 8.2
+#[tokio::test(start_paused = true)]
+async fn as_many_are_replaced_at_once_as_the_node_limit_leaves() {
+    for (limit, most) in [(4, 4), (5, 5), (9, 6)] {
+        let town = three_of(limit).await;
+        town.drift().await;
+        assert_eq!(most_until_new(&town, 3).await, most, "with a limit of {limit}");
+        let created = &town.rig.metrics.nodeclaims_created;
+        assert_eq!(created.get(&["drifted", "general", "false"]), 3.0);
+        assert_eq!(created.get(&["provisioned", "general", "false"]), 3.0, "nobody else makes up for them");
+        assert_eq!(town.rig.cluster.lock().reserved_nodes("general"), 0, "all room is given back");
+    }
+}
+
+// spec 04 #32, spec 03 section 8.2
+#[tokio::test(start_paused = true)]
+async fn more_replicas_do_not_take_the_room_of_a_replacement_that_is_being_created() {
+    let town = three_of(5).await;
+    slow_creation(&town, Duration::from_secs(5));
+    town.drift().await;
+    town.until("a node is about to be replaced", 60, async |town| !town.tainted().await.is_empty()).await;
+    assert_eq!(town.rig.claims().await.len(), 3, "its replacement is not there yet");
+    assert_eq!(town.rig.cluster.lock().reserved_nodes("general"), 2);
+    town.rig.patch::<NodePool>("general", json!({"spec": {"replicas": 4}})).await;
+    let most = most_until_new(&town, 4).await;
+    assert_eq!(most, 5, "the limit holds");
+}
+
+// spec 03 section 8.2: a failure gives the room back
+#[tokio::test(start_paused = true)]
+async fn room_is_given_back_if_the_replacement_cannot_be_created() {
+    let town = three_of(4).await;
+    let fails = FaultRule {
+        agent: "kerf".into(),
+        resources: vec!["nodeclaims".into()],
+        verbs: vec![Verb::Create],
+        ..FaultRule::new(Fault::InternalError, 1_000_000)
+    };
+    town.rig.server.set_faults(vec![fails], 1);
+    town.drift().await;
+    town.pass(30).await;
+    {
+        let cluster = town.rig.cluster.lock();
+        assert_eq!(cluster.reserved_nodes("general"), 0);
+        assert_eq!(cluster.pool_claims("general").active, 3, "and nobody counts as going");
+    }
+    town.rig.server.set_faults(Vec::new(), 1);
+    assert_eq!(most_until_new(&town, 3).await, 4);
+}
