@@ -5,7 +5,8 @@
 use kerf_api::labels;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
-use kerf_engine::requirement::{Requirements, Undefined};
+use kerf_api::slim::Str;
+use kerf_engine::requirement::{Requirement, Requirements, Undefined};
 
 use crate::error::MachineError;
 use crate::provider::CloudProvider;
@@ -23,7 +24,7 @@ pub async fn check(provider: &dyn CloudProvider, claim: &NodeClaim, pool: &NodeP
 }
 
 async fn describes_types_that_can_be_sold(provider: &dyn CloudProvider, pool: &NodePool) {
-    let types = provider.instance_types(pool).await.expect("instance types can be listed");
+    let types = expected(provider.instance_types(pool).await, "instance types can be listed");
     assert!(!types.is_empty(), "there are instance types");
     for described in types.iter() {
         for key in [labels::INSTANCE_TYPE, labels::ARCH, labels::OS, labels::ZONE, labels::CAPACITY_TYPE] {
@@ -47,9 +48,9 @@ async fn describes_types_that_can_be_sold(provider: &dyn CloudProvider, pool: &N
 }
 
 async fn launches_once_finds_and_terminates(provider: &dyn CloudProvider, claim: &NodeClaim) {
-    let machine = provider.create(claim).await.expect("the claim can be launched");
+    let machine = expected(provider.create(claim).await, "the claim can be launched");
     assert!(!machine.provider_id.is_empty(), "a machine has a provider id");
-    let again = provider.create(claim).await.expect("a launch can be repeated");
+    let again = expected(provider.create(claim).await, "a launch can be repeated");
     assert_eq!(again.provider_id, machine.provider_id, "a claim is launched once, however often it is asked for");
     for key in [labels::INSTANCE_TYPE, labels::ZONE, labels::CAPACITY_TYPE] {
         assert!(machine.labels.contains_key(key), "a machine says its {key}");
@@ -58,9 +59,10 @@ async fn launches_once_finds_and_terminates(provider: &dyn CloudProvider, claim:
         .spec
         .requirements
         .iter()
-        .filter_map(|r| {
-            let values: Vec<_> = r.values.iter().flatten().map(kerf_api::slim::Str::from).collect();
-            kerf_engine::requirement::Requirement::new(provider.label_rules(), &r.key, &r.operator, &values, None).ok()
+        .map(|r| {
+            let values: Vec<_> = r.values.iter().flatten().map(Str::from).collect();
+            Requirement::new(provider.label_rules(), &r.key, &r.operator, &values, None)
+                .unwrap_or_else(|why| panic!("the claim's requirement on {} can be read: {why}", r.key))
         })
         .collect();
     for requirement in &asked {
@@ -68,10 +70,14 @@ async fn launches_once_finds_and_terminates(provider: &dyn CloudProvider, claim:
             assert!(requirement.has(value), "the machine's {}={value} is what was asked for", requirement.key());
         }
     }
-    let found = provider.get(&machine.provider_id).await.expect("what is launched is found");
-    assert_eq!(found.provider_id, machine.provider_id);
-    let listed = provider.list().await.expect("machines can be listed");
-    assert!(listed.iter().any(|m| m.provider_id == machine.provider_id && !m.is_terminating), "and listed");
+    let found = expected(provider.get(&machine.provider_id).await, "what is launched is found");
+    assert_eq!(found.provider_id, machine.provider_id, "what is found is what was asked for");
+    let listed = expected(provider.list().await, "machines can be listed");
+    assert!(
+        listed.iter().any(|m| m.provider_id == machine.provider_id && !m.is_terminating),
+        "what is launched is listed: {} is not among {listed:?}",
+        machine.provider_id
+    );
 
     for attempt in 1.. {
         match provider.delete(&machine.provider_id).await {
@@ -82,8 +88,12 @@ async fn launches_once_finds_and_terminates(provider: &dyn CloudProvider, claim:
     }
     let gone = provider.get(&machine.provider_id).await;
     assert!(matches!(gone, Err(MachineError::NotFound(_))), "what is terminated is gone: {gone:?}");
-    let listed = provider.list().await.expect("machines can be listed");
-    assert!(!listed.iter().any(|m| m.provider_id == machine.provider_id && !m.is_terminating), "and no longer listed");
+    let listed = expected(provider.list().await, "machines can be listed");
+    assert!(
+        !listed.iter().any(|m| m.provider_id == machine.provider_id && !m.is_terminating),
+        "what is terminated is no longer listed: {} is among {listed:?}",
+        machine.provider_id
+    );
 }
 
 async fn knows_nothing_of_machines_that_never_were(provider: &dyn CloudProvider) {
@@ -93,4 +103,10 @@ async fn knows_nothing_of_machines_that_never_were(provider: &dyn CloudProvider)
         let deleted = provider.delete(id).await;
         assert!(matches!(deleted, Err(MachineError::NotFound(_))), "{id:?} cannot be terminated: {deleted:?}");
     }
+}
+
+/// What a call gave; if it failed, what should have been and what the provider says in its own words.
+#[track_caller]
+fn expected<T, E: std::fmt::Display>(outcome: Result<T, E>, what: &str) -> T {
+    outcome.unwrap_or_else(|why| panic!("{what}, but: {why}"))
 }
