@@ -101,6 +101,30 @@ async fn a_pool_that_is_deleted_in_mid_move_leaves_nothing_behind() {
     assert!(town.rig.strays().await.is_empty());
 }
 
+/// The replacement goes with its pool; the node, which is another pool's, stays as it was.
+#[tokio::test(start_paused = true)]
+async fn a_replacement_whose_pool_is_deleted_is_given_up_and_the_node_let_go() {
+    let large = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["l"]}]);
+    let mut spec = shrinking(json!({}));
+    crate::rig::merge(&mut spec, json!({"template": {"spec": {"requirements": large}}}));
+    let town = Town::start(spec).await;
+    town.deploy("web", 1, "500m", json!({})).await;
+    town.until("it runs", 60, async |town| town.settled(1, &["l"]).await).await;
+    let before = town.rig.claim().await.metadata.name;
+    town.rig.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "1m"}})).await;
+    town.rig.create::<NodePool>(crate::rig::pool("small", json!({}))).await;
+    town.until("a replacement is launched", 60, async |town| town.rig.claims().await.len() == 2).await;
+    town.pass(3).await;
+    assert_eq!(town.tainted().await.len(), 1);
+    town.rig.all::<NodePool>().delete("small", &DeleteParams::default()).await.unwrap();
+    town.until("the node is let go", 300, async |town| town.is_quiet().await).await;
+    assert_eq!(town.rig.claim().await.metadata.name, before);
+    let decision = &town.rig.decisions()["decisions"][0];
+    assert_eq!((&decision["outcome"], &decision["why"]), (&json!("rolled back"), &json!("replacement was deleted")));
+    town.pass(120).await;
+    assert!(town.settled(1, &["l"]).await);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_paused_pool_is_left_alone_until_its_time() {
     let paused = |value: Value| json!({"metadata": {"annotations": {"kerf.sh/pause-disruption": value}}});
