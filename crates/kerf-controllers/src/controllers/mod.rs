@@ -49,6 +49,7 @@ pub struct Controllers {
     claim_disruption: Hung<ClaimDisruption>,
     claim_hydration: Hung<ClaimHydration>,
     claim_status: Hung<Status>,
+    commands: Hung<Orchestration>,
     consistency: Hung<Consistency>,
     cost: Hung<Cost>,
     counter: Hung<Counter>,
@@ -97,7 +98,7 @@ impl Controllers {
             width.commands(),
         );
         commands.controller.use_queue(&commands.queue);
-        let disruption = Disruption::new(each(), commands.controller, memory, history.clone());
+        let disruption = Disruption::new(each(), commands.controller.clone(), memory, history.clone());
         let node_health = Health::new(each());
         Arc::new(Self {
             claim_disruption: rack.hang("nodeclaim.disruption", ClaimDisruption::new(each()), most),
@@ -108,6 +109,7 @@ impl Controllers {
                 Status::new(each(), StatusOf::NodeClaim),
                 few,
             ),
+            commands,
             consistency: rack.hang("nodeclaim.consistency", Consistency::new(each()), most),
             cost: rack.hang_if(is_shown, "metrics.nodepool", Cost::new(each()), one),
             counter: rack.hang("nodepool.counter", Counter::new(each()), most),

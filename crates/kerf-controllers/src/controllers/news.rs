@@ -101,6 +101,9 @@ impl Controllers {
                 self.claim_disruption.add(name);
                 self.expiration.add(name);
                 self.claim_hydration.add(name);
+            } else if let Some(command) = self.commands.controller.launched(name) {
+                // Nobody else may make up for it before the command is taken back.
+                self.commands.add(&command);
             }
             let comes_or_goes = change.before.is_none() || change.after.is_none() || claim.is_terminating();
             if let Some(pool) = claim.pool().filter(|_| comes_or_goes) {

@@ -126,6 +126,13 @@ impl Orchestration {
         self.underway().values().flat_map(|one| &one.nodes).map(|node| node.marked.claim.clone()).collect()
     }
 
+    /// The command under way that a claim was created for.
+    pub(crate) fn launched(&self, claim: &str) -> Option<Str> {
+        let underway = self.underway();
+        let launches = |one: &Underway| one.lock().replacements.iter().any(|replacement| replacement.name == claim);
+        underway.iter().find(|(_, one)| launches(one)).map(|(id, _)| id.clone())
+    }
+
     /// A command has started; it is looked at until it is over.
     pub(super) fn insert(&self, decision: Decision, nodes: Vec<Candidate>, replacements: Vec<Replacement>) {
         let id = decision.id.clone();
