@@ -118,7 +118,8 @@ pub(crate) fn unreachable_claim(pod: &Pod, labels: &Labels, storage: &Storage<'_
     claim_names(pod).into_iter().find(|name| match storage.state(namespace(pod), name) {
         ClaimState::Bound(volume) => !volume_reaches_new_node(volume, labels),
         ClaimState::Waiting(class) => !class_reaches(class, labels),
-        ClaimState::Missing | ClaimState::Deleting | ClaimState::Lost | ClaimState::Unbound => false,
+        ClaimState::Missing => true,
+        ClaimState::Deleting | ClaimState::Lost | ClaimState::Unbound => false,
     })
 }
 

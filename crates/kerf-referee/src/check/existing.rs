@@ -74,7 +74,8 @@ pub(crate) fn refusals(pod: &Pod, node: &ExistingNode<'_>, storage: &Storage<'_>
         let reaches = match storage.state(namespace(pod), &name) {
             ClaimState::Bound(volume) => volume_reaches_new_node(volume, &labels),
             ClaimState::Waiting(class) => class_reaches(class, &labels),
-            ClaimState::Missing | ClaimState::Deleting | ClaimState::Lost | ClaimState::Unbound => true,
+            ClaimState::Missing => false,
+            ClaimState::Deleting | ClaimState::Lost | ClaimState::Unbound => true,
         };
         if !reaches {
             refusals.push((Rule::Volumes, format!("claim {name} cannot be used there")));

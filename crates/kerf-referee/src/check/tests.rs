@@ -194,6 +194,11 @@ fn spec_02_14_15_pods_on_a_node_that_goes_away_are_placed_again() {
         json!({"kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": "default"},
                "spec": {"selector": {"matchLabels": {"app": "x"}}, "maxUnavailable": "0%"}})
     };
+    // Quirk 16 of spec 02: without its volume claim the pod would run nowhere.
+    let mut without: Vec<Value> = objects.to_vec();
+    without[3]["spec"]["volumes"] = json!([{"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}]);
+    let expected = "Volumes, pod default/x-0, on claim 0 (default): claim missing cannot be used on on-demand s in a";
+    assert!(verdict(&without, &good).contains(&expected.to_owned()), "{:?}", verdict(&without, &good));
     // spec 02 #16: what a budget never lets go needs no new place.
     let held: Vec<Value> = objects.iter().cloned().chain([budget("b")]).collect();
     assert!(verdict(&held, &good).contains(&"Accounting, pod default/x-0: is placed, but not pending".to_owned()));
