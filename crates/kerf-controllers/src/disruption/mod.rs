@@ -14,6 +14,7 @@ mod news;
 mod pass;
 mod queue;
 mod report;
+mod rest;
 mod runs;
 mod start;
 mod taint;

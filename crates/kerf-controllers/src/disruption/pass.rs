@@ -30,7 +30,7 @@ use super::memo::{EXPIRY, Memo};
 use super::memory::{self, Memory, Offered};
 use super::queue::Orchestration;
 use super::runs::{self, Runs};
-use super::{report, taint, wake};
+use super::{report, rest, taint, wake};
 use crate::context::Context;
 use crate::error::Error;
 use crate::logs::reference;
@@ -172,7 +172,7 @@ impl Disruption {
             report::tell(&self.ctx, &picture.input, &plan);
             report::tell_malformed(&self.ctx, &plan, &mut self.state().said);
             let now = self.ctx.now();
-            let (commands, held) = self.without_held(&plan, now);
+            let (commands, held) = self.without_held(&picture.input, &plan);
             let next = wake::next(&picture.input, &plan, now.saturating_add(EXPIRY).unwrap_or(Timestamp::MAX));
             let method = plan.commands.first().map(|command| command.method);
             // Several methods may have found the same.
@@ -269,12 +269,13 @@ impl Disruption {
         Error::all(join_all(starts).await.into_iter().filter_map(Result::err).collect())
     }
 
-    /// The commands that may be carried out, and those that must wait: for the claim to say that it has drifted, or because they would
-    /// undo a move.
-    fn without_held(&self, plan: &DisruptionPlan, now: Timestamp) -> (Vec<Command>, Vec<Held>) {
+    /// The commands that may be carried out, and those that must wait: for the claim to say that it has drifted, because they would
+    /// undo a move, or because they would stir pods for small change.
+    fn without_held(&self, input: &Input, plan: &DisruptionPlan) -> (Vec<Command>, Vec<Held>) {
+        let small_change = rest::small_change(input, plan);
         let cluster = self.ctx.cluster.lock();
         let (mut commands, mut held) = (Vec::new(), Vec::new());
-        for command in &plan.commands {
+        for (place, command) in plan.commands.iter().enumerate() {
             let nodes = || command.nodes.iter().map(|node| node.name.clone()).collect();
             let drifts = matches!(command.method, Method::StaticDrift | Method::Drift);
             let says_so =
@@ -285,9 +286,13 @@ impl Disruption {
             } else if drifts && !command.nodes.iter().all(|node| says_so(&node.claim)) {
                 let message = "NodeClaim does not have the condition Drifted yet".to_owned();
                 held.push(Held { nodes: nodes(), code: "AwaitingDrifted", message });
-            } else if let Some(until) = memory::undoes_until(&cluster, command, now) {
+            } else if let Some(until) = memory::undoes_until(&cluster, command, input.at) {
                 let message = format!("It would undo a move, which waits until {until}");
                 held.push(Held { nodes: nodes(), code: "ReversedMove", message });
+            } else if small_change.contains(&place) {
+                let message =
+                    "It would move pods at rest and save little, which waits until such moves save 2% together";
+                held.push(Held { nodes: nodes(), code: "SmallChange", message: message.to_owned() });
             } else {
                 commands.push(command.clone());
             }

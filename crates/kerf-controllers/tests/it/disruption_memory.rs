@@ -71,3 +71,39 @@ async fn a_node_that_has_drifted_does_not_wait() {
     let told = replaced(&town).await;
     assert_eq!((&told["nodeClaims"], &told["instanceTypes"]), (&json!([moved]), &Value::Null));
 }
+
+/// Prices at which a small machine is cheaper by so many thousandths of a dollar.
+fn cheaper_by(thousandths: u32) -> [f64; 3] {
+    [0.4 - f64::from(thousandths) / 1000.0, 0.4, 0.4]
+}
+
+/// A large machine, the cheapest there was, whose only pod has run on it for so many minutes when small ones become a little cheaper.
+async fn at_rest_for(minutes: u64, thousandths: u32) -> Town {
+    let mut town = Town::start(shrinking(json!({}))).await;
+    town.catalogue = sizes_at(UPSIDE_DOWN);
+    town.restart();
+    town.deploy("web", 1, "500m", json!({})).await;
+    town.until("it runs", 60, async |town| town.settled(1, &["l"]).await).await;
+    town.pass(minutes * 60).await;
+    town.catalogue = sizes_at(cheaper_by(thousandths));
+    town.restart();
+    town
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_at_rest_are_not_stirred_for_small_change() {
+    let mut town = at_rest_for(61, 9).await;
+    town.pass(20 * 60).await;
+    assert!(town.settled(1, &["l"]).await, "nine thousandths of 400 are less than a fortieth");
+    assert_eq!(held(&town), [json!("SmallChange")]);
+
+    town.catalogue = sizes_at(cheaper_by(10));
+    town.restart();
+    town.until("it is small, for a fortieth", 120, async |town| town.settled(1, &["s"]).await).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_are_young_are_moved_for_small_change() {
+    let town = at_rest_for(10, 9).await;
+    town.until("it is small", 120, async |town| town.settled(1, &["s"]).await).await;
+}

@@ -1,0 +1,90 @@
+//! Pods that have come to rest are not stirred for small change. Whoever rolls out a deployment or runs a job leaves the cluster a little
+//! different from before, and after each such ripple there is some arrangement that would be a little cheaper. Following them all
+//! would move pods for which nothing has changed, day and night.
+//!
+//! So a command for money waits if it moves pods that have run for an hour and saves less than twice what their room costs, until all
+//! that wait save a fortieth of what the cluster costs together. Nodes that stand nearly empty never wait, and neither do pods that are
+//! young: they are moving anyway.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::SignedDuration;
+use kerf_api::slim::{Node, Pod, Str};
+use kerf_engine::{Command, DisruptionPlan, Input, Method, Price, pod_requests};
+
+/// After this time a pod is at rest.
+const AT_REST: SignedDuration = SignedDuration::from_hours(1);
+/// What waits must save the so-manyth part of what all nodes cost.
+const WORTH_STIRRING: i64 = 40;
+/// How many times the price of the room that is given up must be saved.
+const TIMES: i64 = 2;
+
+/// Which commands of the plan wait, by their places in it.
+pub(crate) fn small_change(input: &Input, plan: &DisruptionPlan) -> BTreeSet<usize> {
+    let for_money = |command: &Command| match command.method {
+        Method::MultiNode | Method::SingleNode | Method::Move => true,
+        Method::Emptiness | Method::StaticDrift | Method::Drift => false,
+    };
+    let commands: Vec<(usize, &Command)> =
+        plan.commands.iter().enumerate().filter(|(_, command)| for_money(command)).collect();
+    if commands.is_empty() {
+        return BTreeSet::new();
+    }
+    let room = Room::new(input, commands.iter().flat_map(|(_, command)| &command.nodes).map(|node| &node.name));
+    let is_small = |command: &Command| {
+        let given_up = room.at_rest(command);
+        given_up > Price::ZERO && command.saved().nanos() < TIMES.saturating_mul(given_up.max(command.after).nanos())
+    };
+    let waiting: Vec<(usize, &Command)> = commands.into_iter().filter(|(_, command)| is_small(command)).collect();
+    let saved: Price = waiting.iter().map(|(_, command)| command.saved()).sum();
+    if saved.nanos().saturating_mul(WORTH_STIRRING) >= plan.before.nanos() {
+        return BTreeSet::new();
+    }
+    waiting.into_iter().map(|(place, _)| place).collect()
+}
+
+/// The pods at rest on some nodes.
+struct Room<'a> {
+    nodes: BTreeMap<&'a str, &'a Node>,
+    pods: BTreeMap<&'a str, Vec<&'a Pod>>,
+}
+
+impl<'a> Room<'a> {
+    fn new(input: &'a Input, names: impl Iterator<Item = &'a Str>) -> Self {
+        let names: BTreeSet<&str> = names.map(Str::as_str).collect();
+        let nodes = input.nodes.iter().filter(|node| names.contains(node.metadata.name.as_str()));
+        let mut pods: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+        for pod in &input.pods {
+            let is_at_rest = pod.status.start_time.is_some_and(|start| input.at.duration_since(start) >= AT_REST);
+            let node = pod.spec.node_name.as_deref().filter(|node| is_at_rest && names.contains(node));
+            if let Some(node) = node {
+                pods.entry(node).or_default().push(pod);
+            }
+        }
+        Self { nodes: nodes.map(|node| (node.metadata.name.as_str(), node.as_ref())).collect(), pods }
+    }
+
+    /// What the room of the pods at rest costs that a command moves, each by its greatest part of its node.
+    fn at_rest(&self, command: &Command) -> Price {
+        let mut total = 0_i128;
+        for node in &command.nodes {
+            let Some(known) = self.nodes.get(node.name.as_str()) else { continue };
+            for pod in self.pods.get(node.name.as_str()).into_iter().flatten() {
+                if command.pods.binary_search(&pod.namespaced_name()).is_ok() {
+                    total += part_of(known, pod, node.price);
+                }
+            }
+        }
+        Price::from_nanos(i64::try_from(total).unwrap_or(i64::MAX))
+    }
+}
+
+/// A node's price times the greatest part of the node that a pod asks for; never nothing, since every pod takes some room.
+fn part_of(node: &Node, pod: &Pod, price: Price) -> i128 {
+    let wanted = pod_requests(pod);
+    let part = |resource: &str| {
+        let (wanted, all) = (wanted.get(resource)?.milli_value(), node.status.allocatable.get(resource)?.milli_value());
+        (all > 0).then(|| i128::from(price.nanos()) * i128::from(wanted) / i128::from(all))
+    };
+    [part("cpu"), part("memory")].into_iter().flatten().max().unwrap_or_default().max(1)
+}
