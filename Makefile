@@ -4,7 +4,7 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real referee-real scale-real idle week tools fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
+.PHONY: help demo test test-real referee-real scale-real idle latency week tools fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,10 @@ scale-real: ## time, CPU, memory and requests of large changes on a real control
 idle: ## CPU and memory of kerf controller on 5,000 nodes and 100,000 pods where nothing happens
 	$(CARGO) build --release --quiet --package kerf
 	$${CARGO_TARGET_DIR:-target}/release/kerf sandbox --no-controller --instant -- hack/idle.py $${CARGO_TARGET_DIR:-target}/release/kerf
+
+latency: ## how soon kerf controller has claims for 1,000 and 10,000 pods that appear at once
+	$(CARGO) build --release --quiet --package kerf
+	$${CARGO_TARGET_DIR:-target}/release/kerf sandbox --no-controller --instant -- hack/latency.py $${CARGO_TARGET_DIR:-target}/release/kerf
 
 # Each world takes a second or two; two clusters are asked, and their schedulers must bind the same pods.
 referee-real: WORLDS = 500
