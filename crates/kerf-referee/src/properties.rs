@@ -31,7 +31,7 @@ use crate::worlds::{Generated, Size};
 pub use self::clusters::{ClusterTrial, examine_cluster};
 
 /// How many steps the exhaustive search may take for one world.
-pub const STEPS: u64 = 200_000;
+pub const STEPS: u64 = 10_000;
 
 /// How closely a world is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
