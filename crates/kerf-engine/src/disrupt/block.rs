@@ -253,7 +253,7 @@ mod tests {
     fn every_code_is_documented() {
         let documented = include_str!("../../../../docs/reasons.md");
         let (_, documented) = documented.split_once("## Nodes that stay").unwrap_or_default();
-        let (documented, _) = documented.split_once("## What is odd").unwrap_or_default();
+        let (documented, _) = documented.split_once("## Why a command waits").unwrap_or_default();
         let (name, at) = (Str::default, Timestamp::UNIX_EPOCH);
         let all = [
             Block::AlreadyDisrupting,
