@@ -10,6 +10,10 @@ use kerf_runtime::Clock;
 use kerf_sandbox::{Cluster, ClusterConfig, Delay, Rng, Timing};
 use serde_json::{Value, json};
 
+/// What the program has, too.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> Result<(), Failure> {

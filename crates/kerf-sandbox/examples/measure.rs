@@ -15,6 +15,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use tower::ServiceExt as _;
 
+/// What the program has, too.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const PODS: u64 = 100_000;
 const NODES: u64 = 5_000;
 type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -66,6 +66,12 @@ impl Versioned {
     pub(crate) fn with_version(&self, version: u64) -> Versioned {
         splice(&self.bytes, self.digits.start as usize..self.digits.end as usize, version)
     }
+
+    /// The same object after `change`, which tells whether it changed anything and cannot change where things stand.
+    pub(crate) fn changed(&self, change: impl FnOnce(&mut [u8]) -> bool) -> Option<Versioned> {
+        let mut bytes = self.bytes.to_vec();
+        change(&mut bytes).then(|| Versioned { bytes: bytes.into(), digits: self.digits.clone() })
+    }
 }
 
 fn splice(text: &[u8], place: Range<usize>, version: u64) -> Versioned {

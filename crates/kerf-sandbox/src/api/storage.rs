@@ -244,6 +244,17 @@ impl Storage {
         .map(|event| event.now.clone().expect("a put leaves an object"))
     }
 
+    /// Writes what stands at `key` once more with some of its bytes changed: for writers for whom reading and encoding it would be most of
+    /// the work. `change` tells whether it changed anything, and leaves alone what selectors ask about. Says whether it was written.
+    pub(crate) fn touch_up(&self, table: TableIx, key: &Key, change: impl FnOnce(&mut [u8]) -> bool) -> bool {
+        let Some(stored) = self.get(table, key) else { return false };
+        let Some(text) = stored.text.changed(change) else { return false };
+        let written = self.commit(table, key, Some(stored.revision), |revision| {
+            Some(Arc::new(Stored { text: text.with_version(revision), revision, facets: stored.facets.clone() }))
+        });
+        written.is_ok()
+    }
+
     /// Takes one object away, if it is still at `expected`. Returns its last state, told as of the deletion.
     pub(crate) fn delete(&self, table: TableIx, key: &Key, expected: u64) -> Result<Bytes, Moved> {
         let event = self.commit(table, key, Some(expected), |_| None)?;
@@ -346,10 +357,16 @@ impl Storage {
         if after < table.compacted {
             return Err(Compacted { oldest: table.compacted });
         }
-        let start = table.history.partition_point(|event| event.revision <= after);
-        if start == table.history.len() {
+        // Most of those who ask have missed little: they are answered from the end.
+        let missed = table.history.iter().rev().take(BATCH).take_while(|event| event.revision > after).count();
+        if missed == 0 {
             return Ok(Next::Nothing { revision: inner.revision.max(after) });
         }
+        let start = if missed < BATCH {
+            table.history.len() - missed
+        } else {
+            table.history.partition_point(|event| event.revision <= after)
+        };
         Ok(Next::Events(table.history.range(start..).take(BATCH).cloned().collect()))
     }
 

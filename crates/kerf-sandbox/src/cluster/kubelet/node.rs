@@ -149,8 +149,13 @@ fn images(plane: &Plane, node: &str) -> Vec<Value> {
     names.into_iter().take(50).map(|name| json!({"names": [name], "sizeBytes": 50_000_000})).collect()
 }
 
+/// The time as leases have it, always of the same length.
+fn renewal_time(plane: &Plane) -> String {
+    plane.now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+}
+
 fn lease(plane: &Plane, node: &Node) -> Value {
-    let now = plane.now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+    let now = renewal_time(plane);
     json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {
@@ -168,8 +173,14 @@ fn create_lease(plane: &Plane, node: &Node) -> Answer<()> {
     }
 }
 
+/// Renews a lease; nearly all writes of a quiet cluster are renewals, so one that is as the kubelet left it is touched up where it stands.
 fn renew_lease(plane: &Plane, node: &Node) -> Answer<()> {
     let key = Key::new(Some(LEASES), &node.metadata.name);
+    let now = renewal_time(plane);
+    let table = plane.table(Kind::Lease);
+    if table.is_some_and(|table| plane.server.inner.storage.touch_up(table, &key, |lease| renew(lease, node, &now))) {
+        return Ok(());
+    }
     match plane.kubelet.replace(&Kind::Lease.path(&key), &lease(plane, node)) {
         Err(refusal) if refusal.code() == 404 => {
             plane.kubelet.create(Kind::Lease, LEASES, &lease(plane, node)).map(drop)
@@ -233,4 +244,23 @@ impl Plane {
     pub(crate) fn doom_machine(&mut self, node: &str) {
         self.kubelets.doomed.insert(node.into());
     }
+}
+
+/// Writes another time into the lease of this very node; says no if it is anything else than what [`lease`] makes.
+fn renew(lease: &mut [u8], node: &Node, now: &str) -> bool {
+    let before = format!(
+        "\"spec\":{{\"holderIdentity\":\"{}\",\"leaseDurationSeconds\":40,\"renewTime\":\"",
+        node.metadata.name
+    );
+    let behind = b"\"}}";
+    let Some(end) = lease.len().checked_sub(behind.len()).filter(|_| lease.ends_with(behind)) else { return false };
+    let Some(start) = end.checked_sub(now.len()).filter(|start| lease[..*start].ends_with(before.as_bytes())) else {
+        return false;
+    };
+    let owner = format!("\"uid\":\"{}\"", node.metadata.uid);
+    if !std::str::from_utf8(lease).is_ok_and(|text| text.contains(&owner)) {
+        return false;
+    }
+    lease[start..end].copy_from_slice(now.as_bytes());
+    true
 }

@@ -20,7 +20,7 @@ use crate::cluster::local::{Local, Refused};
 const SERIES_ENDS: Duration = Duration::from_mins(6);
 /// A series that goes on is written so often.
 const SERIES_TOLD: Duration = Duration::from_mins(30);
-/// With more series than this those that are over are forgotten.
+/// With fewer series than this nobody looks for those that are over.
 const SERIES_MANY: usize = 1024;
 
 /// Events that look alike: about which pod in which version, and why.
@@ -37,6 +37,8 @@ struct Series {
 pub(super) struct Recorder {
     local: Local,
     series: BTreeMap<Likeness, Series>,
+    /// With so many series those that are over are forgotten.
+    crowd: usize,
     serial: i128,
 }
 
@@ -60,7 +62,7 @@ struct Event<'a> {
 
 impl Recorder {
     pub(super) fn new(local: Local) -> Self {
-        Self { local, series: BTreeMap::new(), serial: 0 }
+        Self { local, series: BTreeMap::new(), crowd: SERIES_MANY, serial: 0 }
     }
 
     /// Binds a pod to a node.
@@ -214,8 +216,10 @@ impl Recorder {
             }
             return;
         }
-        if self.series.len() >= SERIES_MANY {
+        if self.series.len() >= self.crowd {
             self.series.retain(|_, series| now.duration_since(series.seen) < SERIES_ENDS);
+            // Not for each of a crowd that is all young.
+            self.crowd = SERIES_MANY.max(2 * self.series.len());
         }
         if let Some(path) = self.create_event(&event) {
             self.series.insert(likeness, Series { path, count: 1, seen: now, told: now });

@@ -54,6 +54,29 @@ async fn a_node_that_says_it_is_simulated_comes_to_life() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_kubelet_renews_its_lease_and_takes_it_back_from_whoever_else_holds_it() {
+    const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-1";
+    let cluster = start(Timing::INSTANT);
+    cluster.add_nodes(1).unwrap();
+    pass(1).await;
+    let first = read(&cluster, LEASE).await.unwrap();
+    pass(10).await;
+    let second = read(&cluster, LEASE).await.unwrap();
+    let time = |lease: &Value| lease["spec"]["renewTime"].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    assert_eq!(time(&second).duration_since(time(&first)), jiff::SignedDuration::from_secs(10));
+    assert_ne!(second["metadata"]["resourceVersion"], first["metadata"]["resourceVersion"]);
+    let rest =
+        |lease: &Value| (lease["metadata"]["managedFields"].clone(), lease["metadata"]["ownerReferences"].clone());
+    assert_eq!(rest(&second), rest(&first), "nothing else has changed");
+
+    patch(&cluster, LEASE, json!({"spec": {"holderIdentity": "somebody", "renewTime": null}})).await;
+    pass(10).await;
+    let third = read(&cluster, LEASE).await.unwrap();
+    assert_eq!(third["spec"]["holderIdentity"], "node-1");
+    assert_eq!(time(&third).duration_since(time(&second)), jiff::SignedDuration::from_secs(10));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_silent_node_loses_its_pods_after_five_minutes_and_may_come_back() {
     let cluster = start(Timing::INSTANT);
     cluster.add_nodes(1).unwrap();
