@@ -56,6 +56,9 @@ pub struct Optimum {
     pub placements: Vec<(String, String)>,
 }
 
+/// How many choices of types may be tried for each step: they multiply with every new node of a pool that has limits.
+const TRIALS_A_STEP: u64 = 32;
+
 /// The best that can be done, or `None` if the world is too large to tell within so many steps.
 pub fn optimum(world: &World, catalogue: &Catalogue, commitment: Commitment, steps: u64) -> Option<Optimum> {
     let plannable = world.pending().into_iter().filter(|pending| world.refusal(*pending).is_none());
@@ -81,10 +84,11 @@ pub fn optimum(world: &World, catalogue: &Catalogue, commitment: Commitment, ste
         commitment,
         best: None,
         steps,
+        trials: steps.saturating_mul(TRIALS_A_STEP),
         cache: BTreeMap::new(),
     };
     let start = State { seats: Vec::new(), existing: vec![0; nodes.existing.len()], new: Vec::new(), unplaced: 0 };
-    search.branch(&start).then_some(())?;
+    (search.branch(&start) && search.trials > 0).then_some(())?;
     search.best
 }
 
@@ -129,13 +133,15 @@ struct Search<'a> {
     commitment: Commitment,
     best: Option<Optimum>,
     steps: u64,
+    /// How many choices of types for all new nodes may still be tried where pools have limits.
+    trials: u64,
     cache: BTreeMap<(usize, Mask), Option<Rc<NewNode>>>,
 }
 
 impl Search<'_> {
     /// Places the next pod in every possible way; false if the steps are used up.
     fn branch(&mut self, state: &State) -> bool {
-        if self.steps == 0 {
+        if self.steps == 0 || self.trials == 0 {
             return false;
         }
         self.steps -= 1;

@@ -18,11 +18,13 @@ use crate::catalogue::{CAPACITY_TYPE, Catalogue, INSTANCE_TYPE, ZONE};
 use crate::placement::{affinity_terms, anti_affinity_terms, pod_key, spread_constraints, term_selects};
 use crate::plan::{Claim, Estimate, ExistingPlacement, Plan, Requirement};
 use crate::resources::sum_of_requests;
+use crate::search::kind_of;
 use crate::selectors::node_wanted;
 use crate::storage::HOSTNAME;
 use crate::world::{ExistingNode, Pool, World};
 
-/// Pods that the plan calls unschedulable although they could be added, with where: `namespace/name` and the place.
+/// Pods that the plan calls unschedulable although they could be added, with where: `namespace/name` and the place. Of pods that are alike
+/// the first is asked for: what it cannot have, the others cannot have either.
 pub fn addable(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<(String, String)> {
     let daemons = Daemons::of(world);
     let broken = check(world, catalogue, plan).len();
@@ -35,7 +37,9 @@ pub fn addable(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<(String
         .collect();
     let left_out = plan.provisioning.unschedulable.iter().map(|unschedulable| &unschedulable.pod);
     let candidates = left_out.filter(|key| plannable.contains(*key)).filter_map(|key| pods.get(key).copied());
+    let mut asked: BTreeSet<String> = BTreeSet::new();
     candidates
+        .filter(|pod| asked.insert(kind_of(pod)))
         .filter(|pod| !waits_for_a_zone(pod, world, plan, &pods))
         .filter_map(|pod| {
             let mut ways = with_pod(world, catalogue, plan, &daemons, &pods, pod).into_iter();

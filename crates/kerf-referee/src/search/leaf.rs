@@ -22,7 +22,7 @@ impl Search<'_> {
         let Some(nodes) = nodes else { return };
         let pools: Vec<usize> = state.new.iter().map(|opened| self.nodes.kinds[opened.kind].pool).collect();
         let price = match self.commitment {
-            Commitment::Free => cheapest_within(&pools, &nodes, self.nodes.left.clone()),
+            Commitment::Free => cheapest_within(&pools, &nodes, self.nodes.left.clone(), &mut self.trials),
             Commitment::Late => self.cheapest_of_all_listed(state, &pools, &nodes),
         };
         let Some(price) = price else { return };
@@ -120,20 +120,22 @@ impl Search<'_> {
     }
 }
 
-/// The cheapest choice for each node such that no pool exceeds what is left of its limits; `None` if there is none.
-fn cheapest_within(pools: &[usize], nodes: &[Rc<NewNode>], left: Vec<Resources>) -> Option<Price> {
+/// The cheapest choice for each node such that no pool exceeds what is left of its limits; `None` if there is none, or nothing is left
+/// of the trials.
+fn cheapest_within(pools: &[usize], nodes: &[Rc<NewNode>], left: Vec<Resources>, trials: &mut u64) -> Option<Price> {
     let (Some((node, nodes)), Some((pool, pools))) = (nodes.split_first(), pools.split_first()) else {
         return Some(Price::ZERO);
     };
+    *trials = trials.checked_sub(1)?;
     if left[*pool].iter().next().is_none() {
-        return Some(node.cheapest() + cheapest_within(pools, nodes, left)?);
+        return Some(node.cheapest() + cheapest_within(pools, nodes, left, trials)?);
     }
     let possible = node.choices.iter().filter_map(|choice| {
         let rest = left[*pool].minus(&choice.largest);
         let kept = rest.iter().all(|(_, amount)| amount >= Quantity::ZERO);
         let mut left = left.clone();
         left[*pool] = rest;
-        kept.then(|| cheapest_within(pools, nodes, left)).flatten().map(|rest| choice.price + rest)
+        kept.then(|| cheapest_within(pools, nodes, left, trials)).flatten().map(|rest| choice.price + rest)
     });
     possible.min()
 }
