@@ -129,14 +129,19 @@ def grow(api, claim, node, number):
         api("POST", "/api/v1/namespaces/default/pods", pod(f"pod-{number % 100}-{number}-{index}", name))
 
 
-def main():
-    kerf, wanted, seconds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 5000, int(sys.argv[3]) if len(sys.argv) > 3 else 120
-    api = Api()
+def furnish(api, kerf, node_class, pool):
+    """What Kerf needs to work on an empty cluster."""
     definitions = subprocess.run([kerf, "crds", "--provider", "kwok"], capture_output=True, text=True, check=True).stdout
     subprocess.run(["kubectl", "apply", "--server-side", "-f", "-"], input=definitions, text=True, check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["kubectl", "wait", "--for=condition=Established", "crd", "--all"], check=True, stdout=subprocess.DEVNULL)
-    for path, thing in (("/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses", CLASS), ("/apis/karpenter.sh/v1/nodepools", POOL)):
+    for path, thing in (("/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses", node_class), ("/apis/karpenter.sh/v1/nodepools", pool)):
         api("POST", path, thing)
+
+
+def main():
+    kerf, wanted, seconds = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 5000, int(sys.argv[3]) if len(sys.argv) > 3 else 120
+    api = Api()
+    furnish(api, kerf, CLASS, POOL)
     claim, node = original(api, kerf)
     begun = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(4) as workers:

@@ -8,9 +8,9 @@ fast as four connections can create them. Nodes are held back by the node class,
 seconds from the last pod to the last claim, and the controller's CPU seconds from the first pod to the last claim; the batching of pods (one second without a new
 one, ten at most) is in the former. It prints one JSON object for each.
 """
-import concurrent.futures, json, signal, subprocess, sys, time
+import concurrent.futures, copy, json, signal, sys, time
 
-from idle import CLAIMS, CLASS, POOL, Api, Controller
+from idle import CLAIMS, CLASS, POOL, Api, Controller, furnish
 
 PODS = "/api/v1/namespaces/default/pods"
 SIZES = [("250m", "512Mi"), ("900m", "3100Mi"), ("1500m", "2Gi"), ("3500m", "28Gi")]
@@ -62,13 +62,9 @@ def measure(api, kerf, pods):
 def main():
     kerf, sizes = sys.argv[1], [int(size) for size in sys.argv[2:]] or [1000, 10_000]
     api = Api()
-    definitions = subprocess.run([kerf, "crds", "--provider", "kwok"], capture_output=True, text=True, check=True).stdout
-    subprocess.run(["kubectl", "apply", "--server-side", "-f", "-"], input=definitions, text=True, check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(["kubectl", "wait", "--for=condition=Established", "crd", "--all"], check=True, stdout=subprocess.DEVNULL)
-    pool = json.loads(json.dumps(POOL))
+    pool = copy.deepcopy(POOL)
     pool["spec"]["template"]["spec"]["requirements"] = [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}]
-    api("POST", "/apis/karpenter.kwok.sh/v1alpha1/kwoknodeclasses", {**CLASS, "spec": {"nodeRegistrationDelay": "10m"}})
-    api("POST", "/apis/karpenter.sh/v1/nodepools", pool)
+    furnish(api, kerf, {**CLASS, "spec": {"nodeRegistrationDelay": "10m"}}, pool)
     for pods in sizes:
         measure(api, kerf, pods)
 

@@ -30,21 +30,13 @@ pub(super) fn tell(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
         let (nodes, decision) = (refused.nodes, refused.decision);
         count(ctx, input, &Move { is_approved: false, decision, nodes, pools, scores });
     }
-    for command in plan.commands.iter().filter(|command| is_scored(command)) {
+    for command in plan.commands.iter().filter(|command| command.method.is_for_money()) {
         let (pools, scores) = (command.pools(), command.scores.as_slice());
         let (nodes, decision) = (command.nodes.len(), command.decision());
         count(ctx, input, &Move { is_approved: true, decision, nodes, pools: &pools, scores });
         for score in scores {
             publish(ctx, command, score);
         }
-    }
-}
-
-/// Whether policies have a say: nodes that are empty or drifted go whatever it saves.
-fn is_scored(command: &Command) -> bool {
-    match command.method {
-        Method::MultiNode | Method::SingleNode | Method::Move => true,
-        Method::Emptiness | Method::StaticDrift | Method::Drift => false,
     }
 }
 

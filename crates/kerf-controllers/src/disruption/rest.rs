@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::SignedDuration;
 use kerf_api::slim::{Node, Pod, Str};
-use kerf_engine::{Command, DisruptionPlan, Input, Method, Price, pod_requests};
+use kerf_engine::{Command, DisruptionPlan, Input, Price, pod_requests};
 
 /// After this time a pod is at rest.
 const AT_REST: SignedDuration = SignedDuration::from_hours(1);
@@ -21,12 +21,8 @@ const TIMES: i64 = 2;
 
 /// Which commands of the plan wait, by their places in it.
 pub(crate) fn small_change(input: &Input, plan: &DisruptionPlan) -> BTreeSet<usize> {
-    let for_money = |command: &Command| match command.method {
-        Method::MultiNode | Method::SingleNode | Method::Move => true,
-        Method::Emptiness | Method::StaticDrift | Method::Drift => false,
-    };
     let commands: Vec<(usize, &Command)> =
-        plan.commands.iter().enumerate().filter(|(_, command)| for_money(command)).collect();
+        plan.commands.iter().enumerate().filter(|(_, command)| command.method.is_for_money()).collect();
     if commands.is_empty() {
         return BTreeSet::new();
     }

@@ -5,7 +5,7 @@
 
 mod layer;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::fmt;
 

@@ -13,8 +13,15 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 use super::*;
 
+/// Keeps what is logged.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Lines {
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
 
 impl io::Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -27,16 +34,21 @@ impl io::Write for Lines {
     }
 }
 
-/// The lines that `work` logs, at noon.
-fn logged(level: Level, form: Form, work: impl FnOnce()) -> Vec<String> {
+/// A subscriber, and the lines that it is told.
+pub(crate) fn listening(level: Level, form: Form) -> (impl tracing::Subscriber, Lines) {
     let lines = Lines::default();
     let clock = Clock::starting_at("2026-08-01T10:00:24.530Z".parse().unwrap());
     let layer = LogLayer::new(Settings { level, form }, clock, vec![Box::new(lines.clone())]);
     // Else the threads of other tests might decide that nobody listens to a line that they come by first.
     let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
-    tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), work);
-    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-    text.lines().map(ToOwned::to_owned).collect()
+    (tracing_subscriber::registry().with(layer), lines)
+}
+
+/// The lines that `work` logs.
+fn logged(level: Level, form: Form, work: impl FnOnce()) -> Vec<String> {
+    let (subscriber, lines) = listening(level, form);
+    tracing::subscriber::with_default(subscriber, work);
+    lines.text().lines().map(ToOwned::to_owned).collect()
 }
 
 fn in_claim() -> tracing::span::EnteredSpan {

@@ -48,32 +48,16 @@ fn is_supported(version: &str) -> bool {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
-    use std::io;
     use std::sync::{Arc, Mutex};
 
     use http::{Request, Response};
     use http_body_util::Full;
-    use kerf_runtime::Clock;
     use kube::client::Body;
     use serde_json::{Value, json};
-    use tracing_subscriber::layer::SubscriberExt as _;
 
     use super::*;
-    use crate::logs::{Form, Level, LogLayer, Settings};
-
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::logs::tests::listening;
+    use crate::logs::{Form, Level};
 
     /// An API server that is another version each time that it is asked, the last one for good.
     fn upgraded(minors: &'static [&'static str]) -> Client {
@@ -94,16 +78,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn spec_07_67_one_error_per_version_change() {
-        let lines = Lines::default();
-        let settings = Settings { level: Level::Debug, form: Form::Json };
-        let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-        let layer = LogLayer::new(settings, clock, vec![Box::new(lines.clone())]);
-        // Else the threads of other tests might decide that nobody listens to a line that they come by first.
-        let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
-        let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+        let (subscriber, lines) = listening(Level::Debug, Form::Json);
+        let _log = tracing::subscriber::set_default(subscriber);
         let following = follow(upgraded(&["36", "36+", "37", "", "37", "37", "38", "25", "26"]));
         let _ = tokio::time::timeout(Duration::from_hours(1), following).await;
-        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let text = lines.text();
         let parsed: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let versions = |level: &str, message: &str| {
             let wanted = parsed.iter().filter(|line| line["level"] == level && line["message"] == message);

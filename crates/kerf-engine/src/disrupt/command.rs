@@ -115,6 +115,14 @@ impl Method {
         }
     }
 
+    /// Whether it moves pods to save money; nodes that are empty or drifted go whatever that saves.
+    pub fn is_for_money(self) -> bool {
+        match self {
+            Self::MultiNode | Self::SingleNode | Self::Move => true,
+            Self::Emptiness | Self::StaticDrift | Self::Drift => false,
+        }
+    }
+
     /// The label `consolidation_type` of metrics.
     pub fn consolidation_type(self) -> &'static str {
         match self {
