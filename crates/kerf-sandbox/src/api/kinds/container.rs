@@ -1,8 +1,7 @@
-//! What is wrong with a container, beyond its name and image: resources, ports, mounts, variables, probes; and the volumes that it mounts.
+//! What is wrong with a container, beyond its name, image and resources: ports, mounts, variables, probes; and the volumes that it mounts.
 
 use std::collections::BTreeSet;
 
-use kerf_api::quantity::Quantity;
 use serde_json::Value;
 
 use crate::api::field::{self, FieldError};
@@ -10,7 +9,6 @@ use crate::api::object;
 
 /// Judges a container at `path` of a pod spec.
 pub(super) fn judge(container: &Value, spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    judge_devices(container, path, errors);
     judge_ports(container, path, errors);
     for (place, variable) in object::list(container, &["env"]).iter().enumerate() {
         if object::text(variable, &["name"]).is_empty() {
@@ -36,37 +34,6 @@ pub(super) fn judge(container: &Value, spec: &Value, path: &str, errors: &mut Ve
     let known = ["Always", "IfNotPresent", "Never"];
     if !policy.is_empty() && !known.contains(&policy) {
         errors.push(field::not_supported(format!("{path}.imagePullPolicy"), policy, &known));
-    }
-}
-
-/// A resource is one of Kubernetes' own, or has a domain.
-pub(super) fn judge_resource_name(resource: &str, path: &str, errors: &mut Vec<FieldError>) {
-    let own = ["cpu", "memory", "ephemeral-storage", "storage"].contains(&resource);
-    if resource.contains('/') || own || resource.starts_with("hugepages-") {
-        return;
-    }
-    for detail in ["must be a standard resource type or fully qualified", "must be a standard resource for containers"]
-    {
-        errors.push(field::invalid(path, resource, detail));
-    }
-}
-
-/// Devices come whole, and nobody gets more of them than was asked for.
-fn judge_devices(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let amounts = |which: &str| object::at(container, &["resources", which]).and_then(Value::as_object);
-    let devices = |which: &str| amounts(which).into_iter().flatten().filter(|(resource, _)| resource.contains('/'));
-    for which in ["limits", "requests"] {
-        for (resource, amount) in devices(which) {
-            let text = amount.as_str().unwrap_or_default();
-            if text.parse::<Quantity>().is_ok_and(|amount| amount.nanos() % 1_000_000_000 != 0) {
-                let path = format!("{path}.resources.{which}[{resource}]");
-                errors.push(field::invalid(path, text, "must be an integer"));
-            }
-        }
-    }
-    if devices("requests").any(|(resource, _)| amounts("limits").is_none_or(|limits| !limits.contains_key(resource))) {
-        let detail = "Limit must be set for non overcommitable resources";
-        errors.push(field::required(format!("{path}.resources.limits"), detail));
     }
 }
 

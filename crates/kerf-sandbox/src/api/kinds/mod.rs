@@ -15,6 +15,7 @@ mod pod;
 mod pod_spec;
 mod pod_update;
 mod policy;
+mod resources;
 mod service;
 mod storage;
 mod workload;

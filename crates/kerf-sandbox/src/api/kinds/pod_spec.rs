@@ -1,11 +1,10 @@
 //! The pod spec, which pods and templates share: its defaults, and what is wrong with one.
 
-use kerf_api::quantity::Quantity;
 use serde_json::{Map, Value};
 
-use super::container;
 use super::fill::Constant::{Empty, Flag, Number, Text};
 use super::fill::{Constant, fill, fill_value};
+use super::{container, resources};
 use crate::api::field::{self, FieldError};
 use crate::api::names::{self, NameRule};
 use crate::api::object;
@@ -139,6 +138,7 @@ pub(super) fn default_pod(spec: &mut Value) {
             }
         }
     }
+    resources::default_pod(fields);
 }
 
 fn requests_from_limits(container: &mut Value) {
@@ -171,10 +171,11 @@ pub(super) fn judge(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
             if object::text(container, &["image"]).is_empty() {
                 errors.push(field::required(format!("{path}.image"), ""));
             }
-            judge_resources(container, &path, errors);
+            resources::judge_container(container, &path, errors);
             container::judge(container, spec, &path, errors);
         }
     }
+    resources::judge_pod(spec, path, errors);
     let supported = |field: &str, values: &[&str], errors: &mut Vec<FieldError>| {
         let value = object::text(spec, &[field]);
         if !value.is_empty() && !values.contains(&value) {
@@ -204,38 +205,6 @@ pub(super) fn judge(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {
     judge_node_selector(spec, path, errors);
     judge_spread(spec, path, errors);
     judge_affinity(spec, path, errors);
-}
-
-fn judge_resources(container: &Value, path: &str, errors: &mut Vec<FieldError>) {
-    let amounts = |which: &str| object::at(container, &["resources", which]).and_then(Value::as_object);
-    for which in ["limits", "requests"] {
-        for (resource, amount) in amounts(which).into_iter().flatten() {
-            let text = amount.as_str().unwrap_or_default();
-            let field = format!("{path}.resources.{which}[{resource}]");
-            if which == "limits"
-                || amounts("limits").is_none_or(|limits| !limits.contains_key(resource))
-                || !resource.contains('/')
-            {
-                container::judge_resource_name(resource, &field, errors);
-            }
-            if let Some(problem) = names::qualified_name(resource).into_iter().next() {
-                errors.push(field::invalid(format!("{path}.resources.{which}"), resource.as_str(), problem));
-            }
-            if text.parse::<Quantity>().is_ok_and(Quantity::is_negative) {
-                errors.push(field::invalid(field, text, "must be greater than or equal to 0"));
-            }
-        }
-    }
-    for (resource, request) in amounts("requests").into_iter().flatten() {
-        let limit = amounts("limits").and_then(|limits| limits.get(resource)).and_then(Value::as_str);
-        let (request, limit) = (request.as_str().unwrap_or_default(), limit.unwrap_or_default());
-        if let (Ok(amount), Ok(bound)) = (request.parse::<Quantity>(), limit.parse::<Quantity>())
-            && amount > bound
-        {
-            let detail = format!("must be less than or equal to {resource} limit of {limit}");
-            errors.push(field::invalid(format!("{path}.resources.requests"), request, detail));
-        }
-    }
 }
 
 fn judge_tolerations(spec: &Value, path: &str, errors: &mut Vec<FieldError>) {

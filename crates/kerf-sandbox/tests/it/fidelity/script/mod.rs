@@ -8,6 +8,7 @@ mod kinds;
 mod patches;
 mod reading;
 mod refusals;
+mod resources;
 mod subresources;
 mod watches;
 
@@ -17,7 +18,7 @@ use super::step::{Section, Step};
 
 /// All of it, in order.
 pub(super) fn all() -> Vec<Step> {
-    let sections: [fn() -> Section; 10] = [
+    let sections: [fn() -> Section; 11] = [
         kinds::section,
         bodies::section,
         reading::section,
@@ -27,6 +28,7 @@ pub(super) fn all() -> Vec<Step> {
         subresources::section,
         deletion::section,
         refusals::section,
+        resources::section,
         admission::section,
     ];
     sections.into_iter().flat_map(|section| section().steps).collect()
