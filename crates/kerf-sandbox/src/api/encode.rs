@@ -67,21 +67,28 @@ impl Versioned {
         splice(&self.bytes, self.digits.start as usize..self.digits.end as usize, version)
     }
 
-    /// The same object after `change`, which tells whether it changed anything and cannot change where things stand.
-    pub(crate) fn changed(&self, change: impl FnOnce(&mut [u8]) -> bool) -> Option<Versioned> {
-        let mut bytes = self.bytes.to_vec();
-        change(&mut bytes).then(|| Versioned { bytes: bytes.into(), digits: self.digits.clone() })
+    /// The same object with another version and after `change`, which sees it with that version and cannot change where things stand.
+    pub(crate) fn touched_up(&self, version: u64, change: impl FnOnce(&mut [u8])) -> Versioned {
+        let (mut bytes, digits) = spliced(&self.bytes, self.digits.start as usize..self.digits.end as usize, version);
+        change(&mut bytes);
+        Versioned { bytes: bytes.into(), digits }
     }
 }
 
 fn splice(text: &[u8], place: Range<usize>, version: u64) -> Versioned {
+    let (bytes, digits) = spliced(text, place, version);
+    Versioned { bytes: bytes.into(), digits }
+}
+
+/// The text with `version` at `place`, and where its digits stand.
+fn spliced(text: &[u8], place: Range<usize>, version: u64) -> (Vec<u8>, Range<u32>) {
     let digits = version.to_string();
-    let mut bytes = Vec::with_capacity(text.len() + digits.len());
+    let mut bytes = Vec::with_capacity(text.len() - place.len() + digits.len());
     bytes.extend_from_slice(&text[..place.start]);
     bytes.extend_from_slice(digits.as_bytes());
     bytes.extend_from_slice(&text[place.end..]);
     let start = place.start as u32;
-    Versioned { bytes: bytes.into(), digits: start..start + digits.len() as u32 }
+    (bytes, start..start + digits.len() as u32)
 }
 
 /// Writes `"metadata":{...}` with an empty version and returns where its digits belong.

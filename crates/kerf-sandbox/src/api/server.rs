@@ -208,6 +208,11 @@ impl ApiServer {
         lock(&self.inner.audit).as_mut().map(std::mem::take).unwrap_or_default()
     }
 
+    /// Whether somebody wants to know of every write.
+    pub(crate) fn is_audited(&self) -> bool {
+        lock(&self.inner.audit).is_some()
+    }
+
     /// A number that stands for everything that was ever written, in order: two runs that agree on it have written the same.
     pub fn fingerprint(&self) -> u64 {
         self.inner.storage.fingerprint()

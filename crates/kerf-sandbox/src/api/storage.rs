@@ -73,7 +73,7 @@ pub(crate) struct Facets {
 pub(crate) struct Stored {
     text: Versioned,
     pub(crate) revision: u64,
-    pub(crate) facets: Facets,
+    pub(crate) facets: Arc<Facets>,
 }
 
 impl Stored {
@@ -160,6 +160,8 @@ struct Inner {
     revision: u64,
     fingerprint: FxHasher,
     tables: Vec<Table>,
+    /// Of which tables the last revisions were, the newest at the end: who follows all tables need not look into each.
+    recent: VecDeque<TableIx>,
 }
 
 /// The store.
@@ -172,13 +174,20 @@ pub(crate) struct Storage {
 }
 
 /// How many changes a watcher is given at once: enough to amortise the lock, few enough to keep buffers small.
-const BATCH: usize = 256;
+pub(crate) const BATCH: usize = 256;
+/// For how many revisions it is known of which table they were.
+const RECENT: usize = 1024;
 
 impl Storage {
     /// An empty store whose tables remember `history` changes each (at least one).
     pub(crate) fn new(history: usize) -> Self {
         Self {
-            inner: Mutex::new(Inner { revision: 1, fingerprint: FxHasher::default(), tables: Vec::new() }),
+            inner: Mutex::new(Inner {
+                revision: 1,
+                fingerprint: FxHasher::default(),
+                tables: Vec::new(),
+                recent: VecDeque::new(),
+            }),
             changed: Arc::new(Notify::new()),
             history: history.max(1),
         }
@@ -193,7 +202,12 @@ impl Storage {
             closed: table.closed,
             ..Table::default()
         });
-        let copy = Inner { revision: inner.revision, fingerprint: inner.fingerprint.clone(), tables: tables.collect() };
+        let copy = Inner {
+            revision: inner.revision,
+            fingerprint: inner.fingerprint.clone(),
+            tables: tables.collect(),
+            recent: inner.recent.clone(),
+        };
         Self { inner: Mutex::new(copy), changed: Arc::new(Notify::new()), history: self.history }
     }
 
@@ -238,26 +252,32 @@ impl Storage {
         object: &Encoded,
         facets: Facets,
     ) -> Result<Arc<Stored>, Moved> {
-        self.commit(table, key, expected, |revision| {
+        let facets = Arc::new(facets);
+        self.commit(table, key, expected, |revision, _| {
             Some(Arc::new(Stored { text: object.with_version(revision), revision, facets }))
         })
         .map(|event| event.now.clone().expect("a put leaves an object"))
     }
 
-    /// Writes what stands at `key` once more with some of its bytes changed: for writers for whom reading and encoding it would be most of
-    /// the work. `change` tells whether it changed anything, and leaves alone what selectors ask about. Says whether it was written.
-    pub(crate) fn touch_up(&self, table: TableIx, key: &Key, change: impl FnOnce(&mut [u8]) -> bool) -> bool {
-        let Some(stored) = self.get(table, key) else { return false };
-        let Some(text) = stored.text.changed(change) else { return false };
-        let written = self.commit(table, key, Some(stored.revision), |revision| {
-            Some(Arc::new(Stored { text: text.with_version(revision), revision, facets: stored.facets.clone() }))
-        });
-        written.is_ok()
+    /// Writes what stands at `key` once more with some of its bytes changed, if it is still at `expected`: for writers for whom reading and
+    /// encoding it would be most of the work. `change` leaves alone what selectors ask about. Returns the revision that it is at then.
+    pub(crate) fn touch_up(
+        &self,
+        table: TableIx,
+        key: &Key,
+        expected: u64,
+        change: impl FnOnce(&mut [u8]),
+    ) -> Result<u64, Moved> {
+        let event = self.commit(table, key, Some(expected), |revision, before| {
+            let text = before?.text.touched_up(revision, change);
+            Some(Arc::new(Stored { text, revision, facets: before?.facets.clone() }))
+        })?;
+        Ok(event.revision)
     }
 
     /// Takes one object away, if it is still at `expected`. Returns its last state, told as of the deletion.
     pub(crate) fn delete(&self, table: TableIx, key: &Key, expected: u64) -> Result<Bytes, Moved> {
-        let event = self.commit(table, key, Some(expected), |_| None)?;
+        let event = self.commit(table, key, Some(expected), |_, _| None)?;
         let before = event.before.as_ref().expect("what was deleted stood there before");
         Ok(before.bytes_as_of(event.revision))
     }
@@ -267,19 +287,21 @@ impl Storage {
         table: TableIx,
         key: &Key,
         expected: Option<u64>,
-        make: impl FnOnce(u64) -> Option<Arc<Stored>>,
+        make: impl FnOnce(u64, Option<&Stored>) -> Option<Arc<Stored>>,
     ) -> Result<Arc<Event>, Moved> {
         let mut inner = self.lock();
         let revision = inner.revision + 1;
-        let table = &mut inner.tables[table.0 as usize];
-        let before = table.objects.get(key).cloned();
-        if before.as_ref().map(|stored| stored.revision) != expected || table.closed {
+        let place = table;
+        let table = &mut inner.tables[place.0 as usize];
+        let standing = table.objects.get_mut(key);
+        if standing.as_ref().map(|stored| stored.revision) != expected || table.closed {
             return Err(Moved);
         }
-        let now = make(revision);
-        match &now {
-            Some(stored) => table.objects.insert(key.clone(), stored.clone()),
-            None => table.objects.remove(key),
+        let now = make(revision, standing.as_ref().map(|stored| &***stored));
+        let before = match (standing, &now) {
+            (Some(standing), Some(now)) => Some(std::mem::replace(standing, now.clone())),
+            (None, Some(now)) => table.objects.insert(key.clone(), now.clone()),
+            (_, None) => table.objects.remove(key),
         };
         let event = Arc::new(Event { revision, key: key.clone(), before, now });
         table.history.push_back(event.clone());
@@ -291,6 +313,10 @@ impl Storage {
         table.changed.notify_waiters();
         self.changed.notify_waiters();
         inner.revision = revision;
+        inner.recent.push_back(place);
+        if inner.recent.len() > RECENT {
+            inner.recent.pop_front();
+        }
         event.key.as_str().hash(&mut inner.fingerprint);
         event.now.as_ref().map(|stored| stored.bytes().as_ref()).hash(&mut inner.fingerprint);
         Ok(event)
@@ -376,9 +402,18 @@ impl Storage {
         if inner.revision <= revision {
             return (Vec::new(), inner.revision);
         }
-        let newer = |table: &Table| table.history.back().map_or(table.compacted, |event| event.revision) > revision;
-        let changed = inner.tables.iter().enumerate().filter(|(_, table)| newer(table));
-        (changed.map(|(place, _)| TableIx(place as u32)).collect(), inner.revision)
+        let missed = (inner.revision - revision) as usize;
+        let changed: Vec<TableIx> = if missed <= inner.recent.len() {
+            let mut changed: Vec<TableIx> = inner.recent.range(inner.recent.len() - missed..).copied().collect();
+            changed.sort_unstable();
+            changed.dedup();
+            changed
+        } else {
+            let newer = |table: &Table| table.history.back().map_or(table.compacted, |event| event.revision) > revision;
+            let changed = inner.tables.iter().enumerate().filter(|(_, table)| newer(table));
+            changed.map(|(place, _)| TableIx(place as u32)).collect()
+        };
+        (changed, inner.revision)
     }
 
     /// Rung after every change of any table; to be used as [`Storage::bell`] is.

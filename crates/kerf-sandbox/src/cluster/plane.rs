@@ -35,7 +35,7 @@ use super::{
 use crate::api::ApiServer;
 use crate::api::registry::{Registry, Resource};
 use crate::api::selector::Selection;
-use crate::api::storage::{Key, Next, TableIx, Window};
+use crate::api::storage::{BATCH, Key, Next, TableIx, Window};
 use crate::cloud::Cloud;
 use crate::seed::Rng;
 
@@ -192,11 +192,12 @@ impl Plane {
                 return;
             }
             self.follow_new_tables();
-            let mut events = Vec::new();
+            let (mut events, mut more) = (Vec::new(), false);
             for table in changed {
                 let Some(feed) = self.feeds.get_mut(&table) else { continue };
                 match self.server.inner.storage.after(table, feed.after) {
                     Ok(Next::Events(some)) => {
+                        more |= some.len() >= BATCH;
                         feed.after = some.last().map_or(feed.after, |event| event.revision);
                         events.extend(some.into_iter().map(|event| (table, event)));
                     }
@@ -204,9 +205,8 @@ impl Plane {
                     Err(_) => self.start_over(table),
                 }
             }
-            if events.is_empty() {
+            if !more {
                 self.seen = revision;
-                continue;
             }
             // Tables are told in batches, so one may be ahead of another; within a batch the order is that of the writes.
             events.sort_by_key(|(_, event)| event.revision);

@@ -13,13 +13,13 @@ use tower::ServiceExt as _;
 use crate::raw::{PODS, call, call_as, get, pod, server};
 
 /// An open watch, read event by event.
-struct Watch {
+pub(crate) struct Watch {
     body: BodyStream<kerf_sandbox::Body>,
     read: Vec<Value>,
 }
 
 impl Watch {
-    async fn open(server: &ApiServer, path: &str) -> Self {
+    pub(crate) async fn open(server: &ApiServer, path: &str) -> Self {
         let request = http::Request::builder().uri(path).body(Full::<Bytes>::default()).unwrap();
         let response = server.clone().oneshot(request).await.unwrap();
         assert_eq!(response.status(), 200, "{path}");
@@ -27,7 +27,7 @@ impl Watch {
     }
 
     /// The next event; none at the end.
-    async fn next(&mut self) -> Option<Value> {
+    pub(crate) async fn next(&mut self) -> Option<Value> {
         while self.read.is_empty() {
             let chunk = self.body.next().await?.unwrap().into_data().unwrap();
             self.read = chunk

@@ -123,3 +123,50 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_object_is_touched_up_where_it_stands() {
+    let storage = Storage::new(100);
+    let table = storage.open();
+    let key = Key::new(None, "a");
+    let mut at = put(&storage, table, &key, 1);
+    let facets = storage.get(table, &key).unwrap().facets.clone();
+    for name in ["b", "c", "d", "e", "f", "g", "h", "i", "j", "k"] {
+        assert!(storage.touch_up(table, &key, at - 1, |_| {}).is_err(), "it is not at that version");
+        // Counted from the end, the name stays where it is when the version grows by a digit.
+        let rename = |text: &mut [u8]| {
+            let place = text.len() - "a\"}}".len();
+            text[place] = name.as_bytes()[0];
+        };
+        at = storage.touch_up(table, &key, at, rename).unwrap();
+        let stored = storage.get(table, &key).unwrap();
+        let read: serde_json::Value = serde_json::from_slice(stored.bytes()).unwrap();
+        assert_eq!(read["metadata"], json!({"resourceVersion": at.to_string(), "name": name}));
+        assert_eq!(stored.revision, at);
+        assert!(Arc::ptr_eq(&stored.facets, &facets), "what selectors ask about is the same");
+    }
+    assert!(at > 9, "the version has grown by a digit");
+    at = storage.touch_up(table, &key, at, |text| text.make_ascii_uppercase()).unwrap();
+    assert!(storage.get(table, &key).unwrap().bytes().starts_with(b"{\"GENERATION\""));
+    let Ok(Next::Events(events)) = storage.after(table, at - 1) else { panic!("every write is told") };
+    assert_eq!(events[0].revision, at);
+    assert!(storage.touch_up(table, &Key::new(None, "nobody"), at, |_| {}).is_err());
+}
+
+#[test]
+fn whoever_follows_all_tables_is_told_which_have_changed() {
+    let storage = Storage::new(10_000);
+    let tables: Vec<TableIx> = (0..5).map(|_| storage.open()).collect();
+    let key = Key::new(None, "a");
+    let start = storage.revision();
+    put(&storage, tables[3], &key, 1);
+    let middle = put(&storage, tables[1], &key, 1);
+    put(&storage, tables[3], &key, 2);
+    assert_eq!(storage.changed_since(start), (vec![tables[1], tables[3]], storage.revision()));
+    assert_eq!(storage.changed_since(middle).0, [tables[3]]);
+    assert_eq!(storage.changed_since(storage.revision()).0, []);
+    for generation in 0..RECENT as u64 + 10 {
+        put(&storage, tables[4], &key, generation);
+    }
+    assert_eq!(storage.changed_since(start).0, [tables[1], tables[3], tables[4]], "however long ago that was");
+}

@@ -2,6 +2,7 @@
 //! simulated (`kwok.x-k8s.io/node`, the annotation by which KWOK finds its nodes too, so that one provider serves both), brings it to
 //! life after a while, keeps its lease, and runs the pods that are bound to it through their phases.
 
+mod beat;
 pub(crate) mod node;
 pub(crate) mod pod;
 mod status;
@@ -12,6 +13,7 @@ use std::net::Ipv4Addr;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
+use self::beat::Beat;
 use super::objects::Node;
 use crate::api::storage::Key;
 use crate::seed::Rng;
@@ -45,6 +47,17 @@ struct Machine {
     address: Ipv4Addr,
     /// When the node's status was last reported.
     reported: Instant,
+    lease: Option<Beat>,
+    report: Option<Report>,
+}
+
+/// The last report of a node's status, for as long as it can be repeated.
+#[derive(Debug)]
+struct Report {
+    beat: Beat,
+    /// What it said that may be different the next time, though nobody else has written the Node.
+    images: Vec<SmolStr>,
+    volumes: Vec<String>,
 }
 
 /// One run of a pod, from when its kubelet saw it.

@@ -1,9 +1,13 @@
 //! A machine's own part in its Node: it reports Ready after its boot, renews its lease, and reports again now and then.
 
+use bytes::Bytes;
+use jiff::Timestamp;
 use serde_json::{Value, json};
+use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use super::{Kubelets, Life, Machine, is_simulated};
+use super::beat::{Beat, Said, micros};
+use super::{Kubelets, Life, Machine, Report, is_simulated};
 use crate::api::object::seconds;
 use crate::api::status::Answer;
 use crate::api::storage::Key;
@@ -65,7 +69,14 @@ fn adopt(plane: &mut Plane, key: &Key, node: &Node, now: Instant) -> Life {
     if let Some(after) = fate.interrupted_after {
         plane.queue.add_at(Work::Interruption(key.clone()), now + boot + after);
     }
-    let machine = Machine { uid: node.metadata.uid.clone(), life, address: addresses.node(), reported: now };
+    let machine = Machine {
+        uid: node.metadata.uid.clone(),
+        life,
+        address: addresses.node(),
+        reported: now,
+        lease: None,
+        report: None,
+    };
     machines.insert(key.clone(), machine);
     life
 }
@@ -91,11 +102,51 @@ pub(crate) fn heartbeat(plane: &mut Plane, key: &Key) -> Answer<Again> {
     Ok(Again::After(plane.config.timing.lease_renewal))
 }
 
-/// Writes the node's status.
+/// Writes the node's status. Most reports say what the last one said.
 fn report(plane: &mut Plane, key: &Key, node: &Node) -> Answer<()> {
+    let (images, volumes) = (images(plane, &node.metadata.name), plane.volumes_in_use(&node.metadata.name));
+    if !report_again(plane, key, &images, &volumes) {
+        let now = plane.now();
+        let written = plane.kubelet.patch_status(Kind::Node, key, &status(plane, node, &images, &volumes))?;
+        let beat = beat(plane, Kind::Node, key, &written, now, Said::Conditions { count: CONDITIONS.len() });
+        if let Some(machine) = plane.kubelets.machines.get_mut(key) {
+            machine.report = beat.map(|beat| Report { beat, images, volumes });
+        }
+    }
+    if let Some(machine) = plane.kubelets.machines.get_mut(key) {
+        machine.reported = Instant::now();
+    }
+    Ok(())
+}
+
+/// Repeats the last report, if the Node is as that left it. Says whether that was possible.
+fn report_again(plane: &mut Plane, key: &Key, images: &[SmolStr], volumes: &[String]) -> bool {
+    let (Some(table), now) = (plane.table(Kind::Node), plane.now()) else { return false };
+    let machine = plane.kubelets.machines.get_mut(key);
+    let Some(last) = machine.and_then(|machine| machine.report.as_mut()) else { return false };
+    last.images == images
+        && last.volumes == volumes
+        && !plane.server.is_audited()
+        && last.beat.again(&plane.server.inner, table, key, now)
+}
+
+/// What was just written, for the next time.
+fn beat(plane: &Plane, kind: Kind, key: &Key, written: &Bytes, now: Timestamp, said: Said) -> Option<Beat> {
+    Beat::find(&plane.server.inner, (plane.table(kind)?, key), written, now, said)
+}
+
+/// What a healthy node says of itself: type, status, reason and message.
+const CONDITIONS: [[&str; 4]; 4] = [
+    ["MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"],
+    ["DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"],
+    ["PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"],
+    ["Ready", "True", "KubeletReady", "kubelet is posting ready status"],
+];
+
+fn status(plane: &Plane, node: &Node, images: &[SmolStr], volumes: &[String]) -> Value {
     let address = plane.kubelets.address_of(&node.metadata.name).unwrap_or(std::net::Ipv4Addr::UNSPECIFIED);
     let now = seconds(plane.now());
-    let told = |kind: &str, status: &str, reason: &str, message: &str| {
+    let told = |[kind, status, reason, message]: [&str; 4]| {
         let since = condition(&node.status.conditions, kind)
             .filter(|condition| condition.status == status)
             .and_then(|condition| condition.last_transition_time)
@@ -106,14 +157,12 @@ fn report(plane: &mut Plane, key: &Key, node: &Node) -> Answer<()> {
         })
     };
     let label = |key: &str, otherwise: &str| node.metadata.labels.get(key).unwrap_or(otherwise).to_string();
-    let status = json!({
+    // A kubelet reports at most fifty.
+    let images: Vec<Value> =
+        images.iter().take(50).map(|name| json!({"names": [name], "sizeBytes": 50_000_000})).collect();
+    json!({
         "phase": "Running",
-        "conditions": [
-            told("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
-            told("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
-            told("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
-            told("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
-        ],
+        "conditions": CONDITIONS.map(told),
         "addresses": [
             {"type": "InternalIP", "address": address.to_string()},
             {"type": "Hostname", "address": node.metadata.name},
@@ -125,18 +174,13 @@ fn report(plane: &mut Plane, key: &Key, node: &Node) -> Answer<()> {
             "containerRuntimeVersion": "kerf://1", "kernelVersion": "6.12.0-kerf", "osImage": "Kerf sandbox",
             "kubeletVersion": VERSION, "kubeProxyVersion": "",
         },
-        "images": images(plane, &node.metadata.name),
-        "volumesInUse": plane.volumes_in_use(&node.metadata.name),
-    });
-    plane.kubelet.patch_status(Kind::Node, key, &status)?;
-    if let Some(machine) = plane.kubelets.machines.get_mut(key) {
-        machine.reported = Instant::now();
-    }
-    Ok(())
+        "images": images,
+        "volumesInUse": volumes,
+    })
 }
 
 /// The images of the pods on a node, as a runtime that has pulled them lists them.
-fn images(plane: &Plane, node: &str) -> Vec<Value> {
+fn images(plane: &Plane, node: &str) -> Vec<SmolStr> {
     let pods = plane.world.pods_on(node);
     let mut names: Vec<_> = pods
         .iter()
@@ -145,17 +189,11 @@ fn images(plane: &Plane, node: &str) -> Vec<Value> {
         .collect();
     names.sort();
     names.dedup();
-    // A kubelet reports at most fifty.
-    names.into_iter().take(50).map(|name| json!({"names": [name], "sizeBytes": 50_000_000})).collect()
-}
-
-/// The time as leases have it, always of the same length.
-fn renewal_time(plane: &Plane) -> String {
-    plane.now().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
+    names
 }
 
 fn lease(plane: &Plane, node: &Node) -> Value {
-    let now = renewal_time(plane);
+    let now = micros(plane.now());
     json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {
@@ -166,26 +204,41 @@ fn lease(plane: &Plane, node: &Node) -> Value {
     })
 }
 
-fn create_lease(plane: &Plane, node: &Node) -> Answer<()> {
+fn create_lease(plane: &mut Plane, node: &Node) -> Answer<()> {
+    let now = plane.now();
     match plane.kubelet.create(Kind::Lease, LEASES, &lease(plane, node)) {
         Err(refusal) if refusal.code() == 409 => renew_lease(plane, node),
-        outcome => outcome.map(drop),
+        outcome => {
+            remember_lease(plane, node, &outcome?, now);
+            Ok(())
+        }
     }
 }
 
-/// Renews a lease; nearly all writes of a quiet cluster are renewals, so one that is as the kubelet left it is touched up where it stands.
-fn renew_lease(plane: &Plane, node: &Node) -> Answer<()> {
+/// Renews a lease; nearly all writes of a quiet cluster are renewals, so one that is as the kubelet left it is renewed where it stands.
+fn renew_lease(plane: &mut Plane, node: &Node) -> Answer<()> {
     let key = Key::new(Some(LEASES), &node.metadata.name);
-    let now = renewal_time(plane);
-    let table = plane.table(Kind::Lease);
-    if table.is_some_and(|table| plane.server.inner.storage.touch_up(table, &key, |lease| renew(lease, node, &now))) {
+    let (now, table) = (plane.now(), plane.table(Kind::Lease));
+    let machine = plane.kubelets.machines.get_mut(&node.metadata.key());
+    if let (Some(table), Some(last)) = (table, machine.and_then(|machine| machine.lease.as_mut()))
+        && !plane.server.is_audited()
+        && last.again(&plane.server.inner, table, &key, now)
+    {
         return Ok(());
     }
-    match plane.kubelet.replace(&Kind::Lease.path(&key), &lease(plane, node)) {
-        Err(refusal) if refusal.code() == 404 => {
-            plane.kubelet.create(Kind::Lease, LEASES, &lease(plane, node)).map(drop)
-        }
-        outcome => outcome.map(drop),
+    let written = match plane.kubelet.replace(&Kind::Lease.path(&key), &lease(plane, node)) {
+        Err(refusal) if refusal.code() == 404 => plane.kubelet.create(Kind::Lease, LEASES, &lease(plane, node))?,
+        outcome => outcome?,
+    };
+    remember_lease(plane, node, &written, now);
+    Ok(())
+}
+
+fn remember_lease(plane: &mut Plane, node: &Node, written: &Bytes, now: Timestamp) {
+    let key = Key::new(Some(LEASES), &node.metadata.name);
+    let beat = beat(plane, Kind::Lease, &key, written, now, Said::Alive);
+    if let Some(machine) = plane.kubelets.machines.get_mut(&node.metadata.key()) {
+        machine.lease = beat;
     }
 }
 
@@ -244,23 +297,4 @@ impl Plane {
     pub(crate) fn doom_machine(&mut self, node: &str) {
         self.kubelets.doomed.insert(node.into());
     }
-}
-
-/// Writes another time into the lease of this very node; says no if it is anything else than what [`lease`] makes.
-fn renew(lease: &mut [u8], node: &Node, now: &str) -> bool {
-    let before = format!(
-        "\"spec\":{{\"holderIdentity\":\"{}\",\"leaseDurationSeconds\":40,\"renewTime\":\"",
-        node.metadata.name
-    );
-    let behind = b"\"}}";
-    let Some(end) = lease.len().checked_sub(behind.len()).filter(|_| lease.ends_with(behind)) else { return false };
-    let Some(start) = end.checked_sub(now.len()).filter(|start| lease[..*start].ends_with(before.as_bytes())) else {
-        return false;
-    };
-    let owner = format!("\"uid\":\"{}\"", node.metadata.uid);
-    if !std::str::from_utf8(lease).is_ok_and(|text| text.contains(&owner)) {
-        return false;
-    }
-    lease[start..end].copy_from_slice(now.as_bytes());
-    true
 }

@@ -2,6 +2,7 @@
 
 mod deployments;
 mod determinism;
+mod heartbeats;
 mod nodes;
 mod ownership;
 mod workloads;
