@@ -7,6 +7,7 @@ use crate::bits::Bits;
 use crate::narrow::SetIx;
 use crate::price::Price;
 use crate::resources::Amounts;
+use crate::topology::{GroupIx, TopologyKeyIx};
 
 /// An open claim: the pods on it so far and what they leave of the pool's choices.
 #[derive(Debug, Clone)]
@@ -21,10 +22,20 @@ pub(crate) struct Claim {
     /// Requests of the pods; daemons come on top.
     pub(crate) requests: Amounts,
     pub(crate) pods: Vec<PodIx>,
+    /// Where its pods are counted although the machine will be in one of several domains.
+    pub(crate) counted_in: Vec<Counted>,
     pub(crate) ports: Vec<HostPort>,
     /// Reservations that it holds, by index.
     pub(crate) reserved: Vec<usize>,
     /// The cheapest machine that it could be.
     pub(crate) price: Price,
     pub(crate) min_values_relaxed: bool,
+}
+
+/// A pod that a group counts in a domain where it may turn out not to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counted {
+    pub(crate) group: GroupIx,
+    pub(crate) key: TopologyKeyIx,
+    pub(crate) domain: usize,
 }

@@ -3,7 +3,7 @@
 
 use smallvec::SmallVec;
 
-use super::claim::Claim;
+use super::claim::{Claim, Counted};
 use super::class::ClassIx;
 use super::limits;
 use super::pass::{Pass, Place, Taste};
@@ -26,6 +26,7 @@ impl Pass<'_> {
             counted: grown.rows.clone(),
             requests: Amounts::default(),
             pods: Vec::new(),
+            counted_in: Vec::new(),
             ports: Vec::new(),
             reserved: Vec::new(),
             price: Price::ZERO,
@@ -79,7 +80,8 @@ impl Pass<'_> {
         self.state.places[pod.0 as usize] = Some(Place::Claim(ix));
     }
 
-    fn update_domains(&mut self, claim: usize, set: SetIx) {
+    /// Notes which domains the claim may still end up in.
+    pub(super) fn update_domains(&mut self, claim: usize, set: SetIx) {
         for key in self.state.keys.iter() {
             let one = self.state.table.get(set, self.state.keys.label(key));
             let accepted = self.state.keys.accepted(key, one, &self.state.table);
@@ -117,8 +119,12 @@ impl Pass<'_> {
             if every || requirement.values().len() == 1 {
                 let domains: SmallVec<[usize; 8]> =
                     requirement.values().iter().filter_map(|v| self.state.keys.domain(key, v)).collect();
+                let is_open = domains.len() > 1;
                 for domain in domains {
                     self.state.count(*group, domain, 1);
+                    if is_open {
+                        self.state.claims[claim].counted_in.push(Counted { group: *group, key, domain });
+                    }
                 }
             }
         }

@@ -19,6 +19,7 @@ mod place_claim;
 mod place_node;
 mod prepared;
 mod problem;
+mod recount;
 mod residents;
 mod room;
 mod search;

@@ -12,7 +12,6 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::class::{Bound, Class, ClassIx};
-use super::limits;
 use super::problem::{PodIx, Problem};
 use super::state::State;
 use crate::bits::Bits;
@@ -85,13 +84,13 @@ impl<'p> Pass<'p> {
         }
     }
 
-    /// Places the pods in this order as far as they can be placed. What limits keep out gets another chance once it is known what
-    /// the claims have become: Karpenter leaves that to its next pass.
+    /// Places the pods in this order as far as they can be placed. What is kept out gets another chance once it is known what
+    /// the claims have become.
     pub(crate) fn run(&mut self, order: &[PodIx]) {
         let order = self.expected_first(order);
         self.state.queue.extend_from_slice(&order);
         let mut waiting = self.place_all(&order);
-        while !waiting.is_empty() && self.recount_limits() {
+        while !waiting.is_empty() && self.recount() {
             waiting = self.place_all(&waiting);
         }
         self.price_claims();
@@ -126,30 +125,6 @@ impl<'p> Pass<'p> {
             }
         }
         queue.into_iter().map(|(pod, _)| pod).collect()
-    }
-
-    /// Counts every claim at the largest machine that it can still become, not at what it could have become when it was opened;
-    /// whether that leaves more room within some pool's limits.
-    fn recount_limits(&mut self) -> bool {
-        let mut leaves_more = false;
-        for ix in 0..self.state.claims.len() {
-            let claim = &mut self.state.claims[ix];
-            let template = claim.template;
-            if self.state.limits[template].is_empty() || claim.counted == claim.rows {
-                continue;
-            }
-            let before = std::mem::replace(&mut claim.counted, claim.rows.clone());
-            let now = claim.rows.clone();
-            let columns = &self.problem.world.columns[self.problem.templates[template].columns];
-            for (resource, left) in self.state.limits_of(template) {
-                let given_back = limits::most(*resource, &before, columns) - limits::most(*resource, &now, columns);
-                *left += given_back;
-                leaves_more |= given_back > 0;
-            }
-        }
-        // A class that failed may succeed now.
-        self.state.commits += u64::from(leaves_more);
-        leaves_more
     }
 
     fn price_claims(&mut self) {

@@ -7,11 +7,13 @@
 
 use super::answer::{Solution, answer, cuts_short};
 use super::bound;
+use super::class::Bound;
 use super::pass::{Pass, Taste, Whim};
 use super::problem::{PodIx, Problem};
 use crate::chance::mix;
 use crate::price::{Price, saves_enough};
 use crate::resources::ResourceIx;
+use crate::topology::GroupKind;
 use crate::world::Effort;
 
 /// Pods placed over all further passes, about: bounds the work for large inputs.
@@ -26,6 +28,9 @@ const MOST_PASSES: usize = 192;
 struct Attempt {
     taste: Taste,
     order: Order,
+    /// Those whom rules between pods bind come before all others: whoever has no such rule is welcome later, too, and might be in
+    /// their way.
+    bound_first: bool,
     seed: u64,
     whim: Whim,
 }
@@ -114,10 +119,15 @@ fn attempts(pass: &mut Pass<'_>, floor: Merit, placements: usize) -> Vec<Attempt
     let shaken = (1..).map(|i: u64| {
         let taste = if i.is_multiple_of(4) { Taste::Oldest } else { Taste::CheapestGrowth };
         let whim = Whim { newest: i.is_multiple_of(2), any_domain: i.is_multiple_of(3) };
-        Attempt { taste, order: Order::Shaken, seed: mix(seed.wrapping_add(i)), whim }
+        Attempt { taste, order: Order::Shaken, bound_first: false, seed: mix(seed.wrapping_add(i)), whim }
     });
     let whim = Whim::default();
-    planned.into_iter().map(|(taste, order)| Attempt { taste, order, seed, whim }).chain(shaken).take(passes).collect()
+    let planned = planned.map(|(taste, order)| Attempt { taste, order, bound_first: false, seed, whim });
+    let mut attempts: Vec<Attempt> = planned.into_iter().chain(shaken).take(passes).collect();
+    if floor.unplaced > 0 {
+        attempts.iter_mut().step_by(2).for_each(|attempt| attempt.bound_first = true);
+    }
+    attempts
 }
 
 /// What a worker found.
@@ -260,5 +270,19 @@ fn ordered(problem: &Problem, queue: &[PodIx], attempt: Attempt) -> Vec<PodIx> {
             order = keyed.into_iter().map(|(_, _, pod)| pod).collect();
         }
     }
+    if attempt.bound_first {
+        order.sort_by_key(|pod| boundness(problem, *pod));
+    }
     order
+}
+
+/// Whose place depends on where others are comes before those who only keep away from some, and these before the rest.
+fn boundness(problem: &Problem, pod: PodIx) -> u8 {
+    let class = problem.class_of(pod);
+    let mut kinds = class.keyed.iter().flat_map(|(_, bounds)| bounds).chain(&class.hosts);
+    let depends = |bound: &Bound| match problem.groups[bound.group.0].identity.kind {
+        GroupKind::Spread { .. } | GroupKind::Affinity => true,
+        GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => false,
+    };
+    if kinds.clone().any(depends) { 0 } else { 1 + u8::from(kinds.next().is_none()) }
 }

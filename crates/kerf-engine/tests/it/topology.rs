@@ -340,6 +340,35 @@ fn spec_02_102_pods_that_repel_each_other_by_zone_come_one_a_pass() {
     assert_eq!((solution.claims.len(), solution.nodes.len(), solution.unplaced.len()), (0, 0, 1));
 }
 
+// Karpenter would count the first pod in all three zones until its next pass.
+#[test]
+fn spec_02_102_a_pod_is_in_the_way_only_where_its_machine_can_still_be() {
+    let types = "type small cpu=4 mem=4Gi zones=a,b,c price=1 \n type large cpu=4 mem=64Gi zones=a,b price=2";
+    let pods = "pod web x2 cpu=1.5 mem=1Gi labels=app:web anti=zone:app=web \n pod cache cpu=1 mem=32Gi";
+    // The cache joins the first web pod, which leaves the large type, and with it zone c for the other web pod.
+    let world = World::new(&format!("{types} \n pool p limit=nodes:2 \n {pods}"));
+    let solution = world.solve();
+    assert_eq!(
+        text(&world.input, &solution),
+        "claim pool=p types=large pods=cache,web-1 zone=a|b\nclaim pool=p types=small pods=web-2 zone=c\n"
+    );
+    // Where the large type is offered in every zone the other web pod waits.
+    let everywhere = types.replace("zones=a,b price", "zones=a,b,c price");
+    let world = World::new(&format!("{everywhere} \n pool p limit=nodes:2 \n {pods}"));
+    assert_eq!(world.solve().unplaced.len(), 1);
+}
+
+// The queue's order would put the large pods first, which the spread counts; only without them is there room in zone a.
+#[test]
+fn pods_that_a_spread_binds_are_tried_before_those_that_stand_in_their_way() {
+    check(
+        "settings search \n type t cpu=8 \n pool p limit=nodes:1
+         pod large cpu=2 labels=tier:front sel=zone:a
+         pod web x2 cpu=1 labels=tier:front spread=zone:2:tier=front",
+        "claim pool=p types=t pods=large,web-1..2 zone=a",
+    );
+}
+
 #[test]
 fn spec_02_103_running_pods_keep_others_away() {
     let guards = |anti: &str| {

@@ -4,8 +4,13 @@
 //! own, and asks whether the plan is still lawful. Unlike the exhaustive search this works for any size, and unlike a comparison of
 //! counts it never asks for cleverer packing: whoever stops here has stopped too early.
 //!
-//! Two things are not asked for: being near a pod whose zone is open (spec 02 §8.8, #101), and a node without the label that a rule
-//! between pods is about. kube-scheduler lets a pod be away from others on such a node; spec 02 §8.5 wants a domain.
+//! Some things are not asked for:
+//!
+//! * being near a pod whose zone is open (spec 02 §8.8, #101);
+//! * a node without the label that a rule between pods is about (kube-scheduler lets a pod be away from others on such a node; spec 02
+//!   §8.5 wants a domain), and a domain that no pool and no node has, but only a claim for the sake of another pod;
+//! * being the first of its kind in the domains of one alternative of its node affinity while there are others in those of another: by
+//!   spec 02 #98 it may, but kube-scheduler would never bind it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +18,13 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::claims::unreachable_claim;
 use super::launch::{Launch, launches};
-use super::{Daemons, check};
+use super::{Daemons, Universe, check};
 use crate::catalogue::{CAPACITY_TYPE, Catalogue, INSTANCE_TYPE, ZONE};
 use crate::placement::{affinity_terms, anti_affinity_terms, pod_key, spread_constraints, term_selects};
 use crate::plan::{Claim, Estimate, ExistingPlacement, Plan, Requirement};
 use crate::resources::sum_of_requests;
 use crate::search::kind_of;
-use crate::selectors::node_wanted;
+use crate::selectors::{node_wanted, required_terms};
 use crate::storage::HOSTNAME;
 use crate::world::{ExistingNode, Pool, World};
 
@@ -40,7 +45,7 @@ pub fn addable(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<(String
     let mut asked: BTreeSet<String> = BTreeSet::new();
     candidates
         .filter(|pod| asked.insert(kind_of(pod)))
-        .filter(|pod| !waits_for_a_zone(pod, world, plan, &pods))
+        .filter(|pod| !waits_for_a_zone(pod, world, plan, &pods) && !has_kin_elsewhere(pod, world, plan, &pods))
         .filter_map(|pod| {
             let mut ways = with_pod(world, catalogue, plan, &daemons, &pods, pod).into_iter();
             let (place, _) = ways.find(|(_, better)| check(world, catalogue, better).len() <= broken)?;
@@ -57,6 +62,18 @@ fn waits_for_a_zone(pod: &Pod, world: &World, plan: &Plan, pods: &BTreeMap<Strin
         let selects = |other: &Pod| term_selects(term, pod, other, &world.namespaces);
         !selects(pod) && companions.iter().any(|other| selects(other))
     })
+}
+
+/// Whether the pod may choose among alternatives of its node affinity and must be near its own kind, of which there are some.
+fn has_kin_elsewhere(pod: &Pod, world: &World, plan: &Plan, pods: &BTreeMap<String, &Pod>) -> bool {
+    let has_alternatives = required_terms(pod).is_some_and(|terms| terms.len() > 1);
+    let planned = plan.placed_pods().filter_map(|key| pods.get(key).copied());
+    let there: Vec<&Pod> = planned.chain(world.existing_nodes().iter().flat_map(|node| node.pods.clone())).collect();
+    has_alternatives
+        && affinity_terms(pod).iter().any(|term| {
+            let selects = |other: &Pod| term_selects(term, pod, other, &world.namespaces);
+            selects(pod) && there.iter().any(|other| selects(other))
+        })
 }
 
 /// The plan with the pod in every place that it could have by itself.
@@ -84,8 +101,18 @@ fn with_pod(
         }
         ways.push((node.name.clone(), better));
     }
+    let universe = Universe::of(world, catalogue);
+    let is_known = |key: &str, value: &String| {
+        let on_node = |node: &ExistingNode| node.labels.get(key) == Some(value);
+        universe.domains(key, pod, false).contains(value) || world.existing_nodes().iter().any(on_node)
+    };
+    let is_in_known_domains = |claim: &&Claim| {
+        let bound = claim.requirements.iter().filter(|r| r.operator == "In" && keys.contains(&&r.key));
+        bound.into_iter().all(|r| r.values.iter().any(|value| is_known(&r.key, value)))
+    };
     let others = |claim: &Claim| -> Vec<&Pod> { claim.pods.iter().filter_map(|key| pods.get(key).copied()).collect() };
-    for (index, claim) in without.provisioning.node_claims.iter().enumerate() {
+    let claims = without.provisioning.node_claims.iter().enumerate();
+    for (index, claim) in claims.filter(|(_, claim)| is_in_known_domains(claim)) {
         let Some(pool) = world.pool(&claim.node_pool) else { continue };
         let together: Vec<&Pod> = others(claim).into_iter().chain([pod]).collect();
         for claim in claims_for(world, catalogue, daemons, pool, &claim.requirements, &claim.instance_types, &together)

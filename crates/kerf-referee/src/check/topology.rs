@@ -456,6 +456,11 @@ impl<'w> Topology<'w> {
         })
     }
 
+    /// Whether some mover's spread counts this one, so that it matters to others when it is bound.
+    fn is_counted(&self, mover: usize) -> bool {
+        self.rules.iter().any(|rule| matches!(rule.kind, Kind::Spread { .. }) && rule.movers[mover])
+    }
+
     /// Whether the mover is somebody's companion.
     fn is_companion(&self, mover: usize) -> bool {
         self.rules.iter().any(|rule| matches!(rule.kind, Kind::Near) && rule.movers[mover])

@@ -50,3 +50,44 @@ fn spec_02_101_nobody_has_to_be_near_an_open_zone() {
     let open = plan(&[claim(&["x-0"], &["s"], &["a", "b"])], json!([]), &["y-0"]);
     assert_eq!(could_add(&objects, &open), Vec::new());
 }
+
+#[test]
+fn nobody_has_to_go_to_a_domain_that_only_another_pod_asks_for() {
+    let spread = json!({"topologySpreadConstraints": [{
+        "maxSkew": 1, "topologyKey": "example.com/rack", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "y"}},
+    }]});
+    let rack = json!({"key": "example.com/rack", "operator": "In", "values": ["one"]});
+    let mut racked = claim(&["x-0"], &["l"], &["a"]);
+    racked["requirements"].as_array_mut().into_iter().for_each(|all| all.push(rack.clone()));
+    let lazy = plan(&[racked], json!([]), &["y-0"]);
+    let world = |pool: Value| [pool, pod("x-0", "1", json!({})), pod("y-0", "1", spread.clone())];
+    assert_eq!(could_add(&world(pool(json!({}))), &lazy), Vec::new());
+    let offering = pool(json!({"template": {"spec": {"requirements": [rack]}}}));
+    assert_eq!(could_add(&world(offering), &lazy), one("y-0", "claim 0 (default)"));
+}
+
+#[test]
+fn spec_02_98_nobody_has_to_settle_apart_from_its_own_kind() {
+    let near = |alternatives: &[&str]| {
+        let term = |zone: &&str| json!({"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]});
+        let terms: Vec<Value> = alternatives.iter().map(term).collect();
+        json!({"affinity": {
+            "podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "topology.kubernetes.io/zone", "labelSelector": {"matchLabels": {"app": "y"}}},
+            ]},
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}},
+        }})
+    };
+    let full = pool(json!({"template": {"spec": {"requirements": [
+        {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["b"]},
+    ]}}}));
+    let mut there = pod("y-0", "1", json!({}));
+    there["spec"]["nodeName"] = json!("n");
+    there["status"] = json!({"phase": "Running"});
+    let world =
+        |alternatives: &[&str]| [full.clone(), node("n", "a", "1"), there.clone(), pod("y-1", "1", near(alternatives))];
+    let lazy = plan(&[], json!([]), &["y-1"]);
+    assert_eq!(could_add(&world(&["a", "b"]), &lazy), Vec::new());
+    assert_eq!(could_add(&world(&["b"]), &lazy), one("y-1", "a new node of pool default"), "it could never join them");
+}

@@ -67,6 +67,23 @@ fn pods_that_fill_the_emptiest_zone_are_bound_in_between() {
     assert!(broken.iter().any(|broken| broken.starts_with("TopologySpread")), "{broken:?}");
 }
 
+// Whoever counts others but is counted by nobody can be bound before any of them, however tight their own spread is.
+#[test]
+fn pods_that_nobody_counts_are_bound_first() {
+    let watching = json!({"topologySpreadConstraints": [{
+        "maxSkew": 2, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }]});
+    let pods = [same(&["x-0", "x-1", "x-2", "x-3"], &spread(HOST, 1)), same(&["w-0"], &watching)].concat();
+    let claims = [
+        claim(&["x-0", "w-0"], &["l"], &["a"]),
+        claim(&["x-1"], &["s"], &["a"]),
+        claim(&["x-2"], &["s"], &["a"]),
+        claim(&["x-3"], &["s"], &["a"]),
+    ];
+    assert_eq!(judge(&pods, &claims), LAWFUL);
+}
+
 #[test]
 fn spec_02_81_zones_outside_the_pool_are_no_domains() {
     let pods = same(&["x-0", "x-1"], &spread(ZONE, 1));

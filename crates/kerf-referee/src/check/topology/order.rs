@@ -1,8 +1,8 @@
 //! Is there an order in which all pods can be bound where they are planned?
 //!
 //! Some pods depend on others being there (affinity), some on others not being there yet (the first of its kind, spread), so
-//! the search is greedy in a telling order: pods whose own rules depend on the order first, the tightest spread before looser
-//! ones; companions when nobody else can go on; the rest last. When a spread waits for its emptiest domain to fill, those of
+//! the search is greedy in a telling order: pods whose own rules depend on the order first, those before others whom nobody counts,
+//! and the tightest spread before looser ones; companions when nobody else can go on; the rest last. When a spread waits for its emptiest domain to fill, those of
 //! the rest who go there are next, and those who would fill its other domains come last. If that gets stuck, a number of
 //! random orders are tried. A placement for which an order exists is thus not always recognised, but on everything that
 //! tests have seen it is.
@@ -21,7 +21,7 @@ impl Topology<'_> {
         let mut movers: Vec<usize> = (0..planned.len()).filter(|mover| planned[*mover].is_some()).collect();
         movers.sort_by_key(|mover| {
             let (matters, tightest) = self.urgency(*mover);
-            (!matters, tightest, !self.is_companion(*mover))
+            (!matters, self.is_counted(*mover), tightest, !self.is_companion(*mover))
         });
         let stuck = self.bind_in(&movers, planned, places);
         if stuck.is_empty() {

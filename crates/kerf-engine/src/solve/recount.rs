@@ -1,0 +1,92 @@
+//! A second look at the books once it is known what the claims have become, for the pods that found no place.
+//!
+//! While a pass goes on, a claim is counted at the most that it could be when a pod joined it: against its pool's limits at its largest
+//! type, against those who must keep away in every domain that it could be launched in. Later pods narrow it. Karpenter
+//! leaves what that frees to its next pass; here it is given back at once, so that one plan holds all that fits.
+
+use super::claim::Counted;
+use super::limits;
+use super::pass::Pass;
+use crate::bits::Bits;
+use crate::narrow::{SetIx, Undefined};
+use crate::topology::TopologyKeyIx;
+
+impl Pass<'_> {
+    /// Counts every claim at what it can still become; whether that frees anything.
+    pub(super) fn recount(&mut self) -> bool {
+        let frees_limits = self.recount_limits();
+        let frees_domains = self.recount_domains();
+        // A class that failed may succeed now.
+        self.state.commits += u64::from(frees_limits || frees_domains);
+        frees_limits || frees_domains
+    }
+
+    /// Counts every claim at the largest machine that it can still become; whether that leaves more room within some pool's limits.
+    fn recount_limits(&mut self) -> bool {
+        let mut leaves_more = false;
+        for ix in 0..self.state.claims.len() {
+            let claim = &mut self.state.claims[ix];
+            let template = claim.template;
+            if self.state.limits[template].is_empty() || claim.counted == claim.rows {
+                continue;
+            }
+            let before = std::mem::replace(&mut claim.counted, claim.rows.clone());
+            let now = claim.rows.clone();
+            let columns = &self.problem.world.columns[self.problem.templates[template].columns];
+            for (resource, left) in self.state.limits_of(template) {
+                let given_back = limits::most(*resource, &before, columns) - limits::most(*resource, &now, columns);
+                *left += given_back;
+                leaves_more |= given_back > 0;
+            }
+        }
+        leaves_more
+    }
+
+    /// Takes back what was counted in domains where a claim cannot be launched any more, and keeps the claim to the others; whether
+    /// there was any.
+    fn recount_domains(&mut self) -> bool {
+        let mut takes_back = false;
+        for ix in 0..self.state.claims.len() {
+            for key in self.state.keys.iter() {
+                if !self.state.claims[ix].counted_in.iter().any(|counted| counted.key == key) {
+                    continue;
+                }
+                let open = self.open_to(ix, key);
+                let is_lost = |counted: &mut Counted| counted.key == key && !open.contains(counted.domain);
+                let lost: Vec<Counted> = self.state.claims[ix].counted_in.extract_if(.., is_lost).collect();
+                if lost.is_empty() {
+                    continue;
+                }
+                takes_back = true;
+                for Counted { group, domain, .. } in lost {
+                    self.state.count(group, domain, -1);
+                }
+                if let Some(set) = self.narrowed_to(ix, key, &open) {
+                    self.state.claims[ix].set = set;
+                    self.update_domains(ix, set);
+                }
+            }
+        }
+        takes_back
+    }
+
+    /// The domains in which some machine that the claim can become is offered.
+    fn open_to(&mut self, claim: usize, key: TopologyKeyIx) -> Bits {
+        let (set, rows) = (self.state.claims[claim].set, self.state.claims[claim].rows.clone());
+        let columns = self.problem.templates[self.state.claims[claim].template].columns;
+        let one = self.state.table.get(set, self.state.keys.label(key));
+        let accepted: Vec<usize> = self.state.keys.accepted(key, one, &self.state.table).iter().collect();
+        let mut is_offered = |domain: &usize| {
+            let narrowed = self.narrowed_to(claim, key, &Bits::from_iter([*domain]));
+            narrowed.is_some_and(|set| self.view(columns, set).rows.intersects(&rows))
+        };
+        accepted.into_iter().filter(|domain| is_offered(domain)).collect()
+    }
+
+    /// What the claim asks for if it must be in one of these domains.
+    fn narrowed_to(&mut self, claim: usize, key: TopologyKeyIx, domains: &Bits) -> Option<SetIx> {
+        let one = self.state.keys.narrowed(key, domains, &mut self.state.table);
+        let asked = self.state.table.only(self.state.keys.label(key), one);
+        self.state.table.join(self.state.claims[claim].set, asked, Undefined::WellKnownAllowed)
+    }
+}
