@@ -61,6 +61,13 @@ pub(crate) struct Class {
     pub(crate) needs_devices: bool,
 }
 
+impl Class {
+    /// Everything between pods that binds the class.
+    pub(crate) fn bounds(&self) -> impl Iterator<Item = &Bound> + Clone {
+        self.keyed.iter().flat_map(|(_, bounds)| bounds).chain(&self.hosts)
+    }
+}
+
 /// A group that binds a class.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bound {

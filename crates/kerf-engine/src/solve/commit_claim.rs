@@ -9,9 +9,11 @@ use super::limits;
 use super::pass::{Pass, Place, Taste};
 use super::place_claim::Grown;
 use super::problem::PodIx;
+use super::state::State;
 use crate::bits::Bits;
 use crate::narrow::SetIx;
 use crate::price::Price;
+use crate::requirement::EffectiveOperator;
 use crate::resources::Amounts;
 use crate::topology::{GroupKey, GroupKind};
 
@@ -55,8 +57,7 @@ impl Pass<'_> {
             self.state.reserve(*taken, 1);
         }
         let claim = &mut self.state.claims[ix];
-        let narrowed = claim.set != set;
-        let before = claim.pods.len();
+        let (was, before) = (claim.set, claim.pods.len());
         claim.set = set;
         claim.rows = grown.rows;
         claim.requests = grown.requests;
@@ -73,8 +74,11 @@ impl Pass<'_> {
         if before > 0 && self.state.by_pods[before].is_empty() {
             self.state.pod_counts.remove(before);
         }
-        if narrowed {
+        if was != set {
             self.update_domains(ix, set);
+            if before > 0 {
+                self.record_earlier(ix, was, set);
+            }
         }
         self.record(class, ix, set);
         self.state.places[pod.0 as usize] = Some(Place::Claim(ix));
@@ -87,6 +91,45 @@ impl Pass<'_> {
             let accepted = self.state.keys.accepted(key, one, &self.state.table);
             for (domain, claims) in self.state.may_be_in[key.0].iter_mut().enumerate() {
                 claims.set(claim, accepted.contains(domain));
+            }
+        }
+    }
+
+    /// Counts those who were on a claim before it came to be bound to one domain, or notes that they are not counted.
+    fn record_earlier(&mut self, claim: usize, was: SetIx, set: SetIx) {
+        let problem = self.problem;
+        for key in self.state.keys.iter() {
+            let label = self.state.keys.label(key);
+            let one_domain = |state: &State, set: SetIx| {
+                let requirement = state.table.requirement(state.table.get(set, label)?);
+                let values = requirement.values();
+                (requirement.operator() == EffectiveOperator::In && values.len() == 1).then(|| values[0].clone())
+            };
+            if one_domain(&self.state, was).is_some() {
+                continue;
+            }
+            let Some(domain) = one_domain(&self.state, set).and_then(|value| self.state.keys.domain(key, &value))
+            else {
+                continue;
+            };
+            let taints = &problem.templates[self.state.claims[claim].template].taints;
+            let earlier: SmallVec<[PodIx; 8]> = self.state.claims[claim].pods.iter().rev().skip(1).copied().collect();
+            for (pod, group) in
+                earlier.iter().flat_map(|pod| problem.class_of(*pod).counted_by.iter().map(|g| (*pod, g)))
+            {
+                let identity = &problem.groups[group.0].identity;
+                let counts_once = matches!(identity.kind, GroupKind::Spread { .. } | GroupKind::Affinity);
+                if identity.key != GroupKey::Label(key)
+                    || !counts_once
+                    || !identity.filter.accepts(set, None, taints, &mut self.state.table)
+                {
+                    continue;
+                }
+                if self.whim.thorough {
+                    self.state.count(*group, domain, 1);
+                } else if problem.is_spread(pod) {
+                    self.state.uncounted.push((*group, domain, pod));
+                }
             }
         }
     }
@@ -109,7 +152,7 @@ impl Pass<'_> {
             };
             let Some(one) = self.state.table.get(set, self.state.keys.label(key)) else { continue };
             let requirement = self.state.table.requirement(one);
-            if requirement.operator() != crate::requirement::EffectiveOperator::In {
+            if requirement.operator() != EffectiveOperator::In {
                 continue;
             }
             let every = match identity.kind {

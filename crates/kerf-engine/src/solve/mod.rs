@@ -25,6 +25,7 @@ mod room;
 mod search;
 mod state;
 mod template;
+mod tilt;
 mod zones;
 
 pub use answer::{Estimate, Launch, NodePlacement, PlannedClaim, Solution, Stats, Unplaced};

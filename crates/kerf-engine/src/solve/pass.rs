@@ -36,8 +36,12 @@ pub(crate) enum Taste {
 pub(crate) struct Whim {
     /// Of claims that grow by the same price the newest is taken, not the oldest.
     pub(crate) newest: bool,
-    /// Of domains that are allowed any is taken, not one with the fewest pods.
+    /// Of domains that are allowed any is taken, not one with the fewest pods; of the places where volumes can be, not the first.
     pub(crate) any_domain: bool,
+    /// Pods that found no place are tried again whenever another has found one, not when all the others have been tried.
+    pub(crate) impatient: bool,
+    /// Pods that were on a claim before it came to be bound to one domain are counted there. Karpenter never does (spec 02 §8.6).
+    pub(crate) thorough: bool,
 }
 
 /// Where a pod went, and after how many concessions.
@@ -117,7 +121,14 @@ impl<'p> Pass<'p> {
                 break;
             }
             match self.try_place(pod) {
-                Ok(()) => self.state.refusals[pod.0 as usize] = None,
+                Ok(()) => {
+                    self.state.refusals[pod.0 as usize] = None;
+                    while self.whim.impatient
+                        && let Some((failed, _)) = queue.pop_back_if(|(_, length_when_pushed)| *length_when_pushed > 0)
+                    {
+                        queue.push_front((failed, 0));
+                    }
+                }
                 Err(refusal) => {
                     self.state.refusals[pod.0 as usize] = Some(refusal);
                     queue.push_back((pod, queue.len() + 1));

@@ -279,8 +279,9 @@ impl Pass<'_> {
         };
         let anywhere = [(SetIx::EMPTY, None)];
         let alternatives = if facts.volumes.is_empty() { &anywhere[..] } else { &facts.volumes };
+        let first = if self.whim.any_domain { chance::mix(self.seed) % alternatives.len() as u64 } else { 0 };
         let mut no = No::Never;
-        for (volume, volume_host) in alternatives {
+        for (volume, volume_host) in alternatives.iter().cycle().skip(first as usize).take(alternatives.len()) {
             if volume_host.as_ref().is_some_and(|h| !h.has(super::UNNAMED_HOST)) {
                 continue;
             }

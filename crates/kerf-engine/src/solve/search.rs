@@ -1,6 +1,7 @@
 //! Better than first fit. The first pass is Karpenter's and sets the floor; further passes take pods in other orders and choose
 //! claims by price, and the best answer that gives up nothing wins: one that places more pods besides all that the floor places, else
-//! the cheapest that gives up no further wish and moves no pod to a lighter pool.
+//! the cheapest that gives up no further wish and moves no pod to a lighter pool. Where the floor's counts are wrong enough for a spread
+//! to be broken, one that keeps it may cost more.
 //!
 //! The number of passes depends on the size of the input alone, and ties go to the earlier pass, so that the answer is
 //! the same on every machine and for any number of threads.
@@ -10,6 +11,7 @@ use super::bound;
 use super::class::Bound;
 use super::pass::{Pass, Taste, Whim};
 use super::problem::{PodIx, Problem};
+use super::tilt;
 use crate::chance::mix;
 use crate::price::{Price, saves_enough};
 use crate::resources::ResourceIx;
@@ -20,6 +22,8 @@ use crate::world::Effort;
 const PLACEMENTS: usize = 40_000;
 /// Fewer placements than this in all are not worth another thread and its copy of the books.
 const WORTH_A_THREAD: usize = 10_000;
+/// With more pods than this nobody is tried again after every success: it might take the square of their number.
+const IMPATIENT_AT_MOST: usize = 256;
 /// The most passes for small inputs.
 const MOST_PASSES: usize = 192;
 
@@ -54,6 +58,8 @@ enum Order {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Merit {
     unplaced: usize,
+    /// Pods whose spread cannot be kept, whoever is bound first.
+    tilted: usize,
     concessions: usize,
     rank: usize,
     price: Price,
@@ -99,7 +105,7 @@ fn attempts(pass: &mut Pass<'_>, floor: Merit, placements: usize) -> Vec<Attempt
         pass.placed() > 0
     } else {
         let has_claims = !pass.state.claims.is_empty();
-        has_claims && (floor.concessions > 0 || saves_enough(bound::least_price(pass), floor.price))
+        has_claims && (floor.tilted > 0 || floor.concessions > 0 || saves_enough(bound::least_price(pass), floor.price))
     };
     if !may_gain {
         return Vec::new();
@@ -118,14 +124,21 @@ fn attempts(pass: &mut Pass<'_>, floor: Merit, placements: usize) -> Vec<Attempt
     ];
     let shaken = (1..).map(|i: u64| {
         let taste = if i.is_multiple_of(4) { Taste::Oldest } else { Taste::CheapestGrowth };
-        let whim = Whim { newest: i.is_multiple_of(2), any_domain: i.is_multiple_of(3) };
+        let whim = Whim { newest: i.is_multiple_of(2), any_domain: i.is_multiple_of(3), ..Whim::default() };
         Attempt { taste, order: Order::Shaken, bound_first: false, seed: mix(seed.wrapping_add(i)), whim }
     });
     let whim = Whim::default();
     let planned = planned.map(|(taste, order)| Attempt { taste, order, bound_first: false, seed, whim });
     let mut attempts: Vec<Attempt> = planned.into_iter().chain(shaken).take(passes).collect();
+    for attempt in &mut attempts {
+        attempt.whim.thorough = floor.tilted > 0;
+    }
     if floor.unplaced > 0 {
-        attempts.iter_mut().step_by(2).for_each(|attempt| attempt.bound_first = true);
+        let may_be_impatient = pass.state.queue.len() <= IMPATIENT_AT_MOST;
+        for (ix, attempt) in attempts.iter_mut().enumerate() {
+            attempt.bound_first = ix.is_multiple_of(2);
+            attempt.whim.impatient = may_be_impatient && ix % 4 > 1;
+        }
     }
     attempts
 }
@@ -214,6 +227,7 @@ fn attempt(pass: &mut Pass<'_>, queue: &[PodIx], attempt: Attempt) {
 fn merit(pass: &Pass<'_>) -> Merit {
     Merit {
         unplaced: pass.state.queue.len() - pass.placed(),
+        tilted: tilt::tilted(pass),
         concessions: pass.state.concessions,
         rank: pass.state.claims.iter().map(|c| c.template * c.pods.len()).sum(),
         price: pass.total_price(),
@@ -227,10 +241,10 @@ fn placed(pass: &Pass<'_>, queue: &[PodIx]) -> Vec<bool> {
 
 fn gives_up_nothing(pass: &Pass<'_>, queue: &[PodIx], floor: &Floor) -> bool {
     let (found, bar) = (merit(pass), floor.merit);
+    let costs_less =
+        || saves_enough(found.price, bar.price) || (found.price <= bar.price && found.claims <= bar.claims);
     let is_as_good = || {
-        found.concessions <= bar.concessions
-            && found.rank <= bar.rank
-            && (saves_enough(found.price, bar.price) || (found.price <= bar.price && found.claims <= bar.claims))
+        found.concessions <= bar.concessions && found.rank <= bar.rank && (found.tilted < bar.tilted || costs_less())
     };
     placed(pass, queue).iter().zip(&floor.placed).all(|(here, there)| *here || !*there)
         && (found.unplaced < bar.unplaced || is_as_good())
@@ -279,10 +293,9 @@ fn ordered(problem: &Problem, queue: &[PodIx], attempt: Attempt) -> Vec<PodIx> {
 /// Whose place depends on where others are comes before those who only keep away from some, and these before the rest.
 fn boundness(problem: &Problem, pod: PodIx) -> u8 {
     let class = problem.class_of(pod);
-    let mut kinds = class.keyed.iter().flat_map(|(_, bounds)| bounds).chain(&class.hosts);
     let depends = |bound: &Bound| match problem.groups[bound.group.0].identity.kind {
         GroupKind::Spread { .. } | GroupKind::Affinity => true,
         GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => false,
     };
-    if kinds.clone().any(depends) { 0 } else { 1 + u8::from(kinds.next().is_none()) }
+    if class.bounds().any(depends) { 0 } else { 1 + u8::from(class.bounds().next().is_none()) }
 }

@@ -61,6 +61,8 @@ pub(crate) struct State {
     pub(crate) claim_refused: Vec<Bits>,
     /// Per topology key and domain the claims that may still end up there.
     pub(crate) may_be_in: Vec<Vec<Bits>>,
+    /// Pods that are certain to be in a domain where a group does not count them, if they have a spread of their own.
+    pub(crate) uncounted: Vec<(GroupIx, usize, PodIx)>,
     /// How many wishes were given up in all.
     pub(crate) concessions: usize,
     /// Grows with every placement and never falls, so that what failed before cannot be mistaken for now.
@@ -128,6 +130,7 @@ impl State {
             pod_counts: Bits::new(),
             claim_refused: Vec::new(),
             may_be_in: Vec::new(),
+            uncounted: Vec::new(),
             concessions: 0,
             commits: 0,
             failed_at: Vec::new(),
@@ -208,6 +211,7 @@ impl State {
         self.node_attached.clear();
         self.by_pods.clear();
         self.pod_counts = Bits::new();
+        self.uncounted.clear();
         self.concessions = 0;
         self.commits += 1;
     }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use kerf_api::labels;
+use kerf_engine::Effort;
 
 use crate::answer::{check, check_search, counts, per_domain, text};
 use crate::fixture::World;
@@ -356,6 +357,25 @@ fn spec_02_102_a_pod_is_in_the_way_only_where_its_machine_can_still_be() {
     let everywhere = types.replace("zones=a,b price", "zones=a,b,c price");
     let world = World::new(&format!("{everywhere} \n pool p limit=nodes:2 \n {pods}"));
     assert_eq!(world.solve().unplaced.len(), 1);
+}
+
+// Section 8.6 leaves pods uncounted that were on a claim before its zone was settled. Here both kinds would have to be bound first.
+#[test]
+fn a_spread_that_could_never_be_kept_costs_another_machine() {
+    let world = World::new(
+        "type t cpu=16 \n pool p \n pod quiet x3 cpu=2 labels=tier:back spread=host:1:tier=front
+         pod loud x3 cpu=1 labels=tier:front spread=zone:1:tier=back",
+    );
+    assert_eq!(world.solve().claims.len(), 1);
+    let solution = world.with(|s| s.effort = Effort::Search).solve();
+    let pods: Vec<usize> = solution.claims.iter().map(|claim| claim.pods.len()).collect();
+    assert_eq!((pods, solution.unplaced.len()), (vec![4, 2], 0), "one loud pod may be beside the quiet ones");
+    // Loud pods that are in nobody's way are bound first, and one machine does.
+    let patient = World::new(
+        "type t cpu=16 \n pool p \n pod quiet x3 cpu=2 labels=tier:back
+         pod loud x3 cpu=1 labels=tier:front spread=zone:1:tier=back",
+    );
+    assert_eq!(patient.with(|s| s.effort = Effort::Search).solve().claims.len(), 1);
 }
 
 // The queue's order would put the large pods first, which the spread counts; only without them is there room in zone a.

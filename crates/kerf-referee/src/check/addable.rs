@@ -24,7 +24,7 @@ use crate::placement::{affinity_terms, anti_affinity_terms, pod_key, spread_cons
 use crate::plan::{Claim, Estimate, ExistingPlacement, Plan, Requirement};
 use crate::resources::sum_of_requests;
 use crate::search::kind_of;
-use crate::selectors::{node_wanted, required_terms};
+use crate::selectors::{node_wanted, required_terms, term_matches};
 use crate::storage::HOSTNAME;
 use crate::world::{ExistingNode, Pool, World};
 
@@ -89,8 +89,12 @@ fn with_pod(
     let mut without = plan.clone();
     without.provisioning.unschedulable.retain(|unschedulable| unschedulable.pod != key);
     let mut ways = Vec::new();
-    let apart = anti_affinity_terms(pod).iter().chain(affinity_terms(pod)).map(|term| &term.topology_key);
-    let keys: Vec<&String> = apart.chain(spread_constraints(pod).map(|spread| &spread.topology_key)).collect();
+    let own = anti_affinity_terms(pod).iter().chain(affinity_terms(pod)).map(|term| &term.topology_key);
+    let others_terms =
+        world.pods.iter().flat_map(|other| anti_affinity_terms(other).iter().map(move |term| (other, term)));
+    let keep_away = others_terms.filter(|(other, term)| term_selects(term, other, pod, &world.namespaces));
+    let spread = spread_constraints(pod).map(|spread| &spread.topology_key);
+    let keys: Vec<&String> = own.chain(keep_away.map(|(_, term)| &term.topology_key)).chain(spread).collect();
     let has_domains = |node: &&ExistingNode| keys.iter().all(|key| *key == HOSTNAME || node.labels.contains_key(*key));
     for node in world.existing_nodes().iter().filter(|node| !node.deleting).filter(has_domains) {
         let mut better = without.clone();
@@ -133,8 +137,8 @@ fn with_pod(
     ways
 }
 
-/// Claims for these pods: one that leaves open what suits all, and one for each zone and capacity type; each with all types that
-/// suit it, and each with the smallest alone, in case of limits.
+/// Claims for these pods, the last of which is the newcomer, for each alternative of its node affinity: a claim cannot ask for one
+/// or the other.
 fn claims_for(
     world: &World,
     catalogue: &Catalogue,
@@ -142,6 +146,29 @@ fn claims_for(
     pool: &Pool,
     requirements: &[Requirement],
     types: &[String],
+    pods: &[&Pod],
+) -> Vec<Claim> {
+    let terms = pods.last().and_then(|newcomer| required_terms(newcomer)).unwrap_or_default();
+    let launches = launches(pool, requirements, types, catalogue);
+    let claims = |launches: &[&Launch<'_>]| claims_of(world, daemons, pool, requirements, launches, pods);
+    if terms.is_empty() {
+        return claims(&launches.iter().collect::<Vec<_>>());
+    }
+    let by_term = terms.iter().map(|term| {
+        let wanted = launches.iter().filter(|launch| term_matches(term, "", &launch.labels));
+        claims(&wanted.collect::<Vec<_>>())
+    });
+    by_term.flatten().collect()
+}
+
+/// Claims for these pods from these launches: one that leaves open what suits all, and one for each zone and capacity type; each with
+/// all types that suit it, and each with the smallest alone, in case of limits.
+fn claims_of(
+    world: &World,
+    daemons: &Daemons,
+    pool: &Pool,
+    requirements: &[Requirement],
+    launches: &[&Launch<'_>],
     pods: &[&Pod],
 ) -> Vec<Claim> {
     let storage = world.storage();
@@ -153,12 +180,11 @@ fn claims_for(
                 node_wanted(pod, "", &launch.labels) && unreachable_claim(pod, &launch.labels, &storage).is_none()
             })
     };
-    let suitable: Vec<Launch<'_>> =
-        launches(pool, requirements, types, catalogue).into_iter().filter(|launch| suits(launch)).collect();
+    let suitable: Vec<&Launch<'_>> = launches.iter().copied().filter(|launch| suits(launch)).collect();
     let bought = |launch: &Launch<'_>| (launch.offering.zone().to_owned(), launch.offering.capacity_type().to_owned());
-    let each: BTreeSet<(String, String)> = suitable.iter().map(bought).collect();
-    let mut groups: Vec<Vec<&Launch<'_>>> = vec![suitable.iter().collect()];
-    groups.extend(each.iter().map(|one| suitable.iter().filter(|launch| bought(launch) == *one).collect()));
+    let each: BTreeSet<(String, String)> = suitable.iter().map(|launch| bought(launch)).collect();
+    let mut groups: Vec<Vec<&Launch<'_>>> = vec![suitable.clone()];
+    groups.extend(each.iter().map(|one| suitable.iter().copied().filter(|launch| bought(launch) == *one).collect()));
     let single: Vec<Vec<&Launch<'_>>> = groups.iter().filter_map(|group| smallest_alone(group)).collect();
     groups.extend(single);
     groups.iter().filter_map(|group| claim_of(pool, requirements, daemons, group, pods)).collect()

@@ -5,10 +5,11 @@
 
 mod combinations;
 mod order;
+mod place;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod, Taint, TopologySpreadConstraint};
+use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod, TopologySpreadConstraint};
 
 use super::{Rule, Universe};
 use crate::check::launch::with_aliases;
@@ -23,16 +24,7 @@ use crate::world::World;
 pub use self::combinations::COMBINATIONS;
 pub(super) use self::combinations::check;
 pub(crate) use self::combinations::combinations;
-
-/// Where pods can be: a node that is there, or one that is planned.
-#[derive(Debug, Clone)]
-pub(crate) struct Place {
-    pub(crate) name: String,
-    pub(crate) labels: Labels,
-    pub(crate) taints: Vec<Taint>,
-    /// A node that is going away counts for its pods only, not as a place for more.
-    pub(crate) leaving: bool,
-}
+pub(crate) use self::place::Place;
 
 /// All rules between the pods of a world.
 #[derive(Debug)]
@@ -106,7 +98,8 @@ impl<'w> Topology<'w> {
             existing.push(Place {
                 name: node.name,
                 labels: with_aliases(node.labels),
-                taints: own_taints.unwrap_or(node.taints),
+                taints: own_taints.unwrap_or_else(|| node.taints.clone()),
+                lasting_taints: node.taints,
                 leaving: node.deleting,
             });
         }
@@ -185,11 +178,13 @@ impl<'w> Topology<'w> {
         })
     }
 
-    /// The pods that a rule speaks of, with the index of their place.
+    /// The places of the pods that a rule speaks of: those that stay, and those that are bound.
     fn spoken_of<'a>(&'a self, rule: &'a PodRule<'w>, bound: &'a Bound) -> impl Iterator<Item = usize> + 'a {
-        let residents = self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of).map(|((_, place), _)| *place);
-        let movers = bound.iter().zip(&rule.movers).filter(|(_, of)| **of).filter_map(|(place, _)| *place);
-        residents.chain(movers)
+        self.staying(rule).chain(moved(rule, bound))
+    }
+
+    fn staying<'a>(&'a self, rule: &'a PodRule<'w>) -> impl Iterator<Item = usize> + 'a {
+        self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of).map(|((_, place), _)| *place)
     }
 
     #[allow(clippy::too_many_arguments, reason = "the rule, the pod, its place, and the state of the world")]
@@ -237,15 +232,17 @@ impl<'w> Topology<'w> {
         bound: &Bound,
         places: &'p [Place],
     ) -> BTreeMap<&'p str, i64> {
-        let looks_at = |p: &Place| spread_includes(constraint, pod, &p.name, &p.labels, &p.taints, |_| true);
+        let looks_at = |p: &Place, taints| spread_includes(constraint, pod, &p.name, &p.labels, taints, |_| true);
         let mut counts: BTreeMap<&str, i64> = offered.iter().map(|domain| (domain.as_str(), 0)).collect();
-        let included: Vec<bool> = places.iter().map(looks_at).collect();
+        let included: Vec<bool> = places.iter().map(|p| looks_at(p, &p.taints)).collect();
         for (p, _) in places.iter().zip(&included).filter(|(p, included)| **included && !p.leaving) {
             if let Some(domain) = p.labels.get(rule.key) {
                 counts.entry(domain).or_insert(0);
             }
         }
-        for at in self.spoken_of(rule, bound).filter(|at| included[*at]) {
+        let staying = self.staying(rule).filter(|at| included[*at]);
+        let moved = moved(rule, bound).filter(|at| looks_at(&places[*at], &places[*at].lasting_taints));
+        for at in staying.chain(moved) {
             if let Some(domain) = places[at].labels.get(rule.key) {
                 *counts.entry(domain).or_insert(0) += 1;
             }
@@ -465,6 +462,11 @@ impl<'w> Topology<'w> {
     fn is_companion(&self, mover: usize) -> bool {
         self.rules.iter().any(|rule| matches!(rule.kind, Kind::Near) && rule.movers[mover])
     }
+}
+
+/// The places of the bound movers that a rule speaks of.
+fn moved<'a>(rule: &'a PodRule<'_>, bound: &'a Bound) -> impl Iterator<Item = usize> + 'a {
+    bound.iter().zip(&rule.movers).filter(|(_, of)| **of).filter_map(|(place, _)| *place)
 }
 
 /// The required node-affinity terms by which the pod may be on this place; `None` if it has no terms.

@@ -266,7 +266,7 @@ impl<'a> Nodes<'a> {
         let pool = self.sources[self.kinds[kind].pool].pool;
         let name = format!("new {index} ({})", pool.name);
         labels.insert(HOSTNAME.to_owned(), name.clone());
-        Place { name, labels, taints: pool.taints.clone(), leaving: false }
+        Place::planned(name, labels, pool.taints.clone())
     }
 
     /// The domains of a key in which there is a node or could be one.

@@ -91,3 +91,41 @@ fn spec_02_98_nobody_has_to_settle_apart_from_its_own_kind() {
     assert_eq!(could_add(&world(&["a", "b"]), &lazy), Vec::new());
     assert_eq!(could_add(&world(&["b"]), &lazy), one("y-1", "a new node of pool default"), "it could never join them");
 }
+
+#[test]
+fn nobody_has_to_go_where_others_who_keep_away_have_no_domain() {
+    let away = json!({"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [
+        {"topologyKey": "example.com/rack", "labelSelector": {"matchLabels": {"app": "x"}}},
+    ]}}});
+    let full = pool(json!({"limits": {"nodes": "0"}}));
+    let lazy = plan(&[], json!([]), &["x-0", "y-0"]);
+    let world = |spec: Value| [full.clone(), node("n", "a", "1"), pod("x-0", "1", json!({})), pod("y-0", "100", spec)];
+    assert_eq!(could_add(&world(json!({})), &lazy), one("x-0", "n"));
+    assert_eq!(could_add(&world(away), &lazy), Vec::new());
+}
+
+#[test]
+fn a_claim_is_for_one_alternative_of_a_node_affinity() {
+    let terms = |all: &[&str]| {
+        let term = |name: &&str| {
+            json!({"matchExpressions": [
+                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [name]},
+            ]})
+        };
+        let terms: Vec<Value> = all.iter().map(term).collect();
+        json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": terms,
+        }}}})
+    };
+    let flexible = |least: u32| {
+        pool(json!({"template": {"spec": {"requirements": [
+            {"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": least},
+        ]}}}))
+    };
+    let lazy = plan(&[], json!([]), &["x-0"]);
+    assert_eq!(could_add(&[flexible(2), pod("x-0", "1", terms(&["s", "l"]))], &lazy), Vec::new());
+    assert_eq!(
+        could_add(&[flexible(1), pod("x-0", "1", terms(&["s", "l"]))], &lazy),
+        one("x-0", "a new node of pool default")
+    );
+}

@@ -84,6 +84,61 @@ fn pods_that_nobody_counts_are_bound_first() {
     assert_eq!(judge(&pods, &claims), LAWFUL);
 }
 
+// Pods that may be bound at any time must not fill the zone of others who wait for their turn there.
+#[test]
+fn pods_that_can_be_last_are_held_back() {
+    let of_tier = |mut pod: Value| {
+        pod["metadata"]["labels"]["tier"] = json!("front");
+        pod
+    };
+    let front = json!({"topologySpreadConstraints": [{
+        "maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"tier": "front"}},
+    }]});
+    let mut pinned = spread(ZONE, 1);
+    pinned["nodeSelector"] = json!({ZONE: "c"});
+    let zones =
+        json!({"template": {"spec": {"requirements": [{"key": ZONE, "operator": "In", "values": ["a", "b", "c"]}]}}});
+    let pods = [
+        same(&["f-0", "f-1", "f-2", "f-3"], &front),
+        same(&["x-0", "x-1", "x-2", "x-3"], &pinned),
+        same(&["g-0"], &json!({})),
+    ];
+    let objects: Vec<Value> = std::iter::once(pool(zones)).chain(pods.concat().into_iter().map(of_tier)).collect();
+    let claims = [
+        claim(&["f-0", "g-0"], &["l"], &["a"]),
+        claim(&["f-1"], &["s"], &["b"]),
+        claim(&["f-2", "f-3", "x-0", "x-1", "x-2", "x-3"], &["l"], &["c"]),
+    ];
+    assert_eq!(verdict(&objects, &plan(&claims, json!([]), &[])), LAWFUL);
+}
+
+// A node that is starting will have lost its taints when a pod is bound to it, so that the pod counts there.
+#[test]
+fn pods_on_a_node_that_is_starting_are_counted_once_they_are_bound() {
+    let mut honour = spread("karpenter.sh/capacity-type", 1);
+    honour["topologySpreadConstraints"][0]["nodeTaintsPolicy"] = json!("Honor");
+    honour["topologySpreadConstraints"][0]["minDomains"] = json!(3);
+    let mut starting = node("n", "a", "4");
+    starting["metadata"]["labels"]["karpenter.sh/capacity-type"] = json!("spot");
+    starting["metadata"]["labels"]["karpenter.sh/registered"] = json!("true");
+    let taint = json!([{"key": "start", "effect": "NoSchedule"}]);
+    starting["spec"] = json!({"taints": taint, "providerID": "kwok://n"});
+    let its_claim = json!({
+        "kind": "NodeClaim", "metadata": {"name": "c", "labels": {"karpenter.sh/nodepool": "default"}},
+        "spec": {"startupTaints": taint}, "status": {
+            "providerID": "kwok://n", "capacity": starting["status"]["capacity"],
+            "allocatable": starting["status"]["allocatable"],
+            "conditions": [{"type": "Registered", "status": "True"}],
+        },
+    });
+    let pods = same(&["x-0", "x-1"], &honour);
+    let objects: Vec<Value> = [pool(json!({})), its_claim, starting].into_iter().chain(pods).collect();
+    let on_node = json!([{"node": "n", "pods": ["default/x-0", "default/x-1"]}]);
+    let broken = verdict(&objects, &plan(&[], on_node, &[]));
+    assert!(broken.iter().any(|broken| broken.starts_with("TopologySpread")), "{broken:?}");
+}
+
 #[test]
 fn spec_02_81_zones_outside_the_pool_are_no_domains() {
     let pods = same(&["x-0", "x-1"], &spread(ZONE, 1));

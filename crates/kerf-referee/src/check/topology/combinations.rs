@@ -85,12 +85,12 @@ fn variants(
 ) -> Vec<Place> {
     let name = claim_name(index, claim);
     let Some(pool) = world.pool(&claim.node_pool) else {
-        return vec![Place { name, labels: BTreeMap::new(), taints: Vec::new(), leaving: false }];
+        return vec![Place::planned(name, BTreeMap::new(), Vec::new())];
     };
     let place = |launch: Option<&Launch<'_>>| {
         let mut labels = launch.map_or_else(|| pool.labels.clone(), |launch| launch.labels.clone());
         labels.insert(HOSTNAME.to_owned(), name.clone());
-        Place { name: name.clone(), labels, taints: pool.taints.clone(), leaving: false }
+        Place::planned(name.clone(), labels, pool.taints.clone())
     };
     let keys = topology.keys_for(on);
     let mut all = launches(pool, &claim.requirements, &claim.instance_types, catalogue);

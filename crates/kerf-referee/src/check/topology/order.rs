@@ -3,8 +3,8 @@
 //! Some pods depend on others being there (affinity), some on others not being there yet (the first of its kind, spread), so
 //! the search is greedy in a telling order: pods whose own rules depend on the order first, those before others whom nobody counts,
 //! and the tightest spread before looser ones; companions when nobody else can go on; the rest last. When a spread waits for its emptiest domain to fill, those of
-//! the rest who go there are next, and those who would fill its other domains come last. If that gets stuck, a number of
-//! random orders are tried. A placement for which an order exists is thus not always recognised, but on everything that
+//! the rest who go there are next, and those who would fill its other domains come last. If that gets stuck, it is tried again with
+//! only those first who could not be the last, and then in a number of random orders. A placement for which an order exists is thus not always recognised, but on everything that
 //! tests have seen it is.
 
 use std::collections::BTreeSet;
@@ -15,6 +15,15 @@ use crate::random::Random;
 /// How many random orders are tried when the telling one gets stuck, where a mistake would be a false accusation.
 pub(crate) const MANY_TRIES: u64 = 24;
 
+/// By what it is told who comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Haste {
+    /// Whose own rules depend on the order.
+    Quick,
+    /// Who could not be bound any more if all others were.
+    Careful,
+}
+
 impl Topology<'_> {
     /// The movers that cannot be bound where they are planned, in any order that was tried; none if an order was found.
     pub(crate) fn stuck(&self, planned: &Bound, places: &[Place], tries: u64) -> Vec<(usize, Broken)> {
@@ -23,35 +32,39 @@ impl Topology<'_> {
             let (matters, tightest) = self.urgency(*mover);
             (!matters, self.is_counted(*mover), tightest, !self.is_companion(*mover))
         });
-        let stuck = self.bind_in(&movers, planned, places);
-        if stuck.is_empty() {
-            return stuck;
+        let stuck = self.bind_in(&movers, planned, places, Haste::Quick);
+        if stuck.is_empty() || self.bind_in(&movers, planned, places, Haste::Careful).is_empty() {
+            return Vec::new();
         }
         let found = (0..tries).any(|seed| {
             let mut order = movers.clone();
             Random::new(seed).shuffle(&mut order);
-            self.bind_in(&order, planned, places).is_empty()
+            self.bind_in(&order, planned, places, Haste::Quick).is_empty()
         });
         if found { Vec::new() } else { stuck }
     }
 
     /// Binds the first mover of the order that can be bound, again and again; returns those that are left.
-    fn bind_in(&self, order: &[usize], planned: &Bound, places: &[Place]) -> Vec<(usize, Broken)> {
+    fn bind_in(&self, order: &[usize], planned: &Bound, places: &[Place], haste: Haste) -> Vec<(usize, Broken)> {
         let mut bound: Bound = vec![None; planned.len()];
         let mut left = order.to_vec();
-        let urgent: Vec<bool> = (0..planned.len()).map(|mover| self.urgency(mover).0).collect();
+        let urgent: Vec<bool> = (0..planned.len())
+            .map(|mover| match haste {
+                Haste::Quick => self.urgency(mover).0,
+                Haste::Careful => self.must_not_be_last(mover, planned, places),
+            })
+            .collect();
         loop {
             let allowed = |mover: &usize| {
                 planned[*mover].is_some_and(|place| self.objection(*mover, place, &bound, places).is_none())
             };
-            let next_urgent = left.iter().position(|mover| urgent[*mover] && allowed(mover));
-            let Some(next) = next_urgent.or_else(|| {
+            let least_in_the_way = || {
                 let waits = self.waits(&left, &bound, places);
                 let allowed = left.iter().enumerate().filter(|(_, mover)| allowed(mover));
                 allowed.min_by_key(|(_, mover)| self.hinders(**mover, planned, places, &waits)).map(|(at, _)| at)
-            }) else {
-                break;
             };
+            let next_urgent = left.iter().position(|mover| urgent[*mover] && allowed(mover));
+            let Some(next) = next_urgent.or_else(least_in_the_way) else { break };
             let mover = left.remove(next);
             bound[mover] = planned[mover];
         }
@@ -60,6 +73,12 @@ impl Topology<'_> {
             Some((mover, self.objection(mover, place, &bound, places)?))
         };
         left.into_iter().filter_map(why).collect()
+    }
+
+    /// Whether the mover could not be bound once all others are.
+    fn must_not_be_last(&self, mover: usize, planned: &Bound, places: &[Place]) -> bool {
+        let others: Bound = planned.iter().enumerate().map(|(other, place)| place.filter(|_| other != mover)).collect();
+        planned[mover].is_some_and(|place| self.objection(mover, place, &others, places).is_some())
     }
 
     /// The spreads of movers that are left, each by its index with the domains that have to fill before the others may.
