@@ -1,7 +1,7 @@
 //! Could a pod that the plan leaves out have been added to it as it is?
 //!
 //! Tries each of them on every node that is there, on every claim (narrowed to what suits the newcomer), and on a claim of its
-//! own, and asks whether the plan is still lawful. Unlike the exhaustive search this works for any size, and unlike a comparison of
+//! own, and asks whether the plan is still lawful and the pod can be bound after all the others. Unlike the exhaustive search this works for any size, and unlike a comparison of
 //! counts it never asks for cleverer packing: whoever stops here has stopped too early.
 //!
 //! Some things are not asked for:
@@ -18,6 +18,7 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::claims::unreachable_claim;
 use super::launch::{Launch, launches};
+use super::topology::can_be_last;
 use super::{Daemons, Universe, check};
 use crate::catalogue::{CAPACITY_TYPE, Catalogue, INSTANCE_TYPE, ZONE};
 use crate::placement::{affinity_terms, anti_affinity_terms, pod_key, spread_constraints, term_selects};
@@ -48,7 +49,9 @@ pub fn addable(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<(String
         .filter(|pod| !waits_for_a_zone(pod, world, plan, &pods) && !has_kin_elsewhere(pod, world, plan, &pods))
         .filter_map(|pod| {
             let mut ways = with_pod(world, catalogue, plan, &daemons, &pods, pod).into_iter();
-            let (place, _) = ways.find(|(_, better)| check(world, catalogue, better).len() <= broken)?;
+            let (place, _) = ways.find(|(_, better)| {
+                check(world, catalogue, better).len() <= broken && can_be_last(world, catalogue, better, &pod_key(pod))
+            })?;
             Some((pod_key(pod), place))
         })
         .collect()

@@ -129,3 +129,23 @@ fn a_claim_is_for_one_alternative_of_a_node_affinity() {
         one("x-0", "a new node of pool default")
     );
 }
+
+// Whether kube-scheduler binds it before those who would be in its way is not ours to say.
+#[test]
+fn nobody_has_to_be_added_in_between() {
+    let spread = json!({"topologySpreadConstraints": [{
+        "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }]});
+    let objects = |spec: Value| {
+        [
+            pool(json!({"limits": {"nodes": "1"}})),
+            pod("x-0", "1", json!({})),
+            pod("x-1", "1", json!({})),
+            pod("y-0", "1", spec),
+        ]
+    };
+    let lazy = plan(&[claim(&["x-0", "x-1"], &["l"], &["a"])], json!([]), &["y-0"]);
+    assert_eq!(could_add(&objects(json!({})), &lazy), one("y-0", "claim 0 (default)"));
+    assert_eq!(could_add(&objects(spread), &lazy), Vec::new());
+}

@@ -113,6 +113,25 @@ fn pods_that_can_be_last_are_held_back() {
     assert_eq!(verdict(&objects, &plan(&claims, json!([]), &[])), LAWFUL);
 }
 
+// Two kinds that count each other: those first who are in nobody's way where they are.
+#[test]
+fn pods_that_spoil_nothing_for_others_are_bound_first() {
+    let counting = |key: &str, app: &str| {
+        json!({"topologySpreadConstraints": [{
+            "maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": app}},
+        }]})
+    };
+    let pods = [
+        same(&["q-0", "q-1", "q-2"], &counting(HOST, "x")),
+        same(&["x-0", "x-1", "x-2"], &counting(ZONE, "q")),
+        same(&["x-3", "x-4"], &json!({})),
+    ];
+    let claims =
+        [claim(&["q-0", "q-1", "q-2", "x-3", "x-4"], &["l"], &["a"]), claim(&["x-0", "x-1", "x-2"], &["l"], &["a"])];
+    assert_eq!(judge(&pods.concat(), &claims), LAWFUL);
+}
+
 // A node that is starting will have lost its taints when a pod is bound to it, so that the pod counts there.
 #[test]
 fn pods_on_a_node_that_is_starting_are_counted_once_they_are_bound() {

@@ -20,6 +20,44 @@ use crate::world::World;
 pub const COMBINATIONS: usize = 256;
 
 pub(in crate::check) fn check(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
+    let broken = first_of_all(world, catalogue, plan, |Outcome { topology, planned, places, open }| {
+        let stuck = topology.stuck(planned, places, MANY_TRIES);
+        let told = stuck.into_iter().map(|(mover, broken)| Violation {
+            rule: broken.rule,
+            pod: Some(pod_key(topology.movers[mover])),
+            node: planned[mover].map(|place| places[place].name.clone()),
+            detail: format!("{}{}", broken.detail, open()),
+        });
+        Some(told.collect::<Vec<_>>()).filter(|all| !all.is_empty())
+    });
+    broken.unwrap_or_default()
+}
+
+/// Whether a pod of the plan can be bound when all others are.
+pub(in crate::check) fn can_be_last(world: &World, catalogue: &Catalogue, plan: &Plan, pod: &str) -> bool {
+    let refused = first_of_all(world, catalogue, plan, |Outcome { topology, planned, places, .. }| {
+        let mover = topology.movers.iter().position(|mover| pod_key(mover) == pod)?;
+        topology.must_not_be_last(mover, planned, places).then_some(())
+    });
+    refused.is_none()
+}
+
+/// What open claims have become.
+struct Outcome<'o, 'w> {
+    topology: &'o Topology<'w>,
+    planned: &'o Bound,
+    places: &'o [Place],
+    /// Says which choice was made where there was one.
+    open: &'o dyn Fn() -> String,
+}
+
+/// What is found first when one combination after the other is looked at.
+fn first_of_all<T>(
+    world: &World,
+    catalogue: &Catalogue,
+    plan: &Plan,
+    look: impl Fn(Outcome<'_, '_>) -> Option<T>,
+) -> Option<T> {
     let universe = Universe::of(world, catalogue);
     let movers: Vec<&Pod> = world.pending().iter().map(|pending| pending.pod).collect();
     let topology = Topology::new(world, &universe, movers);
@@ -34,24 +72,12 @@ pub(in crate::check) fn check(world: &World, catalogue: &Catalogue, plan: &Plan)
             variants(&topology, world, catalogue, index, claim, on)
         })
         .collect();
-    for combination in combinations(&choices) {
-        let chosen = choices.iter().zip(&combination).map(|(variants, choice)| variants[*choice].clone());
+    combinations(&choices).iter().find_map(|combination| {
+        let chosen = choices.iter().zip(combination).map(|(variants, choice)| variants[*choice].clone());
         let places: Vec<Place> = topology.existing.iter().cloned().chain(chosen).collect();
-        let stuck = topology.stuck(&planned, &places, MANY_TRIES);
-        if !stuck.is_empty() {
-            let open = open_choices(&choices, &combination, &topology);
-            return stuck
-                .into_iter()
-                .map(|(mover, broken)| Violation {
-                    rule: broken.rule,
-                    pod: Some(pod_key(topology.movers[mover])),
-                    node: planned[mover].map(|place| places[place].name.clone()),
-                    detail: format!("{}{open}", broken.detail),
-                })
-                .collect();
-        }
-    }
-    Vec::new()
+        let open = || open_choices(&choices, combination, &topology);
+        look(Outcome { topology: &topology, planned: &planned, places: &places, open: &open })
+    })
 }
 
 /// Where the plan puts each mover.

@@ -4,12 +4,12 @@
 //! the search is greedy in a telling order: pods whose own rules depend on the order first, those before others whom nobody counts,
 //! and the tightest spread before looser ones; companions when nobody else can go on; the rest last. When a spread waits for its emptiest domain to fill, those of
 //! the rest who go there are next, and those who would fill its other domains come last. If that gets stuck, it is tried again with
-//! only those first who could not be the last, and then in a number of random orders. A placement for which an order exists is thus not always recognised, but on everything that
+//! only those first who could not be the last, whoever spoils least for the others before them, and then in a number of random orders. A placement for which an order exists is thus not always recognised, but on everything that
 //! tests have seen it is.
 
 use std::collections::BTreeSet;
 
-use super::{Bound, Broken, Kind, Owner, Place, Topology, accepts};
+use super::{Bound, Broken, Kind, Owner, Place, PodRule, Topology, accepts};
 use crate::random::Random;
 
 /// How many random orders are tried when the telling one gets stuck, where a mistake would be a false accusation.
@@ -54,6 +54,9 @@ impl Topology<'_> {
                 Haste::Careful => self.must_not_be_last(mover, planned, places),
             })
             .collect();
+        if haste == Haste::Careful {
+            left.sort_by_cached_key(|mover| self.spoils(*mover, &urgent, planned, places));
+        }
         loop {
             let allowed = |mover: &usize| {
                 planned[*mover].is_some_and(|place| self.objection(*mover, place, &bound, places).is_none())
@@ -76,9 +79,23 @@ impl Topology<'_> {
     }
 
     /// Whether the mover could not be bound once all others are.
-    fn must_not_be_last(&self, mover: usize, planned: &Bound, places: &[Place]) -> bool {
+    pub(super) fn must_not_be_last(&self, mover: usize, planned: &Bound, places: &[Place]) -> bool {
         let others: Bound = planned.iter().enumerate().map(|(other, place)| place.filter(|_| other != mover)).collect();
         planned[mover].is_some_and(|place| self.objection(mover, place, &others, places).is_some())
+    }
+
+    /// How many of those who come first have a spread that counts the mover where they want to be themselves.
+    fn spoils(&self, mover: usize, urgent: &[bool], planned: &Bound, places: &[Place]) -> usize {
+        let domain = |mover: usize, key: &str| planned[mover].and_then(|place| places[place].labels.get(key));
+        let is_spoilt = |rule: &&PodRule<'_>| match rule.owner {
+            Owner::Mover(owner) => {
+                let is_spread = matches!(rule.kind, Kind::Spread { .. });
+                let meets = domain(owner, rule.key) == domain(mover, rule.key);
+                is_spread && owner != mover && urgent[owner] && rule.movers[mover] && meets
+            }
+            Owner::Resident(_) => false,
+        };
+        self.rules.iter().filter(is_spoilt).count()
     }
 
     /// The spreads of movers that are left, each by its index with the domains that have to fill before the others may.
