@@ -114,8 +114,11 @@ fn with_pod(
         universe.domains(key, pod, false).contains(value) || world.existing_nodes().iter().any(on_node)
     };
     let is_in_known_domains = |claim: &&Claim| {
-        let bound = claim.requirements.iter().filter(|r| r.operator == "In" && keys.contains(&&r.key));
-        bound.into_iter().all(|r| r.values.iter().any(|value| is_known(&r.key, value)))
+        let mut bound = claim.requirements.iter().filter(|r| keys.contains(&&r.key));
+        bound.all(|r| match r.operator.as_str() {
+            "In" => r.values.iter().any(|value| is_known(&r.key, value)),
+            _ => !universe.domains(&r.key, pod, false).is_empty(),
+        })
     };
     let others = |claim: &Claim| -> Vec<&Pod> { claim.pods.iter().filter_map(|key| pods.get(key).copied()).collect() };
     let claims = without.provisioning.node_claims.iter().enumerate();
