@@ -59,14 +59,12 @@ fn nobody_has_to_go_to_a_domain_that_only_another_pod_asks_for() {
     }]});
     let rack = json!({"key": "example.com/rack", "operator": "In", "values": ["one"]});
     let mut racked = claim(&["x-0"], &["l"], &["a"]);
-    racked["requirements"].as_array_mut().into_iter().for_each(|all| all.push(rack.clone()));
+    racked["requirements"].as_array_mut().unwrap().push(rack.clone());
     let lazy = plan(&[racked], json!([]), &["y-0"]);
     let world = |pool: Value| [pool, pod("x-0", "1", json!({})), pod("y-0", "1", spread.clone())];
     assert_eq!(could_add(&world(pool(json!({}))), &lazy), Vec::new());
     let mut unracked = lazy.clone();
-    let asked = unracked.pointer_mut("/provisioning/nodeClaims/0/requirements/2/operator");
-    asked.into_iter().for_each(|operator| *operator = json!("NotIn"));
-    assert_ne!(unracked, lazy);
+    unracked["provisioning"]["nodeClaims"][0]["requirements"][2]["operator"] = json!("NotIn");
     assert_eq!(could_add(&world(pool(json!({}))), &unracked), Vec::new());
     let offering = pool(json!({"template": {"spec": {"requirements": [rack]}}}));
     assert_eq!(could_add(&world(offering), &lazy), one("y-0", "claim 0 (default)"));
