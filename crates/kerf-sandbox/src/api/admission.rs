@@ -1,13 +1,15 @@
 //! What kube-apiserver's admission plugins do by default and what clients rely on: namespaces must exist, pods get a priority, the
 //! usual tolerations and their runtime class's overhead, nodes begin with the not-ready taint, claims get the default class.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::call::{Call, parse};
 use super::object;
 use super::selector::Selection;
 use super::status::{Answer, Cause, Refusal, Subject};
-use super::storage::{Key, Window};
+use super::storage::{Key, Stored, Window};
 use super::write::Change;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -50,10 +52,14 @@ pub(crate) fn admit(call: &Call<'_>, change: Change<'_>, object: &mut Value) -> 
 /// New objects need a namespace that exists and is not on its way out.
 pub(crate) fn namespace_is_open(call: &Call<'_>, object: &Value) -> Answer<()> {
     let Some(name) = call.namespace() else { return Ok(()) };
-    let Some(namespace) = find(call, "", "namespaces", name)? else {
+    let namespaces = call.registry.find("", "namespaces");
+    let found = namespaces.and_then(|all| call.server.storage.get(all.table, &Key::new(None, name)));
+    let Some(stored) = found else {
         return Err(Refusal::not_found(Subject { group: "", resource: "namespaces" }, name));
     };
-    if object::text(&namespace, &["status", "phase"]) != "Terminating" {
+    // Every creation asks, so it is not read as a tree for that.
+    let phase = namespaces.and_then(|all| all.facet(&stored, "status.phase"));
+    if phase.is_none_or(|phase| phase != "Terminating") {
         return Ok(());
     }
     let why = format!("unable to create new content in namespace {name} because it is being terminated");
@@ -80,8 +86,8 @@ fn account_exists(call: &Call<'_>, pod: &Value) -> Answer<()> {
     forbid(call, pod, &why)
 }
 
-/// All objects of a cluster-scoped resource, parsed.
-fn all(call: &Call<'_>, group: &str, plural: &str) -> Answer<Vec<Value>> {
+/// All objects of a cluster-scoped resource in whose text `part` stands, parsed.
+fn all(call: &Call<'_>, group: &str, plural: &str, part: &str) -> Answer<Vec<Value>> {
     let Some(resource) = call.registry.find(group, plural) else { return Ok(Vec::new()) };
     let everything = Selection::default();
     let window = Window { namespace: None, selection: &everything, from: None, at: None, limit: None };
@@ -90,7 +96,8 @@ fn all(call: &Call<'_>, group: &str, plural: &str) -> Answer<Vec<Value>> {
         .storage
         .page(resource.table, window)
         .map_err(|_| Refusal::internal("the present is never compacted"))?;
-    page.objects.iter().map(|stored| parse(stored)).collect()
+    let has = |stored: &&Arc<Stored>| std::str::from_utf8(stored.bytes()).is_ok_and(|text| text.contains(part));
+    page.objects.iter().filter(has).map(|stored| parse(stored)).collect()
 }
 
 fn forbid<T>(call: &Call<'_>, object: &Value, why: &str) -> Answer<T> {
@@ -101,7 +108,7 @@ fn forbid<T>(call: &Call<'_>, object: &Value, why: &str) -> Answer<T> {
 fn set_priority(call: &Call<'_>, pod: &mut Value) -> Answer<()> {
     let name = object::text(pod, &["spec", "priorityClassName"]).to_string();
     let class = if name.is_empty() {
-        let classes = all(call, "scheduling.k8s.io", "priorityclasses")?;
+        let classes = all(call, "scheduling.k8s.io", "priorityclasses", "\"globalDefault\":true")?;
         let defaults = classes.into_iter().filter(|class| object::flag(class, &["globalDefault"]));
         defaults.max_by_key(|class| std::cmp::Reverse(object::number(class, &["value"])))
     } else {
@@ -209,7 +216,7 @@ fn set_storage_class(call: &Call<'_>, claim: &mut Value) -> Answer<()> {
         object::text(class, &["metadata", "annotations", "storageclass.kubernetes.io/is-default-class"]) == "true"
     };
     let mut classes: Vec<Value> =
-        all(call, "storage.k8s.io", "storageclasses")?.into_iter().filter(is_default).collect();
+        all(call, "storage.k8s.io", "storageclasses", "is-default-class")?.into_iter().filter(is_default).collect();
     classes.sort_by_key(|class| {
         (
             object::text(class, &["metadata", "creationTimestamp"]).to_string(),

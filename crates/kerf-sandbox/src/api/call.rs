@@ -1,12 +1,13 @@
 //! One request on its way through the server: what it asks for, of which resource, by whom, and the registry that it sees.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::apply::Writer;
+use super::apply::{Managed, Writer};
 use super::field::{self, FieldError};
 use super::json::{self, Parsed};
 use super::kinds::{Moment, from_core, to_core};
@@ -238,20 +239,20 @@ impl<'s> Call<'s> {
     }
 
     /// A kept object as this resource shows it.
-    pub(crate) fn faced(&self, object: &Value) -> Value {
+    pub(crate) fn faced<'o>(&self, object: &'o Value) -> Cow<'o, Value> {
         face(&self.resource, object)
     }
 }
 
 /// A kept object as `resource` shows it.
-pub(crate) fn face(resource: &Resource, object: &Value) -> Value {
+pub(crate) fn face<'o>(resource: &Resource, object: &'o Value) -> Cow<'o, Value> {
     match resource.face {
-        Face::Plain => object.clone(),
-        Face::Events => from_core(object),
+        Face::Plain => Cow::Borrowed(object),
+        Face::Events => Cow::Owned(from_core(object)),
         Face::Version => {
             let mut shown = object.clone();
             object::made(&mut shown, &[]).insert("apiVersion".into(), resource.api_version().into());
-            shown
+            Cow::Owned(shown)
         }
     }
 }
@@ -267,5 +268,11 @@ pub(crate) fn show(resource: &Resource, stored: Bytes) -> Bytes {
 /// A stored object, parsed. What is stored was written by us, so this does not fail; if it does, the answer says so.
 pub(crate) fn parse(stored: &Stored) -> Answer<Value> {
     serde_json::from_slice(stored.bytes())
+        .map_err(|problem| Refusal::internal(&format!("reading a stored object: {problem}")))
+}
+
+/// A stored object without its managed fields, and those: as a part of the tree they would be most of the work.
+pub(crate) fn parse_apart(stored: &Stored) -> Answer<(Value, Managed)> {
+    json::parse_apart(stored.bytes())
         .map_err(|problem| Refusal::internal(&format!("reading a stored object: {problem}")))
 }

@@ -73,7 +73,7 @@ pub(crate) fn delete_collection(call: &Call<'_>) -> Answer<Reply> {
         let name = object::name(&object);
         let key = Key::new((!namespace.is_empty()).then_some(namespace), name);
         match delete_object(call, &key, name, &options) {
-            Ok(Fate::Gone(object) | Fate::Going(object)) => items.push(call.faced(&object)),
+            Ok(Fate::Gone(object) | Fate::Going(object)) => items.push(call.faced(&object).into_owned()),
             // Somebody else was faster.
             Err(refusal) if refusal.code() == 404 => {}
             Err(refusal) => return Err(refusal),

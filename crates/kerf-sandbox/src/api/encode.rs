@@ -8,6 +8,8 @@ use std::ops::Range;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 
+use super::apply::Managed;
+
 /// An object that has everything but its version.
 #[derive(Clone, Debug)]
 pub(crate) struct Encoded {
@@ -27,7 +29,12 @@ impl Encoded {
     /// Encodes `object`; whatever version it carries is left out. Something that is no object with metadata is encoded with
     /// empty metadata: handlers never let such a thing come so far.
     pub(crate) fn new(object: &Value) -> Self {
-        let mut text = Vec::with_capacity(1024);
+        Self::with_managed(object, &Managed::default())
+    }
+
+    /// Encodes an object whose managed fields are at hand and not in it.
+    pub(crate) fn with_managed(object: &Value, managed: &Managed) -> Self {
+        let mut text = Vec::with_capacity(4096);
         let mut version_at = 0;
         let empty = Map::new();
         let fields = object.as_object().unwrap_or(&empty);
@@ -37,19 +44,19 @@ impl Encoded {
         for (key, value) in fields {
             if !metadata_written && key.as_str() >= "metadata" {
                 separate(&mut text, &mut first);
-                version_at = write_metadata(&mut text, fields.get("metadata"));
+                version_at = write_metadata(&mut text, fields.get("metadata"), managed);
                 metadata_written = true;
             }
             if key != "metadata" {
                 separate(&mut text, &mut first);
-                write(&mut text, &Value::String(key.clone()));
+                write(&mut text, key);
                 text.push(b':');
                 write(&mut text, value);
             }
         }
         if !metadata_written {
             separate(&mut text, &mut first);
-            version_at = write_metadata(&mut text, None);
+            version_at = write_metadata(&mut text, None, managed);
         }
         text.push(b'}');
         Self { text, version_at }
@@ -92,17 +99,29 @@ fn spliced(text: &[u8], place: Range<usize>, version: u64) -> (Vec<u8>, Range<u3
 }
 
 /// Writes `"metadata":{...}` with an empty version and returns where its digits belong.
-fn write_metadata(text: &mut Vec<u8>, metadata: Option<&Value>) -> usize {
+fn write_metadata(text: &mut Vec<u8>, metadata: Option<&Value>, managed: &Managed) -> usize {
+    const MANAGED: &str = "managedFields";
     text.extend_from_slice(b"\"metadata\":{\"resourceVersion\":\"");
     let version_at = text.len();
     text.push(b'"');
     let fields = metadata.and_then(Value::as_object);
+    let mut due = !managed.is_empty();
+    let write_managed = |text: &mut Vec<u8>, due: &mut bool| {
+        if std::mem::take(due) {
+            text.extend_from_slice(b",\"managedFields\":");
+            managed.write_to(text);
+        }
+    };
     for (key, value) in fields.into_iter().flatten().filter(|(key, _)| *key != "resourceVersion") {
+        if key.as_str() > MANAGED {
+            write_managed(text, &mut due);
+        }
         text.push(b',');
-        write(text, &Value::String(key.clone()));
+        write(text, key);
         text.push(b':');
         write(text, value);
     }
+    write_managed(text, &mut due);
     text.push(b'}');
     version_at
 }
@@ -113,7 +132,7 @@ fn separate(text: &mut Vec<u8>, first: &mut bool) {
     }
 }
 
-fn write(text: &mut Vec<u8>, value: &Value) {
+fn write(text: &mut Vec<u8>, value: &(impl serde::Serialize + ?Sized)) {
     // Writing a JSON tree to memory cannot fail: its keys are strings and its numbers are finite.
     let _ = serde_json::to_writer(text, value);
 }
@@ -138,6 +157,23 @@ mod tests {
         let later: Value = serde_json::from_slice(&stored.with_version(100).with_version(1234).bytes).unwrap();
         assert_eq!(later["metadata"]["resourceVersion"], "1234");
         assert_eq!(later["spec"], read["spec"]);
+    }
+
+    #[test]
+    fn managed_fields_stand_where_a_tree_would_have_them() {
+        let entry = json!({"apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:data": {".": {}, "f:a\"b": {}}},
+            "manager": "m", "operation": "Update", "subresource": "status", "time": "2026-01-01T00:00:00Z"});
+        for metadata in
+            [json!({"name": "a", "labels": {}}), json!({"labels": {"a": "b"}}), json!({"uid": "u"}), json!({})]
+        {
+            let mut whole = json!({"metadata": metadata, "data": {"a\"b": "c"}});
+            whole["metadata"]["managedFields"] = json!([entry]);
+            let mut object = whole.clone();
+            let managed = Managed::take(&mut object);
+            assert_eq!(object["metadata"], metadata);
+            let text = |encoded: Encoded| String::from_utf8(encoded.with_version(7).bytes.to_vec()).unwrap();
+            assert_eq!(text(Encoded::with_managed(&object, &managed)), text(Encoded::new(&whole)));
+        }
     }
 
     #[test]

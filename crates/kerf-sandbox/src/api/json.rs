@@ -1,10 +1,12 @@
 //! Reading request bodies: JSON or YAML text into a tree, noticing keys that are given twice (which strict field validation
 //! refuses). Depth is bounded by the parser, size by the caller.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+
+use super::apply::Managed;
 
 /// A tree and the paths of keys that were given more than once; the last one counts.
 #[derive(Debug, PartialEq)]
@@ -36,6 +38,61 @@ pub(crate) fn parse_yaml(text: &[u8]) -> Result<Parsed, String> {
     let value: Value =
         serde_yaml_ng::from_slice(text).map_err(|problem| format!("error converting YAML to JSON: yaml: {problem}"))?;
     Ok(Parsed { value, duplicates: Vec::new() })
+}
+
+/// Reads an object as it is stored, with its managed fields apart from the tree.
+pub(crate) fn parse_apart(text: &[u8]) -> Result<(Value, Managed), serde_json::Error> {
+    let mut managed = Managed::default();
+    let mut deserializer = serde_json::Deserializer::from_slice(text);
+    let value = Apart { managed: &mut managed, level: Level::Object }.deserialize(&mut deserializer)?;
+    deserializer.end()?;
+    Ok((value, managed))
+}
+
+/// How deep a reader of [`parse_apart`] is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Level {
+    Object,
+    Metadata,
+}
+
+struct Apart<'a> {
+    managed: &'a mut Managed,
+    level: Level,
+}
+
+impl<'de> DeserializeSeed<'de> for Apart<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Apart<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with metadata")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(key) = entries.next_key::<String>()? {
+            let value = match (self.level, key.as_str()) {
+                (Level::Object, "metadata") => {
+                    entries.next_value_seed(Apart { managed: self.managed, level: Level::Metadata })?
+                }
+                (Level::Metadata, "managedFields") => {
+                    *self.managed = entries.next_value()?;
+                    continue;
+                }
+                _ => entries.next_value()?,
+            };
+            map.insert(key, value);
+        }
+        Ok(Value::Object(map))
+    }
 }
 
 struct Node<'a> {
@@ -90,9 +147,8 @@ impl<'de> Visitor<'de> for Node<'_> {
         let length = self.path.len();
         let mut list = Vec::new();
         loop {
-            self.path.push('[');
-            self.path.push_str(&list.len().to_string());
-            self.path.push(']');
+            // Writing to a String cannot fail.
+            let _ = write!(self.path, "[{}]", list.len());
             let item = items.next_element_seed(Node { path: self.path, duplicates: self.duplicates })?;
             self.path.truncate(length);
             match item {
@@ -134,6 +190,18 @@ mod tests {
         let parsed = parse_json(br#"{"a": 1, "a": 2, "b": [{"c": 1, "c": 2, "c": 3}]}"#).unwrap();
         assert_eq!(parsed.value, json!({"a": 2, "b": [{"c": 3}]}));
         assert_eq!(parsed.duplicates, ["a", "b[0].c"]);
+    }
+
+    #[test]
+    fn managed_fields_are_read_apart() {
+        let mut whole = json!({"kind": "Pod", "metadata": {"name": "a", "managedFields": [
+            {"manager": "m", "operation": "Apply", "apiVersion": "v1", "time": "t", "fieldsType": "FieldsV1", "fieldsV1": {"f:spec": {"f:a": {}}}},
+        ]}, "spec": {"metadata": {"managedFields": []}}});
+        let (object, managed) = parse_apart(whole.to_string().as_bytes()).unwrap();
+        assert_eq!(managed, Managed::take(&mut whole));
+        assert!(!managed.is_empty());
+        assert_eq!(object, whole, "what only looks like it stays");
+        assert!(parse_apart(b"[]").is_err() && parse_apart(b"{\"metadata\":3}").is_err());
     }
 
     #[test]

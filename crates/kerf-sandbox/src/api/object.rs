@@ -3,6 +3,7 @@
 //! Invariant: nothing here panics, whatever the shape of the tree; a part that is not there reads as absent.
 
 use jiff::Timestamp;
+use jiff::tz::Offset;
 use serde_json::{Map, Value};
 use smol_str::SmolStr;
 
@@ -93,9 +94,39 @@ pub(crate) fn is_deleting(object: &Value) -> bool {
     !text(object, &["metadata", "deletionTimestamp"]).is_empty()
 }
 
-/// A point in time as metadata carries it: whole seconds.
+/// A point in time as metadata carries it: whole seconds. (By hand, because every write has several of them.)
 pub(crate) fn seconds(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+    let then = Offset::UTC.to_datetime(at);
+    let Ok(year @ 0..=9999) = u32::try_from(then.year()) else {
+        return at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    };
+    let mut text = *b"0000-00-00T00:00:00Z";
+    digits(&mut text[..4], year);
+    for (place, number) in
+        [(5, then.month()), (8, then.day()), (11, then.hour()), (14, then.minute()), (17, then.second())]
+    {
+        digits(&mut text[place..place + 2], number.unsigned_abs().into());
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// A point in time to the microsecond, always of the same length.
+pub(crate) fn micros(at: Timestamp) -> String {
+    let mut text = seconds(at);
+    let mut fraction = *b".000000Z";
+    let within = Offset::UTC.to_datetime(at).subsec_nanosecond().unsigned_abs() / 1000;
+    digits(&mut fraction[1..7], within);
+    text.pop();
+    text.push_str(&String::from_utf8_lossy(&fraction));
+    text
+}
+
+/// Writes a number into a place that is wide enough for it.
+fn digits(place: &mut [u8], mut number: u32) {
+    for digit in place.iter_mut().rev() {
+        *digit = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
 }
 
 /// What selectors ask about.
@@ -117,5 +148,28 @@ fn field_text(object: &Value, path: &str, missing: &str) -> SmolStr {
         Some(Value::Bool(flag)) => smol_str::format_smolstr!("{flag}"),
         Some(Value::Number(number)) => smol_str::format_smolstr!("{number}"),
         _ => missing.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+    use super::*;
+
+    #[test]
+    fn times_are_written_as_the_library_writes_them() {
+        for text in [
+            "2026-01-01T00:00:00Z",
+            "2024-02-29T23:59:59.999999999Z",
+            "1969-12-31T23:59:59.000001Z",
+            "0001-03-04T05:06:07.08Z",
+            "9999-12-30T00:00:00.5Z",
+            "-000001-01-01T00:00:00Z",
+        ] {
+            let at: Timestamp = text.parse().unwrap();
+            assert_eq!(seconds(at), at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string());
+            assert_eq!(micros(at), at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string(), "{text}");
+        }
     }
 }

@@ -13,7 +13,7 @@ use super::names::NameRule;
 use super::object;
 use super::schema::{Schema, definitions};
 use super::status::Subject;
-use super::storage::{Facets, Storage, TableIx};
+use super::storage::{Facets, Storage, Stored, TableIx};
 
 static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(kinds::kinds);
 
@@ -86,6 +86,12 @@ impl Resource {
 
     pub(crate) fn facets(&self, object: &Value) -> Facets {
         object::facets(object, self.selectable.iter().map(|(path, missing)| (path.as_str(), missing.as_str())))
+    }
+
+    /// The value of a selectable field of a stored object of this resource.
+    pub(crate) fn facet<'s>(&self, stored: &'s Stored, path: &str) -> Option<&'s str> {
+        let place = self.selectable.iter().position(|(own, _)| own == path)?;
+        stored.facets.fields.get(place).map(SmolStr::as_str)
     }
 
     pub(crate) fn has_status(&self) -> bool {

@@ -364,6 +364,8 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let server = self.clone();
         Box::pin(async move {
+            // An answer is there at once, so whoever asks again and again would never let others on its thread have their turn.
+            tokio::task::coop::consume_budget().await;
             let (parts, body) = request.into_parts();
             match collect(body).await {
                 Ok(body) => server.serve_one(&parts, body).await,

@@ -21,7 +21,7 @@ use super::selector::Selection;
 
 /// The place of an object in its table: `namespace/name`, or `name` alone. One string, so that objects are listed in the order
 /// in which etcd lists them.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key(SmolStr);
 
 impl Key {
@@ -97,7 +97,7 @@ pub(crate) struct Event {
 }
 
 /// A resource's table, by number. Numbers are never used for another resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TableIx(u32);
 
 /// Why a write did not happen: the object is not at the version that the writer had read.

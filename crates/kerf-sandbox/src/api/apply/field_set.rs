@@ -2,14 +2,16 @@
 //! its keys, `v:` an item by its value, `i:` an item by its place, and `.` where the path so far is itself in the set.
 //! Invariant: every leaf of the trie is a member, so that an empty trie is an empty set.
 
-use std::collections::BTreeMap;
+use std::cmp::Ordering;
+use std::fmt;
 
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
-use smol_str::SmolStr;
+use smol_str::{SmolStr, SmolStrBuilder};
 
-/// A set of fields below one point.
+/// A set of fields below one point, in order of the elements.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct FieldSet(BTreeMap<SmolStr, Node>);
+pub(super) struct FieldSet(Vec<(SmolStr, Node)>);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Node {
@@ -18,89 +20,203 @@ pub(super) struct Node {
     pub(super) below: FieldSet,
 }
 
+impl Node {
+    fn is_empty(&self) -> bool {
+        !self.member && self.below.0.is_empty()
+    }
+}
+
+/// Reads the JSON form. Anything that does not belong there is left out.
+impl<'de> Deserialize<'de> for FieldSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Below::deserialize(deserializer).map(|below| below.set)
+    }
+}
+
+/// What stands below an element, and whether the element itself was named.
+#[derive(Default)]
+struct Below {
+    set: FieldSet,
+    itself: bool,
+}
+
+impl<'de> Deserialize<'de> for Below {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Below;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a set of fields")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Below, A::Error> {
+                let mut below = Below::default();
+                while let Some(element) = map.next_key::<SmolStr>()? {
+                    let inner: Below = map.next_value()?;
+                    if element == "." {
+                        below.itself = true;
+                    } else {
+                        let member = inner.itself || inner.set.is_empty();
+                        below.set.0.push((element, Node { member, below: inner.set }));
+                    }
+                }
+                below.set.order();
+                Ok(below)
+            }
+
+            fn visit_unit<E>(self) -> Result<Below, E> {
+                Ok(Below::default())
+            }
+
+            fn visit_bool<E>(self, _: bool) -> Result<Below, E> {
+                Ok(Below::default())
+            }
+
+            fn visit_i64<E>(self, _: i64) -> Result<Below, E> {
+                Ok(Below::default())
+            }
+
+            fn visit_u64<E>(self, _: u64) -> Result<Below, E> {
+                Ok(Below::default())
+            }
+
+            fn visit_f64<E>(self, _: f64) -> Result<Below, E> {
+                Ok(Below::default())
+            }
+
+            fn visit_str<E>(self, _: &str) -> Result<Below, E> {
+                Ok(Below::default())
+            }
+
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut items: A) -> Result<Below, A::Error> {
+                while items.next_element::<serde::de::IgnoredAny>()?.is_some() {}
+                Ok(Below::default())
+            }
+        }
+        deserializer.deserialize_any(Reader)
+    }
+}
+
 impl FieldSet {
-    /// Reads the JSON form. Anything that does not belong there is left out.
-    pub(super) fn from_json(json: &Value) -> Self {
-        let entries = json.as_object().into_iter().flatten().filter(|(element, _)| *element != ".");
-        let nodes = entries.map(|(element, inner)| {
-            let below = Self::from_json(inner);
-            let member = below.0.is_empty() || inner.get(".").is_some();
-            (SmolStr::from(element), Node { member, below })
-        });
-        Self(nodes.collect())
+    /// Writes the JSON form.
+    pub(super) fn write_to(&self, text: &mut Vec<u8>) {
+        self.write_below(text, false);
     }
 
-    pub(super) fn to_json(&self) -> Value {
-        let mut json = Map::new();
-        for (element, node) in &self.0 {
-            let mut inner = node.below.to_json();
-            if node.member
-                && !node.below.0.is_empty()
-                && let Some(inner) = inner.as_object_mut()
-            {
-                inner.insert(".".into(), Map::new().into());
-            }
-            json.insert(element.to_string(), inner);
+    fn write_below(&self, text: &mut Vec<u8>, itself: bool) {
+        text.push(b'{');
+        if itself && !self.0.is_empty() {
+            text.extend_from_slice(b"\".\":{},");
         }
-        json.into()
+        for (place, (element, node)) in self.0.iter().enumerate() {
+            if place > 0 {
+                text.push(b',');
+            }
+            // Writing a text to memory cannot fail.
+            let _ = serde_json::to_writer(&mut *text, element.as_str());
+            text.push(b':');
+            node.below.write_below(text, node.member);
+        }
+        text.push(b'}');
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub(super) fn insert(&mut self, path: &[SmolStr]) {
-        if let Some((first, rest)) = path.split_first() {
-            let node = self.0.entry(first.clone()).or_default();
-            if rest.is_empty() {
-                node.member = true;
-            } else {
-                node.below.insert(rest);
-            }
+    /// Adds an element behind all others. Whoever adds out of order brings the set into order afterwards; each element comes once.
+    pub(super) fn push(&mut self, element: SmolStr, node: Node) {
+        if !node.is_empty() {
+            self.0.push((element, node));
         }
+    }
+
+    /// Brings elements into order; of one that was given twice the last counts.
+    pub(super) fn order(&mut self) {
+        if self.0.windows(2).all(|pair| pair[0].0 < pair[1].0) {
+            return;
+        }
+        self.0.reverse();
+        self.0.sort_by(|(one, _), (two, _)| one.cmp(two));
+        self.0.dedup_by(|(later, _), (earlier, _)| later == earlier);
+    }
+
+    fn place(&self, element: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|(own, _)| own.as_str().cmp(element))
     }
 
     /// The node of one element, if the set has anything there.
     pub(super) fn get(&self, element: &str) -> Option<&Node> {
-        self.0.get(element)
+        self.place(element).ok().map(|place| &self.0[place].1)
     }
 
     pub(super) fn nodes(&self) -> impl Iterator<Item = (&SmolStr, &Node)> {
-        self.0.iter()
+        self.0.iter().map(|(element, node)| (element, node))
     }
 
-    pub(super) fn union(mut self, other: &Self) -> Self {
-        for (element, theirs) in &other.0 {
-            let node = self.0.entry(element.clone()).or_default();
-            node.member |= theirs.member;
-            node.below = std::mem::take(&mut node.below).union(&theirs.below);
+    pub(super) fn union(self, other: &Self) -> Self {
+        let mut joined = Vec::with_capacity(self.0.len().max(other.0.len()));
+        let (mut ours, mut theirs) = (self.0.into_iter().peekable(), other.0.iter().peekable());
+        loop {
+            let first = match (ours.peek(), theirs.peek()) {
+                (None, None) => return Self(joined),
+                (Some(_), None) => Ordering::Less,
+                (None, Some(_)) => Ordering::Greater,
+                (Some((own, _)), Some((other, _))) => own.cmp(other),
+            };
+            match first {
+                Ordering::Less => joined.extend(ours.next()),
+                Ordering::Greater => joined.extend(theirs.next().cloned()),
+                Ordering::Equal => {
+                    if let (Some((element, node)), Some((_, other))) = (ours.next(), theirs.next()) {
+                        let below = node.below.union(&other.below);
+                        joined.push((element, Node { member: node.member || other.member, below }));
+                    }
+                }
+            }
         }
-        self
+    }
+
+    /// Takes out what is in `other`, path by path. Says whether anything was.
+    pub(super) fn subtract(&mut self, other: &Self) -> bool {
+        let mut changed = false;
+        for (element, theirs) in &other.0 {
+            let Ok(place) = self.place(element) else { continue };
+            let node = &mut self.0[place].1;
+            changed |= node.below.subtract(&theirs.below);
+            if theirs.member && node.member {
+                (node.member, changed) = (false, true);
+            }
+            if node.is_empty() {
+                self.0.remove(place);
+            }
+        }
+        changed
     }
 
     /// What is in this set and not in `other`, path by path.
     pub(super) fn difference(&self, other: &Self) -> Self {
-        self.keep(|element, node| {
-            let theirs = other.0.get(element);
-            let member = node.member && !theirs.is_some_and(|theirs| theirs.member);
-            let below = theirs.map_or_else(|| node.below.clone(), |theirs| node.below.difference(&theirs.below));
-            Node { member, below }
-        })
+        let mut left = self.clone();
+        left.subtract(other);
+        left
     }
 
     /// What is in both sets.
     pub(super) fn intersection(&self, other: &Self) -> Self {
-        self.keep(|element, node| match other.0.get(element) {
-            Some(theirs) => {
-                Node { member: node.member && theirs.member, below: node.below.intersection(&theirs.below) }
-            }
-            None => Node::default(),
-        })
+        let both = self.0.iter().filter_map(|(element, node)| {
+            let theirs = other.get(element)?;
+            let (member, below) = (node.member && theirs.member, node.below.intersection(&theirs.below));
+            Some((element.clone(), Node { member, below }))
+        });
+        Self::from_nodes(both)
     }
 
     /// Takes away a field of the first level and everything below it.
     pub(super) fn remove_below(&mut self, element: &str) {
-        self.0.remove(element);
+        if let Ok(place) = self.place(element) {
+            self.0.remove(place);
+        }
     }
 
     /// Takes single paths out, leaving what is below them.
@@ -112,14 +228,15 @@ impl FieldSet {
 
     fn remove_path(&mut self, path: &[&str]) {
         let Some((first, rest)) = path.split_first() else { return };
-        let Some(node) = self.0.get_mut(*first) else { return };
+        let Ok(place) = self.place(first) else { return };
+        let node = &mut self.0[place].1;
         if rest.is_empty() {
             node.member = false;
         } else {
             node.below.remove_path(rest);
         }
-        if !node.member && node.below.is_empty() {
-            self.0.remove(*first);
+        if node.is_empty() {
+            self.0.remove(place);
         }
     }
 
@@ -142,20 +259,20 @@ impl FieldSet {
         }
     }
 
-    fn keep(&self, change: impl Fn(&str, &Node) -> Node) -> Self {
-        let nodes = self.0.iter().map(|(element, node)| (element.clone(), change(element, node)));
-        Self(nodes.filter(|(_, node)| node.member || !node.below.is_empty()).collect())
-    }
-
-    /// The set with a node of one's own making; empty nodes are left out.
+    /// The set with nodes of one's own making; empty ones are left out.
     pub(super) fn from_nodes(nodes: impl Iterator<Item = (SmolStr, Node)>) -> Self {
-        Self(nodes.filter(|(_, node)| node.member || !node.below.is_empty()).collect())
+        let mut set = Self(nodes.filter(|(_, node)| !node.is_empty()).collect());
+        set.order();
+        set
     }
 }
 
 /// The element for a field or a key of a map.
 pub(super) fn field(name: &str) -> SmolStr {
-    smol_str::format_smolstr!("f:{name}")
+    let mut element = SmolStrBuilder::new();
+    element.push_str("f:");
+    element.push_str(name);
+    element.finish()
 }
 
 /// A path as messages show it: `.spec.containers[name="web"].image`.
@@ -182,30 +299,54 @@ pub(super) fn show(path: &[SmolStr]) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
     use serde_json::json;
 
     use super::*;
 
     fn set(json: Value) -> FieldSet {
-        FieldSet::from_json(&json)
+        serde_json::from_value(json).unwrap()
+    }
+
+    fn json(set: &FieldSet) -> Value {
+        let mut text = Vec::new();
+        set.write_to(&mut text);
+        serde_json::from_slice(&text).unwrap()
     }
 
     #[test]
     fn the_json_form_goes_there_and_back() {
         let form =
             json!({"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:image": {}}}, "f:replicas": {}}});
-        assert_eq!(set(form.clone()).to_json(), form);
+        let mut text = Vec::new();
+        set(form.clone()).write_to(&mut text);
+        assert_eq!(String::from_utf8(text).unwrap(), form.to_string(), "in the order in which a tree is written");
         let leaves: Vec<String> = set(form).leaves().iter().map(|path| show(path)).collect();
         assert_eq!(leaves, [".spec.containers[name=\"c\"].image", ".spec.replicas"]);
+    }
+
+    #[test]
+    fn what_clients_say_of_sets_is_read_as_far_as_it_is_one() {
+        let odd = r#"{"f:z": {}, "f:a": {"f:b": {}, ".": 1}, "f:m": {}, "f:c": [1], "f:d": "x", "f:e": null, "f:m": {"f:n": {}}}"#;
+        let read: FieldSet = serde_json::from_str(odd).unwrap();
+        let wanted =
+            json!({"f:a": {".": {}, "f:b": {}}, "f:c": {}, "f:d": {}, "f:e": {}, "f:m": {"f:n": {}}, "f:z": {}});
+        assert_eq!(json(&read), wanted);
+        assert!(read.get("f:m").is_some_and(|node| !node.member));
+        assert!(set(json!(3)).is_empty());
     }
 
     #[test]
     fn the_algebra_of_sets() {
         let one = set(json!({"f:a": {".": {}, "f:b": {}}, "f:c": {}}));
         let two = set(json!({"f:a": {}, "f:d": {}}));
-        assert_eq!(one.difference(&two).to_json(), json!({"f:a": {"f:b": {}}, "f:c": {}}));
-        assert_eq!(one.intersection(&two).to_json(), json!({"f:a": {}}));
-        assert_eq!(one.clone().union(&two).to_json(), json!({"f:a": {".": {}, "f:b": {}}, "f:c": {}, "f:d": {}}));
+        assert_eq!(json(&one.difference(&two)), json!({"f:a": {"f:b": {}}, "f:c": {}}));
+        assert_eq!(json(&one.intersection(&two)), json!({"f:a": {}}));
+        assert_eq!(json(&one.clone().union(&two)), json!({"f:a": {".": {}, "f:b": {}}, "f:c": {}, "f:d": {}}));
         assert!(one.difference(&one).is_empty());
+        let mut left = one.clone();
+        assert!(left.subtract(&two) && !left.subtract(&two));
+        assert!(!left.subtract(&set(json!({"f:c": {"f:x": {}}, "f:z": {}}))), "what is not there cannot be taken out");
     }
 }

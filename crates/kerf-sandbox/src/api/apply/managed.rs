@@ -1,7 +1,9 @@
 //! The entries of `metadata.managedFields`: who set which fields, how, when, and through which door.
 
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+use smol_str::SmolStr;
 
 use super::field_set::FieldSet;
 use crate::api::object;
@@ -54,21 +56,100 @@ impl Writer<'_> {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Deserialize)]
 pub(super) enum Operation {
     Apply,
     Update,
 }
 
 /// One entry.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, serde::Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Entry {
-    pub(super) manager: String,
+    #[serde(default, deserialize_with = "text")]
+    pub(super) manager: SmolStr,
     pub(super) operation: Operation,
-    pub(super) api_version: String,
-    pub(super) subresource: String,
-    pub(super) time: String,
+    #[serde(default, deserialize_with = "text")]
+    pub(super) api_version: SmolStr,
+    #[serde(default, deserialize_with = "text")]
+    pub(super) subresource: SmolStr,
+    #[serde(default, deserialize_with = "text")]
+    pub(super) time: SmolStr,
+    #[serde(rename = "fieldsV1")]
     pub(super) fields: FieldSet,
+}
+
+/// A text; none is an empty one.
+fn text<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<SmolStr, D::Error> {
+    Option::<SmolStr>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// All entries of an object, apart from it: who writes an object has the entries at hand and not as a part of the tree, where they would
+/// be as much again.
+#[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Managed {
+    entries: Vec<Entry>,
+}
+
+impl Managed {
+    /// Takes the entries out of an object. What is none is left out.
+    pub(crate) fn take(object: &mut Value) -> Self {
+        let Some(Value::Array(entries)) = object::remove(object, &["metadata", "managedFields"]) else {
+            return Self::default();
+        };
+        Self { entries: entries.into_iter().filter_map(|entry| serde_json::from_value(entry).ok()).collect() }
+    }
+
+    /// Puts the entries back into the object that they are about.
+    pub(crate) fn put(&self, object: &mut Value) {
+        if !self.is_empty() {
+            let mut text = Vec::new();
+            self.write_to(&mut text);
+            // What was just written can be read.
+            object::set_meta(object, "managedFields", serde_json::from_slice::<Value>(&text).unwrap_or_default());
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Writes the JSON form, in the order in which a tree is written.
+    pub(crate) fn write_to(&self, text: &mut Vec<u8>) {
+        text.push(b'[');
+        for (place, entry) in self.entries.iter().enumerate() {
+            if place > 0 {
+                text.push(b',');
+            }
+            entry.write_to(text);
+        }
+        text.push(b']');
+    }
+
+    pub(super) fn into_entries(self) -> Vec<Entry> {
+        self.entries
+    }
+
+    /// Of entries that were changed: what belongs to nobody is taken out, empty ones are dropped, too many updaters are lumped together, and
+    /// the order is appliers first, then by time.
+    pub(super) fn of(mut entries: Vec<Entry>) -> Self {
+        for entry in &mut entries {
+            entry.fields.remove_paths(NOBODYS);
+        }
+        entries.retain(|entry| !entry.fields.is_empty());
+        cap(&mut entries);
+        entries.sort_by(|one, two| {
+            (one.operation, &one.time, &one.manager, &one.api_version, &one.subresource).cmp(&(
+                two.operation,
+                &two.time,
+                &two.manager,
+                &two.api_version,
+                &two.subresource,
+            ))
+        });
+        Self { entries }
+    }
 }
 
 impl Entry {
@@ -86,7 +167,7 @@ impl Entry {
             operation,
             api_version: writer.api_version.into(),
             subresource: writer.subresource.into(),
-            time: object::seconds(writer.now),
+            time: object::seconds(writer.now).into(),
             fields,
         }
     }
@@ -103,64 +184,26 @@ impl Entry {
         text
     }
 
-    fn from_json(entry: &Value) -> Option<Self> {
-        let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_string();
-        let operation = match text("operation").as_str() {
-            "Apply" => Operation::Apply,
-            "Update" => Operation::Update,
-            _ => return None,
-        };
-        let fields = FieldSet::from_json(entry.get("fieldsV1")?);
-        let (manager, api_version, subresource, time) =
-            (text("manager"), text("apiVersion"), text("subresource"), text("time"));
-        Some(Self { manager, operation, api_version, subresource, time, fields })
-    }
-
-    fn to_json(&self) -> Value {
+    fn write_to(&self, text: &mut Vec<u8>) {
         let operation = match self.operation {
             Operation::Apply => "Apply",
             Operation::Update => "Update",
         };
-        let mut entry = Map::new();
-        entry.insert("manager".into(), self.manager.as_str().into());
-        entry.insert("operation".into(), operation.into());
-        entry.insert("apiVersion".into(), self.api_version.as_str().into());
-        entry.insert("time".into(), self.time.as_str().into());
-        entry.insert("fieldsType".into(), "FieldsV1".into());
-        entry.insert("fieldsV1".into(), self.fields.to_json());
+        let field = |text: &mut Vec<u8>, name: &str, value: &str| {
+            text.extend_from_slice(name.as_bytes());
+            // Writing a text to memory cannot fail.
+            let _ = serde_json::to_writer(text, value);
+        };
+        field(text, "{\"apiVersion\":", &self.api_version);
+        text.extend_from_slice(b",\"fieldsType\":\"FieldsV1\",\"fieldsV1\":");
+        self.fields.write_to(text);
+        field(text, ",\"manager\":", &self.manager);
+        field(text, ",\"operation\":", operation);
         if !self.subresource.is_empty() {
-            entry.insert("subresource".into(), self.subresource.as_str().into());
+            field(text, ",\"subresource\":", &self.subresource);
         }
-        entry.into()
-    }
-}
-
-/// The entries of an object.
-pub(super) fn read(object: &Value) -> Vec<Entry> {
-    object::list(object, &["metadata", "managedFields"]).iter().filter_map(Entry::from_json).collect()
-}
-
-/// Writes entries into an object: what belongs to nobody is taken out, empty ones are dropped, too many updaters are lumped
-/// together, and the order is appliers first, then by time.
-pub(super) fn write(object: &mut Value, mut entries: Vec<Entry>) {
-    for entry in &mut entries {
-        entry.fields.remove_paths(NOBODYS);
-    }
-    entries.retain(|entry| !entry.fields.is_empty());
-    cap(&mut entries);
-    entries.sort_by(|one, two| {
-        (one.operation, &one.time, &one.manager, &one.api_version, &one.subresource).cmp(&(
-            two.operation,
-            &two.time,
-            &two.manager,
-            &two.api_version,
-            &two.subresource,
-        ))
-    });
-    if entries.is_empty() {
-        object::remove(object, &["metadata", "managedFields"]);
-    } else {
-        object::set_meta(object, "managedFields", entries.iter().map(Entry::to_json).collect::<Vec<_>>());
+        field(text, ",\"time\":", &self.time);
+        text.push(b'}');
     }
 }
 
@@ -180,7 +223,7 @@ fn cap(entries: &mut Vec<Entry>) {
         let Some((one, two)) = pair else { return };
         let merged = entries[two].fields.clone().union(&entries[one].fields);
         entries[two] =
-            Entry { manager: ANCIENT.into(), subresource: String::new(), fields: merged, ..entries[two].clone() };
+            Entry { manager: ANCIENT.into(), subresource: SmolStr::default(), fields: merged, ..entries[two].clone() };
         entries.remove(one);
         updaters -= 1;
     }

@@ -4,7 +4,7 @@
 use serde_json::{Map, Value};
 
 use super::field_set::{FieldSet, show};
-use super::managed::{self, Entry, Operation, Writer};
+use super::managed::{Entry, Managed, Operation, Writer};
 use super::typed;
 use crate::api::object;
 use crate::api::schema::Schema;
@@ -23,9 +23,9 @@ pub(crate) fn apply(
     if object::at(wanted, &["metadata", "managedFields"]).is_some() {
         return Err(Refusal::bad_request("metadata.managedFields must be nil"));
     }
-    let mut entries = live.map(managed::read).unwrap_or_default();
     let mut bare = live.cloned().unwrap_or_else(|| identity(wanted));
-    object::remove(&mut bare, &["metadata", "managedFields"]);
+    let mut entries = Managed::take(&mut bare).into_entries();
+    let applied_at = entries.iter().find(|entry| entry.is_of(writer, Operation::Apply)).map(|entry| entry.time.clone());
 
     let set = typed::fields(at, wanted).map_err(|problem| {
         let (namespace, name) = (object::namespace(wanted), object::name(wanted));
@@ -48,7 +48,8 @@ pub(crate) fn apply(
         merged = prune(schema, &merged, &before, &entries);
     }
 
-    let comparison = typed::compare(at, &bare, &merged, writer.standing);
+    let mut comparison = typed::compare(at, &bare, &merged, writer.standing);
+    let is_same = comparison.is_same();
     let changed = writer.ownable(comparison.changed());
     let mut conflicts: Vec<(String, Vec<String>)> = Vec::new();
     for entry in entries.iter_mut().filter(|entry| !entry.is_of(writer, Operation::Apply)) {
@@ -64,20 +65,15 @@ pub(crate) fn apply(
     if !conflicts.is_empty() {
         return Err(refuse(conflicts));
     }
-    if live.is_some() && comparison.is_same() {
+    if live.is_some() && is_same {
         // Applying the same again changes nothing, not even the time.
         let entry = entries.iter_mut().find(|entry| entry.is_of(writer, Operation::Apply));
-        if let (Some(time), Some(entry)) = (live.and_then(|live| applied_at(live, writer)), entry) {
+        if let (Some(time), Some(entry)) = (applied_at, entry) {
             entry.time = time;
         }
     }
-    managed::write(&mut merged, entries);
+    Managed::of(entries).put(&mut merged);
     Ok(merged)
-}
-
-/// When `writer` last applied, if it owns something.
-fn applied_at(live: &Value, writer: &Writer<'_>) -> Option<String> {
-    managed::read(live).into_iter().find(|entry| entry.is_of(writer, Operation::Apply)).map(|entry| entry.time)
 }
 
 /// What an object is before anything is in it: its type.

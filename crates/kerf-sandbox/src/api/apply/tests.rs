@@ -46,6 +46,14 @@ fn owners(object: &Value) -> Vec<String> {
     entries.iter().map(show).collect()
 }
 
+/// `new` as it is after an update of `live`, with its owners.
+fn updated(live: Option<&Value>, mut new: Value, writer: &Writer<'_>) -> Value {
+    let mut live = live.cloned();
+    let known = live.as_mut().map(Managed::take);
+    track(&schema(), live.as_ref().zip(known), &mut new, writer).put(&mut new);
+    new
+}
+
 #[test]
 fn whoever_applies_owns_and_others_are_told() {
     let live = applied(None, json!({"replicas": 1, "paused": true}), "one").unwrap();
@@ -95,7 +103,7 @@ fn an_update_takes_what_it_changes() {
     let live = applied(None, json!({"replicas": 1, "paused": true}), "one").unwrap();
     let mut scaled = live.clone();
     scaled["spec"]["replicas"] = json!(5);
-    track(&schema(), Some(&live), &mut scaled, &writer("scaler"));
+    let scaled = updated(Some(&live), scaled, &writer("scaler"));
     assert_eq!(
         owners(&scaled),
         [r#"one(Apply): {"f:spec":{"f:paused":{}}}"#, r#"scaler(Update): {"f:spec":{"f:replicas":{}}}"#]
@@ -118,7 +126,7 @@ fn a_creation_is_owned_by_its_writer() {
         json!({"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "strategy": {"rollingUpdate": {"maxSurge": 1}}}),
     );
     new["metadata"]["labels"] = json!({"a": "b"});
-    track(&schema(), None, &mut new, &writer("kubectl"));
+    let new = updated(None, new, &writer("kubectl"));
     assert_eq!(
         owners(&new),
         [
@@ -131,7 +139,7 @@ fn a_creation_is_owned_by_its_writer() {
 fn the_status_is_nobodys_through_the_front_door() {
     let mut new = deployment(json!({"replicas": 1}));
     new["status"] = json!({"replicas": 3});
-    track(&schema(), None, &mut new, &writer("kubectl"));
+    let new = updated(None, new, &writer("kubectl"));
     assert_eq!(owners(&new), [r#"kubectl(Update): {"f:spec":{"f:replicas":{}}}"#]);
 }
 
@@ -143,8 +151,7 @@ fn an_object_remembers_ten_updaters() {
         next["metadata"]["labels"][format!("l{n}")] = json!("x");
         let manager = format!("m{n}");
         let at = format!("2026-01-01T00:00:{n:02}Z").parse().unwrap();
-        track(&schema(), Some(&live), &mut next, &Writer { now: at, ..writer(&manager) });
-        live = next;
+        live = updated(Some(&live), next, &Writer { now: at, ..writer(&manager) });
     }
     let entries = live["metadata"]["managedFields"].as_array().unwrap().len();
     assert_eq!(entries, 10);

@@ -3,61 +3,44 @@
 
 use serde_json::Value;
 
-use super::managed::{self, Entry, Operation, Writer};
+use super::managed::{self, Entry, Managed, Operation, Writer};
 use super::typed;
-use crate::api::object;
 use crate::api::schema::Schema;
 
-/// Brings the managed fields of `new` up to date, knowing what stood there before (nothing, for a creation). What the client
-/// itself says about managed fields counts only if it resets them, or if nothing was known.
-pub(crate) fn track(schema: &Schema, old: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
+/// Who owns which fields of `new`, knowing what stood there before and who owned that (nothing, for a creation). What the client itself
+/// says about managed fields counts only if it resets them, or if nothing was known; it is taken out of `new`.
+pub(crate) fn track(schema: &Schema, old: Option<(&Value, Managed)>, new: &mut Value, writer: &Writer<'_>) -> Managed {
     let reset = managed::is_reset(new);
-    let told = managed::read(new);
-    object::remove(new, &["metadata", "managedFields"]);
-    let mut entries = match old {
-        _ if reset => Vec::new(),
-        None => Vec::new(),
-        Some(_) if !told.is_empty() => told,
-        Some(old) => managed::read(old),
-    };
+    let told = Managed::take(new);
     if reset {
-        return;
+        return Managed::default();
     }
     let empty = Value::Object(serde_json::Map::new());
-    let bare;
-    let old = match old {
-        Some(old) => {
-            bare = without_bookkeeping(old);
-            &bare
-        }
-        None => &empty,
+    let (old, known) = match old {
+        Some((old, _)) if !told.is_empty() => (old, told),
+        Some((old, known)) => (old, known),
+        None => (&empty, Managed::default()),
     };
-    let comparison = typed::compare(schema.root(), old, new, writer.standing);
+    let mut comparison = typed::compare(schema.root(), old, new, writer.standing);
+    let mut entries = known.into_entries();
     if comparison.is_same() {
-        managed::write(new, entries);
-        return;
+        return Managed::of(entries);
     }
-    let changed = comparison.changed();
+    let gained = writer.ownable(comparison.changed());
+    let removed = comparison.removed;
     for entry in entries.iter_mut().filter(|entry| !entry.is_of(writer, Operation::Update)) {
-        entry.fields = entry.fields.difference(&writer.ownable(changed.clone())).difference(&comparison.removed);
+        entry.fields.subtract(&gained);
+        entry.fields.subtract(&removed);
     }
-    let ours = entries.iter_mut().find(|entry| entry.is_of(writer, Operation::Update));
-    let gained = writer.ownable(changed);
-    match ours {
+    match entries.iter_mut().find(|entry| entry.is_of(writer, Operation::Update)) {
         Some(entry) => {
-            let kept = entry.fields.difference(&comparison.removed).union(&gained);
-            if kept != entry.fields || !gained.is_empty() {
+            let lost = entry.fields.subtract(&removed);
+            if lost || !gained.is_empty() {
+                let kept = std::mem::take(&mut entry.fields).union(&gained);
                 *entry = Entry::of(writer, Operation::Update, kept);
             }
         }
         None => entries.push(Entry::of(writer, Operation::Update, gained)),
     }
-    managed::write(new, entries);
-}
-
-/// The object as ownership sees it.
-fn without_bookkeeping(object: &Value) -> Value {
-    let mut bare = object.clone();
-    object::remove(&mut bare, &["metadata", "managedFields"]);
-    bare
+    Managed::of(entries)
 }

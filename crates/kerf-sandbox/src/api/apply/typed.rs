@@ -3,7 +3,7 @@
 //! items' keys, everything else as a whole.
 
 use serde_json::{Map, Value};
-use smol_str::SmolStr;
+use smol_str::{SmolStr, SmolStrBuilder};
 
 use super::field_set::{FieldSet, Node, field};
 use crate::api::schema::{At, ListKey, ListKind};
@@ -22,8 +22,8 @@ impl Comparison {
     }
 
     /// What is new or different.
-    pub(super) fn changed(&self) -> FieldSet {
-        self.added.clone().union(&self.modified)
+    pub(super) fn changed(&mut self) -> FieldSet {
+        std::mem::take(&mut self.added).union(&std::mem::take(&mut self.modified))
     }
 }
 
@@ -37,6 +37,18 @@ pub(super) fn element(kind: &ListKind, item: &Value) -> Result<SmolStr, String> 
         },
         ListKind::Map(keys) => {
             let item = item.as_object().ok_or("associative list with keys may not have non-map elements")?;
+            if let [ListKey { name, default }] = &**keys
+                && let Some(Value::String(value)) = item.get(name.as_str()).or(default.as_ref())
+                && is_plain(name)
+                && is_plain(value)
+            {
+                // Most items have a name, and the general way takes long for that.
+                let mut identity = SmolStrBuilder::new();
+                for part in ["k:{\"", name, "\":\"", value, "\"}"] {
+                    identity.push_str(part);
+                }
+                return Ok(identity.finish());
+            }
             let mut identity = Map::new();
             for ListKey { name, default } in keys {
                 match item.get(name.as_str()).or(default.as_ref()) {
@@ -51,6 +63,11 @@ pub(super) fn element(kind: &ListKind, item: &Value) -> Result<SmolStr, String> 
             Ok(smol_str::format_smolstr!("k:{}", Value::Object(identity)))
         }
     }
+}
+
+/// Whether JSON has the text as it is.
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\')
 }
 
 /// All fields that `object` sets. Fails on a list whose items cannot be told apart.
@@ -97,114 +114,162 @@ fn is_leaf(at: At<'_>, value: &Value) -> bool {
 /// `spec` does in a Go struct), so that nobody comes to own them as such.
 pub(super) fn compare(at: At<'_>, old: &Value, new: &Value, standing: &[&str]) -> Comparison {
     let mut comparison = Comparison::default();
-    let mut walk = Walk { path: Vec::new(), comparison: &mut comparison, standing };
-    walk.children(at, Some(old), Some(new));
+    Walk { standing }.children(Point { at, in_struct: true }, Some(old), Some(new), &mut comparison);
     comparison
 }
 
 struct Walk<'a> {
-    path: Vec<SmolStr>,
-    comparison: &'a mut Comparison,
     standing: &'a [&'a str],
 }
 
+/// Where a comparison is.
+#[derive(Clone, Copy)]
+struct Point<'a> {
+    at: At<'a>,
+    /// Only fields lead here, no items of lists.
+    in_struct: bool,
+}
+
+/// What has become of a path itself.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Became {
+    Added,
+    Modified,
+    Removed,
+    Nothing,
+}
+
+impl Became {
+    fn of(old: Option<&Value>, new: Option<&Value>) -> Self {
+        match (old, new) {
+            (None, _) => Self::Added,
+            (_, None) => Self::Removed,
+            _ => Self::Modified,
+        }
+    }
+}
+
+impl Comparison {
+    fn push(&mut self, element: &SmolStr, became: Became, below: Comparison) {
+        for (set, below, kind) in [
+            (&mut self.added, below.added, Became::Added),
+            (&mut self.modified, below.modified, Became::Modified),
+            (&mut self.removed, below.removed, Became::Removed),
+        ] {
+            set.push(element.clone(), Node { member: became == kind, below });
+        }
+    }
+}
+
 impl Walk<'_> {
-    fn visit(&mut self, at: At<'_>, element: SmolStr, old: Option<&Value>, new: Option<&Value>) {
-        if old == new {
+    fn visit(
+        &self,
+        here: Point<'_>,
+        element: &SmolStr,
+        old: Option<&Value>,
+        new: Option<&Value>,
+        comparison: &mut Comparison,
+    ) {
+        if old != new {
+            self.differ(here, element, old, new, comparison);
+        }
+    }
+
+    fn differ(
+        &self,
+        here: Point<'_>,
+        element: &SmolStr,
+        old: Option<&Value>,
+        new: Option<&Value>,
+        comparison: &mut Comparison,
+    ) {
+        let leaf = |value: Option<&Value>| value.is_none_or(|value| is_leaf(here.at, value));
+        let mut below = Comparison::default();
+        let became = if leaf(old) && leaf(new) || kinds_differ(old, new) {
+            Became::of(old, new)
+        } else {
+            self.children(here, old, new, &mut below);
+            match Became::of(old, new) {
+                Became::Added if here.in_struct && self.standing.contains(&&element[2..]) => Became::Nothing,
+                Became::Modified => Became::Nothing,
+                became => became,
+            }
+        };
+        comparison.push(element, became, below);
+    }
+
+    fn children(&self, here: Point<'_>, old: Option<&Value>, new: Option<&Value>, comparison: &mut Comparison) {
+        if let (Some(Value::Array(_)), _) | (_, Some(Value::Array(_))) = (old, new) {
+            self.items(here, old, new, comparison);
             return;
         }
-        self.path.push(element);
-        let leaf = |value: Option<&Value>| value.is_none_or(|value| is_leaf(at, value));
-        if leaf(old) && leaf(new) || kinds_differ(old, new) {
-            self.leaf(old, new);
-        } else {
-            self.children(at, old, new);
-            match (old, new) {
-                (None, _) if !self.stands() => self.comparison.added.insert(&self.path),
-                (_, None) => self.comparison.removed.insert(&self.path),
-                _ => {}
-            }
-        }
-        self.path.pop();
-    }
-
-    fn leaf(&mut self, old: Option<&Value>, new: Option<&Value>) {
-        match (old, new) {
-            (None, _) => self.comparison.added.insert(&self.path),
-            (_, None) => self.comparison.removed.insert(&self.path),
-            _ => self.comparison.modified.insert(&self.path),
-        }
-    }
-
-    /// Whether the field at the end of the path is always there.
-    fn stands(&self) -> bool {
-        let fields_only = self.path.iter().all(|element| element.starts_with("f:"));
-        fields_only && self.path.last().is_some_and(|last| self.standing.contains(&&last[2..]))
-    }
-
-    fn children(&mut self, at: At<'_>, old: Option<&Value>, new: Option<&Value>) {
         let empty = Map::new();
-        match (old, new) {
-            (Some(Value::Array(_)), _) | (_, Some(Value::Array(_))) => self.items(at, old, new),
-            _ => {
-                let (old, new) = (
-                    old.and_then(Value::as_object).unwrap_or(&empty),
-                    new.and_then(Value::as_object).unwrap_or(&empty),
-                );
-                for (key, was) in old {
-                    self.visit(at.key(key), field(key), Some(was), new.get(key));
-                }
-                for (key, is) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
-                    self.visit(at.key(key), field(key), None, Some(is));
-                }
+        let (old, new) =
+            (old.and_then(Value::as_object).unwrap_or(&empty), new.and_then(Value::as_object).unwrap_or(&empty));
+        let (mut was, mut is) = (old.iter().peekable(), new.iter().peekable());
+        loop {
+            let key = match (was.peek(), is.peek()) {
+                (None, None) => return,
+                (Some((key, _)), None) | (None, Some((key, _))) => *key,
+                (Some((one, _)), Some((two, _))) => *one.min(two),
+            };
+            let old = was.next_if(|(own, _)| *own == key).map(|(_, value)| value);
+            let new = is.next_if(|(own, _)| *own == key).map(|(_, value)| value);
+            if old != new {
+                let inner = Point { at: here.at.key(key), in_struct: here.in_struct };
+                self.differ(inner, &field(key), old, new, comparison);
             }
         }
     }
 
-    fn items(&mut self, at: At<'_>, old: Option<&Value>, new: Option<&Value>) {
-        let index = |list: Option<&'_ Value>| -> Vec<(SmolStr, Vec<Value>)> {
-            let mut index: Vec<(SmolStr, Vec<Value>)> = Vec::new();
-            for item in list.and_then(Value::as_array).into_iter().flatten() {
-                if let Ok(identity) = element(at.list_kind(), item) {
-                    match index.iter_mut().find(|(other, _)| *other == identity) {
-                        Some((_, items)) => items.push(item.clone()),
-                        None => index.push((identity, vec![item.clone()])),
-                    }
-                }
-            }
-            index
-        };
-        let (old, new) = (index(old), index(new));
-        let find = |index: &[(SmolStr, Vec<Value>)], identity: &SmolStr| -> Vec<Value> {
-            index.iter().find(|(other, _)| other == identity).map(|(_, items)| items.clone()).unwrap_or_default()
-        };
+    fn items(&self, here: Point<'_>, old: Option<&Value>, new: Option<&Value>, comparison: &mut Comparison) {
+        let kind = here.at.list_kind();
+        let (old, new) = (index(kind, old), index(kind, new));
+        let inner = Point { at: here.at.item(), in_struct: false };
+        let none: &[&Value] = &[];
         let added = new.iter().filter(|(identity, _)| !old.iter().any(|(other, _)| other == identity));
-        for identity in old.iter().chain(added).map(|(identity, _)| identity) {
-            match (find(&old, identity).as_slice(), find(&new, identity).as_slice()) {
+        for (identity, _) in old.iter().chain(added) {
+            let find = |index: &'_ [(SmolStr, Vec<&'_ Value>)]| -> Option<usize> {
+                index.iter().position(|(other, _)| other == identity)
+            };
+            let was = find(&old).map_or(none, |place| &old[place].1);
+            let is = find(&new).map_or(none, |place| &new[place].1);
+            match (was, is) {
                 // Items that cannot be told apart are owned together, as one.
-                (was @ [_, _, ..], is @ [_, _, ..]) => {
+                ([_, _, ..], [_, _, ..]) => {
                     if was != is {
-                        self.path.push(identity.clone());
-                        self.comparison.modified.insert(&self.path);
-                        self.path.pop();
+                        comparison.push(identity, Became::Modified, Comparison::default());
                     }
                 }
-                (was @ [_, _, ..], is) => {
-                    self.visit(at.item(), identity.clone(), None, is.first());
-                    self.path.push(identity.clone());
-                    self.leaf(was.first(), None);
-                    self.path.pop();
+                ([_, _, ..], _) => {
+                    self.visit(inner, identity, None, is.first().copied(), comparison);
+                    comparison.push(identity, Became::Removed, Comparison::default());
                 }
-                (was, is @ [_, _, ..]) => {
-                    self.visit(at.item(), identity.clone(), was.first(), None);
-                    self.path.push(identity.clone());
-                    self.leaf(None, is.first());
-                    self.path.pop();
+                (_, [_, _, ..]) => {
+                    self.visit(inner, identity, was.first().copied(), None, comparison);
+                    comparison.push(identity, Became::Added, Comparison::default());
                 }
-                (was, is) => self.visit(at.item(), identity.clone(), was.first(), is.first()),
+                (was, is) => self.visit(inner, identity, was.first().copied(), is.first().copied(), comparison),
+            }
+        }
+        for set in [&mut comparison.added, &mut comparison.modified, &mut comparison.removed] {
+            set.order();
+        }
+    }
+}
+
+/// The items of a list by what identifies them, in the order in which they come; those that have no identity are left out.
+fn index<'a>(kind: &ListKind, list: Option<&'a Value>) -> Vec<(SmolStr, Vec<&'a Value>)> {
+    let mut index: Vec<(SmolStr, Vec<&Value>)> = Vec::new();
+    for item in list.and_then(Value::as_array).into_iter().flatten() {
+        if let Ok(identity) = element(kind, item) {
+            match index.iter_mut().find(|(other, _)| *other == identity) {
+                Some((_, items)) => items.push(item),
+                None => index.push((identity, vec![item])),
             }
         }
     }
+    index
 }
 
 fn kinds_differ(old: Option<&Value>, new: Option<&Value>) -> bool {

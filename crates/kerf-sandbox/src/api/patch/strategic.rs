@@ -13,11 +13,11 @@ const SET_ORDER: &str = "$setElementOrder/";
 const DELETE_ITEMS: &str = "$deleteFromPrimitiveList/";
 
 /// Lays `patch` over `object`.
-pub(crate) fn apply(schema: &Schema, object: &Value, patch: &Value) -> Answer<Value> {
+pub(crate) fn apply(schema: &Schema, object: Value, patch: &Value) -> Answer<Value> {
     let (Value::Object(object), Value::Object(patch)) = (object, patch) else {
         return Err(Refusal::bad_request("a strategic merge patch must be an object"));
     };
-    Ok(merge_maps(schema.root(), object.clone(), patch)?.into())
+    Ok(merge_maps(schema.root(), object, patch)?.into())
 }
 
 fn malformed(what: &str) -> Refusal {
@@ -134,8 +134,10 @@ fn merge_by_key(at: At<'_>, key: &str, mut merged: Vec<Value>, over: &[Value]) -
         }
         match place {
             Some(place) => {
-                let existing = std::mem::take(&mut merged[place]);
-                let existing = existing.as_object().cloned().unwrap_or_default();
+                let existing = match std::mem::take(&mut merged[place]) {
+                    Value::Object(existing) => existing,
+                    _ => Map::new(),
+                };
                 merged[place] = merge_maps(at.item(), existing, fields)?.into();
             }
             None => merged.push(merge_maps(at.item(), Map::new(), fields)?.into()),
@@ -220,7 +222,7 @@ mod tests {
     use crate::api::schema::definitions;
 
     fn pod(object: &Value, patch: &Value) -> Value {
-        apply(&definitions().schema("io.k8s.api.core.v1.Pod"), object, patch).unwrap()
+        apply(&definitions().schema("io.k8s.api.core.v1.Pod"), object.clone(), patch).unwrap()
     }
 
     fn spec(object: Value, patch: Value) -> Value {
@@ -287,7 +289,7 @@ mod tests {
             json!({"spec": {"$retainKeys": [], "a": 1}}),
             json!({"spec": {"$setElementOrder/containers": 5}}),
         ] {
-            assert!(apply(&schema, &json!({"spec": {"containers": [{"name": "a"}]}}), &patch).is_err(), "{patch}");
+            assert!(apply(&schema, json!({"spec": {"containers": [{"name": "a"}]}}), &patch).is_err(), "{patch}");
         }
     }
 }

@@ -2,16 +2,24 @@
 //! the sentence that Go's decoder gives, nulls vanish, and quantities and times take their canonical form, as they do when the
 //! real server reads an object into its types.
 
+use std::fmt::Write as _;
+
 use kerf_api::quantity::Quantity;
 use serde_json::{Map, Value};
 
 use super::{At, Scalar, Schema, Type};
+use crate::api::object;
 
 /// Brings `object` into the form that the schema describes. Returns the paths of fields that do not exist (and are now gone),
 /// or the sentence that says why the object cannot be read.
 pub(crate) fn decode(schema: &Schema, object: &mut Value) -> Result<Vec<String>, String> {
+    decode_changed(schema, object, None)
+}
+
+/// [`decode`] of an object that was made from `read`, which has that form already: parts that are the same are not looked at.
+pub(crate) fn decode_changed(schema: &Schema, object: &mut Value, read: Option<&Value>) -> Result<Vec<String>, String> {
     let mut decoder = Decoder { path: String::new(), plain: String::new(), owner: "", unknown: Vec::new() };
-    decoder.value(schema.root(), object)?;
+    decoder.value(schema.root(), object, read)?;
     Ok(decoder.unknown)
 }
 
@@ -26,28 +34,30 @@ struct Decoder<'a> {
 }
 
 impl<'a> Decoder<'a> {
-    fn value(&mut self, at: At<'a>, value: &mut Value) -> Result<(), String> {
+    fn value(&mut self, at: At<'a>, value: &mut Value, read: Option<&Value>) -> Result<(), String> {
         match (at.ty(), &mut *value) {
             (Type::Any | Type::BuiltIn(_), _) => Ok(()),
             (Type::Scalar(scalar), _) => self.scalar(*scalar, value),
             (Type::Struct(inner), Value::Object(fields)) => {
                 let owner = std::mem::replace(&mut self.owner, &inner.name);
                 let open = inner.open;
-                self.entries(fields, true, |key| (inner.fields.contains_key(key) || open).then(|| at.key(key)))?;
+                let read = read.and_then(Value::as_object);
+                self.entries(fields, true, read, |key| (inner.fields.contains_key(key) || open).then(|| at.key(key)))?;
                 self.owner = owner;
                 Ok(())
             }
-            (Type::Map { .. }, Value::Object(entries)) => self.entries(entries, false, |key| Some(at.key(key))),
+            (Type::Map { .. }, Value::Object(entries)) => {
+                self.entries(entries, false, read.and_then(Value::as_object), |key| Some(at.key(key)))
+            }
             (Type::List { .. }, Value::Array(items)) => {
                 let length = self.path.len();
                 for (place, item) in items.iter_mut().enumerate() {
                     if item.is_null() {
                         *item = zero(at.item().ty());
                     }
-                    self.path.push('[');
-                    self.path.push_str(&place.to_string());
-                    self.path.push(']');
-                    self.value(at.item(), item)?;
+                    // Writing to a String cannot fail.
+                    let _ = write!(self.path, "[{place}]");
+                    self.value(at.item(), item, None)?;
                     self.path.truncate(length);
                 }
                 Ok(())
@@ -61,11 +71,16 @@ impl<'a> Decoder<'a> {
         &mut self,
         entries: &mut Map<String, Value>,
         named: bool,
+        read: Option<&Map<String, Value>>,
         field: impl Fn(&str) -> Option<At<'a>>,
     ) -> Result<(), String> {
         let (path, plain) = (self.path.len(), self.plain.len());
         let mut gone: Vec<String> = Vec::new();
         for (key, value) in &mut *entries {
+            let read = read.and_then(|read| read.get(key));
+            if read.is_some_and(|read| read == value) {
+                continue;
+            }
             if path > 0 {
                 self.path.push('.');
             }
@@ -82,7 +97,7 @@ impl<'a> Decoder<'a> {
                     gone.push(key.clone());
                 }
                 Some(_) if value.is_null() => gone.push(key.clone()),
-                Some(at) => self.value(at, value)?,
+                Some(at) => self.value(at, value, read)?,
             }
             self.path.truncate(path);
             self.plain.truncate(plain);
@@ -129,8 +144,8 @@ impl<'a> Decoder<'a> {
                 *value = Value::String(text);
                 Ok(())
             }
-            (Scalar::Time, Value::String(text)) => canonical_time(text, "%Y-%m-%dT%H:%M:%SZ"),
-            (Scalar::MicroTime, Value::String(text)) => canonical_time(text, "%Y-%m-%dT%H:%M:%S%.6fZ"),
+            (Scalar::Time, Value::String(text)) => canonical_time(text, object::seconds),
+            (Scalar::MicroTime, Value::String(text)) => canonical_time(text, object::micros),
             (_, other) => Err(self.mismatch(other, go_scalar(scalar))),
         }
     }
@@ -204,11 +219,11 @@ fn canonical_quantity(text: &mut String) -> Result<(), String> {
     Ok(())
 }
 
-fn canonical_time(text: &mut String, format: &str) -> Result<(), String> {
+fn canonical_time(text: &mut String, write: fn(jiff::Timestamp) -> String) -> Result<(), String> {
     let time: jiff::Timestamp = text.parse().map_err(|_| {
         format!("parsing time \"{text}\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"{text}\" as \"2006\"")
     })?;
-    *text = time.strftime(format).to_string();
+    *text = write(time);
     Ok(())
 }
 
@@ -238,6 +253,21 @@ mod tests {
             object,
             json!({"metadata": {"name": "b", "labels": {"any": "thing"}}, "spec": {"containers": [{"name": "c"}]}})
         );
+    }
+
+    #[test]
+    fn what_was_read_before_is_not_looked_at_again() {
+        let schema = definitions().schema("io.k8s.api.core.v1.Pod");
+        let read =
+            json!({"metadata": {"name": "b"}, "spec": {"containers": [{"name": "c", "unread": 1}], "priority": 1}});
+        let mut object = read.clone();
+        object["spec"]["priority"] = json!(2);
+        object["spec"]["foo"] = json!(3);
+        object["status"] = json!({"bar": 4});
+        assert_eq!(decode_changed(&schema, &mut object, Some(&read)).unwrap(), ["spec.foo", "status.bar"]);
+        assert_eq!(object["spec"]["containers"], read["spec"]["containers"]);
+        object["spec"]["priority"] = json!("x");
+        assert!(decode_changed(&schema, &mut object, Some(&read)).is_err());
     }
 
     #[test]

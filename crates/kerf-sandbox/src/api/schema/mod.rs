@@ -20,7 +20,7 @@ use smol_str::SmolStr;
 
 pub(crate) use annotate::annotate;
 pub(crate) use builtin::{Describe, REFERENCE, definitions, describe};
-pub(crate) use decode::decode;
+pub(crate) use decode::{decode, decode_changed};
 pub(crate) use undeclared::undeclared;
 
 /// The place of a type in its arena.

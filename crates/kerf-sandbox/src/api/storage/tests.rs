@@ -146,7 +146,7 @@ fn an_object_is_touched_up_where_it_stands() {
         assert!(Arc::ptr_eq(&stored.facets, &facets), "what selectors ask about is the same");
     }
     assert!(at > 9, "the version has grown by a digit");
-    at = storage.touch_up(table, &key, at, |text| text.make_ascii_uppercase()).unwrap();
+    at = storage.touch_up(table, &key, at, <[u8]>::make_ascii_uppercase).unwrap();
     assert!(storage.get(table, &key).unwrap().bytes().starts_with(b"{\"GENERATION\""));
     let Ok(Next::Events(events)) = storage.after(table, at - 1) else { panic!("every write is told") };
     assert_eq!(events[0].revision, at);

@@ -10,7 +10,7 @@ use crate::api::registry::ScalePaths;
 use crate::api::request::Verb;
 use crate::api::respond::Reply;
 use crate::api::status::{Answer, Refusal};
-use crate::api::write::{Candidate, modify, read_patch};
+use crate::api::write::{Candidate, Sight, modify, read_patch};
 
 /// `GET`, `PUT` or `PATCH` of the scale of an object.
 pub(super) fn answer(call: &Call<'_>) -> Answer<Reply> {
@@ -21,7 +21,7 @@ pub(super) fn answer(call: &Call<'_>) -> Answer<Reply> {
     }
     let sent = if call.verb == Verb::Update { Some(call.read_body()?.value) } else { None };
     let patch = if sent.is_none() { Some(read_patch(call)?) } else { None };
-    let reply = modify(call, |old| {
+    let reply = modify(call, Sight::WithoutOwners, |old| {
         let scale = match (&sent, &patch) {
             (Some(sent), _) => sent.clone(),
             (None, Some(patch)) => patch.onto(call, &scale_of(call, old, &paths))?,

@@ -82,7 +82,7 @@ fn row(resource: &Resource, bytes: &[u8], now: Timestamp, include: Include) -> V
             row["object"] =
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata});
         }
-        Include::Object => row["object"] = super::call::face(resource, &object),
+        Include::Object => row["object"] = super::call::face(resource, &object).into_owned(),
     }
     row
 }

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::prepare::{Change, check_type, decode, finish};
+use super::prepare::{Change, Finished, Ownership, check_type, decode, finish};
+use crate::api::apply::Managed;
 use crate::api::call::{Call, parse};
 use crate::api::encode::Encoded;
 use crate::api::object;
@@ -19,7 +20,7 @@ const SUFFIXES: usize = 8;
 pub(crate) fn create(call: &Call<'_>) -> Answer<Reply> {
     let json::Parsed { value: mut object, duplicates } = call.read_body()?;
     check_type(call, &mut object)?;
-    let warnings = decode(call, &mut object, &duplicates)?;
+    let warnings = decode(call, &mut object, None, &duplicates)?;
     place(call, &mut object)?;
     create_object(call, object, warnings, false)
 }
@@ -53,15 +54,18 @@ pub(super) fn place(call: &Call<'_>, object: &mut Value) -> Answer<()> {
 pub(super) fn create_object(call: &Call<'_>, object: Value, mut warnings: Vec<String>, tracked: bool) -> Answer<Reply> {
     let generated =
         object::name(&object).is_empty() && !object::text(&object, &["metadata", "generateName"]).is_empty();
+    let mut object = object;
     let mut attempt = 0;
     loop {
         attempt += 1;
-        let mut object = object.clone();
+        // Only a name of our own making is tried more than once.
+        let mut next = if generated { object.clone() } else { std::mem::take(&mut object) };
         if generated {
-            generate_name(call, &mut object);
+            generate_name(call, &mut next);
         }
-        let mut found = finish(call, Change::Create, &mut object, tracked)?;
-        let name = object::name(&object).to_string();
+        let ownership = if tracked { Ownership::Settled } else { Ownership::Before(Managed::default()) };
+        let Finished { warnings: mut found, managed } = finish(call, Change::Create, &mut next, ownership)?;
+        let name = object::name(&next).to_string();
         let key = Key::new(call.namespace(), &name);
         let table = call.resource.table;
         if call.dry_run()? {
@@ -69,12 +73,13 @@ pub(super) fn create_object(call: &Call<'_>, object: Value, mut warnings: Vec<St
                 return Err(taken(call, &key, &name));
             }
             warnings.append(&mut found);
-            return Ok(Reply::new(201, Bytes::from(call.faced(&object).to_string())).with_warnings(warnings));
+            managed.put(&mut next);
+            return Ok(Reply::new(201, Bytes::from(call.faced(&next).to_string())).with_warnings(warnings));
         }
-        let facets = call.resource.facets(&object);
-        match call.server.storage.put(table, &key, None, &Encoded::new(&object), facets) {
+        let facets = call.resource.facets(&next);
+        match call.server.storage.put(table, &key, None, &Encoded::with_managed(&next, &managed), facets) {
             Ok(stored) => {
-                consequences::created(call, &object);
+                consequences::created(call, &next);
                 warnings.append(&mut found);
                 return Ok(Reply::new(201, call.shown(stored.bytes().clone())).with_warnings(warnings));
             }

@@ -17,4 +17,4 @@ mod update;
 pub(crate) use create::create;
 pub(crate) use patch::{patch, read as read_patch};
 pub(crate) use prepare::Change;
-pub(crate) use update::{Candidate, modify, replace};
+pub(crate) use update::{Candidate, Sight, modify, replace};

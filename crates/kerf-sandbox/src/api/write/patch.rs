@@ -1,10 +1,13 @@
 //! `PATCH`: the media type says which of the four kinds it is.
 
+use std::borrow::Cow;
+use std::cell::Cell;
+
 use serde_json::Value;
 
 use super::create::{create_object, place};
 use super::prepare::{check_type, decode};
-use super::update::{Candidate, check_identity, modify};
+use super::update::{Candidate, Sight, check_identity, modify};
 use crate::api::apply::apply;
 use crate::api::call::Call;
 use crate::api::field;
@@ -24,13 +27,33 @@ pub(crate) fn patch(call: &Call<'_>) -> Answer<Reply> {
     if call.query.flag("force") {
         return Err(Refusal::invalid_option("PatchOptions", "force", "may not be specified for non-apply patch"));
     }
-    modify(call, |old| {
+    if change.ignores_owners() {
+        let unfit = Cell::new(false);
+        let outcome = lay(call, &change, Sight::WithoutOwners, &unfit);
+        if !unfit.get() {
+            return outcome;
+        }
+        // The refusal shows what the patch made of the object, with all that is in it.
+    }
+    lay(call, &change, Sight::Whole, &Cell::new(false))
+}
+
+/// Lays a patch on what is there. Notes if what it makes of it is `unfit`.
+fn lay(call: &Call<'_>, change: &Sent, sight: Sight, unfit: &Cell<bool>) -> Answer<Reply> {
+    modify(call, sight, |old| {
         let shown = call.faced(old);
         let mut object = change.onto(call, &shown)?;
-        let patched = object.clone();
-        let unfit = |refusal: Refusal| refusal.of_patch(&patched);
-        check_type(call, &mut object).map_err(unfit)?;
-        let warnings = decode(call, &mut object, &change.duplicates).map_err(unfit)?;
+        let refuse = |refusal: Refusal| {
+            unfit.set(true);
+            match change.onto(call, &shown) {
+                Ok(patched) => refusal.of_patch(&patched),
+                Err(refusal) => refusal,
+            }
+        };
+        check_type(call, &mut object).map_err(refuse)?;
+        // Other faces are not of the form of what is kept.
+        let read = matches!(shown, Cow::Borrowed(_)).then_some(old);
+        let warnings = decode(call, &mut object, read, &change.duplicates).map_err(refuse)?;
         check_identity(call, &object)?;
         keeps_uid(call, &object, old)?;
         Ok(Candidate { object, warnings, tracked: false })
@@ -86,6 +109,21 @@ pub(crate) fn read(call: &Call<'_>) -> Answer<Sent> {
 }
 
 impl Sent {
+    /// Whether the patch neither reads nor writes who owns what.
+    fn ignores_owners(&self) -> bool {
+        match self.kind {
+            Kind::Json | Kind::Apply => false,
+            Kind::Merge | Kind::Strategic => match self.patch.get("metadata") {
+                None => true,
+                // Directives can be about anything.
+                Some(Value::Object(metadata)) => {
+                    !metadata.keys().any(|key| key == "managedFields" || key.starts_with('$'))
+                }
+                Some(_) => false,
+            },
+        }
+    }
+
     /// Lays the patch on `object`. An apply is no such thing.
     pub(crate) fn onto(&self, call: &Call<'_>, object: &Value) -> Answer<Value> {
         let patched = match self.kind {
@@ -99,7 +137,7 @@ impl Sent {
                 apply_merge_patch(&mut patched, self.patch.clone());
                 patched
             }
-            Kind::Strategic => apply_strategic_patch(&call.resource.schema, object, &self.patch)?,
+            Kind::Strategic => apply_strategic_patch(&call.resource.schema, object.clone(), &self.patch)?,
             Kind::Apply => {
                 return Err(Refusal::unsupported_patch());
             }
@@ -147,21 +185,21 @@ fn apply_patch(call: &Call<'_>, mut wanted: Value) -> Answer<Reply> {
         }
         let mut object = apply(&call.resource.schema, None, &wanted, &writer, force)?;
         let tracked = object::remove(&mut object, &["metadata", "managedFields"]);
-        decode(call, &mut object, &[])?;
+        decode(call, &mut object, None, &[])?;
         place(call, &mut object)?;
         if let Some(tracked) = tracked {
             object::set_meta(&mut object, "managedFields", tracked);
         }
         return create_object(call, object, warnings, true);
     }
-    modify(call, |old| {
+    modify(call, Sight::Whole, |old| {
         let shown = call.faced(old);
         let mut object = apply(&call.resource.schema, Some(&shown), &wanted, &writer, force)?;
         // An applier that names a version insists on it; else the live one's is none of its business.
         if object::text(&wanted, &["metadata", "resourceVersion"]).is_empty() {
             object::remove(&mut object, &["metadata", "resourceVersion"]);
         }
-        decode(call, &mut object, &[])?;
+        decode(call, &mut object, None, &[])?;
         Ok(Candidate { object, warnings: warnings.clone(), tracked: true })
     })
 }

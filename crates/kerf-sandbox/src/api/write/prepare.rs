@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::metadata;
 use crate::api::admission;
-use crate::api::apply::track;
+use crate::api::apply::{Managed, track};
 use crate::api::call::{Call, FieldValidation};
 use crate::api::kinds::StatusRule;
 use crate::api::object;
@@ -74,8 +74,14 @@ pub(crate) fn package(group: &str) -> &str {
 }
 
 /// Reads an object into the form of its kind: unknown fields are refused, warned of or dropped, defaults are filled in. Custom
-/// resources are read when they are admitted; here only keys that were given twice are looked at. Returns the warnings.
-pub(super) fn decode(call: &Call<'_>, object: &mut Value, duplicates: &[String]) -> Answer<Vec<String>> {
+/// resources are read when they are admitted; here only keys that were given twice are looked at. `read` has that form already: parts that
+/// are the same there need not be looked at. Returns the warnings.
+pub(super) fn decode(
+    call: &Call<'_>,
+    object: &mut Value,
+    read: Option<&Value>,
+    duplicates: &[String],
+) -> Answer<Vec<String>> {
     let validation = call.field_validation()?;
     let mut problems: Vec<String> = duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
     let (kind, version) = (&call.resource.kind, &call.resource.version);
@@ -84,7 +90,8 @@ pub(super) fn decode(call: &Call<'_>, object: &mut Value, duplicates: &[String])
     };
     match &call.resource.origin {
         Origin::BuiltIn(rules) => {
-            let unknown = schema::decode(&call.resource.schema, object).map_err(|problem| unreadable(&problem))?;
+            let unknown = schema::decode_changed(&call.resource.schema, object, read);
+            let unknown = unknown.map_err(|problem| unreadable(&problem))?;
             // A field that does not exist is told once, however often it was given.
             problems.retain(|problem| !unknown.iter().any(|path| *problem == format!("duplicate field \"{path}\"")));
             problems.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
@@ -102,14 +109,37 @@ pub(super) fn decode(call: &Call<'_>, object: &mut Value, duplicates: &[String])
     }
 }
 
-/// Takes a decoded object to the form in which it can be stored, or refuses it. System metadata are set already. `tracked`: the
-/// managed fields are right already (an apply). Returns warnings besides.
-pub(crate) fn finish(call: &Call<'_>, change: Change<'_>, object: &mut Value, tracked: bool) -> Answer<Vec<String>> {
+/// Who owns the fields of an object that is written.
+#[derive(Debug)]
+pub(crate) enum Ownership {
+    /// It is worked out from these, the owners of what was there before.
+    Before(Managed),
+    /// It stands in the object already (an apply).
+    Settled,
+}
+
+/// An object that can be stored.
+#[derive(Debug, Default)]
+pub(crate) struct Finished {
+    pub(crate) warnings: Vec<String>,
+    /// The owners of its fields, if they do not stand in it.
+    pub(crate) managed: Managed,
+}
+
+/// Takes a decoded object to the form in which it can be stored, or refuses it. System metadata are set already.
+pub(crate) fn finish(
+    call: &Call<'_>,
+    change: Change<'_>,
+    object: &mut Value,
+    ownership: Ownership,
+) -> Answer<Finished> {
     match &call.resource.origin {
         Origin::BuiltIn(rules) => {
-            if !tracked {
+            let mut finished = Finished::default();
+            if let Ownership::Before(before) = ownership {
                 let version = call.resource.api_version();
-                track(&call.resource.schema, change.old(), object, &call.writer(&version));
+                let old = change.old().map(|old| (old, before));
+                finished.managed = track(&call.resource.schema, old, object, &call.writer(&version));
             }
             admission::admit(call, change, object)?;
             let mut moment = call.moment();
@@ -124,7 +154,7 @@ pub(crate) fn finish(call: &Call<'_>, change: Change<'_>, object: &mut Value, tr
                     }
                 }
                 Change::Update(old) => {
-                    if call.resource.has_status() {
+                    if call.resource.has_status() && object.get("status") != old.get("status") {
                         take_over(object, old, "status");
                     }
                     (rules.conduct.on_update)(object, old, &mut moment);
@@ -132,7 +162,9 @@ pub(crate) fn finish(call: &Call<'_>, change: Change<'_>, object: &mut Value, tr
                 }
                 Change::Status(old) => {
                     for key in keys_besides(object, old, &["apiVersion", "kind", "metadata", "status"]) {
-                        take_over(object, old, &key);
+                        if object.get(&key) != old.get(&key) {
+                            take_over(object, old, &key);
+                        }
                     }
                     (rules.conduct.on_status)(object, old, &mut moment);
                 }
@@ -143,7 +175,7 @@ pub(crate) fn finish(call: &Call<'_>, change: Change<'_>, object: &mut Value, tr
                 (rules.conduct.judge)(object, change.old(), &mut errors);
             }
             if errors.is_empty() {
-                Ok(Vec::new())
+                Ok(finished)
             } else {
                 Err(Refusal::invalid(&call.resource.group, &call.resource.kind, object::name(object), &errors))
             }
@@ -171,13 +203,15 @@ pub(crate) fn finish(call: &Call<'_>, change: Change<'_>, object: &mut Value, tr
                 Change::Update(old) => count_generation(call, object, old),
                 Change::Status(_) => {}
             }
-            if !tracked {
+            let mut finished = Finished { warnings, managed: Managed::default() };
+            if let Ownership::Before(before) = ownership {
                 let version = call.resource.api_version();
                 let old = change.old().map(|old| call.faced(old));
-                track(&call.resource.schema, old.as_ref(), object, &call.writer(&version));
+                let old = old.as_deref().map(|old| (old, before));
+                finished.managed = track(&call.resource.schema, old, object, &call.writer(&version));
             }
             *object = call.kept(std::mem::take(object));
-            Ok(warnings)
+            Ok(finished)
         }
     }
 }
@@ -206,8 +240,8 @@ pub(super) fn count_generation(call: &Call<'_>, object: &mut Value, old: &Value)
     let keys = keys_besides(object, old, &["apiVersion", "kind", "metadata", "status"]);
     let mut changed = keys.iter().any(|key| object.get(key) != old.get(key));
     if call.resource.is("apps", "deployments") {
-        let annotations = |object: &Value| object::at(object, &["metadata", "annotations"]).cloned();
-        changed |= annotations(object) != annotations(old);
+        let path = ["metadata", "annotations"];
+        changed |= object::at(object, &path) != object::at(old, &path);
     }
     let generation = object::number(old, &["metadata", "generation"]).unwrap_or_default() + i64::from(changed);
     object::set_meta(object, "generation", generation);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::prepare::{Change, check_type, decode, finish};
-use crate::api::call::{Call, parse};
+use super::prepare::{Change, Ownership, check_type, decode, finish};
+use crate::api::apply::Managed;
+use crate::api::call::{Call, parse, parse_apart};
 use crate::api::encode::Encoded;
 use crate::api::respond::Reply;
 use crate::api::status::{Answer, Refusal};
@@ -24,13 +25,24 @@ pub(crate) struct Candidate {
     pub(crate) tracked: bool,
 }
 
+/// What whoever works out a candidate sees of the object that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sight {
+    /// All of it.
+    Whole,
+    /// Everything but its managed fields.
+    WithoutOwners,
+}
+
 /// `PUT` of an object or of a subresource that has its form.
 pub(crate) fn replace(call: &Call<'_>) -> Answer<Reply> {
     let json::Parsed { value: mut object, duplicates } = call.read_body()?;
     check_type(call, &mut object)?;
-    let warnings = decode(call, &mut object, &duplicates)?;
+    let warnings = decode(call, &mut object, None, &duplicates)?;
     check_identity(call, &object)?;
-    modify(call, |_| Ok(Candidate { object: object.clone(), warnings: warnings.clone(), tracked: false }))
+    modify(call, Sight::WithoutOwners, |_| {
+        Ok(Candidate { object: object.clone(), warnings: warnings.clone(), tracked: false })
+    })
 }
 
 /// Checks that an object is the one that the path names.
@@ -53,17 +65,26 @@ pub(super) fn check_identity(call: &Call<'_>, object: &Value) -> Answer<()> {
 }
 
 /// Changes the object that the path names into what `make` says.
-pub(crate) fn modify(call: &Call<'_>, make: impl Fn(&Value) -> Answer<Candidate>) -> Answer<Reply> {
+pub(crate) fn modify(call: &Call<'_>, sight: Sight, make: impl Fn(&Value) -> Answer<Candidate>) -> Answer<Reply> {
     let key = call.key();
     for _ in 0..ATTEMPTS {
         let stored = call.server.storage.get(call.resource.table, &key).ok_or_else(|| call.not_found())?;
-        let old = parse(&stored)?;
+        let (mut old, mut owners) = match sight {
+            Sight::Whole => (parse(&stored)?, Managed::default()),
+            Sight::WithoutOwners => parse_apart(&stored)?,
+        };
         let Candidate { mut object, mut warnings, tracked } = make(&old)?;
+        if sight == Sight::Whole && !tracked {
+            owners = Managed::take(&mut old);
+        }
         let insists = check_preconditions(call, &mut object, &old, &stored)?;
         keep_system_metadata(&mut object, &old);
         let change = if call.subresource() == "status" { Change::Status(&old) } else { Change::Update(&old) };
-        warnings.extend(finish(call, change, &mut object, tracked)?);
-        match store(call, &stored, &old, &object)? {
+        let ownership = if tracked { Ownership::Settled } else { Ownership::Before(owners.clone()) };
+        let finished = finish(call, change, &mut object, ownership)?;
+        warnings.extend(finished.warnings);
+        let unchanged = object == old && (tracked || finished.managed == owners);
+        match store(call, &stored, unchanged, object, &finished.managed)? {
             Some(bytes) => return Ok(Reply::new(200, call.shown(bytes)).with_warnings(warnings)),
             None if insists => break,
             None => {}
@@ -101,7 +122,9 @@ fn keep_system_metadata(object: &mut Value, old: &Value) {
         "resourceVersion",
     ];
     for key in SYSTEM {
-        match object::at(old, &["metadata", key]) {
+        let (is, was) = (object::at(object, &["metadata", key]), object::at(old, &["metadata", key]));
+        match was {
+            _ if is == was => {}
             Some(value) => object::set_meta(object, key, value.clone()),
             None => drop(object::remove(object, &["metadata", key])),
         }
@@ -112,27 +135,35 @@ fn keep_system_metadata(object: &mut Value, old: &Value) {
     }
 }
 
-/// Stores `object` in place of `old`, and returns what is there then; nothing if somebody else was faster. An object that is
+/// Stores `object` in place of what is there, and returns what is there then; nothing if somebody else was faster. An object that is
 /// being deleted and that nothing holds back any more is gone with this.
-fn store(call: &Call<'_>, stored: &Arc<Stored>, old: &Value, object: &Value) -> Answer<Option<Bytes>> {
+fn store(
+    call: &Call<'_>,
+    stored: &Arc<Stored>,
+    unchanged: bool,
+    mut object: Value,
+    managed: &Managed,
+) -> Answer<Option<Bytes>> {
     if call.dry_run()? {
+        managed.put(&mut object);
         return Ok(Some(object.to_string().into()));
     }
-    if object == old {
+    if unchanged {
         return Ok(Some(stored.bytes().clone()));
     }
     let (table, key, storage) = (call.resource.table, call.key(), &call.server.storage);
-    if consequences::is_free_to_go(call, object) {
-        let last = Encoded::new(object).with_version(stored.revision).bytes;
+    let encoded = Encoded::with_managed(&object, managed);
+    if consequences::is_free_to_go(call, &object) {
+        let last = encoded.with_version(stored.revision).bytes;
         if storage.delete(table, &key, stored.revision).is_err() {
             return Ok(None);
         }
-        consequences::deleted(call, object);
+        consequences::deleted(call, &object);
         return Ok(Some(last));
     }
-    match storage.put(table, &key, Some(stored.revision), &Encoded::new(object), call.resource.facets(object)) {
+    match storage.put(table, &key, Some(stored.revision), &encoded, call.resource.facets(&object)) {
         Ok(now) => {
-            consequences::updated(call, object);
+            consequences::updated(call, &object);
             Ok(Some(now.bytes().clone()))
         }
         Err(_) => Ok(None),
