@@ -70,14 +70,14 @@ pub struct ClusterConfig {
 }
 
 /// Any object, by its place in the store.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ObjectRef {
     table: TableIx,
     key: Key,
 }
 
 /// A piece of work for the control plane: which controller, and which object.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Work {
     Namespace(Key),
     Garbage(ObjectRef),

@@ -2,9 +2,11 @@
 //! waits in order of time; work that failed comes back later each time.
 //! Invariant: the order in which work comes out depends only on the order in which it went in and on the clock, never on a hash.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
+use std::hash::Hash;
 use std::time::Duration;
 
+use rustc_hash::{FxHashMap, FxHashSet};
 use tokio::time::Instant;
 
 /// The first pause after a failure, and the longest: those of the real controllers.
@@ -15,21 +17,22 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1000);
 #[derive(Debug)]
 pub(crate) struct Queue<W> {
     ready: VecDeque<W>,
-    waiting: BTreeSet<W>,
+    /// What is in `ready`. (The hashed ones are asked about single pieces of work and never gone through.)
+    waiting: FxHashSet<W>,
     later: BTreeMap<(Instant, u64), W>,
-    due: BTreeMap<W, (Instant, u64)>,
-    failures: BTreeMap<W, u32>,
+    due: FxHashMap<W, (Instant, u64)>,
+    failures: FxHashMap<W, u32>,
     serial: u64,
 }
 
-impl<W: Clone + Ord> Queue<W> {
+impl<W: Clone + Eq + Hash> Queue<W> {
     pub(crate) fn new() -> Self {
         Self {
             ready: VecDeque::new(),
-            waiting: BTreeSet::new(),
+            waiting: FxHashSet::default(),
             later: BTreeMap::new(),
-            due: BTreeMap::new(),
-            failures: BTreeMap::new(),
+            due: FxHashMap::default(),
+            failures: FxHashMap::default(),
             serial: 0,
         }
     }

@@ -1,8 +1,8 @@
 //! The cluster as its own parts see it: decoded once per change, indexed by what they ask for. It is always up to date before a
 //! controller acts, because the controllers run in one thread with it; so none of them has to guess what it has done itself.
-//! Invariant: an index holds exactly the keys of the objects that it describes, and every order is that of the keys.
+//! Invariant: an index holds exactly the objects that it describes, as they are now, and every order is that of the keys.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use smol_str::SmolStr;
@@ -33,9 +33,17 @@ objects!(Attachment, Budget, Claim, CronJob, Job, Namespace, Node, PersistentVol
 #[derive(Debug)]
 pub(crate) struct Shelf<T> {
     objects: BTreeMap<Key, Arc<T>>,
-    managed: BTreeMap<SmolStr, BTreeSet<Key>>,
+    managed: Index<T>,
     /// Those that nobody manages, by namespace.
-    loose: BTreeMap<SmolStr, BTreeSet<Key>>,
+    loose: Index<T>,
+}
+
+/// Objects by something that they share.
+type Index<T> = BTreeMap<SmolStr, BTreeMap<Key, Arc<T>>>;
+
+/// The objects that share this, in the order of their keys.
+fn of<T>(index: &Index<T>, shared: &str) -> Vec<Arc<T>> {
+    index.get(shared).map(|found| found.values().cloned().collect()).unwrap_or_default()
 }
 
 impl<T> Default for Shelf<T> {
@@ -64,12 +72,12 @@ impl<T: Object> Shelf<T> {
 
     /// The objects that the owner of this uid manages.
     pub(crate) fn managed_by(&self, uid: &str) -> Vec<Arc<T>> {
-        self.managed.get(uid).into_iter().flatten().filter_map(|key| self.get(key)).collect()
+        of(&self.managed, uid)
     }
 
     /// The objects of a namespace that nobody manages.
     pub(crate) fn loose_in(&self, namespace: &str) -> Vec<Arc<T>> {
-        self.loose.get(namespace).into_iter().flatten().filter_map(|key| self.get(key)).collect()
+        of(&self.loose, namespace)
     }
 
     /// Puts an object in place of what was there, or takes it away. Returns what was there.
@@ -84,11 +92,11 @@ impl<T: Object> Shelf<T> {
         match now {
             Some(now) => {
                 let meta = now.meta();
-                let (index, of) = match meta.controller() {
+                let (index, shared) = match meta.controller() {
                     Some(owner) => (&mut self.managed, &owner.uid),
                     None => (&mut self.loose, &meta.namespace),
                 };
-                index.entry(of.clone()).or_default().insert(key.clone());
+                index.entry(shared.clone()).or_default().insert(key.clone(), now.clone());
                 self.objects.insert(key.clone(), now);
             }
             None => drop(self.objects.remove(key)),
@@ -98,11 +106,11 @@ impl<T: Object> Shelf<T> {
 }
 
 /// Takes a key out of an index, and the entry with the last one.
-fn take(index: &mut BTreeMap<SmolStr, BTreeSet<Key>>, of: &SmolStr, key: &Key) {
-    if let Some(keys) = index.get_mut(of) {
-        keys.remove(key);
-        if keys.is_empty() {
-            index.remove(of);
+fn take<T>(index: &mut Index<T>, shared: &SmolStr, key: &Key) {
+    if let Some(found) = index.get_mut(shared) {
+        found.remove(key);
+        if found.is_empty() {
+            index.remove(shared);
         }
     }
 }
@@ -124,8 +132,8 @@ pub(crate) struct World {
     pub(crate) claims: Shelf<Claim>,
     pub(crate) volumes: Shelf<PersistentVolume>,
     pub(crate) attachments: Shelf<Attachment>,
-    attached: BTreeMap<SmolStr, BTreeSet<Key>>,
-    bound: BTreeMap<SmolStr, BTreeSet<Key>>,
+    attached: Index<Attachment>,
+    bound: Index<Pod>,
 }
 
 /// What a key stood for before a change and stands for now.
@@ -174,12 +182,12 @@ impl World {
 
     /// The pods on a node.
     pub(crate) fn pods_on(&self, node: &str) -> Vec<Arc<Pod>> {
-        self.bound.get(node).into_iter().flatten().filter_map(|key| self.pods.get(key)).collect()
+        of(&self.bound, node)
     }
 
     /// The attachments to a node.
     pub(crate) fn attachments_on(&self, node: &str) -> Vec<Arc<Attachment>> {
-        self.attached.get(node).into_iter().flatten().filter_map(|key| self.attachments.get(key)).collect()
+        of(&self.attached, node)
     }
 
     pub(crate) fn put_attachment(&mut self, key: &Key, now: Option<Attachment>) -> Changed<Attachment> {
@@ -188,7 +196,7 @@ impl World {
             take(&mut self.attached, &before.spec.node_name, key);
         }
         if let Some(now) = &changed.now {
-            self.attached.entry(now.spec.node_name.clone()).or_default().insert(key.clone());
+            self.attached.entry(now.spec.node_name.clone()).or_default().insert(key.clone(), now.clone());
         }
         changed
     }
@@ -200,7 +208,7 @@ impl World {
             take(&mut self.bound, &before.spec.node_name, key);
         }
         if let Some(now) = now.as_ref().filter(|pod| !pod.spec.node_name.is_empty()) {
-            self.bound.entry(now.spec.node_name.clone()).or_default().insert(key.clone());
+            self.bound.entry(now.spec.node_name.clone()).or_default().insert(key.clone(), now.clone());
         }
         Changed { before, now }
     }

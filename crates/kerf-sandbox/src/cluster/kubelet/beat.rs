@@ -10,13 +10,8 @@ use bytes::Bytes;
 use jiff::Timestamp;
 
 use crate::api::Inner;
-use crate::api::object::seconds;
+use crate::api::object::{micros, seconds};
 use crate::api::storage::{Key, TableIx};
-
-/// The time as leases have it, always of the same length.
-pub(super) fn micros(at: Timestamp) -> String {
-    at.strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string()
-}
 
 /// What a kubelet says again and again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -47,6 +47,7 @@ struct Machine {
     address: Ipv4Addr,
     /// When the node's status was last reported.
     reported: Instant,
+    lease_key: Key,
     lease: Option<Beat>,
     report: Option<Report>,
 }

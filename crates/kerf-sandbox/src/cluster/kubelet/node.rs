@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use super::beat::{Beat, Said, micros};
+use super::beat::{Beat, Said};
 use super::{Kubelets, Life, Machine, Report, is_simulated};
-use crate::api::object::seconds;
+use crate::api::object::{micros, seconds};
 use crate::api::status::Answer;
 use crate::api::storage::Key;
 use crate::cloud::Offering;
@@ -35,7 +35,7 @@ pub(crate) fn sync(plane: &mut Plane, key: &Key) -> Answer<Again> {
         Life::Booting { until } if until > now => Ok(Again::After(until - now)),
         Life::Booting { .. } => {
             report(plane, key, &node)?;
-            create_lease(plane, &node)?;
+            create_lease(plane, key, &node)?;
             create_csi_node(plane, &node)?;
             if let Some(machine) = plane.kubelets.machines.get_mut(key) {
                 machine.life = Life::Running;
@@ -74,6 +74,7 @@ fn adopt(plane: &mut Plane, key: &Key, node: &Node, now: Instant) -> Life {
         life,
         address: addresses.node(),
         reported: now,
+        lease_key: Key::new(Some(LEASES), &node.metadata.name),
         lease: None,
         report: None,
     };
@@ -89,14 +90,16 @@ pub(crate) fn interrupt(plane: &mut Plane, key: &Key) -> Again {
 
 /// What a kubelet does every few seconds.
 pub(crate) fn heartbeat(plane: &mut Plane, key: &Key) -> Answer<Again> {
-    let (Some(node), true) = (plane.world.nodes.get(key), plane.kubelets.runs(key.name())) else {
+    let (Some(node), Some(machine)) = (plane.world.nodes.get(key), plane.kubelets.machines.get(key)) else {
         return Ok(Again::WhenChanged);
     };
-    let now = Instant::now();
-    renew_lease(plane, &node)?;
-    let silent = plane.kubelets.machines.get(key).map(|machine| now.duration_since(machine.reported));
+    if machine.life != Life::Running {
+        return Ok(Again::WhenChanged);
+    }
+    let silent = Instant::now().duration_since(machine.reported);
+    renew_lease(plane, key, &node)?;
     let told_otherwise = node.ready().is_none_or(|ready| ready.status != "True");
-    if told_otherwise || silent.is_some_and(|silent| silent >= plane.config.timing.node_report) {
+    if told_otherwise || silent >= plane.config.timing.node_report {
         report(plane, key, &node)?;
     }
     Ok(Again::After(plane.config.timing.lease_renewal))
@@ -204,40 +207,40 @@ fn lease(plane: &Plane, node: &Node) -> Value {
     })
 }
 
-fn create_lease(plane: &mut Plane, node: &Node) -> Answer<()> {
+fn create_lease(plane: &mut Plane, key: &Key, node: &Node) -> Answer<()> {
     let now = plane.now();
     match plane.kubelet.create(Kind::Lease, LEASES, &lease(plane, node)) {
-        Err(refusal) if refusal.code() == 409 => renew_lease(plane, node),
+        Err(refusal) if refusal.code() == 409 => renew_lease(plane, key, node),
         outcome => {
-            remember_lease(plane, node, &outcome?, now);
+            remember_lease(plane, key, &outcome?, now);
             Ok(())
         }
     }
 }
 
 /// Renews a lease; nearly all writes of a quiet cluster are renewals, so one that is as the kubelet left it is renewed where it stands.
-fn renew_lease(plane: &mut Plane, node: &Node) -> Answer<()> {
-    let key = Key::new(Some(LEASES), &node.metadata.name);
+fn renew_lease(plane: &mut Plane, key: &Key, node: &Node) -> Answer<()> {
     let (now, table) = (plane.now(), plane.table(Kind::Lease));
-    let machine = plane.kubelets.machines.get_mut(&node.metadata.key());
-    if let (Some(table), Some(last)) = (table, machine.and_then(|machine| machine.lease.as_mut()))
+    if let (Some(table), Some(machine)) = (table, plane.kubelets.machines.get_mut(key))
+        && let Some(last) = machine.lease.as_mut()
         && !plane.server.is_audited()
-        && last.again(&plane.server.inner, table, &key, now)
+        && last.again(&plane.server.inner, table, &machine.lease_key, now)
     {
         return Ok(());
     }
-    let written = match plane.kubelet.replace(&Kind::Lease.path(&key), &lease(plane, node)) {
+    let path = Kind::Lease.path(&Key::new(Some(LEASES), key.name()));
+    let written = match plane.kubelet.replace(&path, &lease(plane, node)) {
         Err(refusal) if refusal.code() == 404 => plane.kubelet.create(Kind::Lease, LEASES, &lease(plane, node))?,
         outcome => outcome?,
     };
-    remember_lease(plane, node, &written, now);
+    remember_lease(plane, key, &written, now);
     Ok(())
 }
 
-fn remember_lease(plane: &mut Plane, node: &Node, written: &Bytes, now: Timestamp) {
-    let key = Key::new(Some(LEASES), &node.metadata.name);
-    let beat = beat(plane, Kind::Lease, &key, written, now, Said::Alive);
-    if let Some(machine) = plane.kubelets.machines.get_mut(&node.metadata.key()) {
+fn remember_lease(plane: &mut Plane, key: &Key, written: &Bytes, now: Timestamp) {
+    let lease = Key::new(Some(LEASES), key.name());
+    let beat = beat(plane, Kind::Lease, &lease, written, now, Said::Alive);
+    if let Some(machine) = plane.kubelets.machines.get_mut(key) {
         machine.lease = beat;
     }
 }
