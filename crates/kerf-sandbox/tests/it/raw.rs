@@ -8,9 +8,14 @@ use kerf_sandbox::{ApiServer, Config};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
-/// A server at noon on the first day of 2026, with one seed.
+/// A clock that starts at noon on the first day of 2026.
+pub(crate) fn noon() -> Clock {
+    Clock::starting_at("2026-01-01T12:00:00Z".parse().unwrap())
+}
+
+/// A server at that time, with one seed.
 pub(crate) fn server() -> ApiServer {
-    ApiServer::new(Config::new(Clock::starting_at("2026-01-01T12:00:00Z".parse().unwrap()), 7))
+    ApiServer::new(Config::new(noon(), 7))
 }
 
 /// Sends one request and reads the whole answer.

@@ -1,5 +1,7 @@
 //! Whatever comes in over HTTP, an answer goes out: no request makes the server panic, and every refusal is a `Status`.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use kerf_api::crds::{self, Flavour};
@@ -7,7 +9,7 @@ use kerf_sandbox::ApiServer;
 use proptest::prelude::*;
 use tower::ServiceExt as _;
 
-use crate::raw::{call, pod, server};
+use crate::raw::{call, noon, pod, server};
 
 fn method() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec!["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "BREW"])
@@ -237,7 +239,12 @@ fn accept() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// A server with a pod, a deployment and Kerf's definitions, so that there is something to hit.
+/// A server with a pod, a deployment and Kerf's definitions, so that there is something to hit. Made once: every case gets a copy that goes its
+/// own way.
+static FURNISHED: LazyLock<ApiServer> = LazyLock::new(|| {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(furnished())
+});
+
 async fn furnished() -> ApiServer {
     let server = server();
     for crd in crds::all(Flavour::Kwok) {
@@ -257,9 +264,10 @@ proptest! {
 
     #[test]
     fn every_request_is_answered(requests in prop::collection::vec((method(), path(), query(), media(), accept(), body()), 1..100)) {
+        let furnished = &*FURNISHED;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let server = furnished().await;
+            let server = furnished.fork(noon());
             for (method, path, query, media, accept, body) in requests {
                 let Ok(uri) = format!("{path}?{query}").parse::<http::Uri>() else { continue };
                 let request = http::Request::builder().method(method).uri(uri).header("content-type", media).header("accept", accept);
