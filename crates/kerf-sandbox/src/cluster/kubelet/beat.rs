@@ -68,12 +68,17 @@ impl Beat {
 
     /// Writes the object once more, at `now`. Says whether that was possible.
     pub(super) fn again(&mut self, server: &Inner, table: TableIx, key: &Key, now: Timestamp) -> bool {
-        let (exact, to_the_second) = (micros(now), seconds(now));
-        let same = if self.micros.is_empty() { to_the_second == seconds(self.at) } else { exact == micros(self.at) };
+        let same = if self.micros.is_empty() {
+            now.as_second() == self.at.as_second()
+        } else {
+            now.as_microsecond() == self.at.as_microsecond()
+        };
         if same {
             // A write that changes nothing is none: the ordinary way knows.
             return false;
         }
+        let to_the_second = seconds(now);
+        let exact = if self.micros.is_empty() { String::new() } else { micros(now) };
         let written = server.storage.touch_up(table, key, self.revision, |text| {
             for (places, time) in [(&self.seconds, &to_the_second), (&self.micros, &exact)] {
                 for place in places {
