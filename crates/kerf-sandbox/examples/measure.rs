@@ -2,6 +2,7 @@
 //! `cargo run --release -p kerf-sandbox --example measure`
 #![allow(clippy::print_stdout, reason = "it is a program for people")]
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,8 +10,11 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use http::Request;
 use http_body_util::{BodyExt as _, BodyStream, Full};
+use k8s_openapi::api::core::v1::Pod;
 use kerf_runtime::Clock;
 use kerf_sandbox::{ApiServer, Config};
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use tower::ServiceExt as _;
@@ -23,38 +27,45 @@ const PODS: u64 = 100_000;
 const NODES: u64 = 5_000;
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
+/// How a phase writes.
+#[derive(Clone, Copy)]
+enum Way {
+    /// Requests to the server itself, as a tower service: what the cluster's own controllers pay for.
+    Service,
+    /// A `kube::Client` without sockets, which encodes what it sends and reads what it is answered.
+    Client,
+}
+
+/// What is written.
+#[derive(Clone, Copy)]
+enum What {
+    Node,
+    Pod,
+    Status,
+}
+
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), Failure> {
     let begun = Instant::now();
     let server = ApiServer::new(Config::new(Clock::system(), 1));
     println!("start: {:.1} ms", begun.elapsed().as_secs_f64() * 1e3);
 
-    let seen = Arc::new(AtomicU64::new(0));
-    let watcher = tokio::spawn(count_events(server.clone(), seen.clone()));
+    let told = Arc::new(Told::default());
+    let watcher = tokio::spawn(count_events(server.clone(), told.clone()));
     tokio::task::yield_now().await;
 
-    let begun = Instant::now();
-    for n in 0..NODES {
-        send(&server, "POST", "/api/v1/nodes".into(), "application/json", node(n)).await?;
-    }
-    report("nodes created", NODES, begun);
-
-    let begun = Instant::now();
-    for n in 0..PODS {
-        send(&server, "POST", "/api/v1/namespaces/default/pods".into(), "application/json", pod(n)).await?;
-    }
-    report("pods created", PODS, begun);
-    told(&seen, PODS, begun).await;
+    phase(&server, &told, "nodes created", What::Node, 0..NODES, 1, Way::Service).await?;
+    phase(&server, &told, "pods created", What::Pod, 0..40_000, 1, Way::Service).await?;
+    phase(&server, &told, "pods created", What::Pod, 40_000..80_000, 2, Way::Service).await?;
+    phase(&server, &told, "pods created through kube::Client", What::Pod, 80_000..90_000, 1, Way::Client).await?;
+    phase(&server, &told, "pods created through kube::Client", What::Pod, 90_000..PODS, 2, Way::Client).await?;
     memory("after creation");
-
-    let begun = Instant::now();
-    for n in 0..PODS {
-        let status = json!({"status": {"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]}});
-        let path = format!("/api/v1/namespaces/default/pods/pod-{n:06}/status");
-        send(&server, "PATCH", path, "application/merge-patch+json", status).await?;
-    }
-    report("pod statuses patched", PODS, begun);
-    told(&seen, 2 * PODS, begun).await;
+    phase(&server, &told, "pod statuses patched", What::Status, 0..40_000, 1, Way::Service).await?;
+    phase(&server, &told, "pod statuses patched", What::Status, 40_000..80_000, 2, Way::Service).await?;
+    phase(&server, &told, "pod statuses patched through kube::Client", What::Status, 80_000..90_000, 1, Way::Client)
+        .await?;
+    phase(&server, &told, "pod statuses patched through kube::Client", What::Status, 90_000..PODS, 2, Way::Client)
+        .await?;
     memory("after status patches");
 
     let begun = Instant::now();
@@ -70,8 +81,104 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
+/// Writes objects, shared among writers at the same time, and says how fast that was and how far behind the watcher of all pods fell.
+async fn phase(
+    server: &ApiServer,
+    told: &Arc<Told>,
+    title: &str,
+    what: What,
+    numbers: Range<u64>,
+    writers: u64,
+    way: Way,
+) -> Result<(), Failure> {
+    told.behind.store(0, Ordering::Relaxed);
+    // What is sent is made beforehand: it is the server that is measured, and the client if there is one.
+    let share = (numbers.end - numbers.start) / writers;
+    let mut work: Vec<Vec<(String, Value)>> = Vec::new();
+    for writer in 0..writers {
+        let start = numbers.start + writer * share;
+        work.push((start..start + share).map(|n| request(what, n)).collect());
+    }
+    let begun = Instant::now();
+    let tasks: Vec<_> = work
+        .into_iter()
+        .map(|requests| tokio::spawn(write(server.clone(), told.clone(), what, requests, way)))
+        .collect();
+    for task in tasks {
+        task.await??;
+    }
+    let seconds = begun.elapsed().as_secs_f64();
+    let count = share * writers;
+    let by = if writers == 1 { "one writer".to_owned() } else { format!("{writers} writers") };
+    println!("{count} {title} by {by}: {seconds:.2} s, {:.0} a second", count as f64 / seconds);
+    if !matches!(what, What::Node) {
+        let wanted = told.written.load(Ordering::Relaxed);
+        let behind = wanted.saturating_sub(told.seen.load(Ordering::Relaxed));
+        while told.seen.load(Ordering::Relaxed) < wanted {
+            tokio::task::yield_now().await;
+        }
+        println!(
+            "  watcher: at most {} events behind, {behind} at the last write; all told after {:.2} s",
+            told.behind.load(Ordering::Relaxed),
+            begun.elapsed().as_secs_f64()
+        );
+    }
+    Ok(())
+}
+
+/// Where a request goes, and what it says.
+fn request(what: What, n: u64) -> (String, Value) {
+    match what {
+        What::Node => ("/api/v1/nodes".into(), node(n)),
+        What::Pod => ("/api/v1/namespaces/default/pods".into(), pod(n)),
+        What::Status => {
+            let status = json!({"status": {"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]}});
+            (format!("/api/v1/namespaces/default/pods/pod-{n:06}/status"), status)
+        }
+    }
+}
+
+async fn write(
+    server: ApiServer,
+    told: Arc<Told>,
+    what: What,
+    requests: Vec<(String, Value)>,
+    way: Way,
+) -> Result<(), Failure> {
+    let (method, media) = match what {
+        What::Node | What::Pod => ("POST", "application/json"),
+        What::Status => ("PATCH", "application/merge-patch+json"),
+    };
+    let pods: Api<Pod> = Api::default_namespaced(server.client_as("measure"));
+    for (path, body) in requests {
+        match (way, what) {
+            (Way::Client, What::Pod) => {
+                drop(pods.create(&PostParams::default(), &serde_json::from_value(body)?).await?);
+            }
+            (Way::Client, What::Status) => {
+                let name = path.trim_end_matches("/status").rsplit('/').next().unwrap_or_default();
+                drop(pods.patch_status(name, &PatchParams::default(), &Patch::Merge(body)).await?);
+            }
+            (Way::Client, What::Node) | (Way::Service, _) => send(&server, method, path, media, body).await?,
+        }
+        if !matches!(what, What::Node) {
+            told.written.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    Ok(())
+}
+
+/// What has been written, and what the watcher has been told of it.
+#[derive(Default)]
+struct Told {
+    written: AtomicU64,
+    seen: AtomicU64,
+    /// How far behind the watcher was at most.
+    behind: AtomicU64,
+}
+
 /// Watches all pods and counts what it is told.
-async fn count_events(server: ApiServer, seen: Arc<AtomicU64>) -> Result<(), Failure> {
+async fn count_events(server: ApiServer, told: Arc<Told>) -> Result<(), Failure> {
     let request = Request::get("/api/v1/pods?watch=true").body(Full::<Bytes>::default())?;
     let mut body = BodyStream::new(server.oneshot(request).await?.into_body());
     while let Some(Ok(frame)) = body.next().await {
@@ -82,25 +189,10 @@ async fn count_events(server: ApiServer, seen: Arc<AtomicU64>) -> Result<(), Fai
         }) {
             println!("the watcher was too slow");
         }
-        seen.fetch_add(lines as u64, Ordering::Relaxed);
+        let before = told.seen.fetch_add(lines as u64, Ordering::Relaxed);
+        told.behind.fetch_max(told.written.load(Ordering::Relaxed).saturating_sub(before), Ordering::Relaxed);
     }
     Ok(())
-}
-
-async fn told(seen: &AtomicU64, wanted: u64, begun: Instant) {
-    let behind = wanted.saturating_sub(seen.load(Ordering::Relaxed));
-    while seen.load(Ordering::Relaxed) < wanted {
-        tokio::task::yield_now().await;
-    }
-    println!(
-        "  watcher: {behind} events behind at the last write, all told after {:.2} s",
-        begun.elapsed().as_secs_f64()
-    );
-}
-
-fn report(what: &str, count: u64, begun: Instant) {
-    let seconds = begun.elapsed().as_secs_f64();
-    println!("{count} {what}: {seconds:.2} s, {:.0} a second", count as f64 / seconds);
 }
 
 fn memory(when: &str) {
