@@ -183,6 +183,10 @@ impl Walk<'_> {
         new: Option<&Value>,
         comparison: &mut Comparison,
     ) {
+        if let (None, Some(new)) = (old, new) {
+            comparison.added.push(element.clone(), self.new_node(here, element, new));
+            return;
+        }
         let leaf = |value: Option<&Value>| value.is_none_or(|value| is_leaf(here.at, value));
         let mut below = Comparison::default();
         let became = if leaf(old) && leaf(new) || kinds_differ(old, new) {
@@ -190,12 +194,43 @@ impl Walk<'_> {
         } else {
             self.children(here, old, new, &mut below);
             match Became::of(old, new) {
-                Became::Added if here.in_struct && self.standing.contains(&&element[2..]) => Became::Nothing,
                 Became::Modified => Became::Nothing,
                 became => became,
             }
         };
         comparison.push(element, became, below);
+    }
+
+    /// What is new where there was nothing: most of what creations and first reports write.
+    fn new_node(&self, here: Point<'_>, element: &SmolStr, new: &Value) -> Node {
+        if is_leaf(here.at, new) {
+            return Node { member: true, below: FieldSet::default() };
+        }
+        let mut below = FieldSet::default();
+        match new {
+            Value::Object(fields) => {
+                for (key, value) in fields {
+                    let (inner, element) = (Point { at: here.at.key(key), ..here }, field(key));
+                    let node = self.new_node(inner, &element, value);
+                    below.push(element, node);
+                }
+            }
+            Value::Array(_) => {
+                let inner = Point { at: here.at.item(), in_struct: false };
+                for (identity, items) in index(here.at.list_kind(), Some(new)) {
+                    let node = match items.as_slice() {
+                        [item] => self.new_node(inner, &identity, item),
+                        // Items that cannot be told apart are owned together, as one.
+                        _ => Node { member: true, below: FieldSet::default() },
+                    };
+                    below.push(identity, node);
+                }
+                below.order();
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+        let stands = here.in_struct && self.standing.contains(&&element[2..]);
+        Node { member: !stands, below }
     }
 
     fn children(&self, here: Point<'_>, old: Option<&Value>, new: Option<&Value>, comparison: &mut Comparison) {
