@@ -191,9 +191,18 @@ fn claims_of(
     let each: BTreeSet<(String, String)> = suitable.iter().map(|launch| bought(launch)).collect();
     let mut groups: Vec<Vec<&Launch<'_>>> = vec![suitable.clone()];
     groups.extend(each.iter().map(|one| suitable.iter().copied().filter(|launch| bought(launch) == *one).collect()));
+    groups.retain(|group| pods.last().is_none_or(|newcomer| is_settled(newcomer, group)));
     let single: Vec<Vec<&Launch<'_>>> = groups.iter().filter_map(|group| smallest_alone(group)).collect();
     groups.extend(single);
     groups.iter().filter_map(|group| claim_of(pool, requirements, daemons, group, pods)).collect()
+}
+
+/// Whether the launches leave the pod's spreads one domain each, as spec 02 §8.5 wants it.
+fn is_settled(pod: &Pod, launches: &[&Launch<'_>]) -> bool {
+    spread_constraints(pod).filter(|spread| spread.topology_key != HOSTNAME).all(|spread| {
+        let domains: BTreeSet<_> = launches.iter().map(|launch| launch.labels.get(&spread.topology_key)).collect();
+        domains.len() <= 1
+    })
 }
 
 /// The launches of the smallest type among these.

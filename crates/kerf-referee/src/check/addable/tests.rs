@@ -59,7 +59,7 @@ fn nobody_has_to_go_to_a_domain_that_only_another_pod_asks_for() {
     }]});
     let rack = json!({"key": "example.com/rack", "operator": "In", "values": ["one"]});
     let mut racked = claim(&["x-0"], &["l"], &["a"]);
-    racked["requirements"].as_array_mut().unwrap().push(rack.clone());
+    racked["requirements"].as_array_mut().expect("a claim lists its requirements").push(rack.clone());
     let lazy = plan(&[racked], json!([]), &["y-0"]);
     let world = |pool: Value| [pool, pod("x-0", "1", json!({})), pod("y-0", "1", spread.clone())];
     assert_eq!(could_add(&world(pool(json!({}))), &lazy), Vec::new());
@@ -151,4 +151,22 @@ fn nobody_has_to_be_added_in_between() {
     let lazy = plan(&[claim(&["x-0", "x-1"], &["l"], &["a"])], json!([]), &["y-0"]);
     assert_eq!(could_add(&objects(json!({})), &lazy), one("y-0", "claim 0 (default)"));
     assert_eq!(could_add(&objects(spread), &lazy), Vec::new());
+}
+
+#[test]
+fn a_pod_that_is_spread_over_zones_wants_a_claim_for_one() {
+    let spread = json!({"topologySpreadConstraints": [{
+        "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }]});
+    let catalogue = catalogue::read(&types().to_string()).expect("the types of the tests");
+    let objects = json!([pool(json!({})), pod("x-0", "1", spread), pod("y-0", "1", json!({}))]);
+    let world = World::decode(&objects).expect("a pool and two pods");
+    let all = launches(&world.pools[0], &[], &["s".to_owned()], &catalogue);
+    let settles = |pod: usize, zones: &[&str]| {
+        let there: Vec<&Launch<'_>> = all.iter().filter(|launch| zones.contains(&launch.offering.zone())).collect();
+        assert_eq!(there.len(), zones.len());
+        is_settled(&world.pods[pod], &there)
+    };
+    assert!(settles(0, &["a"]) && !settles(0, &["a", "b"]) && settles(1, &["a", "b"]));
 }
