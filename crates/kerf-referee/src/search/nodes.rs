@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod};
 use kerf_api::quantity::Quantity;
 
 use super::Commitment;
@@ -17,7 +17,7 @@ use crate::plan::Requirement;
 use crate::ports;
 use crate::price::Price;
 use crate::resources::{Resources, pod_requests, sum_of_requests};
-use crate::selectors::{Labels, node_wanted, required_terms};
+use crate::selectors::{Labels, node_wanted, required_terms, term_matches};
 use crate::storage::{HOSTNAME, Storage};
 use crate::taints::untolerated;
 use crate::world::{ExistingNode, Pool, World};
@@ -217,7 +217,13 @@ impl<'a> Nodes<'a> {
                 && kind.pins.iter().all(|(key, value)| launch.labels.get(*key) == Some(value))
         });
         let suitable: Vec<&Launch<'a>> = suitable.map(|(launch, _)| launch).collect();
-        let choices = choices(source, &suitable);
+        let mut choices: Vec<Choice> = Vec::new();
+        for terms in self.alternatives(source, pods) {
+            let wanted =
+                suitable.iter().filter(|launch| terms.iter().all(|term| term_matches(term, "", &launch.labels)));
+            choices.extend(self::choices(source, &wanted.copied().collect::<Vec<_>>()));
+        }
+        choices.sort_by_key(|choice| choice.price);
         if choices.is_empty() {
             return None;
         }
@@ -231,6 +237,20 @@ impl<'a> Nodes<'a> {
             }
         }
         Some(NewNode { choices, variants })
+    }
+
+    /// Every choice of one alternative of the node affinity of each of the pods. A claim cannot ask for one or the other, which matters
+    /// where several types must be listed.
+    fn alternatives(&self, source: &Source<'_>, pods: Mask) -> Vec<Vec<&'a NodeSelectorTerm>> {
+        let of_pods = self.members(pods).filter_map(|mover| required_terms(self.movers[mover]));
+        let mut several: Vec<&[NodeSelectorTerm]> = of_pods.filter(|terms| source.varied && terms.len() > 1).collect();
+        several.dedup();
+        several.into_iter().fold(vec![Vec::new()], |combinations, terms| {
+            let longer = |combination: &Vec<&'a NodeSelectorTerm>| {
+                terms.iter().map(|term| combination.iter().copied().chain([term]).collect()).collect::<Vec<_>>()
+            };
+            combinations.iter().flat_map(longer).collect()
+        })
     }
 
     /// Whether a planner that decides as late as it can would open such a node: exactly the keys on which one of its pods (or, if

@@ -147,6 +147,25 @@ fn spec_02_118_variety_is_kept() {
 }
 
 #[test]
+fn variety_is_found_within_one_alternative_of_a_node_affinity() {
+    let demand = json!([{"key": "node.kubernetes.io/instance-type", "operator": "Exists", "minValues": 2}]);
+    let world = |alternatives: &[&[&str]]| {
+        let term = |types: &&[&str]| {
+            json!({"matchExpressions": [
+                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": types},
+            ]})
+        };
+        let terms: Vec<Value> = alternatives.iter().map(term).collect();
+        let affinity = json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": terms,
+        }}}});
+        [vec![pool(json!({"template": {"spec": {"requirements": demand}}}))], pods(1, "900m", &affinity)].concat()
+    };
+    assert_eq!(best(&world(&[&["s"], &["m"]]), Commitment::Late), Some(found(0, "$0/h")));
+    assert_eq!(best(&world(&[&["l"], &["s", "m"]]), Commitment::Late), Some(found(1, "$1/h")));
+}
+
+#[test]
 fn too_much_is_not_tried() {
     let world = [vec![pool(json!({}))], pods(PODS + 1, "900m", &json!({}))].concat();
     assert_eq!(best(&world, Commitment::Free), None);
