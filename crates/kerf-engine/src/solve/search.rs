@@ -290,12 +290,35 @@ fn ordered(problem: &Problem, queue: &[PodIx], attempt: Attempt) -> Vec<PodIx> {
     order
 }
 
-/// Whose place depends on where others are comes before those who only keep away from some, and these before the rest.
+/// Whose place depends on where others are comes before those who only keep away from some, and these before the rest. Their own rules
+/// count, not those of others: who is still there to have any is another matter.
 fn boundness(problem: &Problem, pod: PodIx) -> u8 {
-    let class = problem.class_of(pod);
-    let depends = |bound: &Bound| match problem.groups[bound.group.0].identity.kind {
-        GroupKind::Spread { .. } | GroupKind::Affinity => true,
-        GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => false,
+    let rank = |bound: &Bound| match problem.groups[bound.group.0].identity.kind {
+        GroupKind::Spread { .. } | GroupKind::Affinity => 0,
+        GroupKind::AntiAffinity => 1,
+        GroupKind::InverseAntiAffinity => 2,
     };
-    if class.bounds().any(depends) { 0 } else { 1 + u8::from(class.bounds().next().is_none()) }
+    problem.class_of(pod).bounds().map(rank).min().unwrap_or(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::World;
+
+    // A cluster that is kept up to date remembers rules of pods that are gone; they must not change the order.
+    #[test]
+    fn only_rules_of_ones_own_make_a_pod_come_first() {
+        let world = World::new(
+            "pool p \n node n1 \n pod guard on=n1 anti=host:app=api \n pod api labels=app:api \n pod plain
+             pod shy labels=app:shy anti=host:app=shy \n pod web labels=app:web spread=zone:1:app=web",
+        );
+        let (problem, _) = Problem::new(&world.input, &world.settings);
+        let rank = |name: &str| {
+            let pod = problem.pods.iter().position(|pod| pod.name == name);
+            pod.map(|ix| boundness(&problem, PodIx(ix as u32)))
+        };
+        let ranks = ["default/web", "default/shy", "default/plain", "default/api"].map(rank);
+        assert_eq!(ranks, [Some(0), Some(1), Some(2), Some(2)]);
+    }
 }

@@ -112,6 +112,10 @@ fn spec_02_58_soft_taints_are_avoided_as_long_as_possible() {
     check(&format!("{tainted} \n pod a cpu=1 pref=\"1 zone In b\""), "claim pool=soft types=t pods=a");
     check(&format!("{tainted} \n pod a cpu=1 pref=\"1 zone In b\" tol=k"), "claim pool=soft types=t pods=a zone=b");
     check(&format!("settings ignore-preferences \n {tainted} \n pod a cpu=1"), "claim pool=soft types=t pods=a");
+    // A pool that has nothing to offer any more still has its node.
+    let node = "node n1 pool=soft taint=k=v:PreferNoSchedule \n pod a cpu=1";
+    check(&format!("{tainted} req=\"zone In nope\" \n {node}"), "node n1 pods=a");
+    check(&format!("pool p req=\"zone In nope\" \n {node}"), "unplaced a NoInstanceTypes");
 }
 
 #[test]

@@ -425,6 +425,12 @@ impl<'w> Topology<'w> {
         own.filter(|rule| !matches!(rule.kind, Kind::Away)).map(|rule| rule.key).collect()
     }
 
+    /// The labels of everything that keeps the mover and others apart. spec 02 §8.5 wants a domain; kube-scheduler does not care.
+    pub(crate) fn keys_apart(&self, mover: usize) -> BTreeSet<&'w str> {
+        let away = self.rules.iter().filter(|rule| matches!(rule.kind, Kind::Away));
+        away.filter(|rule| rule.owner == Owner::Mover(mover) || rule.movers[mover]).map(|rule| rule.key).collect()
+    }
+
     /// Whether the mover must be near somebody and there is nobody.
     pub(crate) fn is_lonely(&self, mover: usize) -> bool {
         let own = self.rules.iter().filter(|rule| rule.owner == Owner::Mover(mover) && matches!(rule.kind, Kind::Near));

@@ -120,8 +120,13 @@ impl<'a> Nodes<'a> {
             bits.fold(0, |mask: Mask, bit: Mask| mask | bit)
         };
         let needed: Vec<BTreeSet<&str>> = (0..movers.len()).map(|mover| topology.needed_keys(mover)).collect();
+        let apart: Vec<BTreeSet<&str>> = match commitment {
+            Commitment::Free => vec![BTreeSet::new(); movers.len()],
+            Commitment::Late => (0..movers.len()).map(|mover| topology.keys_apart(mover)).collect(),
+        };
         let keyed = |labels: &Labels| {
-            let has = |mover: &usize| needed[*mover].iter().all(|key| *key == HOSTNAME || labels.contains_key(*key));
+            let is_there = |key: &&str| *key == HOSTNAME || labels.contains_key(*key);
+            let has = |mover: &usize| needed[*mover].iter().chain(&apart[*mover]).all(is_there);
             (0..movers.len()).filter(has).fold(0, |mask: Mask, mover| mask | (1 << mover))
         };
         let pools: Vec<&Pool> = world.pools.iter().filter(|pool| pool.usable).collect();

@@ -165,6 +165,17 @@ fn variety_is_found_within_one_alternative_of_a_node_affinity() {
     assert_eq!(best(&world(&[&["l"], &["s", "m"]]), Commitment::Late), Some(found(1, "$1/h")));
 }
 
+// kube-scheduler would have them on a node that is in no zone; by spec 02 §8.5 a planner keeps them off it.
+#[test]
+fn a_node_without_a_zone_is_nothing_for_pods_that_are_kept_apart_by_zone() {
+    let room = json!({"cpu": "8", "memory": "64Gi", "pods": "10"});
+    let node = json!({"kind": "Node", "metadata": {"name": "n"}, "status": {"capacity": room, "allocatable": room}});
+    let apart = pods(1, "900m", &related("podAntiAffinity", "topology.kubernetes.io/zone"));
+    let world = [vec![pool(json!({"limits": {"nodes": "0"}})), node], apart].concat();
+    assert_eq!(best(&world, Commitment::Free), Some(found(1, "$0/h")));
+    assert_eq!(best(&world, Commitment::Late), Some(found(0, "$0/h")));
+}
+
 #[test]
 fn too_much_is_not_tried() {
     let world = [vec![pool(json!({}))], pods(PODS + 1, "900m", &json!({}))].concat();

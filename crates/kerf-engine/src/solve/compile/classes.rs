@@ -208,10 +208,11 @@ fn new_class(problem: &mut Problem, state: &mut State, pod: &Pod, extras: Extras
         wanted: Vec::new(),
     };
     let ignore = problem.world.settings.preference_policy == PreferencePolicy::Ignore;
+    // A pool that has no type to offer has a say, too: its nodes may still be there.
     let prefers = problem
-        .templates
+        .pools
         .iter()
-        .flat_map(|t| &t.taints)
+        .flat_map(|pool| &problem.world.pools[*pool].taints)
         .any(|t| t.effect == kerf_api::slim::TaintEffect::PreferNoSchedule);
     let mut spec = PodSpec { node_name: None, ..pod.spec.clone() };
     spec.topology_spread_constraints.extend(extras.spread.iter().cloned());
