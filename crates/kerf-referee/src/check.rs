@@ -46,7 +46,7 @@ pub(crate) use self::daemons::Daemons;
 pub(crate) use self::existing::{refusals, room, too_many_volumes};
 pub(crate) use self::launch::{Launch, launches};
 pub(crate) use self::limits::usage;
-pub(crate) use self::topology::{Bound, Place, SpreadBound, Topology, combinations};
+pub(crate) use self::topology::{Bound, Place, SpreadBound, Topology, combinations, product};
 pub(crate) use self::universe::Universe;
 
 /// Every constraint that the plan breaks; none if it is lawful.

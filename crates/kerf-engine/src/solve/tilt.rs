@@ -29,14 +29,12 @@ fn is_tilted(pass: &Pass<'_>, pod: PodIx, group: GroupIx, max_skew: i32, domain:
         let mut bounds = pass.problem.class_of(other).bounds();
         bounds.any(|bound| pass.problem.skew_of(bound.group).is_some() && counted_by.contains(&bound.group))
     };
-    let missing = |domain: usize| {
-        let here = pass.state.uncounted.iter().filter(|(of, at, _)| (*of, *at) == (group, domain));
-        here.filter(|(_, _, other)| must_be_later(*other)).count()
-    };
-    let more = missing(domain);
+    let missing =
+        pass.state.uncounted.iter().filter(|(of, at, other)| (*of, *at) == (group, domain) && must_be_later(*other));
+    let missing = i32::try_from(missing.count()).unwrap_or(i32::MAX);
     let pods = |domain: usize| pass.state.counts[group.0].get(domain);
     let least = pass.known(group).iter().map(pods).min().unwrap_or(0);
-    more > 0 && pods(domain) + i32::try_from(more).unwrap_or(i32::MAX) - least > max_skew
+    missing > 0 && pods(domain).saturating_add(missing) - least > max_skew
 }
 
 impl Problem {

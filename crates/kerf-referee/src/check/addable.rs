@@ -1,8 +1,8 @@
 //! Could a pod that the plan leaves out have been added to it as it is?
 //!
 //! Tries each of them on every node that is there, on every claim (narrowed to what suits the newcomer), and on a claim of its
-//! own, and asks whether the plan is still lawful and the pod can be bound after all the others. Unlike the exhaustive search this works for any size, and unlike a comparison of
-//! counts it never asks for cleverer packing: whoever stops here has stopped too early.
+//! own, and asks whether the plan is still lawful and the pod can be bound after all the others. Unlike the exhaustive search this
+//! works for any size, and unlike a comparison of counts it never asks for cleverer packing: whoever stops here has stopped too early.
 //!
 //! Some things are not asked for:
 //!

@@ -22,8 +22,8 @@ use crate::storage::HOSTNAME;
 use crate::world::World;
 
 pub use self::combinations::COMBINATIONS;
-pub(crate) use self::combinations::combinations;
 pub(super) use self::combinations::{can_be_last, check};
+pub(crate) use self::combinations::{combinations, product};
 pub(crate) use self::place::Place;
 
 /// All rules between the pods of a world.

@@ -10,7 +10,7 @@ use kerf_api::quantity::Quantity;
 use super::Commitment;
 use crate::catalogue::{Catalogue, InstanceType};
 use crate::check::{
-    Daemons, Launch, Place, Topology, launches, refusals, room, too_many_volumes, unreachable_claim, usage,
+    Daemons, Launch, Place, Topology, launches, product, refusals, room, too_many_volumes, unreachable_claim, usage,
     values_short,
 };
 use crate::plan::Requirement;
@@ -250,12 +250,7 @@ impl<'a> Nodes<'a> {
         let of_pods = self.members(pods).filter_map(|mover| required_terms(self.movers[mover]));
         let mut several: Vec<&[NodeSelectorTerm]> = of_pods.filter(|terms| source.varied && terms.len() > 1).collect();
         several.dedup();
-        several.into_iter().fold(vec![Vec::new()], |combinations, terms| {
-            let longer = |combination: &Vec<&'a NodeSelectorTerm>| {
-                terms.iter().map(|term| combination.iter().copied().chain([term]).collect()).collect::<Vec<_>>()
-            };
-            combinations.iter().flat_map(longer).collect()
-        })
+        product(several.into_iter().map(|terms| terms.iter().collect()))
     }
 
     /// Whether a planner that decides as late as it can would open such a node: exactly the keys on which one of its pods (or, if

@@ -145,17 +145,19 @@ fn variants(
 pub(crate) fn combinations(choices: &[Vec<Place>]) -> Vec<Vec<usize>> {
     let number = choices.iter().try_fold(1_usize, |product, variants| product.checked_mul(variants.len()));
     if number.is_some_and(|number| number <= COMBINATIONS) {
-        return choices.iter().fold(vec![Vec::new()], |combinations, variants| {
-            let longer = |combination: &Vec<usize>, choice| combination.iter().copied().chain([choice]).collect();
-            combinations
-                .iter()
-                .flat_map(|c| (0..variants.len()).map(|choice| longer(c, choice)).collect::<Vec<_>>())
-                .collect()
-        });
+        return product(choices.iter().map(|variants| (0..variants.len()).collect()));
     }
     let mut random = Random::new(choices.len() as u64);
     let sample = (0..COMBINATIONS / 4).map(|_| choices.iter().map(|variants| random.below(variants.len())).collect());
     std::iter::once(vec![0; choices.len()]).chain(sample.collect::<Vec<_>>()).collect()
+}
+
+/// Every choice of one out of each list, the first list's slowest.
+pub(crate) fn product<T: Clone>(lists: impl IntoIterator<Item = Vec<T>>) -> Vec<Vec<T>> {
+    lists.into_iter().fold(vec![Vec::new()], |chosen, list| {
+        let longer = |choice: &Vec<T>, one: &T| choice.iter().cloned().chain([one.clone()]).collect();
+        chosen.iter().flat_map(|choice| list.iter().map(|one| longer(choice, one)).collect::<Vec<_>>()).collect()
+    })
 }
 
 /// Which choice among several was made where, for the reader of a violation.

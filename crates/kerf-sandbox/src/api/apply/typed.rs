@@ -162,19 +162,7 @@ impl Comparison {
 }
 
 impl Walk<'_> {
-    fn visit(
-        &self,
-        here: Point<'_>,
-        element: &SmolStr,
-        old: Option<&Value>,
-        new: Option<&Value>,
-        comparison: &mut Comparison,
-    ) {
-        if old != new {
-            self.differ(here, element, old, new, comparison);
-        }
-    }
-
+    /// Compares two states of a path that are known to differ.
     fn differ(
         &self,
         here: Point<'_>,
@@ -269,6 +257,11 @@ impl Walk<'_> {
             };
             let was = find(&old).map_or(none, |place| &old[place].1);
             let is = find(&new).map_or(none, |place| &new[place].1);
+            let compare = |old: Option<&Value>, new: Option<&Value>, comparison: &mut Comparison| {
+                if old != new {
+                    self.differ(inner, identity, old, new, comparison);
+                }
+            };
             match (was, is) {
                 // Items that cannot be told apart are owned together, as one.
                 ([_, _, ..], [_, _, ..]) => {
@@ -277,14 +270,14 @@ impl Walk<'_> {
                     }
                 }
                 ([_, _, ..], _) => {
-                    self.visit(inner, identity, None, is.first().copied(), comparison);
+                    compare(None, is.first().copied(), comparison);
                     comparison.push(identity, Became::Removed, Comparison::default());
                 }
                 (_, [_, _, ..]) => {
-                    self.visit(inner, identity, was.first().copied(), None, comparison);
+                    compare(was.first().copied(), None, comparison);
                     comparison.push(identity, Became::Added, Comparison::default());
                 }
-                (was, is) => self.visit(inner, identity, was.first().copied(), is.first().copied(), comparison),
+                (was, is) => compare(was.first().copied(), is.first().copied(), comparison),
             }
         }
         for set in [&mut comparison.added, &mut comparison.modified, &mut comparison.removed] {
