@@ -12,23 +12,39 @@ use kerf_state::Tracked as _;
 use tracing::debug;
 
 use super::pods::{is_evictable, needs_force_delete, protection};
+use super::turns::{self, Size, Turns};
 use crate::actions::pod::{self, Eviction};
 use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::Error;
 use crate::events;
 
+/// Why nodes go that are emptied to save money.
+const UNDERUTILIZED: &str = "Underutilized";
+
 /// The controller, and the queue that drains fill.
 pub(crate) struct Evictions {
     ctx: Context,
-    /// Pods by name and uid, each with the end of its node.
-    wanted: Mutex<BTreeMap<(Str, Str), Option<Timestamp>>>,
+    /// Pods by name and uid.
+    wanted: Mutex<BTreeMap<(Str, Str), Wanted>>,
+    turns: Mutex<Turns>,
     queue: OnceLock<Queue<Str>>,
+}
+
+/// A pod that is wanted off its node.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    /// The end of its node.
+    deadline: Option<Timestamp>,
+    since: Timestamp,
+    size: Size,
+    /// Whether it has been asked in vain: others do not wait for it.
+    is_blocked: bool,
 }
 
 impl Evictions {
     pub(crate) fn new(ctx: Context) -> Self {
-        Self { ctx, wanted: Mutex::default(), queue: OnceLock::new() }
+        Self { ctx, wanted: Mutex::default(), turns: Mutex::default(), queue: OnceLock::new() }
     }
 
     /// Where its keys go.
@@ -42,13 +58,18 @@ impl Evictions {
         let key = pod.key();
         let is_news = {
             let mut wanted = self.wanted();
-            let known = wanted.get(&(key.clone(), pod.metadata.uid.clone())).copied();
-            let earlier = match known {
-                Some(known) => [known, deadline].into_iter().flatten().min(),
-                None => deadline,
-            };
-            wanted.insert((key.clone(), pod.metadata.uid.clone()), earlier);
-            known != Some(earlier)
+            let id = (key.clone(), pod.metadata.uid.clone());
+            match wanted.get_mut(&id) {
+                Some(known) => {
+                    let earlier = [known.deadline, deadline].into_iter().flatten().min();
+                    std::mem::replace(&mut known.deadline, earlier) != earlier
+                }
+                None => {
+                    let (since, size) = (self.ctx.now(), Size::of(pod));
+                    wanted.insert(id, Wanted { deadline, since, size, is_blocked: false });
+                    true
+                }
+            }
         };
         if is_news && let Some(queue) = self.queue.get() {
             queue.add(key);
@@ -66,6 +87,9 @@ impl Evictions {
                 let reason = self.reason(pod);
                 self.ctx.publish(events::evicted(pod, &reason));
                 metrics.pods_drained.inc(&[&reason]);
+                if reason == UNDERUTILIZED {
+                    self.turns().sent(pod, self.ctx.now());
+                }
                 return Ok(Next::Done);
             }
             Eviction::Gone => return Ok(Next::Done),
@@ -73,11 +97,19 @@ impl Evictions {
             Eviction::BlockedByMany => "eviction does not support multiple PDBs",
             Eviction::Failed(cause) => return Err(Error::Api { doing: "evicting pod", cause }),
         };
+        self.pass_over(pod);
         if let Some(node) = self.node_of(pod) {
             let why = format!("{blocked} (Pod={})", pod.namespaced_name());
             self.ctx.publish(events::failed_draining(&node, &why));
         }
         Ok(Next::Backoff)
+    }
+
+    /// Others need not wait for the pod.
+    fn pass_over(&self, pod: &Pod) {
+        if let Some(wanted) = self.wanted().get_mut(&(pod.key(), pod.metadata.uid.clone())) {
+            wanted.is_blocked = true;
+        }
     }
 
     async fn force_delete(&self, pod: &Pod, deadline: Timestamp, now: Timestamp) -> Result<Next, Error> {
@@ -124,8 +156,24 @@ impl Evictions {
         }
     }
 
-    fn wanted(&self) -> MutexGuard<'_, BTreeMap<(Str, Str), Option<Timestamp>>> {
+    /// Whether the pod waits for larger ones that leave with it. Only where nodes are emptied to save money does everything depend on
+    /// whether all of them find room.
+    fn waits(&self, pod: &Pod, this: Wanted, now: Timestamp) -> bool {
+        if self.reason(pod) != UNDERUTILIZED {
+            return false;
+        }
+        let largest_to_go = self.wanted().values().filter(|other| !other.is_blocked).map(|other| other.size).max();
+        let cluster = self.ctx.cluster.lock();
+        let pods = || cluster.all::<Pod>().values().map(AsRef::as_ref).collect();
+        self.turns().waits(this.size, this.since, now, largest_to_go, pods)
+    }
+
+    fn wanted(&self) -> MutexGuard<'_, BTreeMap<(Str, Str), Wanted>> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -137,17 +185,21 @@ impl Reconcile for Evictions {
         // A pod that is gone, or another of its name, is nobody's business here.
         self.wanted().retain(|(name, id), _| name != key || Some(id) == uid.as_ref());
         let Some(pod) = pod else { return Ok(Next::Done) };
-        let Some(deadline) = self.wanted().get(&(key.clone(), pod.metadata.uid.clone())).copied() else {
+        let Some(wanted) = self.wanted().get(&(key.clone(), pod.metadata.uid.clone())).copied() else {
             return Ok(Next::Done);
         };
         let now = self.ctx.now();
-        let outcome = if needs_force_delete(&pod, deadline, now) {
-            self.force_delete(&pod, deadline.unwrap_or(now), now).await?
+        let outcome = if needs_force_delete(&pod, wanted.deadline, now) {
+            self.force_delete(&pod, wanted.deadline.unwrap_or(now), now).await?
         } else if pod.is_terminal() || pod.is_terminating() {
             Next::Done
         } else if is_evictable(&pod, now) {
+            if self.waits(&pod, wanted, now) {
+                return Ok(Next::After(turns::POLL));
+            }
             self.evict(&pod).await?
         } else {
+            self.pass_over(&pod);
             self.say_why_protected(&pod, now);
             Next::Backoff
         };

@@ -4,6 +4,7 @@
 mod drain;
 mod eviction;
 mod pods;
+mod turns;
 mod volumes;
 
 use std::collections::BTreeSet;
