@@ -25,10 +25,10 @@ mod topology;
 mod world;
 
 pub use disrupt::{
-    Block, BlockedNode, BudgetUse, ClaimLifecycle, Command, CommandNode, Consolidatable, DisruptionPlan,
+    Asked, Block, BlockedNode, BudgetUse, ClaimLifecycle, Command, CommandNode, Consolidatable, DisruptionPlan,
     DisruptionSettings, DisruptionStats, Heard, LaunchBackoff, Method, Notice, Passes, PoolDisruption, Refused,
     Rejection, Score, TemplateHash, after, claim_from_template, consolidatable, disrupt, drift_reason, eviction_cost,
-    expires_at, look, must_verify_type, validate, validate_all,
+    expires_at, gathering, look, must_verify_type, validate, validate_all,
 };
 pub use explain::{Funnel, FunnelRule, FunnelStep, PoolFunnel, PoolRefusal, Reason, Rule, funnel};
 pub use pod::requests::{pod_limits, pod_requests};

@@ -10,15 +10,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kerf_api::labels;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::Str;
 use kerf_cloud::InstanceTypesError;
 use kerf_engine::catalogue::{InstanceType, Offering};
 use kerf_engine::{
-    Command, DisruptionPlan, DisruptionSettings, Heard, Input, Method, Passes, PlannedClaim, Rejection, ReservedMode,
-    UnsupportedStorage, look, validate_all,
+    Asked, Command, DisruptionPlan, DisruptionSettings, Heard, Input, Method, Passes, PlannedClaim, Rejection,
+    ReservedMode, UnsupportedStorage, gathering, look, validate_all,
 };
 use kerf_runtime::{Chance, Next};
 use kerf_state::{Ask, Claim};
@@ -43,6 +43,8 @@ const UNSYNCED: Duration = Duration::from_secs(1);
 const VALIDATION: Duration = Duration::from_secs(15);
 /// How soon it is looked again after commands did not hold.
 const AFTER_REJECTION: Duration = Duration::from_secs(10);
+/// How long it waits for more nodes at most.
+const GATHERING: SignedDuration = SignedDuration::from_secs(30);
 /// How many offerings of one replacement are remembered if it fails.
 const OFFERINGS_MAX: usize = 128;
 
@@ -65,6 +67,8 @@ struct State {
     concluded: Option<(Timestamp, Timestamp)>,
     /// Since when the picture is not whole.
     unsynced_since: Option<Timestamp>,
+    /// Since when it waits for more nodes before it acts for money.
+    gathering_since: Option<Timestamp>,
     /// What was said of malformed pools.
     said: String,
     runs: Runs,
@@ -162,12 +166,16 @@ impl Disruption {
 
     /// Looks for something to do, among the methods behind `passed_over`, whose commands did not hold.
     async fn first_look(&self, seen: Timestamp, passed_over: Option<Method>) -> Result<Next, Error> {
-        let mut behind = passed_over;
+        let mut asked = passed_over.map_or(Asked::All, Asked::Behind);
         let mut all_held = Vec::new();
         loop {
             let picture = self.picture().await;
             let started = self.ctx.clock.elapsed();
-            let (plan, heard) = self.ask(&picture, behind).await?;
+            let more_until = self.more_until(&picture.input).filter(|_| asked == Asked::All);
+            if more_until.is_some() {
+                asked = Asked::Pressing;
+            }
+            let (plan, heard) = self.ask(&picture, asked).await?;
             self.note_methods(&heard);
             report::tell(&self.ctx, &picture.input, &plan);
             report::tell_malformed(&self.ctx, &plan, &mut self.state().said);
@@ -187,11 +195,14 @@ impl Disruption {
                 if passed_over.is_some() {
                     return Ok(Next::After(AFTER_REJECTION));
                 }
+                if let Some(until) = more_until {
+                    return Ok(after(now, until));
+                }
                 self.state().concluded = Some((seen, next));
                 return Ok(after(now, next));
             };
             if commands.is_empty() {
-                behind = Some(method);
+                asked = Asked::Behind(method);
                 continue;
             }
             return match method {
@@ -211,6 +222,18 @@ impl Disruption {
                 }
             };
         }
+    }
+
+    /// Until when it is waited for more nodes before anything is done for money, if it is.
+    fn more_until(&self, input: &Input) -> Option<Timestamp> {
+        let mut state = self.state();
+        let Some(until) = gathering(input) else {
+            state.gathering_since = None;
+            return None;
+        };
+        let since = *state.gathering_since.get_or_insert(input.at);
+        let latest = since.saturating_add(GATHERING).unwrap_or(Timestamp::MAX);
+        (input.at < latest).then_some(until.min(latest))
     }
 
     /// Looks again at commands that were found a while ago, and carries out those that hold. Says whether there were any.
@@ -367,16 +390,12 @@ impl Disruption {
     }
 
     /// Asks the engine, and takes the time of each method.
-    async fn ask(
-        &self,
-        picture: &Picture,
-        behind: Option<Method>,
-    ) -> Result<(DisruptionPlan, Vec<(Heard, Duration)>), Error> {
+    async fn ask(&self, picture: &Picture, asked: Asked) -> Result<(DisruptionPlan, Vec<(Heard, Duration)>), Error> {
         let (input, settings, clock) = (picture.input.clone(), self.settings(), self.ctx.clock);
         computed(move || {
             let mut heard = Vec::new();
             let mut last = clock.elapsed();
-            let plan = look(&input, &settings, behind, |method| {
+            let plan = look(&input, &settings, asked, |method| {
                 let now = clock.elapsed();
                 heard.push((method, now.saturating_sub(last)));
                 last = now;

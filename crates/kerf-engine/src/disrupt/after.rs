@@ -1,5 +1,8 @@
 //! The world after a command: its nodes are gone, their pods run where the simulation put them, and each replacement is the machine
 //! that was expected, up and running. Passes are repeated on it, and planning on it again must find nothing more.
+//!
+//! The world beside a command is what others may count on while it is carried out: its nodes are gone and the room that its pods
+//! take elsewhere is taken, but its machines are not there yet.
 
 use std::sync::Arc;
 
@@ -59,11 +62,28 @@ pub fn after(mut input: Input, commands: &[Command]) -> Input {
     input
 }
 
-fn apply(input: &mut Input, command: &Command) {
-    let mut places: FxHashMap<Str, Str> = FxHashMap::default();
-    for placement in &command.placements {
-        places.extend(placement.pods.iter().map(|pod| (pod.clone(), placement.node.clone())));
+/// Turns the input into the world beside the commands. Who takes in pods rests no longer for that: it is one decision with these commands
+/// that sends more pods there.
+pub(crate) fn beside(mut input: Input, commands: &[Command]) -> Input {
+    for command in commands {
+        let places = places(command);
+        let going: FxHashSet<&Str> = command.replacements.iter().flat_map(|claim| &claim.pods).collect();
+        if !going.is_empty() {
+            input.pods.retain(|pod| !going.contains(&pod.namespaced_name()));
+        }
+        take_away(&mut input, command, &places);
     }
+    input
+}
+
+/// Where the pods go that go to nodes which are there.
+fn places(command: &Command) -> FxHashMap<Str, Str> {
+    let placed = command.placements.iter();
+    placed.flat_map(|placement| placement.pods.iter().map(|pod| (pod.clone(), placement.node.clone()))).collect()
+}
+
+fn apply(input: &mut Input, command: &Command) {
+    let mut places = places(command);
     for (ix, claim) in command.replacements.iter().enumerate() {
         let name = command.machines.get(ix).cloned().unwrap_or_else(|| Names::of(input).next(&claim.pool));
         if launch(input, claim, &name).is_some() {
@@ -75,6 +95,15 @@ fn apply(input: &mut Input, command: &Command) {
             places.extend(claim.pods.iter().map(|pod| (pod.clone(), name.clone())));
         }
     }
+    let receiving = take_away(input, command, &places);
+    let at = input.at;
+    for claim in input.node_claims.iter_mut().filter(|c| receiving.contains(&c.provider_id)) {
+        claim.lifecycle.last_pod_event = Some(at);
+    }
+}
+
+/// Takes the command's nodes away and puts their pods where they go. Gives the machines that take pods in.
+fn take_away(input: &mut Input, command: &Command, places: &FxHashMap<Str, Str>) -> FxHashSet<Str> {
     let claims: FxHashSet<&Str> = command.nodes.iter().map(|n| &n.claim).collect();
     let machines: FxHashSet<Str> =
         input.node_claims.iter().filter(|c| claims.contains(&c.name)).map(|c| c.provider_id.clone()).collect();
@@ -108,15 +137,7 @@ fn apply(input: &mut Input, command: &Command) {
     });
     input.nodes.retain(|node| !gone.contains(&node.metadata.name));
     input.node_claims.retain(|claim| !claims.contains(&claim.name));
-    let receiving: FxHashSet<Str> = input
-        .nodes
-        .iter()
-        .filter(|n| receiving.contains(&n.metadata.name))
-        .map(|n| n.spec.provider_id.clone())
-        .collect();
-    for claim in input.node_claims.iter_mut().filter(|c| receiving.contains(&c.provider_id)) {
-        claim.lifecycle.last_pod_event = Some(at);
-    }
+    input.nodes.iter().filter(|n| receiving.contains(&n.metadata.name)).map(|n| n.spec.provider_id.clone()).collect()
 }
 
 /// Adds the machine that a replacement is expected to become; none if nothing is expected of it.

@@ -10,7 +10,7 @@ use kerf_api::slim::{Pod, PodAffinity, Str};
 use rustc_hash::FxHashSet;
 
 use super::budgets::Budgets;
-use super::command::{Command, Method};
+use super::command::Command;
 use super::input::Passes;
 use super::pass::{FactsIx, Pass};
 
@@ -42,7 +42,7 @@ impl Batch {
 
     /// Takes a command about a node if it goes with the others; the first always does.
     pub(crate) fn add(&mut self, pass: &Pass<'_, '_>, ix: FactsIx, command: Command) {
-        let stands_alone = stands_alone(pass, ix, &command);
+        let stands_alone = stands_alone(pass, &[ix], &command);
         let is_free = command.placements.iter().all(|placement| !self.touched.contains(&placement.node));
         let goes_with_the_others = stands_alone && is_free;
         if !self.commands.is_empty() && !goes_with_the_others {
@@ -60,8 +60,8 @@ impl Batch {
     }
 }
 
-/// Whether nothing ties the command to others from afar.
-fn stands_alone(pass: &Pass<'_, '_>, ix: FactsIx, command: &Command) -> bool {
+/// Whether nothing ties the command, which is about these nodes, to others from afar.
+pub(crate) fn stands_alone(pass: &Pass<'_, '_>, nodes: &[FactsIx], command: &Command) -> bool {
     let input = pass.survey.input;
     let settings = &pass.settings.scheduling;
     let moved: FxHashSet<&Str> = command.pods.iter().collect();
@@ -74,13 +74,16 @@ fn stands_alone(pass: &Pass<'_, '_>, ix: FactsIx, command: &Command) -> bool {
         })
     });
     // Under this policy a move is weighed against all of its pool, which the move before it has changed.
-    let is_weighed = command.method == Method::SingleNode
-        && pass.survey.pool(pass.facts(ix)).is_some_and(|p| p.disruption.policy == ConsolidationPolicy::Balanced);
+    let facts = || nodes.iter().map(|ix| pass.facts(*ix));
+    let is_weighed = command.method.is_for_money()
+        && facts()
+            .filter_map(|facts| pass.survey.pool(facts))
+            .any(|p| p.disruption.policy == ConsolidationPolicy::Balanced);
     only_moved
         && unbounded
         && !is_weighed
         && settings.default_spread.is_empty()
-        && pass.facts(ix).reschedulable.iter().all(|pod| minds_nobody(pod))
+        && facts().flat_map(|facts| &facts.reschedulable).all(|pod| minds_nobody(pod))
 }
 
 /// Whether no constraint ties a pod to others, and no volume to a place.

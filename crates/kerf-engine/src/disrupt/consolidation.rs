@@ -32,8 +32,8 @@ pub(crate) fn candidates(pass: &Pass<'_, '_>) -> Vec<FactsIx> {
     candidates
 }
 
-/// The list of the most profitable nodes that saves most if they go together. Short lists are all tried, longer ones by halving, as
-/// Karpenter does it; but Karpenter takes the longest that can go, which may need a machine that costs more than a shorter one saves.
+/// The list of nodes that saves most if they go together: the most profitable ones, as Karpenter lists them, or those that stand emptiest,
+/// whose pods find room where many small ones do not.
 pub(crate) fn multi_node(pass: &mut Pass<'_, '_>) -> Vec<Command> {
     let candidates = candidates(pass);
     let kept = within_budgets(pass, &candidates, &DisruptionReason::Underutilized);
@@ -41,35 +41,56 @@ pub(crate) fn multi_node(pass: &mut Pass<'_, '_>) -> Vec<Command> {
         return Vec::new();
     }
     let totals = Totals::new(pass.survey);
-    let most = kept.len().min(BATCH_MAX);
-    let mut best: Option<Command> = None;
-    let mut refused: Option<Command> = None;
-    let mut can_go = |length: usize| {
-        let batch = &kept[..length];
-        let Ok(command) = compute(pass, Method::MultiNode, batch) else { return false };
-        let command = scored(pass, batch, &totals, command);
-        let is_approved = command.scores.iter().all(Score::is_approved);
-        if !is_approved {
-            refused = Some(command);
-        } else if best.as_ref().is_none_or(|best| command.saved() > best.saved()) {
-            best = Some(command);
-        }
-        is_approved
-    };
-    let short: Vec<bool> = (0..=most.min(ALL_TRIED)).map(|length| length >= 2 && can_go(length)).collect();
-    let (mut low, mut high) = (2, most);
-    while low <= high {
-        let middle = usize::midpoint(low, high);
-        if short.get(middle).copied().unwrap_or_else(|| can_go(middle)) {
-            low = middle + 1;
-        } else {
-            high = middle - 1;
-        }
+    let mut search = Search { totals, best: None, refused: None };
+    search.among(pass, &kept);
+    let emptiest = pass.emptiest_first(&candidates);
+    let emptiest = within_budgets(pass, &emptiest, &DisruptionReason::Underutilized);
+    if emptiest.len() > ALL_TRIED && emptiest != kept {
+        search.among(pass, &emptiest);
     }
-    if let Some(refused) = refused.filter(|_| best.is_none()) {
+    if let Some(refused) = search.refused.filter(|_| search.best.is_none()) {
         pass.refuse(refused);
     }
-    best.into_iter().collect()
+    search.best.into_iter().collect()
+}
+
+/// A look for nodes that can go together.
+struct Search {
+    totals: Totals,
+    best: Option<Command>,
+    /// What some pool did not approve of.
+    refused: Option<Command>,
+}
+
+impl Search {
+    /// The first so many of a list. Short lists are all tried, longer ones by halving, as Karpenter does it; but Karpenter takes the longest
+    /// that can go, which may need a machine that costs more than a shorter one saves.
+    fn among(&mut self, pass: &mut Pass<'_, '_>, nodes: &[FactsIx]) {
+        let most = nodes.len().min(BATCH_MAX);
+        let short: Vec<bool> =
+            (0..=most.min(ALL_TRIED)).map(|length| length >= 2 && self.can_go(pass, &nodes[..length])).collect();
+        let (mut low, mut high) = (2, most);
+        while low <= high {
+            let middle = usize::midpoint(low, high);
+            if short.get(middle).copied().unwrap_or_else(|| self.can_go(pass, &nodes[..middle])) {
+                low = middle + 1;
+            } else {
+                high = middle - 1;
+            }
+        }
+    }
+
+    fn can_go(&mut self, pass: &mut Pass<'_, '_>, batch: &[FactsIx]) -> bool {
+        let Ok(command) = compute(pass, Method::MultiNode, batch) else { return false };
+        let command = scored(pass, batch, &self.totals, command);
+        let is_approved = command.scores.iter().all(Score::is_approved);
+        if !is_approved {
+            self.refused = Some(command);
+        } else if self.best.as_ref().is_none_or(|best| command.saved() > best.saved()) {
+            self.best = Some(command);
+        }
+        is_approved
+    }
 }
 
 /// Every node by itself, one of each pool in turn.
@@ -132,7 +153,7 @@ fn unbalanced(command: &Command) -> Option<Block> {
 }
 
 /// What it takes to let these nodes go together (spec 03 §8.5).
-fn compute(pass: &mut Pass<'_, '_>, method: Method, batch: &[FactsIx]) -> Result<Command, Block> {
+pub(crate) fn compute(pass: &mut Pass<'_, '_>, method: Method, batch: &[FactsIx]) -> Result<Command, Block> {
     let what_if = pass.without(batch, Purpose::Consolidation).ok_or(Block::NoNode)?;
     if !what_if.all_scheduled() {
         return Err(Block::Unschedulable(sentence(&what_if.to_string())));

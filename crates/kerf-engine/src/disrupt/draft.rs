@@ -79,6 +79,11 @@ impl Draft {
         done
     }
 
+    /// Whether some command of the plan takes the node.
+    pub(crate) fn takes(&self, name: &Str) -> bool {
+        self.plan.commands.iter().flat_map(|command| &command.nodes).any(|node| node.name == *name)
+    }
+
     /// Takes over what the last pass said of the nodes that stay. Of machines that are only planned, those are told that could go.
     pub(crate) fn close(&mut self, said: Said) {
         self.plan.refused = said.refused;

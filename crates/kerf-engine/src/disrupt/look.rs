@@ -1,15 +1,44 @@
 //! One look at the world, for whoever carries out what it finds and then looks again: the first method that acts, with all its
-//! commands that have nothing to do with each other. A method whose commands came to nothing can be passed over in the next look.
+//! commands that have nothing to do with each other, and if it acts to save money, with all that can be done at once (`wave`). A method
+//! whose commands came to nothing can be passed over in the next look.
 
+use jiff::{SignedDuration, Timestamp};
+use kerf_api::labels;
 use kerf_api::slim::Str;
+use rustc_hash::FxHashMap;
 
 use super::command::{Command, DisruptionPlan, Method};
+use super::conditions::{Consolidatable, consolidatable};
 use super::draft::Draft;
 use super::input::DisruptionSettings;
 use super::pass::Pass;
 use super::survey::Survey;
-use super::without_failed_launches;
-use crate::world::Input;
+use super::{wave, without_failed_launches};
+use crate::world::{Input, Pool};
+
+/// Nodes that rest no longer than this are worth waiting for.
+const SOON: SignedDuration = SignedDuration::from_secs(15);
+
+/// Which methods are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// All of them.
+    All,
+    /// Those that come after this one, whose commands came to nothing.
+    Behind(Method),
+    /// Those that do not act for money.
+    Pressing,
+}
+
+impl Asked {
+    fn includes(self, method: Method) -> bool {
+        match self {
+            Self::All => true,
+            Self::Behind(other) => method > other,
+            Self::Pressing => !method.is_for_money(),
+        }
+    }
+}
 
 /// What a method had to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,21 +51,38 @@ pub struct Heard {
     pub commands: usize,
 }
 
-/// One pass over the methods that come after `after`, until one of them acts. `hear` is told of each as it is done, so that the caller
+/// Until when it is better not to act for money: a crowd of nodes rests under its pool's `consolidateAfter` and will not for long. Whoever
+/// takes the first few at once sends their pods to the others, which then rest anew, and what can be had by looking at all of them together
+/// comes a piece at a time. None, if there is no such crowd.
+pub fn gathering(input: &Input) -> Option<Timestamp> {
+    let pools: FxHashMap<&str, &Pool> = input.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
+    let soon = input.at.saturating_add(SOON).unwrap_or(Timestamp::MAX);
+    let (mut ready, mut resting, mut latest) = (0_usize, 0_usize, input.at);
+    for claim in &input.node_claims {
+        let pool = claim.labels.get(labels::NODEPOOL).and_then(|name| pools.get(name));
+        match pool.map(|pool| consolidatable(claim, pool, input.at)) {
+            Some(Consolidatable::Yes) => ready += 1,
+            Some(Consolidatable::Waiting { until }) if until <= soon => {
+                resting += 1;
+                latest = latest.max(until);
+            }
+            Some(Consolidatable::Waiting { .. } | Consolidatable::NotInitialized | Consolidatable::Disabled) | None => {
+            }
+        }
+    }
+    (resting > 1 && resting >= ready / 4).then_some(latest)
+}
+
+/// One pass over the methods that are asked, until one of them acts. `hear` is told of each as it is done, so that the caller
 /// can take the time.
-pub fn look(
-    input: &Input,
-    settings: &DisruptionSettings,
-    after: Option<Method>,
-    mut hear: impl FnMut(Heard),
-) -> DisruptionPlan {
+pub fn look(input: &Input, settings: &DisruptionSettings, asked: Asked, mut hear: impl FnMut(Heard)) -> DisruptionPlan {
     let world = without_failed_launches(input);
     let survey = Survey::new(&world);
     let mut draft = Draft::new(&survey);
     let budgets = draft.budgets.clone();
     let mut pass = Pass::new(&survey, settings, &budgets);
     let mut found: Vec<Command> = Vec::new();
-    for method in Method::ALL.into_iter().filter(|method| after.is_none_or(|after| *method > after)) {
+    for method in Method::ALL.into_iter().filter(|method| asked.includes(*method)) {
         let eligible = pass.eligible(method);
         if eligible > 0 {
             found = pass.commands_of(method);
@@ -46,15 +92,19 @@ pub fn look(
             break;
         }
     }
-    let said = pass.finish(&found);
+    let more_may_go = wave::is_open(&pass, &found);
+    let mut said = pass.finish(&found);
     draft.count(&said);
-    draft.add(input, settings, found);
+    let found = draft.add(&world, settings, found);
+    if more_may_go {
+        wave::extend(&world, settings, &mut draft, found);
+        said.blocked.retain(|blocked| !draft.takes(&blocked.node));
+    }
     draft.close(said);
     draft.finish(input)
 }
 
 /// The nodes of a command and those that take in its pods.
 pub(crate) fn touched(command: &Command) -> impl Iterator<Item = &Str> {
-    let receiving = command.placements.iter().map(|placement| &placement.node);
-    command.nodes.iter().map(|node| &node.name).chain(receiving)
+    command.nodes.iter().map(|node| &node.name).chain(wave::receiving(command))
 }

@@ -31,6 +31,7 @@ mod simulate;
 mod static_drift;
 mod survey;
 mod validate;
+mod wave;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -44,7 +45,7 @@ pub use command::{
 };
 pub use conditions::{Consolidatable, consolidatable, drift as drift_reason, expires_at, must_verify_type};
 pub use input::{ClaimLifecycle, DisruptionSettings, LaunchBackoff, Passes, PoolDisruption, TemplateHash};
-pub use look::{Heard, look};
+pub use look::{Asked, Heard, gathering, look};
 pub use pods::eviction_cost;
 pub use static_drift::claim_from_template;
 pub use validate::{Rejection, validate, validate_all};

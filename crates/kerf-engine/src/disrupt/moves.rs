@@ -72,7 +72,7 @@ fn batches(pass: &Pass<'_, '_>, kept: &[FactsIx]) -> Vec<Vec<FactsIx>> {
 }
 
 /// What it takes to let these nodes go for a few cheaper machines.
-fn compute(pass: &mut Pass<'_, '_>, batch: &[FactsIx]) -> Result<Command, Block> {
+pub(crate) fn compute(pass: &mut Pass<'_, '_>, batch: &[FactsIx]) -> Result<Command, Block> {
     let facts: Vec<&Facts<'_>> = batch.iter().map(|ix| pass.facts(*ix)).collect();
     let most = worth_it(facts.iter().map(|f| f.known_price()).sum());
     let what_if = pass.cheapest_without(batch, most).ok_or(Block::NotCheaper)?;
@@ -82,12 +82,17 @@ fn compute(pass: &mut Pass<'_, '_>, batch: &[FactsIx]) -> Result<Command, Block>
     if what_if.claims.len() > MOST_MACHINES {
         return Err(Block::TooManyReplacements(what_if.claims.len()));
     }
-    let mut replacements = Vec::with_capacity(what_if.claims.len());
+    // A type that goes may come back, but fewer times: four nodes whose small pods keep large ones out become three of their kind.
+    let type_of = |facts: &Facts<'_>| facts.instance_type.map(|described| described.name.clone());
+    let times = |this: &Facts<'_>| facts.iter().filter(|other| type_of(other) == type_of(this)).count();
+    let machines = what_if.claims.len();
+    let scarce: Vec<&Facts<'_>> = facts.iter().copied().filter(|facts| times(facts) <= machines).collect();
+    let mut replacements = Vec::with_capacity(machines);
     for (claim, most) in what_if.claims.iter().zip(shares(&what_if.claims, most)?) {
         let mut replacement = Replacement::new(pass.survey, claim);
         replacement.keep_cheaper_than(most, &facts, pass.settings.spot_to_spot)?;
         if batch.len() > 1 {
-            replacement.keep_other_types(&facts)?;
+            replacement.keep_other_types(&scarce)?;
         }
         replacements.push(replacement.finish());
     }

@@ -160,6 +160,15 @@ impl<'a, 'i> Pass<'a, 'i> {
         simulator.cheapest_without(&nodes, most)
     }
 
+    /// The same nodes, those first of which the least is taken: their pods find room most easily.
+    pub(crate) fn emptiest_first(&mut self, nodes: &[FactsIx]) -> Vec<FactsIx> {
+        let Some((simulator, known)) = self.simulator(nodes) else { return Vec::new() };
+        let mut all: Vec<(i128, FactsIx)> =
+            known.into_iter().map(|node| simulator.filled(node)).zip(nodes.iter().copied()).collect();
+        all.sort_by_key(|(filled, _)| *filled);
+        all.into_iter().map(|(_, ix)| ix).collect()
+    }
+
     fn simulator(&mut self, batch: &[FactsIx]) -> Option<(&mut Simulator, Vec<NodeIx>)> {
         let survey = self.survey;
         let settings = &self.settings.scheduling;

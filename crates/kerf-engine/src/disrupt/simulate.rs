@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 use crate::bits::Bits;
 use crate::explain::{self, Reason};
 use crate::price::Price;
+use crate::resources::ResourceIx;
 use crate::solve::{
     Launches, NodePlacement, Pass, Place, PlannedClaim, PodIx, Problem, State, claims, least_price, look_for_cheaper,
     node_placements,
@@ -112,6 +113,16 @@ impl Simulator {
     /// The node of that name: a Node's once it is registered, else its claim's.
     pub(crate) fn node(&self, name: &str) -> Option<NodeIx> {
         self.by_name.get(name).copied()
+    }
+
+    /// How much of a node is taken, in thousandths of the resource of which it has least left.
+    pub(crate) fn filled(&self, node: NodeIx) -> i128 {
+        let (all, left) = (&self.problem.world.nodes[node.0].allocatable, &self.state.remaining[node.0]);
+        let taken = |resource: ResourceIx| {
+            let (all, left) = (all.get(resource), left.get(resource));
+            if all > 0 { (all - left) * 1000 / all } else { 0 }
+        };
+        taken(ResourceIx::CPU).max(taken(ResourceIx::MEMORY))
     }
 
     /// What happens when these nodes go.

@@ -82,6 +82,11 @@ impl<'i> Survey<'i> {
         survey
     }
 
+    /// The node of that name.
+    pub(crate) fn find(&self, name: &str) -> Option<usize> {
+        self.nodes.binary_search_by(|facts| facts.name.as_str().cmp(name)).ok()
+    }
+
     fn facts(
         &self,
         node: Option<&'i Node>,

@@ -1,18 +1,21 @@
-//! The second look (spec 03 §9): a command that was computed on one world is held against a newer one before it is carried out.
+//! The second look (spec 03 §9): a command that was computed on one world is held against a newer one before it is carried out. Where the
+//! same nodes can go in a way that saves no less by now, because somebody has made room, they go that way.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use kerf_api::slim::Str;
 use rustc_hash::FxHashSet;
 
+use super::after::beside;
 use super::budgets::Budgets;
 use super::command::{Command, Method};
 use super::input::DisruptionSettings;
-use super::pass::{FactsIx, Pass};
+use super::pass::{FactsIx, Pass, Planned};
 use super::simulate::Purpose;
 use super::survey::{Class, Survey};
-use super::{consolidation, emptiness, look, without_failed_launches};
-use crate::solve::NodePlacement;
+use super::wave::receiving;
+use super::{consolidation, emptiness, look, moves, without_failed_launches};
 use crate::world::Input;
 
 /// Why a command no longer holds.
@@ -55,43 +58,64 @@ pub fn validate(input: &Input, settings: &DisruptionSettings, command: &Command)
     verdict.unwrap_or(Err(Rejection::Churn))
 }
 
-/// Whether commands that were found together still hold, each with those before it: together they keep the budgets, and none takes the
+/// Whether commands that were found together still hold, each beside those before it: together they keep the budgets, and none takes the
 /// room that another counts on.
 pub fn validate_all(
     input: &Input,
     settings: &DisruptionSettings,
     commands: &[Command],
 ) -> Vec<Result<Command, Rejection>> {
-    let world = without_failed_launches(input);
-    let survey = Survey::new(&world);
-    let budgets = Budgets::new(&survey, &mut Vec::new());
-    let mut pass = Pass::new(&survey, settings, &budgets);
-    let mut left = budgets.clone();
-    let mut touched: FxHashSet<Str> = FxHashSet::default();
+    let mut world = without_failed_launches(input);
+    let mut budgets: Option<Budgets> = None;
+    let mut spared = FxHashSet::default();
     let mut verdicts = Vec::with_capacity(commands.len());
-    for command in commands {
-        let verdict = one(&mut pass, command).and_then(|(command, what_if)| {
-            let taken: FxHashSet<Str> = look::touched(&what_if).cloned().collect();
-            if !taken.is_disjoint(&touched) {
-                return Err(Rejection::Scheduling("scheduling simulation produced new results".to_owned()));
+    while verdicts.len() < commands.len() {
+        let survey = Survey::new(&world);
+        let planned = Planned { machines: FxHashSet::default(), spared };
+        let left = budgets.get_or_insert_with(|| Budgets::new(&survey, &mut Vec::new()));
+        let start = left.clone();
+        let mut pass = Pass::new(&survey, settings, &start).after(&planned);
+        let mut touched: FxHashSet<Str> = FxHashSet::default();
+        let mut held: Vec<Command> = Vec::new();
+        while let Some(command) = commands.get(verdicts.len()) {
+            let verdict = one(&mut pass, command);
+            let taken: FxHashSet<Str> = verdict.iter().flat_map(|(_, found)| look::touched(found)).cloned().collect();
+            // What does not hold as things are, or takes what another needs, may hold beside those that were found to hold.
+            let is_apart = verdict.is_ok() && taken.is_disjoint(&touched);
+            if !is_apart && !held.is_empty() {
+                break;
             }
-            let mut rest = left.clone();
-            for node in &command.nodes {
-                let pool = input.pools.iter().position(|pool| pool.name == node.pool);
-                match pool.filter(|pool| rest.left(*pool, &command.reason()) > 0) {
-                    Some(pool) => rest.take(pool),
-                    // What drifted is held to budgets when it is found, and not again.
-                    None if matches!(command.method, Method::StaticDrift | Method::Drift) => {}
-                    None => return Err(Rejection::Budget),
-                }
-            }
-            left = rest;
-            touched.extend(taken);
-            Ok(command)
-        });
-        verdicts.push(verdict);
+            verdicts.push(verdict.and_then(|(command, found)| {
+                keep(left, input, &command)?;
+                touched.extend(taken);
+                held.push(Command { placements: found.placements, ..command.clone() });
+                Ok(command)
+            }));
+        }
+        if verdicts.len() == commands.len() {
+            break;
+        }
+        spared = planned.spared;
+        spared.extend(held.iter().flat_map(receiving).cloned());
+        world = Cow::Owned(beside(world.into_owned(), &held));
     }
     verdicts
+}
+
+/// Takes the command off what the budgets leave.
+fn keep(left: &mut Budgets, input: &Input, command: &Command) -> Result<(), Rejection> {
+    let mut rest = left.clone();
+    for node in &command.nodes {
+        let pool = input.pools.iter().position(|pool| pool.name == node.pool);
+        match pool.filter(|pool| rest.left(*pool, &command.reason()) > 0) {
+            Some(pool) => rest.take(pool),
+            // What drifted is held to budgets when it is found, and not again.
+            None if matches!(command.method, Method::StaticDrift | Method::Drift) => {}
+            None => return Err(Rejection::Budget),
+        }
+    }
+    *left = rest;
+    Ok(())
 }
 
 /// A command that still holds, as it is carried out, and as it would be found now.
@@ -99,10 +123,7 @@ fn one(pass: &mut Pass<'_, '_>, command: &Command) -> Result<(Command, Command),
     match command.method {
         Method::Emptiness => still_empty(pass, command).map(|command| (command.clone(), command)),
         Method::StaticDrift | Method::Drift => Ok((command.clone(), command.clone())),
-        Method::MultiNode | Method::SingleNode | Method::Move => {
-            let placements = still_pays(pass, command)?;
-            Ok((command.clone(), Command { placements, ..command.clone() }))
-        }
+        Method::MultiNode | Method::SingleNode | Method::Move => still_pays(pass, command),
     }
 }
 
@@ -121,8 +142,8 @@ fn still_empty(pass: &mut Pass<'_, '_>, command: &Command) -> Result<Command, Re
     Ok(pass.command(command.method, &within, Vec::new(), None))
 }
 
-/// Whether the very same nodes can still go in the very same way, and where their pods would go now.
-fn still_pays(pass: &mut Pass<'_, '_>, command: &Command) -> Result<Vec<NodePlacement>, Rejection> {
+/// Whether the very same nodes can still go in the very same way, or in one that saves no less, and where their pods would go now.
+fn still_pays(pass: &mut Pass<'_, '_>, command: &Command) -> Result<(Command, Command), Rejection> {
     let input = pass.survey.input;
     let candidates = pass.candidates(Class::Graceful, |facts| consolidation::accepts(facts, input));
     let still = named(pass, &candidates, command);
@@ -149,9 +170,20 @@ fn still_pays(pass: &mut Pass<'_, '_>, command: &Command) -> Result<Vec<NodePlac
             then.launch.instance_types.iter().all(|name| is_offered(&now.launch.instance_types, name))
         });
     if same {
-        Ok(what_if.nodes)
-    } else {
-        Err(Rejection::Scheduling("scheduling simulation produced new results".to_owned()))
+        return Ok((command.clone(), Command { placements: what_if.nodes, ..command.clone() }));
+    }
+    let found = match command.method {
+        Method::Move => moves::compute(pass, &still),
+        Method::Emptiness | Method::StaticDrift | Method::Drift | Method::MultiNode | Method::SingleNode => {
+            consolidation::compute(pass, command.method, &still)
+        }
+    };
+    match found.ok().filter(|found| found.saved() >= command.saved()) {
+        Some(found) => {
+            let found = Command { scores: command.scores.clone(), ..found };
+            Ok((found.clone(), found))
+        }
+        None => Err(Rejection::Scheduling("scheduling simulation produced new results".to_owned())),
     }
 }
 

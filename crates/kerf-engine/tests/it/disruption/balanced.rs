@@ -1,6 +1,6 @@
 //! The `Balanced` policy (spec 03 §8.8).
 
-use kerf_engine::{DisruptionPlan, Method, Passes, Score, look};
+use kerf_engine::{Asked, DisruptionPlan, Method, Passes, Score, look};
 
 use super::{check, why};
 use crate::fixture::World;
@@ -8,7 +8,7 @@ use crate::fixture::World;
 /// What one look finds.
 fn looked(text: &str) -> DisruptionPlan {
     let world = World::new(text);
-    look(&world.input, &world.disruption_settings(Passes::First), None, |_| ())
+    look(&world.input, &world.disruption_settings(Passes::First), Asked::All, |_| ())
 }
 
 /// A score as `pool score saving% disruption%`.

@@ -15,6 +15,7 @@ mod prices;
 mod properties;
 mod simulation;
 mod validation;
+mod waves;
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
 //! The second look before a command is carried out (spec 03 §9).
 
-use kerf_engine::{Command, Method, Passes, Rejection, disrupt, look, validate, validate_all};
+use kerf_engine::{Asked, Command, Method, Passes, Rejection, disrupt, look, validate, validate_all};
 
 use super::SIZES;
 use crate::fixture::World;
@@ -45,8 +45,12 @@ fn spec_03_112_pods_that_came_meanwhile_can_stop_a_command() {
     assert_eq!(look_again(&shrinks, &shrinks), Ok(vec!["n".into()]));
     let grown = look_again(&shrinks, &format!("{shrinks} \n pod y on=n cpu=2"));
     assert_eq!(grown, Err(Rejection::Scheduling("scheduling simulation produced new results".into())));
-    // A delete that would need a machine now, and a replace that would not.
-    let other = look_again(&shrinks, &format!("{shrinks} \n machine m type=s \n"));
+    // A delete that would need a machine now.
+    let delete = format!("{SIZES} \n {PAIR}");
+    let other = look_again(
+        &delete,
+        &format!("{SIZES} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 \n pod y on=b cpu=2"),
+    );
     assert_eq!(other, Err(Rejection::Scheduling("scheduling simulation produced new results".into())));
 }
 
@@ -76,24 +80,28 @@ fn one_look_gives_all_commands_of_a_method_that_go_together() {
     ));
     let settings = world.disruption_settings(Passes::All);
     let mut heard = Vec::new();
-    let plan = look(&world.input, &settings, None, |method| heard.push((method.method, method.eligible)));
+    let plan = look(&world.input, &settings, Asked::All, |method| heard.push((method.method, method.eligible)));
     let drifted: Vec<&str> = plan.commands.iter().flat_map(|c| &c.nodes).map(|n| n.name.as_str()).collect();
     assert_eq!(drifted, ["a", "b"]);
     assert_eq!(heard, [(Method::Emptiness, 0), (Method::StaticDrift, 0), (Method::Drift, 2)]);
-    assert!(look(&world.input, &settings, Some(Method::Drift), |_| ()).commands.is_empty());
+    assert!(look(&world.input, &settings, Asked::Behind(Method::Drift), |_| ()).commands.is_empty());
 
     let tight = World::new(&format!(
         "{SIZES} after=Never budget=1 \n machine a type=s provider-drift=D \n pod x on=a cpu=2 \n \
                                      machine b type=s provider-drift=D \n pod y on=b cpu=2"
     ));
-    assert_eq!(look(&tight.input, &settings, None, |_| ()).commands.len(), 1, "budgets hold for all of them together");
+    assert_eq!(
+        look(&tight.input, &settings, Asked::All, |_| ()).commands.len(),
+        1,
+        "budgets hold for all of them together"
+    );
 }
 
 #[test]
 fn commands_are_held_to_budgets_and_room_together() {
     let then = World::new(&format!("{SIZES} \n {SHRINKING}"));
     let settings = then.disruption_settings(Passes::All);
-    let commands = look(&then.input, &settings, Some(Method::MultiNode), |_| ()).commands;
+    let commands = look(&then.input, &settings, Asked::Behind(Method::MultiNode), |_| ()).commands;
     assert_eq!(commands.len(), 2, "{commands:#?}");
     let verdicts = |now: &str| {
         let now = World::new(now);

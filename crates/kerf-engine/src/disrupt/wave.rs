@@ -1,0 +1,60 @@
+//! All that can be done for money at once. One command after the other, each looked for when the last is carried out, lets a large cluster
+//! shrink a few nodes a minute: every pod that moves makes the node that takes it in rest for its pool's `consolidateAfter`. So a look goes
+//! on beside the commands that it has found, as if their nodes were gone and the room that their pods take were taken, until it
+//! finds nothing more.
+//!
+//! Always: no node of a wave takes in pods of the wave; no pod of one command goes to a machine that another launches, so each can be carried
+//! out, or fail, by itself; and nothing ties its commands together from afar (`batch::stands_alone`), so that what holds beside some of
+//! them holds beside fewer.
+
+use kerf_api::slim::Str;
+use rustc_hash::FxHashSet;
+
+use super::after::beside;
+use super::batch::stands_alone;
+use super::command::{Command, Method};
+use super::draft::Draft;
+use super::input::{DisruptionSettings, Passes};
+use super::pass::{FactsIx, Pass, Planned};
+use super::survey::Survey;
+use crate::world::Input;
+
+/// How often it is looked beside what was found.
+const LOOKS_MAX: usize = 32;
+
+/// Whether others may be carried out together with these commands.
+pub(crate) fn is_open(pass: &Pass<'_, '_>, found: &[Command]) -> bool {
+    let stands = |command: &Command| {
+        let nodes: Vec<FactsIx> = command.nodes.iter().filter_map(|node| pass.survey.find(&node.name)).collect();
+        command.method.is_for_money() && stands_alone(pass, &nodes, command)
+    };
+    pass.settings.passes == Passes::All && !found.is_empty() && found.iter().all(stands)
+}
+
+/// Adds to the draft what can be carried out together with what was found first.
+pub(crate) fn extend(input: &Input, settings: &DisruptionSettings, draft: &mut Draft, found: Vec<Command>) {
+    let mut spared = FxHashSet::default();
+    let mut last = found;
+    let mut world = input.clone();
+    for _ in 0..LOOKS_MAX {
+        spared.extend(last.iter().flat_map(receiving).cloned());
+        world = beside(world, &last);
+        let survey = Survey::new(&world);
+        let planned = Planned { machines: FxHashSet::default(), spared };
+        let budgets = draft.budgets.clone();
+        let mut pass = Pass::new(&survey, settings, &budgets).after(&planned);
+        let methods = Method::ALL.into_iter().filter(|method| method.is_for_money());
+        let found = methods.map(|method| pass.commands_of(method)).find(|commands| !commands.is_empty());
+        let found = found.filter(|commands| is_open(&pass, commands));
+        let said = pass.finish(found.as_deref().unwrap_or_default());
+        draft.count(&said);
+        spared = planned.spared;
+        let Some(found) = found else { return };
+        last = draft.add(input, settings, found);
+    }
+}
+
+/// The nodes that take in pods of a command.
+pub(crate) fn receiving(command: &Command) -> impl Iterator<Item = &Str> {
+    command.placements.iter().map(|placement| &placement.node)
+}

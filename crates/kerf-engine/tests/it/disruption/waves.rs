@@ -1,0 +1,119 @@
+//! All that one look finds for money at once, and what is waited for before it looks.
+
+use kerf_engine::{Asked, Command, Method, Passes, gathering, look, validate_all};
+
+use super::SIZES;
+use crate::fixture::World;
+
+fn found(world: &World) -> Vec<Command> {
+    look(&world.input, &world.disruption_settings(Passes::All), Asked::All, |_| ()).commands
+}
+
+/// `a -> c; b -> c`: the nodes that go, and those that take in their pods.
+fn moves(commands: &[Command]) -> String {
+    let names = |names: Vec<&str>| names.join(",");
+    let line = |command: &Command| {
+        let going = names(command.nodes.iter().map(|node| node.name.as_str()).collect());
+        let machines = command.replacements.iter().map(|_| "new");
+        let to: Vec<&str> = command.placements.iter().map(|p| p.node.as_str()).chain(machines).collect();
+        format!("{going} -> {}", names(to))
+    };
+    commands.iter().map(line).collect::<Vec<_>>().join("; ")
+}
+
+/// `c` and `d` shrink, each by itself; beside them the pods of two of the others fit on the third, which no list of most profitable nodes shows.
+const FIVE: &str = "type s cpu=2 mem=8Gi \n type m cpu=4 mem=16Gi \n type odd cpu=5 mem=20Gi \n pool p
+    machine a type=s \n machine b type=s \n machine c type=odd \n machine d type=odd \n machine e type=s
+    pod v on=a cpu=500m \n pod w on=b cpu=500m \n pod x on=c cpu=3 \n pod y on=d cpu=3 \n pod z on=e cpu=1";
+
+#[test]
+fn one_look_goes_on_beside_what_it_has_found() {
+    let world = World::new(FIVE);
+    assert_eq!(moves(&found(&world)), "c -> new; d -> new; a -> b; e -> b");
+    // Whoever asks for one step gets one.
+    let first = look(&world.input, &world.disruption_settings(Passes::First), Asked::All, |_| ());
+    assert_eq!(moves(&first.commands), "c -> new");
+}
+
+#[test]
+fn no_node_of_a_wave_takes_in_pods_and_goes_itself() {
+    let commands = found(&World::new(FIVE));
+    let going: Vec<&str> = commands.iter().flat_map(|c| &c.nodes).map(|node| node.name.as_str()).collect();
+    let receiving: Vec<&str> = commands.iter().flat_map(|c| &c.placements).map(|p| p.node.as_str()).collect();
+    assert_eq!((going.len(), receiving), (4, vec!["b", "b"]));
+    assert!(!going.contains(&"b"));
+}
+
+#[test]
+fn pods_that_mind_others_are_not_moved_along() {
+    let world = World::new(&FIVE.replace("pod z", "pod z labels=app:z anti=host:app=z"));
+    assert_eq!(moves(&found(&world)), "c -> new; d -> new; a -> b", "where that one may go depends on the others");
+}
+
+#[test]
+fn the_commands_of_a_wave_keep_budgets_together() {
+    let world = |budget| World::new(&FIVE.replace("pool p", &format!("pool p budget={budget}")));
+    assert_eq!(moves(&found(&world(4))), "c -> new; d -> new; a -> b; e -> b");
+    assert_eq!(moves(&found(&world(3))), "c -> new; d -> new; a -> b");
+}
+
+#[test]
+fn each_command_is_looked_at_again_beside_those_before_it() {
+    let then = World::new(FIVE);
+    let commands = found(&then);
+    let settings = then.disruption_settings(Passes::All);
+    let verdicts = |now: &str| {
+        let all = validate_all(&World::new(now).input, &settings, &commands);
+        all.into_iter().map(|verdict| verdict.map_or_else(|why| why.category(), |_| "ok")).collect::<Vec<_>>()
+    };
+    assert_eq!(verdicts(FIVE), ["ok", "ok", "ok", "ok"]);
+    // Less room where two of them go: for the first there is enough, and beside it not for the other.
+    assert_eq!(verdicts(&FIVE.replace("on=b cpu=500m", "on=b cpu=1")), ["ok", "ok", "ok", "scheduling"]);
+    assert_eq!(verdicts(&FIVE.replace("on=c cpu=3", "on=c cpu=5")), ["scheduling", "ok", "ok", "ok"]);
+    assert_eq!(verdicts(&FIVE.replace("pool p", "pool p budget=3")), ["ok", "ok", "ok", "budget"]);
+}
+
+// spec 03 §9: the same nodes go in a better way if there is one by now.
+#[test]
+fn room_that_somebody_made_meanwhile_is_used() {
+    let shrinks = format!("{SIZES} \n machine n type=l \n pod x on=n cpu=1");
+    let then = World::new(&shrinks);
+    let settings = then.disruption_settings(Passes::All);
+    let commands = found(&then);
+    assert_eq!(moves(&commands), "n -> new");
+    let now = World::new(&format!("{shrinks} \n machine m type=s \n pod y on=m cpu=1"));
+    let better: Vec<Command> = validate_all(&now.input, &settings, &commands).into_iter().flatten().collect();
+    assert_eq!(moves(&better), "n -> m");
+    assert!(better[0].saved() > commands[0].saved());
+}
+
+#[test]
+fn nodes_that_are_worth_most_when_they_go_together_need_not_be_those_with_the_fewest_pods() {
+    // Fourteen nodes with one large pod each, which fit nowhere, and three with many small ones, which do.
+    let large: String = (0..14).map(|n| format!("machine l{n:02} type=m \n pod l{n:02} on=l{n:02} cpu=4 \n")).collect();
+    let small: String = (0..3).map(|n| format!("machine s{n} type=m \n pod s{n} x4 on=s{n} cpu=100m \n")).collect();
+    let world = World::new(&format!("{SIZES} \n {large} {small} \n machine z type=m \n pod z on=z cpu=1"));
+    assert!(
+        moves(&found(&world)).starts_with("s0,s1,s2 -> z;") || moves(&found(&world)) == "s0,s1,s2 -> z",
+        "{}",
+        moves(&found(&world))
+    );
+}
+
+#[test]
+fn a_crowd_that_rests_no_longer_than_a_moment_is_waited_for() {
+    let until = |ages: &[u32]| {
+        let machines: String = ages
+            .iter()
+            .enumerate()
+            .map(|(n, age)| format!("machine n{n} type=s event={age} \n pod p{n} on=n{n} cpu=1 \n"))
+            .collect();
+        let world = World::new(&format!("{SIZES} after=30s \n {machines}"));
+        gathering(&world.input).map(|until| until.duration_since(world.input.at).as_secs())
+    };
+    assert_eq!(until(&[40, 40, 40]), None, "all are ready");
+    assert_eq!(until(&[40, 20, 18]), Some(12), "the last of them");
+    assert_eq!(until(&[40, 20]), None, "one is no crowd");
+    assert_eq!(until(&[40, 1, 1]), None, "these rest for long");
+    assert_eq!(until(&[40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 20, 20]), None, "most are ready");
+}
