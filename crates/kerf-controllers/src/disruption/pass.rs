@@ -44,7 +44,7 @@ const VALIDATION: Duration = Duration::from_secs(15);
 /// How soon it is looked again after commands did not hold.
 const AFTER_REJECTION: Duration = Duration::from_secs(10);
 /// How long it waits for more nodes at most.
-const GATHERING: SignedDuration = SignedDuration::from_secs(30);
+const GATHERING: SignedDuration = SignedDuration::from_secs(45);
 /// How many offerings of one replacement are remembered if it fails.
 const OFFERINGS_MAX: usize = 128;
 
@@ -171,7 +171,7 @@ impl Disruption {
         loop {
             let picture = self.picture().await;
             let started = self.ctx.clock.elapsed();
-            let more_until = self.more_until(&picture.input).filter(|_| asked == Asked::All);
+            let more_until = self.more_until(&picture.input);
             if more_until.is_some() {
                 asked = Asked::Pressing;
             }
@@ -191,12 +191,12 @@ impl Disruption {
             }
             self.history.looked(plan, all_held.clone(), now, self.ctx.clock.elapsed().saturating_sub(started));
             let Some(method) = method else {
+                if let Some(until) = more_until {
+                    return Ok(after(now, until));
+                }
                 // Commands that did not hold may hold soon: the cluster is not done with.
                 if passed_over.is_some() {
                     return Ok(Next::After(AFTER_REJECTION));
-                }
-                if let Some(until) = more_until {
-                    return Ok(after(now, until));
                 }
                 self.state().concluded = Some((seen, next));
                 return Ok(after(now, next));

@@ -17,7 +17,9 @@ use super::{wave, without_failed_launches};
 use crate::world::{Input, Pool};
 
 /// Nodes that rest no longer than this are worth waiting for.
-const SOON: SignedDuration = SignedDuration::from_secs(15);
+const SOON: SignedDuration = SignedDuration::from_secs(30);
+/// How long it takes a node to leave, or about.
+const LEAVING: SignedDuration = SignedDuration::from_secs(5);
 
 /// Which methods are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,26 +53,32 @@ pub struct Heard {
     pub commands: usize,
 }
 
-/// Until when it is better not to act for money: a crowd of nodes rests under its pool's `consolidateAfter` and will not for long. Whoever
-/// takes the first few at once sends their pods to the others, which then rest anew, and what can be had by looking at all of them together
-/// comes a piece at a time. None, if there is no such crowd.
+/// Until when it is better not to act for money: a crowd of nodes is on its way out, and nobody knows yet where its pods end up; or rests under
+/// its pool's `consolidateAfter`, and will not for long. Whoever takes the first few at once sends their pods to the others, which then rest
+/// anew, and what can be had by looking at all of them together comes a piece at a time. None, if there is no such crowd.
 pub fn gathering(input: &Input) -> Option<Timestamp> {
     let pools: FxHashMap<&str, &Pool> = input.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
-    let soon = input.at.saturating_add(SOON).unwrap_or(Timestamp::MAX);
-    let (mut ready, mut resting, mut latest) = (0_usize, 0_usize, input.at);
+    let later = |by: SignedDuration| input.at.saturating_add(by).unwrap_or(Timestamp::MAX);
+    let soon = later(SOON);
+    let (mut ready, mut expected, mut latest) = (0_usize, 0_usize, input.at);
     for claim in &input.node_claims {
+        if claim.is_deleting || claim.is_marked || claim.lifecycle.is_disrupting {
+            expected += 1;
+            latest = latest.max(later(LEAVING));
+            continue;
+        }
         let pool = claim.labels.get(labels::NODEPOOL).and_then(|name| pools.get(name));
         match pool.map(|pool| consolidatable(claim, pool, input.at)) {
             Some(Consolidatable::Yes) => ready += 1,
             Some(Consolidatable::Waiting { until }) if until <= soon => {
-                resting += 1;
+                expected += 1;
                 latest = latest.max(until);
             }
             Some(Consolidatable::Waiting { .. } | Consolidatable::NotInitialized | Consolidatable::Disabled) | None => {
             }
         }
     }
-    (resting > 1 && resting >= ready / 4).then_some(latest)
+    (expected > 1 && expected >= ready / 4).then_some(latest)
 }
 
 /// One pass over the methods that are asked, until one of them acts. `hear` is told of each as it is done, so that the caller

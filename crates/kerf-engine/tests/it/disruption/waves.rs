@@ -101,19 +101,18 @@ fn nodes_that_are_worth_most_when_they_go_together_need_not_be_those_with_the_fe
 }
 
 #[test]
-fn a_crowd_that_rests_no_longer_than_a_moment_is_waited_for() {
-    let until = |ages: &[u32]| {
-        let machines: String = ages
-            .iter()
-            .enumerate()
-            .map(|(n, age)| format!("machine n{n} type=s event={age} \n pod p{n} on=n{n} cpu=1 \n"))
-            .collect();
-        let world = World::new(&format!("{SIZES} after=30s \n {machines}"));
+fn a_crowd_that_is_ready_in_a_moment_is_waited_for() {
+    let until = |machines: &[&str]| {
+        let line = |(n, how): (usize, &&str)| format!("machine n{n} type=s {how} \n pod p{n} on=n{n} cpu=1 \n");
+        let machines: String = machines.iter().enumerate().map(line).collect();
+        let world = World::new(&format!("{SIZES} after=60s \n {machines}"));
         gathering(&world.input).map(|until| until.duration_since(world.input.at).as_secs())
     };
-    assert_eq!(until(&[40, 40, 40]), None, "all are ready");
-    assert_eq!(until(&[40, 20, 18]), Some(12), "the last of them");
-    assert_eq!(until(&[40, 20]), None, "one is no crowd");
-    assert_eq!(until(&[40, 1, 1]), None, "these rest for long");
-    assert_eq!(until(&[40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 20, 20]), None, "most are ready");
+    let (ready, soon, sooner, resting) = ("event=70", "event=35", "event=55", "event=10");
+    assert_eq!(until(&[ready, ready, ready]), None);
+    assert_eq!(until(&[ready, sooner, soon]), Some(25), "until the last of them is");
+    assert_eq!(until(&[ready, soon]), None, "one is no crowd");
+    assert_eq!(until(&[ready, resting, resting]), None, "these rest for long");
+    assert_eq!(until(&[ready, "leaving", "marked"]), Some(5), "these are soon gone");
+    assert_eq!(until(&[[ready; 12].as_slice(), &[soon, soon]].concat()), None, "most are ready");
 }
