@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Pod, Str};
 use kerf_engine::pod_requests;
 
@@ -28,7 +29,7 @@ pub(super) struct Size(u32);
 impl Size {
     pub(super) fn of(pod: &Pod) -> Self {
         let wanted = pod_requests(pod);
-        let thousandths = |resource: &str| wanted.get(resource).map_or(0, |amount| amount.milli_value());
+        let thousandths = |resource: &str| wanted.get(resource).map_or(0, Quantity::milli_value);
         let memory = thousandths("memory") / (MEBIBYTES_PER_CPU << 20);
         let size = u64::try_from(thousandths("cpu").max(memory)).unwrap_or(0);
         Self(size.checked_ilog2().unwrap_or(0))
@@ -92,7 +93,7 @@ impl Turns {
                 let Some(owner) = pod.metadata.controller() else { continue };
                 let Some(away) = self.away.get(&owner.uid) else { continue };
                 // Times of objects are whole seconds.
-                let made = pod.metadata.creation_timestamp.map(|at| at.as_second());
+                let made = pod.metadata.creation_timestamp.map(Timestamp::as_second);
                 if pod.spec.node_name.is_some() && made >= Some(away.first.as_second()) {
                     *back.entry(owner.uid.as_str()).or_default() += 1;
                 }
