@@ -2,9 +2,10 @@
 //! take several at once if none changes what another rests on, and saves a pass for each.
 //!
 //! Commands are independent when no node of one gives up or takes in pods of another, and nothing ties them together from afar: no pod with a
-//! constraint on other pods or with a volume, no pod that was pending, no pool limit, no reservation, no pool in which moves are
-//! weighed against each other.
+//! constraint on other pods than those of its node or with a volume, no pod that was pending, no pool limit, no reservation, no pool
+//! in which moves are weighed against each other.
 
+use kerf_api::labels;
 use kerf_api::nodepool::ConsolidationPolicy;
 use kerf_api::slim::{Pod, PodAffinity, Str};
 use rustc_hash::FxHashSet;
@@ -83,7 +84,22 @@ pub(crate) fn stands_alone(pass: &Pass<'_, '_>, nodes: &[FactsIx], command: &Com
         && unbounded
         && !is_weighed
         && settings.default_spread.is_empty()
-        && facts().flat_map(|facts| &facts.reschedulable).all(|pod| minds_nobody(pod))
+        && facts().flat_map(|facts| &facts.reschedulable).all(|pod| minds_only_its_node(pod))
+}
+
+/// Whether a pod does not care for others beyond its own node, nor has a volume. What two such pods ask for cannot meet if they go to different
+/// nodes: each new machine is a node of its own.
+fn minds_only_its_node(pod: &Pod) -> bool {
+    let affinity = pod.spec.affinity.as_deref();
+    let minds_others = affinity.is_some_and(|a| {
+        let (with, without) = (&a.pod_affinity, &a.pod_anti_affinity);
+        let wishes = without.preferred.iter().map(|wish| &wish.pod_affinity_term);
+        !with.required.is_empty()
+            || !with.preferred.is_empty()
+            || without.required.iter().chain(wishes).any(|term| term.topology_key != labels::HOSTNAME)
+    });
+    let spreads_wider = || pod.spec.topology_spread_constraints.iter().any(|c| c.topology_key != labels::HOSTNAME);
+    !minds_others && !spreads_wider() && pod.spec.volumes.is_empty()
 }
 
 /// Whether no constraint ties a pod to others, and no volume to a place.

@@ -46,8 +46,14 @@ fn no_node_of_a_wave_takes_in_pods_and_goes_itself() {
 
 #[test]
 fn pods_that_mind_others_are_not_moved_along() {
-    let world = World::new(&FIVE.replace("pod z", "pod z labels=app:z anti=host:app=z"));
+    let world = World::new(&FIVE.replace("pod z", "pod z labels=app:z anti=zone:app=z"));
     assert_eq!(moves(&found(&world)), "c -> new; d -> new; a -> b", "where that one may go depends on the others");
+    // Who minds only the pods of its own node is where it is wanted, whatever becomes of other nodes.
+    let world = World::new(&FIVE.replace("pod z", "pod z labels=app:z anti=host:app=z"));
+    assert_eq!(moves(&found(&world)), "c -> new; d -> new; a -> b; e -> b");
+    let world =
+        World::new(&FIVE.replace("pod z", "pod z labels=app:z anti=host:app=z").replace("pod v", "pod v labels=app:z"));
+    assert_eq!(moves(&found(&world)), "c -> new; d -> new; a -> b", "the pod of `a` is there already");
 }
 
 #[test]
@@ -115,4 +121,18 @@ fn a_crowd_that_is_ready_in_a_moment_is_waited_for() {
     assert_eq!(until(&[ready, resting, resting]), None, "these rest for long");
     assert_eq!(until(&[ready, "leaving", "marked"]), Some(5), "these are soon gone");
     assert_eq!(until(&[[ready; 12].as_slice(), &[soon, soon]].concat()), None, "most are ready");
+}
+
+#[test]
+fn nodes_whose_pods_are_spread_over_hosts_drift_away_together() {
+    let node = |n: u32| {
+        format!(
+            "machine n{n} type=s provider-drift=D \n pod x{n} on=n{n} cpu=1500m labels=app:x spread=host:1:app=x \n"
+        )
+    };
+    let nodes: String = (0..8).map(node).collect();
+    let world = World::new(&format!("{SIZES} after=Never \n {nodes}"));
+    assert_eq!(found(&world).len(), 8);
+    let world = World::new(&format!("{SIZES} after=Never \n {}", nodes.replace("spread=host", "spread=zone")));
+    assert_eq!(found(&world).len(), 1);
 }
