@@ -2,8 +2,8 @@
 //! take several at once if none changes what another rests on, and saves a pass for each.
 //!
 //! Commands are independent when no node of one gives up or takes in pods of another, and nothing ties them together from afar: no pod with a
-//! constraint on other pods than those of its node or with a volume, no pod that was pending, no pool limit, no reservation, no pool
-//! in which moves are weighed against each other.
+//! constraint on other pods than those of its node or with a volume, no machine that is also for pods which wait anyway, no pool limit, no
+//! reservation, no pool in which moves are weighed against each other.
 
 use kerf_api::labels;
 use kerf_api::nodepool::ConsolidationPolicy;
@@ -44,14 +44,14 @@ impl Batch {
     /// Takes a command about a node if it goes with the others; the first always does.
     pub(crate) fn add(&mut self, pass: &Pass<'_, '_>, ix: FactsIx, command: Command) {
         let stands_alone = stands_alone(pass, &[ix], &command);
-        let is_free = command.placements.iter().all(|placement| !self.touched.contains(&placement.node));
+        let is_free = command.receiving().all(|node| !self.touched.contains(node));
         let goes_with_the_others = stands_alone && is_free;
         if !self.commands.is_empty() && !goes_with_the_others {
             return;
         }
         self.is_open = stands_alone && pass.settings.passes == Passes::All;
         self.touched.extend(command.nodes.iter().map(|node| node.name.clone()));
-        self.touched.extend(command.placements.iter().map(|placement| placement.node.clone()));
+        self.touched.extend(command.receiving().cloned());
         pass.charge(&mut self.budgets, ix);
         self.commands.push(command);
     }
@@ -65,9 +65,7 @@ impl Batch {
 pub(crate) fn stands_alone(pass: &Pass<'_, '_>, nodes: &[FactsIx], command: &Command) -> bool {
     let input = pass.survey.input;
     let settings = &pass.settings.scheduling;
-    let moved: FxHashSet<&Str> = command.pods.iter().collect();
-    let placed = command.placements.iter().flat_map(|p| &p.pods);
-    let only_moved = placed.chain(command.replacements.iter().flat_map(|c| &c.pods)).all(|pod| moved.contains(pod));
+    let only_moved = command.replacements.iter().flat_map(|c| &c.pods).all(|pod| command.moves(pod));
     let unbounded = command.replacements.iter().all(|claim| {
         input.pools.iter().filter(|p| p.name == claim.pool).all(|pool| {
             let reserved = pass.survey.types_of(pool).iter().flat_map(|t| &t.offerings);

@@ -37,7 +37,7 @@ pub(crate) fn joined(
     let planned = machines(made);
     let taken: FxHashSet<&Str> = later.nodes.iter().map(|n| &n.name).filter(|name| planned.contains(*name)).collect();
     let has_part = |command: &&Command| {
-        let receives = |p: &NodePlacement| taken.contains(&p.node) && p.pods.iter().any(|pod| is_moved(command, pod));
+        let receives = |p: &NodePlacement| taken.contains(&p.node) && p.pods.iter().any(|pod| command.moves(pod));
         command.machines.iter().any(|machine| taken.contains(machine)) || command.placements.iter().any(receives)
     };
     let first = made.iter().position(|command| has_part(&command))?;
@@ -51,11 +51,6 @@ pub(crate) fn joined(
     keeps(budgets, input, &all).then_some(all)
 }
 
-/// Whether a pod is among those that the command evicts.
-fn is_moved(command: &Command, pod: &Str) -> bool {
-    command.pods.binary_search(pod).is_ok()
-}
-
 /// Whether the parts can wait for the later command, and their pods go straight to where that one puts them.
 fn are_independent(
     input: &Input,
@@ -67,7 +62,7 @@ fn are_independent(
     // Whoever is moved by a command in between must not be moved by a part, and must not go to a machine of a part.
     let machines: FxHashSet<&Str> = parts.iter().flat_map(|part| &part.machines).collect();
     let apart = between.iter().all(|command| {
-        command.pods.iter().all(|pod| !parts.iter().any(|part| is_moved(part, pod)))
+        command.pods.iter().all(|pod| !parts.iter().any(|part| part.moves(pod)))
             && command.placements.iter().all(|placement| !machines.contains(&placement.node))
     });
     // A machine that stays was chosen for the pods that it had then.
@@ -79,10 +74,7 @@ fn are_independent(
     let whole = between.is_empty()
         && parts.iter().all(|part| {
             part.machines.iter().all(|machine| taken.contains(machine))
-                && part
-                    .placements
-                    .iter()
-                    .all(|p| taken.contains(&p.node) || !p.pods.iter().any(|pod| is_moved(part, pod)))
+                && part.placements.iter().all(|p| taken.contains(&p.node) || !p.pods.iter().any(|pod| part.moves(pod)))
         });
     if whole {
         return true;
@@ -129,7 +121,7 @@ fn placements(parts: &[&Command], later: &Command, taken: &FxHashSet<&Str>) -> V
     let mut all: Vec<NodePlacement> = later.placements.clone();
     for part in parts {
         for placement in part.placements.iter().filter(|p| !taken.contains(&p.node)) {
-            let moved = placement.pods.iter().filter(|pod| is_moved(part, pod)).cloned();
+            let moved = placement.pods.iter().filter(|pod| part.moves(pod)).cloned();
             match all.iter_mut().find(|other| other.node == placement.node) {
                 Some(other) => other.pods.extend(moved),
                 None => all.push(NodePlacement { node: placement.node.clone(), pods: moved.collect() }),

@@ -145,6 +145,16 @@ impl Command {
         if self.replacements.is_empty() { "delete" } else { "replace" }
     }
 
+    /// Whether a pod is among those that it evicts.
+    pub(crate) fn moves(&self, pod: &Str) -> bool {
+        self.pods.binary_search(pod).is_ok()
+    }
+
+    /// The nodes that take in pods which it evicts. Others take in pods that wait anyway.
+    pub(crate) fn receiving(&self) -> impl Iterator<Item = &Str> {
+        self.placements.iter().filter(|placement| placement.pods.iter().any(|pod| self.moves(pod))).map(|p| &p.node)
+    }
+
     /// The pools of its nodes, each once.
     pub fn pools(&self) -> Vec<Str> {
         let mut pools: Vec<Str> = self.nodes.iter().map(|node| node.pool.clone()).collect();

@@ -114,5 +114,5 @@ pub fn look(input: &Input, settings: &DisruptionSettings, asked: Asked, mut hear
 
 /// The nodes of a command and those that take in its pods.
 pub(crate) fn touched(command: &Command) -> impl Iterator<Item = &Str> {
-    command.nodes.iter().map(|node| &node.name).chain(wave::receiving(command))
+    command.nodes.iter().map(|node| &node.name).chain(command.receiving())
 }

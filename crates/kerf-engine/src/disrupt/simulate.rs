@@ -128,7 +128,7 @@ impl Simulator {
     /// What happens when these nodes go.
     pub(crate) fn without(&mut self, removed: &[NodeIx], purpose: Purpose) -> WhatIf {
         let resting = if purpose == Purpose::Consolidation { self.resting.clone() } else { Bits::new() };
-        let (mut pass, queue) = take_away(&self.problem, &mut self.state, removed, resting);
+        let (mut pass, queue) = take_away(&self.problem, &mut self.state, removed, resting, purpose);
         pass.run(&queue);
         let answer = tell(&mut pass, &mut self.launches);
         pass.state.roll_back();
@@ -139,7 +139,8 @@ impl Simulator {
     /// The same for consolidation, with a look for machines that cost less in all than those of first fit. Nothing, if no machines could
     /// cost less than `most`.
     pub(crate) fn cheapest_without(&mut self, removed: &[NodeIx], most: Price) -> Option<WhatIf> {
-        let (mut pass, queue) = take_away(&self.problem, &mut self.state, removed, self.resting.clone());
+        let (resting, purpose) = (self.resting.clone(), Purpose::Consolidation);
+        let (mut pass, queue) = take_away(&self.problem, &mut self.state, removed, resting, purpose);
         pass.run(&queue);
         let answer = if least_price(&mut pass) < most {
             pass.state.start_over();
@@ -155,15 +156,32 @@ impl Simulator {
 }
 
 /// A pass over a world without the nodes, and the pods that look for a place in it.
-fn take_away<'p>(problem: &'p Problem, state: &mut State, removed: &[NodeIx], resting: Bits) -> (Pass<'p>, Vec<PodIx>) {
+fn take_away<'p>(
+    problem: &'p Problem,
+    state: &mut State,
+    removed: &[NodeIx],
+    resting: Bits,
+    purpose: Purpose,
+) -> (Pass<'p>, Vec<PodIx>) {
     let mut pass = Pass::new(problem, std::mem::take(state));
-    let mut queue = problem.waiting.clone();
+    let (mut queue, mut moved) = (problem.waiting.clone(), Vec::new());
     for node in removed {
-        pass.take_away(node.0, &mut queue);
+        pass.take_away(node.0, &mut moved);
     }
     pass.state.resting = resting;
     pass.state.begin();
-    problem.sort(&mut queue);
+    match purpose {
+        Purpose::Consolidation => {
+            queue.append(&mut moved);
+            problem.sort(&mut queue);
+        }
+        // Machines that are on their way were launched for those who wait.
+        Purpose::Drift => {
+            problem.sort(&mut queue);
+            problem.sort(&mut moved);
+            queue.append(&mut moved);
+        }
+    }
     (pass, queue)
 }
 

@@ -14,7 +14,6 @@ use super::input::DisruptionSettings;
 use super::pass::{FactsIx, Pass, Planned};
 use super::simulate::Purpose;
 use super::survey::{Class, Survey};
-use super::wave::receiving;
 use super::{consolidation, emptiness, look, moves, without_failed_launches};
 use crate::world::Input;
 
@@ -96,7 +95,7 @@ pub fn validate_all(
             break;
         }
         spared = planned.spared;
-        spared.extend(held.iter().flat_map(receiving).cloned());
+        spared.extend(held.iter().flat_map(Command::receiving).cloned());
         world = Cow::Owned(beside(world.into_owned(), &held));
     }
     verdicts

@@ -7,7 +7,6 @@
 //! out, or fail, by itself; and nothing ties its commands together from afar (`batch::stands_alone`), so that what holds beside some of
 //! them holds beside fewer.
 
-use kerf_api::slim::Str;
 use rustc_hash::FxHashSet;
 
 use super::after::beside;
@@ -37,7 +36,7 @@ pub(crate) fn extend(input: &Input, settings: &DisruptionSettings, draft: &mut D
     let mut last = found;
     let mut world = input.clone();
     for _ in 0..LOOKS_MAX {
-        spared.extend(last.iter().flat_map(receiving).cloned());
+        spared.extend(last.iter().flat_map(Command::receiving).cloned());
         world = beside(world, &last);
         let survey = Survey::new(&world);
         let planned = Planned { machines: FxHashSet::default(), spared };
@@ -52,9 +51,4 @@ pub(crate) fn extend(input: &Input, settings: &DisruptionSettings, draft: &mut D
         let Some(found) = found else { return };
         last = draft.add(input, settings, found);
     }
-}
-
-/// The nodes that take in pods of a command.
-pub(crate) fn receiving(command: &Command) -> impl Iterator<Item = &Str> {
-    command.placements.iter().map(|placement| &placement.node)
 }

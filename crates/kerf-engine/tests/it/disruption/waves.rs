@@ -136,3 +136,14 @@ fn nodes_whose_pods_are_spread_over_hosts_drift_away_together() {
     let world = World::new(&format!("{SIZES} after=Never \n {}", nodes.replace("spread=host", "spread=zone")));
     assert_eq!(found(&world).len(), 1);
 }
+
+#[test]
+fn pods_of_nodes_on_their_way_out_do_not_keep_others_from_going_together() {
+    // What leaves has a machine on its way; who drifts beside it does not mind.
+    let node = |n: u32| format!("machine n{n} type=s provider-drift=D \n pod x{n} on=n{n} cpu=1500m \n");
+    let nodes: String = (0..4).map(node).collect();
+    let world = World::new(&format!(
+        "{SIZES} after=Never \n {nodes} \n machine gone type=s leaving \n pod y on=gone cpu=1500m \n machine new type=s uninitialized"
+    ));
+    assert_eq!(found(&world).len(), 4);
+}
