@@ -44,7 +44,7 @@ const VALIDATION: Duration = Duration::from_secs(15);
 /// How soon it is looked again after commands did not hold.
 const AFTER_REJECTION: Duration = Duration::from_secs(10);
 /// How long it waits for more nodes at most.
-const GATHERING: SignedDuration = SignedDuration::from_secs(45);
+const GATHERING: SignedDuration = SignedDuration::from_secs(60);
 /// How many offerings of one replacement are remembered if it fails.
 const OFFERINGS_MAX: usize = 128;
 
@@ -227,7 +227,7 @@ impl Disruption {
     /// Until when it is waited for more nodes before anything is done for money, if it is.
     fn more_until(&self, input: &Input) -> Option<Timestamp> {
         let mut state = self.state();
-        let Some(until) = gathering(input) else {
+        let Some(until) = gathering(input, state.gathering_since.is_some()) else {
             state.gathering_since = None;
             return None;
         };
@@ -277,6 +277,8 @@ impl Disruption {
         if holding.is_empty() {
             return Ok(false);
         }
+        // What comes of this is worth waiting for anew.
+        self.state().gathering_since = None;
         self.start_all(&picture, holding).await?;
         Ok(true)
     }

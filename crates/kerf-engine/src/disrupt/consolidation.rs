@@ -45,9 +45,7 @@ pub(crate) fn multi_node(pass: &mut Pass<'_, '_>) -> Vec<Command> {
     search.among(pass, &kept);
     let emptiest = pass.emptiest_first(&candidates);
     let emptiest = within_budgets(pass, &emptiest, &DisruptionReason::Underutilized);
-    if emptiest.len() > ALL_TRIED && emptiest != kept {
-        search.among(pass, &emptiest);
-    }
+    search.longest_among(pass, &emptiest);
     if let Some(refused) = search.refused.filter(|_| search.best.is_none()) {
         pass.refuse(refused);
     }
@@ -77,6 +75,30 @@ impl Search {
             } else {
                 high = middle - 1;
             }
+        }
+    }
+
+    /// The longest that can go of the first so many, found from above: that some list cannot go says nothing of shorter ones, each of which
+    /// may need two machines by chance. Short lists are left to the most profitable nodes, as Karpenter has them.
+    fn longest_among(&mut self, pass: &mut Pass<'_, '_>, nodes: &[FactsIx]) {
+        let most = nodes.len().min(BATCH_MAX);
+        let lengths = std::iter::successors(Some(most), |length| Some(length - length.div_ceil(5)));
+        let mut too_long = most + 1;
+        for length in lengths.take_while(|length| *length > ALL_TRIED) {
+            if !self.can_go(pass, &nodes[..length]) {
+                too_long = length;
+                continue;
+            }
+            let mut low = length;
+            while low + 1 < too_long {
+                let middle = usize::midpoint(low, too_long);
+                if self.can_go(pass, &nodes[..middle]) {
+                    low = middle;
+                } else {
+                    too_long = middle;
+                }
+            }
+            return;
         }
     }
 

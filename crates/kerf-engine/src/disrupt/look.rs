@@ -55,8 +55,9 @@ pub struct Heard {
 
 /// Until when it is better not to act for money: a crowd of nodes is on its way out, and nobody knows yet where its pods end up; or rests under
 /// its pool's `consolidateAfter`, and will not for long. Whoever takes the first few at once sends their pods to the others, which then rest
-/// anew, and what can be had by looking at all of them together comes a piece at a time. None, if there is no such crowd.
-pub fn gathering(input: &Input) -> Option<Timestamp> {
+/// anew, and what can be had by looking at all of them together comes a piece at a time. None, if there is no such crowd; of one that
+/// `is_awaited` already, nobody is left behind.
+pub fn gathering(input: &Input, is_awaited: bool) -> Option<Timestamp> {
     let pools: FxHashMap<&str, &Pool> = input.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
     let later = |by: SignedDuration| input.at.saturating_add(by).unwrap_or(Timestamp::MAX);
     let soon = later(SOON);
@@ -78,7 +79,8 @@ pub fn gathering(input: &Input) -> Option<Timestamp> {
             }
         }
     }
-    (expected > 1 && expected >= ready / 4).then_some(latest)
+    let is_crowd = if is_awaited { expected > 0 } else { expected > 1 && expected >= ready / 4 };
+    is_crowd.then_some(latest)
 }
 
 /// One pass over the methods that are asked, until one of them acts. `hear` is told of each as it is done, so that the caller
