@@ -1,8 +1,11 @@
 //! Kerf as anybody meets it: the program `kerf`, asked by files and understood by what it prints.
 //!
 //! The referee must not depend on the engine, so that this is the only way in which it can ask for a plan; and it proves the
-//! whole way from manifests to JSON, not only the middle of it.
+//! whole way from manifests to JSON, not only the middle of it. Whoever has the program in their own process can say how it is
+//! run there: a thousand questions then start no thousand programs.
 
+use std::ffi::OsString;
+use std::fmt;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,10 +16,12 @@ use serde_json::Value;
 /// The instant for which everybody plans.
 pub const AT: &str = "2026-03-04T12:00:00Z";
 
+/// Runs the program with arguments, its own name not among them: what it prints, or why it does not.
+pub type Run = dyn Fn(Vec<OsString>) -> Result<Vec<u8>, KerfFailed> + Send + Sync;
+
 /// The program.
-#[derive(Debug)]
 pub struct Kerf {
-    program: PathBuf,
+    run: Box<Run>,
     scratch: PathBuf,
     questions: AtomicU64,
 }
@@ -40,10 +45,29 @@ pub enum KerfFailed {
     },
 }
 
+impl fmt::Debug for Kerf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kerf").field("scratch", &self.scratch).finish_non_exhaustive()
+    }
+}
+
 impl Kerf {
     /// The program at a path, with a folder for the files that it reads.
     pub fn new(program: PathBuf, scratch: PathBuf) -> Self {
-        Self { program, scratch, questions: AtomicU64::new(0) }
+        let run = move |arguments| {
+            let output = Command::new(&program).args::<Vec<OsString>, _>(arguments).output()?;
+            if !output.status.success() {
+                let message = String::from_utf8_lossy(&output.stderr).into_owned();
+                return Err(KerfFailed::Refused { code: output.status.to_string(), message });
+            }
+            Ok(output.stdout)
+        };
+        Self::run_by(Box::new(run), scratch)
+    }
+
+    /// The program run in another way, with a folder for the files that it reads.
+    pub fn run_by(run: Box<Run>, scratch: PathBuf) -> Self {
+        Self { run, scratch, questions: AtomicU64::new(0) }
     }
 
     /// Its plan for these manifests and instance types, without measurements.
@@ -59,21 +83,13 @@ impl Kerf {
         let (manifest_file, types_file) = (file("manifests"), file("types"));
         fs::write(&manifest_file, manifests)?;
         fs::write(&types_file, types)?;
-        let output = Command::new(&self.program)
-            .args(["plan", "-o", "json", "--no-stats", "--at", AT])
-            .arg("--instance-types")
-            .arg(&types_file)
-            .arg("-f")
-            .arg(&manifest_file)
-            .args(more)
-            .output();
+        let mut arguments: Vec<OsString> =
+            ["plan", "-o", "json", "--no-stats", "--at", AT, "--instance-types"].map(OsString::from).into();
+        arguments.extend([types_file.clone().into(), "-f".into(), manifest_file.clone().into()]);
+        arguments.extend(more.iter().map(OsString::from));
+        let output = (self.run)(arguments);
         // Left-overs of a run that failed are worth less than a clean folder.
         let _ = (fs::remove_file(&manifest_file), fs::remove_file(&types_file));
-        let output = output?;
-        if !output.status.success() {
-            let message = String::from_utf8_lossy(&output.stderr).into_owned();
-            return Err(KerfFailed::Refused { code: output.status.to_string(), message });
-        }
-        Ok(output.stdout)
+        output
     }
 }

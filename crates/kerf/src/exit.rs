@@ -19,15 +19,22 @@ pub(crate) enum Exit {
     OfCommand(u8),
 }
 
+impl Exit {
+    /// The code that it is known by.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::BadInput => 2,
+            Self::GateTripped => 3,
+            Self::OfCommand(code) => code,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        match exit {
-            Exit::Done => Self::from(0),
-            Exit::Failed => Self::from(1),
-            Exit::BadInput => Self::from(2),
-            Exit::GateTripped => Self::from(3),
-            Exit::OfCommand(code) => Self::from(code),
-        }
+        Self::from(exit.code())
     }
 }
 

@@ -35,6 +35,39 @@ where
     exit.into()
 }
 
+/// What a run of the program left behind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Printed {
+    /// Its exit code.
+    pub code: u8,
+    /// The result.
+    pub stdout: Vec<u8>,
+    /// Everything else.
+    pub stderr: String,
+}
+
+/// What [`run`] would print for `kerf plan` with these arguments, in an environment that says nothing: for whoever asks so often that starting
+/// the program and compiling the CRDs would take longer than the answers.
+pub fn plan<I>(arguments: I) -> Printed
+where
+    I: IntoIterator,
+    I::Item: Into<OsString> + Clone,
+{
+    let mut said = Vec::new();
+    let (stdout, exit) = match args::parse(arguments) {
+        Ok(wish) => {
+            let mut messages = Messages::on(&mut said);
+            let outcome = wish.resolve(&|_| None).and_then(|command| commands::printed(&command, &mut messages));
+            outcome.unwrap_or_else(|failure| (Vec::new(), messages.failure(&failure)))
+        }
+        Err(answer) => {
+            said = answer.to_string().into_bytes();
+            (Vec::new(), Exit::BadInput)
+        }
+    };
+    Printed { code: exit.code(), stdout, stderr: String::from_utf8_lossy(&said).into_owned() }
+}
+
 /// The parser's own answers: help and version on stdout, bad usage on stderr.
 fn print_parser_answer(answer: &clap::Error) -> Exit {
     let exit = if answer.use_stderr() { Exit::BadInput } else { Exit::Done };

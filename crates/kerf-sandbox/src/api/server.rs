@@ -171,6 +171,11 @@ impl ApiServer {
         Self { inner: Arc::new(inner) }
     }
 
+    /// Lets uids, generated names and the like come from another seed from now on, so that copies of one server are not alike.
+    pub fn reseed(&self, seed: u64) {
+        *lock(&self.inner.chance) = Rng::new(seed).fork("api server");
+    }
+
     /// The clock that the server's timestamps come from.
     pub fn clock(&self) -> Clock {
         self.inner.clock

@@ -10,11 +10,11 @@ mod validate;
 use std::num::NonZeroUsize;
 
 use crate::args::Command;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Problem};
 use crate::output::Messages;
 
 /// Does what was asked for.
-pub(crate) fn run(command: Command, messages: &mut Messages) -> Result<Exit, Failure> {
+pub(crate) fn run(command: Command, messages: &mut Messages<'_>) -> Result<Exit, Failure> {
     match command {
         Command::Controller(wish) => controller::run(&wish),
         Command::Plan(wish) => plan::run(&wish, messages),
@@ -22,6 +22,18 @@ pub(crate) fn run(command: Command, messages: &mut Messages) -> Result<Exit, Fai
         Command::Sandbox(wish) => sandbox::run(wish),
         Command::SandboxRun(wish) => sandbox::simulate(&wish),
         Command::Validate(wish) => validate::run(&wish, messages),
+    }
+}
+
+/// What a command would print, if it is one that only answers.
+pub(crate) fn printed(command: &Command, messages: &mut Messages<'_>) -> Result<(Vec<u8>, Exit), Failure> {
+    match command {
+        Command::Plan(wish) => plan::printed(wish, messages),
+        Command::Controller(_)
+        | Command::Crds(_)
+        | Command::Sandbox(_)
+        | Command::SandboxRun(_)
+        | Command::Validate(_) => Err(Failure::bad_input(Problem::new("only plans are answered without a program"))),
     }
 }
 

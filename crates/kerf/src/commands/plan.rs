@@ -21,7 +21,25 @@ const NOMINATION: Duration = Duration::from_secs(20);
 /// The most instance types that a claim lists (spec 02 section 7.5).
 const INSTANCE_TYPES_MAX: usize = 600;
 
-pub(super) fn run(wish: &Plan, messages: &mut Messages) -> Result<Exit, Failure> {
+pub(super) fn run(wish: &Plan, messages: &mut Messages<'_>) -> Result<Exit, Failure> {
+    show(wish, messages, |plan| output::print(|to| plan.write(wish.format, to)))
+}
+
+/// What [`run`] would print.
+pub(super) fn printed(wish: &Plan, messages: &mut Messages<'_>) -> Result<(Vec<u8>, Exit), Failure> {
+    let mut bytes = Vec::new();
+    let exit = show(wish, messages, |plan| {
+        plan.write(wish.format, &mut bytes).map_err(|cause| Failure::Work(anyhow::Error::new(cause)))
+    })?;
+    Ok((bytes, exit))
+}
+
+/// Makes a plan and shows it.
+fn show(
+    wish: &Plan,
+    messages: &mut Messages<'_>,
+    show: impl FnOnce(&output::Plan<'_>) -> Result<(), Failure>,
+) -> Result<Exit, Failure> {
     let clock = Clock::system();
     let threads = wish.threads.unwrap_or_else(super::threads);
     let mut stopwatch = Stopwatch { clock, last: 0.0 };
@@ -85,7 +103,7 @@ pub(super) fn run(wish: &Plan, messages: &mut Messages) -> Result<Exit, Failure>
     });
     let plan =
         output::Plan::new(world.input.at, solution.as_ref(), disruption.as_ref(), &unready, world.current_price, stats);
-    output::print(|to| plan.write(wish.format, to))?;
+    show(&plan)?;
     Ok(gate(&wish.fail_on, &plan, messages))
 }
 
@@ -194,7 +212,7 @@ fn nominate(input: &mut Input, solution: &Solution) {
 }
 
 /// Whether something happened that the person wants to fail on.
-fn gate(gates: &[Gate], plan: &output::Plan<'_>, messages: &mut Messages) -> Exit {
+fn gate(gates: &[Gate], plan: &output::Plan<'_>, messages: &mut Messages<'_>) -> Exit {
     let mut exit = Exit::Done;
     for gate in gates {
         let tripped = match gate {

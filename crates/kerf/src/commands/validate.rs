@@ -8,7 +8,7 @@ use crate::exit::{Exit, Failure};
 use crate::input;
 use crate::output::{self, Messages};
 
-pub(super) fn run(wish: &Validate, messages: &mut Messages) -> Result<Exit, Failure> {
+pub(super) fn run(wish: &Validate, messages: &mut Messages<'_>) -> Result<Exit, Failure> {
     let loaded = input::load(&wish.input, super::threads())?;
     for warning in &loaded.warnings {
         messages.warning(warning);

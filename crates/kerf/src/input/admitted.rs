@@ -1,8 +1,8 @@
 //! The kinds of Karpenter's API pass the same admission that an API server with Kerf's CRDs would put them through: unknown fields
 //! are pruned with a warning, defaults filled in, schema and rules checked. An object is read as a cluster holds it, status included.
 
-use std::collections::BTreeSet;
-use std::sync::LazyLock;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use kerf_api::admission::{CustomResource, FieldValidation, Operation, Rejection};
 use kerf_api::crds::{self, Flavour};
@@ -17,6 +17,9 @@ use super::objects::Reading;
 /// The group whose node classes are AWS's.
 const AWS_GROUP: &str = "karpenter.k8s.aws";
 
+/// The CRDs of each kind that was read in this process. Entries are whole when they are put in.
+static KNOWN: Mutex<BTreeMap<&'static str, Arc<Admission>>> = Mutex::new(BTreeMap::new());
+
 /// The CRDs of one kind by whose labels they guard, compiled when the first object needs them: that takes longer than a small plan.
 pub(super) struct Admission {
     kwok: LazyLock<CustomResource>,
@@ -25,8 +28,13 @@ pub(super) struct Admission {
 
 impl Admission {
     /// The CRDs of a kind.
-    pub(super) fn of<K: CustomKind>() -> Self {
-        Self { kwok: LazyLock::new(|| compile::<K>(Flavour::Kwok)), aws: LazyLock::new(|| compile::<K>(Flavour::Aws)) }
+    pub(super) fn of<K: CustomKind>() -> Arc<Self> {
+        let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = || Self {
+            kwok: LazyLock::new(|| compile::<K>(Flavour::Kwok)),
+            aws: LazyLock::new(|| compile::<K>(Flavour::Aws)),
+        };
+        known.entry(K::KIND).or_insert_with(|| Arc::new(make())).clone()
     }
 
     /// Admits an object, or says everything that is wrong with it.

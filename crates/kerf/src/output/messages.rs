@@ -7,17 +7,22 @@ use std::io::{IsTerminal, Write};
 use crate::exit::{Exit, Failure, Problem};
 
 /// The writer of messages.
-pub(crate) struct Messages {
-    to: Box<dyn Write>,
+pub(crate) struct Messages<'t> {
+    to: Box<dyn Write + 't>,
     coloured: bool,
 }
 
-impl Messages {
+impl<'t> Messages<'t> {
     /// Messages for the person who started the program.
     pub(crate) fn on_stderr() -> Self {
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let stderr = std::io::stderr();
         Self { coloured: stderr.is_terminal() && !no_colour, to: Box::new(stderr) }
+    }
+
+    /// Messages for whoever reads them here, without colour.
+    pub(crate) fn on(to: &'t mut Vec<u8>) -> Self {
+        Self { coloured: false, to: Box::new(to) }
     }
 
     /// Something that the person should know and that stops nothing.

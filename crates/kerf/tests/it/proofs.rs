@@ -4,11 +4,37 @@ mod clusters;
 mod karpenter;
 mod random_worlds;
 
-use kerf_referee::program::Kerf;
+use std::ffi::OsString;
 
-/// The program under test, with a folder of its own for its input.
+use kerf_referee::program::{Kerf, KerfFailed};
+use kerf_referee::worlds::{Size, world};
+
+/// The program under test, with a folder of its own for its input. It runs in this process, because there are more than a thousand
+/// questions; that the program itself prints the same is seen once, in [`the_program_says_what_its_library_says`].
 fn kerf() -> (Kerf, tempfile::TempDir) {
     let scratch = tempfile::tempdir().unwrap();
-    let program = assert_cmd::cargo::cargo_bin!("kerf").to_path_buf();
-    (Kerf::new(program, scratch.path().to_owned()), scratch)
+    let run = |arguments: Vec<OsString>| {
+        let printed = kerf::plan([OsString::from("kerf")].into_iter().chain(arguments));
+        match printed.code {
+            0 => Ok(printed.stdout),
+            code => Err(KerfFailed::Refused { code: code.to_string(), message: printed.stderr }),
+        }
+    };
+    (Kerf::run_by(Box::new(run), scratch.path().to_owned()), scratch)
+}
+
+#[test]
+fn the_program_says_what_its_library_says() {
+    let (library, scratch) = kerf();
+    let program = Kerf::new(assert_cmd::cargo::cargo_bin!("kerf").to_path_buf(), scratch.path().to_owned());
+    for seed in 0..5 {
+        let made = world(seed, Size::Medium);
+        let of = |kerf: &Kerf| kerf.plan(&made.manifests, &made.types, &[]).unwrap();
+        assert_eq!(String::from_utf8_lossy(&of(&library)), String::from_utf8_lossy(&of(&program)), "world {seed}");
+    }
+    let refused = |kerf: &Kerf| match kerf.plan("{}", "[]", &[]) {
+        Err(KerfFailed::Refused { message, .. }) => message,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(refused(&library), refused(&program));
 }

@@ -16,6 +16,7 @@ use kerf_runtime::Shutdown;
 use kerf_sandbox::{ApiServer, Config, Rng};
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
+use tokio::sync::OnceCell;
 
 use super::*;
 use crate::args::FeatureGates;
@@ -103,13 +104,28 @@ fn pod(chance: &mut Rng, number: u64) -> Value {
     json!({"metadata": {"name": format!("pod-{number}"), "labels": {"app": app}}, "spec": spec})
 }
 
+fn beginning() -> Clock {
+    Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap())
+}
+
+/// A server with the definitions and a node class, of which each cluster is a copy: to judge the definitions takes longer than all the rest.
+async fn furnished() -> &'static ApiServer {
+    static FURNISHED: OnceCell<ApiServer> = OnceCell::const_new();
+    let furnish = async || {
+        // A seed of its own, so that no cluster makes the uids of the definitions once more.
+        let server = ApiServer::new(Config::new(beginning(), CLUSTERS));
+        super::super::sandbox::install(&server).await.unwrap();
+        create::<KWOKNodeClass>(&server, json!({"metadata": {"name": "default"}, "spec": {}})).await;
+        server
+    };
+    FURNISHED.get_or_init(furnish).await
+}
+
 /// A cluster with pools, a few nodes and pods that wait.
 async fn cluster(seed: u64) -> ApiServer {
-    let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
-    let server = ApiServer::new(Config::new(clock, seed));
+    let server = furnished().await.fork(beginning());
+    server.reseed(seed);
     let mut chance = Rng::new(seed).fork("plan");
-    super::super::sandbox::install(&server).await.unwrap();
-    create::<KWOKNodeClass>(&server, json!({"metadata": {"name": "default"}, "spec": {}})).await;
     for number in 0..=chance.below(3) {
         let pool = pool(&mut chance, &format!("pool-{number}"));
         create::<NodePool>(&server, pool).await;
