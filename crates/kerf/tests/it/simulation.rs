@@ -17,7 +17,7 @@ fn report(arguments: &[&str]) -> Value {
 
 // Spec 09 section 3: a report, deterministic.
 #[test]
-fn a_story_is_told_and_ends_the_same_way_twice() {
+fn a_story_ends_the_same_way_twice() {
     let part = ["--until", "4m", "--seed"];
     let of = |seed: &str| report(&[&part[..], &[seed]].concat());
     let (once, again) = (of("3"), of("3"));
@@ -29,6 +29,10 @@ fn a_story_is_told_and_ends_the_same_way_twice() {
         "{once}"
     );
     assert_ne!(of("4")["fingerprint"], once["fingerprint"], "chance comes from the seed");
+}
+
+#[test]
+fn a_story_is_told_to_its_end() {
     let seen = story(&[]);
     assert_eq!(seen.code, 0, "{}", seen.stdout);
     assert!(seen.stdout.contains("» 50 pods, ") && seen.stdout.ends_with("Invariants  all held\n"), "{}", seen.stdout);
@@ -47,8 +51,12 @@ fn nothing_more_is_launched_for_pods_whose_machines_are_on_their_way() {
 }
 
 #[test]
-fn bad_weather_does_not_change_what_holds() {
+fn bad_weather_at_the_api_does_not_change_what_holds() {
     report(&["--until", "5m", "--seed", "5", "--faults", "conflict,error,lost-response,dropped-watch,stale-read"]);
+}
+
+#[test]
+fn bad_weather_at_the_cloud_does_not_change_what_holds() {
     report(&["--until", "5m", "--seed", "6", "--faults", "stockout,throttling,never-joins,slow-boot,interruption"]);
 }
 
@@ -136,7 +144,10 @@ fn a_cluster_whose_demand_does_not_change_comes_to_rest() {
     let at_rest = &report["steady"];
     assert_eq!((&at_rest["unchangedEvicted"], &at_rest["appraisals"]), (&0.into(), &5.into()), "{at_rest}");
     assert!(report["moves"].as_object().is_some_and(|moves| !moves.is_empty()), "{report:#}");
-    // Nobody takes the idle nodes away.
+}
+
+#[test]
+fn a_cluster_from_which_nobody_takes_idle_nodes_is_too_dear() {
     let seen = steady("Never", "21m");
     assert_eq!(seen.code, 1, "{}", seen.stdout);
     assert!(seen.stdout.contains("cost is close to the best plan"), "{}", seen.stdout);
