@@ -34,3 +34,7 @@ mod static_drift;
 mod static_pools;
 mod termination;
 mod town;
+
+// What the program itself uses, and for the same reason.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

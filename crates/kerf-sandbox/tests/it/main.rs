@@ -15,3 +15,7 @@ mod script;
 mod serve;
 mod surface;
 mod watch;
+
+// What the program itself uses, and for the same reason.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

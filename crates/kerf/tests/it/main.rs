@@ -13,3 +13,7 @@ mod proofs;
 mod sandbox;
 mod scenarios;
 mod simulation;
+
+// What the program itself uses, and for the same reason.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
