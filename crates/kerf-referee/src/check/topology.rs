@@ -222,7 +222,9 @@ impl<'w> Topology<'w> {
         objections.into_iter().min().flatten()
     }
 
-    /// How many pods a spread counts in each domain that it knows.
+    /// How many pods a spread counts in each domain that it knows: those that pools could offer, those of nodes that are there, and
+    /// those where it counts somebody (spec 02 §8.2, §8.3, §8.6). A planned node alone makes none: where a pod does not want some value of
+    /// a label that nobody else speaks of, the value of its node is made up (§12.1), and no planner can know it.
     fn spread_counts<'p>(
         &self,
         rule: &PodRule<'w>,
@@ -235,7 +237,8 @@ impl<'w> Topology<'w> {
         let looks_at = |p: &Place, taints| spread_includes(constraint, pod, &p.name, &p.labels, taints, |_| true);
         let mut counts: BTreeMap<&str, i64> = offered.iter().map(|domain| (domain.as_str(), 0)).collect();
         let included: Vec<bool> = places.iter().map(|p| looks_at(p, &p.taints)).collect();
-        for (p, _) in places.iter().zip(&included).filter(|(p, included)| **included && !p.leaving) {
+        let there = places.iter().zip(&included).take(self.existing.len());
+        for (p, _) in there.filter(|(p, included)| **included && !p.leaving) {
             if let Some(domain) = p.labels.get(rule.key) {
                 counts.entry(domain).or_insert(0);
             }

@@ -167,6 +167,25 @@ fn spec_02_81_zones_outside_the_pool_are_no_domains() {
     assert_eq!(verdict(&objects, &plan(&claims, json!([]), &[])), LAWFUL);
 }
 
+// A pod that wants any tier but gold gets a node whose tier is made up; nobody has to be spread over that.
+#[test]
+fn a_label_that_is_made_up_for_a_planned_node_is_no_domain_of_a_spread() {
+    let tier = "example.com/tier";
+    let silver = json!({"key": tier, "operator": "In", "values": ["silver"]});
+    let mut tiered = pool(json!({"template": {"spec": {"requirements": [silver]}}}));
+    tiered["metadata"]["name"] = json!("tiered");
+    let objects: Vec<Value> = [pool(json!({})), tiered, pod("y-0", "1", json!({}))]
+        .into_iter()
+        .chain(same(&["x-0", "x-1"], &spread(tier, 1)))
+        .collect();
+    let mut any_but_gold = claim(&["y-0"], &["s"], &["a"]);
+    let requirements = any_but_gold["requirements"].as_array_mut();
+    requirements.into_iter().for_each(|all| all.push(json!({"key": tier, "operator": "NotIn", "values": ["gold"]})));
+    let mut in_silver = claim(&["x-0", "x-1"], &["l"], &["a"]);
+    in_silver["nodePool"] = json!("tiered");
+    assert_eq!(verdict(&objects, &plan(&[any_but_gold, in_silver], json!([]), &[])), LAWFUL);
+}
+
 #[test]
 fn spec_02_83_pods_that_run_count() {
     let running = |name: &str| pod(name, "100m", json!({"nodeName": "n"}));
