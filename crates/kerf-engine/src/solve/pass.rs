@@ -18,6 +18,7 @@ use crate::bits::Bits;
 use crate::catalogue::RowView;
 use crate::narrow::SetIx;
 use crate::price::Price;
+use crate::resources::Amounts;
 use crate::topology::{GroupIx, GroupKind, TopologyKeyIx};
 
 /// Which open claim a pod is offered first.
@@ -42,6 +43,8 @@ pub(crate) struct Whim {
     pub(crate) impatient: bool,
     /// Pods that were on a claim before it came to be bound to one domain are counted there. Karpenter never does (spec 02 §8.6).
     pub(crate) thorough: bool,
+    /// The first of those who must share a host goes where all of them have room.
+    pub(crate) gathers: bool,
 }
 
 /// Where a pod went, and after how many concessions.
@@ -70,6 +73,8 @@ pub(crate) struct Pass<'p> {
     /// Turns ties between domains.
     pub(crate) seed: u64,
     pub(crate) whim: Whim,
+    /// What must be left beside the pod that is being placed.
+    pub(crate) beside: Option<Amounts>,
     /// Pods for which a node was launched; it is tried first.
     pub(crate) expected: Arc<FxHashMap<PodIx, usize>>,
     pub(crate) state: State,
@@ -83,6 +88,7 @@ impl<'p> Pass<'p> {
             taste: Taste::FewestPods,
             seed: problem.world.settings.seed,
             whim: Whim::default(),
+            beside: None,
             expected: Arc::default(),
             state,
         }
@@ -191,6 +197,13 @@ impl<'p> Pass<'p> {
     }
 
     fn place(&mut self, pod: PodIx, options: &[ClassIx]) -> Result<(), Refusal> {
+        if self.whim.gathers && self.place_with_kin(pod, options) {
+            return Ok(());
+        }
+        self.place_anywhere(pod, options)
+    }
+
+    pub(super) fn place_anywhere(&mut self, pod: PodIx, options: &[ClassIx]) -> Result<(), Refusal> {
         let mut open: SmallVec<[(ClassIx, Vec<KeyDomains>); 1]> = SmallVec::with_capacity(options.len());
         for class in options.iter().copied() {
             let facts = &self.problem.classes[class.0 as usize];

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use super::class::{Class, ClassIx};
 use super::pass::{KeyDomains, Pass, Refusal, Taste};
 use super::problem::PodIx;
+use super::template::Template;
 use super::{limits, min_values};
 use crate::bits::{Bits, WordBits};
 use crate::chance;
@@ -200,6 +201,7 @@ impl Pass<'_> {
             self.state.refuse_for_good(class, claim_ix);
             return Err(No::Never);
         }
+        self.leave_room(&mut rows, template, &requests);
         let (template_ix, set, held) = (claim.template, claim.set, claim.reserved.clone());
         let no_before = self.state.claims[claim_ix].min_values_relaxed;
         let outcome = self.narrow(class, template_ix, set, rows, requests, open, Some((claim_ix, &held)));
@@ -209,11 +211,18 @@ impl Pass<'_> {
                 Ok(grown)
             }
             Err(no) => {
-                if no == No::Never {
+                if no == No::Never && self.beside.is_none() {
                     self.state.refuse_for_good(class, claim_ix);
                 }
                 Err(no)
             }
+        }
+    }
+
+    /// Drops the rows on which others would have no room that must have it.
+    fn leave_room(&self, rows: &mut Bits, template: &Template, requests: &Amounts) {
+        if let Some(beside) = &self.beside {
+            template.fit.keep_fitting(rows, &requests.plus(beside));
         }
     }
 
@@ -230,6 +239,7 @@ impl Pass<'_> {
             let mut rows = template.rows.clone();
             limits::keep_within(&mut rows, &self.problem.world.columns[template.columns], &self.state.limits[ix]);
             template.fit.keep_fitting(&mut rows, &facts.requests);
+            self.leave_room(&mut rows, template, &facts.requests);
             drop_conflicting(&mut rows, template, facts);
             if rows.is_empty() {
                 continue;
@@ -411,7 +421,7 @@ struct Work<'a> {
 }
 
 /// Rows on which a daemon already listens on the pod's ports are out.
-fn drop_conflicting(rows: &mut Bits, template: &super::template::Template, facts: &Class) {
+fn drop_conflicting(rows: &mut Bits, template: &Template, facts: &Class) {
     if facts.ports.is_empty() {
         return;
     }

@@ -114,7 +114,12 @@ impl Pass<'_> {
     fn node_accepts(&mut self, pod: PodIx, class: ClassIx, node: usize, open: &[KeyDomains]) -> bool {
         let facts = &self.problem.classes[class.0 as usize];
         let state = &self.problem.world.nodes[node];
-        if !facts.requests.fits_in(&self.state.remaining[node]) {
+        let remaining = &self.state.remaining[node];
+        let fits = match &self.beside {
+            Some(beside) => facts.requests.plus(beside).fits_in(remaining),
+            None => facts.requests.fits_in(remaining),
+        };
+        if !fits {
             return false;
         }
         if !facts.ports.is_empty() {

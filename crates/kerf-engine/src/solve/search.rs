@@ -138,6 +138,7 @@ fn attempts(pass: &mut Pass<'_>, floor: Merit, placements: usize) -> Vec<Attempt
         for (ix, attempt) in attempts.iter_mut().enumerate() {
             attempt.bound_first = ix.is_multiple_of(2);
             attempt.whim.impatient = may_be_impatient && ix % 4 > 1;
+            attempt.whim.gathers = may_be_impatient && ix % 8 > 3;
         }
     }
     attempts

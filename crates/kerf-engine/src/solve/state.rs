@@ -248,6 +248,20 @@ impl State {
         self.log.push(Undo::Domain { group, domain, pods });
     }
 
+    /// How many pods the pass has counted in a domain so far.
+    pub(crate) fn counted_by_pass(&self, group: GroupIx, domain: usize) -> i32 {
+        let counted = self.log[self.begun.min(self.log.len())..].iter().filter_map(|undo| match undo {
+            Undo::Domain { group: of, domain: at, pods } if (*of, *at) == (group, domain) => Some(*pods),
+            Undo::Domain { .. }
+            | Undo::Room { .. }
+            | Undo::Node { .. }
+            | Undo::Presence { .. }
+            | Undo::Limits { .. }
+            | Undo::Reservation { .. } => None,
+        });
+        counted.sum()
+    }
+
     /// Counts pods of a group wherever the node belongs.
     pub(crate) fn count_at(&mut self, problem: &Problem, group: GroupIx, node: usize, pods: i32) {
         let identity = &problem.groups[group.0].identity;

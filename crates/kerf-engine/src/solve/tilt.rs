@@ -1,7 +1,9 @@
 //! Spreads that cannot be kept because a pass counts less than there will be. By spec 02 §8.6 a pod that was put on a claim before its
 //! zone was settled stays uncounted in that zone. Mostly that is well: whoever would not want it there is bound first. It is
-//! not if the two wait for each other: then one of them is never bound, and the search looks for another answer.
+//! not if the two wait for each other, or if the one must be on a host where the other is already: then one of them is never bound, and
+//! the search looks for another answer.
 
+use super::followers::Followers;
 use super::pass::{Pass, Place};
 use super::problem::{PodIx, Problem};
 use crate::topology::{GroupIx, GroupKind, TopologyKeyIx};
@@ -9,21 +11,33 @@ use crate::topology::{GroupIx, GroupKind, TopologyKeyIx};
 /// More comparisons than this are not made: nothing is said of such inputs.
 const COMPARISONS: usize = 1_000_000;
 
+/// A spread by label, and how far it may tilt.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spread {
+    pub(super) key: TopologyKeyIx,
+    pub(super) group: GroupIx,
+    pub(super) max_skew: i32,
+}
+
 /// How many pods are where too many pods are of those that their spread counts and that their own spread keeps from being bound later.
 pub(super) fn tilted(pass: &Pass<'_>) -> usize {
     let (queue, uncounted) = (&pass.state.queue, &pass.state.uncounted);
-    if uncounted.is_empty() || uncounted.len() * queue.len() > COMPARISONS {
-        return 0;
-    }
-    let tilts = |pod: PodIx, place: Place| {
-        pass.problem.spreads_of(pod).any(|(key, group, max_skew)| {
-            domain_of(pass, place, key).is_some_and(|domain| is_tilted(pass, pod, group, max_skew, domain))
-        })
+    let waits_for_each_other = !uncounted.is_empty() && uncounted.len() * queue.len() <= COMPARISONS;
+    let mut followers = Followers::default();
+    let mut tilts = |pod: PodIx, place: Place| {
+        let follows = pass.problem.follows(pod);
+        (waits_for_each_other || follows)
+            && pass.problem.spreads_of(pod).any(|spread| {
+                domain_of(pass, place, spread.key).is_some_and(|domain| {
+                    (waits_for_each_other && is_tilted(pass, pod, spread, domain))
+                        || (follows && followers.are_too_many(pass, pod, spread, domain))
+                })
+            })
     };
     queue.iter().filter(|pod| pass.state.places[pod.0 as usize].is_some_and(|place| tilts(**pod, place))).count()
 }
 
-fn is_tilted(pass: &Pass<'_>, pod: PodIx, group: GroupIx, max_skew: i32, domain: usize) -> bool {
+fn is_tilted(pass: &Pass<'_>, pod: PodIx, Spread { group, max_skew, .. }: Spread, domain: usize) -> bool {
     let counted_by = &pass.problem.class_of(pod).counted_by;
     let must_be_later = |other: PodIx| {
         let mut bounds = pass.problem.class_of(other).bounds();
@@ -43,11 +57,11 @@ impl Problem {
         self.class_of(pod).bounds().any(|bound| self.skew_of(bound.group).is_some())
     }
 
-    /// The spreads by label that bind a pod, and how far each may tilt.
-    fn spreads_of(&self, pod: PodIx) -> impl Iterator<Item = (TopologyKeyIx, GroupIx, i32)> + '_ {
+    /// The spreads by label that bind a pod.
+    fn spreads_of(&self, pod: PodIx) -> impl Iterator<Item = Spread> + '_ {
         let keyed = self.class_of(pod).keyed.iter();
         let bounds = keyed.flat_map(|(key, bounds)| bounds.iter().map(|bound| (*key, bound.group)));
-        bounds.filter_map(|(key, group)| Some((key, group, self.skew_of(group)?)))
+        bounds.filter_map(|(key, group)| Some(Spread { key, group, max_skew: self.skew_of(group)? }))
     }
 
     /// How far a group may tilt, if it is a spread.
@@ -60,7 +74,7 @@ impl Problem {
 }
 
 /// The domain in which the place is for certain.
-fn domain_of(pass: &Pass<'_>, place: Place, key: TopologyKeyIx) -> Option<usize> {
+pub(super) fn domain_of(pass: &Pass<'_>, place: Place, key: TopologyKeyIx) -> Option<usize> {
     match place {
         Place::Node(node) => pass.problem.node_domains[key.0][node].map(|domain| domain as usize),
         Place::Claim(claim) => {

@@ -55,6 +55,21 @@ fn spec_02_64_prices_of_what_is_ruled_out_do_not_count() {
     );
 }
 
+// The node has room for one of the four that must share a host, and the large pod would take their machine's.
+#[test]
+fn pods_that_must_share_a_host_go_where_all_of_them_have_room() {
+    let world = World::new(
+        "type t cpu=8 price=1 \n pool p \n node n1 cpu=1.8 \n pod large cpu=2.1 labels=app:large
+         pod web x4 cpu=1.5 labels=app:web aff=host:app=web \n pod plain cpu=1.5 labels=app:plain",
+    );
+    assert_eq!(world.solve().unplaced.len(), 1);
+    let solution = world.with(|s| s.effort = Effort::Search).solve();
+    assert_eq!(
+        text(&world.input, &solution),
+        "claim pool=p types=t pods=large\nclaim pool=p types=t pods=web-1..4\nnode n1 pods=plain\n"
+    );
+}
+
 #[test]
 fn spec_02_65_a_host_port_is_taken_once() {
     check(

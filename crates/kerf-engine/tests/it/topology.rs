@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use kerf_api::labels;
-use kerf_engine::Effort;
+use kerf_engine::{Effort, Solution};
 
 use crate::answer::{check, check_search, counts, per_domain, text};
 use crate::fixture::World;
@@ -376,6 +376,22 @@ fn a_spread_that_could_never_be_kept_costs_another_machine() {
          pod loud x3 cpu=1 labels=tier:front spread=zone:1:tier=back",
     );
     assert_eq!(patient.with(|s| s.effort = Effort::Search).solve().claims.len(), 1);
+}
+
+// Each api pod must be beside a web pod and takes a machine of its own. Section 8.6 leaves the web pods uncounted that were there first, so that
+// all would go to one zone, where the last two api pods could never be bound.
+#[test]
+fn pods_that_follow_others_to_their_hosts_are_spread_by_how_many_they_follow() {
+    let world = World::new(
+        "type t cpu=4 zones=a,b \n pool p \n pod web x4 cpu=2.5 labels=tier:front
+         pod api x4 cpu=1 labels=tier:back port=8080 aff=host:tier=front spread=zone:2:tier=front",
+    );
+    let per_zone = |solution: &Solution| -> Vec<usize> {
+        per_domain(&world, solution, labels::ZONE).iter().map(|(pods, _)| *pods).collect()
+    };
+    assert_eq!(per_zone(&world.solve()), [8]);
+    let solution = world.with(|s| s.effort = Effort::Search).solve();
+    assert_eq!((per_zone(&solution), solution.unplaced.len()), (vec![4, 4], 0));
 }
 
 // The queue's order would put the large pods first, which the spread counts; only without them is there room in zone a.
