@@ -6,8 +6,15 @@
 use smallvec::{SmallVec, smallvec};
 
 /// A growable set of small integers; up to 512 of them without an allocation.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Bits(SmallVec<[u64; 8]>);
+
+impl Clone for Bits {
+    /// The words as they stand, at once: what is derived goes through them one by one.
+    fn clone(&self) -> Self {
+        Self(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl PartialEq for Bits {
     /// Trailing zero words do not count.
@@ -104,6 +111,18 @@ impl Bits {
     pub(crate) fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().enumerate().flat_map(|(i, word)| WordBits(*word).map(move |b| i * 64 + b))
     }
+
+    /// The members, descending: for whoever wants the last few of many.
+    pub(crate) fn descending(&self) -> impl Iterator<Item = usize> + '_ {
+        self.0.iter().enumerate().rev().flat_map(|(i, word)| {
+            let mut left = *word;
+            std::iter::from_fn(move || {
+                let top = left.checked_ilog2()?;
+                left &= !(1 << top);
+                Some(i * 64 + top as usize)
+            })
+        })
+    }
 }
 
 impl FromIterator<usize> for Bits {
@@ -155,6 +174,7 @@ mod tests {
     fn full_has_exactly_its_members() {
         for n in [0, 1, 63, 64, 65, 128, 130] {
             assert_eq!(Bits::full(n).iter().collect::<Vec<_>>(), (0..n).collect::<Vec<_>>());
+            assert_eq!(Bits::full(n).descending().collect::<Vec<_>>(), (0..n).rev().collect::<Vec<_>>());
         }
     }
 }

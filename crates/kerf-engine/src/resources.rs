@@ -69,8 +69,15 @@ impl ResourceNames {
 }
 
 /// An amount of each resource; absent means zero.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Amounts(SmallVec<[i128; 4]>);
+
+impl Clone for Amounts {
+    /// All of them at once: what is derived goes through them one by one.
+    fn clone(&self) -> Self {
+        Self(SmallVec::from_slice(&self.0))
+    }
+}
 
 impl Amounts {
     pub(crate) fn get(&self, ix: ResourceIx) -> i128 {

@@ -22,15 +22,14 @@ impl Followers {
     pub(super) fn are_too_many(&mut self, pass: &Pass<'_>, pod: PodIx, spread: Spread, domain: usize) -> bool {
         let class = pass.problem.pods[pod.0 as usize].class;
         let known = self.known.entry((class, spread.group, domain));
-        *known.or_insert_with(|| {
-            let is_must = pass.problem.musts_of(class).bounds().any(|bound| bound.group == spread.group);
-            is_must && cannot_be_kept(pass, class, spread, domain)
-        })
+        *known.or_insert_with(|| lacking(pass, class, spread, domain).is_some())
     }
 }
 
-fn cannot_be_kept(pass: &Pass<'_>, class: ClassIx, spread: Spread, domain: usize) -> bool {
+/// The domain that lacks pods, if so many are in another whom pods of the class follow there that their spread cannot be kept.
+pub(super) fn lacking(pass: &Pass<'_>, class: ClassIx, spread: Spread, domain: usize) -> Option<usize> {
     let (problem, state) = (pass.problem, &pass.state);
+    problem.musts_of(class).bounds().find(|bound| bound.group == spread.group)?;
     let (mut earlier, mut in_the_end) = (FxHashMap::default(), FxHashMap::default());
     for domain in pass.known(spread.group).iter() {
         let at_first = state.counts[spread.group.0].get(domain) - state.counted_by_pass(spread.group, domain);
@@ -52,8 +51,9 @@ fn cannot_be_kept(pass: &Pass<'_>, class: ClassIx, spread: Spread, domain: usize
     let own = state.table.get(problem.classes[class.0 as usize].strict, label);
     let own = own.map(|one| state.table.requirement(one));
     let counts = |domain: &usize| own.is_none_or(|own| own.has(state.keys.domain_text(spread.key, *domain)));
-    let least = in_the_end.iter().filter(|(domain, _)| counts(domain)).map(|(_, pods)| *pods).min();
-    earlier.get(&domain).is_some_and(|pods| pods - least.unwrap_or(0) > spread.max_skew)
+    let compared = in_the_end.iter().filter(|(domain, _)| counts(domain));
+    let (least, emptiest) = compared.map(|(domain, pods)| (*pods, *domain)).min()?;
+    earlier.get(&domain).filter(|pods| *pods - least > spread.max_skew).map(|_| emptiest)
 }
 
 /// The domains of the new machines that have pods of the class, one for each machine, if the spread counts whomever they follow there.

@@ -17,6 +17,7 @@ mod kin;
 pub(crate) mod limits;
 pub(crate) mod min_values;
 mod pass;
+mod pin;
 mod place_claim;
 mod place_node;
 mod prepared;

@@ -39,12 +39,16 @@ pub(crate) struct Whim {
     pub(crate) newest: bool,
     /// Of domains that are allowed any is taken, not one with the fewest pods; of the places where volumes can be, not the first.
     pub(crate) any_domain: bool,
+    /// Of domains that are allowed the one with the cheapest machine is taken, not one with the fewest pods.
+    pub(crate) thrifty: bool,
     /// Pods that found no place are tried again whenever another has found one, not when all the others have been tried.
     pub(crate) impatient: bool,
     /// Pods that were on a claim before it came to be bound to one domain are counted there. Karpenter never does (spec 02 §8.6).
     pub(crate) thorough: bool,
     /// The first of those who must share a host goes where all of them have room.
     pub(crate) gathers: bool,
+    /// Claims that could be in several domains are kept to the one where a spread needs them.
+    pub(crate) pins: bool,
 }
 
 /// Where a pod went, and after how many concessions.
@@ -102,6 +106,9 @@ impl<'p> Pass<'p> {
         let mut waiting = self.place_all(&order);
         while !waiting.is_empty() && self.recount() {
             waiting = self.place_all(&waiting);
+        }
+        if self.whim.pins {
+            self.pin_open_claims();
         }
         self.price_claims();
     }

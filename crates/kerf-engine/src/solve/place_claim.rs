@@ -131,8 +131,7 @@ impl Pass<'_> {
         let mut compared = 0;
         let most = compared_at_most(self.state.queue.len());
         // The latest claims have the most room; of equals the oldest wins, so that claims fill up.
-        let newest_first: SmallVec<[usize; 64]> = candidates.iter().collect();
-        for claim in newest_first.into_iter().rev() {
+        for claim in candidates.descending() {
             if compared == most {
                 break;
             }
@@ -326,18 +325,27 @@ impl Pass<'_> {
             None => SmallVec::from_iter([allowed]),
             Some(group) => self.in_order_of_preference(key.key, group, &allowed),
         };
+        // Only a choice of one domain out of several is weighed by price.
+        let weighs = self.whim.thrifty && key.pick_one.is_some();
+        let mut best: Option<(Price, Grown)> = None;
         for option in options {
             let one = self.state.keys.narrowed(key.key, &option, &mut self.state.table);
             let narrowed = self.state.table.only(label, one);
             let Some(next) = self.state.table.join(set, narrowed, Undefined::WellKnownAllowed) else { continue };
             match self.choose_domains(next, rest, work) {
+                Ok(grown) if weighs => {
+                    let price = self.cheapest(work.columns, grown.set, &grown.rows);
+                    if best.as_ref().is_none_or(|(least, _)| price < *least) {
+                        best = Some((price, grown));
+                    }
+                }
                 Ok(grown) => return Ok(grown),
                 // A pod waits for a reservation rather than go round it to another domain (spec 02 §10).
                 Err(No::Reserved) => return Err(No::Reserved),
                 Err(No::Never | No::NotNow) => {}
             }
         }
-        Err(No::NotNow)
+        best.map(|(_, grown)| grown).ok_or(No::NotNow)
     }
 
     /// Single domains, fewest pods first; ties are turned by the seed so that workloads do not all start in one zone.

@@ -84,7 +84,7 @@ impl Pass<'_> {
     }
 
     /// What the claim asks for if it must be in one of these domains.
-    fn narrowed_to(&mut self, claim: usize, key: TopologyKeyIx, domains: &Bits) -> Option<SetIx> {
+    pub(super) fn narrowed_to(&mut self, claim: usize, key: TopologyKeyIx, domains: &Bits) -> Option<SetIx> {
         let one = self.state.keys.narrowed(key, domains, &mut self.state.table);
         let asked = self.state.table.only(self.state.keys.label(key), one);
         self.state.table.join(self.state.claims[claim].set, asked, Undefined::WellKnownAllowed)

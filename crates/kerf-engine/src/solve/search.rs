@@ -124,15 +124,13 @@ fn attempts(pass: &mut Pass<'_>, floor: Merit, placements: usize) -> Vec<Attempt
     ];
     let shaken = (1..).map(|i: u64| {
         let taste = if i.is_multiple_of(4) { Taste::Oldest } else { Taste::CheapestGrowth };
-        let whim = Whim { newest: i.is_multiple_of(2), any_domain: i.is_multiple_of(3), ..Whim::default() };
+        let thrifty = i % 6 == 1;
+        let whim = Whim { newest: i.is_multiple_of(2), any_domain: i.is_multiple_of(3), thrifty, ..Whim::default() };
         Attempt { taste, order: Order::Shaken, bound_first: false, seed: mix(seed.wrapping_add(i)), whim }
     });
     let whim = Whim::default();
     let planned = planned.map(|(taste, order)| Attempt { taste, order, bound_first: false, seed, whim });
     let mut attempts: Vec<Attempt> = planned.into_iter().chain(shaken).take(passes).collect();
-    for attempt in &mut attempts {
-        attempt.whim.thorough = floor.tilted > 0;
-    }
     if floor.unplaced > 0 {
         let may_be_impatient = pass.state.queue.len() <= IMPATIENT_AT_MOST;
         for (ix, attempt) in attempts.iter_mut().enumerate() {
@@ -140,6 +138,15 @@ fn attempts(pass: &mut Pass<'_>, floor: Merit, placements: usize) -> Vec<Attempt
             attempt.whim.impatient = may_be_impatient && ix % 4 > 1;
             attempt.whim.gathers = may_be_impatient && ix % 8 > 3;
         }
+    }
+    if floor.tilted > 0 {
+        for attempt in &mut attempts {
+            attempt.whim.thorough = true;
+            attempt.whim.pins = true;
+        }
+        // The first pass over again: it may do to say where its claims have to be.
+        let whim = Whim { pins: true, ..Whim::default() };
+        attempts.insert(0, Attempt { taste: Taste::FewestPods, order: Order::Cpu, bound_first: false, seed, whim });
     }
     attempts
 }

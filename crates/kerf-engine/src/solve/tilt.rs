@@ -58,7 +58,7 @@ impl Problem {
     }
 
     /// The spreads by label that bind a pod.
-    fn spreads_of(&self, pod: PodIx) -> impl Iterator<Item = Spread> + '_ {
+    pub(super) fn spreads_of(&self, pod: PodIx) -> impl Iterator<Item = Spread> + '_ {
         let keyed = self.class_of(pod).keyed.iter();
         let bounds = keyed.flat_map(|(key, bounds)| bounds.iter().map(|bound| (*key, bound.group)));
         bounds.filter_map(|(key, group)| Some(Spread { key, group, max_skew: self.skew_of(group)? }))

@@ -394,6 +394,20 @@ fn pods_that_follow_others_to_their_hosts_are_spread_by_how_many_they_follow() {
     assert_eq!((per_zone(&solution), solution.unplaced.len()), (vec![4, 4], 0));
 }
 
+// Only zone a has machines for an api pod beside a web pod. Zone b must get the web pods that are left, or the last api pods can never be bound.
+#[test]
+fn machines_are_kept_to_the_zone_where_a_spread_needs_them() {
+    let world = World::new(
+        "type small cpu=4 zones=a,b price=1 \n type large cpu=8 zones=a price=5 \n pool p
+         pod web x10 cpu=3.5 labels=tier:front anti=host:tier=front
+         pod api x6 cpu=1 labels=tier:back port=8080 aff=host:tier=front spread=zone:2:tier=front",
+    );
+    let zones = |solution: &Solution| per_domain(&world, solution, labels::ZONE);
+    assert_eq!(zones(&world.solve()), [(4, "?".to_owned()), (12, "a".to_owned())]);
+    let solution = world.with(|s| s.effort = Effort::Search).solve();
+    assert_eq!((zones(&solution), solution.unplaced.len()), (vec![(4, "b".to_owned()), (12, "a".to_owned())], 0));
+}
+
 // The queue's order would put the large pods first, which the spread counts; only without them is there room in zone a.
 #[test]
 fn pods_that_a_spread_binds_are_tried_before_those_that_stand_in_their_way() {

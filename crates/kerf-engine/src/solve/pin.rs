@@ -1,0 +1,78 @@
+//! Keeping machines to the domain where a spread needs them. Where pods follow others to their hosts, a spread that counts those may be kept
+//! only if machines whose zone is still open come up in the emptiest one. Karpenter leaves that to chance; here their claims are kept to
+//! it, which rules nothing in that was not allowed before.
+
+use rustc_hash::FxHashSet;
+
+use super::followers;
+use super::pass::{Pass, Place};
+use super::tilt::{Spread, domain_of};
+use crate::bits::Bits;
+use crate::topology::{GroupKey, GroupKind, TopologyKeyIx};
+
+impl Pass<'_> {
+    /// Keeps open claims to the emptiest domains of spreads that cannot be kept otherwise.
+    pub(super) fn pin_open_claims(&mut self) {
+        let mut seen = FxHashSet::default();
+        for pod in self.state.queue.clone() {
+            let Some(place) = self.state.places[pod.0 as usize].filter(|_| self.problem.follows(pod)) else { continue };
+            let class = self.problem.pods[pod.0 as usize].class;
+            for spread in self.problem.spreads_of(pod).collect::<Vec<_>>() {
+                let Some(domain) = domain_of(self, place, spread.key) else { continue };
+                if !seen.insert((class, spread.group, domain)) {
+                    continue;
+                }
+                while let Some(emptiest) = followers::lacking(self, class, spread, domain) {
+                    if !self.pin_one(spread, emptiest) {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Keeps one open claim to the domain that has pods which the spread counts; false if there is none.
+    fn pin_one(&mut self, spread: Spread, domain: usize) -> bool {
+        (0..self.state.claims.len()).any(|claim| {
+            let mut pods = self.state.claims[claim].pods.iter();
+            let is_counted = pods.any(|pod| self.problem.class_of(*pod).counted_by.contains(&spread.group));
+            let is_open = domain_of(self, Place::Claim(claim), spread.key).is_none();
+            is_counted && is_open && self.pin(claim, spread.key, domain)
+        })
+    }
+
+    /// Keeps a claim to a domain and counts its pods there; false if it cannot be there.
+    fn pin(&mut self, claim: usize, key: TopologyKeyIx, domain: usize) -> bool {
+        let problem = self.problem;
+        let template = &problem.templates[self.state.claims[claim].template];
+        if !self.state.may_be_in[key.0][domain].contains(claim) {
+            return false;
+        }
+        let Some(set) = self.narrowed_to(claim, key, &Bits::from_iter([domain])) else { return false };
+        let mut rows = self.state.claims[claim].rows.clone();
+        rows.and_with(&self.view(template.columns, set).rows);
+        if rows.is_empty() || self.state.table.has_min_values(set) {
+            return false;
+        }
+        self.state.claims[claim].set = set;
+        self.state.claims[claim].rows = rows;
+        self.update_domains(claim, set);
+        for pod in self.state.claims[claim].pods.clone() {
+            for group in &problem.class_of(pod).counted_by {
+                let identity = &problem.groups[group.0].identity;
+                let counts_once = match identity.kind {
+                    GroupKind::Spread { .. } | GroupKind::Affinity => true,
+                    GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => false,
+                };
+                let is_of_key = identity.key == GroupKey::Label(key);
+                if counts_once
+                    && is_of_key
+                    && identity.filter.accepts(set, None, &template.taints, &mut self.state.table)
+                {
+                    self.state.count(*group, domain, 1);
+                }
+            }
+        }
+        true
+    }
+}
