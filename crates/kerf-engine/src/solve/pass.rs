@@ -39,7 +39,7 @@ pub(crate) struct Whim {
     pub(crate) newest: bool,
     /// Of domains that are allowed any is taken, not one with the fewest pods; of the places where volumes can be, not the first.
     pub(crate) any_domain: bool,
-    /// Of domains that are allowed the one with the cheapest machine is taken, not one with the fewest pods.
+    /// Of domains that are allowed the one is taken where a full machine costs least for each pod, not one with the fewest pods.
     pub(crate) thrifty: bool,
     /// Pods that found no place are tried again whenever another has found one, not when all the others have been tried.
     pub(crate) impatient: bool,
@@ -77,6 +77,8 @@ pub(crate) struct Pass<'p> {
     /// Turns ties between domains.
     pub(crate) seed: u64,
     pub(crate) whim: Whim,
+    /// Whether pods may be placed by what lies beyond the steps of spec 02 §6.4.
+    is_desperate: bool,
     /// What must be left beside the pod that is being placed.
     pub(crate) beside: Option<Amounts>,
     /// Pods for which a node was launched; it is tried first.
@@ -92,6 +94,7 @@ impl<'p> Pass<'p> {
             taste: Taste::FewestPods,
             seed: problem.world.settings.seed,
             whim: Whim::default(),
+            is_desperate: false,
             beside: None,
             expected: Arc::default(),
             state,
@@ -103,14 +106,25 @@ impl<'p> Pass<'p> {
     pub(crate) fn run(&mut self, order: &[PodIx]) {
         let order = self.expected_first(order);
         self.state.queue.extend_from_slice(&order);
+        // Karpenter knows no last resorts: nobody whom it places may lose the room to one.
+        self.is_desperate = self.taste != Taste::FewestPods;
         let mut waiting = self.place_all(&order);
-        while !waiting.is_empty() && self.recount() {
+        while !waiting.is_empty() && (self.recount() || self.despair()) {
             waiting = self.place_all(&waiting);
         }
         if self.whim.pins {
             self.pin_open_claims();
         }
         self.price_claims();
+    }
+
+    /// From now on last resorts will do; whether they did not before.
+    fn despair(&mut self) -> bool {
+        let is_news = !self.is_desperate;
+        self.is_desperate = true;
+        // A class that failed may succeed now.
+        self.state.commits += u64::from(is_news);
+        is_news
     }
 
     /// The order in which nobody who has a node coming loses it to somebody who came later.
@@ -180,8 +194,10 @@ impl<'p> Pass<'p> {
                 }
                 Err(refusal @ (Refusal::Reserved | Refusal::Devices)) => return Err(refusal),
                 Err(refusal @ Refusal::Nowhere) => match self.problem.classes[last.0 as usize].relaxed {
-                    Some(next) => class = next,
-                    None => {
+                    Some(next) if self.is_desperate || !self.problem.classes[next.0 as usize].is_last_resort => {
+                        class = next;
+                    }
+                    Some(_) | None => {
                         if repeatable {
                             self.state.failed_at[entry.class.0 as usize] = Some(self.state.commits);
                         }

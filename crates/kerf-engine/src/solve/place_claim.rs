@@ -327,16 +327,16 @@ impl Pass<'_> {
         };
         // Only a choice of one domain out of several is weighed by price.
         let weighs = self.whim.thrifty && key.pick_one.is_some();
-        let mut best: Option<(Price, Grown)> = None;
+        let mut best: Option<(i128, Grown)> = None;
         for option in options {
             let one = self.state.keys.narrowed(key.key, &option, &mut self.state.table);
             let narrowed = self.state.table.only(label, one);
             let Some(next) = self.state.table.join(set, narrowed, Undefined::WellKnownAllowed) else { continue };
             match self.choose_domains(next, rest, work) {
                 Ok(grown) if weighs => {
-                    let price = self.cheapest(work.columns, grown.set, &grown.rows);
-                    if best.as_ref().is_none_or(|(least, _)| price < *least) {
-                        best = Some((price, grown));
+                    let share = self.least_share(work.columns, &grown);
+                    if best.as_ref().is_none_or(|(least, _)| share < *least) {
+                        best = Some((share, grown));
                     }
                 }
                 Ok(grown) => return Ok(grown),
@@ -346,6 +346,19 @@ impl Pass<'_> {
             }
         }
         best.map(|(_, grown)| grown).ok_or(No::NotNow)
+    }
+
+    /// What so much room costs as a part of the machine on which it costs least if that is filled with more of the same.
+    fn least_share(&mut self, columns: usize, grown: &Grown) -> i128 {
+        let machines = &self.problem.world.columns[columns].rows;
+        let view = self.view(columns, grown.set);
+        let rows = view.by_price.iter().filter(|(_, row)| grown.rows.contains(*row));
+        let shares = rows.map(|(price, row)| {
+            let asked = grown.requests.iter().filter(|(_, amount)| *amount > 0);
+            let times = asked.map(|(resource, amount)| machines[*row].allocatable.get(resource) / amount).min();
+            i128::from(price.nanos()).saturating_mul(1_000) / times.unwrap_or(1).max(1)
+        });
+        shares.min().unwrap_or(i128::MAX)
     }
 
     /// Single domains, fewest pods first; ties are turned by the seed so that workloads do not all start in one zone.

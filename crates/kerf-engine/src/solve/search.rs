@@ -139,11 +139,11 @@ fn attempts(pass: &mut Pass<'_>, floor: Merit, placements: usize) -> Vec<Attempt
             attempt.whim.gathers = may_be_impatient && ix % 8 > 3;
         }
     }
+    for attempt in &mut attempts {
+        attempt.whim.thorough = floor.tilted > 0;
+        attempt.whim.pins = true;
+    }
     if floor.tilted > 0 {
-        for attempt in &mut attempts {
-            attempt.whim.thorough = true;
-            attempt.whim.pins = true;
-        }
         // The first pass over again: it may do to say where its claims have to be.
         let whim = Whim { pins: true, ..Whim::default() };
         attempts.insert(0, Attempt { taste: Taste::FewestPods, order: Order::Cpu, bound_first: false, seed, whim });

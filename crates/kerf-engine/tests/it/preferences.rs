@@ -34,6 +34,15 @@ fn an_alternative_that_only_a_wish_ruled_out_is_a_last_resort() {
     );
 }
 
+// Karpenter would not place the first pod at all, so it must not take the room of one that Karpenter places.
+#[test]
+fn nobody_loses_a_place_to_a_last_resort() {
+    let picky = "pod picky cpu=2 req=\"zone In a\" req=\"zone In b\" pref=\"50 disk In fast\"";
+    let world = format!("pool p limit=nodes:0 \n node n1 zone=a cpu=2 \n {picky}");
+    check(&world, "node n1 pods=picky");
+    check(&format!("{world} \n pod plain cpu=1"), "node n1 pods=plain \n unplaced picky LimitExceeded");
+}
+
 // Beyond spec 02 #75: any alternative of the required affinity will do, so the search takes one that costs less.
 #[test]
 fn an_alternative_that_is_cheaper_is_taken() {
