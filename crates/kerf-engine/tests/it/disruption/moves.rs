@@ -128,9 +128,8 @@ proptest! {
 #[test]
 fn nodes_of_a_type_become_fewer_of_it() {
     // Each has room for one large pod more, had not a small one come there first.
-    let nodes: String = (1..=4)
-        .map(|n| format!("machine n{n} type=l \n pod big{n} x2 on=n{n} cpu=2 \n pod small{n} x3 on=n{n} cpu=100m \n"))
-        .collect();
+    let node = |n| format!("machine n{n} type=l \n pod big{n} x2 on=n{n} cpu=2 \n pod small{n} x3 on=n{n} cpu=100m");
+    let nodes = [1, 2, 3, 4].map(node).join("\n");
     let world = format!("settings moves search \n type l cpu=6 price=0.6 \n pool p \n {nodes}");
     check(&world, "move replace n1,n2,n3 -> p types=l ct=on-demand -> p types=l ct=on-demand saves 0.6");
 }

@@ -1,7 +1,7 @@
 //! All that one look finds for money at once, and what is waited for before it looks.
 
 use jiff::Timestamp;
-use kerf_engine::{Asked, Command, Method, Passes, gathering, look, validate_all};
+use kerf_engine::{Asked, Command, Passes, gathering, look, validate_all};
 
 use super::SIZES;
 use crate::fixture::World;

@@ -180,7 +180,9 @@ fn a_label_that_is_made_up_for_a_planned_node_is_no_domain_of_a_spread() {
         .collect();
     let mut any_but_gold = claim(&["y-0"], &["s"], &["a"]);
     let requirements = any_but_gold["requirements"].as_array_mut();
-    requirements.into_iter().for_each(|all| all.push(json!({"key": tier, "operator": "NotIn", "values": ["gold"]})));
+    if let Some(all) = requirements {
+        all.push(json!({"key": tier, "operator": "NotIn", "values": ["gold"]}));
+    }
     let mut in_silver = claim(&["x-0", "x-1"], &["l"], &["a"]);
     in_silver["nodePool"] = json!("tiered");
     assert_eq!(verdict(&objects, &plan(&[any_but_gold, in_silver], json!([]), &[])), LAWFUL);
