@@ -79,7 +79,7 @@ impl Kerf {
     /// What it prints for these manifests and instance types, without measurements.
     pub fn plan(&self, manifests: &str, types: &str, more: &[&str]) -> Result<Vec<u8>, KerfFailed> {
         let question = self.questions.fetch_add(1, Ordering::Relaxed);
-        let file = |kind: &str| self.scratch.join(format!("kerf-{question}-{kind}.json"));
+        let file = |kind: &str| self.scratch.join(format!("kerf-{}-{question}-{kind}.json", std::process::id()));
         let (manifest_file, types_file) = (file("manifests"), file("types"));
         fs::write(&manifest_file, manifests)?;
         fs::write(&types_file, types)?;
