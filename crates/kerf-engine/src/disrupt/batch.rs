@@ -7,7 +7,7 @@
 
 use kerf_api::labels;
 use kerf_api::nodepool::ConsolidationPolicy;
-use kerf_api::slim::{Pod, PodAffinity, Str};
+use kerf_api::slim::{Pod, Str};
 use rustc_hash::FxHashSet;
 
 use super::budgets::Budgets;
@@ -88,24 +88,24 @@ pub(crate) fn stands_alone(pass: &Pass<'_, '_>, nodes: &[FactsIx], command: &Com
 /// Whether a pod does not care for others beyond its own node, nor has a volume. What two such pods ask for cannot meet if they go to different
 /// nodes: each new machine is a node of its own.
 fn minds_only_its_node(pod: &Pod) -> bool {
-    let affinity = pod.spec.affinity.as_deref();
-    let minds_others = affinity.is_some_and(|a| {
-        let (with, without) = (&a.pod_affinity, &a.pod_anti_affinity);
-        let wishes = without.preferred.iter().map(|wish| &wish.pod_affinity_term);
-        !with.required.is_empty()
-            || !with.preferred.is_empty()
-            || without.required.iter().chain(wishes).any(|term| term.topology_key != labels::HOSTNAME)
-    });
-    let spreads_wider = || pod.spec.topology_spread_constraints.iter().any(|c| c.topology_key != labels::HOSTNAME);
-    !minds_others && !spreads_wider() && pod.spec.volumes.is_empty()
+    !minds(pod, |key| key != labels::HOSTNAME)
 }
 
 /// Whether no constraint ties a pod to others, and no volume to a place.
 pub(crate) fn minds_nobody(pod: &Pod) -> bool {
-    let affinity = pod.spec.affinity.as_deref();
-    let minds_others = affinity.is_some_and(|a| {
-        let terms = |p: &PodAffinity| !p.required.is_empty() || !p.preferred.is_empty();
-        terms(&a.pod_affinity) || terms(&a.pod_anti_affinity)
+    !minds(pod, |_| true)
+}
+
+/// Whether a pod seeks others, keeps away from others or is spread where nodes share a label that counts, or has a volume.
+fn minds(pod: &Pod, counts: impl Fn(&str) -> bool) -> bool {
+    let seeks_or_avoids = pod.spec.affinity.as_deref().is_some_and(|affinity| {
+        let (seeks, avoids) = (&affinity.pod_affinity, &affinity.pod_anti_affinity);
+        let wishes = avoids.preferred.iter().map(|wish| &wish.pod_affinity_term);
+        !seeks.required.is_empty()
+            || !seeks.preferred.is_empty()
+            || avoids.required.iter().chain(wishes).any(|term| counts(&term.topology_key))
     });
-    !minds_others && pod.spec.topology_spread_constraints.is_empty() && pod.spec.volumes.is_empty()
+    seeks_or_avoids
+        || pod.spec.topology_spread_constraints.iter().any(|spread| counts(&spread.topology_key))
+        || !pod.spec.volumes.is_empty()
 }

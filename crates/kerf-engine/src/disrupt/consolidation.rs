@@ -43,9 +43,12 @@ pub(crate) fn multi_node(pass: &mut Pass<'_, '_>) -> Vec<Command> {
     let totals = Totals::new(pass.survey);
     let mut search = Search { totals, best: None, refused: None };
     search.among(pass, &kept);
-    let emptiest = pass.emptiest_first(&candidates);
-    let emptiest = within_budgets(pass, &emptiest, &DisruptionReason::Underutilized);
-    search.longest_among(pass, &emptiest);
+    // Of short lists all were tried.
+    if kept.len() > ALL_TRIED {
+        let emptiest = pass.emptiest_first(&candidates);
+        let emptiest = within_budgets(pass, &emptiest, &DisruptionReason::Underutilized);
+        search.longest_among(pass, &emptiest);
+    }
     if let Some(refused) = search.refused.filter(|_| search.best.is_none()) {
         pass.refuse(refused);
     }

@@ -98,7 +98,6 @@ impl Turns {
                     *back.entry(owner.uid.as_str()).or_default() += 1;
                 }
             }
-            let back: BTreeMap<String, usize> = back.into_iter().map(|(uid, pods)| (uid.to_owned(), pods)).collect();
             self.away.retain(|uid, away| back.get(uid.as_str()).is_none_or(|back| *back < away.pods));
         }
         let largest = self.away.values().map(|away| away.size).max();
