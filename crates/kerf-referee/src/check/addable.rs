@@ -19,6 +19,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::claims::unreachable_claim;
 use super::launch::{Launch, launches};
 use super::topology::can_be_last;
+use super::universe::Heed;
 use super::{Daemons, Universe, check};
 use crate::catalogue::{CAPACITY_TYPE, Catalogue, INSTANCE_TYPE, ZONE};
 use crate::placement::{affinity_terms, anti_affinity_terms, pod_key, spread_constraints, term_selects};
@@ -111,13 +112,13 @@ fn with_pod(
     let universe = Universe::of(world, catalogue);
     let is_known = |key: &str, value: &String| {
         let on_node = |node: &ExistingNode| node.labels.get(key) == Some(value);
-        universe.domains(key, pod, false).contains(value) || world.existing_nodes().iter().any(on_node)
+        universe.domains(key, pod, Heed::Nothing).contains(value) || world.existing_nodes().iter().any(on_node)
     };
     let is_in_known_domains = |claim: &&Claim| {
         let mut bound = claim.requirements.iter().filter(|r| keys.contains(&&r.key));
         bound.all(|r| match r.operator.as_str() {
             "In" => r.values.iter().any(|value| is_known(&r.key, value)),
-            _ => !universe.domains(&r.key, pod, false).is_empty(),
+            _ => !universe.domains(&r.key, pod, Heed::Nothing).is_empty(),
         })
     };
     let others = |claim: &Claim| -> Vec<&Pod> { claim.pods.iter().filter_map(|key| pods.get(key).copied()).collect() };

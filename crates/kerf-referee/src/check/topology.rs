@@ -1,16 +1,16 @@
-//! Rules between pods: spread, affinity and anti-affinity, over all that runs and all that is planned.
-//!
-//! [`Topology`] holds, for one world, who is whose concern; it is asked about placements. Counting is done anew for every
-//! question.
+//! Rules between pods: spread, affinity and anti-affinity, over all that runs and all that is planned. [`Topology`] holds, for one world,
+//! who is whose concern; it is asked about placements. Counting is done anew for every question.
 
 mod combinations;
 mod order;
 mod place;
+mod spread;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod, TopologySpreadConstraint};
+use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod};
 
+use super::universe::Heed;
 use super::{Rule, Universe};
 use crate::check::launch::with_aliases;
 use crate::placement::{
@@ -25,6 +25,7 @@ pub use self::combinations::COMBINATIONS;
 pub(super) use self::combinations::{can_be_last, check};
 pub(crate) use self::combinations::{combinations, product};
 pub(crate) use self::place::Place;
+use self::spread::Spread;
 
 /// All rules between the pods of a world.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ enum Owner {
 
 #[derive(Debug)]
 enum Kind<'w> {
-    Spread { constraint: &'w TopologySpreadConstraint, offered: BTreeSet<String> },
+    Spread(Spread<'w>),
     Near,
     Away,
 }
@@ -117,9 +118,7 @@ impl<'w> Topology<'w> {
         let pod = self.movers[mover];
         let owner = Owner::Mover(mover);
         let spread = spread_constraints(pod).map(|constraint| {
-            let honour = constraint.node_taints_policy.as_deref() == Some("Honor");
-            let offered = universe.domains(&constraint.topology_key, pod, honour);
-            let kind = Kind::Spread { constraint, offered };
+            let kind = Kind::Spread(Spread::new(universe, constraint, pod));
             self.rule(owner, kind, &constraint.topology_key, |other| spread_selects(constraint, pod, other))
         });
         let near = affinity_terms(pod).iter().map(|term| {
@@ -160,9 +159,7 @@ impl<'w> Topology<'w> {
         concerns.into_iter().find_map(|rule| {
             let broken = if rule.owner == Owner::Mover(mover) {
                 match &rule.kind {
-                    Kind::Spread { constraint, offered } => {
-                        self.spread_objection(rule, constraint, offered, mover, place, bound, places)
-                    }
+                    Kind::Spread(spread) => self.spread_objection(rule, spread, mover, place, bound, places),
                     Kind::Near => self.near_objection(rule, mover, place, bound, places),
                     Kind::Away => self.away_objection(rule, mover, place, bound, places),
                 }
@@ -170,7 +167,7 @@ impl<'w> Topology<'w> {
                 self.inverse_objection(rule, place, bound, places)
             };
             let kind = match rule.kind {
-                Kind::Spread { .. } => Rule::TopologySpread,
+                Kind::Spread(_) => Rule::TopologySpread,
                 Kind::Near => Rule::PodAffinity,
                 Kind::Away => Rule::PodAntiAffinity,
             };
@@ -187,12 +184,10 @@ impl<'w> Topology<'w> {
         self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of).map(|((_, place), _)| *place)
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the rule, the pod, its place, and the state of the world")]
     fn spread_objection(
         &self,
         rule: &PodRule<'w>,
-        constraint: &TopologySpreadConstraint,
-        offered: &BTreeSet<String>,
+        spread: &Spread<'w>,
         mover: usize,
         place: usize,
         bound: &Bound,
@@ -202,7 +197,8 @@ impl<'w> Topology<'w> {
         let Some(domain) = places[place].labels.get(rule.key) else {
             return Some(format!("{} has no label {}", places[place].name, rule.key));
         };
-        let counts = self.spread_counts(rule, constraint, offered, pod, bound, places);
+        let constraint = spread.constraint;
+        let counts = self.spread_counts(rule, spread, spread.heed(pod, &places[place]), pod, bound, places);
         let count = counts.get(domain.as_str()).copied().unwrap_or(0) + i64::from(rule.movers[mover]);
         let max_skew = i64::from(constraint.max_skew);
         let min_domains = usize::try_from(constraint.min_domains.unwrap_or(0)).unwrap_or(0);
@@ -228,14 +224,15 @@ impl<'w> Topology<'w> {
     fn spread_counts<'p>(
         &self,
         rule: &PodRule<'w>,
-        constraint: &TopologySpreadConstraint,
-        offered: &'p BTreeSet<String>,
+        spread: &'p Spread<'w>,
+        heed: Heed,
         pod: &Pod,
         bound: &Bound,
         places: &'p [Place],
     ) -> BTreeMap<&'p str, i64> {
-        let looks_at = |p: &Place, taints| spread_includes(constraint, pod, &p.name, &p.labels, taints, |_| true);
-        let mut counts: BTreeMap<&str, i64> = offered.iter().map(|domain| (domain.as_str(), 0)).collect();
+        let minds = |taint: &_| heed.minds(taint);
+        let looks_at = |p: &Place, taints| spread_includes(spread.constraint, pod, &p.name, &p.labels, taints, minds);
+        let mut counts: BTreeMap<&str, i64> = spread.offered(heed).iter().map(|domain| (domain.as_str(), 0)).collect();
         let included: Vec<bool> = places.iter().map(|p| looks_at(p, &p.taints)).collect();
         let there = places.iter().zip(&included).take(self.existing.len());
         for (p, _) in there.filter(|(p, included)| **included && !p.leaving) {
@@ -327,11 +324,11 @@ impl<'w> Topology<'w> {
             self.rules.iter().filter(|rule| rule.movers.iter().enumerate().any(|(mover, of)| *of && on(mover)));
         spreads
             .filter_map(|rule| match (&rule.kind, rule.owner) {
-                (Kind::Spread { constraint, .. }, Owner::Mover(owner)) => {
+                (Kind::Spread(spread), Owner::Mover(owner)) => {
                     let pod = self.movers[owner];
-                    Some(spread_includes(constraint, pod, &place.name, &place.labels, &place.taints, |_| true))
+                    Some(spread_includes(spread.constraint, pod, &place.name, &place.labels, &place.taints, |_| true))
                 }
-                (Kind::Spread { .. }, Owner::Resident(_)) | (Kind::Near | Kind::Away, _) => None,
+                (Kind::Spread(_), Owner::Resident(_)) | (Kind::Near | Kind::Away, _) => None,
             })
             .collect()
     }
@@ -343,9 +340,9 @@ impl<'w> Topology<'w> {
         let mut tightest = i64::MAX;
         for rule in own {
             match &rule.kind {
-                Kind::Spread { constraint, .. } => {
+                Kind::Spread(spread) => {
                     matters = true;
-                    tightest = tightest.min(i64::from(constraint.max_skew));
+                    tightest = tightest.min(i64::from(spread.constraint.max_skew));
                 }
                 Kind::Near => matters = true,
                 Kind::Away => {}
@@ -395,9 +392,10 @@ impl<'w> Topology<'w> {
         let pod = self.movers[mover];
         let own = self.rules.iter().filter(|rule| rule.owner == Owner::Mover(mover) && rule.movers[mover]);
         own.filter_map(|rule| {
-            let Kind::Spread { constraint, offered } = &rule.kind else { return None };
-            let looks_at = |p: &Place| spread_includes(constraint, pod, &p.name, &p.labels, &p.taints, |_| true);
-            let mut residents: BTreeMap<String, i64> = offered.iter().map(|domain| (domain.clone(), 0)).collect();
+            let Kind::Spread(spread) = &rule.kind else { return None };
+            let looks_at = |p: &Place| spread_includes(spread.constraint, pod, &p.name, &p.labels, &p.taints, |_| true);
+            let mut residents: BTreeMap<String, i64> =
+                spread.offered(Heed::Taints).iter().map(|domain| (domain.clone(), 0)).collect();
             for (_, place) in self.residents.iter().zip(&rule.residents).filter(|(_, of)| **of).map(|(r, _)| r) {
                 let place = &self.existing[*place];
                 if let Some(domain) = place.labels.get(rule.key).filter(|_| looks_at(place)) {
@@ -413,7 +411,7 @@ impl<'w> Topology<'w> {
                 residents.keys().filter(|domain| rule.key != HOSTNAME && all_accept(domain)).cloned().collect();
             Some(SpreadBound {
                 key: rule.key,
-                max_skew: i64::from(constraint.max_skew),
+                max_skew: i64::from(spread.constraint.max_skew),
                 counts: rule.movers.clone(),
                 residents,
                 compared,
@@ -464,7 +462,7 @@ impl<'w> Topology<'w> {
 
     /// Whether some mover's spread counts this one, so that it matters to others when it is bound.
     fn is_counted(&self, mover: usize) -> bool {
-        self.rules.iter().any(|rule| matches!(rule.kind, Kind::Spread { .. }) && rule.movers[mover])
+        self.rules.iter().any(|rule| matches!(rule.kind, Kind::Spread(_)) && rule.movers[mover])
     }
 
     /// Whether the mover is somebody's companion.

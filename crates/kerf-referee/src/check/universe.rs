@@ -5,8 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use k8s_openapi::api::core::v1::{Pod, Taint};
 
 use crate::catalogue::Catalogue;
-use crate::taints::tolerates;
+use crate::taints::{repels, tolerates};
 use crate::world::{Pool, World};
+
+/// Which taints of pools a pod looks at when it asks for domains.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heed {
+    /// None.
+    Nothing,
+    /// All that it does not tolerate.
+    Taints,
+    /// Those that repel it: the pod has accepted the others (spec 02 §6.4, step 6).
+    RepellingTaints,
+}
 
 /// For each label and value the taints of the pools that offer it.
 #[derive(Debug, Clone, Default)]
@@ -36,12 +47,16 @@ impl Universe {
         universe
     }
 
-    /// The domains of a key; if taints matter, those alone for which the pod tolerates a pool that offers them.
-    pub(crate) fn domains(&self, key: &str, pod: &Pod, honour_taints: bool) -> BTreeSet<String> {
-        let welcome =
-            |pools: &Vec<Vec<Taint>>| pools.iter().any(|taints| taints.iter().all(|taint| tolerates(pod, taint)));
+    /// The domains of a key; if taints matter, those alone for which the pod accepts a pool that offers them.
+    pub(crate) fn domains(&self, key: &str, pod: &Pod, heed: Heed) -> BTreeSet<String> {
+        let accepts = |taint: &Taint| match heed {
+            Heed::Nothing => true,
+            Heed::Taints => tolerates(pod, taint),
+            Heed::RepellingTaints => !repels(taint) || tolerates(pod, taint),
+        };
+        let is_welcome = |pools: &Vec<Vec<Taint>>| pools.iter().any(|taints| taints.iter().all(accepts));
         let domains = self.domains.get(key).into_iter().flatten();
-        domains.filter(|(_, pools)| !honour_taints || welcome(pools)).map(|(domain, _)| domain.clone()).collect()
+        domains.filter(|(_, pools)| is_welcome(pools)).map(|(domain, _)| domain.clone()).collect()
     }
 
     fn add(&mut self, key: &str, value: &str, pool: &Pool) {

@@ -132,6 +132,50 @@ fn pods_that_spoil_nothing_for_others_are_bound_first() {
     assert_eq!(judge(&pods.concat(), &claims), LAWFUL);
 }
 
+// Two kinds that both come too late once all others are bound, one of which fills the zone of the other: the other waits in between for pods
+// that could come at any time, and the first must not step in.
+#[test]
+fn pods_that_are_in_the_way_let_others_go_on() {
+    let of_tier = |mut pod: Value| {
+        pod["metadata"]["labels"]["tier"] = json!("front");
+        pod
+    };
+    let counting = |key: &str, label: &str, value: &str| {
+        json!({"topologySpreadConstraints": [{
+            "maxSkew": 1, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {label: value}},
+        }]})
+    };
+    let late = same(&["d-0", "d-1", "d-2", "d-3", "d-4"], &counting(HOST, "app", "x"));
+    let spread = same(&["f-0", "f-1", "f-2", "f-3", "f-4"], &counting(ZONE, "tier", "front"));
+    let front = [late, spread].concat().into_iter().map(of_tier);
+    let zones =
+        json!({"template": {"spec": {"requirements": [{"key": ZONE, "operator": "In", "values": ["a", "b"]}]}}});
+    let objects: Vec<Value> =
+        std::iter::once(pool(zones)).chain(front).chain(same(&["x-0", "x-1"], &json!({}))).collect();
+    let claims = [
+        claim(&["d-0", "d-1", "d-2", "d-3", "d-4", "x-0", "x-1"], &["l"], &["a"]),
+        claim(&["f-0", "f-1", "f-2"], &["l"], &["a"]),
+        claim(&["f-3", "f-4"], &["l"], &["b"]),
+    ];
+    assert_eq!(verdict(&objects, &plan(&claims, json!([]), &[])), LAWFUL);
+}
+
+// To a pod that has accepted soft taints those who are on nodes with such taints count, and so do the zones where there could be more.
+#[test]
+fn pods_on_nodes_with_soft_taints_count_for_those_who_accept_them() {
+    let mut honour = spread(ZONE, 1);
+    honour["topologySpreadConstraints"][0]["nodeTaintsPolicy"] = json!("Honor");
+    let soft = json!([{"key": "slow", "effect": "PreferNoSchedule"}]);
+    let objects: Vec<Value> = std::iter::once(pool(json!({"template": {"spec": {"taints": soft}}})))
+        .chain(same(&["x-0", "x-1"], &honour))
+        .collect();
+    let together = verdict(&objects, &plan(&[claim(&["x-0", "x-1"], &["l"], &["a"])], json!([]), &[]));
+    assert!(together.iter().any(|broken| broken.starts_with("TopologySpread")), "{together:?}");
+    let apart = [claim(&["x-0"], &["l"], &["a"]), claim(&["x-1"], &["l"], &["b"])];
+    assert_eq!(verdict(&objects, &plan(&apart, json!([]), &[])), LAWFUL);
+}
+
 // A node that is starting will have lost its taints when a pod is bound to it, so that the pod counts there.
 #[test]
 fn pods_on_a_node_that_is_starting_are_counted_once_they_are_bound() {

@@ -4,12 +4,14 @@
 //! the search is greedy in a telling order: pods whose own rules depend on the order first, those before others whom nobody counts,
 //! and the tightest spread before looser ones; companions when nobody else can go on; the rest last. When a spread waits for its emptiest domain to fill, those of
 //! the rest who go there are next, and those who would fill its other domains come last. If that gets stuck, it is tried again with
-//! only those first who could not be the last, whoever spoils least for the others before them, and then in a number of random orders. A placement for which an order exists is thus not always recognised, but on everything that
-//! tests have seen it is.
+//! only those first who could not be the last, whoever spoils least for the others before them; then with whoever is in the way of the fewest
+//! spreads first; and then in a number of random orders. A placement for which an order exists is thus not always recognised, but on
+//! everything that tests have seen it is.
 
 use std::collections::BTreeSet;
 
 use super::{Bound, Broken, Kind, Owner, Place, PodRule, Topology, accepts};
+use crate::check::universe::Heed;
 use crate::random::Random;
 
 /// How many random orders are tried when the telling one gets stuck, where a mistake would be a false accusation.
@@ -22,6 +24,8 @@ enum Haste {
     Quick,
     /// Who could not be bound any more if all others were.
     Careful,
+    /// Who is least in the way of spreads that wait; of these, who could not be bound any more if all others were.
+    Patient,
 }
 
 impl Topology<'_> {
@@ -33,7 +37,8 @@ impl Topology<'_> {
             (!matters, self.is_counted(*mover), tightest, !self.is_companion(*mover))
         });
         let stuck = self.bind_in(&movers, planned, places, Haste::Quick);
-        if stuck.is_empty() || self.bind_in(&movers, planned, places, Haste::Careful).is_empty() {
+        let goes_in = |haste| self.bind_in(&movers, planned, places, haste).is_empty();
+        if stuck.is_empty() || goes_in(Haste::Careful) || goes_in(Haste::Patient) {
             return Vec::new();
         }
         let found = (0..tries).any(|seed| {
@@ -51,10 +56,10 @@ impl Topology<'_> {
         let urgent: Vec<bool> = (0..planned.len())
             .map(|mover| match haste {
                 Haste::Quick => self.urgency(mover).0,
-                Haste::Careful => self.must_not_be_last(mover, planned, places),
+                Haste::Careful | Haste::Patient => self.must_not_be_last(mover, planned, places),
             })
             .collect();
-        if haste == Haste::Careful {
+        if haste != Haste::Quick {
             left.sort_by_cached_key(|mover| self.spoils(*mover, &urgent, planned, places));
         }
         loop {
@@ -64,10 +69,15 @@ impl Topology<'_> {
             let least_in_the_way = || {
                 let waits = self.waits(&left, &bound, places);
                 let allowed = left.iter().enumerate().filter(|(_, mover)| allowed(mover));
-                allowed.min_by_key(|(_, mover)| self.hinders(**mover, planned, places, &waits)).map(|(at, _)| at)
+                let in_the_way = |mover: usize| (self.hinders(mover, planned, places, &waits), !urgent[mover]);
+                allowed.min_by_key(|(_, mover)| in_the_way(**mover)).map(|(at, _)| at)
             };
-            let next_urgent = left.iter().position(|mover| urgent[*mover] && allowed(mover));
-            let Some(next) = next_urgent.or_else(least_in_the_way) else { break };
+            let next_urgent = || left.iter().position(|mover| urgent[*mover] && allowed(mover));
+            let next = match haste {
+                Haste::Quick | Haste::Careful => next_urgent().or_else(least_in_the_way),
+                Haste::Patient => least_in_the_way(),
+            };
+            let Some(next) = next else { break };
             let mover = left.remove(next);
             bound[mover] = planned[mover];
         }
@@ -89,7 +99,7 @@ impl Topology<'_> {
         let domain = |mover: usize, key: &str| planned[mover].and_then(|place| places[place].labels.get(key));
         let is_spoilt = |rule: &&PodRule<'_>| match rule.owner {
             Owner::Mover(owner) => {
-                let is_spread = matches!(rule.kind, Kind::Spread { .. });
+                let is_spread = matches!(rule.kind, Kind::Spread(_));
                 let meets = domain(owner, rule.key) == domain(mover, rule.key);
                 is_spread && owner != mover && urgent[owner] && rule.movers[mover] && meets
             }
@@ -103,14 +113,14 @@ impl Topology<'_> {
         let rules = self.rules.iter().enumerate();
         let mut seen: Vec<(&str, &Vec<bool>)> = Vec::new();
         let waits = rules.filter_map(|(index, rule)| {
-            let (Kind::Spread { constraint, offered }, Owner::Mover(owner)) = (&rule.kind, rule.owner) else {
+            let (Kind::Spread(spread), Owner::Mover(owner)) = (&rule.kind, rule.owner) else {
                 return None;
             };
             // Pods that are alike wait for the same.
             (left.contains(&owner) && !seen.contains(&(rule.key, &rule.movers))).then_some(())?;
             seen.push((rule.key, &rule.movers));
             let pod = self.movers[owner];
-            let mut counts = self.spread_counts(rule, constraint, offered, pod, bound, places);
+            let mut counts = self.spread_counts(rule, spread, Heed::Taints, pod, bound, places);
             counts.retain(|domain, _| accepts(pod, None, rule.key, domain));
             let least = counts.values().min().copied()?;
             Some((index, counts.into_iter().filter(|(_, count)| *count == least).map(|(domain, _)| domain).collect()))

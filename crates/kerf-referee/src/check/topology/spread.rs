@@ -1,0 +1,67 @@
+//! Soft taints and spreads that mind taints. To Karpenter a soft taint is as hard as any other until a pod has given up all its other wishes
+//! (spec 02 §6.4, step 6); so a pod on a node with a soft taint that it does not tolerate has accepted such taints, and from then on its
+//! spread counts the nodes that have them.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{Pod, Taint, TopologySpreadConstraint};
+
+use super::Place;
+use crate::check::Universe;
+use crate::check::universe::Heed;
+use crate::taints::{repels, tolerates};
+
+/// A pod's spread, and the domains that pools could offer to the pod.
+#[derive(Debug)]
+pub(super) struct Spread<'w> {
+    pub(super) constraint: &'w TopologySpreadConstraint,
+    at_first: BTreeSet<String>,
+    /// Once the pod has accepted soft taints.
+    in_the_end: BTreeSet<String>,
+}
+
+impl<'w> Spread<'w> {
+    pub(super) fn new(universe: &Universe, constraint: &'w TopologySpreadConstraint, pod: &Pod) -> Self {
+        let (first, end) = if minds_taints(constraint) {
+            (Heed::Taints, Heed::RepellingTaints)
+        } else {
+            (Heed::Nothing, Heed::Nothing)
+        };
+        let domains = |heed| universe.domains(&constraint.topology_key, pod, heed);
+        Self { constraint, at_first: domains(first), in_the_end: domains(end) }
+    }
+
+    /// The domains that could be offered to the pod.
+    pub(super) fn offered(&self, heed: Heed) -> &BTreeSet<String> {
+        match heed {
+            Heed::Nothing | Heed::Taints => &self.at_first,
+            Heed::RepellingTaints => &self.in_the_end,
+        }
+    }
+
+    /// What the pod minds if it goes to this place.
+    pub(super) fn heed(&self, pod: &Pod, place: &Place) -> Heed {
+        let has_accepted = place.lasting_taints.iter().any(|taint| !repels(taint) && !tolerates(pod, taint));
+        if !minds_taints(self.constraint) {
+            Heed::Nothing
+        } else if has_accepted {
+            Heed::RepellingTaints
+        } else {
+            Heed::Taints
+        }
+    }
+}
+
+impl Heed {
+    /// Whether such a taint matters.
+    pub(super) fn minds(self, taint: &Taint) -> bool {
+        match self {
+            Self::Nothing | Self::Taints => true,
+            Self::RepellingTaints => repels(taint),
+        }
+    }
+}
+
+fn minds_taints(constraint: &TopologySpreadConstraint) -> bool {
+    constraint.node_taints_policy.as_deref() == Some("Honor")
+}
