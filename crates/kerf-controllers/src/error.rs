@@ -1,5 +1,7 @@
 //! What ends a reconcile before its end. Two of the ways are no errors: the object is gone, or somebody else wrote first.
 
+use std::time::Duration;
+
 use kerf_cloud::BoxError;
 use kerf_runtime::{Failure, Next};
 
@@ -104,12 +106,16 @@ impl Stopped {
     }
 }
 
+/// When a reconcile comes back after somebody else wrote first. Nothing failed, so it does not wait as long as failures do, nor at their
+/// expense: by then the watch has told what was written.
+pub(crate) const AFTER_CONFLICT: Next = Next::After(Duration::from_millis(100));
+
 /// How a reconcile goes on after a call to the API server about its own object: it ends if the object is gone, comes back if somebody
 /// else wrote first, and fails for any other reason (spec 04 §1.1).
 pub(crate) fn answered<T>(doing: &'static str, answer: Result<T, Failure>) -> Result<T, Stopped> {
     answer.map_err(|cause| match cause {
         Failure::NotFound => Stopped::Until(Next::Done),
-        Failure::Conflict => Stopped::Until(Next::Backoff),
+        Failure::Conflict => Stopped::Until(AFTER_CONFLICT),
         Failure::Unanswered | Failure::Api(_) => Stopped::By(Error::Api { doing, cause }),
     })
 }

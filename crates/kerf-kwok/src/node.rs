@@ -27,6 +27,11 @@ const PRICE: &str = "eks-node-viewer/instance-price";
 /// The claim that a node was made for; its host name.
 const CLAIM: &str = labels::HOSTNAME;
 
+/// Labels that a kubelet gives its node besides those that they repeat. Where they are missing the node controller puts them there, one node
+/// at a time and within the rate at which it also takes away the taints of nodes that have become ready.
+const OF_KUBELETS: [(&str, &str); 2] =
+    [("beta.kubernetes.io/arch", labels::ARCH), ("beta.kubernetes.io/os", labels::OS)];
+
 /// What a machine is launched as.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Choice<'c> {
@@ -60,6 +65,11 @@ pub(crate) fn node(claim: &NodeClaim, asked: &Requirements, choice: Choice<'_>, 
     labels.insert(PARTITION.to_owned(), partition.to_owned());
     labels.insert(CLAIM.to_owned(), claim.metadata.name.clone().unwrap_or_default());
     labels.insert(FAKE.to_owned(), "fake".to_owned());
+    for (own, repeated) in OF_KUBELETS {
+        if let Some(value) = labels.get(repeated).cloned() {
+            labels.insert(own.to_owned(), value);
+        }
+    }
     let mut annotations = claim.metadata.annotations.clone().unwrap_or_default();
     annotations.insert(FAKE.to_owned(), "fake".to_owned());
 
@@ -84,10 +94,12 @@ pub(crate) fn node(claim: &NodeClaim, asked: &Requirements, choice: Choice<'_>, 
 /// The machine that a node stands for.
 pub(crate) fn machine(node: &Node) -> Machine {
     let status = node.status.as_ref();
+    let mut labels = node.metadata.labels.clone().unwrap_or_default();
+    labels.retain(|key, _| OF_KUBELETS.iter().all(|(own, _)| own != key));
     Machine {
         provider_id: node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default(),
-        claim: node.metadata.labels.as_ref().and_then(|labels| labels.get(CLAIM).cloned()),
-        labels: node.metadata.labels.clone().unwrap_or_default(),
+        claim: labels.get(CLAIM).cloned(),
+        labels,
         annotations: node.metadata.annotations.clone().unwrap_or_default(),
         image_id: None,
         capacity: texts(status.and_then(|status| status.capacity.as_ref())),

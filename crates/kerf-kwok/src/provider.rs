@@ -1,11 +1,13 @@
 //! The simulated cloud. A machine is its Node object: launching creates it, terminating deletes it, and everything there is to know of
 //! it is read from it, so a provider that is started anew knows all that its predecessor knew.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::conditions::{ConditionStatus, READY};
 use kerf_api::kwoknodeclass::KWOKNodeClass;
@@ -41,6 +43,8 @@ const REPAIR: &[RepairPolicy] = &[
     RepairPolicy { condition: "Ready", status: "Unknown", toleration: Duration::from_mins(10) },
 ];
 
+/// For how long a node class need not be read again.
+const CLASS_FRESH: Duration = Duration::from_secs(1);
 /// How often a Node that appears late is tried before the launch is given up; the claim then ends by its registration timeout.
 const LATE_TRIES: u32 = 5;
 /// The delay after the first of these tries; it doubles.
@@ -55,6 +59,8 @@ pub struct Kwok {
     partition: String,
     stock: Arc<dyn Stock>,
     sold_out: Mutex<SoldOut>,
+    /// The classes that were read lately, and when.
+    classes: tokio::sync::Mutex<BTreeMap<String, (Arc<KWOKNodeClass>, Timestamp)>>,
 }
 
 impl std::fmt::Debug for Kwok {
@@ -74,6 +80,7 @@ impl Kwok {
             partition: "a".to_owned(),
             stock: Arc::new(Plenty),
             sold_out: Mutex::default(),
+            classes: tokio::sync::Mutex::default(),
         }
     }
 
@@ -91,11 +98,20 @@ impl Kwok {
         self.sold_out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Launches the claim's machine, or finds the one that was launched for it before, whatever would speak against it now.
     async fn launch(&self, claim: &NodeClaim) -> Result<Machine, CreateError> {
+        let refusal = match self.order(claim).await {
+            Ok(Some(machine)) => return Ok(machine),
+            Ok(None) => CreateError::Other("the node came and went".into()),
+            Err(refusal) => refusal,
+        };
+        let existing = self.nodes().get_opt(&node::name(claim)).await;
+        existing.map_err(|error| CreateError::Other(Box::new(error)))?.map(|node| node::machine(&node)).ok_or(refusal)
+    }
+
+    /// A new machine; none if the claim has one.
+    async fn order(&self, claim: &NodeClaim) -> Result<Option<Machine>, CreateError> {
         let other = |error: kube::Error| CreateError::Other(Box::new(error));
-        if let Some(existing) = self.nodes().get_opt(&node::name(claim)).await.map_err(other)? {
-            return Ok(node::machine(&existing));
-        }
         let asked = self.requirements(claim);
         let wanted = asked.get(labels::INSTANCE_TYPE).filter(|r| r.operator() == EffectiveOperator::In);
         if let Some(unknown) = wanted
@@ -106,6 +122,10 @@ impl Kwok {
             return Err(CreateError::Other(format!("instance type not found (instance-type={unknown})").into()));
         }
         let delay = self.registration_delay(claim).await?;
+        // A node that comes later does not say by its creation that there is one.
+        if !delay.is_zero() && self.nodes().get_opt(&node::name(claim)).await.map_err(other)?.is_some() {
+            return Ok(None);
+        }
         let nothing = Resources::new();
         let requested =
             claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()).unwrap_or(&nothing);
@@ -115,26 +135,22 @@ impl Kwok {
         if delay.is_zero() {
             match self.nodes().create(&PostParams::default(), &node).await {
                 Ok(_) => {}
-                Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+                Err(kube::Error::Api(status)) if status.is_already_exists() => return Ok(None),
                 Err(error) => return Err(other(error)),
             }
         } else {
             tokio::spawn(appear(self.nodes(), node, delay));
         }
-        Ok(machine)
+        Ok(Some(machine))
     }
 
     /// The node class's say: whether it can be used, and how long its machines take to boot.
     async fn registration_delay(&self, claim: &NodeClaim) -> Result<Duration, CreateError> {
         let name = &claim.spec.node_class_ref.name;
-        let classes: Api<KWOKNodeClass> = Api::all(self.client.clone());
-        let class = match classes.get_opt(name).await {
-            Ok(Some(class)) => class,
-            Ok(None) => {
-                let gone = format!("resolving node class, nodeclasses.karpenter.kwok.sh {name:?} not found");
-                return Err(CreateError::InsufficientCapacity(gone.into()));
-            }
-            Err(error) => return Err(CreateError::Other(Box::new(error))),
+        let class = self.class(name).await.map_err(|error| CreateError::Other(Box::new(error)))?;
+        let Some(class) = class else {
+            let gone = format!("resolving node class, nodeclasses.karpenter.kwok.sh {name:?} not found");
+            return Err(CreateError::InsufficientCapacity(gone.into()));
         };
         let conditions = class.status.as_ref().map_or(&[][..], |status| &status.conditions);
         if let Some(ready) = conditions.iter().find(|condition| condition.condition_type == READY)
@@ -149,6 +165,24 @@ impl Kwok {
             Some(Err(error)) => return Err(CreateError::NodeClassNotReady(Box::new(error))),
         };
         Ok(delay)
+    }
+
+    /// A node class. Machines are launched in crowds, which need not read it one by one.
+    async fn class(&self, name: &str) -> Result<Option<Arc<KWOKNodeClass>>, kube::Error> {
+        let mut classes = self.classes.lock().await;
+        let now = self.clock.now();
+        let is_fresh =
+            |read: Timestamp| Duration::try_from(now.duration_since(read)).is_ok_and(|age| age < CLASS_FRESH);
+        if let Some((class, _)) = classes.get(name).filter(|(_, read)| is_fresh(*read)) {
+            return Ok(Some(class.clone()));
+        }
+        let api: Api<KWOKNodeClass> = Api::all(self.client.clone());
+        let class = api.get_opt(name).await?.map(Arc::new);
+        classes.remove(name);
+        if let Some(class) = &class {
+            classes.insert(name.to_owned(), (class.clone(), now));
+        }
+        Ok(class)
     }
 
     /// The cheapest offering that will do and can be had. What turns out to be out of stock is remembered, so that the next decision

@@ -8,7 +8,7 @@ mod widths;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use futures::future::join_all;
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use kerf_api::slim::Str;
 use kerf_runtime::{Next, Stop};
 
@@ -159,7 +159,8 @@ impl Controllers {
         self.disruption.add(&EVERYTHING);
         let mut working = self.rack.run(&stop);
         working.push(self.provisioner.run(stop).boxed());
-        join_all(working).await;
+        // Only those are polled that have something to do, as join_all would not.
+        working.into_iter().collect::<FuturesUnordered<_>>().collect::<()>().await;
     }
 
     /// The decisions of the last while.

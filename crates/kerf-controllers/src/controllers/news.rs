@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, join_all};
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use k8s_openapi::api::{apps, core, policy, storage};
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{
@@ -56,7 +57,7 @@ impl Controllers {
             watches.add(Kind::of::<apps::v1::StatefulSet>(), Self::on_other::<StatefulSet>);
             watches.add(Kind::of::<core::v1::ReplicationController>(), Self::on_other::<ReplicationController>);
         }
-        (watches.outside, join_all(watches.work).map(drop).boxed())
+        (watches.outside, watches.work.into_iter().collect::<FuturesUnordered<_>>().collect::<()>().boxed())
     }
 
     /// Tells the index, and gives what that changed.

@@ -7,7 +7,7 @@ use kerf_runtime::{Failure, Next};
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::Error;
+use crate::error::{AFTER_CONFLICT, Error};
 
 /// The controller.
 pub(crate) struct NodeHydration {
@@ -37,7 +37,7 @@ impl Reconcile for NodeHydration {
         let Some((key, value)) = self.missing_label(name) else { return Ok(Next::Done) };
         match actions::node::label(&self.ctx, name, &key, &value).await {
             Ok(()) | Err(Failure::NotFound) => Ok(Next::Done),
-            Err(Failure::Conflict) => Ok(Next::Backoff),
+            Err(Failure::Conflict) => Ok(AFTER_CONFLICT),
             Err(cause) => Err(Error::Api { doing: "labelling node", cause }),
         }
     }

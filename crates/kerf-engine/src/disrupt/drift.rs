@@ -1,4 +1,7 @@
 //! Nodes that are no longer what their pool says are replaced one at a time, the longest drifted first, whatever that costs (spec 03 §8.3).
+//!
+//! Their pods are not sent to nodes that have drifted themselves, if there is another way: they would only have to move again, and the
+//! node that takes them in would have to wait for them.
 
 use kerf_api::nodepool::DisruptionReason;
 
@@ -6,8 +9,9 @@ use super::batch::Batch;
 use super::block::{Block, sentence};
 use super::command::{Command, Method};
 use super::pass::{FactsIx, Pass};
-use super::simulate::Purpose;
+use super::simulate::{Purpose, WhatIf};
 use super::survey::{Class, Facts};
+use crate::bits::Bits;
 
 pub(crate) fn commands(pass: &mut Pass<'_, '_>) -> Vec<Command> {
     let input = pass.survey.input;
@@ -17,6 +21,7 @@ pub(crate) fn commands(pass: &mut Pass<'_, '_>) -> Vec<Command> {
         (!facts.reschedulable.is_empty(), drifted_at(facts, input.at), &facts.name)
     });
     let mut batch = Batch::new(pass);
+    let mut leaving = if candidates.is_empty() { Bits::new() } else { pass.known(&candidates) };
     for ix in candidates {
         if !batch.is_open() {
             break;
@@ -24,15 +29,21 @@ pub(crate) fn commands(pass: &mut Pass<'_, '_>) -> Vec<Command> {
         if batch.touches(pass, ix) {
             continue;
         }
-        match alone(pass, ix, &batch) {
+        match alone(pass, ix, &batch, &leaving) {
             Ok(command) => batch.add(pass, ix, command),
-            Err(block) => pass.leave(ix, block),
+            Err(block) => {
+                // One that only waits for its turn will go all the same.
+                if !matches!(block, Block::Budget(_)) {
+                    leaving.and_not_with(&pass.known(&[ix]));
+                }
+                pass.leave(ix, block);
+            }
         }
     }
     batch.into_commands()
 }
 
-fn alone(pass: &mut Pass<'_, '_>, ix: FactsIx, batch: &Batch) -> Result<Command, Block> {
+fn alone(pass: &mut Pass<'_, '_>, ix: FactsIx, batch: &Batch, leaving: &Bits) -> Result<Command, Block> {
     let input = pass.survey.input;
     let reason = DisruptionReason::Drifted;
     let pool = pass.facts(ix).pool.filter(|pool| batch.budgets.left(*pool, &reason) > 0);
@@ -40,7 +51,8 @@ fn alone(pass: &mut Pass<'_, '_>, ix: FactsIx, batch: &Batch) -> Result<Command,
     if let Some(until) = input.pools[pool].disruption.drift_backoff_until.filter(|until| input.at < *until) {
         return Err(Block::DriftBackoff { until });
     }
-    let what_if = pass.without(&[ix], Purpose::Drift).ok_or(Block::NoNode)?;
+    let once = pass.without_sending_to(ix, leaving).filter(WhatIf::all_scheduled);
+    let what_if = once.or_else(|| pass.without(&[ix], Purpose::Drift)).ok_or(Block::NoNode)?;
     if !what_if.all_scheduled() {
         return Err(Block::Unschedulable(sentence(&what_if.to_string())));
     }

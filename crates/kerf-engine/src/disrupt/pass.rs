@@ -13,6 +13,7 @@ use super::input::DisruptionSettings;
 use super::simulate::{NodeIx, Purpose, Simulator, WhatIf};
 use super::survey::{Class, Facts, Survey};
 use super::{consolidation, drift, emptiness, moves, static_drift};
+use crate::bits::Bits;
 use crate::price::Price;
 use crate::solve::PlannedClaim;
 
@@ -150,12 +151,27 @@ impl<'a, 'i> Pass<'a, 'i> {
 
     /// What would become of everything without these nodes.
     pub(crate) fn without(&mut self, batch: &[FactsIx], purpose: Purpose) -> Option<WhatIf> {
+        self.simulations += 1;
         let (simulator, nodes) = self.simulator(batch)?;
         Some(simulator.without(&nodes, purpose))
     }
 
+    /// What would become of everything without a node that has drifted, if its pods do not go to any of the others.
+    pub(crate) fn without_sending_to(&mut self, ix: FactsIx, others: &Bits) -> Option<WhatIf> {
+        self.simulations += 1;
+        let (simulator, nodes) = self.simulator(&[ix])?;
+        Some(simulator.without_sending_to(&nodes, others))
+    }
+
+    /// Nodes as the simulator knows them.
+    pub(crate) fn known(&mut self, nodes: &[FactsIx]) -> Bits {
+        let known = self.simulator(nodes).map(|(_, known)| known).unwrap_or_default();
+        known.into_iter().map(|node| node.0).collect()
+    }
+
     /// The same, with a look for cheaper machines than first fit finds; nothing if none could cost less than `most`.
     pub(crate) fn cheapest_without(&mut self, batch: &[FactsIx], most: Price) -> Option<WhatIf> {
+        self.simulations += 1;
         let (simulator, nodes) = self.simulator(batch)?;
         simulator.cheapest_without(&nodes, most)
     }
@@ -174,7 +190,6 @@ impl<'a, 'i> Pass<'a, 'i> {
         let settings = &self.settings.scheduling;
         let simulator = self.simulator.get_or_insert_with(|| Simulator::new(survey.input, settings, survey.resting()));
         let nodes: Option<Vec<NodeIx>> = batch.iter().map(|ix| simulator.node(&survey.nodes[*ix].name)).collect();
-        self.simulations += 1;
         Some((simulator, nodes?))
     }
 

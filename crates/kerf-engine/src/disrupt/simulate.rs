@@ -128,6 +128,15 @@ impl Simulator {
     /// What happens when these nodes go.
     pub(crate) fn without(&mut self, removed: &[NodeIx], purpose: Purpose) -> WhatIf {
         let resting = if purpose == Purpose::Consolidation { self.resting.clone() } else { Bits::new() };
+        self.without_beside(removed, purpose, resting)
+    }
+
+    /// What happens when these nodes go because they have drifted, and their pods do not go to any of the others.
+    pub(crate) fn without_sending_to(&mut self, removed: &[NodeIx], others: &Bits) -> WhatIf {
+        self.without_beside(removed, Purpose::Drift, others.clone())
+    }
+
+    fn without_beside(&mut self, removed: &[NodeIx], purpose: Purpose, resting: Bits) -> WhatIf {
         let (mut pass, queue) = take_away(&self.problem, &mut self.state, removed, resting, purpose);
         pass.run(&queue);
         let answer = tell(&mut pass, &mut self.launches);

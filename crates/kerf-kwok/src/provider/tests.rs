@@ -73,6 +73,8 @@ async fn a_machine_is_a_node_with_what_the_claim_asks_for() {
     let labels = node.metadata.labels.unwrap();
     assert_eq!(labels["kubernetes.io/hostname"], "general-x7k2p");
     assert_eq!(labels["karpenter.sh/nodepool"], "general");
+    assert_eq!((&*labels["beta.kubernetes.io/os"], &*labels["beta.kubernetes.io/arch"]), ("linux", "amd64"));
+    assert!(!machine.labels.contains_key("beta.kubernetes.io/os"), "what a kubelet says is not for the claim");
     assert_eq!(node.metadata.annotations.unwrap()["kwok.x-k8s.io/node"], "fake");
     let taints: Vec<String> = node.spec.unwrap().taints.unwrap().into_iter().map(|taint| taint.key).collect();
     assert!(taints.contains(&"karpenter.sh/unregistered".to_owned()));
@@ -91,6 +93,14 @@ async fn without_its_class_there_is_no_capacity_and_with_a_delay_the_node_comes_
     lost.spec.node_class_ref.name = "nowhere".into();
     let refusal = provider.create(&lost).await.unwrap_err();
     assert!(matches!(refusal, CreateError::InsufficientCapacity(_)), "{refusal}");
+
+    // A machine that is there is found again, even if its class is not.
+    let mut strict = claim(spot_linux());
+    let (_server, elsewhere, clock) = cluster(json!({})).await;
+    let other = Kwok::new(elsewhere.clone(), clock, built_in());
+    let launched = other.create(&strict).await.unwrap();
+    strict.spec.node_class_ref.name = "nowhere".into();
+    assert_eq!(other.create(&strict).await.unwrap().provider_id, launched.provider_id);
 
     let machine = provider.create(&claim(spot_linux())).await.unwrap();
     let name = machine.provider_id.strip_prefix("kwok://").unwrap();

@@ -28,7 +28,7 @@ pub(crate) use pods::{is_protected, is_reschedulable};
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Stopped, answered};
+use crate::error::{AFTER_CONFLICT, Error, Stopped, answered};
 use crate::events;
 use crate::logs::reference;
 
@@ -80,7 +80,7 @@ impl Termination {
         if let Some(claim) = claim.as_ref().filter(|claim| !claim.is_terminating()) {
             match actions::claim::delete(&self.ctx, &claim.object).await {
                 Ok(()) | Err(Failure::NotFound) => {}
-                Err(Failure::Conflict) => return Ok(Next::Backoff),
+                Err(Failure::Conflict) => return Ok(AFTER_CONFLICT),
                 Err(cause) => return Err(Error::Api { doing: "deleting nodeclaim", cause }.into()),
             }
         }
@@ -216,7 +216,7 @@ impl Termination {
         after.status.get_or_insert_default().conditions = conditions.conditions().to_vec();
         match actions::claim::update(&self.ctx, Write::STATUS, &claim.object, &after).await {
             Ok(_) | Err(Failure::NotFound) => {}
-            Err(Failure::Conflict) => return Err(Stopped::Until(Next::Backoff)),
+            Err(Failure::Conflict) => return Err(Stopped::Until(AFTER_CONFLICT)),
             Err(cause) => return Err(Error::Api { doing: "patching nodeclaim status", cause }.into()),
         }
         if !was_drained && conditions.is_true(DRAINED) {

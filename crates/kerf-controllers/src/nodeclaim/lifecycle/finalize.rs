@@ -12,7 +12,7 @@ use tracing::info;
 
 use super::{INSTANCE_TERMINATING, Lifecycle, REGISTERED, Work};
 use crate::actions;
-use crate::error::{Error, Stopped, answered};
+use crate::error::{AFTER_CONFLICT, Error, Stopped, answered};
 use crate::events;
 use crate::logs::reference;
 
@@ -91,7 +91,7 @@ impl Lifecycle {
         for node in nodes.iter().filter(|node| !node.metadata.is_terminating()) {
             match actions::node::delete(&self.ctx, &node.metadata.name, &node.metadata.uid).await {
                 Ok(()) | Err(Failure::NotFound) => {}
-                Err(Failure::Conflict) => return Err(Stopped::Until(Next::Backoff)),
+                Err(Failure::Conflict) => return Err(Stopped::Until(AFTER_CONFLICT)),
                 Err(cause) => return Err(Error::Api { doing: "deleting node", cause }.into()),
             }
         }

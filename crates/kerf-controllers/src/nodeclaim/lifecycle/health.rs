@@ -7,12 +7,12 @@ use kerf_api::conditions::{Condition, ConditionSet, ObjectFacts, dependents};
 use kerf_api::labels;
 use kerf_api::nodepool::NodePool;
 use kerf_api::registration::{Health, NODE_REGISTRATION_HEALTHY, Outcome, RegistrationHistory, counts_for};
-use kerf_runtime::{Failure, Next, Write};
+use kerf_runtime::{Failure, Write};
 
 use super::{LAUNCHED, Work};
 use crate::actions;
 use crate::context::Context;
-use crate::error::{Error, Stopped};
+use crate::error::{AFTER_CONFLICT, Error, Stopped};
 
 /// The histories of all pools, by uid.
 #[derive(Debug, Default)]
@@ -54,7 +54,7 @@ impl RegistrationHealth {
         match actions::pool::update(ctx, Write::STATUS, &pool, &told).await {
             Ok(_) => {}
             Err(Failure::NotFound) => return Ok(()),
-            Err(Failure::Conflict) => return Err(Stopped::Until(Next::Backoff)),
+            Err(Failure::Conflict) => return Err(Stopped::Until(AFTER_CONFLICT)),
             Err(cause) => return Err(Error::Api { doing: "updating nodepool registration health", cause }.into()),
         }
         self.lock().entry(uid).or_default().record(outcome);

@@ -1,26 +1,34 @@
 //! Registration (spec 04 §5.4): the machine's node has come, and becomes what its claim says.
 
+use std::sync::Arc;
+
 use futures::future::join_all;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kerf_api::finalizers::TERMINATION;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::registration::Outcome;
-use kerf_api::{labels, taints};
+use kerf_api::{labels, slim, taints};
 use kerf_cloud::Progress;
 use kerf_runtime::{Failure, Next};
 use tracing::error;
 
 use super::{Lifecycle, REGISTERED, Work};
 use crate::actions;
-use crate::error::{Error, Stopped};
+use crate::error::{AFTER_CONFLICT, Error, Stopped};
 use crate::events;
 
 /// Where a claim's node is.
 enum Found {
     None,
-    One(String),
+    One(Arc<slim::Node>),
     Several,
+}
+
+/// How far a node's registration has come.
+enum Registration {
+    Done,
+    Pending(Next),
 }
 
 /// What registration hooks say, all together.
@@ -36,8 +44,8 @@ impl Lifecycle {
         if work.is_settled(REGISTERED, now) {
             return Ok(Next::Done);
         }
-        let name = match self.find_node(work.provider_id()) {
-            Found::One(name) => name,
+        let known = match self.find_node(work.provider_id()) {
+            Found::One(node) => node,
             Found::None => {
                 work.conditions.set_unknown(REGISTERED, "NodeNotFound", "Node not registered with cluster", now);
                 return Ok(Next::Done);
@@ -48,10 +56,31 @@ impl Lifecycle {
                 return Ok(Next::Done);
             }
         };
-        let stored = match actions::node::read(&self.ctx, &name).await {
+        // It may be the claim's own write that came too late the last time.
+        let is_registered = self.ctx.cloud.registration_hooks().is_empty() && is_registered(&known);
+        if !is_registered {
+            match self.register_node(work, &known.metadata.name).await? {
+                Registration::Done => {}
+                Registration::Pending(next) => return Ok(next),
+            }
+        }
+        match self.health.update(&self.ctx, work, Outcome::Registered).await {
+            Ok(()) => {}
+            Err(Stopped::Until(next)) => return Ok(next),
+            Err(Stopped::By(error)) => return Err(error),
+        }
+        work.claim.status.get_or_insert_default().node_name = Some(known.metadata.name.to_string());
+        work.conditions.set_true(REGISTERED, self.ctx.now());
+        Ok(Next::Done)
+    }
+
+    /// Puts on the node what its claim says and, if no hook wants to wait, lets pods come.
+    async fn register_node(&self, work: &mut Work, name: &str) -> Result<Registration, Error> {
+        let now = self.ctx.now();
+        let stored = match actions::node::read(&self.ctx, name).await {
             Ok(node) => node,
             // The watch is late: the node is gone again.
-            Err(Failure::NotFound) => return Ok(Next::Backoff),
+            Err(Failure::NotFound) => return Ok(Registration::Pending(Next::Backoff)),
             Err(cause) => return Err(Error::Api { doing: "getting node", cause }),
         };
         if !has_label(&stored, labels::REGISTERED) && !node_taints(&stored).iter().any(is_unregistered) {
@@ -73,22 +102,15 @@ impl Lifecycle {
         }
         match actions::node::update(&self.ctx, &stored, &node).await {
             Ok(()) => {}
-            Err(Failure::Conflict | Failure::NotFound) => return Ok(Next::Backoff),
+            Err(Failure::Conflict) => return Ok(Registration::Pending(AFTER_CONFLICT)),
+            Err(Failure::NotFound) => return Ok(Registration::Pending(Next::Backoff)),
             Err(cause) => return Err(Error::Api { doing: "patching node", cause }),
         }
-        if !hooks.pending.is_empty() {
-            Error::all(hooks.errors)?;
-            return Ok(hooks.next);
+        if hooks.pending.is_empty() {
+            return Ok(Registration::Done);
         }
-
-        match self.health.update(&self.ctx, work, Outcome::Registered).await {
-            Ok(()) => {}
-            Err(Stopped::Until(next)) => return Ok(next),
-            Err(Stopped::By(error)) => return Err(error),
-        }
-        work.claim.status.get_or_insert_default().node_name = Some(name);
-        work.conditions.set_true(REGISTERED, self.ctx.now());
-        Ok(Next::Done)
+        Error::all(hooks.errors)?;
+        Ok(Registration::Pending(hooks.next))
     }
 
     fn find_node(&self, provider_id: &str) -> Found {
@@ -96,7 +118,7 @@ impl Lifecycle {
         let mut nodes = cluster.nodes_of(provider_id);
         match (nodes.next(), nodes.next()) {
             (None, _) => Found::None,
-            (Some(node), None) => Found::One(node.metadata.name.to_string()),
+            (Some(node), None) => Found::One(node.clone()),
             (Some(_), Some(_)) => Found::Several,
         }
     }
@@ -179,6 +201,13 @@ fn own(claim: &NodeClaim, node: &mut Node) {
     if !owners.iter().any(is_there) {
         owners.push(owner);
     }
+}
+
+/// Whether a node has been made what its claim says: all of it is written at once.
+fn is_registered(node: &slim::Node) -> bool {
+    let is_tainted = node.spec.taints.iter().any(|taint| taint.key == taints::UNREGISTERED);
+    let is_ours = node.metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
+    is_ours && !is_tainted && node.metadata.labels.is(labels::REGISTERED, "true")
 }
 
 fn has_label(node: &Node, key: &str) -> bool {

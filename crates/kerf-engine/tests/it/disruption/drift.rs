@@ -30,6 +30,30 @@ fn spec_03_83_a_node_whose_pods_find_no_place_is_passed_over() {
     assert!(reasons[1].starts_with("PodsUnschedulable: Not all pods would schedule, default/x => "), "{reasons:?}");
 }
 
+// Beyond spec 03 §8.3 (§16 item 20): whoever goes to a drifted node has to move again.
+#[test]
+fn pods_do_not_go_to_nodes_that_have_drifted_too() {
+    let world = |more: &str| {
+        format!(
+            "{SIZES} after=Never {more} \n machine a type=m {DRIFTED} drifted=90 \n machine b type=m {DRIFTED} drifted=10
+             pod x on=a cpu=1 \n pod y on=b cpu=1"
+        )
+    };
+    let both = "drift replace a -> p types=s,m,l ct=on-demand saves 0.2
+                drift replace b -> p types=s,m,l ct=on-demand saves 0.2";
+    check(&world(""), both);
+    // A node that is as it should be is as good as a new one.
+    check(
+        &format!("{} \n machine c type=s \n pod z on=c cpu=1", world("")),
+        "drift delete a saves 0.4 \n drift replace b -> p types=s,m,l ct=on-demand saves 0.2",
+    );
+    // Moving twice is better than staying.
+    check(
+        &world("limit=nodes:1"),
+        "drift delete a saves 0.4 \n drift replace b -> p types=s,m,l ct=on-demand saves 0.2",
+    );
+}
+
 #[test]
 fn spec_03_84_all_the_machines_that_the_pods_need_are_launched() {
     let world = "type s cpu=2 \n type xl cpu=6 out=a/on-demand,b/on-demand,c/on-demand \n pool p after=Never
