@@ -1,7 +1,7 @@
 //! The index: every object that some decision reads, found by what decisions ask for. It is told what happened and keeps its
 //! cross-references true; that is all it does.
 //!
-//! Three things always hold. What we wrote ourselves is never undone by older news from a watch. A pod counts on exactly one node, the
+//! Three things always hold. What we wrote ourselves is never undone by older news from a watch, nor does it bring back what is gone. A pod counts on exactly one node, the
 //! one that its latest version names. And two nodes or claims with one machine are both kept: who cares says so.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -100,6 +100,13 @@ impl Cluster {
         let change = Change { before, after: Some(object) };
         T::index(self, &change);
         Some(change)
+    }
+
+    /// Takes note of what the API server answered to a write of ours. The watch may have told more meanwhile: an object that is not known is
+    /// gone, and nobody would ever tell again that it is.
+    pub fn wrote<T: Tracked>(&mut self, object: T) -> Option<Change<T>> {
+        T::table(self).get(&object.key())?;
+        self.apply(object)
     }
 
     /// Takes note of an object that is gone.

@@ -33,7 +33,7 @@ pub(crate) async fn update(
     }
     match write.send(&api(ctx), before, after).await? {
         Some(written) => {
-            ctx.cluster.lock().apply(Claim::from(written.clone()));
+            ctx.cluster.lock().wrote(Claim::from(written.clone()));
             Ok(written)
         }
         None => Ok(before.clone()),
@@ -47,7 +47,7 @@ pub(crate) async fn delete(ctx: &Context, claim: &NodeClaim) -> Result<(), Failu
     let params = DeleteParams { preconditions, ..DeleteParams::default() };
     let deleted = retried(|| async { api(ctx).delete(name, &params).await }).await?;
     if let Some(going) = deleted.left() {
-        ctx.cluster.lock().apply(Claim::from(going));
+        ctx.cluster.lock().wrote(Claim::from(going));
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ pub(crate) async fn update(
     }
     match write.send(&api, before, after).await? {
         Some(written) => {
-            ctx.cluster.lock().apply(written.clone());
+            ctx.cluster.lock().wrote(written.clone());
             Ok(written)
         }
         None => Ok(before.clone()),

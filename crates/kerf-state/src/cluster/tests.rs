@@ -363,6 +363,17 @@ fn older_news_does_not_undo_what_we_wrote() {
     assert!(cluster.apply(claim("a", "i-1", 7, json!({}))).is_some(), "and news of it is still told");
 }
 
+// The answer to the write that let a claim go may come after the watch has told that it is gone.
+#[test]
+fn what_we_wrote_does_not_bring_back_what_is_gone() {
+    let mut cluster = Cluster::new();
+    cluster.apply(claim("a", "i-1", 7, json!({})));
+    assert!(cluster.wrote(claim("a", "i-1", 8, json!({"spec": {"expireAfter": "1h"}}))).is_some());
+    cluster.delete(&claim("a", "i-1", 9, json!({})));
+    assert!(cluster.wrote(claim("a", "i-1", 9, json!({}))).is_none());
+    assert!(cluster.get::<Claim>("a").is_none());
+}
+
 #[test]
 fn a_list_that_is_behind_does_not_lose_a_claim_that_we_just_created() {
     let mut cluster = listed();
