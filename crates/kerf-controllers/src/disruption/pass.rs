@@ -69,6 +69,8 @@ struct State {
     unsynced_since: Option<Timestamp>,
     /// Since when it waits for more nodes before it acts for money.
     gathering_since: Option<Timestamp>,
+    /// Until when all pods are left in peace after a wave.
+    peace_until: Option<Timestamp>,
     /// What was said of malformed pools.
     said: String,
     runs: Runs,
@@ -182,6 +184,7 @@ impl Disruption {
             let now = self.ctx.now();
             let (commands, held) = self.without_held(&picture.input, &plan);
             let next = wake::next(&picture.input, &plan, now.saturating_add(EXPIRY).unwrap_or(Timestamp::MAX));
+            let next = self.state().peace_until.filter(|until| now < *until).map_or(next, |until| next.min(until));
             let method = plan.commands.first().map(|command| command.method);
             // Several methods may have found the same.
             for one in held {
@@ -279,6 +282,11 @@ impl Disruption {
         }
         // What comes of this is worth waiting for anew.
         self.state().gathering_since = None;
+        let for_money = holding.iter().filter(|command| command.method.is_for_money());
+        let emptied = for_money.map(|command| command.nodes.len()).sum();
+        if let Some(until) = rest::until(emptied, picture.input.node_claims.len(), self.ctx.now()) {
+            self.state().peace_until = Some(until);
+        }
         self.start_all(&picture, holding).await?;
         Ok(true)
     }
@@ -297,7 +305,7 @@ impl Disruption {
     /// The commands that may be carried out, and those that must wait: for the claim to say that it has drifted, because they would
     /// undo a move, or because they would stir pods for small change.
     fn without_held(&self, input: &Input, plan: &DisruptionPlan) -> (Vec<Command>, Vec<Held>) {
-        let small_change = rest::small_change(input, plan);
+        let small_change = rest::small_change(input, plan, self.state().peace_until);
         let cluster = self.ctx.cluster.lock();
         let (mut commands, mut held) = (Vec::new(), Vec::new());
         for (place, command) in plan.commands.iter().enumerate() {

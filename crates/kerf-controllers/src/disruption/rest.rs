@@ -4,29 +4,41 @@
 //!
 //! So a command for money waits if it moves pods that have run for an hour and saves less than twice what their room costs, until all
 //! that wait save a fortieth of what the cluster costs together. Nodes that stand nearly empty never wait, and neither do pods that are
-//! young: they are moving anyway.
+//! young: they are moving anyway. Only when a wave has emptied a good part of the cluster all pods are left in peace for a while: what is
+//! left to save is mostly small by then, and would move those again that have just moved.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use kerf_api::slim::{Node, Pod, Str};
 use kerf_engine::{Command, DisruptionPlan, Input, Price, pod_requests};
 
 /// After this time a pod is at rest.
 const AT_REST: SignedDuration = SignedDuration::from_hours(1);
+/// For so long pods are left in peace after a wave.
+const AFTER_WAVE: SignedDuration = SignedDuration::from_mins(10);
+/// A wave empties at least so many nodes, and at least the so-manyth part of all.
+const WAVE_NODES: usize = 10;
+const WAVE_PART: usize = 10;
 /// What waits must save the so-manyth part of what all nodes cost.
 const WORTH_STIRRING: i64 = 40;
 /// How many times the price of the room that is given up must be saved.
 const TIMES: i64 = 2;
 
-/// Which commands of the plan wait, by their places in it.
-pub(crate) fn small_change(input: &Input, plan: &DisruptionPlan) -> BTreeSet<usize> {
+/// Until when all pods are left in peace if so many of all nodes are emptied for money now; none if that is no wave.
+pub(crate) fn until(emptied: usize, nodes: usize, now: Timestamp) -> Option<Timestamp> {
+    let is_wave = emptied >= WAVE_NODES && emptied * WAVE_PART >= nodes;
+    is_wave.then(|| now.saturating_add(AFTER_WAVE).unwrap_or(Timestamp::MAX))
+}
+
+/// Which commands of the plan wait, by their places in it; `until` says until when all pods are left in peace.
+pub(crate) fn small_change(input: &Input, plan: &DisruptionPlan, until: Option<Timestamp>) -> BTreeSet<usize> {
     let commands: Vec<(usize, &Command)> =
         plan.commands.iter().enumerate().filter(|(_, command)| command.method.is_for_money()).collect();
     if commands.is_empty() {
         return BTreeSet::new();
     }
-    let room = Room::new(input, commands.iter().flat_map(|(_, command)| &command.nodes).map(|node| &node.name));
+    let room = Room::new(input, until, commands.iter().flat_map(|(_, command)| &command.nodes).map(|node| &node.name));
     let is_small = |command: &Command| {
         let given_up = room.at_rest(command);
         given_up > Price::ZERO && command.saved().nanos() < TIMES.saturating_mul(given_up.max(command.after).nanos())
@@ -46,12 +58,12 @@ struct Room<'a> {
 }
 
 impl<'a> Room<'a> {
-    fn new(input: &'a Input, names: impl Iterator<Item = &'a Str>) -> Self {
+    fn new(input: &'a Input, until: Option<Timestamp>, names: impl Iterator<Item = &'a Str>) -> Self {
         let names: BTreeSet<&str> = names.map(Str::as_str).collect();
         let nodes = input.nodes.iter().filter(|node| names.contains(node.metadata.name.as_str()));
         let mut pods: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
         for pod in &input.pods {
-            let is_at_rest = pod.status.start_time.is_some_and(|start| input.at.duration_since(start) >= AT_REST);
+            let is_at_rest = is_at_rest(pod, input.at, until);
             let node = pod.spec.node_name.as_deref().filter(|node| is_at_rest && names.contains(node));
             if let Some(node) = node {
                 pods.entry(node).or_default().push(pod);
@@ -75,6 +87,12 @@ impl<'a> Room<'a> {
     }
 }
 
+/// Whether a pod is not to be stirred for small change.
+fn is_at_rest(pod: &Pod, now: Timestamp, until: Option<Timestamp>) -> bool {
+    let has_run_for_long = pod.status.start_time.is_some_and(|start| now.duration_since(start) >= AT_REST);
+    has_run_for_long || until.is_some_and(|until| now < until)
+}
+
 /// A node's price times the greatest part of the node that a pod asks for; never nothing, since every pod takes some room.
 fn part_of(node: &Node, pod: &Pod, price: Price) -> i128 {
     let wanted = pod_requests(pod);
@@ -83,4 +101,30 @@ fn part_of(node: &Node, pod: &Pod, price: Price) -> i128 {
         (all > 0).then(|| i128::from(price.nanos()) * i128::from(wanted) / i128::from(all))
     };
     [part("cpu"), part("memory")].into_iter().flatten().max().unwrap_or_default().max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(minutes: i64) -> Timestamp {
+        Timestamp::from_second(minutes * 60).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_wave_empties_a_good_part_of_the_cluster() {
+        assert_eq!(until(10, 100, at(0)), Some(at(10)));
+        assert_eq!(until(9, 20, at(0)), None, "a few nodes");
+        assert_eq!(until(10, 101, at(0)), None, "a small part");
+    }
+
+    #[test]
+    fn pods_are_at_rest_when_they_have_run_for_an_hour_or_a_wave_has_just_gone_by() {
+        let mut pod = Pod::default();
+        pod.status.start_time = Some(at(0));
+        assert!(!is_at_rest(&pod, at(59), None));
+        assert!(is_at_rest(&pod, at(60), None));
+        assert!(is_at_rest(&pod, at(5), Some(at(6))));
+        assert!(!is_at_rest(&pod, at(6), Some(at(6))));
+    }
 }

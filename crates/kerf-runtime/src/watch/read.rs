@@ -10,8 +10,8 @@ use http::HeaderValue;
 use http::header::ACCEPT_ENCODING;
 use kube::Client;
 use kube::core::Status;
-use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use tracing::error;
 
@@ -135,13 +135,56 @@ fn said<T: DeserializeOwned>(kind: Kind, line: &str) -> Result<Option<Said<T>>, 
     if line.what == "ERROR" {
         return Err(serde_json::from_str::<Status>(line.object.get()).map_or_else(unreadable, refused));
     }
-    let identified: Identified<'_> = serde_json::from_str(line.object.get()).map_err(unreadable)?;
-    let version = identified.metadata.resource_version.into_owned();
+    let version = version(line.object).map_err(unreadable)?;
     match &*line.what {
         "ADDED" | "MODIFIED" => Ok(Some(Said::Applied { object: decode(kind, line.object), version })),
         "DELETED" => Ok(Some(Said::Deleted { object: decode(kind, line.object), version })),
         "BOOKMARK" => Ok(Some(Said::Bookmark { version })),
         other => Err(WatchFailure::Failed(format!("unknown watch event {other:?}"))),
+    }
+}
+
+/// The version of an object. What follows its metadata is not read: this is the second of three times that the text is gone over, and
+/// metadata comes first as servers write it.
+fn version(object: &RawValue) -> Result<String, serde_json::Error> {
+    let mut found = None;
+    let read = Metadata(&mut found).deserialize(&mut serde_json::Deserializer::from_str(object.get()));
+    match (found, read) {
+        (Some(version), _) => Ok(version),
+        (None, Err(cause)) => Err(cause),
+        (None, Ok(())) => Err(serde::de::Error::missing_field("metadata")),
+    }
+}
+
+/// Reads an object up to its metadata, leaves the version there, and reads no further.
+struct Metadata<'f>(&'f mut Option<String>);
+
+impl<'de> DeserializeSeed<'de> for Metadata<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Metadata<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
+        while let Some(name) = fields.next_key::<Cow<'de, str>>()? {
+            if name == "metadata" {
+                let identity: Identity<'de> = fields.next_value()?;
+                *self.0 = Some(identity.resource_version.into_owned());
+                // The only way to end here.
+                return Err(serde::de::Error::custom("enough"));
+            }
+            fields.next_value::<IgnoredAny>()?;
+        }
+        Ok(())
     }
 }
 

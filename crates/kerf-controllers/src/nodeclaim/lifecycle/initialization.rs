@@ -1,8 +1,10 @@
 //! Initialization (spec 04 §5.5): the node has all that was promised, and pods may count on it.
 
+use std::collections::BTreeMap;
+
 use kerf_api::labels;
 use kerf_api::quantity::Quantity;
-use kerf_api::slim::{Node, Taint};
+use kerf_api::slim::{Node, ResourceList, Taint};
 use kerf_api::taints::{Taint as WrittenTaint, is_ephemeral};
 use kerf_runtime::{Failure, Next};
 use tracing::info;
@@ -40,21 +42,31 @@ impl Lifecycle {
             }
             return Ok(Next::Done);
         };
-        match actions::node::label(&self.ctx, &node.metadata.name, labels::INITIALIZED, "true").await {
-            Ok(()) => {}
-            Err(Failure::NotFound | Failure::Conflict) => return Ok(Next::Backoff),
-            Err(cause) => return Err(Error::Api { doing: "patching node", cause }),
+        // It may be the claim's own write that came too late the last time.
+        if !node.metadata.labels.is(labels::INITIALIZED, "true") {
+            match actions::node::label(&self.ctx, &node.metadata.name, labels::INITIALIZED, "true").await {
+                Ok(()) => {}
+                Err(Failure::NotFound | Failure::Conflict) => return Ok(Next::Backoff),
+                Err(cause) => return Err(Error::Api { doing: "patching node", cause }),
+            }
         }
-        let allocatable: std::collections::BTreeMap<_, _> =
-            node.status.allocatable.iter().map(|(name, amount)| (name.as_str(), amount.to_string())).collect();
+        work.conditions.set_true(INITIALIZED, self.ctx.now());
+        Ok(Next::Done)
+    }
+
+    /// Says that a claim is initialized.
+    pub(super) fn tell_initialized(&self, machine: &str, node: &str) {
+        let known = self.ctx.cluster.lock().get::<Node>(node).cloned();
+        let allocatable =
+            known.as_deref().map(|node| &node.status.allocatable).into_iter().flat_map(ResourceList::iter);
+        let allocatable: BTreeMap<_, _> =
+            allocatable.map(|(name, amount)| (name.as_str(), amount.to_string())).collect();
         info!(
-            "provider-id" = work.provider_id(),
-            Node = %reference(&node.metadata.name),
+            "provider-id" = machine,
+            Node = %reference(node),
             allocatable = %json(&allocatable),
             "initialized nodeclaim"
         );
-        work.conditions.set_true(INITIALIZED, self.ctx.now());
-        Ok(Next::Done)
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_api::labels;
+use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::quantity::Quantity;
 use kerf_api::written::Resources;
 use kerf_cloud::{CreateError, Machine};
@@ -61,17 +62,6 @@ impl Lifecycle {
         self.launches.lock().insert(work.uid().to_owned(), (machine.clone(), now));
         take_over(work, machine);
         work.conditions.set_true(LAUNCHED, now);
-        let claim = &work.claim;
-        let label =
-            |key: &str| claim.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map_or("", String::as_str);
-        info!(
-            "provider-id" = work.provider_id(),
-            "instance-type" = label(labels::INSTANCE_TYPE),
-            zone = label(labels::ZONE),
-            "capacity-type" = label(labels::CAPACITY_TYPE),
-            allocatable = %json(work.claim.status.as_ref().and_then(|status| status.allocatable.as_ref())),
-            "launched nodeclaim"
-        );
         Ok(Step::On(Next::Done))
     }
 
@@ -111,6 +101,21 @@ impl Lifecycle {
             Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
         }
     }
+}
+
+/// Says what a claim was launched as.
+pub(super) fn tell_launched(claim: &NodeClaim) {
+    let label =
+        |key: &str| claim.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map_or("", String::as_str);
+    let status = claim.status.as_ref();
+    info!(
+        "provider-id" = status.and_then(|status| status.provider_id.as_deref()).unwrap_or_default(),
+        "instance-type" = label(labels::INSTANCE_TYPE),
+        zone = label(labels::ZONE),
+        "capacity-type" = label(labels::CAPACITY_TYPE),
+        allocatable = %json(status.and_then(|status| status.allocatable.as_ref())),
+        "launched nodeclaim"
+    );
 }
 
 /// Writes down what the claim has become. The claim's own labels win over the machine's, the machine's annotations over the claim's.

@@ -89,14 +89,22 @@ impl Lifecycle {
             Err(error) => errors.push(error),
         }
 
-        let is_registered = work.conditions.is_true(REGISTERED) && !known.is_true(REGISTERED);
+        let is_news = |kind: &str| work.conditions.is_true(kind) && !known.is_true(kind);
+        let [is_launched, is_registered, is_initialized] = [LAUNCHED, REGISTERED, INITIALIZED].map(is_news);
         let claim = self.store(&stored, work).await?;
         // Told once it is stored: a write that lost against another is made again, and with it everything else.
+        let status = claim.status.as_ref();
+        let machine = status.and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
+        let node = status.and_then(|status| status.node_name.as_deref()).unwrap_or_default();
+        if is_launched {
+            launch::tell_launched(&claim);
+        }
         if is_registered {
-            let status = claim.status.clone().unwrap_or_default();
-            let (machine, node) = (status.provider_id.unwrap_or_default(), status.node_name.unwrap_or_default());
-            info!("provider-id" = machine, Node = %reference(&node), "registered nodeclaim");
+            info!("provider-id" = machine, Node = %reference(node), "registered nodeclaim");
             self.ctx.metrics.node_registered(&claim);
+        }
+        if is_initialized {
+            self.tell_initialized(machine, node);
         }
         Error::all(errors)?;
         Ok(next)
