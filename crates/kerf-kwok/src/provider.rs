@@ -109,7 +109,7 @@ impl Kwok {
         existing.map_err(|error| CreateError::Other(Box::new(error)))?.map(|node| node::machine(&node)).ok_or(refusal)
     }
 
-    /// A new machine; none if the claim has one.
+    /// The claim's machine, as a rule a new one; none if its node is there already.
     async fn order(&self, claim: &NodeClaim) -> Result<Option<Machine>, CreateError> {
         let other = |error: kube::Error| CreateError::Other(Box::new(error));
         let asked = self.requirements(claim);
@@ -123,8 +123,10 @@ impl Kwok {
         }
         let delay = self.registration_delay(claim).await?;
         // A node that comes later does not say by its creation that there is one.
-        if !delay.is_zero() && self.nodes().get_opt(&node::name(claim)).await.map_err(other)?.is_some() {
-            return Ok(None);
+        if !delay.is_zero()
+            && let Some(existing) = self.nodes().get_opt(&node::name(claim)).await.map_err(other)?
+        {
+            return Ok(Some(node::machine(&existing)));
         }
         let nothing = Resources::new();
         let requested =

@@ -1,8 +1,8 @@
 //! The index: every object that some decision reads, found by what decisions ask for. It is told what happened and keeps its
 //! cross-references true; that is all it does.
 //!
-//! Three things always hold. What we wrote ourselves is never undone by older news from a watch, nor does it bring back what is gone. A pod counts on exactly one node, the
-//! one that its latest version names. And two nodes or claims with one machine are both kept: who cares says so.
+//! Three things always hold. What we wrote ourselves is never undone by older news from a watch, nor does it bring back what is gone. A pod
+//! counts on exactly one node, the one that its latest version names. And two nodes or claims with one machine are both kept: who cares says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

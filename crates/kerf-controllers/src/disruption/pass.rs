@@ -183,8 +183,10 @@ impl Disruption {
             report::tell_malformed(&self.ctx, &plan, &mut self.state().said);
             let now = self.ctx.now();
             let (commands, held) = self.without_held(&picture.input, &plan);
-            let next = wake::next(&picture.input, &plan, now.saturating_add(EXPIRY).unwrap_or(Timestamp::MAX));
-            let next = self.state().peace_until.filter(|until| now < *until).map_or(next, |until| next.min(until));
+            let latest = now.saturating_add(EXPIRY).unwrap_or(Timestamp::MAX);
+            let latest =
+                self.state().peace_until.filter(|until| now < *until).map_or(latest, |until| latest.min(until));
+            let next = wake::next(&picture.input, &plan, latest);
             let method = plan.commands.first().map(|command| command.method);
             // Several methods may have found the same.
             for one in held {

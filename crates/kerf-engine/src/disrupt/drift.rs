@@ -21,7 +21,9 @@ pub(crate) fn commands(pass: &mut Pass<'_, '_>) -> Vec<Command> {
         (!facts.reschedulable.is_empty(), drifted_at(facts, input.at), &facts.name)
     });
     let mut batch = Batch::new(pass);
-    let mut leaving = if candidates.is_empty() { Bits::new() } else { pass.known(&candidates) };
+    // Where nobody may go, the cluster need not be prepared for questions.
+    let may_go = |ix: &FactsIx| pass.is_granted(&batch.budgets, *ix, &DisruptionReason::Drifted);
+    let mut leaving = if candidates.iter().any(may_go) { pass.known(&candidates) } else { Bits::new() };
     for ix in candidates {
         if !batch.is_open() {
             break;
