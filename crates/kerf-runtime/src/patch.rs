@@ -49,6 +49,12 @@ impl From<kube::Error> for Failure {
     }
 }
 
+impl From<serde_json::Error> for Failure {
+    fn from(cause: serde_json::Error) -> Self {
+        Self::from(kube::Error::SerdeError(cause))
+    }
+}
+
 /// Which part of an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -87,10 +93,33 @@ impl Write {
     where
         K: Metadata<Ty = ObjectMeta> + Serialize + DeserializeOwned + Clone + Debug,
     {
-        let name = before.metadata().name.as_deref().unwrap_or_default();
-        let Some(mut patch) = self.difference(before, after)? else { return Ok(None) };
+        self.send_part(api, before.metadata(), &self.part(before)?, &self.part(after)?).await
+    }
+
+    /// What of an object is written.
+    fn part<K: Serialize>(self, object: &K) -> Result<Value, Failure> {
+        let mut value = serde_json::to_value(object)?;
+        if let Value::Object(fields) = &mut value {
+            fields.retain(|name, _| (name == "status") == (self.target == Target::Status));
+        }
+        Ok(value)
+    }
+
+    /// The same for whoever has written down only what may differ, which saves writing down the rest.
+    pub async fn send_part<K>(
+        self,
+        api: &Api<K>,
+        of: &ObjectMeta,
+        before: &Value,
+        after: &Value,
+    ) -> Result<Option<K>, Failure>
+    where
+        K: DeserializeOwned + Clone + Debug,
+    {
+        let name = of.name.as_deref().unwrap_or_default();
+        let Some(mut patch) = difference(before, after) else { return Ok(None) };
         if self.lock == Lock::Version {
-            lock_to(&mut patch, before.metadata().resource_version.as_deref().unwrap_or_default());
+            lock_to(&mut patch, of.resource_version.as_deref().unwrap_or_default());
         }
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
         let written = retried(|| async {
@@ -100,19 +129,6 @@ impl Write {
             }
         });
         written.await.map(Some)
-    }
-
-    /// What differs in the part that is written.
-    fn difference<K: Serialize>(self, before: &K, after: &K) -> Result<Option<Value>, Failure> {
-        let part = |object: &K| -> Result<Value, Failure> {
-            let unreadable = |cause| Failure::Api(Box::new(kube::Error::SerdeError(cause)));
-            let mut value = serde_json::to_value(object).map_err(unreadable)?;
-            if let Value::Object(fields) = &mut value {
-                fields.retain(|name, _| (name == "status") == (self.target == Target::Status));
-            }
-            Ok(value)
-        };
-        Ok(difference(&part(before)?, &part(after)?))
     }
 }
 

@@ -265,6 +265,32 @@ impl Cluster {
         known.filter(|(_, machine)| !machine.is_empty()).collect()
     }
 
+    /// A pod that has lost its place: the machine that was launched for it took in another one, which has just been bound, and has no room left
+    /// for all whom it was meant for.
+    pub fn displaced_by(&self, change: &Change<Pod>) -> Option<Str> {
+        let bound = change.after.as_ref()?;
+        let name = bound.spec.node_name.as_ref()?;
+        if change.before.as_ref().is_some_and(|before| before.spec.node_name.is_some()) {
+            return None;
+        }
+        let node = self.nodes.get(name)?;
+        let claims = self.claims_of(&node.spec.provider_id);
+        let expected = claims.flat_map(|claim| self.intents.awaiting(claim.name()));
+        let mut waiting =
+            expected.filter_map(|key| self.pods.get(key)).filter(|pod| pod.spec.node_name.is_none()).peekable();
+        waiting.peek()?;
+        let mut taken = self.requests_on(name).pods;
+        waiting.find_map(|pod| {
+            let asked = kerf_engine::pod_requests(pod);
+            asked.iter().for_each(|(name, amount)| *taken.entry(name.clone()).or_default() += amount);
+            let has_room = asked.iter().all(|(name, _)| {
+                let all = node.status.allocatable.get(name).unwrap_or_default();
+                taken.get(name).is_none_or(|taken| *taken <= all)
+            });
+            (!has_room).then(|| pod.key())
+        })
+    }
+
     /// Whether pods are expected on a machine.
     pub fn is_nominated(&self, provider_id: &str, now: Timestamp) -> bool {
         self.intents.nominated_until(provider_id).is_some_and(|until| now < until)

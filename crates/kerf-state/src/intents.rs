@@ -19,6 +19,8 @@ pub(crate) struct Intents {
     nominated: BTreeMap<Str, Timestamp>,
     /// Claims that were launched for a pod, by the pod.
     expected: BTreeMap<Str, Str>,
+    /// The same by the claim.
+    awaiting: BTreeMap<Str, BTreeSet<Str>>,
     /// Claims that are being created and count against a limit already, by pool.
     reserved: BTreeMap<Str, usize>,
     /// Claims whose replacements are being created.
@@ -62,13 +64,28 @@ impl Intents {
     }
 
     pub(crate) fn expect(&mut self, pod: Str, claim: Str) {
-        self.expected.insert(pod, claim);
+        self.awaiting.entry(claim.clone()).or_default().insert(pod.clone());
+        if let Some(other) = self.expected.insert(pod.clone(), claim.clone()).filter(|other| *other != claim) {
+            unlink(&mut self.awaiting, &other, &pod);
+        }
     }
 
     /// Pods and the claims that were launched for them, those that `are_waiting` alone; the others are forgotten.
     pub(crate) fn expected(&mut self, are_waiting: impl Fn(&Str, &Str) -> bool) -> &BTreeMap<Str, Str> {
-        self.expected.retain(|pod, claim| are_waiting(pod, claim));
+        let awaiting = &mut self.awaiting;
+        self.expected.retain(|pod, claim| {
+            let waits = are_waiting(pod, claim);
+            if !waits {
+                unlink(awaiting, claim, pod);
+            }
+            waits
+        });
         &self.expected
+    }
+
+    /// The pods that a claim was launched for; some may have found another place since.
+    pub(crate) fn awaiting(&self, claim: &str) -> impl Iterator<Item = &Str> {
+        self.awaiting.get(claim).into_iter().flatten()
     }
 
     pub(crate) fn reserved(&self, pool: &str) -> usize {
@@ -99,5 +116,14 @@ impl Intents {
     pub(crate) fn forget_machine(&mut self, provider_id: &str) {
         self.marked.remove(provider_id);
         self.nominated.remove(provider_id);
+    }
+}
+
+fn unlink(awaiting: &mut BTreeMap<Str, BTreeSet<Str>>, claim: &Str, pod: &Str) {
+    if let Some(pods) = awaiting.get_mut(claim) {
+        pods.remove(pod);
+        if pods.is_empty() {
+            awaiting.remove(claim);
+        }
     }
 }

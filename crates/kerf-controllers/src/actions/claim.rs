@@ -1,9 +1,10 @@
 //! Writes to NodeClaims. Their spec never changes: what is written is metadata and status.
 
 use kerf_api::nodeclaim::NodeClaim;
-use kerf_runtime::{Failure, Write, retried};
+use kerf_runtime::{Failure, Target, Write, retried};
 use kerf_state::Claim;
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
+use serde_json::json;
 
 use crate::context::Context;
 
@@ -31,7 +32,11 @@ pub(crate) async fn update(
     if before == after {
         return Ok(before.clone());
     }
-    match write.send(&api(ctx), before, after).await? {
+    let part = |claim: &NodeClaim| match write.target {
+        Target::Object => serde_json::to_value(&claim.metadata).map(|metadata| json!({ "metadata": metadata })),
+        Target::Status => serde_json::to_value(&claim.status).map(|status| json!({ "status": status })),
+    };
+    match write.send_part(&api(ctx), &before.metadata, &part(before)?, &part(after)?).await? {
         Some(written) => {
             ctx.cluster.lock().wrote(Claim::from(written.clone()));
             Ok(written)

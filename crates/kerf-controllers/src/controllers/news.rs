@@ -221,6 +221,10 @@ impl Controllers {
             if let Some(pod) = change.after.as_ref().filter(|pod| pod.spec.node_name.is_none()) {
                 self.pod_trigger.add(&pod.key());
             }
+            // Whoever has lost its place is decided about now, and not only when it is its turn again.
+            if let Some(pod) = self.ctx.cluster.lock().displaced_by(&change) {
+                self.pod_trigger.add(&pod);
+            }
             if let Some(node) = self.pod_events.controller.node_to_tell(&change) {
                 self.pod_events.add(&node);
             }

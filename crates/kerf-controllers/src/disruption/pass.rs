@@ -22,6 +22,7 @@ use kerf_engine::{
 };
 use kerf_runtime::{Chance, Next};
 use kerf_state::{Ask, Claim};
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tracing::{debug, error};
 
 use super::decision::{self, Decision};
@@ -433,9 +434,13 @@ impl Disruption {
     }
 }
 
-/// Computes on a task of its own, so that the other controllers go on meanwhile where there is more than one thread.
+/// Computes on a thread of its own, so that the other controllers go on meanwhile. Where there is one thread for everything, nobody does, and
+/// everything happens in the same order each time.
 async fn computed<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
-    let task = tokio::spawn(async move { work() });
+    let task = match Handle::current().runtime_flavor() {
+        RuntimeFlavor::CurrentThread => tokio::spawn(async move { work() }),
+        _ => tokio::task::spawn_blocking(work),
+    };
     task.await.map_err(|failure| Error::Invalid(format!("computing disruption failed, {failure}")))
 }
 

@@ -200,8 +200,9 @@ impl Provisioner {
     fn check_limits(&self, name: &Str) -> Result<(), Error> {
         let cluster = self.ctx.cluster.lock();
         let Some(pool) = cluster.get::<NodePool>(name) else { return Err(Error::PoolGone(name.to_string())) };
+        let Some(limits) = pool.spec.limits.as_ref().filter(|limits| !limits.is_empty()) else { return Ok(()) };
         let usage = cluster.pool_usage(name);
-        for (resource, limit) in pool.spec.limits.iter().flatten() {
+        for (resource, limit) in limits {
             // A limit that is no quantity limits to nothing.
             let most = limit.text().parse::<Quantity>().unwrap_or(Quantity::ZERO);
             let used = usage.get(resource.as_str()).copied().unwrap_or_default();

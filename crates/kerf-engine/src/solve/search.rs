@@ -3,8 +3,8 @@
 //! the cheapest that gives up no further wish and moves no pod to a lighter pool. Where the floor's counts are wrong enough for a spread
 //! to be broken, one that keeps it may cost more.
 //!
-//! The number of passes depends on the size of the input alone, and ties go to the earlier pass, so that the answer is
-//! the same on every machine and for any number of threads.
+//! Passes come in rounds, and a round that finds nothing better is the last. How many there are at most, and in a round, depends on the size of
+//! the input alone, and ties go to the earlier pass, so that the answer is the same on every machine and for any number of threads.
 
 use super::answer::{Solution, answer, cuts_short};
 use super::bound;
@@ -26,6 +26,10 @@ const WORTH_A_THREAD: usize = 10_000;
 const IMPATIENT_AT_MOST: usize = 256;
 /// The most passes for small inputs.
 const MOST_PASSES: usize = 192;
+/// Pods placed in a round, about: when all its passes are in vain, there is no other round.
+const ROUND: usize = 8_000;
+/// The fewest passes of a round: some of every taste and order.
+const LEAST_IN_ROUND: usize = 32;
 
 /// One way to go about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,8 +94,8 @@ pub(crate) fn run(pass: &mut Pass<'_>, queue: &[PodIx], placements: usize) -> (u
     }
     let floor = Floor { merit, placed: placed(pass, queue) };
     pass.state.start_over();
-    better(pass, queue, &floor, &attempts);
-    (attempts.len() + 1, merit.price)
+    let made = better(pass, queue, &floor, &attempts);
+    (made + 1, merit.price)
 }
 
 fn attempts(pass: &mut Pass<'_>, floor: Merit, placements: usize) -> Vec<Attempt> {
@@ -151,38 +155,46 @@ fn attempts(pass: &mut Pass<'_>, floor: Merit, placements: usize) -> Vec<Attempt
     attempts
 }
 
-/// What a worker found.
-#[derive(Clone, Copy)]
-struct Outcome {
-    /// Its best attempt by number.
+/// Attempts that were made one after the other on the same books.
+#[derive(Clone, Copy, Default)]
+struct Tried {
+    /// The best by number, if it beats the floor.
     best: Option<(Merit, usize)>,
-    /// The attempt that its books show.
+    /// The one that the books show.
     last: Option<usize>,
 }
 
-/// Runs the attempts on as many threads as allowed; leaves the pass as the best of them has it, or as the floor if none beats it.
-fn better(pass: &mut Pass<'_>, queue: &[PodIx], floor: &Floor, attempts: &[Attempt]) {
+/// Runs the attempts on as many threads as allowed, round by round until one finds nothing better; leaves the pass as the best of them has
+/// it, or as the floor if none beats it. The number of attempts that were made.
+fn better(pass: &mut Pass<'_>, queue: &[PodIx], floor: &Floor, attempts: &[Attempt]) -> usize {
     let threads = if attempts.len() * queue.len() < WORTH_A_THREAD { 1 } else { pass.problem.world.settings.threads };
     let threads = threads.clamp(1, attempts.len());
-    let (mine, mut others) = std::thread::scope(|scope| {
-        let spawn = |worker| {
-            let mut pass = pass.clone();
-            scope.spawn(move || {
-                let outcome = work(&mut pass, queue, floor, attempts, worker, threads);
-                (outcome, pass)
-            })
-        };
-        let workers: Vec<_> = (1..threads).map(spawn).collect();
-        let mine = work(pass, queue, floor, attempts, 0, threads);
-        // A worker does not panic; one that did would only have looked in vain.
-        (mine, workers.into_iter().filter_map(|w| w.join().ok()).collect::<Vec<_>>())
-    });
-    let winner = std::iter::once(mine).chain(others.iter().map(|o| o.0)).filter_map(|o| o.best).min().map(|(_, ix)| ix);
+    let mut others: Vec<(Pass<'_>, Tried)> = (1..threads).map(|_| (pass.clone(), Tried::default())).collect();
+    let mut mine = Tried::default();
+    let (mut winner, mut made) = (None, 0);
+    let in_round = (ROUND / queue.len().max(1)).max(LEAST_IN_ROUND);
+    while made < attempts.len() {
+        let round = made..attempts.len().min(made + in_round);
+        let share = |worker| round.clone().skip(worker).step_by(threads);
+        std::thread::scope(|scope| {
+            for (worker, (pass, tried)) in others.iter_mut().enumerate() {
+                scope.spawn(move || work(pass, queue, floor, attempts, share(worker + 1), tried));
+            }
+            work(pass, queue, floor, attempts, share(0), &mut mine);
+        });
+        made = round.end;
+        let best = others.iter().map(|(_, tried)| *tried).chain([mine]).filter_map(|tried| tried.best).min();
+        if best == winner {
+            break;
+        }
+        winner = best;
+    }
+    let winner = winner.map(|(_, ix)| ix);
     // Whoever shows the winner's books already has the answer; else the winner is run once more.
-    let shows_winner = |outcome: Outcome| winner.is_some() && outcome.last == winner;
-    let there = others.iter().position(|(outcome, _)| shows_winner(*outcome));
+    let shows_winner = |tried: Tried| winner.is_some() && tried.last == winner;
+    let there = others.iter().position(|(_, tried)| shows_winner(*tried));
     if let Some(at) = there {
-        pass.state = others.swap_remove(at).1.state;
+        pass.state = others.swap_remove(at).0.state;
     } else if !shows_winner(mine) {
         pass.state.start_over();
         match winner {
@@ -195,33 +207,31 @@ fn better(pass: &mut Pass<'_>, queue: &[PodIx], floor: &Floor, attempts: &[Attem
             }
         }
     }
+    made
 }
 
-/// A worker's share of the attempts.
+/// A worker's share of the attempts, by their numbers.
 fn work(
     pass: &mut Pass<'_>,
     queue: &[PodIx],
     floor: &Floor,
     attempts: &[Attempt],
-    worker: usize,
-    threads: usize,
-) -> Outcome {
-    let mut best: Option<(Merit, usize)> = None;
-    let mut last = None;
-    for (ix, planned) in attempts.iter().enumerate().skip(worker).step_by(threads) {
+    share: impl Iterator<Item = usize>,
+    tried: &mut Tried,
+) {
+    for ix in share {
         pass.state.start_over();
-        attempt(pass, queue, *planned);
-        last = Some(ix);
+        attempt(pass, queue, attempts[ix]);
+        tried.last = Some(ix);
         if cuts_short(pass) {
             continue;
         }
         let found = merit(pass);
-        let beats = best.map_or(found < floor.merit, |(least, _)| found < least);
+        let beats = tried.best.map_or(found < floor.merit, |(least, _)| found < least);
         if beats && gives_up_nothing(pass, queue, floor) {
-            best = Some((found, ix));
+            tried.best = Some((found, ix));
         }
     }
-    Outcome { best, last }
 }
 
 fn attempt(pass: &mut Pass<'_>, queue: &[PodIx], attempt: Attempt) {

@@ -7,6 +7,7 @@ use kerf_engine::requirement::Requirement;
 use serde_json::{Value, json};
 
 mod counting;
+mod displaced;
 
 use super::*;
 use crate::synced::{Source, Synced, Waiting};

@@ -30,8 +30,9 @@ pub(super) fn run(wish: &Controller) -> Result<Exit, Failure> {
     control::start_log(log_settings(wish), clock, outputs).map_err(Failure::Work)?;
     debug!(version = env!("CARGO_PKG_VERSION"), "discovered karpenter version");
 
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(wish.cores.clamp(2, 8)).enable_all().build();
+    // Requests and watches take little, and less without threads that wake each other; what takes long is computed on threads of its own.
+    let workers = (wish.cores / 2).clamp(1, 4);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers).enable_all().build();
     let runtime = runtime.context("cannot start").map_err(Failure::Work)?;
     let outcome = runtime.block_on(async {
         let config = Config::infer().await.map_err(|cause| {

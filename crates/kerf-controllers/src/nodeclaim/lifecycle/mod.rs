@@ -2,7 +2,7 @@
 //! initialization, or to its end (spec 04 §5).
 //!
 //! Nothing is launched before the finalizer is stored, so that no machine can be lost. The four steps work on one copy, always all
-//! four and in this order, and what they found is written once.
+//! four and in this order, and what they found is written once; why a node that has just joined is not ready this very moment is not written.
 
 mod finalize;
 mod health;
@@ -14,7 +14,7 @@ mod registration;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kerf_api::conditions::{ConditionSet, ConditionStatus, ObjectFacts, dependents};
+use kerf_api::conditions::{Condition, ConditionSet, ConditionStatus, ObjectFacts, dependents};
 use kerf_api::finalizers::TERMINATION;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::Str;
@@ -38,6 +38,8 @@ const LAUNCHED: &str = "Launched";
 const REGISTERED: &str = "Registered";
 /// Its node has all that was promised.
 const INITIALIZED: &str = "Initialized";
+/// How long a node that has joined may take for the rest before it is said what it lacks now.
+const COMING_UP: Duration = Duration::from_secs(3);
 /// The machine is being terminated.
 const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 
@@ -89,6 +91,10 @@ impl Lifecycle {
             Err(error) => errors.push(error),
         }
 
+        if let Some(later) = self.mere_reasons(&stored, &work) {
+            Error::all(errors)?;
+            return Ok(next.soonest(Next::After(later)));
+        }
         let is_news = |kind: &str| work.conditions.is_true(kind) && !known.is_true(kind);
         let [is_launched, is_registered, is_initialized] = [LAUNCHED, REGISTERED, INITIALIZED].map(is_news);
         let claim = self.store(&stored, work).await?;
@@ -108,6 +114,28 @@ impl Lifecycle {
         }
         Error::all(errors)?;
         Ok(next)
+    }
+
+    /// For how long what was found need not be written: it is only why something has not happened yet, and it could not have. A node that
+    /// comes up passes through several such reasons in a moment, which nobody gets to read.
+    fn mere_reasons(&self, stored: &NodeClaim, work: &Work) -> Option<Duration> {
+        let age = work.age(REGISTERED, self.ctx.now());
+        if !work.conditions.is_true(REGISTERED) || age >= COMING_UP {
+            return None;
+        }
+        let before = stored.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+        let after = work.conditions.conditions();
+        let is_same = |a: &Condition, b: &Condition| {
+            let waits = a.status == ConditionStatus::Unknown && b.status == ConditionStatus::Unknown;
+            a == b || (waits && a.condition_type == b.condition_type)
+        };
+        let mut found = work.claim.clone();
+        found.status.get_or_insert_default().conditions = before.to_vec();
+        let is_mere = before != after
+            && before.len() == after.len()
+            && before.iter().zip(after).all(|(a, b)| is_same(a, b))
+            && found == *stored;
+        is_mere.then(|| COMING_UP.saturating_sub(age))
     }
 
     async fn with_finalizer(&self, claim: &NodeClaim) -> Result<NodeClaim, Stopped> {
