@@ -103,7 +103,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-type LabelValues = Vec<Box<str>>;
+/// What stands between the values of labels in the key of a series. It sorts before all that a value has.
+const BETWEEN: char = '\0';
 
 /// The series of one name.
 #[derive(Debug)]
@@ -114,13 +115,57 @@ struct Family<V> {
     labels: Vec<String>,
     /// Upper bounds, of a histogram.
     bounds: Box<[f64]>,
-    series: Mutex<BTreeMap<LabelValues, V>>,
+    series: Mutex<Series<V>>,
+}
+
+/// Series by the values of their labels.
+#[derive(Debug)]
+struct Series<V> {
+    all: BTreeMap<Box<str>, V>,
+    /// Where keys are put together to look for them: most are there already, and nothing is allocated for those.
+    key: String,
+}
+
+impl<V> Default for Series<V> {
+    fn default() -> Self {
+        Self { all: BTreeMap::new(), key: String::new() }
+    }
+}
+
+impl<V> Series<V> {
+    fn seek(&mut self, values: &[&str]) {
+        self.key.clear();
+        for (place, value) in values.iter().enumerate() {
+            if place > 0 {
+                self.key.push(BETWEEN);
+            }
+            self.key.push_str(value);
+        }
+    }
+
+    fn find(&mut self, values: &[&str]) -> Option<&V> {
+        self.seek(values);
+        self.all.get(self.key.as_str())
+    }
+
+    fn remove(&mut self, values: &[&str]) {
+        self.seek(values);
+        self.all.remove(self.key.as_str());
+    }
 }
 
 impl<V> Family<V> {
-    fn key(&self, values: &[&str]) -> LabelValues {
+    /// Changes a series, which begins as `new` says.
+    fn change(&self, values: &[&str], new: impl FnOnce() -> V, change: impl FnOnce(&mut V)) {
         debug_assert_eq!(values.len(), self.labels.len(), "a value for each label of {}", self.name);
-        values.iter().map(|value| Box::from(*value)).collect()
+        let mut series = lock(&self.series);
+        series.seek(values);
+        let Series { all, key } = &mut *series;
+        if let Some(value) = all.get_mut(key.as_str()) {
+            change(value);
+        } else {
+            change(all.entry(key.as_str().into()).or_insert_with(new));
+        }
     }
 }
 
@@ -139,16 +184,16 @@ struct Written<'a> {
 impl<V: Value> Expose for Family<V> {
     fn write(&self, out: &mut String, now: Timestamp) {
         let series = lock(&self.series);
-        if series.is_empty() {
+        if series.all.is_empty() {
             return;
         }
         // Writing to a String cannot fail.
         let _ = writeln!(out, "# HELP {} {}\n# TYPE {} {}", self.name, self.help, self.name, self.kind);
-        for (values, value) in series.iter() {
+        for (values, value) in &series.all {
             let pairs: Vec<String> = self
                 .labels
                 .iter()
-                .zip(values)
+                .zip(values.split(BETWEEN))
                 .map(|(label, value)| format!("{label}=\"{}\"", escaped(value)))
                 .collect();
             value.write(out, Written { name: &self.name, labels: &pairs.join(","), bounds: &self.bounds }, now);
@@ -197,12 +242,12 @@ impl Counter {
 
     /// Counts some; nothing makes the series visible at zero.
     pub fn add(&self, labels: &[&str], amount: f64) {
-        *lock(&self.0.series).entry(self.0.key(labels)).or_insert(0.0) += amount;
+        self.0.change(labels, || 0.0, |value| *value += amount);
     }
 
     /// The count now.
     pub fn get(&self, labels: &[&str]) -> f64 {
-        lock(&self.0.series).get(&self.0.key(labels)).copied().unwrap_or_default()
+        lock(&self.0.series).find(labels).copied().unwrap_or_default()
     }
 }
 
@@ -213,22 +258,22 @@ pub struct Gauge(Arc<Family<f64>>);
 impl Gauge {
     /// It is this now.
     pub fn set(&self, labels: &[&str], value: f64) {
-        lock(&self.0.series).insert(self.0.key(labels), value);
+        self.0.change(labels, || value, |known| *known = value);
     }
 
     /// It is so much more now.
     pub fn add(&self, labels: &[&str], amount: f64) {
-        *lock(&self.0.series).entry(self.0.key(labels)).or_insert(0.0) += amount;
+        self.0.change(labels, || 0.0, |value| *value += amount);
     }
 
     /// It is no more.
     pub fn remove(&self, labels: &[&str]) {
-        lock(&self.0.series).remove(&self.0.key(labels));
+        lock(&self.0.series).remove(labels);
     }
 
     /// Whether the series is there, and what it says.
     pub fn get(&self, labels: &[&str]) -> Option<f64> {
-        lock(&self.0.series).get(&self.0.key(labels)).copied()
+        lock(&self.0.series).find(labels).copied()
     }
 }
 
@@ -246,19 +291,19 @@ struct Buckets {
 impl Histogram {
     /// Observes something.
     pub fn observe(&self, labels: &[&str], value: f64) {
-        let mut series = lock(&self.0.series);
         let none = || Buckets { counts: vec![0; self.0.bounds.len()], sum: 0.0, count: 0 };
-        let buckets = series.entry(self.0.key(labels)).or_insert_with(none);
-        if let Some(place) = self.0.bounds.iter().position(|bound| value <= *bound) {
-            buckets.counts[place] += 1;
-        }
-        buckets.sum += value;
-        buckets.count += 1;
+        self.0.change(labels, none, |buckets| {
+            if let Some(place) = self.0.bounds.iter().position(|bound| value <= *bound) {
+                buckets.counts[place] += 1;
+            }
+            buckets.sum += value;
+            buckets.count += 1;
+        });
     }
 
     /// How many were observed.
     pub fn count(&self, labels: &[&str]) -> u64 {
-        lock(&self.0.series).get(&self.0.key(labels)).map_or(0, |buckets| buckets.count)
+        lock(&self.0.series).find(labels).map_or(0, |buckets| buckets.count)
     }
 }
 
@@ -289,16 +334,16 @@ struct Observed {
 impl Summary {
     /// Observes something.
     pub fn observe(&self, labels: &[&str], value: f64, now: Timestamp) {
-        let mut series = lock(&self.0.series);
-        let observed = series.entry(self.0.key(labels)).or_default();
-        observed.window.add(value, now);
-        observed.sum += value;
-        observed.count += 1;
+        self.0.change(labels, Observed::default, |observed| {
+            observed.window.add(value, now);
+            observed.sum += value;
+            observed.count += 1;
+        });
     }
 
     /// How many were observed.
     pub fn count(&self, labels: &[&str]) -> u64 {
-        lock(&self.0.series).get(&self.0.key(labels)).map_or(0, |observed| observed.count)
+        lock(&self.0.series).find(labels).map_or(0, |observed| observed.count)
     }
 }
 

@@ -132,6 +132,26 @@ async fn a_node_is_initialized_once_startup_is_over() {
     assert_eq!(rig.node().await.metadata.labels.unwrap()["karpenter.sh/initialized"], "true");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_reason_that_lasts_for_a_moment_is_not_written() {
+    let (rig, cloud) = dictated().await;
+    cloud.launch(machine());
+    rig.hand_made_claim("a", json!({})).await;
+    join(&rig, "n1", json!({})).await;
+    rig.wait(1).await;
+    let claim = rig.claim().await;
+    assert_eq!(of_claim(&claim, "Registered"), "True/Registered");
+    assert_eq!(of_claim(&claim, "Initialized"), "Unknown/NodeNotReady");
+    let gate = json!([{"key": "readiness.k8s.io/x", "effect": "NoSchedule"}]);
+    rig.patch::<Node>("n1", json!({"spec": {"taints": gate}})).await;
+    rig.make_ready("n1").await;
+    rig.wait(1).await;
+    assert_eq!(of_claim(&rig.claim().await, "Initialized"), "Unknown/NodeNotReady");
+    // What goes on is said.
+    rig.wait(2).await;
+    assert_eq!(of_claim(&rig.claim().await, "Initialized"), "Unknown/KnownEphemeralTaintsExist");
+}
+
 // spec 04 #51, spec 01 #61
 #[tokio::test(start_paused = true)]
 async fn two_nodes_for_one_machine_are_one_too_many() {

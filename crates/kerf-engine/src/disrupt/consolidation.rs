@@ -15,7 +15,7 @@ use super::survey::{Class, Facts};
 use crate::world::Input;
 
 /// The most nodes that go together.
-const BATCH_MAX: usize = 100;
+pub(crate) const BATCH_MAX: usize = 100;
 /// Lists of up to so many nodes are all tried.
 const ALL_TRIED: usize = 12;
 

@@ -79,6 +79,17 @@ impl Draft {
         done
     }
 
+    /// What has been decided so far.
+    pub(crate) fn commands(&self) -> &[Command] {
+        &self.plan.commands
+    }
+
+    /// Decides otherwise.
+    pub(crate) fn decide_instead(&mut self, input: &Input, settings: &DisruptionSettings, command: Command) {
+        self.plan.commands.clear();
+        self.add(input, settings, vec![command]);
+    }
+
     /// Whether some command of the plan takes the node.
     pub(crate) fn takes(&self, name: &Str) -> bool {
         self.plan.commands.iter().flat_map(|command| &command.nodes).any(|node| node.name == *name)

@@ -1,5 +1,5 @@
 //! One look at the world, for whoever carries out what it finds and then looks again: the first method that acts, with all its
-//! commands that have nothing to do with each other, and if it acts to save money, with all that can be done at once (`wave`). A method
+//! commands that have nothing to do with each other, and if it acts to save money, with all that can be done at once (`wave`, `repack`). A method
 //! whose commands came to nothing can be passed over in the next look.
 
 use jiff::{SignedDuration, Timestamp};
@@ -13,7 +13,7 @@ use super::draft::Draft;
 use super::input::DisruptionSettings;
 use super::pass::Pass;
 use super::survey::Survey;
-use super::{wave, without_failed_launches};
+use super::{repack, wave, without_failed_launches};
 use crate::world::{Input, Pool};
 
 /// Nodes that rest no longer than this are worth waiting for.
@@ -108,6 +108,9 @@ pub fn look(input: &Input, settings: &DisruptionSettings, asked: Asked, mut hear
     let found = draft.add(&world, settings, found);
     if more_may_go {
         wave::extend(&world, settings, &mut draft, found);
+        if let Some(command) = repack::instead(&world, settings, draft.commands()) {
+            draft.decide_instead(&world, settings, command);
+        }
         said.blocked.retain(|blocked| !draft.takes(&blocked.node));
     }
     draft.close(said);

@@ -26,6 +26,7 @@ mod look;
 mod moves;
 mod pass;
 mod pods;
+mod repack;
 mod replacement;
 mod simulate;
 mod static_drift;

@@ -10,7 +10,7 @@ use super::block::Block;
 use super::budgets::Budgets;
 use super::command::{BlockedNode, Command, CommandNode, Method, Refused};
 use super::input::DisruptionSettings;
-use super::simulate::{NodeIx, Purpose, Simulator, WhatIf};
+use super::simulate::{NodeIx, Purpose, Simulator, Sketch, WhatIf};
 use super::survey::{Class, Facts, Survey};
 use super::{consolidation, drift, emptiness, moves, static_drift};
 use crate::bits::Bits;
@@ -174,6 +174,19 @@ impl<'a, 'i> Pass<'a, 'i> {
         self.simulations += 1;
         let (simulator, nodes) = self.simulator(batch)?;
         simulator.cheapest_without(&nodes, most)
+    }
+
+    /// What it would come to without these nodes, roughly; nothing if some pod had no place.
+    pub(crate) fn sketch_without(&mut self, batch: &[FactsIx]) -> Option<Sketch> {
+        self.simulations += 1;
+        let (simulator, nodes) = self.simulator(batch)?;
+        simulator.sketch_without(&nodes)
+    }
+
+    /// How much of a node would be taken, in thousandths; nothing if the simulator does not know it.
+    pub(crate) fn filled(&mut self, sketch: &Sketch, ix: FactsIx) -> Option<i128> {
+        let (_, nodes) = self.simulator(&[ix])?;
+        sketch.filled.get(nodes.first()?.0).copied()
     }
 
     /// The same nodes, those first of which the least is taken: their pods find room most easily.

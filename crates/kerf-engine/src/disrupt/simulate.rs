@@ -61,6 +61,15 @@ pub(crate) struct WhatIf {
     pub(crate) failures: Vec<Failure>,
 }
 
+/// The same, roughly: what first fit makes of it, before machines are worked out.
+#[derive(Debug)]
+pub(crate) struct Sketch {
+    /// What the machines would cost.
+    pub(crate) price: Price,
+    /// How much of each node would be taken, in thousandths of the resource of which it has least left.
+    pub(crate) filled: Vec<i128>,
+}
+
 /// A pod that has no place, or none that counts.
 #[derive(Debug, Clone)]
 pub(crate) struct Failure {
@@ -117,12 +126,7 @@ impl Simulator {
 
     /// How much of a node is taken, in thousandths of the resource of which it has least left.
     pub(crate) fn filled(&self, node: NodeIx) -> i128 {
-        let (all, left) = (&self.problem.world.nodes[node.0].allocatable, &self.state.remaining[node.0]);
-        let taken = |resource: ResourceIx| {
-            let (all, left) = (all.get(resource), left.get(resource));
-            if all > 0 { (all - left) * 1000 / all } else { 0 }
-        };
-        taken(ResourceIx::CPU).max(taken(ResourceIx::MEMORY))
+        filled(&self.problem, &self.state, node.0)
     }
 
     /// What happens when these nodes go.
@@ -145,6 +149,27 @@ impl Simulator {
         answer
     }
 
+    /// The same for consolidation, roughly; nothing if some pod has no place that counts.
+    pub(crate) fn sketch_without(&mut self, removed: &[NodeIx]) -> Option<Sketch> {
+        let (resting, purpose) = (self.resting.clone(), Purpose::Consolidation);
+        let (mut pass, queue) = take_away(&self.problem, &mut self.state, removed, resting, purpose);
+        pass.run(&queue);
+        let counts = |pod: &PodIx| match pass.state.places[pod.0 as usize] {
+            None => pass.problem.pods[pod.0 as usize].on.is_none(),
+            Some(Place::Node(node)) => pass.problem.world.nodes[node].is_initialized,
+            Some(Place::Claim(_)) => true,
+        };
+        let all_count = queue.iter().all(counts) && stuck(&pass).is_empty();
+        let nodes = 0..pass.problem.world.nodes.len();
+        let answer = all_count.then(|| Sketch {
+            price: pass.total_price(),
+            filled: nodes.map(|node| filled(pass.problem, &pass.state, node)).collect(),
+        });
+        pass.state.roll_back();
+        self.state = pass.state;
+        answer
+    }
+
     /// The same for consolidation, with a look for machines that cost less in all than those of first fit. Nothing, if no machines could
     /// cost less than `most`.
     pub(crate) fn cheapest_without(&mut self, removed: &[NodeIx], most: Price) -> Option<WhatIf> {
@@ -162,6 +187,15 @@ impl Simulator {
         self.state = pass.state;
         answer
     }
+}
+
+fn filled(problem: &Problem, state: &State, node: usize) -> i128 {
+    let (all, left) = (&problem.world.nodes[node].allocatable, &state.remaining[node]);
+    let taken = |resource: ResourceIx| {
+        let (all, left) = (all.get(resource), left.get(resource));
+        if all > 0 { (all - left) * 1000 / all } else { 0 }
+    };
+    taken(ResourceIx::CPU).max(taken(ResourceIx::MEMORY))
 }
 
 /// A pass over a world without the nodes, and the pods that look for a place in it.

@@ -13,6 +13,7 @@ mod moves;
 mod odd_inputs;
 mod prices;
 mod properties;
+mod repacks;
 mod simulation;
 mod validation;
 mod waves;

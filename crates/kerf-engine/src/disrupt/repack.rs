@@ -1,0 +1,150 @@
+//! Which nodes should go, asked of all at once. A wave is a sum of commands each of which pays by itself, found one after the other, and each takes
+//! the room that the next might have used better: of nodes that are full, but of the wrong pods, none pays by itself, and together they would.
+//! Where a wave takes much of a cluster, it is held against the best set of nodes that a search finds.
+//!
+//! The search starts from the wave. It takes away nodes that would still have much unused, several at a time, and gives back those that
+//! need not go after all, for as long as either pays and only so many pods have been placed. Always: it is one command, which keeps the budgets
+//! and price rules of moves; no more than one machine is launched for it; and it saves more than the wave.
+
+use kerf_api::nodepool::DisruptionReason;
+use rustc_hash::FxHashSet;
+
+use super::budgets::Budgets;
+use super::command::Command;
+use super::consolidation::{BATCH_MAX, candidates};
+use super::emptiness::within_budgets;
+use super::input::DisruptionSettings;
+use super::moves;
+use super::pass::{FactsIx, Pass};
+use super::simulate::Sketch;
+use super::survey::Survey;
+use super::wave;
+use crate::price::Price;
+use crate::world::Input;
+
+/// Waves of fewer nodes are left as they are.
+const NODES: usize = 10;
+/// And those that take a smaller part of all nodes: one in so many.
+const PART: usize = 10;
+/// That a node goes must save one part in so many of its price.
+const WORTH: i64 = 50;
+/// A machine counts for one part in so many more than it costs, and for more the next time, until there is no more than one: pods do not go where
+/// they are meant to, and machines that were chosen for some of them are the wrong ones for the others.
+const UNWANTED: [i64; 3] = [100, 4, 1];
+/// How many more nodes are tried at a time.
+const STEPS: [usize; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
+/// Nodes of which less than this is taken, in thousandths, are tried.
+const FULL: i128 = 999;
+/// About how many pods are placed in all.
+const PODS: usize = 150_000;
+
+/// A command that saves more than the wave, in place of it.
+pub(crate) fn instead(input: &Input, settings: &DisruptionSettings, wave: &[Command]) -> Option<Command> {
+    let size: usize = wave.iter().map(|command| command.nodes.len()).sum();
+    if !settings.moves || size < NODES || size * PART < input.nodes.len() {
+        return None;
+    }
+    let survey = Survey::new(input);
+    let budgets = Budgets::new(&survey, &mut Vec::new());
+    let mut pass = Pass::new(&survey, settings, &budgets);
+    let mut search = Search::new(&mut pass, wave)?;
+    let command = UNWANTED.into_iter().find_map(|unwanted| {
+        search.unwanted = unwanted;
+        search.run();
+        let command = moves::compute(search.pass, &search.gone).ok();
+        command.filter(|command| command.replacements.len() <= 1 && command.nodes.len() <= BATCH_MAX)
+    })?;
+    let saved: Price = wave.iter().map(Command::saved).sum();
+    (wave::is_open(&pass, std::slice::from_ref(&command)) && command.saved() > saved).then_some(command)
+}
+
+struct Search<'p, 'a, 'i> {
+    pass: &'p mut Pass<'a, 'i>,
+    /// Nodes that may go.
+    free: Vec<FactsIx>,
+    /// Those that go, in the survey's order.
+    gone: Vec<FactsIx>,
+    sketch: Sketch,
+    /// One of [`UNWANTED`].
+    unwanted: i64,
+    pods_left: usize,
+}
+
+impl<'p, 'a, 'i> Search<'p, 'a, 'i> {
+    /// Starts from the wave; not at all, if that is not possible as one.
+    fn new(pass: &'p mut Pass<'a, 'i>, wave: &[Command]) -> Option<Self> {
+        let all = candidates(pass);
+        let free = within_budgets(pass, &all, &DisruptionReason::Underutilized);
+        let mut gone: Vec<FactsIx> =
+            wave.iter().flat_map(|command| &command.nodes).filter_map(|node| pass.survey.find(&node.name)).collect();
+        gone.sort_unstable();
+        let sketch = pass.sketch_without(&gone)?;
+        let is_allowed = gone.iter().all(|ix| free.contains(ix));
+        is_allowed.then_some(Self { pass, free, gone, sketch, unwanted: UNWANTED[0], pods_left: PODS })
+    }
+
+    fn run(&mut self) {
+        while self.take_more() | self.give_back() {}
+    }
+
+    /// Takes away those nodes that would have most unused, as many as pays best.
+    fn take_more(&mut self) -> bool {
+        let gone: FxHashSet<FactsIx> = self.gone.iter().copied().collect();
+        let mut kept: Vec<(i128, FactsIx)> = Vec::new();
+        for ix in self.free.iter().copied().filter(|ix| !gone.contains(ix)) {
+            let filled = self.pass.filled(&self.sketch, ix);
+            kept.extend(filled.filter(|filled| *filled < FULL).map(|filled| (filled, ix)));
+        }
+        kept.sort_unstable();
+        let lists = STEPS.iter().filter_map(|step| kept.get(..*step));
+        let tried: Vec<Vec<FactsIx>> = lists
+            .map(|more| {
+                let mut all: Vec<FactsIx> = more.iter().map(|(_, ix)| *ix).chain(self.gone.iter().copied()).collect();
+                all.sort_unstable();
+                all
+            })
+            .collect();
+        let mut best = (self.cost(&self.gone, &self.sketch), None);
+        for gone in tried {
+            let Some(sketch) = self.ask(&gone) else { continue };
+            let cost = self.cost(&gone, &sketch);
+            if cost < best.0 {
+                best = (cost, Some((gone, sketch)));
+            }
+        }
+        let Some((gone, sketch)) = best.1 else { return false };
+        (self.gone, self.sketch) = (gone, sketch);
+        true
+    }
+
+    /// Gives back the nodes, one by one, without which it costs no more; those of which most is taken first.
+    fn give_back(&mut self) -> bool {
+        let mut fullest = self.pass.emptiest_first(&self.gone);
+        fullest.reverse();
+        let mut cost = self.cost(&self.gone, &self.sketch);
+        let mut has_changed = false;
+        for ix in fullest {
+            let rest: Vec<FactsIx> = self.gone.iter().copied().filter(|other| *other != ix).collect();
+            let Some(sketch) = self.ask(&rest) else { continue };
+            let without = self.cost(&rest, &sketch);
+            if without <= cost {
+                has_changed |= without < cost;
+                (self.gone, self.sketch, cost) = (rest, sketch, without);
+            }
+        }
+        has_changed
+    }
+
+    fn ask(&mut self, gone: &[FactsIx]) -> Option<Sketch> {
+        let pods: usize = gone.iter().map(|ix| self.pass.facts(*ix).reschedulable.len()).sum();
+        self.pods_left = self.pods_left.checked_sub(pods)?;
+        self.pass.sketch_without(gone)
+    }
+
+    /// What the machines cost less what the nodes do, in nanos; that nodes have to go costs something, too.
+    fn cost(&self, gone: &[FactsIx], sketch: &Sketch) -> i64 {
+        let nodes: Price = gone.iter().map(|ix| self.pass.facts(*ix).known_price()).sum();
+        let (machines, nodes) = (sketch.price.nanos(), nodes.nanos());
+        machines + machines / self.unwanted - nodes + nodes / WORTH
+    }
+}

@@ -1,0 +1,83 @@
+//! Which nodes should go, asked of all at once, where a wave takes many of them (spec 03 §16 item 22).
+
+use kerf_engine::{Asked, Command, DisruptionSettings, Passes, Price, look, validate_all};
+
+use crate::fixture::World;
+
+/// So many nodes of a type, each with so many large and small pods.
+fn nodes(kind: &str, count: usize, large: usize, small: usize) -> String {
+    let node = |n: usize| {
+        let name = format!("{kind}-{large}-{small}-{n}");
+        let pods = [("large", large, "cpu=3500m mem=28Gi"), ("small", small, "cpu=900m mem=3Gi")];
+        let pods = pods.iter().filter(|(_, count, _)| *count > 0);
+        let lines = pods.map(|(size, count, asks)| format!("pod {size}-{name} on={name} x{count} {asks} \n"));
+        let pods: Vec<String> = lines.collect();
+        format!("machine {name} type={kind} \n {}", pods.concat())
+    };
+    (0..count).map(node).collect()
+}
+
+/// A cluster after many of its pods have gone: some nodes have room, others are full of pods that do not fill them.
+fn shrunk(pool: &str) -> World {
+    let types = "type m cpu=16 mem=128Gi \n type s cpu=16 mem=64Gi price=1.4 \n type h cpu=8 mem=64Gi";
+    let all = [
+        nodes("m", 6, 1, 0),
+        nodes("m", 5, 2, 0),
+        nodes("m", 4, 2, 9),
+        nodes("m", 8, 3, 0),
+        nodes("m", 6, 4, 2),
+        nodes("h", 6, 1, 4),
+        nodes("h", 4, 0, 8),
+        nodes("h", 6, 2, 1),
+    ];
+    World::new(&format!("{types} \n {pool} \n {}", all.concat()))
+}
+
+fn settings(world: &World, moves: bool) -> DisruptionSettings {
+    DisruptionSettings { moves, ..world.disruption_settings(Passes::All) }
+}
+
+fn found(world: &World, moves: bool) -> Vec<Command> {
+    look(&world.input, &settings(world, moves), Asked::All, |_| ()).commands
+}
+
+fn saved(commands: &[Command]) -> Price {
+    commands.iter().map(Command::saved).sum()
+}
+
+fn shape(commands: &[Command]) -> Vec<(usize, usize)> {
+    commands.iter().map(|command| (command.nodes.len(), command.replacements.len())).collect()
+}
+
+#[test]
+fn of_many_nodes_those_go_without_which_the_rest_costs_least() {
+    let world = shrunk("pool p");
+    // One after the other each saves what it can; all at once one more can go, for a machine that only small pods go to.
+    assert_eq!(shape(&found(&world, false)), [(9, 0), (1, 1), (1, 1), (1, 0)]);
+    let repacked = found(&world, true);
+    assert_eq!(shape(&repacked), [(13, 1)]);
+    assert!(saved(&repacked) > saved(&found(&world, false)));
+    // A second look agrees.
+    let verdicts = validate_all(&world.input, &settings(&world, true), &repacked);
+    assert!(verdicts.iter().all(Result::is_ok), "{verdicts:?}");
+}
+
+#[test]
+fn budgets_are_kept_by_all_that_go_at_once() {
+    let world = shrunk("pool p budget=12");
+    let going: usize = found(&world, true).iter().map(|command| command.nodes.len()).sum();
+    assert_eq!(going, 12);
+}
+
+#[test]
+fn nodes_that_may_not_go_stay() {
+    let kept = shrunk("pool p");
+    let name = found(&kept, true)[0].nodes[0].name.clone();
+    let mut world = kept.clone();
+    let node = world.input.nodes.iter_mut().find(|node| node.metadata.name == name).unwrap();
+    let annotations = [("karpenter.sh/do-not-disrupt".into(), "true".into())];
+    std::sync::Arc::make_mut(node).metadata.annotations = annotations.into_iter().collect();
+    let repacked = found(&world, true);
+    assert!(repacked.iter().flat_map(|command| &command.nodes).all(|node| node.name != name));
+    assert!(saved(&repacked) > Price::ZERO);
+}
