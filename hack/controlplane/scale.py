@@ -201,9 +201,10 @@ def main():
     finally:
         controller.child.terminate()
         controller.child.wait(60)
+        # Nothing of them is needed any more, and an API server that is asked to end waits for its clients.
         for child in RESTARTED:
-            child.terminate()
-            child.wait(60)
+            child.kill()
+            child.wait()
 
 
 if __name__ == "__main__":
