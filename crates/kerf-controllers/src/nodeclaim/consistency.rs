@@ -27,8 +27,16 @@ const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
 /// The controller.
 pub(crate) struct Consistency {
     ctx: Context,
-    /// When each claim was last looked at, by uid.
-    looked: Mutex<BTreeMap<String, Timestamp>>,
+    looked: Mutex<Looked>,
+}
+
+/// When each claim was last looked at.
+#[derive(Debug, Default)]
+struct Looked {
+    by_uid: BTreeMap<String, Timestamp>,
+    /// How many there were when those of claims that are gone were last forgotten. It is done again when there are twice as many, so that a look
+    /// costs its share of that, however many claims there are.
+    kept: usize,
 }
 
 impl Consistency {
@@ -41,14 +49,15 @@ impl Consistency {
         let now = self.ctx.now();
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let age = |at: &Timestamp| Duration::try_from(now.duration_since(*at)).unwrap_or_default();
-        looked.retain(|_, at| age(at) < PERIOD);
-        match looked.get(uid) {
-            Some(at) => Some(PERIOD.saturating_sub(age(at))),
-            None => {
-                looked.insert(uid.to_owned(), now);
-                None
+        let wait = looked.by_uid.get(uid).map(|at| PERIOD.saturating_sub(age(at))).filter(|wait| !wait.is_zero());
+        if wait.is_none() {
+            if looked.by_uid.len() > 2 * looked.kept {
+                looked.by_uid.retain(|_, at| age(at) < PERIOD);
+                looked.kept = looked.by_uid.len();
             }
+            looked.by_uid.insert(uid.to_owned(), now);
         }
+        wait
     }
 
     async fn tell(&self, claim: &Claim, is_consistent: bool) -> Result<Next, Stopped> {
@@ -82,7 +91,8 @@ impl Reconcile for Consistency {
             let cluster = self.ctx.cluster.lock();
             let mut nodes = cluster.nodes_of(&claim.seen.provider_id);
             let first = nodes.next().cloned();
-            first.filter(|_| nodes.next().is_none())
+            // One that has not joined yet is none: there is nothing to compare, and whoever registers it would find the claim changed.
+            first.filter(|_| nodes.next().is_none() && claim.is_true("Registered"))
         };
         let Some(node) = node else { return Ok(Next::Done) };
         let issues = shape_issues(&claim, &node);

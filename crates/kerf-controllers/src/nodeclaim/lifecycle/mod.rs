@@ -125,16 +125,14 @@ impl Lifecycle {
         }
         let before = stored.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
         let after = work.conditions.conditions();
-        let is_same = |a: &Condition, b: &Condition| {
-            let waits = a.status == ConditionStatus::Unknown && b.status == ConditionStatus::Unknown;
-            a == b || (waits && a.condition_type == b.condition_type)
+        let waits = |condition: &Condition| condition.status == ConditionStatus::Unknown;
+        let is_known = |found: &Condition| {
+            let stored = before.iter().find(|stored| stored.condition_type == found.condition_type);
+            stored.is_some_and(|stored| stored == found || (waits(stored) && waits(found)))
         };
         let mut found = work.claim.clone();
         found.status.get_or_insert_default().conditions = before.to_vec();
-        let is_mere = before != after
-            && before.len() == after.len()
-            && before.iter().zip(after).all(|(a, b)| is_same(a, b))
-            && found == *stored;
+        let is_mere = before != after && before.len() == after.len() && after.iter().all(is_known) && found == *stored;
         is_mere.then(|| COMING_UP.saturating_sub(age))
     }
 
