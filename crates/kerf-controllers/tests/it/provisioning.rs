@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodepool::NodePool;
-use kube::api::{Patch, PatchParams};
+use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
 use crate::rig::{Rig, of_claim, of_pool, pool};
@@ -43,6 +43,23 @@ async fn a_pending_pod_becomes_a_claim_a_machine_and_a_ready_node() {
     let general: NodePool = rig.all().get("general").await.unwrap();
     assert_eq!(general.status.as_ref().unwrap().nodes, Some(1));
     assert_eq!(general.status.unwrap().resources.unwrap()["cpu"].to_string(), "4");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_has_lost_its_place_gets_another_at_once() {
+    let rig = Rig::start().await;
+    rig.pending_pod("web", "3", json!({})).await;
+    rig.wait(2).await;
+    let node = rig.node().await.metadata.name.unwrap();
+    rig.make_ready(&node).await;
+    rig.wait(2).await;
+    // Somebody comes whom nobody planned for, and the scheduler takes the place of the other for it.
+    let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}});
+    let quick = json!({"metadata": {"name": "quick", "namespace": "default"}, "spec": {"containers": [container]}});
+    rig.pods().create(&PostParams::default(), &serde_json::from_value(quick).unwrap()).await.unwrap();
+    rig.bind("quick", &node).await;
+    rig.wait(2).await;
+    assert_eq!(rig.claims().await.len(), 2, "and not only ten seconds after it was first seen");
 }
 
 #[tokio::test(start_paused = true)]
