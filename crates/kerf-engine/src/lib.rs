@@ -28,7 +28,7 @@ pub use disrupt::{
     Asked, Block, BlockedNode, BudgetUse, ClaimLifecycle, Command, CommandNode, Consolidatable, DisruptionPlan,
     DisruptionSettings, DisruptionStats, Heard, LaunchBackoff, Method, Notice, Passes, PoolDisruption, Refused,
     Rejection, Score, TemplateHash, after, claim_from_template, consolidatable, disrupt, drift_reason, eviction_cost,
-    expires_at, gathering, look, must_verify_type, validate, validate_all,
+    expires_at, gathering, look, must_verify_type, takes_much, validate, validate_all,
 };
 pub use explain::{Funnel, FunnelRule, FunnelStep, PoolFunnel, PoolRefusal, Reason, Rule, funnel};
 pub use pod::requests::{pod_limits, pod_requests};

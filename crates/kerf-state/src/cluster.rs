@@ -343,7 +343,7 @@ impl Cluster {
 }
 
 /// Moves a key from under one name to under another; empty names stand for nothing.
-fn relink(links: &mut BTreeMap<Str, BTreeSet<Str>>, key: &Str, before: Option<&Str>, after: Option<&Str>) {
+pub(crate) fn relink(links: &mut BTreeMap<Str, BTreeSet<Str>>, key: &Str, before: Option<&Str>, after: Option<&Str>) {
     if before == after {
         return;
     }

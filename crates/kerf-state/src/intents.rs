@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use kerf_api::slim::Str;
 
+use crate::cluster::relink;
+
 /// Ours alone.
 #[derive(Debug, Default)]
 pub(crate) struct Intents {
@@ -64,10 +66,8 @@ impl Intents {
     }
 
     pub(crate) fn expect(&mut self, pod: Str, claim: Str) {
-        self.awaiting.entry(claim.clone()).or_default().insert(pod.clone());
-        if let Some(other) = self.expected.insert(pod.clone(), claim.clone()).filter(|other| *other != claim) {
-            unlink(&mut self.awaiting, &other, &pod);
-        }
+        let before = self.expected.insert(pod.clone(), claim.clone());
+        relink(&mut self.awaiting, &pod, before.as_ref(), Some(&claim));
     }
 
     /// Pods and the claims that were launched for them, those that `are_waiting` alone; the others are forgotten.
@@ -76,7 +76,7 @@ impl Intents {
         self.expected.retain(|pod, claim| {
             let waits = are_waiting(pod, claim);
             if !waits {
-                unlink(awaiting, claim, pod);
+                relink(awaiting, pod, Some(claim), None);
             }
             waits
         });
@@ -116,14 +116,5 @@ impl Intents {
     pub(crate) fn forget_machine(&mut self, provider_id: &str) {
         self.marked.remove(provider_id);
         self.nominated.remove(provider_id);
-    }
-}
-
-fn unlink(awaiting: &mut BTreeMap<Str, BTreeSet<Str>>, claim: &Str, pod: &Str) {
-    if let Some(pods) = awaiting.get_mut(claim) {
-        pods.remove(pod);
-        if pods.is_empty() {
-            awaiting.remove(claim);
-        }
     }
 }

@@ -11,15 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::slim::{Node, Pod, Str};
-use kerf_engine::{Command, DisruptionPlan, Input, Price, pod_requests};
+use kerf_engine::{Command, DisruptionPlan, Input, Price, pod_requests, takes_much};
 
 /// After this time a pod is at rest.
 const AT_REST: SignedDuration = SignedDuration::from_hours(1);
 /// For so long pods are left in peace after a wave.
 const AFTER_WAVE: SignedDuration = SignedDuration::from_mins(10);
-/// A wave empties at least so many nodes, and at least the so-manyth part of all.
-const WAVE_NODES: usize = 10;
-const WAVE_PART: usize = 10;
 /// What waits must save the so-manyth part of what all nodes cost.
 const WORTH_STIRRING: i64 = 40;
 /// How many times the price of the room that is given up must be saved.
@@ -27,8 +24,7 @@ const TIMES: i64 = 2;
 
 /// Until when all pods are left in peace if so many of all nodes are emptied for money now; none if that is no wave.
 pub(crate) fn until(emptied: usize, nodes: usize, now: Timestamp) -> Option<Timestamp> {
-    let is_wave = emptied >= WAVE_NODES && emptied * WAVE_PART >= nodes;
-    is_wave.then(|| now.saturating_add(AFTER_WAVE).unwrap_or(Timestamp::MAX))
+    takes_much(emptied, nodes).then(|| now.saturating_add(AFTER_WAVE).unwrap_or(Timestamp::MAX))
 }
 
 /// Which commands of the plan wait, by their places in it; `until` says until when all pods are left in peace.

@@ -108,7 +108,7 @@ pub fn look(input: &Input, settings: &DisruptionSettings, asked: Asked, mut hear
     let found = draft.add(&world, settings, found);
     if more_may_go {
         wave::extend(&world, settings, &mut draft, found);
-        if let Some(command) = repack::instead(&world, settings, draft.commands()) {
+        if let Some(command) = repack::instead(&survey, settings, &budgets, draft.commands()) {
             draft.decide_instead(&world, settings, command);
         }
         said.blocked.retain(|blocked| !draft.takes(&blocked.node));

@@ -50,6 +50,7 @@ pub use look::{Asked, Heard, gathering, look};
 pub use pods::eviction_cost;
 pub use static_drift::claim_from_template;
 pub use validate::{Rejection, validate, validate_all};
+pub use wave::takes_much;
 
 use draft::Draft;
 use kerf_api::labels;

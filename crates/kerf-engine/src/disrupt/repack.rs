@@ -7,7 +7,6 @@
 //! and price rules of moves; no more than one machine is launched for it; and it saves more than the wave.
 
 use kerf_api::nodepool::DisruptionReason;
-use rustc_hash::FxHashSet;
 
 use super::budgets::Budgets;
 use super::command::Command;
@@ -18,14 +17,9 @@ use super::moves;
 use super::pass::{FactsIx, Pass};
 use super::simulate::Sketch;
 use super::survey::Survey;
-use super::wave;
+use super::wave::{is_open, takes_much};
 use crate::price::Price;
-use crate::world::Input;
 
-/// Waves of fewer nodes are left as they are.
-const NODES: usize = 10;
-/// And those that take a smaller part of all nodes: one in so many.
-const PART: usize = 10;
 /// That a node goes must save one part in so many of its price.
 const WORTH: i64 = 50;
 /// A machine counts for one part in so many more than it costs, and for more the next time, until there is no more than one: pods do not go where
@@ -39,14 +33,17 @@ const FULL: i128 = 999;
 const PODS: usize = 150_000;
 
 /// A command that saves more than the wave, in place of it.
-pub(crate) fn instead(input: &Input, settings: &DisruptionSettings, wave: &[Command]) -> Option<Command> {
+pub(crate) fn instead(
+    survey: &Survey<'_>,
+    settings: &DisruptionSettings,
+    budgets: &Budgets,
+    wave: &[Command],
+) -> Option<Command> {
     let size: usize = wave.iter().map(|command| command.nodes.len()).sum();
-    if !settings.moves || size < NODES || size * PART < input.nodes.len() {
+    if !settings.moves || !takes_much(size, survey.input.nodes.len()) {
         return None;
     }
-    let survey = Survey::new(input);
-    let budgets = Budgets::new(&survey, &mut Vec::new());
-    let mut pass = Pass::new(&survey, settings, &budgets);
+    let mut pass = Pass::new(survey, settings, budgets);
     let mut search = Search::new(&mut pass, wave)?;
     let command = UNWANTED.into_iter().find_map(|unwanted| {
         search.unwanted = unwanted;
@@ -55,7 +52,7 @@ pub(crate) fn instead(input: &Input, settings: &DisruptionSettings, wave: &[Comm
         command.filter(|command| command.replacements.len() <= 1 && command.nodes.len() <= BATCH_MAX)
     })?;
     let saved: Price = wave.iter().map(Command::saved).sum();
-    (wave::is_open(&pass, std::slice::from_ref(&command)) && command.saved() > saved).then_some(command)
+    (is_open(&pass, std::slice::from_ref(&command)) && command.saved() > saved).then_some(command)
 }
 
 struct Search<'p, 'a, 'i> {
@@ -89,9 +86,8 @@ impl<'p, 'a, 'i> Search<'p, 'a, 'i> {
 
     /// Takes away those nodes that would have most unused, as many as pays best.
     fn take_more(&mut self) -> bool {
-        let gone: FxHashSet<FactsIx> = self.gone.iter().copied().collect();
         let mut kept: Vec<(i128, FactsIx)> = Vec::new();
-        for ix in self.free.iter().copied().filter(|ix| !gone.contains(ix)) {
+        for ix in self.free.iter().copied().filter(|ix| self.gone.binary_search(ix).is_err()) {
             let filled = self.pass.filled(&self.sketch, ix);
             kept.extend(filled.filter(|filled| *filled < FULL).map(|filled| (filled, ix)));
         }

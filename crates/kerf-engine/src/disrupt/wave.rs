@@ -21,6 +21,15 @@ use crate::world::Input;
 /// How often it is looked beside what was found.
 const LOOKS_MAX: usize = 32;
 
+/// A wave takes much of a cluster if it takes at least so many nodes, and at least the so-manyth part of all.
+const MUCH: usize = 10;
+const PART: usize = 10;
+
+/// Whether so many nodes are much of a cluster of so many.
+pub fn takes_much(nodes: usize, of: usize) -> bool {
+    nodes >= MUCH && nodes * PART >= of
+}
+
 /// Whether others may be carried out together with these commands.
 pub(crate) fn is_open(pass: &Pass<'_, '_>, found: &[Command]) -> bool {
     let stands = |command: &Command| {
