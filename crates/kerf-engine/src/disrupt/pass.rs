@@ -152,56 +152,64 @@ impl<'a, 'i> Pass<'a, 'i> {
     /// What would become of everything without these nodes.
     pub(crate) fn without(&mut self, batch: &[FactsIx], purpose: Purpose) -> Option<WhatIf> {
         self.simulations += 1;
-        let (simulator, nodes) = self.simulator(batch)?;
+        let (simulator, nodes) = self.simulator_for(batch)?;
         Some(simulator.without(&nodes, purpose))
     }
 
     /// What would become of everything without a node that has drifted, if its pods do not go to any of the others.
     pub(crate) fn without_sending_to(&mut self, ix: FactsIx, others: &Bits) -> Option<WhatIf> {
         self.simulations += 1;
-        let (simulator, nodes) = self.simulator(&[ix])?;
+        let (simulator, nodes) = self.simulator_for(&[ix])?;
         Some(simulator.without_sending_to(&nodes, others))
     }
 
-    /// Nodes as the simulator knows them.
+    /// Those of the nodes that the simulator knows, as it knows them.
     pub(crate) fn known(&mut self, nodes: &[FactsIx]) -> Bits {
-        let known = self.simulator(nodes).map(|(_, known)| known).unwrap_or_default();
-        known.into_iter().map(|node| node.0).collect()
+        let survey = self.survey;
+        let simulator = self.simulator();
+        nodes.iter().filter_map(|ix| simulator.node(&survey.nodes[*ix].name)).map(|node| node.0).collect()
     }
 
     /// The same, with a look for cheaper machines than first fit finds; nothing if none could cost less than `most`.
     pub(crate) fn cheapest_without(&mut self, batch: &[FactsIx], most: Price) -> Option<WhatIf> {
         self.simulations += 1;
-        let (simulator, nodes) = self.simulator(batch)?;
+        let (simulator, nodes) = self.simulator_for(batch)?;
         simulator.cheapest_without(&nodes, most)
     }
 
     /// What it would come to without these nodes, roughly; nothing if some pod had no place.
     pub(crate) fn sketch_without(&mut self, batch: &[FactsIx]) -> Option<Sketch> {
         self.simulations += 1;
-        let (simulator, nodes) = self.simulator(batch)?;
+        let (simulator, nodes) = self.simulator_for(batch)?;
         simulator.sketch_without(&nodes)
     }
 
     /// How much of a node would be taken, in thousandths; nothing if the simulator does not know it.
     pub(crate) fn filled(&mut self, sketch: &Sketch, ix: FactsIx) -> Option<i128> {
-        let (_, nodes) = self.simulator(&[ix])?;
-        sketch.filled.get(nodes.first()?.0).copied()
+        let name = &self.facts(ix).name;
+        let node = self.simulator().node(name)?;
+        sketch.filled.get(node.0).copied()
     }
 
     /// The same nodes, those first of which the least is taken: their pods find room most easily.
     pub(crate) fn emptiest_first(&mut self, nodes: &[FactsIx]) -> Vec<FactsIx> {
-        let Some((simulator, known)) = self.simulator(nodes) else { return Vec::new() };
+        let Some((simulator, known)) = self.simulator_for(nodes) else { return Vec::new() };
         let mut all: Vec<(i128, FactsIx)> =
             known.into_iter().map(|node| simulator.filled(node)).zip(nodes.iter().copied()).collect();
         all.sort_by_key(|(filled, _)| *filled);
         all.into_iter().map(|(_, ix)| ix).collect()
     }
 
-    fn simulator(&mut self, batch: &[FactsIx]) -> Option<(&mut Simulator, Vec<NodeIx>)> {
+    fn simulator(&mut self) -> &mut Simulator {
         let survey = self.survey;
         let settings = &self.settings.scheduling;
-        let simulator = self.simulator.get_or_insert_with(|| Simulator::new(survey.input, settings, survey.resting()));
+        self.simulator.get_or_insert_with(|| Simulator::new(survey.input, settings, survey.resting()))
+    }
+
+    /// The simulator and the nodes as it knows them; nothing if it does not know one of them.
+    fn simulator_for(&mut self, batch: &[FactsIx]) -> Option<(&mut Simulator, Vec<NodeIx>)> {
+        let survey = self.survey;
+        let simulator = self.simulator();
         let nodes: Option<Vec<NodeIx>> = batch.iter().map(|ix| simulator.node(&survey.nodes[*ix].name)).collect();
         Some((simulator, nodes?))
     }

@@ -18,31 +18,30 @@ impl Pass<'_> {
         if self.state.eligible[class.0 as usize].is_none() {
             self.state.eligible[class.0 as usize] = Some(self.eligible_nodes(class));
         }
-        let facts = &self.problem.classes[class.0 as usize];
         let lets_rest = self.lets_rest(pod);
+        let awake = |pass: &Self, word: usize| if lets_rest { !pass.state.resting.word(word) } else { u64::MAX };
         let words = self.state.eligible[class.0 as usize].as_ref().map_or(0, Bits::words);
-        if let Some(node) = self.expected.get(&pod).copied().filter(|node| node / 64 < words) {
-            let resting = if lets_rest { self.state.resting.word(node / 64) } else { 0 };
-            let is_candidate = (self.node_candidates(class, facts, node / 64) & !resting) >> (node % 64) & 1 == 1;
-            if is_candidate && self.state.room.may_fit(node, &facts.need) && self.node_accepts(pod, class, node, open) {
-                self.commit_to_node(pod, class, node);
+        let expected = self.expected.get(&pod).copied().filter(|node| node / 64 < words);
+        if let Some(node) = expected {
+            let only = awake(self, node / 64) & (1 << (node % 64));
+            if self.place_among(pod, class, node / 64, only, open) {
                 return true;
             }
         }
-        for word in 0..words {
-            if !self.state.room.word_may_fit(word, &facts.need) {
-                continue;
-            }
-            let mut candidates = self.node_candidates(class, facts, word);
-            if lets_rest {
-                candidates &= !self.state.resting.word(word);
-            }
-            for bit in WordBits(candidates) {
-                let node = word * 64 + bit;
-                if self.state.room.may_fit(node, &facts.need) && self.node_accepts(pod, class, node, open) {
-                    self.commit_to_node(pod, class, node);
-                    return true;
-                }
+        (0..words).any(|word| self.place_among(pod, class, word, awake(self, word), open))
+    }
+
+    /// Puts the pod on the first that accepts it of those among sixty-four nodes that `of` names.
+    fn place_among(&mut self, pod: PodIx, class: ClassIx, word: usize, of: u64, open: &[KeyDomains]) -> bool {
+        let facts = &self.problem.classes[class.0 as usize];
+        if !self.state.room.word_may_fit(word, &facts.need) {
+            return false;
+        }
+        for bit in WordBits(self.node_candidates(class, facts, word) & of) {
+            let node = word * 64 + bit;
+            if self.state.room.may_fit(node, &facts.need) && self.node_accepts(pod, class, node, open) {
+                self.commit_to_node(pod, class, node);
+                return true;
             }
         }
         false
