@@ -57,7 +57,7 @@ pub(crate) struct WhatIf {
     pub(crate) claims: Vec<PlannedClaim>,
     /// Pods that fit on what stays.
     pub(crate) nodes: Vec<NodePlacement>,
-    /// Pods without a place that counts, by name; pods that were pending before are among them.
+    /// Pods without a place that counts, by name; those that were pending before are among them if they have none at all.
     pub(crate) failures: Vec<Failure>,
 }
 
@@ -112,7 +112,11 @@ impl Simulator {
     /// Prepares a cluster for questions; `resting` names the nodes that are under their pool's `consolidateAfter`.
     pub(crate) fn new(input: &Input, settings: &Settings, resting: impl IntoIterator<Item = Str>) -> Self {
         let settings = Settings { reserved_mode: ReservedMode::Fallback, ..settings.clone() };
-        let (problem, state) = Problem::prepared(input, &settings);
+        let (mut problem, state) = Problem::prepared(input, &settings);
+        // Every question sorts those who wait together with those who move: most of the order is found here, once.
+        let mut waiting = std::mem::take(&mut problem.waiting);
+        problem.sort(&mut waiting);
+        problem.waiting = waiting;
         let by_name: FxHashMap<Str, NodeIx> =
             problem.world.nodes.iter().enumerate().map(|(ix, node)| (node.name.clone(), NodeIx(ix))).collect();
         let resting = resting.into_iter().filter_map(|name| by_name.get(&name)).map(|node| node.0).collect();
@@ -269,7 +273,7 @@ fn failures(pass: &mut Pass<'_>, unlaunched: Vec<(PodIx, Reason)>) -> Vec<Failur
     for pod in &pass.state.queue {
         match pass.state.places[pod.0 as usize] {
             None if origin(*pod) == Origin::Pending => causes.push((*pod, Cause::StaysPending)),
-            Some(Place::Node(node)) if !problem.world.nodes[node].is_initialized && origin(*pod) != Origin::Leaving => {
+            Some(Place::Node(node)) if !problem.world.nodes[node].is_initialized && origin(*pod) == Origin::Moved => {
                 let node = &problem.world.nodes[node];
                 let cause = Cause::Uninitialized { claim: node.claim_name.clone(), node: node.node_name.clone() };
                 causes.push((*pod, cause));
