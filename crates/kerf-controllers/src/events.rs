@@ -145,6 +145,13 @@ pub(crate) fn termination_grace_period_expiring(claim: &NodeClaim, at: &str) -> 
         .told_apart_by(claim.metadata.name.clone())
 }
 
+/// Nobody can tell when the drain ends.
+pub(crate) fn unreadable_grace_period(claim: &NodeClaim, why: &str) -> Event {
+    let message = format!("Invalid terminationGracePeriod, pods are not deleted before they are evicted: {why}");
+    Event::new(about_claim(claim), Severity::Warning, "FailedValidation", message)
+        .told_apart_by(claim.metadata.name.clone())
+}
+
 /// The node is not what was promised.
 pub(crate) fn failed_consistency_check(claim: &Claim, issue: &str) -> Event {
     Event::new(about_claim(&claim.object), Severity::Warning, "FailedConsistencyCheck", issue.to_owned())

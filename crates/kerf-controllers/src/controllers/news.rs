@@ -80,7 +80,22 @@ impl Controllers {
         }
     }
 
+    /// What of the news is about claims of ours. Those of another provider must not even be in the index: whoever waits for their launch
+    /// waits for ever.
+    fn about_ours(&self, news: Event<Claim>) -> Option<Event<Claim>> {
+        let is_ours = |claim: &Claim| self.ctx.manages_claim(claim);
+        match news {
+            Event::Reset(mut claims) => {
+                claims.retain(is_ours);
+                Some(Event::Reset(claims))
+            }
+            Event::Applied(claim) => is_ours(&claim).then_some(Event::Applied(claim)),
+            Event::Deleted(claim) => is_ours(&claim).then_some(Event::Deleted(claim)),
+        }
+    }
+
     fn on_claim(&self, news: Event<Claim>) {
+        let Some(news) = self.about_ours(news) else { return };
         {
             let mut cluster = self.ctx.cluster.lock();
             let heard_of = match &news {

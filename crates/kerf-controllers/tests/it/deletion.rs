@@ -3,7 +3,9 @@
 use std::sync::atomic::Ordering;
 
 use k8s_openapi::api::core::v1::Node;
+use kerf_api::nodeclaim::NodeClaim;
 use kerf_cloud::Machine;
+use kerf_sandbox::{Fault, FaultRule, Verb};
 use serde_json::json;
 
 use crate::cloud::{Launch, Termination};
@@ -45,6 +47,49 @@ async fn an_unregistered_claims_machine_goes_at_once() {
     assert!(cloud.deleted.load(Ordering::SeqCst) > 0);
     rig.wait(6).await;
     assert_eq!(rig.claims().await, []);
+}
+
+// spec 04 §5.8: the machine goes before the finalizer, also if the claim does not say yet that it has one.
+#[tokio::test(start_paused = true)]
+async fn a_claim_deleted_while_it_is_launched_takes_its_machine_along() {
+    let (rig, cloud) = dictated().await;
+    let unwritten = FaultRule {
+        agent: "kerf".into(),
+        resources: vec!["nodeclaims".into()],
+        verbs: vec![Verb::Patch],
+        ..FaultRule::new(Fault::InternalError, 1_000_000)
+    };
+    rig.server.set_faults(vec![unwritten], 1);
+    let claim = json!({
+        "metadata": {"name": "a", "finalizers": ["karpenter.sh/termination"]},
+        "spec": {
+            "nodeClassRef": {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"},
+            "requirements": [{"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]}],
+        },
+    });
+    rig.create::<NodeClaim>(claim).await;
+    rig.wait(5).await;
+    assert_eq!(cloud.created.load(Ordering::SeqCst), 1);
+    assert!(rig.node().await.metadata.finalizers.is_some(), "the node has been registered");
+    assert_eq!(rig.claim().await.status.and_then(|status| status.provider_id), None, "and the claim knows of nothing");
+    rig.delete_claim("a").await;
+    rig.server.set_faults(Vec::new(), 1);
+    rig.wait(30).await;
+    assert_eq!(rig.claims().await, []);
+    assert_eq!(rig.list::<Node>().await, []);
+    assert!(cloud.deleted.load(Ordering::SeqCst) > 0);
+}
+
+// spec 01 §2.2: the pattern admits more than fits.
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_grace_period_nobody_can_count_can_be_deleted() {
+    let (rig, _) = dictated().await;
+    rig.hand_made_claim("a", json!({"terminationGracePeriod": "9999999999h"})).await;
+    rig.wait(3).await;
+    rig.delete_claim("a").await;
+    rig.wait(30).await;
+    assert_eq!(rig.claims().await, []);
+    assert_eq!(rig.events("FailedValidation").len(), 1);
 }
 
 // spec 04 #73
@@ -103,7 +148,7 @@ async fn the_end_of_a_drain_is_written_down_once() {
     }
     rig.wait(3).await;
     let earlier = "2026-01-01T00:00:09Z";
-    rig.patch::<kerf_api::nodeclaim::NodeClaim>("b", json!({"metadata": {"annotations": {key: earlier}}})).await;
+    rig.patch::<NodeClaim>("b", json!({"metadata": {"annotations": {key: earlier}}})).await;
     for n in ["a", "b", "c"] {
         rig.delete_claim(n).await;
     }

@@ -32,6 +32,24 @@ async fn a_claim_of_another_provider_is_left_alone() {
     assert_eq!(cloud.created.load(Ordering::SeqCst), 0);
 }
 
+// spec 01 §1: unmanaged claims are ignored completely
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_another_provider_holds_nobody_up() {
+    let rig = Rig::bare().await;
+    let theirs = json!({"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass"}});
+    rig.hand_made_claim("theirs", theirs.clone()).await;
+    rig.create::<NodePool>(pool("general", json!({}))).await;
+    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in());
+    let rig = rig.with(Arc::new(cloud)).await;
+    rig.pending_pod("first", "1", json!({})).await;
+    rig.wait(15).await;
+    assert_eq!(rig.claims().await.len(), 2, "one that was there before the controllers");
+    rig.hand_made_claim("theirs-too", theirs).await;
+    rig.pending_pod("second", "100", json!({})).await;
+    rig.wait(15).await;
+    assert_eq!(rig.claims().await.len(), 4, "and one that came later");
+}
+
 // spec 04 #40, spec 01 #58
 #[tokio::test(start_paused = true)]
 async fn the_finalizer_is_stored_before_anything_is_launched() {

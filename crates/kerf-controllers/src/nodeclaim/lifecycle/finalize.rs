@@ -5,12 +5,13 @@ use std::time::Duration;
 use kerf_api::annotations::NODECLAIM_TERMINATION_TIMESTAMP;
 use kerf_api::finalizers::TERMINATION;
 use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::slim::Node;
 use kerf_cloud::MachineError;
 use kerf_runtime::{Failure, Next, Write};
 use kerf_state::Claim;
 use tracing::info;
 
-use super::{INSTANCE_TERMINATING, Lifecycle, REGISTERED, Work};
+use super::{INSTANCE_TERMINATING, LAUNCHED, Lifecycle, REGISTERED, Work, launch};
 use crate::actions;
 use crate::error::{AFTER_CONFLICT, Error, Stopped, answered};
 use crate::events;
@@ -25,8 +26,9 @@ impl Lifecycle {
         if !has_finalizer {
             return Ok(Next::Done);
         }
+        let known = &self.with_machine(known).await?;
         let claim = self.with_deadline(&known.object).await?;
-        if known.is_true(REGISTERED) && self.delete_nodes(&known.seen.provider_id).await? {
+        if self.has_joined(known) && self.delete_nodes(&known.seen.provider_id).await? {
             return Ok(Next::Done);
         }
         let claim = if known.seen.provider_id.is_empty() {
@@ -56,6 +58,26 @@ impl Lifecycle {
         Ok(Next::Done)
     }
 
+    /// The claim with the machine that was launched for it, if the write that should have said so lost against the deletion.
+    async fn with_machine(&self, known: &Claim) -> Result<Claim, Stopped> {
+        let machine = self.launches.remembered(known.uid(), self.ctx.now());
+        let Some(machine) = machine.filter(|_| known.seen.provider_id.is_empty()) else { return Ok(known.clone()) };
+        let mut work = Work::open(known.object.clone());
+        launch::take_over(&mut work, machine);
+        work.conditions.set_true(LAUNCHED, self.ctx.now());
+        let written = self.store(&known.object, work).await?;
+        launch::tell_launched(&written);
+        Ok(Claim::from(written))
+    }
+
+    /// Whether a node of the machine has been registered: the claim says so, or the node carries our finalizer and the claim has not come to
+    /// say it.
+    fn has_joined(&self, known: &Claim) -> bool {
+        let cluster = self.ctx.cluster.lock();
+        let is_held = |node: &Node| node.metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
+        known.is_true(REGISTERED) || cluster.nodes_of(&known.seen.provider_id).any(|node| is_held(node))
+    }
+
     /// Writes down when the drain ends, if it has an end and none is written yet.
     async fn with_deadline(&self, claim: &NodeClaim) -> Result<NodeClaim, Stopped> {
         let is_set =
@@ -65,10 +87,14 @@ impl Lifecycle {
         else {
             return Ok(claim.clone());
         };
-        let grace = grace
-            .as_str()
-            .parse::<kerf_api::duration::Duration>()
-            .map_err(|why| Error::Invalid(format!("parsing terminationGracePeriod, {why}")))?;
+        let grace = match grace.as_str().parse::<kerf_api::duration::Duration>() {
+            Ok(grace) => grace,
+            // Admission lets through what is longer than anybody can count, and nobody can change it any more: such a drain has no end.
+            Err(why) => {
+                self.ctx.publish(events::unreadable_grace_period(claim, &why.to_string()));
+                return Ok(claim.clone());
+            }
+        };
         let at = grace.after(deleted.0);
         let at = jiff::Timestamp::from_second(at.as_second()).unwrap_or(at).to_string();
         let mut annotated = claim.clone();

@@ -32,7 +32,7 @@ impl Launches {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn remembered(&self, uid: &str, now: Timestamp) -> Option<Machine> {
+    pub(super) fn remembered(&self, uid: &str, now: Timestamp) -> Option<Machine> {
         let mut launches = self.lock();
         launches.retain(|_, (_, at)| Duration::try_from(now.duration_since(*at)).unwrap_or_default() < REMEMBERED);
         launches.get(uid).map(|(machine, _)| machine.clone())
@@ -119,7 +119,7 @@ pub(super) fn tell_launched(claim: &NodeClaim) {
 }
 
 /// Writes down what the claim has become. The claim's own labels win over the machine's, the machine's annotations over the claim's.
-fn take_over(work: &mut Work, machine: Machine) {
+pub(super) fn take_over(work: &mut Work, machine: Machine) {
     let metadata = &mut work.claim.metadata;
     let mut labels = machine.labels;
     labels.extend(metadata.labels.take().unwrap_or_default());
