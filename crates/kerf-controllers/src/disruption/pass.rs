@@ -25,7 +25,7 @@ use kerf_state::{Ask, Claim};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tracing::{debug, error};
 
-use super::decision::{self, Decision};
+use super::decision::{Decision, log_decision};
 use super::history::{Held, History};
 use super::memo::{EXPIRY, Memo};
 use super::memory::{self, Memory, Offered};
@@ -169,14 +169,14 @@ impl Disruption {
 
     /// Looks for something to do, among the methods behind `passed_over`, whose commands did not hold.
     async fn first_look(&self, seen: Timestamp, passed_over: Option<Method>) -> Result<Next, Error> {
-        let mut asked = passed_over.map_or(Asked::All, Asked::Behind);
+        let mut asked = passed_over.map_or(Asked::ALL, |method| Asked::ALL.behind(method));
         let mut all_held = Vec::new();
         loop {
             let picture = self.picture().await;
             let started = self.ctx.clock.elapsed();
             let more_until = self.more_until(&picture.input);
             if more_until.is_some() {
-                asked = Asked::Pressing;
+                asked = asked.pressing();
             }
             let (plan, heard) = self.ask(&picture, asked).await?;
             self.note_methods(&heard);
@@ -208,7 +208,7 @@ impl Disruption {
                 return Ok(after(now, next));
             };
             if commands.is_empty() {
-                asked = Asked::Behind(method);
+                asked = asked.behind(method);
                 continue;
             }
             return match method {
@@ -265,13 +265,14 @@ impl Disruption {
                 metrics.failed_validations.add(&[kind], lost as f64);
             }
             if let Some(why) = why {
-                debug!(
-                    reason = decision::reason(command),
-                    decision = command.decision(),
-                    nodes = %crate::logs::json(command.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>()),
-                    error = %why,
-                    "abandoning consolidation attempt, command is no longer valid"
-                );
+                let abandoned = self.decision(command.clone());
+                if command.method == Method::Emptiness {
+                    let said =
+                        "abandoning empty node consolidation attempt due to pod churn, command is no longer valid";
+                    log_decision!(debug, abandoned, error = %why, "{said}");
+                } else {
+                    log_decision!(debug, abandoned, error = %why, "abandoning consolidation attempt, command is no longer valid");
+                }
                 if command.method != Method::Emptiness {
                     report::tell_rejected(&self.ctx, command, why.category());
                 }
@@ -294,12 +295,17 @@ impl Disruption {
         Ok(true)
     }
 
+    /// A command with a name of its own.
+    fn decision(&self, command: Command) -> Decision {
+        let id = Str::from(self.ids.lock().unwrap_or_else(PoisonError::into_inner).uuid());
+        Decision { id, command, created: self.ctx.now() }
+    }
+
     /// Starts commands that have nothing to do with each other. One that fails does not keep the others from starting.
     async fn start_all(&self, picture: &Picture, commands: Vec<Command>) -> Result<(), Error> {
         let starts = commands.into_iter().map(|command| {
             let offered = command.replacements.iter().map(|planned| offerings(picture, planned)).collect();
-            let id = Str::from(self.ids.lock().unwrap_or_else(PoisonError::into_inner).uuid());
-            self.orchestration.start(Decision { id, command, created: self.ctx.now() }, offered)
+            self.orchestration.start(self.decision(command), offered)
         });
         let starts: Vec<_> = starts.collect();
         Error::all(join_all(starts).await.into_iter().filter_map(Result::err).collect())
@@ -327,7 +333,7 @@ impl Disruption {
                 held.push(Held { nodes: nodes(), code: "ReversedMove", message });
             } else if small_change.contains(&place) {
                 let message =
-                    "It would move pods at rest and save little, which waits until such moves save 2% together";
+                    "It would move pods at rest and save little, which waits until such moves save 2.5% together";
                 held.push(Held { nodes: nodes(), code: "SmallChange", message: message.to_owned() });
             } else {
                 commands.push(command.clone());

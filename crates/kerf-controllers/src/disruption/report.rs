@@ -112,13 +112,14 @@ fn tell_blocked(ctx: &Context, plan: &DisruptionPlan) {
             publish(ctx, pair, |about| events::disruption::disruption_blocked(about, block.to_string()));
             continue;
         }
-        let Some(block) = blocked.blocks.iter().find(|block| matches!(told(block), Told::Unconsolidatable)) else {
-            continue;
-        };
-        if matches!(block, Block::Unschedulable(_)) && is_drifted(pair) {
+        let unschedulable = blocked.blocks.iter().find(|block| matches!(block, Block::Unschedulable(_)));
+        if let Some(block) = unschedulable.filter(|_| is_drifted(pair)) {
             publish(ctx, pair, |about| events::disruption::disruption_blocked(about, block.to_string()));
         }
-        publish(ctx, pair, |about| events::disruption::unconsolidatable(about, block.to_string()));
+        let unconsolidatable = blocked.blocks.iter().find(|block| matches!(told(block), Told::Unconsolidatable));
+        if let Some(block) = unconsolidatable {
+            publish(ctx, pair, |about| events::disruption::unconsolidatable(about, block.to_string()));
+        }
     }
 }
 
@@ -205,7 +206,10 @@ pub(crate) fn tell_malformed(ctx: &Context, plan: &DisruptionPlan, said: &mut St
 
 /// Consolidation has found a command; it is looked at again before it is carried out.
 pub(crate) fn tell_candidates(ctx: &Context, command: &Command) {
-    each_node(ctx, command, events::disruption::consolidation_candidate);
+    // What only goes is told when it goes (spec 03 §8.5).
+    if !command.replacements.is_empty() {
+        each_node(ctx, command, events::disruption::consolidation_candidate);
+    }
 }
 
 /// The second look found otherwise.

@@ -107,3 +107,41 @@ async fn a_drifted_node_is_replaced_without_a_second_look() {
     assert_eq!(type_of(&node), "s");
     assert_eq!(node.metadata.labels.unwrap()["colour"], "blue");
 }
+
+// spec 03 §8.5: what only goes is no candidate in events.
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_pods_fit_elsewhere_goes_without_being_announced() {
+    let town = Town::start(shrinking(json!({}))).await;
+    town.deploy("wide", 2, "3500m", json!({})).await;
+    town.until("they run", 60, async |town| town.running().await == 2 && town.types().await.len() == 1).await;
+    town.deploy("web", 1, "7", json!({})).await;
+    town.until("all run", 60, async |town| town.running().await == 3 && town.types().await.len() == 2).await;
+    town.deploy("small", 1, "200m", json!({})).await;
+    town.until("it runs, too", 60, async |town| town.running().await == 4).await;
+    town.scale("web", 0).await;
+    town.until("one node is left", 120, async |town| town.types().await.len() == 1).await;
+    assert_eq!(town.rig.events("ConsolidationCandidate"), []);
+}
+
+// spec 03 #83, also where nothing is done for money
+#[tokio::test(start_paused = true)]
+async fn a_drifted_node_whose_pods_fit_nowhere_says_so() {
+    let mut town = Town::bare(shrinking(json!({"consolidateAfter": "Never"}))).await;
+    // Of one node only one such event is kept: nobody looks before it is ready.
+    town.rig.settings.pause_disruption = true;
+    town.restart();
+    town.deploy("web", 1, "1500m", json!({"spec": {"nodeSelector": {"example.com/rack": "one"}}})).await;
+    town.rig.wait(5).await;
+    town.deploy("other", 1, "1500m", json!({})).await;
+    town.until("one runs", 60, async |town| town.running().await == 1).await;
+    let node = town.rig.node().await.metadata.name.unwrap();
+    town.rig.patch::<Node>(&node, json!({"metadata": {"labels": {"example.com/rack": "one"}}})).await;
+    town.scale("other", 0).await;
+    town.until("the picky one runs", 60, async |town| town.settled(1, &["s"]).await).await;
+    town.rig.settings.pause_disruption = false;
+    town.restart();
+    town.drift().await;
+    town.rig.wait(60).await;
+    let told: Vec<String> = town.rig.events("DisruptionBlocked").into_iter().map(|(_, text)| text).collect();
+    assert!(told.iter().any(|text| text.starts_with("Not all pods would schedule")), "{told:?}");
+}

@@ -23,22 +23,29 @@ const LEAVING: SignedDuration = SignedDuration::from_secs(5);
 
 /// Which methods are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Asked {
-    /// All of them.
-    All,
-    /// Those that come after this one, whose commands came to nothing.
-    Behind(Method),
-    /// Those that do not act for money.
-    Pressing,
+pub struct Asked {
+    behind: Option<Method>,
+    only_pressing: bool,
 }
 
 impl Asked {
+    /// All of them.
+    pub const ALL: Self = Self { behind: None, only_pressing: false };
+
+    /// Of these, those that come after one whose commands came to nothing.
+    #[must_use]
+    pub fn behind(self, method: Method) -> Self {
+        Self { behind: Some(method), ..self }
+    }
+
+    /// Those that do not act for money. Only what came to nothing among themselves matters to them.
+    #[must_use]
+    pub fn pressing(self) -> Self {
+        Self { behind: self.behind.filter(|method| !method.is_for_money()), only_pressing: true }
+    }
+
     fn includes(self, method: Method) -> bool {
-        match self {
-            Self::All => true,
-            Self::Behind(other) => method > other,
-            Self::Pressing => !method.is_for_money(),
-        }
+        self.behind.is_none_or(|other| method > other) && !(self.only_pressing && method.is_for_money())
     }
 }
 
@@ -120,4 +127,21 @@ pub fn look(input: &Input, settings: &DisruptionSettings, asked: Asked, mut hear
 /// The nodes of a command and those that take in its pods.
 pub(crate) fn touched(command: &Command) -> impl Iterator<Item = &Str> {
     command.nodes.iter().map(|node| &node.name).chain(command.receiving())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_method_that_came_to_nothing_is_not_asked_again_in_a_hurry() {
+        let asked = |asked: Asked| Method::ALL.into_iter().filter(|m| asked.includes(*m)).collect::<Vec<_>>();
+        let pressing = [Method::Emptiness, Method::StaticDrift, Method::Drift];
+        assert_eq!(asked(Asked::ALL), Method::ALL);
+        assert_eq!(asked(Asked::ALL.pressing()), pressing);
+        assert_eq!(asked(Asked::ALL.behind(Method::StaticDrift).pressing()), [Method::Drift]);
+        assert_eq!(asked(Asked::ALL.pressing().behind(Method::Drift)), []);
+        assert_eq!(asked(Asked::ALL.pressing().behind(Method::Drift).pressing()), []);
+        assert_eq!(asked(Asked::ALL.behind(Method::MultiNode).pressing()), pressing, "that was about money");
+    }
 }

@@ -169,7 +169,10 @@ fn still_pays(pass: &mut Pass<'_, '_>, command: &Command) -> Result<(Command, Co
             then.launch.instance_types.iter().all(|name| is_offered(&now.launch.instance_types, name))
         });
     if same {
-        return Ok((command.clone(), Command { placements: what_if.nodes, ..command.clone() }));
+        // Pods that have come meanwhile have a place like the others.
+        let pods = pass.command(command.method, &still, Vec::new(), None).pods;
+        let command = Command { pods, ..command.clone() };
+        return Ok((command.clone(), Command { placements: what_if.nodes, ..command }));
     }
     let found = match command.method {
         Method::Move => moves::compute(pass, &still),

@@ -8,7 +8,7 @@ use crate::fixture::World;
 /// What one look finds.
 fn looked(text: &str) -> DisruptionPlan {
     let world = World::new(text);
-    look(&world.input, &world.disruption_settings(Passes::First), Asked::All, |_| ())
+    look(&world.input, &world.disruption_settings(Passes::First), Asked::ALL, |_| ())
 }
 
 /// A score as `pool score saving% disruption%`.

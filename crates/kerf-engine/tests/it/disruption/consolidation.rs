@@ -126,7 +126,7 @@ fn spec_03_104_every_candidate_of_every_pool_is_looked_at_in_every_look() {
     let settings = world.disruption_settings(Passes::First);
     let glance = || {
         let mut heard = Vec::new();
-        let plan = look(&world.input, &settings, Asked::All, |method| heard.push((method.method, method.eligible)));
+        let plan = look(&world.input, &settings, Asked::ALL, |method| heard.push((method.method, method.eligible)));
         (plan, heard)
     };
     let (plan, heard) = glance();

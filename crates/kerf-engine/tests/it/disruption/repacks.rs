@@ -38,7 +38,7 @@ fn settings(world: &World, moves: bool) -> DisruptionSettings {
 }
 
 fn found(world: &World, moves: bool) -> Vec<Command> {
-    look(&world.input, &settings(world, moves), Asked::All, |_| ()).commands
+    look(&world.input, &settings(world, moves), Asked::ALL, |_| ()).commands
 }
 
 fn saved(commands: &[Command]) -> Price {

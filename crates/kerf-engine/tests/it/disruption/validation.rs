@@ -80,28 +80,40 @@ fn one_look_gives_all_commands_of_a_method_that_go_together() {
     ));
     let settings = world.disruption_settings(Passes::All);
     let mut heard = Vec::new();
-    let plan = look(&world.input, &settings, Asked::All, |method| heard.push((method.method, method.eligible)));
+    let plan = look(&world.input, &settings, Asked::ALL, |method| heard.push((method.method, method.eligible)));
     let drifted: Vec<&str> = plan.commands.iter().flat_map(|c| &c.nodes).map(|n| n.name.as_str()).collect();
     assert_eq!(drifted, ["a", "b"]);
     assert_eq!(heard, [(Method::Emptiness, 0), (Method::StaticDrift, 0), (Method::Drift, 2)]);
-    assert!(look(&world.input, &settings, Asked::Behind(Method::Drift), |_| ()).commands.is_empty());
+    assert!(look(&world.input, &settings, Asked::ALL.behind(Method::Drift), |_| ()).commands.is_empty());
 
     let tight = World::new(&format!(
         "{SIZES} after=Never budget=1 \n machine a type=s provider-drift=D \n pod x on=a cpu=2 \n \
                                      machine b type=s provider-drift=D \n pod y on=b cpu=2"
     ));
     assert_eq!(
-        look(&tight.input, &settings, Asked::All, |_| ()).commands.len(),
+        look(&tight.input, &settings, Asked::ALL, |_| ()).commands.len(),
         1,
         "budgets hold for all of them together"
     );
 }
 
 #[test]
+fn a_pod_that_came_before_the_second_look_is_part_of_the_command() {
+    let then = World::new(&format!("{SIZES} \n machine a type=l \n pod x on=a cpu=1"));
+    let settings = then.disruption_settings(Passes::First);
+    let commands = look(&then.input, &settings, Asked::ALL, |_| ()).commands;
+    assert_eq!(commands[0].pods, ["default/x"]);
+    let now = World::new(&format!("{SIZES} \n machine a type=l \n pod x on=a cpu=1 \n pod y on=a cpu=100m"));
+    let held: Vec<Command> = validate_all(&now.input, &settings, &commands).into_iter().flatten().collect();
+    assert_eq!(held[0].pods, ["default/x", "default/y"]);
+    assert_eq!((held[0].replacements.len(), held[0].saved()), (1, commands[0].saved()), "and it is the same otherwise");
+}
+
+#[test]
 fn commands_are_held_to_budgets_and_room_together() {
     let then = World::new(&format!("{SIZES} \n {SHRINKING}"));
     let settings = then.disruption_settings(Passes::All);
-    let commands = look(&then.input, &settings, Asked::Behind(Method::MultiNode), |_| ()).commands;
+    let commands = look(&then.input, &settings, Asked::ALL.behind(Method::MultiNode), |_| ()).commands;
     assert_eq!(commands.len(), 2, "{commands:#?}");
     let verdicts = |now: &str| {
         let now = World::new(now);

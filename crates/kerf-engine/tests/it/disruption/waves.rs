@@ -7,7 +7,7 @@ use super::SIZES;
 use crate::fixture::World;
 
 fn found(world: &World) -> Vec<Command> {
-    look(&world.input, &world.disruption_settings(Passes::All), Asked::All, |_| ()).commands
+    look(&world.input, &world.disruption_settings(Passes::All), Asked::ALL, |_| ()).commands
 }
 
 /// `a -> c; b -> c`: the nodes that go, and those that take in their pods.
@@ -32,7 +32,7 @@ fn one_look_goes_on_beside_what_it_has_found() {
     let world = World::new(FIVE);
     assert_eq!(moves(&found(&world)), "c -> new; d -> new; a -> b; e -> b");
     // Whoever asks for one step gets one.
-    let first = look(&world.input, &world.disruption_settings(Passes::First), Asked::All, |_| ());
+    let first = look(&world.input, &world.disruption_settings(Passes::First), Asked::ALL, |_| ());
     assert_eq!(moves(&first.commands), "c -> new");
 }
 
