@@ -91,6 +91,15 @@ pub(crate) fn node(claim: &NodeClaim, asked: &Requirements, choice: Choice<'_>, 
     Node { metadata, spec: Some(spec), status: Some(status) }
 }
 
+/// Whether a node stands for a machine of ours: it was made here, or has been registered since and says so by a node class of ours, of which
+/// `classes` are the label keys. Others may simulate nodes in the same cluster by the same scheme.
+pub(crate) fn is_machine(node: &Node, classes: &[String]) -> bool {
+    let has_scheme = |id: &String| id.starts_with(SCHEME);
+    let is_ours = |label: &String| label == PARTITION || classes.contains(label);
+    node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()).is_some_and(has_scheme)
+        && node.metadata.labels.as_ref().is_some_and(|labels| labels.keys().any(is_ours))
+}
+
 /// The machine that a node stands for.
 pub(crate) fn machine(node: &Node) -> Machine {
     let status = node.status.as_ref();

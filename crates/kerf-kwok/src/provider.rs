@@ -322,8 +322,8 @@ impl CloudProvider for Kwok {
     fn list(&self) -> BoxFuture<'_, Result<Vec<Machine>, ListError>> {
         async move {
             let nodes = self.nodes().list(&ListParams::default()).await.map_err(|error| ListError(Box::new(error)))?;
-            let machines = nodes.items.iter().map(node::machine);
-            Ok(machines.filter(|machine| machine.provider_id.starts_with(SCHEME)).collect())
+            let classes: Vec<String> = NODE_CLASSES.iter().map(NodeClassKind::label_key).collect();
+            Ok(nodes.items.iter().filter(|node| node::is_machine(node, &classes)).map(node::machine).collect())
         }
         .boxed()
     }

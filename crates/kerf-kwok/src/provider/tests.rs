@@ -84,6 +84,27 @@ async fn a_machine_is_a_node_with_what_the_claim_asks_for() {
     assert_eq!(status.allocatable.unwrap()["example.com/widget"].0, "3", "what the type does not have is simulated");
 }
 
+// spec 04 §14.3, §1.6
+#[tokio::test(start_paused = true)]
+async fn only_what_was_launched_here_or_is_managed_is_a_machine() {
+    let (_server, client, clock) = cluster(json!({})).await;
+    let nodes: Api<Node> = Api::all(client.clone());
+    let provider = Kwok::new(client, clock, built_in());
+    let launched = provider.create(&claim(spot_linux())).await.unwrap();
+    for (name, labels) in [
+        ("foreign", json!({"kubernetes.io/hostname": "foreign", "type": "kwok"})),
+        ("managed", json!({"karpenter.kwok.sh/kwoknodeclass": "default"})),
+    ] {
+        let node =
+            json!({"metadata": {"name": name, "labels": labels}, "spec": {"providerID": format!("kwok://{name}")}});
+        nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    }
+    let mut listed: Vec<String> =
+        provider.list().await.unwrap().into_iter().map(|machine| machine.provider_id).collect();
+    listed.sort();
+    assert_eq!(listed, [launched.provider_id.as_str(), "kwok://managed"]);
+}
+
 // spec 04 #142
 #[tokio::test(start_paused = true)]
 async fn without_its_class_there_is_no_capacity_and_with_a_delay_the_node_comes_later() {
