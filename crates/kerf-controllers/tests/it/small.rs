@@ -98,6 +98,11 @@ async fn a_node_that_is_less_than_was_promised_is_told_of() {
     let expected = "expected 4Gi of resource memory, but found 2Gi (50.0% of expected)";
     assert_eq!(rig.events("FailedConsistencyCheck"), [("a".into(), expected.into())]);
     assert_eq!(of_claim(&rig.claim().await, "ConsistentStateFound"), "False/ConsistencyCheckFailed");
+    // A third more than was there: 2.666 of 4 GiB, which is nearer to 66.7% than to 66.6%.
+    rig.status::<Node>(&node, json!({"capacity": {"memory": "2863311530"}})).await;
+    rig.wait(601).await;
+    let expected = "expected 4Gi of resource memory, but found 2863311530 (66.7% of expected)";
+    assert_eq!(rig.events("FailedConsistencyCheck")[1], ("a".into(), expected.into()));
     rig.status::<Node>(&node, json!({"capacity": {"memory": "4Gi"}})).await;
     rig.wait(601).await;
     assert_eq!(of_claim(&rig.claim().await, "ConsistentStateFound"), "True/ConsistentStateFound");
