@@ -47,10 +47,14 @@ pub(crate) fn offered(name: &Str, offering: &Offering) -> Option<Offered> {
 
 /// The node's name follows from the claim's name and uid, so that a launch that is repeated finds the node that it made before.
 pub(crate) fn name(claim: &NodeClaim) -> String {
+    format!("kwok-{}-{}", claim.metadata.name.as_deref().unwrap_or_default(), draw(claim))
+}
+
+/// What stands for chance in a launch: a number that is the claim's own, and the same each time.
+pub(crate) fn draw(claim: &NodeClaim) -> u32 {
     let uid = claim.metadata.uid.as_deref().unwrap_or_default();
     // FNV-1a: short, and the same everywhere.
-    let hash = uid.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
-    format!("kwok-{}-{hash}", claim.metadata.name.as_deref().unwrap_or_default())
+    uid.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// The node as it is created.
@@ -89,6 +93,15 @@ pub(crate) fn node(claim: &NodeClaim, asked: &Requirements, choice: Choice<'_>, 
     let metadata =
         ObjectMeta { name: Some(name), labels: Some(labels), annotations: Some(annotations), ..ObjectMeta::default() };
     Node { metadata, spec: Some(spec), status: Some(status) }
+}
+
+/// Whether a node stands for a machine of ours: it was made here, or has been registered since and says so by a node class of ours, of which
+/// `classes` are the label keys. Others may simulate nodes in the same cluster by the same scheme.
+pub(crate) fn is_machine(node: &Node, classes: &[String]) -> bool {
+    let has_scheme = |id: &String| id.starts_with(SCHEME);
+    let is_ours = |label: &String| label == PARTITION || classes.contains(label);
+    node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()).is_some_and(has_scheme)
+        && node.metadata.labels.as_ref().is_some_and(|labels| labels.keys().any(is_ours))
 }
 
 /// The machine that a node stands for.

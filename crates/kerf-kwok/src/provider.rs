@@ -131,7 +131,7 @@ impl Kwok {
         let nothing = Resources::new();
         let requested =
             claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()).unwrap_or(&nothing);
-        let choice = self.choose(&asked, requested)?;
+        let choice = self.choose(&asked, requested, node::draw(claim))?;
         let node = node::node(claim, &asked, choice, &self.partition);
         let machine = node::machine(&node);
         if delay.is_zero() {
@@ -187,9 +187,9 @@ impl Kwok {
         Ok(class)
     }
 
-    /// The cheapest offering that will do and can be had. What turns out to be out of stock is remembered, so that the next decision
-    /// does not count on it.
-    fn choose(&self, asked: &Requirements, requested: &Resources) -> Result<Choice<'_>, CreateError> {
+    /// The cheapest offering that will do and can be had; of those of a type at one price, the one that was drawn. What turns out to be out of
+    /// stock is remembered, so that the next decision does not count on it.
+    fn choose(&self, asked: &Requirements, requested: &Resources, draw: u32) -> Result<Choice<'_>, CreateError> {
         let now = self.clock.now();
         let mut choices: Vec<Choice<'_>> = self
             .types
@@ -201,6 +201,12 @@ impl Kwok {
             .collect();
         // A stable sort: of equal prices the first type in the catalogue's order.
         choices.sort_by_key(|choice| choice.offering.price);
+        let is_tie = |a: &Choice<'_>, b: &Choice<'_>| {
+            a.offering.price == b.offering.price && a.described.name == b.described.name
+        };
+        for equals in choices.chunk_by_mut(is_tie) {
+            equals.rotate_left(draw as usize % equals.len());
+        }
         let mut refusals: Vec<String> = Vec::new();
         for choice in choices {
             let Some(offered) = node::offered(&choice.described.name, choice.offering) else { continue };
@@ -322,8 +328,8 @@ impl CloudProvider for Kwok {
     fn list(&self) -> BoxFuture<'_, Result<Vec<Machine>, ListError>> {
         async move {
             let nodes = self.nodes().list(&ListParams::default()).await.map_err(|error| ListError(Box::new(error)))?;
-            let machines = nodes.items.iter().map(node::machine);
-            Ok(machines.filter(|machine| machine.provider_id.starts_with(SCHEME)).collect())
+            let classes: Vec<String> = NODE_CLASSES.iter().map(NodeClassKind::label_key).collect();
+            Ok(nodes.items.iter().filter(|node| node::is_machine(node, &classes)).map(node::machine).collect())
         }
         .boxed()
     }

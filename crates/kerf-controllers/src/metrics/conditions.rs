@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kerf_api::conditions::{Condition, ConditionStatus};
+use kerf_api::conditions::{Condition, ConditionSet, ConditionStatus, ObjectFacts, dependents};
 use kerf_api::labels;
+use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{Node, Str};
 use kerf_state::{Claim, Tracked as _};
@@ -39,6 +40,18 @@ pub(super) fn node_keys(classes: &[String]) -> impl Iterator<Item = &str> {
 /// `karpenter.sh/nodepool` becomes `karpenter_sh_nodepool`.
 pub(super) fn label_name(key: &str) -> String {
     key.replace(['/', '.', '-'], "_")
+}
+
+/// A claim's conditions, with those that nobody has set yet.
+pub(super) fn of_claim(claim: &NodeClaim) -> Vec<Condition> {
+    let stored = claim.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
+    ConditionSet::open(dependents::NODECLAIM, ObjectFacts::of(&claim.metadata), stored).into_conditions()
+}
+
+/// A pool's conditions, with those that nobody has set yet.
+pub(super) fn of_pool(pool: &NodePool) -> Vec<Condition> {
+    let stored = pool.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
+    ConditionSet::open(dependents::NODEPOOL, ObjectFacts::of(&pool.metadata), stored).into_conditions()
 }
 
 /// A node's conditions in the form of all others. One that does not say since when it holds, has held for as long as the node is there.

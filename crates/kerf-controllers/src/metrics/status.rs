@@ -3,7 +3,7 @@
 //! counts and tells nothing of the past.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -45,13 +45,14 @@ pub(crate) struct Status {
     /// Label keys whose values are labels of the metrics.
     extra: Vec<String>,
     families: StatusFamilies,
-    seen: Mutex<BTreeMap<Str, Seen>>,
+    seen: Mutex<BTreeMap<Str, Arc<Seen>>>,
 }
 
 /// An object as it was last seen.
 #[derive(Clone, Debug)]
 struct Seen {
     about: ObjectReference,
+    /// Those that every object of its kind has are there, stored or not: their first change is one, too.
     conditions: Vec<Condition>,
     finalizers: BTreeSet<String>,
     deleted: Option<Timestamp>,
@@ -129,13 +130,11 @@ impl Status {
         let (metadata, conditions, about) = match self.of {
             StatusOf::NodeClaim => {
                 let object = &cluster.get::<Claim>(key)?.object;
-                let conditions = object.status.as_ref().map(|status| status.conditions.clone());
-                (&object.metadata, conditions, about_claim(object))
+                (&object.metadata, conditions::of_claim(object), about_claim(object))
             }
             StatusOf::NodePool => {
                 let object = cluster.get::<NodePool>(key)?;
-                let conditions = object.status.as_ref().map(|status| status.conditions.clone());
-                (&object.metadata, conditions, about_pool(object))
+                (&object.metadata, conditions::of_pool(object), about_pool(object))
             }
             StatusOf::Node => {
                 let node = cluster.get::<Node>(key)?;
@@ -152,7 +151,7 @@ impl Status {
         let value = |key: &String| metadata.labels.as_ref().and_then(|all| all.get(key)).cloned().unwrap_or_default();
         Some(Seen {
             about,
-            conditions: conditions.unwrap_or_default(),
+            conditions,
             finalizers: metadata.finalizers.iter().flatten().cloned().collect(),
             deleted: metadata.deletion_timestamp.as_ref().map(|time| time.0),
             extra: self.extra.iter().map(value).collect(),
@@ -212,7 +211,7 @@ impl Status {
 impl Reconcile for Status {
     /// Compares the object with what it was; there is nothing that could fail.
     async fn reconcile(&self, key: &Str) -> Result<Next, Error> {
-        let now = self.look(key);
+        let now = self.look(key).map(Arc::new);
         let before = {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
             match &now {
@@ -220,10 +219,13 @@ impl Reconcile for Status {
                 None => seen.remove(key),
             }
         };
-        match (before, now) {
-            (before, Some(now)) => self.compare(before.as_ref(), &now),
-            (Some(before), None) => self.gone(&before),
-            (None, None) => {}
+        let is_same = |before: &Seen| now.as_ref().is_some_and(|now| now.about.uid == before.about.uid);
+        if let Some(before) = before.as_deref().filter(|before| !is_same(before)) {
+            self.gone(before);
+        }
+        if let Some(now) = &now {
+            // One of the same name that has gone has no part in what became of this one.
+            self.compare(before.as_deref().filter(|before| is_same(before)), now);
         }
         Ok(Next::Done)
     }

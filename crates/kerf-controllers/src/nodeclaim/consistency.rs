@@ -20,8 +20,8 @@ use crate::events;
 
 /// How often a claim is looked at, whatever happens to it.
 const PERIOD: Duration = Duration::from_mins(10);
-/// How much of what was promised must be there, in thousandths.
-const SHARE_MIN: i128 = 900;
+/// How much of what was promised must be there, in tenths.
+const TENTHS_MIN: i128 = 9;
 const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
 
 /// The controller.
@@ -118,8 +118,9 @@ fn shape_issues(claim: &Claim, node: &Node) -> Vec<String> {
         if !is_asked || expected.nanos() <= 0 {
             continue;
         }
-        let thousandths = found.nanos().saturating_mul(1000) / expected.nanos();
-        if thousandths < SHARE_MIN {
+        if found.nanos().saturating_mul(10) < expected.nanos().saturating_mul(TENTHS_MIN) {
+            let half = expected.nanos() / 2;
+            let thousandths = found.nanos().saturating_mul(1000).saturating_add(half).div_euclid(expected.nanos());
             issues.push(format!(
                 "expected {expected} of resource {name}, but found {found} ({}.{}% of expected)",
                 thousandths / 10,

@@ -1,12 +1,19 @@
 //! `nodepool.validation`: says on a pool whether its words make sense beyond what admission checks (spec 04 §8.5).
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use kerf_api::nodepool::NodePool;
+use kerf_api::requirement::Requirement;
 use kerf_api::slim::Str;
-use kerf_api::validation;
+use kerf_api::validation::{self, requirement::ignored_values};
 use kerf_runtime::Next;
+use tracing::error;
 
 use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::{Error, Stopped};
+use crate::logs::json;
 
 /// The condition that tells.
 const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
@@ -14,17 +21,58 @@ const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 /// The controller.
 pub(crate) struct Validation {
     ctx: Context,
+    /// What was said last of each pool, by its name: it is not said again at every look.
+    told: Mutex<BTreeMap<Str, Vec<Ignored>>>,
+}
+
+/// Values of a requirement that mean nothing beside others that do.
+#[derive(Debug, PartialEq, Eq)]
+struct Ignored {
+    key: String,
+    valid: Vec<String>,
+    invalid: Vec<String>,
 }
 
 impl Validation {
     pub(crate) fn new(ctx: Context) -> Self {
-        Self { ctx }
+        Self { ctx, told: Mutex::default() }
+    }
+
+    /// Says which values of a pool are ignored, if that is news.
+    fn tell_ignored(&self, name: &Str, pool: Option<&NodePool>) {
+        let requirements = pool.into_iter().flat_map(|pool| &pool.spec.template.spec.requirements);
+        let ignored: Vec<Ignored> = requirements.filter_map(|requirement| self.ignored(requirement)).collect();
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.get(name).map(Vec::as_slice).unwrap_or_default() == ignored {
+            return;
+        }
+        for Ignored { key, valid, invalid } in &ignored {
+            error!(
+                key,
+                "valid-values" = %json(valid),
+                "invalid-values" = %json(invalid),
+                error = "invalid values found for key",
+                "please correct found invalid values, proceeding with valid values"
+            );
+        }
+        told.insert(name.clone(), ignored);
+        told.retain(|_, ignored| !ignored.is_empty());
+    }
+
+    fn ignored(&self, requirement: &Requirement) -> Option<Ignored> {
+        let invalid = ignored_values(requirement.into(), self.ctx.cloud.label_rules());
+        let is_valid = |value: &&String| !invalid.contains(&value.as_str());
+        let valid = requirement.values.iter().flatten().filter(is_valid).cloned().collect();
+        let invalid: Vec<String> = invalid.into_iter().map(str::to_owned).collect();
+        (!invalid.is_empty()).then(|| Ignored { key: requirement.key.clone(), valid, invalid })
     }
 }
 
 impl Reconcile for Validation {
     async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
-        let Some(pool) = self.ctx.pool(name) else { return Ok(Next::Done) };
+        let pool = self.ctx.pool(name);
+        self.tell_ignored(name, pool.as_deref());
+        let Some(pool) = pool else { return Ok(Next::Done) };
         let failures = validation::nodepool::failures(&pool.spec, self.ctx.cloud.label_rules());
         let outcome = super::tell(&self.ctx, &pool, |conditions, now| {
             if failures.is_empty() {

@@ -3,33 +3,13 @@
 use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
-use kerf_controllers::logs::{Form, Level, LogLayer, Settings};
 use serde_json::{Value, json};
-use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::rig::{Lines, of_claim};
 use crate::town::{Town, shrinking, sizes_at};
 
-impl Lines {
-    /// What was logged since the last time.
-    fn take(&self) -> Vec<Value> {
-        let text = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
-    }
-}
-
 fn messages(lines: &[Value]) -> Vec<&str> {
     lines.iter().map(|line| line["message"].as_str().unwrap()).collect()
-}
-
-/// Everything that is logged from now on in this test.
-fn listen(town: &Town) -> (Lines, tracing::subscriber::DefaultGuard) {
-    let lines = Lines::default();
-    let layer =
-        LogLayer::new(Settings { level: Level::Info, form: Form::Json }, town.rig.clock, vec![Box::new(lines.clone())]);
-    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
-    let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
-    (lines, guard)
 }
 
 #[tokio::test(start_paused = true)]
@@ -43,7 +23,7 @@ async fn up_to_the_limit_down_to_nothing_and_over_to_another_class() {
     let mut town = Town::bare(spec).await;
     // A small machine is dear, so that the pods come together on a big one.
     town.catalogue = sizes_at([0.35, 0.39, 0.4]);
-    let (lines, _log) = listen(&town);
+    let (lines, _log) = Lines::listen(town.rig.clock);
     town.restart();
     town.rig.wait(2).await;
     lines.take();
@@ -144,7 +124,7 @@ async fn up_to_the_limit_down_to_nothing_and_over_to_another_class() {
 #[tokio::test(start_paused = true)]
 async fn three_become_one_and_what_expires_is_renewed() {
     let mut town = Town::bare(shrinking(json!({"consolidateAfter": "Never"}))).await;
-    let (lines, _log) = listen(&town);
+    let (lines, _log) = Lines::listen(town.rig.clock);
     town.restart();
     town.rig.wait(2).await;
 

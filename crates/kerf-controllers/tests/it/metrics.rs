@@ -1,10 +1,16 @@
 //! What operators see of a running controller: gauges that come and go with their objects (spec 07 §6).
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
+use kerf_kwok::{Kwok, built_in};
+use kerf_sandbox::{Fault, FaultRule, Verb};
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::rig::Rig;
+use crate::rig::{Rig, pool};
 
 /// A pool's cost is that of its machines, and ends with the pool.
 #[tokio::test(start_paused = true)]
@@ -54,7 +60,7 @@ async fn queues_show_what_they_have_to_do() {
 #[tokio::test(start_paused = true)]
 async fn the_time_without_a_whole_picture_is_shown() {
     let (rig, cloud) = crate::launch::dictated().await;
-    rig.create::<NodePool>(crate::rig::pool("general", json!({}))).await;
+    rig.create::<NodePool>(pool("general", json!({}))).await;
     *cloud.always_fails.lock().unwrap() = Some(|| kerf_cloud::CreateError::Other("throttled".into()));
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(125).await;
@@ -76,6 +82,13 @@ async fn a_claims_life_is_told_from_its_first_change_to_its_end() {
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(3).await;
     assert_eq!(rig.events("Initialized"), [], "that it is not known yet is no change");
+    for kind in ["Launched", "Registered"] {
+        let expected = format!("Status condition transitioned, Type: {kind}, Status: Unknown -> True, Reason: {kind}");
+        assert_eq!(rig.events(kind), [("a".into(), expected)], "its first status is a change");
+    }
+    let ready = "Status condition transitioned, Type: NodeClassReady, Status: Unknown -> True, Reason: NodeClassReady";
+    assert_eq!(rig.events("NodeClassReady"), [("general".into(), ready.into())]);
+    assert_eq!(rig.events("ConsistentStateFound"), [], "what it could be without is not known before");
     rig.make_ready(&rig.node().await.metadata.name.unwrap()).await;
     rig.wait(3).await;
     let expected = "Status condition transitioned, Type: Initialized, Status: Unknown -> True, Reason: Initialized";
@@ -86,8 +99,53 @@ async fn a_claims_life_is_told_from_its_first_change_to_its_end() {
     let finalized = rig.events("Finalized").into_iter().filter(|(about, _)| about == "a").collect::<Vec<_>>();
     assert_eq!(finalized, [("a".into(), "Finalized karpenter.sh/termination".into())]);
     let text = rig.metrics.text(rig.clock.now());
+    let launched = text.lines().find(|line| {
+        line.starts_with("operator_nodeclaim_status_condition_transition_seconds_count")
+            && line.contains("type=\"Launched\"")
+    });
+    assert!(launched.is_some_and(|line| line.contains("status=\"Unknown\"") && line.ends_with(" 1")), "{launched:?}");
     let ended = text.lines().find(|line| line.starts_with("operator_nodeclaim_termination_duration_seconds_count"));
     assert!(ended.is_some_and(|line| line.ends_with(" 1")), "{ended:?}");
+}
+
+/// One that comes by a name that another has just had is not what became of that one.
+#[tokio::test(start_paused = true)]
+async fn a_claims_namesake_has_a_life_of_its_own() {
+    let rig = Rig::bare().await;
+    rig.create::<NodePool>(pool("general", json!({}))).await;
+    // Nobody hears of claims for a while, and then only which there are.
+    let to = |verb: Verb, fault: Fault, from: u64, until: u64| FaultRule {
+        agent: "kerf".into(),
+        resources: vec!["nodeclaims".into()],
+        verbs: vec![verb],
+        from: Duration::from_secs(from),
+        until: Some(Duration::from_secs(until)),
+        ..FaultRule::new(fault, 1_000_000)
+    };
+    let dropped = Fault::DroppedWatch { after: Duration::from_secs(10) };
+    rig.server.set_faults(
+        vec![
+            to(Verb::Watch, dropped, 0, 5),
+            to(Verb::Watch, Fault::InternalError, 5, 20),
+            to(Verb::Watch, Fault::Gone, 20, 40),
+            to(Verb::List, Fault::Slow { by: Duration::from_secs(20) }, 20, 40),
+        ],
+        1,
+    );
+    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in());
+    let rig = rig.with(Arc::new(cloud)).await;
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(12).await;
+    rig.patch::<NodeClaim>("a", json!({"metadata": {"finalizers": null}})).await;
+    rig.delete_claim("a").await;
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(100).await;
+    assert_eq!(rig.claim().await.metadata.deletion_timestamp, None);
+    let launched = rig.events("Launched");
+    assert_eq!(launched.len(), 2, "{launched:?}");
+    assert!(launched.iter().all(|(_, message)| message.contains("Unknown -> True")), "{launched:?}");
+    let finalized = rig.events("Finalized").into_iter().filter(|(about, _)| about == "a").count();
+    assert_eq!(finalized, 1, "the first one's");
 }
 
 // spec 07 #13
@@ -96,8 +154,8 @@ async fn controllers_are_as_wide_as_their_cores_allow() {
     for (cores, width) in [(1, 1000.0), (60, 5000.0), (100, 5000.0)] {
         let mut rig = Rig::bare().await;
         rig.settings.cores = cores;
-        let cloud = kerf_kwok::Kwok::new(rig.server.client_as("kwok"), rig.clock, kerf_kwok::built_in());
-        let rig = rig.with(std::sync::Arc::new(cloud)).await;
+        let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in());
+        let rig = rig.with(Arc::new(cloud)).await;
         assert_eq!(rig.metrics.max_concurrent_reconciles.get(&["nodeclaim.lifecycle"]), Some(width));
     }
 }
@@ -149,9 +207,9 @@ async fn single_objects_can_be_left_out() {
     for is_shown in [true, false] {
         let mut rig = Rig::bare().await;
         rig.settings.cluster_state_observability = is_shown;
-        rig.create::<NodePool>(crate::rig::pool("general", json!({"limits": {"cpu": "100"}}))).await;
-        let cloud = kerf_kwok::Kwok::new(rig.server.client_as("kwok"), rig.clock, kerf_kwok::built_in());
-        let rig = rig.with(std::sync::Arc::new(cloud)).await;
+        rig.create::<NodePool>(pool("general", json!({"limits": {"cpu": "100"}}))).await;
+        let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in());
+        let rig = rig.with(Arc::new(cloud)).await;
         rig.pending_pod("web", "1", json!({})).await;
         rig.wait(15).await;
         let text = rig.metrics_text();

@@ -8,7 +8,7 @@ use kerf_api::nodepool::NodePool;
 use kerf_kwok::{Kwok, built_in};
 use serde_json::json;
 
-use crate::rig::{Rig, of_pool, pool};
+use crate::rig::{Lines, Rig, of_pool, pool};
 
 const HASH: &str = "karpenter.sh/nodepool-hash";
 const VERSION: &str = "karpenter.sh/nodepool-hash-version";
@@ -132,6 +132,7 @@ async fn a_pool_is_ready_when_its_class_is() {
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_makes_no_sense_says_so() {
     let rig = Rig::start().await;
+    let (lines, _log) = Lines::listen(rig.clock);
     let capacity = |values: serde_json::Value| json!({"template": {"spec": {"requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": values}]}}});
     rig.create::<NodePool>(pool("wrong", capacity(json!(["xspot"])))).await;
     rig.create::<NodePool>(pool("half", capacity(json!(["on-demand", "xspot"])))).await;
@@ -139,4 +140,19 @@ async fn a_pool_that_makes_no_sense_says_so() {
     assert_eq!(of_pool(&get(&rig, "wrong").await, "ValidationSucceeded"), "False/NodePoolValidationFailed");
     assert_eq!(of_pool(&get(&rig, "wrong").await, "Ready"), "False/UnhealthyDependents");
     assert_eq!(of_pool(&get(&rig, "half").await, "ValidationSucceeded"), "True/ValidationSucceeded");
+
+    // What is ignored is logged, once for what it is, however often the pool is looked at.
+    let ignored = || {
+        let told = lines.take().into_iter();
+        let told = told.filter(|line| line["message"].as_str().unwrap().contains("found invalid values"));
+        told.map(|line| json!([line["NodePool"]["name"], line["key"], line["valid-values"], line["invalid-values"]]))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(ignored(), [json!(["half", "karpenter.sh/capacity-type", ["on-demand"], ["xspot"]])]);
+    rig.patch::<NodePool>("half", json!({"spec": {"weight": 3}})).await;
+    rig.wait(3).await;
+    assert_eq!(ignored(), [json!(null); 0]);
+    rig.patch::<NodePool>("half", json!({"spec": capacity(json!(["on-demand", "xspot", "yspot"]))})).await;
+    rig.wait(3).await;
+    assert_eq!(ignored(), [json!(["half", "karpenter.sh/capacity-type", ["on-demand"], ["xspot", "yspot"]])]);
 }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodepool::NodePool;
-use kerf_controllers::logs::{Form, Level, LogLayer};
 use kerf_controllers::{Context, Metrics, ProcessSettings, Recorder, Settings, SharedCluster};
 use kerf_kwok::{Kwok, built_in};
 use kerf_runtime::{Clock, Shutdown};
@@ -12,7 +11,6 @@ use kerf_sandbox::{ApiServer, Config};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::rig::{Lines, Rig, pool};
 
@@ -131,13 +129,7 @@ async fn work_begins_when_the_definitions_arrive() {
 async fn the_log_tells_the_story_in_order() {
     let rig = Rig::bare().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
-    let lines = Lines::default();
-    let settings = kerf_controllers::logs::Settings { level: Level::Info, form: Form::Json };
-    let layer = LogLayer::new(settings, rig.clock, vec![Box::new(lines.clone())]);
-    // As long as one subscriber is all there is, tracing asks the thread that comes by a line first whether anybody listens; other tests'
-    // threads would answer no, for good. One for everybody makes it ask all.
-    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
-    let _log = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+    let (lines, _log) = Lines::listen(rig.clock);
     let _process = start(&rig.server, ProcessSettings::default());
     rig.wait(2).await;
     for i in 0..5 {
@@ -152,8 +144,7 @@ async fn the_log_tells_the_story_in_order() {
     }
     rig.all::<Node>().delete(&node, &DeleteParams::default()).await.unwrap();
     rig.wait(30).await;
-    let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-    let parsed: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let parsed = lines.take();
     let messages: Vec<&str> = parsed.iter().map(|line| line["message"].as_str().unwrap()).collect();
     assert_eq!(
         messages,
@@ -168,7 +159,7 @@ async fn the_log_tells_the_story_in_order() {
             "deleted node",
             "deleted nodeclaim",
         ],
-        "{text}"
+        "{parsed:?}"
     );
     assert_eq!((&parsed[1]["nodeclaims"], &parsed[1]["pods"]), (&json!(1), &json!(5)));
     assert_eq!(parsed[0]["reconcileID"], parsed[1]["reconcileID"]);

@@ -10,11 +10,12 @@ use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_cloud::{BoxError, Machine, Progress, RegistrationHook};
 use kerf_kwok::{Kwok, built_in};
+use kerf_sandbox::{Fault, FaultRule, Verb};
 use serde_json::{Value, json};
 
 use crate::cloud::{Dictated, Launch};
 use crate::launch::dictated;
-use crate::rig::{Rig, of_claim};
+use crate::rig::{Lines, Rig, of_claim};
 
 const MACHINE: &str = "kwok://m1";
 
@@ -78,6 +79,46 @@ async fn a_node_without_the_taint_registers_with_a_warning() {
     let (rig, _cloud) = joined(json!({}), json!({"spec": {"taints": []}})).await;
     assert_eq!(of_claim(&rig.claim().await, "Registered"), "True/Registered");
     assert_eq!(rig.events("UnregisteredTaintMissing").len(), 1);
+}
+
+/// A write that loses against another is made again, and what was odd about the node is said of the one that counts.
+#[tokio::test(start_paused = true)]
+async fn a_missing_taint_is_logged_once_however_often_the_node_is_written() {
+    let (rig, cloud) = dictated().await;
+    let (lines, _log) = Lines::listen(rig.clock);
+    cloud.launch(machine());
+    rig.hand_made_claim("a", json!({})).await;
+    rig.wait(2).await;
+    let contested = FaultRule {
+        agent: "kerf".into(),
+        resources: vec!["nodes".into()],
+        verbs: vec![Verb::Patch],
+        ..FaultRule::new(Fault::Conflict, 1_000_000)
+    };
+    rig.server.set_faults(vec![contested], 1);
+    join(&rig, "n1", json!({"spec": {"taints": []}})).await;
+    rig.wait(5).await;
+    assert_ne!(of_claim(&rig.claim().await, "Registered"), "True/Registered");
+    rig.server.set_faults(Vec::new(), 1);
+    rig.wait(5).await;
+    assert_eq!(of_claim(&rig.claim().await, "Registered"), "True/Registered");
+    let told = lines.take();
+    assert_eq!(told.iter().filter(|line| line["message"] == "node claim registration error").count(), 1, "{told:?}");
+}
+
+/// What a node says of itself does not stand for what its claim says of it.
+// spec 04 §5.4 step 3
+#[tokio::test(start_paused = true)]
+async fn a_node_that_calls_itself_registered_becomes_what_its_claim_says() {
+    let spec = json!({"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]});
+    let boasting = json!({"metadata": {"finalizers": ["karpenter.sh/termination"], "labels": {"karpenter.sh/registered": "true"}},
+        "spec": {"taints": []}});
+    let (rig, _cloud) = joined(spec, boasting).await;
+    assert_eq!(of_claim(&rig.claim().await, "Registered"), "True/Registered");
+    let node = rig.node().await;
+    assert_eq!(taints(&node), ["team"]);
+    assert_eq!(node.metadata.labels.unwrap()["karpenter.sh/nodepool"], "general");
+    assert_eq!(node.metadata.owner_references.unwrap()[0].name, "a");
 }
 
 // spec 04 #48, spec 01 #65

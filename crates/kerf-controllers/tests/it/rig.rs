@@ -14,7 +14,7 @@ use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::CloudProvider;
-use kerf_controllers::{Context, Controllers, Event, History, Metrics, Publish, Settings, SharedCluster};
+use kerf_controllers::{Context, Controllers, Event, History, Metrics, Publish, Settings, SharedCluster, logs};
 use kerf_kwok::{Kwok, built_in};
 use kerf_runtime::{Clock, Shutdown};
 use kerf_sandbox::{ApiServer, Config, install_crds};
@@ -23,6 +23,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 /// Keeps every event that is published, each once unless it is never held back: what tells them apart is the controllers' business, how long it holds the recorder's.
 #[derive(Debug, Default)]
@@ -43,7 +44,7 @@ impl Publish for Noted {
 
 /// Keeps what is logged.
 #[derive(Clone, Default)]
-pub(crate) struct Lines(pub(crate) Arc<Mutex<Vec<u8>>>);
+pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl io::Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -53,6 +54,26 @@ impl io::Write for Lines {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+impl Lines {
+    /// Everything that is logged from now on in this test.
+    pub(crate) fn listen(clock: Clock) -> (Self, tracing::subscriber::DefaultGuard) {
+        let lines = Self::default();
+        let settings = logs::Settings { level: logs::Level::Info, form: logs::Form::Json };
+        let layer = logs::LogLayer::new(settings, clock, vec![Box::new(lines.clone())]);
+        // As long as one subscriber is all there is, tracing asks the thread that comes by a line first whether anybody listens; other tests'
+        // threads would answer no, for good. One for everybody makes it ask all.
+        let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
+        let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+        (lines, guard)
+    }
+
+    /// What was logged since the last time.
+    pub(crate) fn take(&self) -> Vec<Value> {
+        let text = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 }
 

@@ -72,6 +72,19 @@ async fn a_machine_without_a_claim_is_terminated() {
     assert_ne!(rig.node().await.metadata.name.unwrap(), "kwok-stray", "the one with a claim is still there");
 }
 
+/// Nodes that others simulate are not ours to collect, whatever scheme their ids have.
+// spec 04 §1.6, #85
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_never_launched_here_is_left_alone() {
+    let rig = Rig::start().await;
+    let node = json!({"metadata": {"name": "u1", "labels": {"kubernetes.io/hostname": "u1", "type": "kwok"},
+        "annotations": {"kwok.x-k8s.io/node": "fake"}}, "spec": {"providerID": "kwok://u1"}});
+    rig.create::<Node>(node).await;
+    rig.wait(250).await;
+    let node = rig.node().await.metadata;
+    assert_eq!((node.name.as_deref(), node.deletion_timestamp), (Some("u1"), None));
+}
+
 // spec 04 #81
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_less_than_was_promised_is_told_of() {
@@ -85,6 +98,11 @@ async fn a_node_that_is_less_than_was_promised_is_told_of() {
     let expected = "expected 4Gi of resource memory, but found 2Gi (50.0% of expected)";
     assert_eq!(rig.events("FailedConsistencyCheck"), [("a".into(), expected.into())]);
     assert_eq!(of_claim(&rig.claim().await, "ConsistentStateFound"), "False/ConsistencyCheckFailed");
+    // A third more than was there: 2.666 of 4 GiB, which is nearer to 66.7% than to 66.6%.
+    rig.status::<Node>(&node, json!({"capacity": {"memory": "2863311530"}})).await;
+    rig.wait(601).await;
+    let expected = "expected 4Gi of resource memory, but found 2863311530 (66.7% of expected)";
+    assert_eq!(rig.events("FailedConsistencyCheck")[1], ("a".into(), expected.into()));
     rig.status::<Node>(&node, json!({"capacity": {"memory": "4Gi"}})).await;
     rig.wait(601).await;
     assert_eq!(of_claim(&rig.claim().await, "ConsistentStateFound"), "True/ConsistentStateFound");

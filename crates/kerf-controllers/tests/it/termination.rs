@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -463,6 +465,34 @@ async fn a_protected_pod_holds_the_drain_until_the_deadline_calls() {
     assert!(expiring.iter().any(
         |(object, message)| object == "n" && message.starts_with("All pods will be deleted by 2026-01-01T00:05:0")
     ));
+}
+
+// spec 04 #94: on time, however often it was asked in vain, and whether or not it was its tier's turn.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_may_not_leave_is_deleted_when_its_grace_period_must_begin() {
+    let stage = Stage::new(json!({"terminationGracePeriod": "40s"})).await;
+    let graceful = |seconds: u32, mut pod: Value| {
+        merge(&mut pod, json!({"spec": {"terminationGracePeriodSeconds": seconds}}));
+        pod
+    };
+    stage.pod("protected", graceful(5, protected())).await;
+    stage.pod("budgeted", graceful(7, json!({}))).await;
+    stage.budget("b", "budgeted", 0).await;
+    stage.pod("critical", graceful(9, json!({"spec": {"priorityClassName": "system-cluster-critical"}}))).await;
+    stage.delete_node().await;
+    // Not at a second at which anything else happens.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let annotations = stage.get_claim().await.unwrap().metadata.annotations.unwrap();
+    let deadline: Timestamp = annotations["karpenter.sh/nodeclaim-termination-timestamp"].parse().unwrap();
+    for (pod, grace) in [("critical", 9), ("budgeted", 7), ("protected", 5)] {
+        let latest = deadline - SignedDuration::from_secs(grace);
+        let left = latest.duration_since(stage.rig.clock.now());
+        tokio::time::sleep(Duration::try_from(left).unwrap()).await;
+        assert!(!stage.is_going(pod).await, "{pod} has time left");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        let seconds = stage.get_pod(pod).await.unwrap().metadata.deletion_grace_period_seconds;
+        assert_eq!(seconds, Some(grace - 1), "{pod} has all whole seconds that are left");
+    }
 }
 
 // spec 04 #95 and #96

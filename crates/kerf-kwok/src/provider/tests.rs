@@ -66,7 +66,7 @@ async fn a_machine_is_a_node_with_what_the_claim_asks_for() {
         machine.labels["node.kubernetes.io/instance-type"], "c-2x-amd64-linux",
         "the smallest whose cpu is enough"
     );
-    assert_eq!(machine.labels["topology.kubernetes.io/zone"], "test-zone-b");
+    assert_eq!(machine.labels["topology.kubernetes.io/zone"], "test-zone-c", "drawn by the claim's uid");
     assert_eq!(machine.labels["eks-node-viewer/instance-price"], "0.038006");
     let nodes: Api<Node> = Api::all(client);
     let node = nodes.get(machine.provider_id.strip_prefix("kwok://").unwrap()).await.unwrap();
@@ -82,6 +82,48 @@ async fn a_machine_is_a_node_with_what_the_claim_asks_for() {
     assert_eq!(status.capacity.as_ref().unwrap()["cpu"].0, "2");
     assert_eq!(status.allocatable.as_ref().unwrap()["cpu"].0, "1900m");
     assert_eq!(status.allocatable.unwrap()["example.com/widget"].0, "3", "what the type does not have is simulated");
+}
+
+// spec 04 §14.3: ties within a type.
+#[tokio::test(start_paused = true)]
+async fn machines_of_one_price_are_spread_and_the_same_claim_gets_the_same() {
+    let (_server, client, clock) = cluster(json!({})).await;
+    let nodes: Api<Node> = Api::all(client.clone());
+    let provider = Kwok::new(client, clock, built_in());
+    let mut zones: BTreeMap<String, usize> = BTreeMap::new();
+    for i in 0..40 {
+        let mut claim = claim(json!([]));
+        claim.metadata.uid = Some(format!("00000000-0000-4000-8000-{i:012}"));
+        let machine = provider.create(&claim).await.unwrap();
+        assert_eq!(machine.labels["node.kubernetes.io/instance-type"], "c-2x-amd64-linux", "the first of equal types");
+        let zone = machine.labels["topology.kubernetes.io/zone"].clone();
+        nodes.delete(&node::name(&claim), &DeleteParams::default()).await.unwrap();
+        let again = provider.create(&claim).await.unwrap();
+        assert_eq!(again.labels["topology.kubernetes.io/zone"], zone, "a launch that is repeated");
+        *zones.entry(zone).or_default() += 1;
+    }
+    assert!(zones.len() == 4 && zones.values().all(|machines| *machines >= 4), "{zones:?}");
+}
+
+// spec 04 §14.3, §1.6
+#[tokio::test(start_paused = true)]
+async fn only_what_was_launched_here_or_is_managed_is_a_machine() {
+    let (_server, client, clock) = cluster(json!({})).await;
+    let nodes: Api<Node> = Api::all(client.clone());
+    let provider = Kwok::new(client, clock, built_in());
+    let launched = provider.create(&claim(spot_linux())).await.unwrap();
+    for (name, labels) in [
+        ("foreign", json!({"kubernetes.io/hostname": "foreign", "type": "kwok"})),
+        ("managed", json!({"karpenter.kwok.sh/kwoknodeclass": "default"})),
+    ] {
+        let node =
+            json!({"metadata": {"name": name, "labels": labels}, "spec": {"providerID": format!("kwok://{name}")}});
+        nodes.create(&PostParams::default(), &serde_json::from_value(node).unwrap()).await.unwrap();
+    }
+    let mut listed: Vec<String> =
+        provider.list().await.unwrap().into_iter().map(|machine| machine.provider_id).collect();
+    listed.sort();
+    assert_eq!(listed, [launched.provider_id.as_str(), "kwok://managed"]);
 }
 
 // spec 04 #142
@@ -147,7 +189,7 @@ async fn what_is_out_of_stock_is_not_on_offer_for_a_while() {
     let refusal = provider.create(&claim(spot_linux())).await.unwrap_err();
     assert_eq!(
         refusal.to_string(),
-        "insufficient capacity, no spot capacity in test-zone-b; no spot capacity in test-zone-c"
+        "insufficient capacity, no spot capacity in test-zone-c; no spot capacity in test-zone-b"
     );
     let on_offer =
         |types: &[InstanceType]| types.iter().flat_map(|t| &t.offerings).filter(|offering| offering.available).count();

@@ -7,7 +7,7 @@ use kerf_api::conditions::ConditionStatus;
 use kerf_api::slim::Pod;
 use kerf_runtime::Next;
 
-use super::pods::{is_waiting, needs_force_delete, tier};
+use super::pods::{is_waiting, needs_force_delete, tier, until_force_delete};
 use super::{DRAINED, Leaving, POLL, Step, Termination};
 use crate::events;
 
@@ -32,7 +32,9 @@ impl Termination {
             }
             let why = format!("{} pods are waiting to be evicted", waiting.len());
             self.ctx.publish(events::failed_draining(&leaving.node, &why));
-            return Step::Again(Next::After(POLL));
+            // Those whose tier has not come yet are in no queue that would wake for them.
+            let forced = waiting.iter().filter_map(|pod| until_force_delete(pod, leaving.deadline, now)).min();
+            return Step::Again(Next::After(forced.map_or(POLL, |until| until.min(POLL))));
         }
         let Some(conditions) = &mut leaving.conditions else { return Step::Over };
         if let Some(drained) = conditions.get(DRAINED)

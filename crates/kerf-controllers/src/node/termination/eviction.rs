@@ -11,7 +11,7 @@ use kerf_runtime::{Failure, Next, Queue};
 use kerf_state::Tracked as _;
 use tracing::debug;
 
-use super::pods::{is_evictable, needs_force_delete, protection};
+use super::pods::{is_evictable, needs_force_delete, protection, until_force_delete};
 use super::turns::{self, Size, Turns};
 use crate::actions::pod::{self, Eviction};
 use crate::context::Context;
@@ -73,6 +73,22 @@ impl Evictions {
         };
         if is_news && let Some(queue) = self.queue.get() {
             queue.add(key);
+        }
+    }
+
+    async fn ask_to_leave(&self, pod: &Pod, wanted: Wanted, now: Timestamp) -> Result<Next, Error> {
+        if needs_force_delete(pod, wanted.deadline, now) {
+            self.force_delete(pod, wanted.deadline.unwrap_or(now), now).await
+        } else if pod.is_terminal() || pod.is_terminating() {
+            Ok(Next::Done)
+        } else if !is_evictable(pod, now) {
+            self.pass_over(pod);
+            self.say_why_protected(pod, now);
+            Ok(Next::Backoff)
+        } else if self.waits(pod, wanted, now) {
+            Ok(Next::After(turns::POLL))
+        } else {
+            self.evict(pod).await
         }
     }
 
@@ -188,24 +204,15 @@ impl Reconcile for Evictions {
         let Some(wanted) = self.wanted().get(&(key.clone(), pod.metadata.uid.clone())).copied() else {
             return Ok(Next::Done);
         };
-        let now = self.ctx.now();
-        let outcome = if needs_force_delete(&pod, wanted.deadline, now) {
-            self.force_delete(&pod, wanted.deadline.unwrap_or(now), now).await?
-        } else if pod.is_terminal() || pod.is_terminating() {
-            Next::Done
-        } else if is_evictable(&pod, now) {
-            if self.waits(&pod, wanted, now) {
-                return Ok(Next::After(turns::POLL));
-            }
-            self.evict(&pod).await?
-        } else {
-            self.pass_over(&pod);
-            self.say_why_protected(&pod, now);
-            Next::Backoff
-        };
-        if outcome == Next::Done {
+        let outcome = self.ask_to_leave(&pod, wanted, self.ctx.now()).await;
+        if matches!(outcome, Ok(Next::Done)) {
             self.wanted().remove(&(key.clone(), pod.metadata.uid.clone()));
+        } else if let Some(queue) = self.queue.get()
+            && let Some(until) = until_force_delete(&pod, wanted.deadline, self.ctx.now())
+        {
+            // However far the back-off has grown, a pod is not deleted later than its grace period allows.
+            queue.add_after(key.clone(), until);
         }
-        Ok(outcome)
+        outcome
     }
 }

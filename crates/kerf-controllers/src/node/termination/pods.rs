@@ -1,5 +1,7 @@
 //! What a drain wants to know of a pod (spec 04 §4.13 and §7.6), each question in one function.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::annotations::DO_NOT_DISRUPT;
 use kerf_api::duration::{DoNotDisrupt, do_not_disrupt};
@@ -8,6 +10,8 @@ use kerf_api::taints::DISRUPTED;
 
 /// A pod that is this late after its grace period will not go by itself.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
+/// The least that timers tell apart.
+const TICK: Duration = Duration::from_millis(1);
 
 /// Pods in the order in which they are evicted: a tier waits until the one before it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,14 +72,24 @@ pub(super) fn is_evictable(pod: &Pod, now: Timestamp) -> bool {
 /// Whether the pod must be deleted now, whatever protects it, because its node ends at `deadline`: so that it has its whole grace period if
 /// that is possible at all.
 pub(super) fn needs_force_delete(pod: &Pod, deadline: Option<Timestamp>, now: Timestamp) -> bool {
-    let Some(deadline) = deadline else { return false };
-    if let Some(end) = pod.metadata.deletion_timestamp {
-        return end > deadline;
+    match (deadline, pod.metadata.deletion_timestamp) {
+        (Some(deadline), Some(end)) => end > deadline,
+        (Some(_), None) => latest_start(pod, deadline).is_some_and(|latest| now > latest),
+        (None, _) => false,
     }
-    pod.spec.termination_grace_period_seconds.is_some_and(|seconds| {
-        let latest = deadline.saturating_sub(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MIN);
-        now > latest
-    })
+}
+
+/// How long it is until the pod must be deleted; none if nothing says that it must, or if it is time.
+pub(super) fn until_force_delete(pod: &Pod, deadline: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
+    let latest = latest_start(pod, deadline).filter(|latest| !pod.is_terminating() && now <= *latest)?;
+    // At the very instant it need not be yet.
+    Some(Duration::try_from(latest.duration_since(now)).ok()? + TICK)
+}
+
+/// The last instant from which the pod has its whole grace period before its node ends.
+fn latest_start(pod: &Pod, deadline: Option<Timestamp>) -> Option<Timestamp> {
+    let grace = SignedDuration::from_secs(pod.spec.termination_grace_period_seconds?);
+    Some(deadline?.saturating_sub(grace).unwrap_or(Timestamp::MIN))
 }
 
 /// Whether the pod puts up with the taint of a node on its way out.

@@ -57,7 +57,7 @@ impl Lifecycle {
             }
         };
         // It may be the claim's own write that came too late the last time.
-        let is_registered = self.ctx.cloud.registration_hooks().is_empty() && is_registered(&known);
+        let is_registered = self.ctx.cloud.registration_hooks().is_empty() && is_registered(&work.claim, &known);
         if !is_registered {
             match self.register_node(work, &known.metadata.name).await? {
                 Registration::Done => {}
@@ -83,10 +83,7 @@ impl Lifecycle {
             Err(Failure::NotFound) => return Ok(Registration::Pending(Next::Backoff)),
             Err(cause) => return Err(Error::Api { doing: "getting node", cause }),
         };
-        if !has_label(&stored, labels::REGISTERED) && !node_taints(&stored).iter().any(is_unregistered) {
-            error!(NodeClaim = work.name(), taint = taints::UNREGISTERED, "node claim registration error");
-            self.ctx.publish(events::unregistered_taint_missing(&work.claim));
-        }
+        let is_unguarded = !has_label(&stored, labels::REGISTERED) && !node_taints(&stored).iter().any(is_unregistered);
 
         let mut node = stored.clone();
         sync(&work.claim, &mut node);
@@ -105,6 +102,11 @@ impl Lifecycle {
             Err(Failure::Conflict) => return Ok(Registration::Pending(AFTER_CONFLICT)),
             Err(Failure::NotFound) => return Ok(Registration::Pending(Next::Backoff)),
             Err(cause) => return Err(Error::Api { doing: "patching node", cause }),
+        }
+        // Not before: a write that lost against another is made again.
+        if is_unguarded {
+            error!(NodeClaim = work.name(), taint = taints::UNREGISTERED, "node claim registration error");
+            self.ctx.publish(events::unregistered_taint_missing(&work.claim));
         }
         if hooks.pending.is_empty() {
             return Ok(Registration::Done);
@@ -203,11 +205,15 @@ fn own(claim: &NodeClaim, node: &mut Node) {
     }
 }
 
-/// Whether a node has been made what its claim says: all of it is written at once.
-fn is_registered(node: &slim::Node) -> bool {
+/// Whether a node has been made what its claim says: all of it is written at once. A node that calls itself registered names no claim as its
+/// owner. Startup taints are not looked for: whoever is to remove them may have done so.
+fn is_registered(claim: &NodeClaim, node: &slim::Node) -> bool {
     let is_tainted = node.spec.taints.iter().any(|taint| taint.key == taints::UNREGISTERED);
     let is_ours = node.metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
-    is_ours && !is_tainted && node.metadata.labels.is(labels::REGISTERED, "true")
+    let is_owned =
+        node.metadata.owner_references.iter().any(|owner| Some(owner.uid.as_str()) == claim.metadata.uid.as_deref());
+    let is_labelled = claim.metadata.labels.iter().flatten().all(|(key, value)| node.metadata.labels.is(key, value));
+    is_ours && is_owned && is_labelled && !is_tainted && node.metadata.labels.is(labels::REGISTERED, "true")
 }
 
 fn has_label(node: &Node, key: &str) -> bool {
