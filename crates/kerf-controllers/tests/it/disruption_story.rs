@@ -3,9 +3,8 @@
 use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
-use kerf_controllers::logs::{Form, Level, LogLayer, Settings};
+use kerf_controllers::logs::Level;
 use serde_json::{Value, json};
-use tracing_subscriber::layer::SubscriberExt as _;
 
 use crate::rig::{Lines, of_claim};
 use crate::town::{Town, shrinking, sizes_at};
@@ -24,12 +23,7 @@ fn messages(lines: &[Value]) -> Vec<&str> {
 
 /// Everything that is logged from now on in this test.
 fn listen(town: &Town) -> (Lines, tracing::subscriber::DefaultGuard) {
-    let lines = Lines::default();
-    let layer =
-        LogLayer::new(Settings { level: Level::Info, form: Form::Json }, town.rig.clock, vec![Box::new(lines.clone())]);
-    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
-    let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
-    (lines, guard)
+    Lines::listen(Level::Info, town.rig.clock)
 }
 
 #[tokio::test(start_paused = true)]

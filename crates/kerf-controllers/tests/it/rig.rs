@@ -14,6 +14,7 @@ use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::CloudProvider;
+use kerf_controllers::logs::{self, Form, Level, LogLayer};
 use kerf_controllers::{Context, Controllers, Event, History, Metrics, Publish, Settings, SharedCluster};
 use kerf_kwok::{Kwok, built_in};
 use kerf_runtime::{Clock, Shutdown};
@@ -23,6 +24,7 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
+use tracing_subscriber::layer::SubscriberExt as _;
 
 /// Keeps every event that is published, each once unless it is never held back: what tells them apart is the controllers' business, how long it holds the recorder's.
 #[derive(Debug, Default)]
@@ -53,6 +55,30 @@ impl io::Write for Lines {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+impl Lines {
+    /// Listens to this thread, to everything from a level on, for as long as the guard lives.
+    pub(crate) fn listen(level: Level, clock: Clock) -> (Self, tracing::subscriber::DefaultGuard) {
+        let lines = Self::default();
+        let layer = LogLayer::new(logs::Settings { level, form: Form::Json }, clock, vec![Box::new(lines.clone())]);
+        // As long as one subscriber is all there is, tracing asks the thread that comes by a line first whether anybody listens; other tests'
+        // threads would answer no, for good. One for everybody makes it ask all.
+        let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
+        let guard = tracing::subscriber::set_default(tracing_subscriber::registry().with(layer));
+        (lines, guard)
+    }
+
+    /// The lines so far.
+    pub(crate) fn all(&self) -> Vec<Value> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The lines so far with a message.
+    pub(crate) fn with(&self, message: &str) -> Vec<Value> {
+        self.all().into_iter().filter(|line| line["message"] == message).collect()
     }
 }
 
