@@ -265,12 +265,17 @@ impl Disruption {
                 metrics.failed_validations.add(&[kind], lost as f64);
             }
             if let Some(why) = why {
+                let message = if command.method == Method::Emptiness {
+                    "abandoning empty node consolidation attempt due to pod churn, command is no longer valid"
+                } else {
+                    "abandoning consolidation attempt, command is no longer valid"
+                };
                 debug!(
                     reason = decision::reason(command),
                     decision = command.decision(),
                     nodes = %crate::logs::json(command.nodes.iter().map(|node| node.name.as_str()).collect::<Vec<_>>()),
                     error = %why,
-                    "abandoning consolidation attempt, command is no longer valid"
+                    "{message}"
                 );
                 if command.method != Method::Emptiness {
                     report::tell_rejected(&self.ctx, command, why.category());
