@@ -72,6 +72,9 @@ impl Provisioner {
 
     /// Works until told to stop.
     pub(crate) async fn run(&self, mut stop: Stop) {
+        let (metrics, batcher) = (&self.ctx.metrics, self.batcher.clone());
+        metrics.controller_starts(NAME, 1);
+        metrics.queues.follow(NAME, move || batcher.stats());
         loop {
             tokio::select! {
                 biased;
@@ -86,7 +89,9 @@ impl Provisioner {
             let id = self.ids.lock().unwrap_or_else(PoisonError::into_inner).uuid();
             let pass = async { self.pass().await.map(|()| Next::Done) };
             // After a failure the pods that are still pending come back by themselves; what they did not get is tried again then.
+            metrics.queues.taken(NAME, self.batcher.begin());
             observed(&self.ctx, NAME, &Str::default(), &id, pass).await;
+            self.batcher.end();
         }
     }
 
