@@ -71,6 +71,12 @@ impl Error {
         Self::While { doing, cause: Box::new(self) }
     }
 
+    /// Whether the API server will not have what it was given, and would not the next time either.
+    pub(crate) fn is_refusal(&self) -> bool {
+        let Self::Api { cause: Failure::Api(cause), .. } = self else { return false };
+        matches!(cause.as_ref(), kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 429)
+    }
+
     /// All of several failures as one; none if there are none.
     pub(crate) fn all(mut errors: Vec<Self>) -> Result<(), Self> {
         match errors.len() {

@@ -119,9 +119,10 @@ pub(crate) fn failed_scheduling(pod: &Pod, why: &str) -> Event {
     Event::new(about_pod(pod), Severity::Warning, "FailedScheduling", message).within(Duration::from_mins(5))
 }
 
-/// The pool's own requirements leave it no machine.
-pub(crate) fn no_compatible_instance_types(pool: &NodePool) -> Event {
-    let message = "NodePool requirements filtered out all compatible available instance types".to_owned();
+/// The pool's own requirements leave it no machine; by their `minValues` alone, perhaps.
+pub(crate) fn no_compatible_instance_types(pool: &NodePool, is_by_min_values: bool) -> Event {
+    let by = if is_by_min_values { " due to minValues incompatibility" } else { "" };
+    let message = format!("NodePool requirements filtered out all compatible available instance types{by}");
     Event::new(about_pool(pool), Severity::Warning, "NoCompatibleInstanceTypes", message).within(Duration::from_mins(1))
 }
 

@@ -23,5 +23,5 @@ pub use disruption::History;
 pub use error::Error;
 pub use events::{Event, Publish};
 pub use metrics::Metrics;
-pub use process::{LeaderElection, ProcessSettings, RunError, run};
+pub use process::{LeaderElection, ProcessSettings, RunError, measured, run};
 pub use recorder::Recorder;

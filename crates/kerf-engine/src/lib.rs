@@ -31,10 +31,12 @@ pub use disrupt::{
     expires_at, gathering, look, must_verify_type, takes_much, validate, validate_all,
 };
 pub use explain::{Funnel, FunnelRule, FunnelStep, PoolFunnel, PoolRefusal, Reason, Rule, funnel};
+pub use pod::relax::Concession;
 pub use pod::requests::{pod_limits, pod_requests};
 pub use price::Price;
 pub use solve::{
-    EffectiveZone, Estimate, Launch, NodePlacement, PlannedClaim, Prepared, Solution, Stats, Unplaced, solve,
+    BeyondLimits, EffectiveZone, Estimate, Launch, NodePlacement, PlannedClaim, Prepared, Relaxed, Solution, Stats,
+    Unplaced, WithoutTypes, solve,
 };
 pub use world::selection::is_provisionable;
 pub use world::{

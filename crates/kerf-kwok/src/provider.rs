@@ -18,12 +18,12 @@ use kerf_api::quantity::Quantity;
 use kerf_api::slim::Str;
 use kerf_api::written::Resources;
 use kerf_cloud::{
-    CloudProvider, CreateError, DriftError, InstanceTypesError, ListError, Machine, MachineError, NodeClassKind,
-    RepairPolicy,
+    BoxError, CloudProvider, CreateError, DriftError, InstanceTypesError, ListError, Machine, MachineError,
+    NodeClassKind, RepairPolicy,
 };
 use kerf_engine::catalogue::InstanceType;
 use kerf_engine::requirement::{EffectiveOperator, Requirement, Requirements};
-use kerf_runtime::Clock;
+use kerf_runtime::{Causes, Clock};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 
@@ -106,12 +106,12 @@ impl Kwok {
             Err(refusal) => refusal,
         };
         let existing = self.nodes().get_opt(&node::name(claim)).await;
-        existing.map_err(|error| CreateError::Other(Box::new(error)))?.map(|node| node::machine(&node)).ok_or(refusal)
+        existing.map_err(|error| CreateError::Other(said(&error)))?.map(|node| node::machine(&node)).ok_or(refusal)
     }
 
     /// The claim's machine, as a rule a new one; none if its node is there already.
     async fn order(&self, claim: &NodeClaim) -> Result<Option<Machine>, CreateError> {
-        let other = |error: kube::Error| CreateError::Other(Box::new(error));
+        let other = |error: kube::Error| CreateError::Other(said(&error));
         let asked = self.requirements(claim);
         let wanted = asked.get(labels::INSTANCE_TYPE).filter(|r| r.operator() == EffectiveOperator::In);
         if let Some(unknown) = wanted
@@ -149,7 +149,7 @@ impl Kwok {
     /// The node class's say: whether it can be used, and how long its machines take to boot.
     async fn registration_delay(&self, claim: &NodeClaim) -> Result<Duration, CreateError> {
         let name = &claim.spec.node_class_ref.name;
-        let class = self.class(name).await.map_err(|error| CreateError::Other(Box::new(error)))?;
+        let class = self.class(name).await.map_err(|error| CreateError::Other(said(&error)))?;
         let Some(class) = class else {
             let gone = format!("resolving node class, nodeclasses.karpenter.kwok.sh {name:?} not found");
             return Err(CreateError::InsufficientCapacity(gone.into()));
@@ -251,7 +251,7 @@ impl Kwok {
         match self.nodes().delete(&name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
             Ok(_) => Err(not_found("instance terminated")),
             Err(kube::Error::Api(status)) if status.is_not_found() => Err(not_found("instance terminated")),
-            Err(error) => Err(MachineError::Other(Box::new(error))),
+            Err(error) => Err(MachineError::Other(said(&error))),
         }
     }
 
@@ -263,7 +263,7 @@ impl Kwok {
         match self.nodes().get_opt(name).await {
             Ok(Some(node)) if node.metadata.deletion_timestamp.is_none() => Ok(node),
             Ok(_) => Err(not_found("no such node")),
-            Err(error) => Err(MachineError::Other(Box::new(error))),
+            Err(error) => Err(MachineError::Other(said(&error))),
         }
     }
 }
@@ -275,6 +275,11 @@ fn fits(requested: &Resources, described: &InstanceType) -> bool {
         (Some(had), Ok(asked)) => asked <= had,
         (None, _) | (_, Err(_)) => true,
     })
+}
+
+/// What the API server or the way there says.
+fn said(error: &kube::Error) -> BoxError {
+    Causes(error).to_string().into()
 }
 
 fn not_found(why: &str) -> MachineError {
@@ -290,7 +295,7 @@ async fn appear(nodes: Api<Node>, node: Node, delay: Duration) {
             Ok(_) => return,
             Err(kube::Error::Api(status)) if status.is_already_exists() => return,
             Err(error) if attempt == LATE_TRIES => {
-                tracing::error!(node = node.metadata.name, error = %error, "failed creating node");
+                tracing::error!(node = node.metadata.name, error = %Causes(&error), "failed creating node");
             }
             Err(_) => {
                 tokio::time::sleep(retry).await;
@@ -327,7 +332,7 @@ impl CloudProvider for Kwok {
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Machine>, ListError>> {
         async move {
-            let nodes = self.nodes().list(&ListParams::default()).await.map_err(|error| ListError(Box::new(error)))?;
+            let nodes = self.nodes().list(&ListParams::default()).await.map_err(|error| ListError(said(&error)))?;
             let classes: Vec<String> = NODE_CLASSES.iter().map(NodeClassKind::label_key).collect();
             Ok(nodes.items.iter().filter(|node| node::is_machine(node, &classes)).map(node::machine).collect())
         }

@@ -1,5 +1,6 @@
 //! Errors as people read them. A client's error names only its outermost layer ("client error (Connect)"); why, an expired certificate or a
-//! port where nobody listens, is further down. Always: one line, from the outside in, and nothing twice.
+//! port where nobody listens, is further down; and around what the API server answered it prints all that it knows of the answer. Always: one
+//! line, from the outside in, and nothing twice; of an answer the server's own words and its code.
 
 use std::error::Error;
 use std::fmt;
@@ -10,9 +11,16 @@ pub struct Causes<'a>(pub &'a (dyn Error + 'static));
 
 impl fmt::Display for Causes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(answer) = answer(self.0) {
+            return f.write_str(&answer);
+        }
         let mut said = self.0.to_string();
         let mut cause = self.0.source();
         while let Some(error) = cause {
+            if let Some(answer) = answer(error) {
+                said = format!("{said}: {answer}");
+                break;
+            }
             let more = error.to_string();
             // Many errors say themselves what caused them.
             if !said.contains(&more) {
@@ -24,7 +32,15 @@ impl fmt::Display for Causes<'_> {
     }
 }
 
+/// What the API server answered, if the error is an answer.
+fn answer(error: &(dyn Error + 'static)) -> Option<String> {
+    let Some(kube::Error::Api(status)) = error.downcast_ref::<kube::Error>() else { return None };
+    let words = if status.message.is_empty() { &status.reason } else { &status.message };
+    Some(format!("{words} ({})", status.code))
+}
+
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot build its own fixture must fail")]
 mod tests {
     use std::io;
 
@@ -44,5 +60,17 @@ mod tests {
         let error = Layer::Client(Box::new(Layer::Connector(refused)));
         let wanted = "client error (Connect): tcp connect error: nobody listens on 127.0.0.1:6443";
         assert_eq!(Causes(&error).to_string(), wanted);
+    }
+
+    #[test]
+    fn an_answer_is_told_in_the_servers_words() {
+        let status = serde_json::json!({"status": "Failure", "code": 422, "reason": "Invalid",
+            "message": "NodeClaim.karpenter.sh \"a\" is invalid: spec: Required value", "metadata": {}});
+        let error = kube::Error::Api(serde_json::from_value(status).unwrap());
+        let wanted = "NodeClaim.karpenter.sh \"a\" is invalid: spec: Required value (422)";
+        assert_eq!(Causes(&error).to_string(), wanted);
+        let wordless = serde_json::json!({"status": "Failure", "code": 401, "reason": "Unauthorized", "message": ""});
+        let error = kube::Error::Api(serde_json::from_value(wordless).unwrap());
+        assert_eq!(Causes(&error).to_string(), "Unauthorized (401)");
     }
 }

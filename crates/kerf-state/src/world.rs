@@ -7,7 +7,10 @@ use std::sync::Arc;
 use kerf_api::labels::LabelRules;
 use kerf_api::slim::{Node, Pod, Str};
 use kerf_engine::catalogue::InstanceType;
-use kerf_engine::{EffectiveZone, Pool, Prepared, Settings, Solution, UnsupportedStorage};
+use kerf_engine::{
+    BeyondLimits, EffectiveZone, Pool, PoolAvailability, Prepared, Relaxed, Settings, Solution, UnsupportedStorage,
+    WithoutTypes,
+};
 
 use crate::claims::Claim;
 use crate::cluster::Cluster;
@@ -66,6 +69,28 @@ impl Cluster {
     /// How many of the pods that wait can use which zone, as of the last decision's books; nothing if there are none.
     pub fn pending_by_zone(&mut self) -> BTreeMap<EffectiveZone, usize> {
         self.world.as_mut().map(|kept| kept.prepared.pending_by_zone()).unwrap_or_default()
+    }
+
+    /// The pools that had no part in the last decision because they were not ready.
+    pub fn pools_not_ready(&self) -> Vec<Str> {
+        let pools = self.world.iter().flat_map(|kept| &kept.pools);
+        let not_ready = pools.filter(|pool| matches!(pool.availability, PoolAvailability::NotReady(_)));
+        not_ready.map(|pool| pool.name.clone()).collect()
+    }
+
+    /// The pools that took part in the last decision and had nothing to launch.
+    pub fn pools_without_types(&mut self) -> Vec<WithoutTypes> {
+        self.world.as_mut().map(|kept| kept.prepared.without_types()).unwrap_or_default()
+    }
+
+    /// The pools whose limits kept types out of the last decision.
+    pub fn pools_beyond_limits(&self) -> Vec<BeyondLimits> {
+        self.world.as_ref().map(|kept| kept.prepared.beyond_limits()).unwrap_or_default()
+    }
+
+    /// The pods that gave something up for the last decision.
+    pub fn pods_relaxed(&self) -> Vec<Relaxed> {
+        self.world.as_ref().map(|kept| kept.prepared.relaxed()).unwrap_or_default()
     }
 
     pub(crate) fn follow_pod(&mut self, change: &Change<Pod>) {

@@ -112,7 +112,8 @@ impl<C: Reconcile> Work for Hung<C> {
         };
         async move {
             ctx.metrics.controller_starts(name, self.queue.workers());
-            ctx.metrics.queues.follow(name, &self.queue);
+            let queue = self.queue.clone();
+            ctx.metrics.queues.follow(name, move || queue.stats());
             self.queue.run(stop, reconcile).await;
         }
         .boxed()

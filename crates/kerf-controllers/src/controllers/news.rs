@@ -20,6 +20,22 @@ use super::Controllers;
 use super::hung::EVERYTHING;
 use crate::disruption::{self, News};
 use crate::nodeclaim::stale;
+use crate::process::reconcile::taken_in;
+
+/// Who keeps the metrics of pods.
+const METRICS_OF_PODS: &str = "metrics.pod";
+
+/// By what name dashboards know whoever takes in the news of a kind (spec 07 §1.3). There is no queue: news is taken in as it comes.
+fn state_controller(kind: &str) -> Option<&'static str> {
+    match kind {
+        "DaemonSet" => Some("state.daemonset"),
+        "Node" => Some("state.node"),
+        "NodeClaim" => Some("state.nodeclaim"),
+        "NodePool" => Some("state.nodepool"),
+        "Pod" => Some("state.pod"),
+        _ => None,
+    }
+}
 
 impl Controllers {
     /// Something happened. Disruption looks again if it can matter to it.
@@ -34,6 +50,9 @@ impl Controllers {
     /// polled. They may run before [`Controllers::run`] does, so that a standby's picture is whole when its turn comes.
     pub fn watches(self: &Arc<Self>, seed: u64) -> (Vec<Watch>, BoxFuture<'static, ()>) {
         let mut watches = Watches { of: self.clone(), seed, outside: Vec::new(), work: Vec::new() };
+        if self.ctx.settings.cluster_state_observability {
+            self.ctx.metrics.controller_starts(METRICS_OF_PODS, 1);
+        }
         watches.add(Kind::of::<kerf_api::nodeclaim::NodeClaim>(), Self::on_claim);
         watches.add(Kind::of::<NodePool>(), Self::on_pool);
         for class in self.ctx.cloud.node_classes() {
@@ -228,11 +247,16 @@ impl Controllers {
     }
 
     fn on_pod(&self, news: Event<Pod>) {
-        for change in self.told(news) {
+        let changes = self.told(news);
+        if self.ctx.settings.cluster_state_observability {
+            taken_in(&self.ctx, METRICS_OF_PODS, || {
+                for change in &changes {
+                    self.ctx.metrics.pod_changed(change, self.ctx.now());
+                }
+            });
+        }
+        for change in changes {
             self.heard(&change);
-            if self.ctx.settings.cluster_state_observability {
-                self.ctx.metrics.pod_changed(&change, self.ctx.now());
-            }
             if let Some(pod) = change.after.as_ref().filter(|pod| pod.spec.node_name.is_none()) {
                 self.pod_trigger.add(&pod.key());
             }
@@ -262,7 +286,15 @@ impl Watches {
     {
         let controllers = self.of.clone();
         let client = controllers.ctx.client.clone();
-        let (outside, work) = watch(client, WatchSettings::new(kind, self.seed), move |news| tell(&controllers, news));
+        let name = state_controller(kind.name);
+        if let Some(name) = name {
+            controllers.ctx.metrics.controller_starts(name, 1);
+        }
+        let take_in = move |news| match name {
+            Some(name) => taken_in(&controllers.ctx, name, || tell(&controllers, news)),
+            None => tell(&controllers, news),
+        };
+        let (outside, work) = watch(client, WatchSettings::new(kind, self.seed), take_in);
         self.outside.push(outside);
         self.work.push(work.boxed());
     }

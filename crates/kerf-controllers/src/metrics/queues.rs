@@ -3,8 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use kerf_api::slim::Str;
-use kerf_runtime::Queue;
+use kerf_runtime::QueueStats;
 
 use super::registry::{Counter, Gauge, Histogram, Registry};
 
@@ -25,7 +24,16 @@ pub struct QueueMetrics {
     queue_duration: Histogram,
     /// How long keys were worked on.
     pub work_duration: Histogram,
-    queues: Mutex<Vec<(&'static str, Queue<Str>)>>,
+    queues: Mutex<Vec<(&'static str, Followed)>>,
+}
+
+/// How a queue is looked at.
+struct Followed(Box<dyn Fn() -> QueueStats + Send>);
+
+impl std::fmt::Debug for Followed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Followed").field(&self.0()).finish()
+    }
 }
 
 /// From ten nanoseconds to a quarter of an hour, ten times as much each time.
@@ -64,11 +72,11 @@ impl QueueMetrics {
         }
     }
 
-    /// A controller works on a queue from now on.
-    pub(crate) fn follow(&self, name: &'static str, queue: &Queue<Str>) {
+    /// A controller works on a queue from now on, which is looked at in this way.
+    pub(crate) fn follow(&self, name: &'static str, look: impl Fn() -> QueueStats + Send + 'static) {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|(known, _)| *known != name);
-        queues.push((name, queue.clone()));
+        queues.push((name, Followed(Box::new(look))));
     }
 
     /// A key was taken that was due for so long.
@@ -78,8 +86,8 @@ impl QueueMetrics {
 
     /// Looks at all queues.
     pub(super) fn look(&self) {
-        for (name, queue) in self.queues.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            let (seen, labels) = (queue.stats(), [*name, *name]);
+        for (name, followed) in self.queues.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let (seen, labels) = ((followed.0)(), [*name, *name]);
             self.depth.set(&[name, name, ""], seen.depth as f64);
             self.adds.add(&labels, seen.adds as f64 - self.adds.get(&labels));
             self.retries.add(&labels, seen.retries as f64 - self.retries.get(&labels));

@@ -8,6 +8,8 @@ pub(crate) mod reconcile;
 mod requests;
 mod version;
 
+pub use requests::measured;
+
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,7 +79,7 @@ pub enum RunError {
 /// Runs all controllers until the end is asked for, which is well, or something makes it impossible to go on, which is not.
 ///
 /// `lease_client` is used for the lease alone, so that what the controllers do never costs it. Events that controllers publish are written
-/// through `recorder`, if they are to be written at all.
+/// through `recorder`, if they are to be written at all. Only requests of clients that were [`measured`] are counted.
 pub async fn run(
     ctx: Context,
     settings: &ProcessSettings,
@@ -91,8 +93,7 @@ pub async fn run(
         info!(%constraints, "spreading pods without constraints of their own by default");
     }
     let cloud = Arc::new(Measured::new(ctx.cloud.clone(), ctx.metrics.clone(), ctx.clock));
-    let client = requests::measured(ctx.client.clone(), ctx.metrics.clone(), ctx.clock);
-    let ctx = Context { client, cloud, ..ctx };
+    let ctx = Context { cloud, ..ctx };
     let controllers = Controllers::new(ctx.clone());
     let (watches, feed) = controllers.watches(ctx.settings.seed);
 
@@ -119,8 +120,12 @@ pub async fn run(
         metrics.leader_election_slowpath.add(&[&name], 0.0);
         Lease::new(lease_client, settings, ctx.clock).telling(move || metrics.leader_election_slowpath.inc(&[&name]))
     });
-    let name = settings.leader_election.as_ref().map_or("", |election| election.name.as_str());
-    let leads = |does: f64| ctx.metrics.leader_election_master_status.set(&[name], does);
+    // Who holds no lease is master of none.
+    let leads = |does: f64| {
+        if let Some(election) = &settings.leader_election {
+            ctx.metrics.leader_election_master_status.set(&[&election.name], does);
+        }
+    };
     leads(0.0);
     if let Some(lease) = &mut lease {
         tokio::select! {

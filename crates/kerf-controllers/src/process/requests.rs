@@ -1,4 +1,5 @@
-//! A client whose requests are counted and timed (spec 07 §6.7), whoever sends them.
+//! A client whose requests are counted and timed (spec 07 §6.7), whoever sends them. It is for the process to make before it hands its client
+//! to anybody, so that nobody's requests are missed and none is counted twice.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use kube::client::Body;
 use crate::metrics::Metrics;
 
 /// The client, measured.
-pub(super) fn measured(client: Client, metrics: Arc<Metrics>, clock: Clock) -> Client {
+pub fn measured(client: Client, metrics: Arc<Metrics>, clock: Clock) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, metrics) = (client.clone(), metrics.clone());

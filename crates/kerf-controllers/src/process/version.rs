@@ -4,6 +4,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use kerf_runtime::Causes;
 use kube::Client;
 use tracing::{debug, error};
 
@@ -25,7 +26,7 @@ pub(super) async fn follow(client: Client) {
                     known = version;
                 }
             }
-            Err(cause) => debug!(error = %cause, "failed reading the version of kubernetes"),
+            Err(cause) => debug!(error = %Causes(&cause), "failed reading the version of kubernetes"),
         }
         tokio::time::sleep(INTERVAL).await;
     }

@@ -1,11 +1,14 @@
 //! The batch window (spec 02 §1.2): it closes when nothing new has come for a while, and at the latest after its longest time. What
 //! has been seen in a window does not keep it open.
+//!
+//! To those who look at queues it is one of batches: a batch waits from its first reason on, until it is begun.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use kerf_api::slim::Str;
+use kerf_runtime::QueueStats;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -14,22 +17,46 @@ use tokio::time::Instant;
 pub(crate) struct Batcher {
     idle: Duration,
     max: Duration,
-    seen: Mutex<BTreeSet<Str>>,
+    state: Mutex<State>,
     /// One slot: arming what is armed changes nothing.
     armed: Notify,
 }
 
+#[derive(Debug, Default)]
+struct State {
+    /// The reasons of the open window.
+    seen: BTreeSet<Str>,
+    /// How many batches there were.
+    batches: u64,
+    /// When the first reason came of the window that is open.
+    open: Option<Instant>,
+    /// When the first reason came of the batch that waits to be begun.
+    closed: Option<Instant>,
+    /// When the batch was begun that is being worked on.
+    begun: Option<Instant>,
+}
+
 impl Batcher {
     pub(crate) fn new(idle: Duration, max: Duration) -> Self {
-        Self { idle, max, seen: Mutex::default(), armed: Notify::new() }
+        Self { idle, max, state: Mutex::default(), armed: Notify::new() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// There is a reason to decide, known by its uid. One that this window has seen already does nothing at all.
     pub(crate) fn trigger(&self, uid: &Str) {
-        let is_new = self.seen.lock().unwrap_or_else(PoisonError::into_inner).insert(uid.clone());
-        if is_new {
-            self.armed.notify_one();
+        let mut state = self.state();
+        if !state.seen.insert(uid.clone()) {
+            return;
         }
+        if state.open.is_none() {
+            state.open = Some(Instant::now());
+            state.batches += 1;
+        }
+        drop(state);
+        self.armed.notify_one();
     }
 
     /// Waits for a reason, and then for the window to close.
@@ -45,7 +72,34 @@ impl Batcher {
                 () = self.armed.notified() => idle_end = Instant::now() + self.idle,
             }
         }
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let mut state = self.state();
+        state.seen.clear();
+        state.closed = state.open.take();
+    }
+
+    /// The batch is worked on from now on. Says for how long it has waited.
+    pub(crate) fn begin(&self) -> Duration {
+        let (now, mut state) = (Instant::now(), self.state());
+        state.begun = Some(now);
+        state.closed.take().map(|since| now - since).unwrap_or_default()
+    }
+
+    /// The batch is done with.
+    pub(crate) fn end(&self) {
+        self.state().begun = None;
+    }
+
+    /// What waits, and what is worked on. A batch that fails does not come back: the reasons that are left make another.
+    pub(crate) fn stats(&self) -> QueueStats {
+        let state = self.state();
+        let running = state.begun.map(|begun| begun.elapsed()).unwrap_or_default();
+        QueueStats {
+            depth: usize::from(state.open.is_some()) + usize::from(state.closed.is_some()),
+            adds: state.batches,
+            retries: 0,
+            unfinished: running,
+            longest: running,
+        }
     }
 }
 
@@ -105,5 +159,33 @@ mod tests {
         batcher.trigger(&uid(1));
         batcher.wait().await;
         assert_eq!(start.elapsed(), Duration::from_secs(1), "what was seen before counts anew");
+    }
+
+    // spec 07 §6.7
+    #[tokio::test(start_paused = true)]
+    async fn batches_are_seen_as_a_queue_of_batches() {
+        let batcher = Batcher::new(Duration::from_secs(1), Duration::from_secs(10));
+        let seen = || {
+            let QueueStats { depth, adds, retries, unfinished, longest } = batcher.stats();
+            assert_eq!((retries, unfinished), (0, longest));
+            (depth, adds, longest.as_secs())
+        };
+        assert_eq!(seen(), (0, 0, 0));
+        batcher.trigger(&uid(1));
+        batcher.trigger(&uid(2));
+        assert_eq!(seen(), (1, 1, 0), "two reasons make one batch");
+        batcher.wait().await;
+        assert_eq!(seen(), (1, 1, 0));
+        batcher.trigger(&uid(1));
+        assert_eq!(seen(), (2, 2, 0), "a closed one that waits, and an open one");
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(batcher.begin(), Duration::from_secs(3));
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        assert_eq!(seen(), (1, 2, 4));
+        batcher.end();
+        batcher.wait().await;
+        assert_eq!(batcher.begin(), Duration::from_secs(7));
+        batcher.end();
+        assert_eq!(seen(), (0, 2, 0));
     }
 }

@@ -3,9 +3,12 @@
 
 mod batch;
 pub(crate) mod claim;
+mod concession;
 mod pass;
+mod remarks;
 pub(crate) mod report;
 mod trigger;
+mod warned;
 
 pub(crate) use batch::Batcher;
 pub(crate) use pass::Provisioner;

@@ -12,13 +12,16 @@ use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Pod, Str};
 use kerf_cloud::InstanceTypesError;
 use kerf_engine::catalogue::InstanceType;
-use kerf_engine::{PlannedClaim, Reason, Solution, UnsupportedStorage, is_provisionable};
+use kerf_engine::{PlannedClaim, PreferencePolicy, Solution, UnsupportedStorage, is_provisionable};
 use kerf_runtime::{Chance, Next, Stop};
-use kerf_state::{Ask, Synced};
+use kerf_state::{Ask, Cluster, Synced, Tracked as _};
 use tokio::time::Instant;
-use tracing::{debug, error, info};
+use tracing::{Level, debug, enabled, error, info};
 
 use super::batch::Batcher;
+use super::remarks::Remarks;
+use super::report::is_ignored;
+use super::warned::{self, Warned};
 use super::{claim, report};
 use crate::context::Context;
 use crate::error::Error;
@@ -26,12 +29,28 @@ use crate::events;
 use crate::logs::reference;
 use crate::process::reconcile::observed;
 
+/// The controller's name.
+const NAME: &str = "provisioner";
 /// How often a picture that is not whole is looked at again.
 const UNSYNCED: Duration = Duration::from_millis(500);
 /// For how long an incomplete picture is nothing to talk about.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often it is talked about after that.
 const REMINDER: Duration = Duration::from_secs(10);
+
+/// A decision, and the picture that it was taken on.
+struct Decided {
+    solution: Solution,
+    pools: BTreeMap<Str, Arc<NodePool>>,
+    /// Pods that wait and have wishes that can be in the way of consolidation.
+    in_the_way: Vec<Arc<Pod>>,
+    /// How many pods wait for a place.
+    pending: usize,
+    /// How many lose theirs with a node that is about to go.
+    leaving: usize,
+    /// What there is to say of it, unless nobody needed a place.
+    remarks: Option<Remarks>,
+}
 
 /// The controller.
 pub(crate) struct Provisioner {
@@ -41,30 +60,21 @@ pub(crate) struct Provisioner {
     ids: Mutex<Chance>,
     /// Where those of simulations come from.
     simulations: Mutex<Chance>,
-}
-
-/// Whether a pod was left out before anything was computed.
-fn is_ignored(reason: &Reason) -> bool {
-    match reason {
-        Reason::RefusesOurNodes { .. } | Reason::Invalid(_) | Reason::Volume(_) => true,
-        Reason::NoPools
-        | Reason::ReservedCapacity
-        | Reason::DynamicResources
-        | Reason::NoTypes
-        | Reason::MinValuesAfterTruncation { .. }
-        | Reason::Nowhere(_) => false,
-    }
+    warned: Mutex<Warned>,
 }
 
 impl Provisioner {
     pub(crate) fn new(ctx: Context, batcher: Arc<Batcher>) -> Self {
-        let ids = Mutex::new(Chance::new(ctx.settings.seed, "provisioner"));
+        let ids = Mutex::new(Chance::new(ctx.settings.seed, NAME));
         let simulations = Mutex::new(Chance::new(ctx.settings.seed, "provisioner.simulation"));
-        Self { ctx, batcher, ids, simulations }
+        Self { ctx, batcher, ids, simulations, warned: Mutex::default() }
     }
 
     /// Works until told to stop.
     pub(crate) async fn run(&self, mut stop: Stop) {
+        let (metrics, batcher) = (&self.ctx.metrics, self.batcher.clone());
+        metrics.controller_starts(NAME, 1);
+        metrics.queues.follow(NAME, move || batcher.stats());
         loop {
             tokio::select! {
                 biased;
@@ -79,7 +89,9 @@ impl Provisioner {
             let id = self.ids.lock().unwrap_or_else(PoisonError::into_inner).uuid();
             let pass = async { self.pass().await.map(|()| Next::Done) };
             // After a failure the pods that are still pending come back by themselves; what they did not get is tried again then.
-            observed(&self.ctx, "provisioner", &Str::default(), &id, pass).await;
+            metrics.queues.taken(NAME, self.batcher.begin());
+            observed(&self.ctx, NAME, &Str::default(), &id, pass).await;
+            self.batcher.end();
         }
     }
 
@@ -95,7 +107,7 @@ impl Provisioner {
                 said = now;
                 let on: Vec<String> = waiting.iter().map(ToString::to_string).collect();
                 error!(
-                    controller = "provisioner",
+                    controller = NAME,
                     duration = ?(now - start),
                     waiting_on = on.join("; "),
                     "cluster is waiting on sync for extended duration"
@@ -117,30 +129,66 @@ impl Provisioner {
         };
         let start = Instant::now();
         let metrics = &self.ctx.metrics;
-        let (solution, pools) = {
+        let decided = {
             let mut cluster = self.ctx.cluster.lock();
-            let waiting = cluster.all::<Pod>().values().filter(|pod| is_provisionable(pod, &self.ctx.settings.engine));
+            let (waiting, in_the_way) = self.waiting(&cluster);
             let id = self.simulations.lock().unwrap_or_else(PoisonError::into_inner).uuid();
-            let simulation = metrics.scheduler.begin("provisioner", id, waiting.count(), self.ctx.now());
+            let simulation = metrics.scheduler.begin(NAME, id, waiting, self.ctx.now());
             let pools: BTreeMap<Str, Arc<NodePool>> =
                 cluster.all::<NodePool>().iter().map(|(name, pool)| (name.clone(), pool.clone())).collect();
             let solution = cluster.solve(&ask, &self.ctx.settings.engine);
             simulation.left(solution.unplaced.len());
-            metrics.scheduler.pending("provisioner", &cluster.pending_by_zone());
-            (solution, pools)
+            metrics.scheduler.pending(NAME, &cluster.pending_by_zone());
+            let waits = |key: &Str| cluster.get::<Pod>(key).is_some_and(|pod| pod.spec.node_name.is_none());
+            let ignored = solution.unplaced.iter().filter(|pod| is_ignored(pod) && waits(&pod.pod)).count();
+            let (pending, leaving) = (waiting.saturating_sub(ignored), solution.stats.pods.saturating_sub(waiting));
+            let remarks = (pending + leaving > 0).then(|| Remarks::gather(&mut cluster, &solution));
+            Decided { solution, pools, in_the_way, pending, leaving, remarks }
         };
-        if solution.stats.pods > 0 {
-            debug!("pending-pods" = solution.stats.pods, "computing scheduling decision for provisionable pod(s)");
-        }
-        metrics.scheduler.scheduling_duration.observe(&["provisioner"], start.elapsed().as_secs_f64());
-        let ignored = solution.unplaced.iter().filter(|pod| is_ignored(&pod.reason)).count();
+        self.introduce(&decided);
+        let Decided { solution, pools, .. } = decided;
+        metrics.scheduler.scheduling_duration.observe(&[NAME], start.elapsed().as_secs_f64());
+        let ignored = solution.unplaced.iter().filter(|pod| is_ignored(pod)).count();
         metrics.scheduler.ignored_pods.set(&[], ignored as f64);
-        metrics.scheduler.unschedulable_pods.set(&["provisioner"], (solution.unplaced.len() - ignored) as f64);
+        metrics.scheduler.unschedulable_pods.set(&[NAME], (solution.unplaced.len() - ignored) as f64);
         let placed =
             solution.claims.iter().map(|claim| &claim.pods).chain(solution.nodes.iter().map(|node| &node.pods));
         metrics.pods_decided(placed.flatten(), solution.unplaced.iter().map(|pod| &pod.pod), self.ctx.now());
         report::tell(&self.ctx, &solution, start.elapsed());
         self.create_claims(&solution, &pools).await
+    }
+
+    /// How many pods wait, and which of them have wishes that can be in the way of consolidation.
+    fn waiting(&self, cluster: &Cluster) -> (usize, Vec<Arc<Pod>>) {
+        let settings = &self.ctx.settings.engine;
+        let counts_wishes = settings.preference_policy == PreferencePolicy::Respect && enabled!(Level::INFO);
+        let (mut count, mut in_the_way) = (0, Vec::new());
+        for pod in cluster.all::<Pod>().values().filter(|pod| is_provisionable(pod, settings)) {
+            count += 1;
+            if counts_wishes && warned::is_in_the_way(pod) {
+                in_the_way.push(pod.clone());
+            }
+        }
+        (count, in_the_way)
+    }
+
+    /// Says what was decided about, before it is said what was decided.
+    fn introduce(&self, decided: &Decided) {
+        let is_ignored = |pod: &Arc<Pod>| {
+            let all = &decided.solution.unplaced;
+            let at = all.binary_search_by(|unplaced| unplaced.pod.cmp(&pod.key()));
+            at.is_ok_and(|at| is_ignored(&all[at]))
+        };
+        let in_the_way: Vec<Arc<Pod>> = decided.in_the_way.iter().filter(|pod| !is_ignored(pod)).cloned().collect();
+        self.warned.lock().unwrap_or_else(PoisonError::into_inner).tell(&in_the_way, self.ctx.now());
+        if let Some(remarks) = &decided.remarks {
+            debug!(
+                "pending-pods" = decided.pending,
+                "deleting-pods" = decided.leaving,
+                "computing scheduling decision for provisionable pod(s)"
+            );
+            remarks.tell(&self.ctx, &decided.pools);
+        }
     }
 
     /// The instance types of every pool that takes pods. One whose types cannot be listed sits out.
@@ -154,11 +202,10 @@ impl Provisioner {
         };
         let answers = join_all(pools.iter().map(|(_, pool)| self.ctx.cloud.instance_types(pool))).await;
         let mut all = BTreeMap::new();
-        for ((name, pool), answer) in pools.into_iter().zip(answers) {
+        for ((name, _), answer) in pools.into_iter().zip(answers) {
             match answer {
                 Ok(types) if types.is_empty() => {
                     info!(NodePool = %reference(&name), "skipping, no resolved instance types found");
-                    self.ctx.publish(events::no_compatible_instance_types(&pool));
                 }
                 Ok(types) => {
                     all.insert(name, types);
@@ -184,16 +231,23 @@ impl Provisioner {
     async fn create_claim(&self, planned: &PlannedClaim, pools: &BTreeMap<Str, Arc<NodePool>>) -> Result<(), Error> {
         let Some(pool) = pools.get(&planned.pool) else { return Err(Error::PoolGone(planned.pool.to_string())) };
         self.check_limits(&planned.pool)?;
-        let name = claim::create(&self.ctx, planned, &claim::claim(planned, pool), "provisioned").await?;
+        let created = claim::create(&self.ctx, planned, &claim::claim(planned, pool), "provisioned").await;
         let pods: Vec<Arc<Pod>> = {
             let mut cluster = self.ctx.cluster.lock();
-            planned.pods.iter().for_each(|pod| cluster.expect(pod.clone(), Str::from(&*name)));
+            if let Ok(name) = &created {
+                planned.pods.iter().for_each(|pod| cluster.expect(pod.clone(), Str::from(name.as_str())));
+            }
             planned.pods.iter().filter_map(|pod| cluster.get::<Pod>(pod).cloned()).collect()
         };
         for pod in pods {
-            self.ctx.publish(events::nominated(&pod, Some(&name), None));
+            match &created {
+                Ok(name) => self.ctx.publish(events::nominated(&pod, Some(name), None)),
+                // What was refused is asked for again, and will be refused again until somebody who reads this does something.
+                Err(why) if why.is_refusal() => self.ctx.publish(events::failed_scheduling(&pod, &why.to_string())),
+                Err(_) => {}
+            }
         }
-        Ok(())
+        created.map(|_| ())
     }
 
     /// A pool that is over a limit by now gets no more (spec 02 §4.6).

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kerf_api::slim::{Pod, Str};
-use kerf_engine::{Reason, Solution};
+use kerf_engine::{Reason, Solution, Unplaced};
 use kerf_state::Cluster;
 use tracing::{debug, error, info};
 
@@ -17,14 +17,30 @@ use crate::logs::reference_of;
 /// How many names a log line lists.
 const LISTED: usize = 5;
 
+/// Whether a pod was left out before anything was computed.
+pub(super) fn is_ignored(unplaced: &Unplaced) -> bool {
+    match unplaced.reason {
+        Reason::RefusesOurNodes { .. } | Reason::Invalid(_) | Reason::Volume(_) => true,
+        Reason::NoPools
+        | Reason::ReservedCapacity
+        | Reason::DynamicResources
+        | Reason::NoTypes
+        | Reason::MinValuesAfterTruncation { .. }
+        | Reason::Nowhere(_) => false,
+    }
+}
+
 /// Tells of what was decided.
 pub(super) fn tell(ctx: &Context, solution: &Solution, took: std::time::Duration) {
     let on_claims: usize = solution.claims.iter().map(|claim| claim.pods.len()).sum();
     let on_nodes: usize = solution.nodes.iter().map(|node| node.pods.len()).sum();
     if !solution.claims.is_empty() {
         let placed = solution.claims.iter().flat_map(|claim| &claim.pods);
+        let placed = placed.chain(solution.nodes.iter().flat_map(|node| &node.pods));
+        let left = solution.unplaced.iter().filter(|unplaced| !is_ignored(unplaced)).map(|unplaced| &unplaced.pod);
+        let found = on_claims + on_nodes + left.clone().count();
         info!(
-            Pods = listed(placed, solution.stats.pods),
+            Pods = listed(placed.chain(left), found),
             duration = %kerf_api::duration::Duration::from_std(took),
             "found provisionable pod(s)"
         );
@@ -111,7 +127,12 @@ fn nominate(
 
 /// `a, b, c, d, e and 7 other(s)`
 pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n Str>, count: usize) -> String {
-    let first: Vec<&str> = names.take(LISTED).map(Str::as_str).collect();
+    listed_up_to(LISTED, names, count)
+}
+
+/// The same with so many names.
+pub(super) fn listed_up_to<'n>(most: usize, names: impl Iterator<Item = &'n Str>, count: usize) -> String {
+    let first: Vec<&str> = names.take(most).map(Str::as_str).collect();
     let others = count.saturating_sub(first.len());
     let text = first.join(", ");
     if others > 0 { format!("{text} and {others} other(s)") } else { text }

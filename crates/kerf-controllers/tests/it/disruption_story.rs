@@ -3,6 +3,7 @@
 use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
+use kerf_controllers::logs::Level;
 use serde_json::{Value, json};
 
 use crate::rig::{Lines, of_claim};
@@ -23,7 +24,7 @@ async fn up_to_the_limit_down_to_nothing_and_over_to_another_class() {
     let mut town = Town::bare(spec).await;
     // A small machine is dear, so that the pods come together on a big one.
     town.catalogue = sizes_at([0.35, 0.39, 0.4]);
-    let (lines, _log) = Lines::listen(town.rig.clock);
+    let (lines, _log) = Lines::listen(Level::Info, town.rig.clock);
     town.restart();
     town.rig.wait(2).await;
     lines.take();
@@ -124,7 +125,7 @@ async fn up_to_the_limit_down_to_nothing_and_over_to_another_class() {
 #[tokio::test(start_paused = true)]
 async fn three_become_one_and_what_expires_is_renewed() {
     let mut town = Town::bare(shrinking(json!({"consolidateAfter": "Never"}))).await;
-    let (lines, _log) = Lines::listen(town.rig.clock);
+    let (lines, _log) = Lines::listen(Level::Info, town.rig.clock);
     town.restart();
     town.rig.wait(2).await;
 

@@ -3,10 +3,11 @@
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::nodeclaim::NodeClaim;
+use kerf_controllers::logs::Level;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::rig::Rig;
+use crate::rig::{Lines, Rig};
 
 /// A cluster with one node and one pod on it that carries the label `app: web`.
 async fn running() -> (Rig, String) {
@@ -140,4 +141,17 @@ async fn a_claim_carries_the_hash_that_it_was_planned_by() {
     let owner = &claim.metadata.owner_references.unwrap()[0];
     assert_eq!((owner.name.as_str(), Some(&owner.uid)), ("general", after.metadata.uid.as_ref()));
     assert_eq!(owner.block_owner_deletion, Some(true));
+}
+
+// spec 07 §7.2
+#[tokio::test(start_paused = true)]
+async fn pods_that_lose_their_node_are_counted_apart() {
+    let (rig, claim) = running().await;
+    budget(&rig, "web", json!({"minAvailable": 1})).await;
+    rig.wait(2).await;
+    let (lines, _log) = Lines::listen(Level::Debug, rig.clock);
+    rig.delete_claim(&claim).await;
+    rig.wait(3).await;
+    let computing = lines.with("computing scheduling decision for provisionable pod(s)");
+    assert_eq!((&computing[0]["pending-pods"], &computing[0]["deleting-pods"]), (&json!(0), &json!(1)));
 }

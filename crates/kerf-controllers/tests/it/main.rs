@@ -27,6 +27,7 @@ mod nodepool;
 mod process;
 mod provisioning;
 mod registration;
+mod remarks;
 mod repair;
 mod rig;
 mod small;

@@ -265,3 +265,50 @@ async fn the_last_simulation_is_shown() {
     assert!(!rig.metrics_text().contains(&zone("test-zone-b")), "its last pod is gone");
     assert!(second.len() == 1 && second != first, "another simulation is another series: {first:?} {second:?}");
 }
+
+/// What takes in news, and the provisioner, have the series by which dashboards know them, and count what they do.
+// spec 07 §1.3 and §6.7
+#[tokio::test(start_paused = true)]
+async fn every_controller_that_there_is_has_its_series() {
+    let rig = Rig::start().await;
+    rig.pending_pod("web", "1", json!({})).await;
+    rig.wait(5).await;
+    let text = rig.metrics_text();
+    let value = |series: &str| -> Option<f64> {
+        let head = format!("{series} ");
+        text.lines().find_map(|line| line.strip_prefix(&head)).map(|value| value.parse().unwrap())
+    };
+    let controllers = [
+        "provisioner",
+        "state.pod",
+        "state.node",
+        "state.nodeclaim",
+        "state.nodepool",
+        "state.daemonset",
+        "metrics.pod",
+    ];
+    for name in controllers {
+        let total = value(&format!("controller_runtime_reconcile_total{{controller=\"{name}\",result=\"success\"}}"));
+        assert!(total.is_some_and(|total| total > 0.0), "{name} in {text}");
+        let timed = value(&format!("controller_runtime_reconcile_time_seconds_count{{controller=\"{name}\"}}"));
+        assert_eq!(timed, total, "{name}");
+        assert_eq!(value(&format!("controller_runtime_max_concurrent_reconciles{{controller=\"{name}\"}}")), Some(1.0));
+        for family in ["reconcile_errors", "terminal_reconcile_errors", "reconcile_panics", "reconcile_timeouts"] {
+            let series = format!("controller_runtime_{family}_total{{controller=\"{name}\"}}");
+            assert_eq!(value(&series), Some(0.0), "{series}");
+        }
+    }
+    let of_queue = "name=\"provisioner\",controller=\"provisioner\"";
+    for (name, wanted) in [
+        ("workqueue_adds_total", 1.0),
+        ("workqueue_retries_total", 0.0),
+        ("workqueue_queue_duration_seconds_count", 1.0),
+        ("workqueue_queue_duration_seconds_sum", 1.0),
+        ("workqueue_work_duration_seconds_count", 1.0),
+        ("workqueue_unfinished_work_seconds", 0.0),
+        ("workqueue_longest_running_processor_seconds", 0.0),
+    ] {
+        assert_eq!(value(&format!("{name}{{{of_queue}}}")), Some(wanted), "{name} in {text}");
+    }
+    assert_eq!(value(&format!("workqueue_depth{{{of_queue},priority=\"\"}}")), Some(0.0));
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
+use kerf_controllers::logs::Level;
 use kerf_kwok::{Kwok, built_in};
 use serde_json::json;
 
@@ -132,7 +133,7 @@ async fn a_pool_is_ready_when_its_class_is() {
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_makes_no_sense_says_so() {
     let rig = Rig::start().await;
-    let (lines, _log) = Lines::listen(rig.clock);
+    let (lines, _log) = Lines::listen(Level::Info, rig.clock);
     let capacity = |values: serde_json::Value| json!({"template": {"spec": {"requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": values}]}}});
     rig.create::<NodePool>(pool("wrong", capacity(json!(["xspot"])))).await;
     rig.create::<NodePool>(pool("half", capacity(json!(["on-demand", "xspot"])))).await;

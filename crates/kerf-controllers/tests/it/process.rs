@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodepool::NodePool;
+use kerf_controllers::logs::Level;
 use kerf_controllers::{Context, Metrics, ProcessSettings, Recorder, Settings, SharedCluster};
 use kerf_kwok::{Kwok, built_in};
 use kerf_runtime::{Clock, Shutdown};
@@ -21,9 +22,9 @@ struct Process {
 }
 
 fn start(server: &ApiServer, settings: ProcessSettings) -> Process {
-    let client = server.client_as("kerf");
-    let recorder = Arc::new(Recorder::new(client.clone(), server.clock(), 1));
     let metrics = Arc::new(Metrics::new());
+    let client = kerf_controllers::measured(server.client_as("kerf"), metrics.clone(), server.clock());
+    let recorder = Arc::new(Recorder::new(client.clone(), server.clock(), 1));
     let ctx = Context {
         cloud: Arc::new(Kwok::new(client.clone(), server.clock(), built_in())),
         client: client.clone(),
@@ -129,7 +130,7 @@ async fn work_begins_when_the_definitions_arrive() {
 async fn the_log_tells_the_story_in_order() {
     let rig = Rig::bare().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
-    let (lines, _log) = Lines::listen(rig.clock);
+    let (lines, _log) = Lines::listen(Level::Info, rig.clock);
     let _process = start(&rig.server, ProcessSettings::default());
     rig.wait(2).await;
     for i in 0..5 {
@@ -144,7 +145,7 @@ async fn the_log_tells_the_story_in_order() {
     }
     rig.all::<Node>().delete(&node, &DeleteParams::default()).await.unwrap();
     rig.wait(30).await;
-    let parsed = lines.take();
+    let parsed = lines.all();
     let messages: Vec<&str> = parsed.iter().map(|line| line["message"].as_str().unwrap()).collect();
     assert_eq!(
         messages,
@@ -159,9 +160,42 @@ async fn the_log_tells_the_story_in_order() {
             "deleted node",
             "deleted nodeclaim",
         ],
-        "{parsed:?}"
+        "{parsed:#?}"
     );
     assert_eq!((&parsed[1]["nodeclaims"], &parsed[1]["pods"]), (&json!(1), &json!(5)));
     assert_eq!(parsed[0]["reconcileID"], parsed[1]["reconcileID"]);
     assert_eq!(parsed[0]["reconcileID"], parsed[2]["reconcileID"]);
+}
+
+/// Whoever sends a request, it is counted once.
+// spec 07 §6.7
+#[tokio::test(start_paused = true)]
+async fn requests_of_every_part_are_counted() {
+    let rig = Rig::bare().await;
+    rig.create::<NodePool>(pool("general", json!({}))).await;
+    let election =
+        kerf_controllers::LeaderElection { name: "l".into(), namespace: "default".into(), identity: "me".into() };
+    let settings = ProcessSettings { leader_election: Some(election), ..ProcessSettings::default() };
+    let process = start(&rig.server, settings);
+    rig.wait(2).await;
+    rig.pending_pod("web", "1", json!({})).await;
+    rig.wait(5).await;
+    let metrics = &process.metrics;
+    let sent =
+        |verb: &str, group: &str, kind: &str| metrics.client_request_duration.count(&[verb, group, "v1", kind, ""]);
+    assert_eq!(sent("CREATE", "karpenter.sh", "nodeclaims"), 1);
+    assert_eq!(sent("CREATE", "", "nodes"), 1, "the simulated cloud's");
+    assert!(sent("CREATE", "", "events") > 0, "the recorder's");
+    assert_eq!(sent("CREATE", "coordination.k8s.io", "leases"), 1);
+    assert!(sent("UPDATE", "coordination.k8s.io", "leases") > 0);
+}
+
+// spec 07 §1.1: without a lease there is none to be master of.
+#[tokio::test(start_paused = true)]
+async fn without_a_lease_nobody_is_master_of_one() {
+    let rig = Rig::bare().await;
+    let process = start(&rig.server, ProcessSettings::default());
+    rig.wait(2).await;
+    let text = process.metrics.text(rig.clock.now());
+    assert!(!text.contains("leader_election_master_status{"), "{text}");
 }

@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_cloud::{BoxError, Machine, Progress, RegistrationHook};
+use kerf_controllers::logs::Level;
 use kerf_kwok::{Kwok, built_in};
 use kerf_sandbox::{Fault, FaultRule, Verb};
 use serde_json::{Value, json};
@@ -85,7 +86,7 @@ async fn a_node_without_the_taint_registers_with_a_warning() {
 #[tokio::test(start_paused = true)]
 async fn a_missing_taint_is_logged_once_however_often_the_node_is_written() {
     let (rig, cloud) = dictated().await;
-    let (lines, _log) = Lines::listen(rig.clock);
+    let (lines, _log) = Lines::listen(Level::Info, rig.clock);
     cloud.launch(machine());
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(2).await;

@@ -14,7 +14,8 @@ use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::CloudProvider;
-use kerf_controllers::{Context, Controllers, Event, History, Metrics, Publish, Settings, SharedCluster, logs};
+use kerf_controllers::logs::{self, Form, Level, LogLayer};
+use kerf_controllers::{Context, Controllers, Event, History, Metrics, Publish, Settings, SharedCluster};
 use kerf_kwok::{Kwok, built_in};
 use kerf_runtime::{Clock, Shutdown};
 use kerf_sandbox::{ApiServer, Config, install_crds};
@@ -58,11 +59,10 @@ impl io::Write for Lines {
 }
 
 impl Lines {
-    /// Everything that is logged from now on in this test.
-    pub(crate) fn listen(clock: Clock) -> (Self, tracing::subscriber::DefaultGuard) {
+    /// Listens to this thread, to everything from a level on, for as long as the guard lives.
+    pub(crate) fn listen(level: Level, clock: Clock) -> (Self, tracing::subscriber::DefaultGuard) {
         let lines = Self::default();
-        let settings = logs::Settings { level: logs::Level::Info, form: logs::Form::Json };
-        let layer = logs::LogLayer::new(settings, clock, vec![Box::new(lines.clone())]);
+        let layer = LogLayer::new(logs::Settings { level, form: Form::Json }, clock, vec![Box::new(lines.clone())]);
         // As long as one subscriber is all there is, tracing asks the thread that comes by a line first whether anybody listens; other tests'
         // threads would answer no, for good. One for everybody makes it ask all.
         let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
@@ -74,6 +74,17 @@ impl Lines {
     pub(crate) fn take(&self) -> Vec<Value> {
         let text = String::from_utf8(std::mem::take(&mut *self.0.lock().unwrap())).unwrap();
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The lines so far.
+    pub(crate) fn all(&self) -> Vec<Value> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// The lines so far with a message.
+    pub(crate) fn with(&self, message: &str) -> Vec<Value> {
+        self.all().into_iter().filter(|line| line["message"] == message).collect()
     }
 }
 

@@ -1,39 +1,71 @@
 //! How a pod gives up its wishes, one at a time and always in the same order (spec 02 §6.4), and what is left to try after that.
 
-use kerf_api::slim::{NodeSelectorTerm, PodSpec, WhenUnsatisfiable};
+use kerf_api::slim::{
+    NodeSelectorTerm, PodSpec, PreferredSchedulingTerm, TopologySpreadConstraint, WeightedPodAffinityTerm,
+    WhenUnsatisfiable,
+};
 
 use super::tolerations::prefer_no_schedule;
 
-/// The next step of giving in, or nothing when only musts are left.
-pub(crate) fn relax(spec: &PodSpec, ignore_preferences: bool, some_pool_prefers_no_schedule: bool) -> Option<PodSpec> {
+/// What a pod gives up in one step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Concession {
+    /// An alternative of its required node affinity.
+    NodeAlternative(NodeSelectorTerm),
+    /// To be near other pods.
+    PodAffinity(WeightedPodAffinityTerm),
+    /// To be away from other pods.
+    PodAntiAffinity(WeightedPodAffinityTerm),
+    /// To be on nodes of a kind.
+    NodeAffinity(PreferredSchedulingTerm),
+    /// To be spread.
+    Spread(TopologySpreadConstraint),
+    /// To stay away from nodes that would rather not have it.
+    PreferNoSchedule,
+}
+
+/// The next step of giving in, and what is given up; nothing when only musts are left.
+pub(crate) fn relax(
+    spec: &PodSpec,
+    ignore_preferences: bool,
+    some_pool_prefers_no_schedule: bool,
+) -> Option<(Concession, PodSpec)> {
     let mut relaxed = spec.clone();
     if let Some(affinity) = &mut relaxed.affinity {
         if let Some(terms) = &mut affinity.node_affinity.required
             && terms.len() > 1
         {
-            terms.remove(0);
-            return Some(relaxed);
+            let given_up = Concession::NodeAlternative(terms.remove(0));
+            return Some((given_up, relaxed));
         }
         if !ignore_preferences {
-            let removed = remove_heaviest(&mut affinity.pod_affinity.preferred, |t| t.weight)
-                || remove_heaviest(&mut affinity.pod_anti_affinity.preferred, |t| t.weight)
-                || remove_heaviest(&mut affinity.node_affinity.preferred, |t| t.weight);
-            if removed {
-                return Some(relaxed);
+            let near = remove_heaviest(&mut affinity.pod_affinity.preferred, |t| t.weight);
+            let given_up = near
+                .map(Concession::PodAffinity)
+                .or_else(|| {
+                    let away = remove_heaviest(&mut affinity.pod_anti_affinity.preferred, |t| t.weight);
+                    away.map(Concession::PodAntiAffinity)
+                })
+                .or_else(|| {
+                    let there = remove_heaviest(&mut affinity.node_affinity.preferred, |t| t.weight);
+                    there.map(Concession::NodeAffinity)
+                });
+            if let Some(given_up) = given_up {
+                return Some((given_up, relaxed));
             }
         }
     }
     if !ignore_preferences {
         let spreads = &mut relaxed.topology_spread_constraints;
         if let Some(at) = spreads.iter().position(|s| s.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway) {
-            spreads.swap_remove(at);
-            return Some(relaxed);
+            let given_up = Concession::Spread(spreads.swap_remove(at));
+            return Some((given_up, relaxed));
         }
     }
     let toleration = prefer_no_schedule();
     if some_pool_prefers_no_schedule && !relaxed.tolerations.contains(&toleration) {
         relaxed.tolerations.push(toleration);
-        return Some(relaxed);
+        return Some((Concession::PreferNoSchedule, relaxed));
     }
     None
 }
@@ -54,11 +86,7 @@ pub(crate) fn last_resorts(alternatives: &[NodeSelectorTerm], relaxed: &PodSpec)
 }
 
 /// Removes the heaviest term, of several the first; the others stay sorted by weight.
-fn remove_heaviest<T>(terms: &mut Vec<T>, weight: impl Fn(&T) -> i32) -> bool {
-    if terms.is_empty() {
-        return false;
-    }
+fn remove_heaviest<T>(terms: &mut Vec<T>, weight: impl Fn(&T) -> i32) -> Option<T> {
     terms.sort_by_key(|t| std::cmp::Reverse(weight(t)));
-    terms.remove(0);
-    true
+    (!terms.is_empty()).then(|| terms.remove(0))
 }

@@ -189,6 +189,9 @@ impl<'p> Pass<'p> {
             match self.place(pod, &options) {
                 Ok(()) => {
                     self.state.concessions += self.problem.classes[class.0 as usize].given_up;
+                    if class != entry.class {
+                        self.state.relaxed.push((pod, class));
+                    }
                     self.state.commits += 1;
                     return Ok(());
                 }

@@ -14,19 +14,20 @@ use kerf_api::slim::{Node, Pod, PodDisruptionBudget, ReplicaOwner, Service, Str}
 use rustc_hash::FxHashMap;
 
 use super::answer::Solution;
+use super::class::ClassIx;
 use super::pass::Pass;
 use super::problem::{PodIx, Problem};
 use super::state::State;
 use super::zones::{self, EffectiveZone};
-use super::{compile, residents, search};
+use super::{compile, remarks, residents, search};
 use crate::pod::default_spread::DefaultSpread;
 use crate::world::{Input, NodeClaim, Settings, selection, state_of};
 
 /// A cluster, prepared for questions.
 #[derive(Debug)]
 pub struct Prepared {
-    problem: Problem,
-    state: State,
+    pub(super) problem: Problem,
+    pub(super) state: State,
     at: Timestamp,
     pods: FxHashMap<Str, Known>,
     /// Pods by the name of a node that is not there.
@@ -40,6 +41,8 @@ pub struct Prepared {
     timed: FxHashMap<Str, Arc<Pod>>,
     classes_at_first: usize,
     is_stale: bool,
+    /// The pods that gave in to get the last answer, or in vain, and what they became.
+    pub(super) relaxed: Vec<(PodIx, ClassIx)>,
 }
 
 /// How a pod is known.
@@ -70,6 +73,7 @@ impl Prepared {
             timed: input.pods.iter().filter(|p| is_timed(p)).map(|p| (p.namespaced_name(), p.clone())).collect(),
             classes_at_first: problem.classes.len(),
             is_stale: false,
+            relaxed: Vec::new(),
             problem,
             state,
         };
@@ -241,6 +245,7 @@ impl Prepared {
         problem.sort(&mut queue);
         let mut solution = search::best(&mut pass, &queue);
         solution.add_refused(problem.left_out(&pass.state.gone));
+        self.relaxed = remarks::relaxed(&pass);
         pass.state.roll_back();
         self.state = pass.state;
         solution

@@ -65,6 +65,8 @@ pub(crate) struct State {
     pub(crate) uncounted: Vec<(GroupIx, usize, PodIx)>,
     /// How many wishes were given up in all.
     pub(crate) concessions: usize,
+    /// The pods that were placed as something else than what they asked for.
+    pub(crate) relaxed: Vec<(PodIx, ClassIx)>,
     /// Grows with every placement and never falls, so that what failed before cannot be mistaken for now.
     pub(crate) commits: u64,
     pub(crate) failed_at: Vec<Option<u64>>,
@@ -132,6 +134,7 @@ impl State {
             may_be_in: Vec::new(),
             uncounted: Vec::new(),
             concessions: 0,
+            relaxed: Vec::new(),
             commits: 0,
             failed_at: Vec::new(),
             log: Vec::new(),
@@ -213,6 +216,7 @@ impl State {
         self.pod_counts = Bits::new();
         self.uncounted.clear();
         self.concessions = 0;
+        self.relaxed.clear();
         self.commits += 1;
     }
 

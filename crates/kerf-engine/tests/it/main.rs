@@ -15,6 +15,7 @@ mod pools;
 mod preferences;
 mod properties;
 mod reasons;
+mod remarks;
 mod requirements;
 mod resources;
 mod selection;

@@ -16,12 +16,14 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use super::plan;
 use crate::args::{LogLevel, Settings};
 
-/// Where the controllers work, and with what.
+/// Where the controllers work, and with what. The clients are measured by the metrics.
 pub(super) struct Controlled {
     /// The way to the API server.
     pub(super) client: Client,
     /// Another one, for the lease alone.
     pub(super) lease_client: Client,
+    /// What is counted and measured.
+    pub(super) metrics: Arc<Metrics>,
     /// The clock.
     pub(super) clock: Clock,
     /// The simulated cloud.
@@ -57,7 +59,7 @@ pub(super) async fn run(on: Controlled, work: &Work, process: &ProcessSettings, 
         cluster: SharedCluster::default(),
         clock: on.clock,
         events: recorder.clone(),
-        metrics: Arc::new(Metrics::new()),
+        metrics: on.metrics,
         settings: Arc::new(kerf_controllers::Settings {
             batch_idle: work.batch_idle,
             batch_max: work.batch_max,

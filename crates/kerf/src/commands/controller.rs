@@ -3,10 +3,11 @@
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use kerf_controllers::logs::{self, Form};
-use kerf_controllers::{LeaderElection, ProcessSettings};
+use kerf_controllers::{LeaderElection, Metrics, ProcessSettings};
 use kerf_kwok::Kwok;
 use kerf_runtime::{Clock, Rate, Shutdown, Throttle};
 use kube::client::ClientBuilder;
@@ -53,9 +54,11 @@ async fn control(
     catalogue: kerf_kwok::Catalogue,
 ) -> anyhow::Result<Exit> {
     let rate = Rate { per_second: wish.kube_client_qps, burst: wish.kube_client_burst };
-    let client = client(config.clone(), Some(rate))?;
+    let metrics = Arc::new(Metrics::new());
+    let measured = |client| kerf_controllers::measured(client, metrics.clone(), clock);
+    let client = measured(client(config.clone(), Some(rate))?);
     // The lease has a way of its own, so that no throttling of the controllers can cost it.
-    let lease_client = self::client(config, None)?;
+    let lease_client = measured(self::client(config, None)?);
     let seed = clock.now().as_nanosecond() as u64 ^ u64::from(std::process::id());
     let process = ProcessSettings {
         metrics_port: wish.metrics_port,
@@ -77,7 +80,7 @@ async fn control(
     };
     let cloud = Kwok::new(client.clone(), clock, catalogue);
     let (shutdown, stop) = Shutdown::new();
-    let running = control::run(Controlled { client, lease_client, clock, cloud, seed }, &work, &process, stop);
+    let running = control::run(Controlled { client, lease_client, metrics, clock, cloud, seed }, &work, &process, stop);
     let signals = async {
         kerf_runtime::signal().await;
         shutdown.request();

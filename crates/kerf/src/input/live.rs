@@ -4,6 +4,7 @@
 //! Workloads make no pods here: on a live cluster their controllers do, and Kerf's controllers decide on pods alone. Whom they select is asked
 //! only if a decision depends on it.
 
+use kerf_runtime::Causes;
 use kube::{Client, Config};
 
 use super::kind::Kind;
@@ -102,7 +103,7 @@ impl Reader {
                         .with_hint("kerf crds | kubectl apply --server-side -f -"),
                 ),
                 Err(cause) => {
-                    let cause = anyhow::Error::new(cause).context(format!("cannot list {name}"));
+                    let cause = anyhow::Error::msg(Causes(&cause).to_string()).context(format!("cannot list {name}"));
                     return Err(Failure::Work(cause));
                 }
             }

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 use super::groups;
 use crate::explain::Reason;
 use crate::narrow::SetIx;
-use crate::pod::relax::{last_resorts, relax};
+use crate::pod::relax::{Concession, last_resorts, relax};
 use crate::pod::requests;
 use crate::pod::requirements::{Demands, Preferences, alternatives, of_pod, sharpen};
 use crate::pod::tolerations::tolerates_all;
@@ -207,13 +207,6 @@ fn new_class(problem: &mut Problem, state: &mut State, pod: &Pod, extras: Extras
         needs_devices: needs_devices(pod),
         wanted: Vec::new(),
     };
-    let ignore = problem.world.settings.preference_policy == PreferencePolicy::Ignore;
-    // A pool that has no type to offer has a say, too: its nodes may still be there.
-    let prefers = problem
-        .pools
-        .iter()
-        .flat_map(|pool| &problem.world.pools[*pool].taints)
-        .any(|t| t.effect == kerf_api::slim::TaintEffect::PreferNoSchedule);
     let mut spec = PodSpec { node_name: None, ..pod.spec.clone() };
     spec.topology_spread_constraints.extend(extras.spread.iter().cloned());
     facts.wanted = alternatives(&spec, &problem.world.label_rules);
@@ -224,7 +217,7 @@ fn new_class(problem: &mut Problem, state: &mut State, pod: &Pod, extras: Extras
     problem.classes[first.0 as usize].alternatives = alike.clone();
     let mut last = first;
     let mut steps = 0;
-    while let Some(next) = relax(&spec, ignore, prefers) {
+    while let Some((_, next)) = next_step(problem, &spec) {
         spec = next;
         let relaxed = push(problem, state, &facts, spec.clone());
         problem.classes[last.0 as usize].relaxed = Some(relaxed);
@@ -250,6 +243,15 @@ fn new_class(problem: &mut Problem, state: &mut State, pod: &Pod, extras: Extras
         }
     }
     first
+}
+
+/// What a pod of this spec gives up next in this problem, and what it is then.
+pub(crate) fn next_step(problem: &Problem, spec: &PodSpec) -> Option<(Concession, PodSpec)> {
+    let ignore = problem.world.settings.preference_policy == PreferencePolicy::Ignore;
+    // A pool that has no type to offer has a say, too: its nodes may still be there.
+    let mut taints = problem.pools.iter().flat_map(|pool| &problem.world.pools[*pool].taints);
+    let prefers = taints.any(|t| t.effect == kerf_api::slim::TaintEffect::PreferNoSchedule);
+    relax(spec, ignore, prefers)
 }
 
 /// What relaxation does not change.

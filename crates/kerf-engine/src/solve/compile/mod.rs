@@ -8,7 +8,7 @@ mod counts;
 mod groups;
 mod places;
 
-pub(crate) use classes::{ClassBook, pending_pod, running_pod};
+pub(crate) use classes::{ClassBook, next_step, pending_pod, running_pod};
 pub(crate) use groups::{GroupBook, running_rules};
 pub(crate) use places::{pre_filter, reservations};
 

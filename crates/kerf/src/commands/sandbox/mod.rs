@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use kerf_api::crds::Flavour;
-use kerf_controllers::{ProcessSettings, logs};
+use kerf_controllers::{Metrics, ProcessSettings, logs};
 use kerf_kwok::{Catalogue, Kwok, Refusal, Stock};
 use kerf_runtime::{Clock, Shutdown, Stop};
 use kerf_sandbox::{ApiServer, Cloud, Cluster, ClusterConfig, LaunchRefused, News, Offering, Timing, install_crds};
@@ -128,7 +128,8 @@ impl Kerf {
         catalogue: Catalogue,
         stop: Stop,
     ) -> impl Future<Output = anyhow::Result<()>> + Send + use<> {
-        let (client, clock) = (cluster.api().client_as("kerf"), cluster.api().clock());
+        let (metrics, clock) = (Arc::new(Metrics::new()), cluster.api().clock());
+        let client = kerf_controllers::measured(cluster.api().client_as("kerf"), metrics.clone(), clock);
         let stock = Arc::new(CloudStock(cluster.cloud().clone()));
         let cloud = Kwok::new(client.clone(), clock, catalogue).with_stock(stock);
         let defaults = kerf_controllers::Settings::default();
@@ -145,7 +146,7 @@ impl Kerf {
             metrics_port: self.metrics_port,
             ..ProcessSettings::default()
         };
-        let on = Controlled { lease_client: client.clone(), client, clock, cloud, seed: self.seed };
+        let on = Controlled { lease_client: client.clone(), client, metrics, clock, cloud, seed: self.seed };
         async move { control::run(on, &work, &process, stop).await }
     }
 }

@@ -1,0 +1,172 @@
+//! What a pod gave up, in the words of spec 02 §6.4: the field that was taken away, and what it said, as the API has it.
+
+use kerf_api::slim::{
+    LabelSelector, LabelSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, PodAffinityTerm,
+    PreferredSchedulingTerm, TopologySpreadConstraint, WeightedPodAffinityTerm,
+};
+use kerf_engine::Concession;
+use serde_json::{Map, Value, json};
+
+/// Which field is taken away or added, and what it said.
+pub(super) fn text(concession: &Concession) -> String {
+    match concession {
+        Concession::NodeAlternative(term) => format!(
+            "removing: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]={}",
+            node_term(term)
+        ),
+        Concession::PodAffinity(term) => format!(
+            "removing: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]={}",
+            weighted(term)
+        ),
+        Concession::PodAntiAffinity(term) => format!(
+            "removing: spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]={}",
+            weighted(term)
+        ),
+        Concession::NodeAffinity(PreferredSchedulingTerm { weight, preference }) => format!(
+            "removing: spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]={}",
+            json!({"weight": weight, "preference": node_term(preference)})
+        ),
+        Concession::Spread(constraint) => {
+            format!("removing: spec.topologySpreadConstraints = {}", spread(constraint))
+        }
+        Concession::PreferNoSchedule => "adding: toleration for PreferNoSchedule taints".to_owned(),
+    }
+}
+
+/// An object of the fields that say something.
+fn object<const N: usize>(fields: [(&str, Option<Value>); N]) -> Value {
+    let said = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    Value::Object(said.collect::<Map<String, Value>>())
+}
+
+/// A list, if there is anything in it.
+fn list(values: impl IntoIterator<Item = Value>) -> Option<Value> {
+    let values: Vec<Value> = values.into_iter().collect();
+    (!values.is_empty()).then_some(Value::Array(values))
+}
+
+fn node_term(term: &NodeSelectorTerm) -> Value {
+    let expression = |one: &NodeSelectorRequirement| {
+        let values = list(one.values.iter().map(|value| json!(value)));
+        object([("key", Some(json!(one.key))), ("operator", Some(json!(one.operator))), ("values", values)])
+    };
+    object([
+        ("matchExpressions", list(term.match_expressions.iter().map(expression))),
+        ("matchFields", list(term.match_fields.iter().map(expression))),
+    ])
+}
+
+fn weighted(term: &WeightedPodAffinityTerm) -> Value {
+    json!({"weight": term.weight, "podAffinityTerm": pod_term(&term.pod_affinity_term)})
+}
+
+fn pod_term(term: &PodAffinityTerm) -> Value {
+    object([
+        ("labelSelector", term.label_selector.as_ref().map(selector)),
+        ("namespaces", list(term.namespaces.iter().map(|name| json!(name)))),
+        ("namespaceSelector", term.namespace_selector.as_ref().map(selector)),
+        ("topologyKey", Some(json!(term.topology_key))),
+    ])
+}
+
+fn spread(constraint: &TopologySpreadConstraint) -> Value {
+    object([
+        ("maxSkew", Some(json!(constraint.max_skew))),
+        ("topologyKey", Some(json!(constraint.topology_key))),
+        ("whenUnsatisfiable", Some(json!(format!("{:?}", constraint.when_unsatisfiable)))),
+        ("labelSelector", constraint.label_selector.as_ref().map(selector)),
+        ("minDomains", constraint.min_domains.map(Value::from)),
+        ("nodeAffinityPolicy", constraint.node_affinity_policy.map(|policy| json!(format!("{policy:?}")))),
+        ("nodeTaintsPolicy", constraint.node_taints_policy.map(|policy| json!(format!("{policy:?}")))),
+        ("matchLabelKeys", list(constraint.match_label_keys.iter().map(|key| json!(key)))),
+    ])
+}
+
+fn selector(selector: &LabelSelector) -> Value {
+    let labels: Map<String, Value> =
+        selector.match_labels.iter().map(|(key, value)| (key.to_string(), json!(value))).collect();
+    let expressions = selector.match_expressions.iter().map(|one| {
+        let values = list(one.values.iter().map(|value| json!(value)));
+        object([("key", Some(json!(one.key))), ("operator", Some(json!(operator(&one.operator)))), ("values", values)])
+    });
+    let labels = (!labels.is_empty()).then_some(Value::Object(labels));
+    object([("matchLabels", labels), ("matchExpressions", list(expressions))])
+}
+
+fn operator(operator: &LabelSelectorOperator) -> &str {
+    match operator {
+        LabelSelectorOperator::In => "In",
+        LabelSelectorOperator::NotIn => "NotIn",
+        LabelSelectorOperator::Exists => "Exists",
+        LabelSelectorOperator::DoesNotExist => "DoesNotExist",
+        LabelSelectorOperator::Unsupported(other) => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kerf_api::slim::{LabelSelectorRequirement, NodeSelectorOperator, Str, WhenUnsatisfiable};
+
+    use super::*;
+
+    // spec 02 §6.4
+    #[test]
+    fn every_step_names_its_field_and_what_it_said() {
+        let one = |operator, values: &[&'static str]| NodeSelectorRequirement {
+            key: Str::new_static("zone"),
+            operator,
+            values: values.iter().map(|value| Str::new_static(value)).collect(),
+        };
+        let node = |operator, values: &[&'static str]| NodeSelectorTerm {
+            match_expressions: vec![one(operator, values)],
+            match_fields: Vec::new(),
+        };
+        let labels = LabelSelector {
+            match_labels: [(Str::new_static("app"), Str::new_static("web"))].into_iter().collect(),
+            match_expressions: vec![LabelSelectorRequirement {
+                key: Str::new_static("tier"),
+                operator: LabelSelectorOperator::Exists,
+                values: Vec::new(),
+            }],
+        };
+        let near = WeightedPodAffinityTerm {
+            weight: 7,
+            pod_affinity_term: PodAffinityTerm {
+                label_selector: Some(labels.clone()),
+                topology_key: Str::new_static("host"),
+                ..PodAffinityTerm::default()
+            },
+        };
+        let spread = TopologySpreadConstraint {
+            max_skew: 1,
+            topology_key: Str::new_static("zone"),
+            when_unsatisfiable: WhenUnsatisfiable::ScheduleAnyway,
+            label_selector: Some(LabelSelector::default()),
+            ..TopologySpreadConstraint::default()
+        };
+        let said = [
+            Concession::NodeAlternative(node(NodeSelectorOperator::In, &["a", "b"])),
+            Concession::PodAffinity(near.clone()),
+            Concession::PodAntiAffinity(near),
+            Concession::NodeAffinity(PreferredSchedulingTerm {
+                weight: 3,
+                preference: node(NodeSelectorOperator::DoesNotExist, &[]),
+            }),
+            Concession::Spread(spread),
+            Concession::PreferNoSchedule,
+        ]
+        .map(|concession| text(&concession));
+        let term = r#"{"podAffinityTerm":{"labelSelector":{"matchExpressions":[{"key":"tier","operator":"Exists"}],"matchLabels":{"app":"web"}},"topologyKey":"host"},"weight":7}"#;
+        assert_eq!(
+            said,
+            [
+                r#"removing: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]={"matchExpressions":[{"key":"zone","operator":"In","values":["a","b"]}]}"#.to_owned(),
+                format!("removing: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]={term}"),
+                format!("removing: spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]={term}"),
+                r#"removing: spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]={"preference":{"matchExpressions":[{"key":"zone","operator":"DoesNotExist"}]},"weight":3}"#.to_owned(),
+                r#"removing: spec.topologySpreadConstraints = {"labelSelector":{},"maxSkew":1,"topologyKey":"zone","whenUnsatisfiable":"ScheduleAnyway"}"#.to_owned(),
+                "adding: toleration for PreferNoSchedule taints".to_owned(),
+            ]
+        );
+    }
+}

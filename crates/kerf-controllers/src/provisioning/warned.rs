@@ -1,0 +1,108 @@
+//! Wishes that can keep nodes from being consolidated (spec 02 §2.6): whoever has one is named in the log, once a day for each kind of wish.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use kerf_api::slim::{Pod, Str, WhenUnsatisfiable};
+use tracing::info;
+
+use super::report::listed_up_to;
+
+/// How long a pod is not named again.
+const SILENCE: Duration = Duration::from_hours(24);
+/// How many are named in a line.
+const NAMED: usize = 10;
+
+/// Who has been named, by uid, and when.
+#[derive(Debug, Default)]
+pub(super) struct Warned {
+    of_anti_affinity: BTreeMap<Str, Timestamp>,
+    of_spread: BTreeMap<Str, Timestamp>,
+}
+
+/// Whether a pod has a wish that can be in the way.
+pub(super) fn is_in_the_way(pod: &Pod) -> bool {
+    wishes_to_be_away(pod) || wishes_to_be_spread(pod)
+}
+
+fn wishes_to_be_away(pod: &Pod) -> bool {
+    pod.spec.affinity.as_ref().is_some_and(|affinity| !affinity.pod_anti_affinity.preferred.is_empty())
+}
+
+fn wishes_to_be_spread(pod: &Pod) -> bool {
+    let mut constraints = pod.spec.topology_spread_constraints.iter();
+    constraints.any(|constraint| constraint.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway)
+}
+
+impl Warned {
+    /// Names those of the pods that have such a wish and have not been named of late.
+    pub(super) fn tell(&mut self, pods: &[Arc<Pod>], now: Timestamp) {
+        if let Some(pods) = news(&mut self.of_anti_affinity, pods.iter().filter(|pod| wishes_to_be_away(pod)), now) {
+            info!(pods, "pod(s) have a preferred Anti-Affinity which can prevent consolidation");
+        }
+        if let Some(pods) = news(&mut self.of_spread, pods.iter().filter(|pod| wishes_to_be_spread(pod)), now) {
+            info!(pods, "pod(s) have a preferred TopologySpreadConstraint which can prevent consolidation");
+        }
+    }
+}
+
+/// The names of pods that are not known yet; none if there are none.
+fn news<'p>(
+    known: &mut BTreeMap<Str, Timestamp>,
+    pods: impl Iterator<Item = &'p Arc<Pod>>,
+    now: Timestamp,
+) -> Option<String> {
+    known.retain(|_, named| now.duration_since(*named).unsigned_abs() < SILENCE);
+    let mut names: Vec<Str> = Vec::new();
+    for pod in pods {
+        if !known.contains_key(&pod.metadata.uid) {
+            known.insert(pod.metadata.uid.clone(), now);
+            names.push(pod.namespaced_name());
+        }
+    }
+    (!names.is_empty()).then(|| listed_up_to(NAMED, names.iter(), names.len()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+mod tests {
+    use kerf_api::slim::TopologySpreadConstraint;
+
+    use super::*;
+    use crate::logs::tests::listening;
+    use crate::logs::{Form, Level};
+
+    fn pod(name: &str) -> Arc<Pod> {
+        let mut pod = Pod::default();
+        pod.metadata.name = Str::from(name);
+        pod.metadata.namespace = Str::new_static("n");
+        pod.metadata.uid = Str::from(name);
+        let when_unsatisfiable = WhenUnsatisfiable::ScheduleAnyway;
+        pod.spec.topology_spread_constraints =
+            vec![TopologySpreadConstraint { when_unsatisfiable, ..TopologySpreadConstraint::default() }];
+        Arc::new(pod)
+    }
+
+    // spec 02 §2.6
+    #[test]
+    fn a_pod_is_named_once_a_day_and_ten_in_a_line() {
+        let (subscriber, lines) = listening(Level::Info, Form::Json);
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let pods: Vec<Arc<Pod>> = (0..12).map(|n| pod(&format!("p{n}"))).collect();
+        let mut warned = Warned::default();
+        tracing::subscriber::with_default(subscriber, || {
+            warned.tell(&pods[..11], start);
+            warned.tell(&pods, start + Duration::from_hours(1));
+            warned.tell(&pods[..1], start + Duration::from_hours(23));
+            warned.tell(&pods, start + Duration::from_hours(24));
+        });
+        let text = lines.text();
+        let told: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let named: Vec<usize> = told.iter().map(|line| line["pods"].as_str().unwrap().matches("/p").count()).collect();
+        assert_eq!(named, [10, 1, 10], "{text}");
+        assert!(told[0]["pods"].as_str().unwrap().ends_with(" and 1 other(s)"), "{text}");
+        assert!(told.iter().all(|line| line["message"].as_str().unwrap().contains("TopologySpreadConstraint")));
+    }
+}

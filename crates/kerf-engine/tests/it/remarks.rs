@@ -1,0 +1,68 @@
+//! What a prepared cluster can say of its last answer: pools with nothing to launch, types beyond limits, wishes that were given up
+//! (spec 02 §4.6, §5.4 and §6.4).
+
+use kerf_engine::{Concession, Prepared};
+
+use crate::fixture::World;
+
+fn asked(world: &str) -> Prepared {
+    let world = World::new(world);
+    let mut prepared = Prepared::new(&world.input, &world.settings);
+    prepared.solve();
+    prepared
+}
+
+// spec 02 #59
+#[test]
+fn pools_whose_requirements_leave_no_type_are_named() {
+    let mut prepared = asked(
+        "type s cpu=2 zones=a,b \n type l cpu=8 zones=a,b \n pool good \n pool far req=\"zone In z\" weight=5
+         pool picky req=\"node.kubernetes.io/instance-type Exists min 3\" \n pod x cpu=1",
+    );
+    let named: Vec<String> =
+        prepared.without_types().iter().map(|w| format!("{} {}", w.pool, w.min_values.join(","))).collect();
+    assert_eq!(named, ["far ", "picky node.kubernetes.io/instance-type"]);
+}
+
+#[test]
+fn types_beyond_a_limit_are_counted_unless_all_are() {
+    let prepared = asked(
+        "type s cpu=2 zones=a,b \n type m cpu=4 \n type l cpu=8 \n pool open \n pool tight limit=cpu:3 \n pool closed limit=cpu:1
+         pod x cpu=1",
+    );
+    let counted: Vec<String> =
+        prepared.beyond_limits().iter().map(|b| format!("{} {}/{}", b.pool, b.excluded, b.total)).collect();
+    assert_eq!(counted, ["tight 2/3"]);
+}
+
+#[test]
+fn wishes_that_were_given_up_are_told_in_their_order() {
+    let kinds = |prepared: &Prepared| -> Vec<String> {
+        let kind = |concession: &Concession| match concession {
+            Concession::NodeAlternative(_) => "alternative",
+            Concession::PodAffinity(_) => "near",
+            Concession::PodAntiAffinity(_) => "away",
+            Concession::NodeAffinity(term) if term.weight == 9 => "heavy",
+            Concession::NodeAffinity(_) => "light",
+            Concession::Spread(_) => "spread",
+            Concession::PreferNoSchedule => "shy",
+        };
+        let told = prepared.relaxed().into_iter();
+        told.map(|r| format!("{}: {}", r.pod, r.given_up.iter().map(kind).collect::<Vec<_>>().join(" "))).collect()
+    };
+    // The heavier wish cannot be had; with it gone there is a place, and the lighter one is kept.
+    let placed = asked(
+        "type s cpu=2 zones=a,b \n pool p \n pod content cpu=1 pref=\"1 zone In a\"
+         pod picky cpu=1 pref=\"1 zone In a\" pref=\"9 zone In z\"",
+    );
+    assert_eq!(kinds(&placed), ["default/picky: heavy"]);
+    // Whoever finds no place has given up everything, and says so every time.
+    let mut in_vain = asked(
+        "type s cpu=2 zones=a,b \n pool p taint=k=v:PreferNoSchedule
+         pod huge cpu=90 req=\"zone In a\" req=\"zone In b\" pref=\"1 zone In a\" spread=zone:1:app=x:any",
+    );
+    let all = ["default/huge: alternative light spread shy"];
+    assert_eq!(kinds(&in_vain), all);
+    in_vain.solve();
+    assert_eq!(kinds(&in_vain), all);
+}
