@@ -22,7 +22,8 @@ const NOMINATION: Duration = Duration::from_secs(20);
 const INSTANCE_TYPES_MAX: usize = 600;
 
 pub(super) fn run(wish: &Plan, messages: &mut Messages<'_>) -> Result<Exit, Failure> {
-    show(wish, messages, |plan| output::print(|to| plan.write(wish.format, to)))
+    // A gate that has tripped has tripped, whether or not the plan was read to its end.
+    show(wish, messages, |plan| output::print(|to| plan.write(wish.format, to)).map(|_| ()))
 }
 
 /// What [`run`] would print.

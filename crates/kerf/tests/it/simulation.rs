@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::program::{Seen, folder, kerf};
+use crate::program::{Seen, folder, kerf, unread};
 
 fn story(arguments: &[&str]) -> Seen {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/story.yaml");
@@ -60,10 +60,8 @@ fn bad_weather_at_the_cloud_does_not_change_what_holds() {
     report(&["--until", "5m", "--seed", "6", "--faults", "stockout,throttling,never-joins,slow-boot,interruption"]);
 }
 
-#[test]
-fn what_must_not_happen_ends_with_1_and_says_how_to_repeat_it() {
-    // Nobody can place a pod of a thousand cpus, and nobody said that it may wait.
-    let text = "
+/// Nobody can place a pod of a thousand cpus, and nobody said that it may wait.
+const TOO_BIG: &str = "
 name: Too big
 until: 1m
 steps:
@@ -74,11 +72,28 @@ steps:
         metadata: {name: giant}
         spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1000}}}]}
 ";
-    let folder = folder(&[("big.yaml", text)]);
+
+#[test]
+fn what_must_not_happen_ends_with_1_and_says_how_to_repeat_it() {
+    let folder = folder(&[("big.yaml", TOO_BIG)]);
     let seen = kerf(&["sandbox", "run", "big.yaml", "--seed", "9"]).within(folder.path()).run();
     assert_eq!(seen.code, 1, "{}", seen.stderr);
     assert!(seen.stdout.contains("1 broken (the same seed, 9, repeats it)"), "{}", seen.stdout);
     assert!(seen.stdout.contains("every pod runs: 1 pods wait, such as default/giant"), "{}", seen.stdout);
+}
+
+// Spec 09 section 1: a pipe that closes early ends the program with the right code. A story that was cut short has not passed; one that was
+// played to its end has its verdict, heard or not.
+#[test]
+fn a_story_ends_with_its_reader_and_has_not_passed() {
+    // Told to its end, it would take minutes.
+    let endless = "{name: Endless, until: 1000h, steps: [{at: 0s, every: 10s, say: tick}]}";
+    let files = folder(&[("endless.yaml", endless), ("big.yaml", TOO_BIG)]);
+    let path = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
+    let (code, stderr) = unread(&["sandbox", "run", &path("endless.yaml")], "");
+    assert_eq!(code, Some(1));
+    assert_eq!(stderr, "error: the scenario was not played to its end: whoever read stdout has gone\n");
+    assert_eq!(unread(&["sandbox", "run", &path("big.yaml"), "-o", "json"], ""), (Some(1), String::new()));
 }
 
 /// Forty minutes with the same demand: jobs every five minutes, a deployment that is rolled out anew, one that

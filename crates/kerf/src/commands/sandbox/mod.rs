@@ -25,7 +25,7 @@ use super::control::{self, Controlled, Work};
 use super::plan;
 use crate::args::{LogLevel, Sandbox, Settings};
 use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::output::{self, Reader};
 use kubeconfig::KubeconfigFile;
 pub(super) use simulate::simulate;
 
@@ -77,7 +77,9 @@ async fn serve(wish: Sandbox, clock: Clock, catalogue: Catalogue) -> Result<Exit
         cores: super::threads().get(),
     };
     if wish.demo {
-        output::print_text(&format!("{}\n", greeting(&file, NEXT_IN_DEMO)))?;
+        if output::print_text(&format!("{}\n", greeting(&file, NEXT_IN_DEMO)))? == Reader::HasGone {
+            return Ok(Exit::Done);
+        }
         return tokio::select! {
             biased;
             _ = interrupted.next() => Ok(Exit::Done),
@@ -231,17 +233,18 @@ async fn watch(
     mut news: mpsc::UnboundedReceiver<News>,
     interrupted: &mut Interruptions,
 ) -> Result<Exit, Failure> {
-    output::print_text(&greeting(file, if with_kerf { NEXT_WITH_KERF } else { NEXT_ALONE }))?;
-    loop {
+    let mut reader = output::print_text(&greeting(file, if with_kerf { NEXT_WITH_KERF } else { NEXT_ALONE }))?;
+    while reader == Reader::Listens {
         tokio::select! {
             biased;
             _ = interrupted.next() => return Ok(Exit::Done),
             happened = news.recv() => match happened {
-                Some(happened) => output::print_text(&format!("{happened}\n"))?,
-                None => return Ok(Exit::Done),
+                Some(happened) => reader = output::print_text(&format!("{happened}\n"))?,
+                None => break,
             },
         }
     }
+    Ok(Exit::Done)
 }
 
 /// Why the program should end.
