@@ -88,6 +88,12 @@ impl Kind {
         self.row().2
     }
 
+    /// Several of the kind, in a sentence.
+    pub(crate) fn plural(self) -> String {
+        let name = self.name();
+        if name.ends_with('s') { format!("{name}es") } else { format!("{name}s") }
+    }
+
     /// Group and version as they are written.
     pub(crate) fn api_version(self) -> &'static str {
         self.row().1

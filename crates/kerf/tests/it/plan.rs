@@ -146,6 +146,33 @@ fn spec_09_1_no_input_and_no_kubeconfig() {
     ");
 }
 
+// Spec 09 section 1: bad input names the file and what was expected.
+#[test]
+fn a_kubeconfig_that_leads_nowhere_is_named() {
+    let context = "apiVersion: v1\nkind: Config\ncurrent-context: gone\n";
+    let folder = folder(&[("malformed", "a: [b"), ("context", context), ("home/.kube/config", context)]);
+    let with = |name: &str, value: &str| kerf(&["plan"]).env(name, value).within(folder.path()).seen();
+    let seen = ["none", "malformed", "context"].map(|path| with("KUBECONFIG", path)).concat() + &with("HOME", "home");
+    assert_snapshot!(seen, @r"
+    exit code 2
+    --- stderr
+    error: none: cannot be read: No such file or directory (os error 2)
+    hint:  mend it, name another by KUBECONFIG, or give manifests with -f
+    exit code 2
+    --- stderr
+    error: malformed: leads to no cluster: failed to parse kubeconfig YAML: error: line 1 column 4: unclosed bracket '['
+    hint:  mend it, name another by KUBECONFIG, or give manifests with -f
+    exit code 2
+    --- stderr
+    error: context: leads to no cluster: failed to load current context: gone
+    hint:  mend it, name another by KUBECONFIG, or give manifests with -f
+    exit code 2
+    --- stderr
+    error: ~/.kube/config: leads to no cluster: failed to load current context: gone
+    hint:  mend it, name another by KUBECONFIG, or give manifests with -f
+    ");
+}
+
 #[test]
 fn spec_09_4_two_invalid_fields_are_both_reported() {
     let pool =
