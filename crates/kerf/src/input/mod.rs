@@ -13,6 +13,7 @@ mod load;
 mod objects;
 mod parts;
 mod pod_defaults;
+mod runtime_class;
 mod source;
 mod workloads;
 mod world;

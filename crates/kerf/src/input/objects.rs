@@ -14,7 +14,8 @@ use kerf_api::slim::{
 };
 
 use super::decode::FieldProblem;
-use super::pod_defaults::{PriorityClass, RuntimeClass};
+use super::pod_defaults::PriorityClass;
+use super::runtime_class::RuntimeClass;
 use super::source::Origin;
 use super::workloads::{Created, Workload};
 
