@@ -91,6 +91,11 @@ impl PodDefaults {
             warnings = findings.warnings;
             pod = decode_tree(tree)?;
         }
+        // One that is bound asks for nothing any more; one that waits has probably lost what it should ask for.
+        let waits = pod.spec.node_name.as_ref().is_none_or(Str::is_empty);
+        if waits && pod.spec.containers.is_empty() {
+            warnings.push("spec.containers: Required value: an API server refuses a pod without containers".to_owned());
+        }
         pod.spec.priority = pod.spec.priority.or(self.default_priority);
         requests_from_limits(&mut pod.spec);
         Ok(Reading { object: pod, warnings })
@@ -287,7 +292,8 @@ mod tests {
 
     #[test]
     fn a_runtime_class_that_is_not_there_is_told() {
-        let template = json!({"metadata": {"name": "a"}, "spec": {"runtimeClassName": "unknown"}});
+        let spec = json!({"runtimeClassName": "unknown", "containers": [{}]});
+        let template = json!({"metadata": {"name": "a"}, "spec": spec});
         let told = "RuntimeClass `unknown` is not in the input: a cluster without it refuses the pod, and what it adds is not counted";
         assert_eq!(defaults().read_pod(&Body::Tree(template.clone())).unwrap().warnings, [told]);
         let set = json!({"metadata": {"name": "d"}, "spec": {"template": template}});

@@ -38,7 +38,7 @@ pub(crate) struct Workloads {
 pub(crate) struct Workload {
     pub(super) metadata: ObjectMeta,
     selector: LabelSelector,
-    template: PodTemplate,
+    pub(super) template: PodTemplate,
     replicas: u32,
     first_ordinal: u32,
     claim_templates: Vec<PersistentVolumeClaim>,
