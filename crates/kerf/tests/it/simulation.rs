@@ -159,6 +159,11 @@ fn a_cluster_whose_demand_does_not_change_comes_to_rest() {
     let at_rest = &report["steady"];
     assert_eq!((&at_rest["unchangedEvicted"], &at_rest["appraisals"]), (&0.into(), &5.into()), "{at_rest}");
     assert!(report["moves"].as_object().is_some_and(|moves| !moves.is_empty()), "{report:#}");
+    // Spec 09 section 3: evictions by reason, and none without one.
+    let by_reason = report["evictionsByReason"].as_object().unwrap();
+    let total: u64 = by_reason.values().filter_map(Value::as_u64).sum();
+    assert_eq!((Some(total), by_reason.get("Other")), (report["evictions"].as_u64(), None), "{by_reason:?}");
+    assert!(total > 0 && by_reason.contains_key("Underutilized"), "{by_reason:?}");
 }
 
 #[test]
@@ -166,6 +171,25 @@ fn a_cluster_from_which_nobody_takes_idle_nodes_is_too_dear() {
     let seen = steady("Never", "21m");
     assert_eq!(seen.code, 1, "{}", seen.stdout);
     assert!(seen.stdout.contains("cost is close to the best plan"), "{}", seen.stdout);
+}
+
+#[test]
+fn a_story_that_cannot_be_read_is_refused_with_all_its_mistakes() {
+    let text = "
+name: x
+until: 1m
+sped: fast
+faults: [rain]
+steps:
+  - {at: -1s, scale: {kind: Deployment, name: web, replicas: -1}, faults: [hail]}
+  - {say: hello}
+";
+    let folder = folder(&[("sc.yaml", text)]);
+    let seen = kerf(&["sandbox", "run", "sc.yaml"]).within(folder.path()).run();
+    assert_eq!((seen.code, seen.stdout.as_str()), (2, ""));
+    let places: Vec<&str> = seen.stderr.lines().map(|line| line.split(": ").nth(2).unwrap_or_default()).collect();
+    let expected = ["faults", "sped", "steps[0].at", "steps[0].faults", "steps[0].scale", "steps[1]"];
+    assert_eq!(places, expected, "{}", seen.stderr);
 }
 
 #[test]

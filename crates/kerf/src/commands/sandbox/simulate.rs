@@ -125,10 +125,12 @@ fn system(cluster: &Cluster, kerf: Kerf, catalogue: Catalogue) -> BoxFuture<'sta
 /// Reads a scenario, or says everything that is wrong with it.
 fn read(text: &str, path: &Path) -> Result<Scenario, Failure> {
     let problem = |why: String| Problem::new(format!("{}: {why}", path.display()));
-    let scenario: Scenario =
+    // YAML's own tree minds a key that is given twice.
+    let tree: serde_yaml_ng::Value =
         serde_yaml_ng::from_str(text).map_err(|cause| Failure::bad_input(problem(cause.to_string())))?;
-    let mistakes: Vec<Problem> = scenario.mistakes().iter().map(|mistake| problem(mistake.to_string())).collect();
-    if mistakes.is_empty() { Ok(scenario) } else { Err(Failure::BadInput(mistakes)) }
+    let tree = serde_json::to_value(tree).map_err(|cause| Failure::bad_input(problem(cause.to_string())))?;
+    Scenario::read(tree)
+        .map_err(|mistakes| Failure::BadInput(mistakes.iter().map(|mistake| problem(mistake.to_string())).collect()))
 }
 
 #[cfg(test)]
