@@ -40,9 +40,14 @@ pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Res
             if cause.kind() == ErrorKind::BrokenPipe {
                 return Ok(Reader::HasGone);
             }
-            Err(Failure::Work(anyhow::Error::new(cause).context("cannot write the result to stdout")))
+            Err(cannot_write(cause))
         }
     }
+}
+
+/// What came of writing to a full disk, or to one that is broken.
+pub(crate) fn cannot_write(cause: io::Error) -> Failure {
+    Failure::Work(anyhow::Error::new(cause).context("cannot write the result to stdout"))
 }
 
 /// Writes a text to stdout.

@@ -15,6 +15,7 @@ fn help_reads_like_documentation() {
     assert_snapshot!("help_crds", kerf(&["crds", "--help"]).seen());
     assert_snapshot!("help_plan", kerf(&["plan", "--help"]).seen());
     assert_snapshot!("help_sandbox", kerf(&["sandbox", "--help"]).seen());
+    assert_snapshot!("help_sandbox_run", kerf(&["sandbox", "run", "--help"]).seen());
     assert_snapshot!("help_validate", kerf(&["validate", "--help"]).seen());
 }
 
@@ -61,13 +62,16 @@ fn a_gate_trips_though_nobody_reads() {
 #[test]
 fn a_full_disk_is_said_and_ends_with_1() {
     let folder = folder(&[("pod.yaml", POD)]);
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let output = Command::new(assert_cmd::cargo::cargo_bin!("kerf"))
-        .args(["validate", "-f", "pod.yaml"])
-        .current_dir(folder.path())
-        .stdout(full)
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @"error: cannot write the result to stdout: No space left on device (os error 28)");
+    for arguments in [&["validate", "-f", "pod.yaml"][..], &["--help"], &["plan", "--help"], &["--version"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = Command::new(assert_cmd::cargo::cargo_bin!("kerf"))
+            .args(arguments)
+            .current_dir(folder.path())
+            .stdout(full)
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let expected = "error: cannot write the result to stdout: No space left on device (os error 28)\n";
+        assert_eq!((output.status.code(), stderr.as_str()), (Some(1), expected), "{arguments:?}");
+    }
 }

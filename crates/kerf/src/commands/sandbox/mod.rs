@@ -219,11 +219,17 @@ fn code(status: ExitStatus) -> u8 {
 
 /// How to use the cluster.
 fn greeting(file: &KubeconfigFile, next: &str) -> String {
-    let path = file.path().display();
+    let path = for_shell(&file.path().display().to_string());
     format!(
         "A Kubernetes cluster runs in this process. In another terminal:\n\n  \
          export KUBECONFIG={path}\n{next}\nCtrl-C ends it; nothing is kept.\n\n"
     )
+}
+
+/// A text as a shell takes it for one word.
+fn for_shell(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%=,".contains(&byte) || !byte.is_ascii();
+    if text.bytes().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 /// Says how to use the cluster, and then what happens in it, until somebody ends it.
@@ -280,5 +286,16 @@ impl Interruptions {
             _ = self.terminate.recv() => Asked::Terminate,
             _ = self.hangup.recv() => Asked::Terminate,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::for_shell;
+
+    #[test]
+    fn paths_are_one_word_for_a_shell() {
+        assert_eq!(for_shell("/tmp/kerf-sandbox-1-0/kubeconfig"), "/tmp/kerf-sandbox-1-0/kubeconfig");
+        assert_eq!(for_shell("/tmp/a b/it's"), r"'/tmp/a b/it'\''s'");
     }
 }
