@@ -126,6 +126,12 @@ mod tests {
     }
 
     #[test]
+    fn several_are_named_as_people_name_them() {
+        let plurals = [Kind::Pod, Kind::StorageClass, Kind::KwokNodeClass].map(Kind::plural);
+        assert_eq!(plurals, ["Pods", "StorageClasses", "KWOKNodeClasses"]);
+    }
+
+    #[test]
     fn kinds_are_told_by_group_version_and_name() {
         assert_eq!(Kind::of("karpenter.sh/v1", "NodePool"), Some(Kind::NodePool));
         assert_eq!(Kind::of("karpenter.sh/v1beta1", "NodePool"), None);
