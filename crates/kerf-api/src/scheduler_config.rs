@@ -63,13 +63,13 @@ fn violations(constraints: &[Constraint], index: usize) -> Vec<String> {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "an object with podTopologySpread")]
 struct Written {
     pod_topology_spread: Option<PodTopologySpread>,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "an object with defaultConstraints")]
 struct PodTopologySpread {
     default_constraints: Option<Vec<Constraint>>,
 }

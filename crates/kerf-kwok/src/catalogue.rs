@@ -41,18 +41,9 @@ pub fn parse(text: &str) -> Result<Catalogue, Vec<CatalogueProblem>> {
     let Value::Array(entries) = value else {
         return Err(problem("file", "expected a JSON list of instance types".into()));
     };
-    let mut reader = Reader { problems: Vec::new(), label_rules: LabelRules::kwok() };
-    let mut types: Vec<InstanceType> = Vec::new();
-    for (i, entry) in entries.iter().enumerate() {
-        let path = format!("[{i}]");
-        if let Some(read) = reader.instance_type(&path, entry) {
-            if types.iter().any(|t| t.name == read.name) {
-                reader
-                    .problem(&format!("{path}.name"), format!("instance type {:?} is there twice", read.name.as_str()));
-            }
-            types.push(read);
-        }
-    }
+    let mut reader = Reader { problems: Vec::new(), names: BTreeSet::new(), label_rules: LabelRules::kwok() };
+    let read = entries.iter().enumerate().filter_map(|(i, entry)| reader.instance_type(&format!("[{i}]"), entry));
+    let mut types: Vec<InstanceType> = read.collect();
     if !reader.problems.is_empty() {
         return Err(reader.problems);
     }
@@ -62,6 +53,8 @@ pub fn parse(text: &str) -> Result<Catalogue, Vec<CatalogueProblem>> {
 
 struct Reader {
     problems: Vec<CatalogueProblem>,
+    /// The names so far.
+    names: BTreeSet<String>,
     label_rules: LabelRules,
 }
 
@@ -78,10 +71,14 @@ impl Reader {
             );
             return None;
         };
-        let name = self.text(path, fields, "name")?;
-        let arch = self.text(path, fields, "architecture")?;
+        // All of it is read before any of it is missed.
+        let name = self.text(path, fields, "name");
+        if let Some(name) = name.as_ref().filter(|name| !self.names.insert((*name).clone())) {
+            self.problem(&format!("{path}.name"), format!("instance type {name:?} is there twice"));
+        }
+        let arch = self.text(path, fields, "architecture");
         let systems = self.texts(path, fields, "operatingSystems");
-        let resources = self.resources(path, fields)?;
+        let resources = self.resources(path, fields);
         let offerings = match field(fields, "offerings") {
             Some(Value::Array(list)) => list
                 .iter()
@@ -94,7 +91,7 @@ impl Reader {
                 Vec::new()
             }
         };
-        Some(describe(Str::from(name), &arch, &systems, resources, offerings))
+        Some(describe(Str::from(name?), &arch?, &systems, resources?, offerings))
     }
 
     fn offering(&mut self, path: &str, entry: &Value) -> Option<Offering> {
@@ -369,6 +366,26 @@ mod tests {
         assert_eq!(family("c-4x"), "c");
         assert_eq!(family("plain"), "p");
         assert_eq!(family(""), "");
+    }
+
+    // spec 09 #10: each problem is named, however many a type has
+    #[test]
+    fn a_type_that_is_wrong_in_several_ways_says_all_of_them() {
+        let text = r#"[{"name":"a","architecture":"amd64","operatingSystems":["linux"],"resources":{"cpu":"1","memory":"1Gi"}},
+            {"name":"a","architecture":3,"operatingSystems":["linux"],"resources":{"cpu":"x","memory":"y"},"offerings":[{"Price":-1}]}]"#;
+        let problems = parse(text).unwrap_err();
+        let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
+        let offering = "[1].offerings[0]";
+        let expected = [
+            "[1].name",
+            "[1].architecture",
+            "[1].resources.cpu",
+            "[1].resources.memory",
+            &format!("{offering}.Price"),
+            &format!("{offering}.Requirements"),
+            &format!("{offering}.Requirements"),
+        ];
+        assert_eq!(paths, expected, "{problems:?}");
     }
 
     #[test]

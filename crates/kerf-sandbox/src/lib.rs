@@ -24,6 +24,8 @@
 //! With a [`kerf_runtime::Clock`] on a paused tokio runtime the same cluster runs in virtual time, and with one seed the same way
 //! twice ([`ApiServer::fingerprint`] says whether it did). [`FaultRule`]s make things go wrong at the API and [`CloudRule`]s at the cloud, [`ApiServer::start_audit`] lists who
 //! writes what.
+//!
+//! Whoever has manifests and no cluster can ask [`judge_built_in`] what the server would say of an object.
 
 mod api;
 mod audit;
@@ -34,7 +36,7 @@ mod install;
 mod seed;
 pub mod sim;
 
-pub use api::{ApiServer, Body, Config, ConnectionLost, ServeError, Serving, Verb};
+pub use api::{ApiServer, Body, Config, ConnectionLost, Judgement, ServeError, Serving, Verb, judge_built_in};
 pub use audit::Write;
 pub use cloud::{Cloud, CloudFault, CloudRule, LaunchRefused, Offering};
 pub use cluster::{

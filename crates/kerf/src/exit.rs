@@ -45,8 +45,6 @@ pub(crate) enum Failure {
     BadInput(Vec<Problem>),
     /// The work itself failed.
     Work(anyhow::Error),
-    /// Whoever read the result has gone away; nobody is left to tell.
-    ReaderGone,
 }
 
 impl Failure {
@@ -60,7 +58,6 @@ impl Failure {
         match self {
             Self::BadInput(_) => Exit::BadInput,
             Self::Work(_) => Exit::Failed,
-            Self::ReaderGone => Exit::Done,
         }
     }
 }

@@ -11,6 +11,7 @@ mod input;
 mod output;
 
 use std::ffi::OsString;
+use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
 use exit::Exit;
@@ -71,7 +72,12 @@ where
 /// The parser's own answers: help and version on stdout, bad usage on stderr.
 fn print_parser_answer(answer: &clap::Error) -> Exit {
     let exit = if answer.use_stderr() { Exit::BadInput } else { Exit::Done };
-    // A reader that has gone away has read enough.
-    let _ = answer.print();
-    exit
+    // What stdout keeps in its buffer is not written yet.
+    match answer.print().and_then(|()| std::io::stdout().flush()) {
+        // A reader that has gone away has read enough.
+        Err(cause) if cause.kind() != ErrorKind::BrokenPipe && exit == Exit::Done => {
+            Messages::on_stderr().failure(&output::cannot_write(cause))
+        }
+        Ok(()) | Err(_) => exit,
+    }
 }

@@ -23,6 +23,7 @@ mod discovery;
 mod encode;
 mod field;
 mod json;
+mod judge;
 mod kinds;
 mod names;
 pub(crate) mod object;
@@ -50,6 +51,7 @@ pub(crate) use selector::Selection;
 pub(crate) use server::Inner;
 pub(crate) use storage::{Key, Next, TableIx, Window};
 
+pub use judge::{Judgement, judge_built_in};
 pub use request::Verb;
 pub use respond::Body;
 pub use serve::{ServeError, Serving};

@@ -15,7 +15,7 @@ use super::schema::{Schema, definitions};
 use super::status::Subject;
 use super::storage::{Facets, Storage, Stored, TableIx};
 
-static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(kinds::kinds);
+pub(crate) static KINDS: LazyLock<Vec<Kind>> = LazyLock::new(kinds::kinds);
 
 /// How a resource shows what is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,6 +23,8 @@ use crate::cluster::{PRICE, micro_dollars};
 
 /// The condition that says why a claim is disrupted.
 const DISRUPTION_REASON: &str = "DisruptionReason";
+/// The reason of what nobody decided: time was up, a machine was lost, somebody deleted it.
+const OTHER: &str = "Other";
 
 /// A kind of object that the ledger is told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +133,7 @@ pub(super) struct Ledger {
     peak_nodes: usize,
     moves: BTreeMap<String, usize>,
     pub(super) evictions: usize,
+    evictions_by_reason: BTreeMap<String, usize>,
     pub(super) calm: Calm,
     pub(super) violations: Vec<Violation>,
     samples: Vec<Sample>,
@@ -155,6 +158,7 @@ impl Ledger {
             peak_nodes: 0,
             moves: BTreeMap::new(),
             evictions: 0,
+            evictions_by_reason: BTreeMap::new(),
             calm: Calm::default(),
             violations: Vec::new(),
             samples: Vec::new(),
@@ -236,6 +240,8 @@ impl Ledger {
         if is_evicted {
             self.evictions += 1;
             self.recent.evicted += 1;
+            let reason = self.reason_on(key).unwrap_or(OTHER).to_owned();
+            *self.evictions_by_reason.entry(reason).or_default() += 1;
             invariants::on_eviction(self, key, now);
         }
     }
@@ -317,9 +323,15 @@ impl Ledger {
 
     fn forget_claim(&mut self, name: &str) {
         let Some(record) = self.claims.remove(name) else { return };
-        let reason = record.reason.unwrap_or_else(|| "Other".to_owned());
+        let reason = record.reason.unwrap_or_else(|| OTHER.to_owned());
         *self.recent.moves.entry(reason.clone()).or_default() += 1;
         *self.moves.entry(reason).or_default() += 1;
+    }
+
+    /// Why the node of a pod goes, if somebody decided so.
+    fn reason_on(&self, pod: &Key) -> Option<&str> {
+        let node = self.pods.get(pod)?.pod.spec.node_name.as_ref().filter(|node| !node.is_empty())?;
+        self.claims.values().find(|claim| claim.node == *node)?.reason.as_deref()
     }
 
     /// What has happened since this was last asked.
@@ -379,6 +391,7 @@ impl Ledger {
             pods: PodReport { created, ran, pending, time_to_run: TimesToRun::of(self.times_to_run) },
             moves: self.moves,
             evictions: self.evictions,
+            evictions_by_reason: self.evictions_by_reason,
             cost: self.money.report(now),
             steady: self.calm.report(),
             timeline: self.samples,

@@ -23,6 +23,8 @@ pub struct Report {
     pub moves: BTreeMap<String, usize>,
     /// Pods evicted by the autoscaler.
     pub evictions: usize,
+    /// The same, by the reason for which their nodes went.
+    pub evictions_by_reason: BTreeMap<String, usize>,
     /// Money.
     pub cost: CostReport,
     /// How close to rest it came, if the scenario asks for that.

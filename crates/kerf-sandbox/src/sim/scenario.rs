@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::faults::NamedFault;
 
@@ -145,11 +146,11 @@ pub struct Interruption {
 
 /// What is wrong with a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("steps[{step}]: {why}")]
+#[error("{path}: {why}")]
 pub struct ScenarioError {
-    /// Which step, counted from 0.
-    pub step: usize,
-    /// What is wrong with it.
+    /// Where: `steps[0].at`, with steps counted from 0.
+    pub path: String,
+    /// What is wrong there.
     pub why: String,
 }
 
@@ -168,12 +169,25 @@ impl Step {
 }
 
 impl Scenario {
-    /// Everything that is wrong with it.
-    pub fn mistakes(&self) -> Vec<ScenarioError> {
+    /// Reads a scenario, or says everything that is wrong with it.
+    pub fn read(tree: Value) -> Result<Self, Vec<ScenarioError>> {
+        let misread = misread(&tree);
+        if !misread.is_empty() {
+            return Err(misread);
+        }
+        let scenario: Self = serde_json::from_value(tree)
+            .map_err(|cause| vec![ScenarioError { path: "scenario".to_owned(), why: cause.to_string() }])?;
+        let mistakes = scenario.mistakes();
+        if mistakes.is_empty() { Ok(scenario) } else { Err(mistakes) }
+    }
+
+    /// Everything that makes no sense in it.
+    fn mistakes(&self) -> Vec<ScenarioError> {
         let mut mistakes = Vec::new();
         let mut last = Duration::ZERO;
         for (step, does) in self.steps.iter().enumerate() {
-            let mut wrong = |why: &str| mistakes.push(ScenarioError { step, why: why.to_owned() });
+            let path = format!("steps[{step}]");
+            let mut wrong = |why: &str| mistakes.push(ScenarioError { path: path.clone(), why: why.to_owned() });
             if does.at < last {
                 wrong("at: earlier than the step before it");
             }
@@ -208,6 +222,41 @@ impl Scenario {
             self.steps.iter().flat_map(|step| times(step).into_iter().map(move |at| (at, step))).collect();
         all.sort_by_key(|(at, _)| *at);
         all
+    }
+}
+
+/// Every field that cannot be read, each tried by itself; and of those that can be read, whether one is missing.
+fn misread(tree: &Value) -> Vec<ScenarioError> {
+    let Value::Object(fields) = tree else { return Vec::new() };
+    let mut errors = Vec::new();
+    let mut top = fields.clone();
+    if let Some(Value::Array(steps)) = fields.get("steps") {
+        for (step, does) in steps.iter().enumerate() {
+            misread_fields::<Step>(does, &format!("steps[{step}]"), &json!({"at": "0s"}), &mut errors);
+        }
+        top.insert("steps".to_owned(), json!([]));
+    }
+    misread_fields::<Scenario>(&Value::Object(top), "", &json!({"name": "", "until": "0s", "steps": []}), &mut errors);
+    errors.sort_by(|a, b| a.path.cmp(&b.path));
+    errors
+}
+
+/// The fields of an object that cannot be read, each tried in the company of `required`, the fields that must be there.
+fn misread_fields<T: DeserializeOwned>(object: &Value, path: &str, required: &Value, errors: &mut Vec<ScenarioError>) {
+    let before = errors.len();
+    for (field, value) in object.as_object().into_iter().flatten() {
+        let mut alone = required.clone();
+        alone[field] = value.clone();
+        if let Err(cause) = serde_json::from_value::<T>(alone) {
+            let path = if path.is_empty() { field.clone() } else { format!("{path}.{field}") };
+            errors.push(ScenarioError { path, why: cause.to_string() });
+        }
+    }
+    if errors.len() == before
+        && let Err(cause) = serde_json::from_value::<T>(object.clone())
+    {
+        let path = if path.is_empty() { "scenario" } else { path };
+        errors.push(ScenarioError { path: path.to_owned(), why: cause.to_string() });
     }
 }
 

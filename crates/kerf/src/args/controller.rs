@@ -11,8 +11,10 @@ use super::settings::{Environment, Settings, TypedSettings, boolean, duration};
 use crate::exit::{Failure, Problem};
 
 /// Run the controllers on a cluster, with the simulated provider.
+// Of a flag that is given twice the last one counts, as Go's flags have it: deployments add theirs behind a chart's.
 #[derive(Debug, Args)]
 #[command(
+    args_override_self = true,
     help_template = super::HELP_TEMPLATE,
     before_help = "\
 Examples:
@@ -198,7 +200,7 @@ impl TypedController {
             cores: usize::try_from(millicores).unwrap_or(1000).div_ceil(1000),
             log_level,
             log_format,
-            log_output_paths: paths.split(',').map(|path| path.trim().to_owned()).collect(),
+            log_output_paths: split_paths(&paths),
             batch_max: reader.duration(self.batch_max_duration, "BATCH_MAX_DURATION", Duration::from_secs(10)),
             batch_idle: reader.duration(self.batch_idle_duration, "BATCH_IDLE_DURATION", Duration::from_secs(1)),
             cluster_state_observability: !reader.boolean(
@@ -217,6 +219,13 @@ impl TypedController {
         };
         if reader.problems.is_empty() { Ok(controller) } else { Err(Failure::BadInput(reader.problems)) }
     }
+}
+
+/// The places in a list with commas; where nothing stands between them, nothing is meant.
+fn split_paths(list: &str) -> Vec<String> {
+    let paths = list.split(',').map(str::trim).filter(|path| !path.is_empty());
+    let paths: Vec<String> = paths.map(str::to_owned).collect();
+    if paths.is_empty() { vec!["stdout".to_owned()] } else { paths }
 }
 
 /// Reads settings: a flag wins over its variable, a variable over the default, and a variable that makes no sense says nothing.
@@ -344,6 +353,26 @@ mod tests {
             resolve(&["--disable-leader-election=false"], &[("DISABLE_LEADER_ELECTION", "1")]).unwrap().lease.is_some()
         );
         assert!(resolve(&["--no-such-flag"], &[]).is_err());
+    }
+
+    #[test]
+    fn of_a_flag_that_is_given_twice_the_last_counts() {
+        let twice =
+            ["--log-level", "debug", "--log-level=error", "--feature-gates=x=true", "--feature-gates=NodeRepair=true"];
+        let controller = resolve(&twice, &[]).unwrap();
+        assert_eq!(controller.log_level, LogLevel::Error);
+        assert!(controller.settings.feature_gates.node_repair);
+        let booleans = ["--pause-disruption", "--pause-disruption=false"];
+        assert!(!resolve(&booleans, &[]).unwrap().pause_disruption);
+    }
+
+    #[test]
+    fn a_comma_too_many_names_no_place() {
+        assert_eq!(
+            resolve(&["--log-output-paths=stdout, ,/tmp/a,"], &[]).unwrap().log_output_paths,
+            ["stdout", "/tmp/a"]
+        );
+        assert_eq!(resolve(&["--log-output-paths=,"], &[]).unwrap().log_output_paths, ["stdout"]);
     }
 
     // spec 07 #5 and #6

@@ -17,8 +17,8 @@ use crate::exit::Failure;
     help_template = super::HELP_TEMPLATE,
     before_help = "\
 Examples:
-  kerf plan                                                   what would happen now to the cluster of the kubeconfig; only reads
-  kerf plan -f cluster.yaml                                   what would happen to this cluster
+  kerf plan                                                   the cluster of the kubeconfig; reads
+  kerf plan -f cluster.yaml                                   the cluster that files describe
   kubectl get nodepools,kwoknodeclasses,nodes,pods -A -o json | kerf plan -f -
   kerf plan -f cluster/ --instance-types types.json -o json   for programs
   kerf plan -f cluster/ --fail-on unschedulable               as a gate: may exit with code 3"

@@ -25,7 +25,7 @@ Examples:
   kerf sandbox --demo                     the same with workloads that grow and shrink
   kerf sandbox -- kubectl get nodes       run a command with KUBECONFIG set, stop with its exit code
   kerf sandbox --no-controller --nodes 3  the cluster alone; point any autoscaler at it
-  kerf sandbox run scenarios/story.yaml    a story in virtual time: minutes pass in seconds"
+  kerf sandbox run scenarios/story.yaml   a story in virtual time: minutes pass in seconds"
 )]
 pub(super) struct TypedSandbox {
     #[command(subcommand)]
@@ -82,8 +82,9 @@ Examples:
   kerf sandbox run scenarios/story.yaml --seed 7 --faults stockout,conflict
   kerf sandbox run day.yaml --until 24h -o json
 
-No sockets are opened and nobody waits: the clock jumps to whatever happens next. The same seed gives
-the same run. The exit code is 1 if something happened that must not (a lost pod, a budget exceeded)."
+No sockets are opened and nobody waits: the clock jumps to whatever happens next. The same seed
+gives the same run. The exit code is 1 if something happened that must not (a lost pod, a budget
+exceeded), or if whoever reads the lines goes away before the end."
 )]
 struct TypedRun {
     /// The scenario (YAML).

@@ -291,6 +291,8 @@ mod tests {
         assert_eq!(resolve(&[], &[("SCHEDULER_CONFIG", config)]).unwrap(), by_flag);
         assert_eq!(by_flag.default_spread.len(), 1);
         assert_eq!(resolve(&["--scheduler-config="], &[("SCHEDULER_CONFIG", config)]).unwrap(), defaults());
+        let list = resolve(&["--scheduler-config", "[]"], &[]).unwrap_err();
+        assert!(list[0].contains("expected an object with podTopologySpread"), "{list:?}");
         let zero = config.replace("maxSkew: 1", "maxSkew: 0");
         assert_eq!(
             resolve(&[], &[("SCHEDULER_CONFIG", &zero)]).unwrap_err(),

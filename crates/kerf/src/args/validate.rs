@@ -12,7 +12,11 @@ use super::input::{InputPath, TypedInput};
 Examples:
   kerf validate -f nodepools.yaml
   kerf validate -f deploy/ -f extra.json
-  kubectl get nodepools -o yaml | kerf validate -f -"
+  kubectl get nodepools -o yaml | kerf validate -f -
+
+Checked is every object of the kinds that `kerf plan` reads: names, unknown fields, types, rules.
+Not checked is what depends on the rest of a cluster: whether a namespace exists, whether a quota
+has room. `kerf plan` itself asks of built-in kinds only what its decisions depend on."
 )]
 pub(super) struct TypedValidate {
     #[command(flatten)]

@@ -14,11 +14,11 @@ use crate::output;
 pub(super) fn run(wish: &Crds) -> Result<Exit, Failure> {
     let chosen = choose(wish.flavour, wish.group.as_deref())?;
     match &wish.output {
-        CrdsOutput::Yaml => output::print_text(&stream(&chosen))?,
-        CrdsOutput::Json => output::print(|to| output::json::write(&list(&chosen), to))?,
-        CrdsOutput::Table => output::print_text(&summary(&chosen))?,
-        CrdsOutput::Folder(folder) => output::print_text(&write_files(folder, &chosen).map_err(Failure::Work)?)?,
-    }
+        CrdsOutput::Yaml => output::print_text(&stream(&chosen)),
+        CrdsOutput::Json => output::print(|to| output::json::write(&list(&chosen), to)),
+        CrdsOutput::Table => output::print_text(&summary(&chosen)),
+        CrdsOutput::Folder(folder) => output::print_text(&write_files(folder, &chosen).map_err(Failure::Work)?),
+    }?;
     Ok(Exit::Done)
 }
 

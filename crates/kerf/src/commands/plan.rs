@@ -12,7 +12,7 @@ use kerf_runtime::Clock;
 
 use crate::args::{Gate, Half, MinValuesPolicy, Plan, PreferencePolicy};
 use crate::exit::{Exit, Failure, Problem};
-use crate::input::{self, Selectors, World};
+use crate::input::{self, Scrutiny, Selectors, World};
 use crate::output::{self, Messages, Progress, Stats};
 
 /// How long a node is kept for the pods that are expected on it (spec 03 section 1, with the usual batch window).
@@ -22,7 +22,8 @@ const NOMINATION: Duration = Duration::from_secs(20);
 const INSTANCE_TYPES_MAX: usize = 600;
 
 pub(super) fn run(wish: &Plan, messages: &mut Messages<'_>) -> Result<Exit, Failure> {
-    show(wish, messages, |plan| output::print(|to| plan.write(wish.format, to)))
+    // A gate that has tripped has tripped, whether or not the plan was read to its end.
+    show(wish, messages, |plan| output::print(|to| plan.write(wish.format, to)).map(|_| ()))
 }
 
 /// What [`run`] would print.
@@ -47,7 +48,11 @@ fn show(
     let progress = Progress::of("reading the cluster");
     let is_live = wish.input.is_empty();
     let selectors = Selectors::of(&wish.settings);
-    let loaded = if is_live { input::load_live(selectors, threads) } else { input::load(&wish.input, threads) };
+    let loaded = if is_live {
+        input::load_live(selectors, threads)
+    } else {
+        input::load(&wish.input, Scrutiny::OfDoubtful, threads)
+    };
     let catalogue = instance_types(wish.instance_types.as_deref());
     let (loaded, catalogue) = both(loaded, catalogue)?;
     let mut world = World::new(loaded.objects, catalogue, wish.at.unwrap_or_else(|| this_second(clock)));

@@ -1,15 +1,15 @@
-//! `kerf validate`: reads manifests as `kerf plan` does and stops there. Bad input is reported by the reading itself, so a result is only
+//! `kerf validate`: reads manifests as `kerf plan` does, but looks at all of every object, and stops there. Bad input is reported by the reading itself, so a result is only
 //! the count of what was found good.
 
 use std::fmt::Write as _;
 
 use crate::args::Validate;
 use crate::exit::{Exit, Failure};
-use crate::input;
+use crate::input::{self, Scrutiny};
 use crate::output::{self, Messages};
 
 pub(super) fn run(wish: &Validate, messages: &mut Messages<'_>) -> Result<Exit, Failure> {
-    let loaded = input::load(&wish.input, super::threads())?;
+    let loaded = input::load(&wish.input, Scrutiny::OfAll, super::threads())?;
     for warning in &loaded.warnings {
         messages.warning(warning);
     }

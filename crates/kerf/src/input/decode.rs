@@ -97,6 +97,12 @@ fn located(text: &str) -> (Vec<String>, FieldProblem) {
     (steps, FieldProblem { path, message: rest.trim_start_matches(": ").to_owned() })
 }
 
+/// Takes the field at the path of a problem out of the tree.
+pub(crate) fn remove_at(tree: &mut Value, path: &str) {
+    let (steps, _) = located(&format!(".{path}"));
+    remove(tree, &steps);
+}
+
 /// Takes the field that a path leads to out of the tree. For an element of a list that is the whole list: without the element alone the
 /// others would answer to wrong numbers.
 fn remove(tree: &mut Value, path: &[String]) -> bool {

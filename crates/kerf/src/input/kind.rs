@@ -88,6 +88,12 @@ impl Kind {
         self.row().2
     }
 
+    /// Several of the kind, in a sentence.
+    pub(crate) fn plural(self) -> String {
+        let name = self.name();
+        if name.ends_with('s') { format!("{name}es") } else { format!("{name}s") }
+    }
+
     /// Group and version as they are written.
     pub(crate) fn api_version(self) -> &'static str {
         self.row().1
@@ -117,6 +123,12 @@ mod tests {
             assert_eq!(*kind as usize, index);
         }
         assert_eq!(KINDS.len(), Kind::Namespace as usize + 1);
+    }
+
+    #[test]
+    fn several_are_named_as_people_name_them() {
+        let plurals = [Kind::Pod, Kind::StorageClass, Kind::KwokNodeClass].map(Kind::plural);
+        assert_eq!(plurals, ["Pods", "StorageClasses", "KWOKNodeClasses"]);
     }
 
     #[test]

@@ -4,7 +4,10 @@
 //! Workloads make no pods here: on a live cluster their controllers do, and Kerf's controllers decide on pods alone. Whom they select is asked
 //! only if a decision depends on it.
 
+use std::io::ErrorKind;
+
 use kerf_runtime::Causes;
+use kube::config::{KubeConfigOptions, KubeconfigError};
 use kube::{Client, Config};
 
 use super::kind::Kind;
@@ -62,17 +65,35 @@ pub(super) fn read(selectors: Selectors) -> Result<Vec<Source>, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|cause| Failure::Work(anyhow::Error::new(cause).context("cannot start")))?;
     runtime.block_on(async {
-        let config = Config::infer().await.map_err(|_| {
-            Failure::bad_input(
-                Problem::new("no input: give manifests with -f, or a cluster by KUBECONFIG or ~/.kube/config").with_hint(
-                    "kubectl get nodepools,nodeclaims,kwoknodeclasses,nodes,pods,daemonsets -A -o json | kerf plan -f -",
-                ),
-            )
-        })?;
+        let Ok(config) = Config::infer().await else { return Err(Failure::bad_input(no_cluster().await)) };
         let client = Client::try_from(config)
             .map_err(|cause| Failure::Work(anyhow::Error::new(cause).context("cannot use the kubeconfig")))?;
         read_by(client, selectors).await
     })
+}
+
+/// Why the kubeconfig leads to no cluster: nobody has given one, or what is wrong with the one that was given.
+async fn no_cluster() -> Problem {
+    let named = std::env::var("KUBECONFIG").ok().filter(|paths| !paths.is_empty());
+    let kubeconfig = Config::from_kubeconfig(&KubeConfigOptions::default()).await;
+    let wrong = match kubeconfig.err() {
+        Some(KubeconfigError::ReadConfig(cause, path)) if named.is_some() || cause.kind() != ErrorKind::NotFound => {
+            format!("{}: cannot be read: {cause}", path.display())
+        }
+        None | Some(KubeconfigError::FindPath | KubeconfigError::ReadConfig(..)) => {
+            let hint =
+                "kubectl get nodepools,nodeclaims,kwoknodeclasses,nodes,pods,daemonsets -A -o json | kerf plan -f -";
+            return Problem::new("no input: give manifests with -f, or a cluster by KUBECONFIG or ~/.kube/config")
+                .with_hint(hint);
+        }
+        Some(cause) => {
+            let paths = named.as_deref().unwrap_or("~/.kube/config");
+            // Below the first line a parser shows the text, and that may hold secrets.
+            let cause = cause.to_string();
+            format!("{paths}: leads to no cluster: {}", cause.lines().next().unwrap_or_default())
+        }
+    };
+    Problem::new(wrong).with_hint("mend it, name another by KUBECONFIG, or give manifests with -f")
 }
 
 /// Reads the cluster that a client speaks to.
@@ -90,13 +111,13 @@ impl Reader {
         let mut sources = Vec::new();
         let mut problems = Vec::new();
         for &(kind, path) in listed {
-            let name = format!("the cluster's {}s", kind.name());
+            let name = format!("the cluster's {}", kind.plural());
             match self.list(path).await {
                 Ok(text) => sources.push(Source { name, text }),
                 // A cluster has the node classes of its own provider, and may have no volumes API.
                 Err(kube::Error::Api(status)) if status.code == 404 && is_optional(kind) => {}
                 Err(kube::Error::Api(status)) if status.code == 403 => {
-                    problems.push(Problem::new(format!("not allowed to list {}s: {}", kind.name(), status.message)));
+                    problems.push(Problem::new(format!("not allowed to list {}: {}", kind.plural(), status.message)));
                 }
                 Err(kube::Error::Api(status)) if status.code == 404 => problems.push(
                     Problem::new(format!("the cluster does not know the kind {}", kind.name()))

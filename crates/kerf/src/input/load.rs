@@ -14,10 +14,12 @@ use serde::de::DeserializeOwned;
 use super::admitted::Admission;
 use super::decode::{FieldProblem, decode};
 use super::documents::{self, Body, Found};
+use super::judged::Scrutiny;
 use super::kind::Kind;
 use super::live::{self, Selectors};
 use super::objects::{Given, Named, Objects, Outcome, Reading, full_name};
-use super::pod_defaults::{PodDefaults, read_priority_class, read_runtime_class};
+use super::pod_defaults::{PodDefaults, read_priority_class};
+use super::runtime_class::read_runtime_class;
 use super::source::{self, Origin, Source, SourceNames};
 use super::workloads::{self, Workloads};
 use crate::args::InputPath;
@@ -41,15 +43,19 @@ pub(crate) struct Loaded {
 }
 
 /// Reads all places.
-pub(crate) fn load(places: &[InputPath], threads: NonZeroUsize) -> Result<Loaded, Failure> {
+pub(crate) fn load(places: &[InputPath], scrutiny: Scrutiny, threads: NonZeroUsize) -> Result<Loaded, Failure> {
     let (sources, unreadable) = source::read(places);
-    let (loaded, problems) = load_sources(&sources, threads, Workers::Absent);
+    let (loaded, problems) = load_sources(&sources, scrutiny, threads, Workers::Absent);
     let problems: Vec<Problem> = unreadable.into_iter().chain(problems).collect();
     if !problems.is_empty() {
         return Err(Failure::BadInput(problems));
     }
     if loaded.counts.is_empty() && loaded.warnings.is_empty() {
         let names: Vec<String> = places.iter().map(ToString::to_string).collect();
+        if names.is_empty() {
+            let problem = Problem::new("no input: give manifests with -f");
+            return Err(Failure::bad_input(problem.with_hint("-f takes files and folders; `-f -` reads stdin")));
+        }
         return Err(Failure::bad_input(
             Problem::new(format!("no object was found in {}", names.join(", ")))
                 .with_hint("folders are searched for *.yaml, *.yml and *.json; `-f -` reads stdin"),
@@ -60,14 +66,14 @@ pub(crate) fn load(places: &[InputPath], threads: NonZeroUsize) -> Result<Loaded
 
 /// Reads the cluster that the kubeconfig names, and writes nothing to it.
 pub(crate) fn load_live(selectors: Selectors, threads: NonZeroUsize) -> Result<Loaded, Failure> {
-    let (loaded, problems) = load_sources(&live::read(selectors)?, threads, Workers::Present);
+    let (loaded, problems) = load_sources(&live::read(selectors)?, Scrutiny::OfDoubtful, threads, Workers::Present);
     if problems.is_empty() { Ok(loaded) } else { Err(Failure::BadInput(problems)) }
 }
 
 /// The same by a client, for whoever has a cluster of their own.
 pub(crate) async fn load_by(client: kube::Client, selectors: Selectors) -> Result<Loaded, Failure> {
     let sources = live::read_by(client, selectors).await?;
-    let (loaded, problems) = load_sources(&sources, NonZeroUsize::MIN, Workers::Present);
+    let (loaded, problems) = load_sources(&sources, Scrutiny::OfDoubtful, NonZeroUsize::MIN, Workers::Present);
     if problems.is_empty() { Ok(loaded) } else { Err(Failure::BadInput(problems)) }
 }
 
@@ -80,10 +86,16 @@ enum Workers {
     Absent,
 }
 
-fn load_sources(sources: &[Source], threads: NonZeroUsize, workers: Workers) -> (Loaded, Vec<Problem>) {
+fn load_sources(
+    sources: &[Source],
+    scrutiny: Scrutiny,
+    threads: NonZeroUsize,
+    workers: Workers,
+) -> (Loaded, Vec<Problem>) {
     let names = SourceNames::of(sources);
     let mut loader = Loader {
         names: &names,
+        scrutiny,
         threads,
         found: BTreeMap::new(),
         ignored: BTreeMap::new(),
@@ -150,6 +162,7 @@ fn load_sources(sources: &[Source], threads: NonZeroUsize, workers: Workers) -> 
 
 struct Loader<'n, 's> {
     names: &'n SourceNames,
+    scrutiny: Scrutiny,
     threads: NonZeroUsize,
     /// What is still to be read.
     found: BTreeMap<Kind, Vec<Found<'s>>>,
@@ -219,7 +232,8 @@ impl<'s> Loader<'_, 's> {
     ) -> Vec<Given<T>> {
         let Some(found) = self.found.remove(&kind) else { return Vec::new() };
         self.counts.insert(kind, found.len());
-        let Decoded { mut objects, problems, warnings } = decode_all(&found, self.threads, read);
+        let Decoded { mut objects, problems, warnings } =
+            decode_all(&found, self.threads, &|body| self.scrutiny.judge(kind, body, read(body)));
         for (origin, problem) in &problems {
             let text = self.place_of(kind, at(&found, *origin), problem);
             self.problems.push((*origin, text));
@@ -366,7 +380,7 @@ fn name_in(body: &Body<'_>) -> Option<String> {
 #[cfg(test)]
 pub(super) fn load_text(text: &str, threads: NonZeroUsize) -> Result<Objects, Vec<Problem>> {
     let sources = [Source { name: "text".to_owned(), text: text.to_owned() }];
-    let (loaded, problems) = load_sources(&sources, threads, Workers::Absent);
+    let (loaded, problems) = load_sources(&sources, Scrutiny::OfDoubtful, threads, Workers::Absent);
     if problems.is_empty() { Ok(loaded.objects) } else { Err(problems) }
 }
 

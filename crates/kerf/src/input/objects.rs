@@ -14,7 +14,9 @@ use kerf_api::slim::{
 };
 
 use super::decode::FieldProblem;
-use super::pod_defaults::{PriorityClass, RuntimeClass};
+use super::judged;
+use super::pod_defaults::PriorityClass;
+use super::runtime_class::RuntimeClass;
 use super::source::Origin;
 use super::workloads::{Created, Workload};
 
@@ -86,6 +88,11 @@ pub(super) trait Named {
 
     /// Puts the object into a namespace.
     fn set_namespace(&mut self, namespace: &'static str);
+
+    /// Whether what decisions read of it makes one doubt that an API server would take it.
+    fn is_doubtful(&self) -> bool {
+        false
+    }
 }
 
 /// `namespace/name`, or the name alone.
@@ -97,7 +104,7 @@ pub(super) fn full_name(object: &impl Named) -> String {
 }
 
 macro_rules! slim_types_are_named {
-    ($($type:ty),+ $(,)?) => {
+    ($($type:ty $(: $doubt:path)?),+ $(,)?) => {
         $(impl Named for $type {
             fn identity(&self) -> (&str, &str) {
                 (&self.metadata.namespace, &self.metadata.name)
@@ -105,6 +112,13 @@ macro_rules! slim_types_are_named {
 
             fn set_namespace(&mut self, namespace: &'static str) {
                 self.metadata.namespace = Str::new_static(namespace);
+            }
+
+            fn is_doubtful(&self) -> bool {
+                let doubts: &[fn(&Self) -> bool] = &[$($doubt)?];
+                let is_doubted =
+                    judged::doubts_namespace(&self.metadata.namespace) || doubts.iter().any(|doubt| doubt(self));
+                is_doubted && self.metadata.uid.is_empty()
             }
         })+
     };
@@ -127,18 +141,18 @@ macro_rules! custom_kinds_are_named {
 
 slim_types_are_named!(
     CsiNode,
-    DaemonSet,
+    DaemonSet: judged::doubts_daemon_set,
     Namespace,
-    Node,
+    Node: judged::doubts_node,
     PersistentVolume,
     PersistentVolumeClaim,
-    Pod,
-    PodDisruptionBudget,
+    Pod: judged::doubts_pod,
+    PodDisruptionBudget: judged::doubts_budget,
     ReplicaOwner,
     Service,
     StorageClass,
     VolumeAttachment,
-    Workload,
+    Workload: judged::doubts_workload,
 );
 
 macro_rules! classes_are_named {

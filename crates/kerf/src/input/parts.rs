@@ -21,10 +21,8 @@ impl Parts {
     }
 
     /// Changes the part at a JSON pointer, if there is one.
-    pub(super) fn change(&mut self, pointer: &str, change: impl FnOnce(&mut Value)) {
-        if let Some(part) = self.tree.pointer_mut(pointer) {
-            change(part);
-        }
+    pub(super) fn change<R>(&mut self, pointer: &str, change: impl FnOnce(&mut Value) -> R) -> Option<R> {
+        self.tree.pointer_mut(pointer).map(change)
     }
 
     /// The part at a path like `spec.template`; its default if there is none.

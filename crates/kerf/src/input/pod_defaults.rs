@@ -1,5 +1,5 @@
 //! What an API server adds to a pod on its way in, for pods and pod templates that never passed one: requests from limits, the number
-//! behind the priority class, the overhead of the runtime class, the host ports of the host network, the selectors that
+//! behind the priority class, what the runtime class adds, the host ports of the host network, the selectors that
 //! `matchLabelKeys` stands for. A pod with a uid has passed one and is taken as it is.
 
 use std::collections::BTreeMap;
@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use kerf_api::slim::{Container, DaemonSet, Pod, PodSpec, Str};
 use serde_json::{Value, json};
 
-use super::decode::{decode, decode_tree};
+use super::decode::{FieldProblem, decode, decode_tree};
 use super::documents::Body;
 use super::objects::{Given, Outcome, Reading};
 use super::parts::Parts;
+use super::runtime_class::RuntimeClass;
 
 /// Parts of the names of the fields that are completed from. An object without any of them in its text needs no second look.
 const MARKS: [&str; 3] = ["ClassName", "hostNetwork", "LabelKeys"];
@@ -26,8 +27,7 @@ pub(super) struct PodDefaults {
     priorities: BTreeMap<Str, i32>,
     /// The number of pods that name no priority class.
     default_priority: Option<i32>,
-    /// What each runtime class adds, as it is written.
-    overheads: BTreeMap<Str, Value>,
+    runtimes: BTreeMap<Str, RuntimeClass>,
 }
 
 /// A priority class.
@@ -38,11 +38,21 @@ pub(super) struct PriorityClass {
     is_default: bool,
 }
 
-/// A runtime class.
-#[derive(Debug)]
-pub(super) struct RuntimeClass {
-    pub(super) name: Str,
-    overhead: Value,
+/// What came to light when a pod was completed.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// What a person should know.
+    pub(super) warnings: Vec<String>,
+    /// Why an API server refuses the pod.
+    pub(super) refusals: Vec<FieldProblem>,
+}
+
+impl Findings {
+    /// All of it as warnings: a template is not refused, its pods are.
+    pub(super) fn of_template(self) -> Vec<String> {
+        let refusals = self.refusals.into_iter().map(|problem| format!("its pods are refused: {problem}"));
+        self.warnings.into_iter().chain(refusals).collect()
+    }
 }
 
 /// Reads a priority class.
@@ -50,14 +60,6 @@ pub(super) fn read_priority_class(body: &Body<'_>) -> Outcome<PriorityClass> {
     let mut parts = Parts::of(body)?;
     let name = Str::from(parts.get::<String>("metadata.name"));
     let class = PriorityClass { name, value: parts.get("value"), is_default: parts.get("globalDefault") };
-    Ok(Reading::of(parts.finish(class)?))
-}
-
-/// Reads a runtime class.
-pub(super) fn read_runtime_class(body: &Body<'_>) -> Outcome<RuntimeClass> {
-    let mut parts = Parts::of(body)?;
-    let name = Str::from(parts.get::<String>("metadata.name"));
-    let class = RuntimeClass { name, overhead: parts.get("overhead.podFixed") };
     Ok(Reading::of(parts.finish(class)?))
 }
 
@@ -69,8 +71,8 @@ impl PodDefaults {
         let default_priority = defaults.min();
         let system = SYSTEM_PRIORITIES.map(|(name, value)| (Str::new_static(name), value));
         let named = priorities.into_iter().map(|class| (class.object.name, class.object.value));
-        let overheads = runtimes.into_iter().map(|class| (class.object.name, class.object.overhead));
-        Self { priorities: system.into_iter().chain(named).collect(), default_priority, overheads: overheads.collect() }
+        let runtimes = runtimes.into_iter().map(|class| (class.object.name.clone(), class.object));
+        Self { priorities: system.into_iter().chain(named).collect(), default_priority, runtimes: runtimes.collect() }
     }
 
     /// Reads a pod.
@@ -79,14 +81,24 @@ impl PodDefaults {
         if !pod.metadata.uid.is_empty() {
             return Ok(Reading::of(pod));
         }
+        let mut warnings = Vec::new();
         if mentions_any(body, &MARKS) {
             let mut tree = body.tree().map_err(|problem| vec![problem])?;
-            self.complete(&mut tree);
+            let findings = self.complete(&mut tree);
+            if !findings.refusals.is_empty() {
+                return Err(findings.refusals);
+            }
+            warnings = findings.warnings;
             pod = decode_tree(tree)?;
+        }
+        // One that is bound asks for nothing any more; one that waits has probably lost what it should ask for.
+        let waits = pod.spec.node_name.as_ref().is_none_or(Str::is_empty);
+        if waits && pod.spec.containers.is_empty() {
+            warnings.push("spec.containers: Required value: an API server refuses a pod without containers".to_owned());
         }
         pod.spec.priority = pod.spec.priority.or(self.default_priority);
         requests_from_limits(&mut pod.spec);
-        Ok(Reading::of(pod))
+        Ok(Reading { object: pod, warnings })
     }
 
     /// Reads a daemon set. Its template's requests are completed where the daemons of a node are counted (spec 02 section 4.5).
@@ -95,24 +107,32 @@ impl PodDefaults {
             return Ok(Reading::of(decode(body)?));
         }
         let mut tree = body.tree().map_err(|problem| vec![problem])?;
-        if let Some(template) = tree.pointer_mut("/spec/template") {
-            self.complete(template);
-        }
-        Ok(Reading::of(decode_tree(tree)?))
+        let findings = tree.pointer_mut("/spec/template").map(|template| self.complete(template));
+        let object: DaemonSet = decode_tree(tree)?;
+        // One of a cluster comes without the classes that the cluster has.
+        let is_of_cluster = !object.metadata.uid.is_empty();
+        let warnings = findings.filter(|_| !is_of_cluster).unwrap_or_default().of_template();
+        Ok(Reading { object, warnings })
     }
 
     /// Completes a pod or pod template as it is written. What is not as it should be stays, for the decoder to complain of.
-    pub(super) fn complete(&self, pod: &mut Value) {
+    pub(super) fn complete(&self, pod: &mut Value) -> Findings {
+        let mut findings = Findings::default();
         let labels = pod.pointer("/metadata/labels").cloned().unwrap_or(Value::Null);
-        let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return };
+        let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) else { return findings };
 
         let class = |field: &str| spec.get(field).and_then(Value::as_str).map(str::to_owned);
         if let Some(priority) = class("priorityClassName").and_then(|name| self.priorities.get(name.as_str())) {
             spec.entry("priority").or_insert_with(|| json!(priority));
         }
         let class = |field: &str| spec.get(field).and_then(Value::as_str).map(str::to_owned);
-        if let Some(overhead) = class("runtimeClassName").and_then(|name| self.overheads.get(name.as_str())) {
-            spec.entry("overhead").or_insert_with(|| overhead.clone());
+        if let Some(name) = class("runtimeClassName").filter(|name| !name.is_empty()) {
+            match self.runtimes.get(name.as_str()) {
+                Some(class) => findings.refusals = class.complete(spec),
+                None => findings.warnings.push(format!(
+                    "RuntimeClass `{name}` is not in the input: a cluster without it refuses the pod, and what it adds is not counted"
+                )),
+            }
         }
         if spec.get("hostNetwork") == Some(&Value::Bool(true)) {
             for list in ["containers", "initContainers"] {
@@ -134,6 +154,7 @@ impl PodDefaults {
                 }
             }
         }
+        findings
     }
 }
 
@@ -192,6 +213,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
     use super::*;
+    use crate::input::runtime_class::read_runtime_class;
 
     fn defaults() -> PodDefaults {
         let class = |text: &str| read_priority_class(&Body::Json(text)).unwrap().object;
@@ -200,7 +222,10 @@ mod tests {
             default_priority: Some(7),
             ..PodDefaults::new(
                 vec![given(class(r#"{"metadata":{"name":"high"},"value":1000}"#))],
-                vec![given(runtime(r#"{"metadata":{"name":"vm"},"overhead":{"podFixed":{"memory":"64Mi"}}}"#))],
+                vec![given(runtime(
+                    r#"{"metadata":{"name":"vm"},"overhead":{"podFixed":{"memory":"64Mi"}},"scheduling":{
+                        "nodeSelector":{"vm":"yes"},"tolerations":[{"key":"vm","operator":"Exists"}]}}"#,
+                ))],
             )
         }
     }
@@ -237,6 +262,44 @@ mod tests {
         assert_eq!(of(json!({})).priority, Some(7));
         assert_eq!(of(json!({"runtimeClassName": "vm"})).overhead.get("memory").unwrap().to_string(), "64Mi");
         assert!(of(json!({"runtimeClassName": "unknown"})).overhead.is_empty());
+    }
+
+    // Spec 09 section 2.1: what the API server's admission does with a runtime class.
+    #[test]
+    fn a_runtime_class_steers_its_pods() {
+        let own = json!({"key": "own", "operator": "Exists"});
+        let spec = json!({"runtimeClassName": "vm", "nodeSelector": {"disk": "ssd"}, "tolerations": [own]});
+        let spec = pod(&json!({"metadata": {"name": "a"}, "spec": spec})).spec;
+        assert_eq!((spec.node_selector.get("vm"), spec.node_selector.get("disk")), (Some("yes"), Some("ssd")));
+        let tolerated: Vec<&str> = spec.tolerations.iter().map(|toleration| toleration.key.as_str()).collect();
+        assert_eq!(tolerated, ["own", "vm"]);
+        // What the pod says already is not said twice.
+        let same = json!({"runtimeClassName": "vm", "tolerations": [{"key": "vm", "operator": "Exists"}]});
+        assert_eq!(pod(&json!({"metadata": {"name": "a"}, "spec": same})).spec.tolerations.len(), 1);
+    }
+
+    #[test]
+    fn a_pod_that_contradicts_its_runtime_class_is_refused() {
+        let spec = json!({"runtimeClassName": "vm", "nodeSelector": {"vm": "no"}});
+        let object = json!({"metadata": {"name": "a"}, "spec": spec});
+        let problems = defaults().read_pod(&Body::Tree(object.clone())).unwrap_err();
+        let expected = "spec.nodeSelector: Forbidden: conflict: runtimeClass.scheduling.nodeSelector[vm] = yes; pod.spec.nodeSelector[vm] = no";
+        assert_eq!(problems.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+        let set = json!({"metadata": {"name": "d"}, "spec": {"template": object}});
+        let warnings = defaults().read_daemon_set(&Body::Tree(set)).unwrap().warnings;
+        assert_eq!(warnings, [format!("its pods are refused: {expected}")]);
+    }
+
+    #[test]
+    fn a_runtime_class_that_is_not_there_is_told() {
+        let spec = json!({"runtimeClassName": "unknown", "containers": [{}]});
+        let template = json!({"metadata": {"name": "a"}, "spec": spec});
+        let told = "RuntimeClass `unknown` is not in the input: a cluster without it refuses the pod, and what it adds is not counted";
+        assert_eq!(defaults().read_pod(&Body::Tree(template.clone())).unwrap().warnings, [told]);
+        let set = json!({"metadata": {"name": "d"}, "spec": {"template": template}});
+        assert_eq!(defaults().read_daemon_set(&Body::Tree(set)).unwrap().warnings, [told]);
+        let of_cluster = json!({"metadata": {"name": "d", "uid": "u"}, "spec": {"template": template}});
+        assert_eq!(defaults().read_daemon_set(&Body::Tree(of_cluster)).unwrap().warnings, Vec::<String>::new());
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(crate) struct Workloads {
 pub(crate) struct Workload {
     pub(super) metadata: ObjectMeta,
     selector: LabelSelector,
-    template: PodTemplate,
+    pub(super) template: PodTemplate,
     replicas: u32,
     first_ordinal: u32,
     claim_templates: Vec<PersistentVolumeClaim>,
@@ -66,7 +66,7 @@ struct JobCondition {
 /// Reads a workload, or says everything that keeps it from being one.
 pub(super) fn read(kind: Kind, body: &Body<'_>, defaults: &PodDefaults) -> Outcome<Workload> {
     let mut parts = Parts::of(body)?;
-    parts.change("/spec/template", |template| defaults.complete(template));
+    let findings = parts.change("/spec/template", |template| defaults.complete(template)).unwrap_or_default();
     let parallelism = parts.count("spec.parallelism");
     let completions = parts.count("spec.completions");
     let conditions: Vec<JobCondition> = parts.get("status.conditions");
@@ -96,7 +96,7 @@ pub(super) fn read(kind: Kind, body: &Body<'_>, defaults: &PodDefaults) -> Outco
         claim_templates: parts.get("spec.volumeClaimTemplates"),
         job,
     };
-    Ok(Reading::of(parts.finish(workload)?))
+    Ok(Reading { object: parts.finish(workload)?, warnings: findings.of_template() })
 }
 
 impl Workloads {
@@ -271,7 +271,12 @@ impl<'w> Owners<'w> {
 
 impl Workload {
     fn lacking(&self, kind: Kind, owned: Owned) -> usize {
-        let wanted = if kind == Kind::Job { self.job.wanted(owned.succeeded) } else { self.replicas };
+        let wanted = match kind {
+            // Its controller makes no more pods for what is going.
+            _ if self.metadata.is_terminating() => 0,
+            Kind::Job => self.job.wanted(owned.succeeded),
+            _ => self.replicas,
+        };
         wanted.saturating_sub(owned.active) as usize
     }
 }

@@ -35,7 +35,6 @@ impl<'t> Messages<'t> {
         match failure {
             Failure::BadInput(problems) => problems.iter().for_each(|problem| self.problem(problem)),
             Failure::Work(error) => self.line("error", "31", &format_args!("{error:#}")),
-            Failure::ReaderGone => {}
         }
         failure.exit()
     }

@@ -20,24 +20,37 @@ use crate::exit::Failure;
 /// How much is written at once.
 const BUFFER_BYTES: usize = 1 << 16;
 
+/// Whether there is still somebody who reads stdout. One who has gone away has read enough: that is no failure, and what the exit code
+/// says of the result is as true as before. Whoever would write more has nobody left to write it for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reader {
+    Listens,
+    HasGone,
+}
+
 /// Writes a result to stdout. What is written must be complete before the first byte leaves: a failure after that can only be the
-/// reader's or the disk's.
-pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+/// disk's.
+pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<Reader, Failure> {
     let mut stdout = io::BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());
     match write(&mut stdout).and_then(|()| stdout.flush()) {
-        Ok(()) => Ok(()),
+        Ok(()) => Ok(Reader::Listens),
         Err(cause) => {
             // What is still in the buffer has nowhere to go.
             drop(stdout.into_parts());
             if cause.kind() == ErrorKind::BrokenPipe {
-                return Err(Failure::ReaderGone);
+                return Ok(Reader::HasGone);
             }
-            Err(Failure::Work(anyhow::Error::new(cause).context("cannot write the result to stdout")))
+            Err(cannot_write(cause))
         }
     }
 }
 
+/// What came of writing to a full disk, or to one that is broken.
+pub(crate) fn cannot_write(cause: io::Error) -> Failure {
+    Failure::Work(anyhow::Error::new(cause).context("cannot write the result to stdout"))
+}
+
 /// Writes a text to stdout.
-pub(crate) fn print_text(result: &str) -> Result<(), Failure> {
+pub(crate) fn print_text(result: &str) -> Result<Reader, Failure> {
     print(|to| to.write_all(result.as_bytes()))
 }

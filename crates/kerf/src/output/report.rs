@@ -1,5 +1,6 @@
 //! What came of a scenario, as people read it: a table of how it went, and a line each for pods, nodes, moves and money.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use kerf_sandbox::sim::{Report, Sample, SteadyReport, TimesToRun};
@@ -34,9 +35,8 @@ pub(crate) fn report(report: &Report) -> String {
         "Nodes       {} launched, {} at most at once, {} at the end",
         nodes.launched, nodes.peak, nodes.at_end
     );
-    let moves: Vec<String> = report.moves.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
-    let _ = writeln!(text, "Moves       {}", if moves.is_empty() { "none".to_owned() } else { moves.join(", ") });
-    let _ = writeln!(text, "Evictions   {}", report.evictions);
+    let _ = writeln!(text, "Moves       {}", by_reason(&report.moves));
+    let _ = writeln!(text, "Evictions   {}", by_reason(&report.evictions_by_reason));
     let _ = writeln!(
         text,
         "Money       {} spent, {} saved against a cluster that never shrinks",
@@ -60,6 +60,11 @@ pub(crate) fn report(report: &Report) -> String {
         }
     }
     text
+}
+
+fn by_reason(counts: &BTreeMap<String, usize>) -> String {
+    let counts: Vec<String> = counts.iter().map(|(reason, count)| format!("{reason} {count}")).collect();
+    if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }
 
 fn times(times: TimesToRun) -> String {
@@ -97,6 +102,13 @@ fn dollars(micro: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn reasons_have_numbers() {
+        assert_eq!(by_reason(&BTreeMap::new()), "none");
+        let counts = [("Drifted", 2), ("Underutilized", 31)].map(|(reason, count)| (reason.to_owned(), count));
+        assert_eq!(by_reason(&BTreeMap::from(counts)), "Drifted 2, Underutilized 31");
+    }
 
     #[test]
     fn money_and_time_are_rounded_once() {

@@ -1,10 +1,12 @@
 //! What holds for every command (spec 09 section 1): help, version, exit codes, where output goes.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use insta::assert_snapshot;
 
-use crate::program::{folder, kerf};
+use crate::program::{folder, kerf, unread};
+
+const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: a}]}\n";
 
 #[test]
 fn help_reads_like_documentation() {
@@ -13,6 +15,7 @@ fn help_reads_like_documentation() {
     assert_snapshot!("help_crds", kerf(&["crds", "--help"]).seen());
     assert_snapshot!("help_plan", kerf(&["plan", "--help"]).seen());
     assert_snapshot!("help_sandbox", kerf(&["sandbox", "--help"]).seen());
+    assert_snapshot!("help_sandbox_run", kerf(&["sandbox", "run", "--help"]).seen());
     assert_snapshot!("help_validate", kerf(&["validate", "--help"]).seen());
 }
 
@@ -43,36 +46,32 @@ fn nothing_is_coloured_when_nobody_looks() {
 // spec 09 #13, for every command: a pipe that closes early ends the program quietly
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
-    let folder = folder(&[("pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n")]);
-    let mut child = Command::new(assert_cmd::cargo::cargo_bin!("kerf"))
-        .args(["validate", "-f", "-"])
-        .current_dir(folder.path())
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // The reader goes before the program has even its input.
-    drop(child.stdout.take());
-    let mut stdin = child.stdin.take().unwrap();
-    std::io::Write::write_all(&mut stdin, b"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n").unwrap();
-    drop(stdin);
-    let output = child.wait_with_output().unwrap();
-    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(0), ""));
+    assert_eq!(unread(&["validate", "-f", "-"], POD), (Some(0), String::new()));
+    assert_eq!(unread(&["plan", "-f", "-"], POD), (Some(0), String::new()));
+}
+
+// Spec 09 section 1: a pipe that closes early ends the program with the right code, and that of a gate is 3.
+#[test]
+fn a_gate_trips_though_nobody_reads() {
+    let (code, stderr) = unread(&["plan", "-f", "-", "--fail-on", "unschedulable", "-o", "json"], POD);
+    assert_eq!((code, stderr.as_str()), (Some(3), "warning: gate tripped: 1 pod finds no place\n"));
 }
 
 // A full disk is a failure of the work, not of the input.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_said_and_ends_with_1() {
-    let folder = folder(&[("pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n")]);
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let output = Command::new(assert_cmd::cargo::cargo_bin!("kerf"))
-        .args(["validate", "-f", "pod.yaml"])
-        .current_dir(folder.path())
-        .stdout(full)
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert_snapshot!(String::from_utf8(output.stderr).unwrap(), @"error: cannot write the result to stdout: No space left on device (os error 28)");
+    let folder = folder(&[("pod.yaml", POD)]);
+    for arguments in [&["validate", "-f", "pod.yaml"][..], &["--help"], &["plan", "--help"], &["--version"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = Command::new(assert_cmd::cargo::cargo_bin!("kerf"))
+            .args(arguments)
+            .current_dir(folder.path())
+            .stdout(full)
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let expected = "error: cannot write the result to stdout: No space left on device (os error 28)\n";
+        assert_eq!((output.status.code(), stderr.as_str()), (Some(1), expected), "{arguments:?}");
+    }
 }

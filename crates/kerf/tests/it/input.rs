@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use crate::program::{folder, kerf};
 
-const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n";
+const POD: &str = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c, image: i}]}\n";
 
 fn validate(files: &[(&str, &str)], arguments: &[&str]) -> String {
     let folder = folder(files);
@@ -16,7 +16,10 @@ fn files_folders_and_stdin_can_be_mixed() {
     let folder = folder(&[
         ("a.yaml", POD),
         ("deep/er/b.yml", &POD.replace("name: a", "name: b")),
-        ("deep/c.json", r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "c"}}"#),
+        (
+            "deep/c.json",
+            r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "c"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}"#,
+        ),
         ("deep/notes.txt", "not: [read"),
     ]);
     let stdin = "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n";
@@ -48,6 +51,78 @@ fn no_object_at_all_is_bad_input() {
     ");
 }
 
+#[test]
+fn without_any_place_it_is_told_how_to_name_one() {
+    assert_snapshot!(validate(&[], &[]), @r"
+    exit code 2
+    --- stderr
+    error: no input: give manifests with -f
+    hint:  -f takes files and folders; `-f -` reads stdin
+    ");
+}
+
+/// What an API server refuses, of built-in kinds.
+const REFUSED: &str = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: none}
+spec: {containers: []}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: odd, namespace: UPPER}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: abc, memory: -1}}}], tolerations: [{key: k, operator: Maybe}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec: {replicas: -2, template: {metadata: {labels: {app: web}}, spec: {containers: [{name: c, image: i}]}}}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n}
+spec: {taints: [{key: '', effect: Foo}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: p}
+spec: {minAvailable: 1, maxUnavailable: 1}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: typo}
+spec: {containers: [{name: c, image: i}], nodeNmae: n}
+";
+
+// Spec 09 section 2.1: the rule checks that the API server would apply, and section 1: all problems.
+#[test]
+fn built_in_kinds_are_judged_as_an_api_server_does() {
+    assert_snapshot!(validate(&[("v.yaml", REFUSED)], &["-f", "v.yaml"]), @r##"
+    exit code 2
+    --- stderr
+    error: v.yaml, document 1, line 1: Pod `none`: spec.containers: Required value
+    error: v.yaml, document 2, line 6: Pod `UPPER/odd`: metadata.namespace: Invalid value: "UPPER": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')
+    error: v.yaml, document 2, line 6: Pod `UPPER/odd`: spec.containers[0].resources.requests[cpu]: invalid quantity "abc": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
+    error: v.yaml, document 2, line 6: Pod `UPPER/odd`: spec.containers[0].resources.requests[memory]: Invalid value: "-1": must be greater than or equal to 0
+    error: v.yaml, document 2, line 6: Pod `UPPER/odd`: spec.tolerations[0].operator: Unsupported value: "Maybe": supported values: "Equal", "Exists"
+    error: v.yaml, document 3, line 11: Deployment `web`: spec.replicas: Invalid value: -2: must be greater than or equal to 0
+    error: v.yaml, document 3, line 11: Deployment `web`: spec.selector: Required value
+    error: v.yaml, document 3, line 11: Deployment `web`: spec.template.metadata.labels: Invalid value: {"app":"web"}: `selector` does not match template `labels`
+    error: v.yaml, document 4, line 16: Node `n`: metadata.taints[0].effect: Unsupported value: "Foo": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"
+    error: v.yaml, document 4, line 16: Node `n`: metadata.taints[0].key: Invalid value: "": name part must be non-empty
+    error: v.yaml, document 4, line 16: Node `n`: metadata.taints[0].key: Invalid value: "": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+    error: v.yaml, document 5, line 21: PodDisruptionBudget `p`: spec: Invalid value: {"maxUnavailable":1,"minAvailable":1}: minAvailable and maxUnavailable cannot be both set
+    "##);
+    let typo = REFUSED.rsplit("---\n").next().unwrap();
+    assert_snapshot!(validate(&[("v.yaml", typo)], &["-f", "v.yaml"]), @r#"
+    exit code 0
+    --- stdout
+          1 Pod
+    --- stderr
+    warning: v.yaml, document 1, line 1: Pod `typo`: unknown field "spec.nodeNmae"
+    "#);
+}
+
 // spec 09 #3
 #[test]
 fn a_syntax_error_names_file_document_and_line() {
@@ -55,7 +130,7 @@ fn a_syntax_error_names_file_document_and_line() {
     assert_snapshot!(validate(&[("pods.yaml", &text)], &["-f", "pods.yaml"]), @r"
     exit code 2
     --- stderr
-    error: pods.yaml, document 3, line 10: is not valid YAML: mapping values are not allowed in this context
+    error: pods.yaml, document 3, line 12: is not valid YAML: mapping values are not allowed in this context
     ");
 }
 

@@ -134,6 +134,8 @@ fn yaml_says_the_same_as_json() {
     let yaml = plan(&manifest, &["-o", "yaml"]).run();
     let from_yaml: Value = serde_yaml_ng::from_str(&yaml.stdout).unwrap();
     assert_eq!(from_yaml, json(&plan(&manifest, &["-o", "json"]).run()));
+    // A reader of YAML 1.1 would make a time of it.
+    assert!(yaml.stdout.contains("\nat: \"2026-03-04T12:00:00Z\"\n"), "{}", yaml.stdout);
 }
 
 #[test]
@@ -143,6 +145,79 @@ fn spec_09_1_no_input_and_no_kubeconfig() {
     --- stderr
     error: no input: give manifests with -f, or a cluster by KUBECONFIG or ~/.kube/config
     hint:  kubectl get nodepools,nodeclaims,kwoknodeclasses,nodes,pods,daemonsets -A -o json | kerf plan -f -
+    ");
+}
+
+// Spec 09 section 2.1: what an API server would refuse and a decision would read is bad input of a plan too.
+#[test]
+fn a_plan_does_not_decide_on_what_an_api_server_refuses() {
+    let container = "containers: [{name: c, image: i, resources: {requests: {cpu: \"1\"}}}]";
+    let spread = "topologyKey: zone, whenUnsatisfiable: DoNotSchedule";
+    let pod = |spec: &str| format!("---\napiVersion: v1\nkind: Pod\nmetadata: {{name: a}}\nspec: {{{spec}}}\n");
+    let cases = [
+        (pod(&container.replace("\"1\"", "-1")), "spec.containers[0].resources.requests[cpu]: Invalid value: \"-1\""),
+        (
+            pod(&format!("{container}, topologySpreadConstraints: [{{maxSkew: 0, {spread}}}]")),
+            "maxSkew: Invalid value: 0",
+        ),
+        (
+            pod(&format!("{container}, topologySpreadConstraints: [{{maxSkew: 1, minDomains: 0, {spread}}}]")),
+            "minDomains: Invalid value: 0",
+        ),
+        (
+            pod(&format!(
+                "{container}, affinity: {{podAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{{topologyKey: ''}}]}}}}"
+            )),
+            "topologyKey: Required value",
+        ),
+        (pod(&format!("{container}, tolerations: [{{operator: Maybe}}]")), "operator: Unsupported value: \"Maybe\""),
+        (
+            pod(container).replace("name: a", "name: a, namespace: UPPER"),
+            "metadata.namespace: Invalid value: \"UPPER\"",
+        ),
+        (
+            "---\napiVersion: v1\nkind: Node\nmetadata: {name: n}\nspec: {taints: [{key: a, effect: Foo}]}\n"
+                .to_owned(),
+            "Foo",
+        ),
+    ];
+    for (object, expected) in cases {
+        let seen = plan(&format!("{POOL}{CLASS}{object}"), &[]).run();
+        assert_eq!((seen.code, seen.stdout.as_str()), (2, ""), "{object}");
+        assert!(seen.stderr.contains(expected), "{object}: {}", seen.stderr);
+        // One of a cluster has passed a server, perhaps one that knows more.
+        let of_cluster = object.replace("{name: ", "{uid: u, name: ");
+        assert_eq!(plan(&format!("{POOL}{CLASS}{of_cluster}"), &[]).run().code, 0, "{of_cluster}");
+    }
+    let empty = plan(&format!("{POOL}{CLASS}{}", pod("containers: []")), &[]).run();
+    assert_eq!(empty.code, 0);
+    assert!(empty.stderr.contains("an API server refuses a pod without containers"), "{}", empty.stderr);
+}
+
+// Spec 09 section 1: bad input names the file and what was expected.
+#[test]
+fn a_kubeconfig_that_leads_nowhere_is_named() {
+    let context = "apiVersion: v1\nkind: Config\ncurrent-context: gone\n";
+    let folder = folder(&[("malformed", "a: [b"), ("context", context), ("home/.kube/config", context)]);
+    let with = |name: &str, value: &str| kerf(&["plan"]).env(name, value).within(folder.path()).seen();
+    let seen = ["none", "malformed", "context"].map(|path| with("KUBECONFIG", path)).concat() + &with("HOME", "home");
+    assert_snapshot!(seen, @r"
+    exit code 2
+    --- stderr
+    error: none: cannot be read: No such file or directory (os error 2)
+    hint:  mend it, name another by KUBECONFIG, or give manifests with -f
+    exit code 2
+    --- stderr
+    error: malformed: leads to no cluster: failed to parse kubeconfig YAML: error: line 1 column 4: unclosed bracket '['
+    hint:  mend it, name another by KUBECONFIG, or give manifests with -f
+    exit code 2
+    --- stderr
+    error: context: leads to no cluster: failed to load current context: gone
+    hint:  mend it, name another by KUBECONFIG, or give manifests with -f
+    exit code 2
+    --- stderr
+    error: ~/.kube/config: leads to no cluster: failed to load current context: gone
+    hint:  mend it, name another by KUBECONFIG, or give manifests with -f
     ");
 }
 

@@ -1,7 +1,9 @@
 //! Runs the program and puts everything that can be seen of it into one text for snapshots.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::Path;
+use std::process::Stdio;
 
 use assert_cmd::Command;
 
@@ -63,6 +65,24 @@ impl Program {
         }
         text
     }
+}
+
+/// Exit code and stderr of a run whose reader has gone before the program has even its input.
+pub(crate) fn unread(arguments: &[&str], stdin: &str) -> (Option<i32>, String) {
+    let mut child = std::process::Command::new(assert_cmd::cargo::cargo_bin!("kerf"))
+        .args(arguments)
+        .env_clear()
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut to = child.stdin.take().unwrap();
+    to.write_all(stdin.as_bytes()).unwrap();
+    drop(to);
+    let output = child.wait_with_output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
 /// A folder with these files in it.

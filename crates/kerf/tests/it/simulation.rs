@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::program::{Seen, folder, kerf};
+use crate::program::{Seen, folder, kerf, unread};
 
 fn story(arguments: &[&str]) -> Seen {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/story.yaml");
@@ -60,10 +60,8 @@ fn bad_weather_at_the_cloud_does_not_change_what_holds() {
     report(&["--until", "5m", "--seed", "6", "--faults", "stockout,throttling,never-joins,slow-boot,interruption"]);
 }
 
-#[test]
-fn what_must_not_happen_ends_with_1_and_says_how_to_repeat_it() {
-    // Nobody can place a pod of a thousand cpus, and nobody said that it may wait.
-    let text = "
+/// Nobody can place a pod of a thousand cpus, and nobody said that it may wait.
+const TOO_BIG: &str = "
 name: Too big
 until: 1m
 steps:
@@ -74,11 +72,28 @@ steps:
         metadata: {name: giant}
         spec: {containers: [{name: c, image: i, resources: {requests: {cpu: 1000}}}]}
 ";
-    let folder = folder(&[("big.yaml", text)]);
+
+#[test]
+fn what_must_not_happen_ends_with_1_and_says_how_to_repeat_it() {
+    let folder = folder(&[("big.yaml", TOO_BIG)]);
     let seen = kerf(&["sandbox", "run", "big.yaml", "--seed", "9"]).within(folder.path()).run();
     assert_eq!(seen.code, 1, "{}", seen.stderr);
     assert!(seen.stdout.contains("1 broken (the same seed, 9, repeats it)"), "{}", seen.stdout);
     assert!(seen.stdout.contains("every pod runs: 1 pods wait, such as default/giant"), "{}", seen.stdout);
+}
+
+// Spec 09 section 1: a pipe that closes early ends the program with the right code. A story that was cut short has not passed; one that was
+// played to its end has its verdict, heard or not.
+#[test]
+fn a_story_ends_with_its_reader_and_has_not_passed() {
+    // Told to its end, it would take minutes.
+    let endless = "{name: Endless, until: 1000h, steps: [{at: 0s, every: 10s, say: tick}]}";
+    let files = folder(&[("endless.yaml", endless), ("big.yaml", TOO_BIG)]);
+    let path = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
+    let (code, stderr) = unread(&["sandbox", "run", &path("endless.yaml")], "");
+    assert_eq!(code, Some(1));
+    assert_eq!(stderr, "error: the scenario was not played to its end: whoever read stdout has gone\n");
+    assert_eq!(unread(&["sandbox", "run", &path("big.yaml"), "-o", "json"], ""), (Some(1), String::new()));
 }
 
 /// Forty minutes with the same demand: jobs every five minutes, a deployment that is rolled out anew, one that
@@ -144,6 +159,11 @@ fn a_cluster_whose_demand_does_not_change_comes_to_rest() {
     let at_rest = &report["steady"];
     assert_eq!((&at_rest["unchangedEvicted"], &at_rest["appraisals"]), (&0.into(), &5.into()), "{at_rest}");
     assert!(report["moves"].as_object().is_some_and(|moves| !moves.is_empty()), "{report:#}");
+    // Spec 09 section 3: evictions by reason, and none without one.
+    let by_reason = report["evictionsByReason"].as_object().unwrap();
+    let total: u64 = by_reason.values().filter_map(Value::as_u64).sum();
+    assert_eq!((Some(total), by_reason.get("Other")), (report["evictions"].as_u64(), None), "{by_reason:?}");
+    assert!(total > 0 && by_reason.contains_key("Underutilized"), "{by_reason:?}");
 }
 
 #[test]
@@ -151,6 +171,25 @@ fn a_cluster_from_which_nobody_takes_idle_nodes_is_too_dear() {
     let seen = steady("Never", "21m");
     assert_eq!(seen.code, 1, "{}", seen.stdout);
     assert!(seen.stdout.contains("cost is close to the best plan"), "{}", seen.stdout);
+}
+
+#[test]
+fn a_story_that_cannot_be_read_is_refused_with_all_its_mistakes() {
+    let text = "
+name: x
+until: 1m
+sped: fast
+faults: [rain]
+steps:
+  - {at: -1s, scale: {kind: Deployment, name: web, replicas: -1}, faults: [hail]}
+  - {say: hello}
+";
+    let folder = folder(&[("sc.yaml", text)]);
+    let seen = kerf(&["sandbox", "run", "sc.yaml"]).within(folder.path()).run();
+    assert_eq!((seen.code, seen.stdout.as_str()), (2, ""));
+    let places: Vec<&str> = seen.stderr.lines().map(|line| line.split(": ").nth(2).unwrap_or_default()).collect();
+    let expected = ["faults", "sped", "steps[0].at", "steps[0].faults", "steps[0].scale", "steps[1]"];
+    assert_eq!(places, expected, "{}", seen.stderr);
 }
 
 #[test]

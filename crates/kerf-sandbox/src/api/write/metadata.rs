@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::api::field::{self, FieldError};
-use crate::api::names;
+use crate::api::names::{self, NameRule};
 use crate::api::object;
-use crate::api::registry::Resource;
 
 /// How much room annotations have, keys and values together.
 const ANNOTATIONS: usize = 256 * 1024;
@@ -16,18 +15,18 @@ const ANNOTATIONS: usize = 256 * 1024;
 const STANDARD_FINALIZERS: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
 
 /// Judges the metadata of `object`, and the change of it if there was one before.
-pub(crate) fn judge(resource: &Resource, object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+pub(crate) fn judge(rule: NameRule, object: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
     let name = object::name(object);
     let prefix = object::text(object, &["metadata", "generateName"]);
     if !prefix.is_empty() {
-        for problem in resource.names.problems(prefix, true) {
+        for problem in rule.problems(prefix, true) {
             errors.push(field::invalid("metadata.generateName", prefix, problem));
         }
     }
     if name.is_empty() {
         errors.push(field::required("metadata.name", "name or generateName is required"));
     } else if old.is_none() {
-        for problem in resource.names.problems(name, false) {
+        for problem in rule.problems(name, false) {
             errors.push(field::invalid("metadata.name", name, problem));
         }
     }

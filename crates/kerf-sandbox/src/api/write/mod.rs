@@ -15,6 +15,7 @@ mod prepare;
 mod update;
 
 pub(crate) use create::create;
+pub(crate) use metadata::judge as judge_metadata;
 pub(crate) use patch::{patch, read as read_patch};
 pub(crate) use prepare::{Change, sift};
 pub(crate) use update::{Candidate, Sight, check_identity, modify, replace};

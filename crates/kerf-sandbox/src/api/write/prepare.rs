@@ -200,7 +200,7 @@ pub(crate) fn finish(
                 }
             }
             let mut errors = Vec::new();
-            metadata::judge(&call.resource, object, change.old(), &mut errors);
+            metadata::judge(call.resource.names, object, change.old(), &mut errors);
             if !matches!(change, Change::Status(_)) {
                 (rules.conduct.judge)(object, change.old(), &mut errors);
             }

@@ -25,7 +25,7 @@ use super::control::{self, Controlled, Work};
 use super::plan;
 use crate::args::{LogLevel, Sandbox, Settings};
 use crate::exit::{Exit, Failure};
-use crate::output;
+use crate::output::{self, Reader};
 use kubeconfig::KubeconfigFile;
 pub(super) use simulate::simulate;
 
@@ -77,7 +77,9 @@ async fn serve(wish: Sandbox, clock: Clock, catalogue: Catalogue) -> Result<Exit
         cores: super::threads().get(),
     };
     if wish.demo {
-        output::print_text(&format!("{}\n", greeting(&file, NEXT_IN_DEMO)))?;
+        if output::print_text(&format!("{}\n", greeting(&file, NEXT_IN_DEMO)))? == Reader::HasGone {
+            return Ok(Exit::Done);
+        }
         return tokio::select! {
             biased;
             _ = interrupted.next() => Ok(Exit::Done),
@@ -218,11 +220,17 @@ fn code(status: ExitStatus) -> u8 {
 
 /// How to use the cluster.
 fn greeting(file: &KubeconfigFile, next: &str) -> String {
-    let path = file.path().display();
+    let path = for_shell(&file.path().display().to_string());
     format!(
         "A Kubernetes cluster runs in this process. In another terminal:\n\n  \
          export KUBECONFIG={path}\n{next}\nCtrl-C ends it; nothing is kept.\n\n"
     )
+}
+
+/// A text as a shell takes it for one word.
+fn for_shell(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-+:@%=,".contains(&byte) || !byte.is_ascii();
+    if text.bytes().all(is_plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 /// Says how to use the cluster, and then what happens in it, until somebody ends it.
@@ -232,17 +240,18 @@ async fn watch(
     mut news: mpsc::UnboundedReceiver<News>,
     interrupted: &mut Interruptions,
 ) -> Result<Exit, Failure> {
-    output::print_text(&greeting(file, if with_kerf { NEXT_WITH_KERF } else { NEXT_ALONE }))?;
-    loop {
+    let mut reader = output::print_text(&greeting(file, if with_kerf { NEXT_WITH_KERF } else { NEXT_ALONE }))?;
+    while reader == Reader::Listens {
         tokio::select! {
             biased;
             _ = interrupted.next() => return Ok(Exit::Done),
             happened = news.recv() => match happened {
-                Some(happened) => output::print_text(&format!("{happened}\n"))?,
-                None => return Ok(Exit::Done),
+                Some(happened) => reader = output::print_text(&format!("{happened}\n"))?,
+                None => break,
             },
         }
     }
+    Ok(Exit::Done)
 }
 
 /// Why the program should end.
@@ -278,5 +287,16 @@ impl Interruptions {
             _ = self.terminate.recv() => Asked::Terminate,
             _ = self.hangup.recv() => Asked::Terminate,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::for_shell;
+
+    #[test]
+    fn paths_are_one_word_for_a_shell() {
+        assert_eq!(for_shell("/tmp/kerf-sandbox-1-0/kubeconfig"), "/tmp/kerf-sandbox-1-0/kubeconfig");
+        assert_eq!(for_shell("/tmp/a b/it's"), r"'/tmp/a b/it'\''s'");
     }
 }

@@ -10,6 +10,7 @@ use kerf_kwok::Catalogue;
 use kerf_runtime::{Clock, Shutdown};
 use kerf_sandbox::sim::{Line, Report, Scenario, Simulation};
 use kerf_sandbox::{Cluster, ClusterConfig, Timing};
+use tokio::sync::oneshot;
 use tracing::error;
 
 use super::appraise::Appraiser;
@@ -17,7 +18,7 @@ use super::{Kerf, install, show_log};
 use crate::args::{Format, SandboxRun};
 use crate::commands::plan;
 use crate::exit::{Exit, Failure, Problem};
-use crate::output;
+use crate::output::{self, Reader};
 
 /// The story of the demonstration.
 const STORY: &str = include_str!("../../../../../scenarios/story.yaml");
@@ -49,11 +50,16 @@ pub(in crate::commands) fn simulate(wish: &SandboxRun) -> Result<Exit, Failure> 
         let kerf = Kerf { settings: wish.settings.clone(), seed: wish.seed, metrics_port: None, cores: 1 };
         play(&cluster, Simulation { scenario, seed: wish.seed }, kerf, catalogue, is_told).await
     })?;
+    // What was not played to its end has no verdict, and must not be taken for one that passed.
+    let Played::ToTheEnd(report) = report else {
+        let cause = anyhow::anyhow!("the scenario was not played to its end: whoever read stdout has gone");
+        return Err(Failure::Work(cause));
+    };
     match wish.format {
-        Format::Table => output::print_text(&format!("\n{}", output::report(&report)))?,
-        Format::Json => output::print(|to| output::json::write(&report, to))?,
-        Format::Yaml => output::print(|to| serde_yaml_ng::to_writer(to, &report).map_err(std::io::Error::other))?,
-    }
+        Format::Table => output::print_text(&format!("\n{}", output::report(&report))),
+        Format::Json => output::print(|to| output::json::write(&report, to)),
+        Format::Yaml => output::print(|to| serde_yaml_ng::to_writer(to, &report).map_err(std::io::Error::other)),
+    }?;
     Ok(if report.violations.is_empty() { Exit::Done } else { Exit::Failed })
 }
 
@@ -61,9 +67,17 @@ pub(in crate::commands) fn simulate(wish: &SandboxRun) -> Result<Exit, Failure> 
 pub(super) async fn demonstrate(cluster: &Cluster, kerf: Kerf, catalogue: Catalogue) -> Result<Exit, Failure> {
     let scenario = read(STORY, Path::new("the story"))?;
     let seed = kerf.seed;
-    let report = play(cluster, Simulation { scenario, seed }, kerf, catalogue, true).await?;
+    let played = play(cluster, Simulation { scenario, seed }, kerf, catalogue, true).await?;
+    let Played::ToTheEnd(report) = played else { return Ok(Exit::Done) };
     output::print_text(&format!("\n{}", output::report(&report)))?;
     Ok(if report.violations.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
+/// How far a scenario was played.
+enum Played {
+    ToTheEnd(Box<Report>),
+    /// As far as somebody listened.
+    UntilReaderWent,
 }
 
 async fn play(
@@ -72,19 +86,27 @@ async fn play(
     kerf: Kerf,
     catalogue: Catalogue,
     is_told: bool,
-) -> Result<Report, Failure> {
+) -> Result<Played, Failure> {
     install(cluster.api()).await.map_err(Failure::Work)?;
     cluster.add_nodes(simulation.scenario.nodes).context("cannot make the nodes").map_err(Failure::Work)?;
-    let mut unheard = None;
+    let (unheard, mut outcome) = oneshot::channel();
+    let mut unheard = Some(unheard);
     let tell = |line: Line| {
-        if is_told && unheard.is_none() {
-            unheard = output::print_text(&format!("{line}\n")).err();
+        let Some(send) = unheard.take_if(|_| is_told) else { return };
+        match output::print_text(&format!("{line}\n")) {
+            Ok(Reader::Listens) => unheard = Some(send),
+            Ok(Reader::HasGone) => drop(send.send(Ok(Played::UntilReaderWent))),
+            Err(failure) => drop(send.send(Err(failure))),
         }
     };
     let appraiser = Appraiser::new(cluster, &kerf.settings, catalogue.clone());
     let system = system(cluster, kerf, catalogue);
-    let report = simulation.run(cluster, system, async || appraiser.best_price().await, tell).await;
-    unheard.map_or(Ok(report), Err)
+    let playing = simulation.run(cluster, system, async || appraiser.best_price().await, tell);
+    tokio::select! {
+        biased;
+        Ok(ended) = &mut outcome => ended,
+        report = playing => Ok(Played::ToTheEnd(Box::new(report))),
+    }
 }
 
 /// Kerf, as the one that is tried.
@@ -103,10 +125,12 @@ fn system(cluster: &Cluster, kerf: Kerf, catalogue: Catalogue) -> BoxFuture<'sta
 /// Reads a scenario, or says everything that is wrong with it.
 fn read(text: &str, path: &Path) -> Result<Scenario, Failure> {
     let problem = |why: String| Problem::new(format!("{}: {why}", path.display()));
-    let scenario: Scenario =
+    // YAML's own tree minds a key that is given twice.
+    let tree: serde_yaml_ng::Value =
         serde_yaml_ng::from_str(text).map_err(|cause| Failure::bad_input(problem(cause.to_string())))?;
-    let mistakes: Vec<Problem> = scenario.mistakes().iter().map(|mistake| problem(mistake.to_string())).collect();
-    if mistakes.is_empty() { Ok(scenario) } else { Err(Failure::BadInput(mistakes)) }
+    let tree = serde_json::to_value(tree).map_err(|cause| Failure::bad_input(problem(cause.to_string())))?;
+    Scenario::read(tree)
+        .map_err(|mistakes| Failure::BadInput(mistakes.iter().map(|mistake| problem(mistake.to_string())).collect()))
 }
 
 #[cfg(test)]

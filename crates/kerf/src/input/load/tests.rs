@@ -10,7 +10,7 @@ const ONE: NonZeroUsize = NonZeroUsize::MIN;
 fn load_texts(texts: &[(&str, &str)]) -> Result<Loaded, Vec<String>> {
     let sources: Vec<Source> =
         texts.iter().map(|(name, text)| Source { name: (*name).to_owned(), text: (*text).to_owned() }).collect();
-    let (loaded, problems) = load_sources(&sources, ONE, Workers::Absent);
+    let (loaded, problems) = load_sources(&sources, Scrutiny::OfDoubtful, ONE, Workers::Absent);
     if problems.is_empty() { Ok(loaded) } else { Err(problems.iter().map(Problem::to_string).collect()) }
 }
 
@@ -105,7 +105,8 @@ fn any_number_of_threads_reads_the_same() {
     let text = format!(r#"{{"apiVersion":"v1","kind":"List","items":[{}]}}"#, items.join(",\n"));
     let sources = [Source { name: "x".to_owned(), text }];
     let read = |threads: usize| {
-        let (loaded, problems) = load_sources(&sources, NonZeroUsize::new(threads).unwrap(), Workers::Absent);
+        let (loaded, problems) =
+            load_sources(&sources, Scrutiny::OfDoubtful, NonZeroUsize::new(threads).unwrap(), Workers::Absent);
         (pod_names(&loaded), problems)
     };
     let (names, problems) = read(1);

@@ -73,6 +73,16 @@ fn only_owned_pods_count() {
     }
 }
 
+// The controller of a workload that is going makes no more pods for it, whoever else still waits for its end.
+#[test]
+fn a_workload_that_is_going_lacks_nothing() {
+    let going = |text: &str| text.replace("metadata: {", "metadata: {deletionTimestamp: 2026-03-04T11:00:00Z, ");
+    assert_eq!(pods(&going(DEPLOYMENT)), Vec::<String>::new());
+    assert_eq!(pods(&format!("{}{REPLICA_SET}", going(DEPLOYMENT))), Vec::<String>::new());
+    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: j}\nspec: {parallelism: 2}\n";
+    assert_eq!((pods(job).len(), pods(&going(job)).len()), (2, 0));
+}
+
 #[test]
 fn pods_that_are_over_or_going_are_replaced() {
     for rest in ["status: {phase: Succeeded}", "status: {phase: Failed}"] {

@@ -211,8 +211,17 @@ impl<'s> Plan<'s> {
         match format {
             Format::Table => to.write_all(table::render(self).as_bytes()),
             Format::Json => json::write(self, to),
-            Format::Yaml => serde_yaml_ng::to_writer(to, self).map_err(io::Error::other),
+            Format::Yaml => to.write_all(self.yaml()?.as_bytes()),
         }
+    }
+}
+
+impl Plan<'_> {
+    /// YAML whose instant is a text for every reader: without quotes those of YAML 1.1 make a time of it.
+    fn yaml(&self) -> io::Result<String> {
+        let text = serde_yaml_ng::to_string(self).map_err(io::Error::other)?;
+        let bare = format!("\nat: {}\n", self.at);
+        Ok(text.replacen(&bare, &format!("\nat: \"{}\"\n", self.at), 1))
     }
 }
 

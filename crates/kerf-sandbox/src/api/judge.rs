@@ -1,0 +1,95 @@
+//! What the server would say to somebody who creates an object of a built-in kind, without a server: for whoever has manifests and no
+//! cluster. Only the object itself is judged; what depends on others (whether its namespace exists, whether its name is taken) is not.
+
+use kerf_api::admission::FieldError;
+use serde_json::Value;
+
+use super::field;
+use super::names::NameRule;
+use super::object;
+use super::registry::KINDS;
+use super::schema;
+use super::write::judge_metadata;
+
+/// What is to be said of an object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Judgement {
+    /// Why it is refused: everything.
+    pub errors: Vec<FieldError>,
+    /// Why it cannot even be read, in the words of the server's decoder; then nothing else was looked at.
+    pub unreadable: Option<String>,
+    /// The paths of fields that its kind does not have.
+    pub unknown_fields: Vec<String>,
+}
+
+/// Judges an object as a new one; none if the server has no such kind from the start.
+pub fn judge_built_in(api_version: &str, kind: &str, mut object: Value) -> Option<Judgement> {
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let kind = KINDS.iter().find(|known| (known.group, known.version, known.kind) == (group, version, kind))?;
+    let unknown_fields = match schema::decode(&schema::definitions().schema(&kind.definition), &mut object) {
+        Ok(unknown) => unknown,
+        Err(unreadable) => return Some(Judgement { unreadable: Some(unreadable), ..Judgement::default() }),
+    };
+    (kind.conduct.default)(&mut object);
+    let mut errors = Vec::new();
+    judge_metadata(kind.names, &object, None, &mut errors);
+    let namespace = object::namespace(&object);
+    if kind.namespaced && !namespace.is_empty() {
+        let problems = NameRule::Label.problems(namespace, false);
+        errors.extend(problems.into_iter().map(|problem| field::invalid("metadata.namespace", namespace, problem)));
+    }
+    (kind.conduct.judge)(&object, None, &mut errors);
+    Some(Judgement { errors, unreadable: None, unknown_fields })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn errors(api_version: &str, kind: &str, object: Value) -> Vec<String> {
+        let judgement = judge_built_in(api_version, kind, object).unwrap_or_default();
+        judgement.errors.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_said() {
+        let container = json!({"name": "c", "image": "i", "resources": {"requests": {"cpu": -1}}});
+        let pod = json!({"metadata": {"name": "a", "namespace": "UPPER"}, "spec": {
+            "containers": [container], "tolerations": [{"operator": "Maybe"}],
+            "topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "", "whenUnsatisfiable": "DoNotSchedule", "minDomains": 0}],
+        }});
+        let paths = |errors: &[String]| {
+            let path = |error: &String| error.split(": ").next().unwrap_or_default().to_owned();
+            errors.iter().map(path).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            paths(&errors("v1", "Pod", pod)),
+            [
+                "metadata.namespace",
+                "spec.containers[0].resources.requests[cpu]",
+                "spec.tolerations[0].operator",
+                "spec.tolerations[0].operator",
+                "spec.topologySpreadConstraints[0].maxSkew",
+                "spec.topologySpreadConstraints[0].topologyKey",
+                "spec.topologySpreadConstraints[0].minDomains",
+            ]
+        );
+        assert_eq!(errors("v1", "Pod", json!({"metadata": {"name": "a"}})), ["spec.containers: Required value"]);
+        let budget = json!({"metadata": {"name": "p"}, "spec": {"minAvailable": 1, "maxUnavailable": 1}});
+        assert_eq!(paths(&errors("policy/v1", "PodDisruptionBudget", budget)), ["spec"]);
+    }
+
+    #[test]
+    fn what_cannot_be_read_what_is_unknown_and_what_is_none_of_ours() {
+        let pod = json!({"metadata": {"name": "a"}, "spec": {"containers": 3}});
+        let judgement = judge_built_in("v1", "Pod", pod).unwrap_or_default();
+        assert!(judgement.unreadable.is_some() && judgement.errors.is_empty());
+        let pod =
+            json!({"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}], "nodeNmae": "n"}});
+        let judgement = judge_built_in("v1", "Pod", pod).unwrap_or_default();
+        assert_eq!((judgement.errors, judgement.unknown_fields), (vec![], vec!["spec.nodeNmae".to_owned()]));
+        assert_eq!(judge_built_in("karpenter.sh/v1", "NodePool", json!({})), None);
+    }
+}

@@ -1,0 +1,118 @@
+//! What an API server says of objects of built-in kinds. It judges more than any decision reads, and to ask it for every pod of a large
+//! cluster would take longer than to plan: so a plan asks only about objects that a look at what decisions read has made doubtful, and
+//! `kerf validate` about all of them. The rules themselves are those of the sandbox's API server, which are checked against a real one.
+//!
+//! An object with a uid has passed an API server, perhaps a newer one: it is not doubted.
+
+use kerf_api::slim::{
+    DaemonSet, Node, Pod, PodDisruptionBudget, PodSpec, ResourceList, TaintEffect, Toleration, TolerationOperator,
+    TopologySpreadConstraint,
+};
+use kerf_sandbox::{Judgement, judge_built_in};
+
+use super::decode::{FieldProblem, remove_at};
+use super::documents::Body;
+use super::kind::Kind;
+use super::objects::{Named, Outcome, Reading};
+use super::workloads::Workload;
+
+/// Which objects are judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scrutiny {
+    /// Those that would lead a decision astray.
+    OfDoubtful,
+    /// All of them.
+    OfAll,
+}
+
+impl Scrutiny {
+    /// What was read of an object, and what an API server says of it.
+    pub(super) fn judge<T: Named>(self, kind: Kind, body: &Body<'_>, outcome: Outcome<T>) -> Outcome<T> {
+        let is_judged = match self {
+            Self::OfAll => true,
+            Self::OfDoubtful => outcome.as_ref().is_ok_and(|reading| reading.object.is_doubtful()),
+        };
+        if !is_judged {
+            return outcome;
+        }
+        let Ok(mut tree) = body.tree() else { return outcome };
+        let told = outcome.as_ref().err().map_or(&[][..], Vec::as_slice);
+        for problem in told {
+            remove_at(&mut tree, &problem.path);
+        }
+        let Some(judgement) = judge_built_in(kind.api_version(), kind.name(), tree) else { return outcome };
+        let Judgement { errors, unreadable, unknown_fields } = judgement;
+        let refused = errors.iter().filter(|error| !told.iter().any(|problem| concern_the_same(problem, &error.path)));
+        let refused = refused.map(ToString::to_string).chain(unreadable);
+        let mut problems: Vec<_> = refused.map(|message| FieldProblem { path: String::new(), message }).collect();
+        match outcome {
+            Ok(Reading { object, mut warnings }) if problems.is_empty() => {
+                warnings.extend(unknown_fields.iter().map(|path| format!("unknown field \"{path}\"")));
+                Ok(Reading { object, warnings })
+            }
+            Ok(_) => Err(problems),
+            Err(told) => {
+                problems.splice(..0, told);
+                Err(problems)
+            }
+        }
+    }
+}
+
+/// Whether a field that was told of already is the one at a path, or is above or below it.
+fn concern_the_same(told: &FieldProblem, path: &str) -> bool {
+    !told.path.is_empty() && (path.starts_with(&told.path) || told.path.starts_with(path))
+}
+
+pub(super) fn doubts_pod(pod: &Pod) -> bool {
+    doubts_spec(&pod.spec)
+}
+
+pub(super) fn doubts_daemon_set(set: &DaemonSet) -> bool {
+    doubts_spec(&set.template.spec)
+}
+
+pub(super) fn doubts_workload(workload: &Workload) -> bool {
+    doubts_spec(&workload.template.spec)
+}
+
+pub(super) fn doubts_node(node: &Node) -> bool {
+    let is_taint = |key: &str, effect: &TaintEffect| !key.is_empty() && !matches!(effect, TaintEffect::Unsupported(_));
+    !node.spec.taints.iter().all(|taint| is_taint(&taint.key, &taint.effect))
+}
+
+pub(super) fn doubts_budget(budget: &PodDisruptionBudget) -> bool {
+    budget.min_available.is_some() && budget.max_unavailable.is_some()
+}
+
+/// No namespace can be called so; every namespaced object is asked.
+pub(super) fn doubts_namespace(name: &str) -> bool {
+    let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    name.len() > 63 || !name.bytes().all(is_inner) || name.starts_with('-') || name.ends_with('-')
+}
+
+fn doubts_spec(spec: &PodSpec) -> bool {
+    let negative = |list: &ResourceList| list.iter().any(|(_, quantity)| quantity.is_negative());
+    let mut containers = spec.containers.iter().chain(&spec.init_containers);
+    let spread = |constraint: &TopologySpreadConstraint| {
+        constraint.max_skew <= 0
+            || constraint.min_domains.is_some_and(|domains| domains <= 0)
+            || constraint.topology_key.is_empty()
+    };
+    let toleration = |toleration: &Toleration| match &toleration.operator {
+        TolerationOperator::Exists => false,
+        TolerationOperator::Unsupported(_) => true,
+        TolerationOperator::Equal | TolerationOperator::Lt | TolerationOperator::Gt => toleration.key.is_empty(),
+    };
+    let has_term_without_key = spec.affinity.as_ref().is_some_and(|affinity| {
+        [&affinity.pod_affinity, &affinity.pod_anti_affinity].into_iter().any(|terms| {
+            let preferred = terms.preferred.iter().map(|weighted| &weighted.pod_affinity_term);
+            terms.required.iter().chain(preferred).any(|term| term.topology_key.is_empty())
+        })
+    });
+    containers.any(|container| negative(&container.resources.requests) || negative(&container.resources.limits))
+        || negative(&spec.pod_requests)
+        || spec.topology_spread_constraints.iter().any(spread)
+        || spec.tolerations.iter().any(toleration)
+        || has_term_without_key
+}
