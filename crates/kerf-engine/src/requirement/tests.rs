@@ -295,6 +295,100 @@ fn min_values_over_types() {
     assert_eq!(unmet.reached[0], ("family".into(), 0));
 }
 
+// spec 01 §9.3
+#[test]
+fn entries_of_a_node_claim() {
+    for (requirement, written) in [
+        (req(In, &["b", "a"]), &["In [\"a\", \"b\"]"][..]),
+        (req(NotIn, &["b", "a"]), &["NotIn [\"a\", \"b\"]"]),
+        (req(Exists, &[]), &["Exists []"]),
+        (req(DoesNotExist, &[]), &["DoesNotExist []"]),
+        (req(Lte, &["3"]), &["Lte [\"3\"]"]),
+        // Q5: exclusions next to a bound are written, too.
+        (req(Gte, &["3"]).intersection(&req(NotIn, &["5", "1", "x"])), &["Gte [\"3\"]", "NotIn [\"5\"]"]),
+        (req(Gt, &["-5"]), &["Gte [\"0\"]"]),
+    ] {
+        assert_eq!(entries(&requirement), written);
+    }
+    let all = set([requirement("b", Exists, &[]).with_min_values(Some(2)), requirement("a", In, &["x"])]).to_entries();
+    assert_eq!(
+        all.iter().map(|entry| (&*entry.key, entry.min_values)).collect::<Vec<_>>(),
+        [("a", None), ("b", Some(2))]
+    );
+    assert!(req(Lt, &["0"]).is_below_zero() && !req(Lt, &["1"]).is_below_zero());
+}
+
+// spec 01 §9.4
+#[test]
+fn picked_values_are_the_smallest_allowed() {
+    let picked = |requirement: Requirement| requirement.pick_value().map(|value| value.to_string());
+    assert_eq!(picked(req(In, &["b", "a"])).as_deref(), Some("a"));
+    assert_eq!(picked(req(Exists, &[])).as_deref(), Some("0"));
+    assert_eq!(picked(req(NotIn, &["0", "1", "a"])).as_deref(), Some("2"));
+    assert_eq!(picked(req(Gt, &["7"])).as_deref(), Some("8"));
+    assert_eq!(picked(req(Gte, &["-7"])).as_deref(), Some("0"));
+    assert_eq!(picked(req(DoesNotExist, &[])), None);
+    // Q4: an empty range yields nothing, and an excluded value is never picked.
+    assert_eq!(picked(req(Lt, &["0"])), None);
+    let used_up = req(Gte, &["3"]).intersection(&req(Lte, &["4"])).intersection(&req(NotIn, &["3", "4"]));
+    assert_eq!(picked(used_up), None);
+    assert_eq!(picked(req(Gte, &[MOST]).intersection(&req(NotIn, &[MOST]))), None);
+}
+
+// spec 02 §3.9
+#[test]
+fn min_values_over_types() {
+    let a_type = |name: &str, family: &str| {
+        set([requirement("node.kubernetes.io/instance-type", In, &[name]), requirement("family", In, &[family])])
+    };
+    let types =
+        [a_type("c5.large", "c5"), a_type("c5.xlarge", "c5"), a_type("m5.large", "m5"), a_type("r5.large", "r5")];
+    let asks = |types: u32, families: u32| {
+        set([
+            requirement("node.kubernetes.io/instance-type", Exists, &[]).with_min_values(Some(types)),
+            requirement("family", In, &["c5"]).with_min_values(Some(families)),
+            requirement("other", Exists, &[]),
+        ])
+    };
+    assert_eq!(satisfies_min_values(&types, &asks(1, 1)), MinValues::Met { types_needed: 1 });
+    assert_eq!(satisfies_min_values(&types, &asks(2, 1)), MinValues::Met { types_needed: 2 });
+    assert_eq!(satisfies_min_values(&types, &asks(1, 2)), MinValues::Met { types_needed: 3 });
+    assert_eq!(satisfies_min_values(&types, &Requirements::default()), MinValues::Met { types_needed: 0 });
+    assert_eq!(satisfies_min_values([], &asks(5, 5)), MinValues::Met { types_needed: 0 });
+    let MinValues::Unmet(unmet) = satisfies_min_values(&types, &asks(5, 4)) else { panic!("too few") };
+    assert_eq!(unmet.reached, [("family".into(), 3), ("node.kubernetes.io/instance-type".into(), 4)]);
+    assert_eq!(
+        unmet.to_string(),
+        "minValues requirement is not met for label(s) (label(s)=[family node.kubernetes.io/instance-type])"
+    );
+    // A type that only excludes values declares none.
+    let vague = set([requirement("family", NotIn, &["x", "y"])]);
+    let MinValues::Unmet(unmet) = satisfies_min_values([&vague], &asks(1, 1)) else { panic!("too few") };
+    assert_eq!(unmet.reached[0], ("family".into(), 0));
+    // Whatever the types declare, the API refuses a claim that names fewer values (Q18).
+    let narrow = set([requirement("family", In, &["c5"]).with_min_values(Some(2))]);
+    let MinValues::Unmet(unmet) = satisfies_min_values(&types, &narrow) else { panic!("too few") };
+    assert_eq!(unmet.reached, [("family".into(), 1)]);
+}
+
+// spec 01 §9.3
+#[test]
+fn what_nothing_satisfies_is_not_absence() {
+    let no_label = set([req(DoesNotExist, &[])]);
+    let below = [req(Lt, &["0"]), req(Lte, &["-1"]), req(NotIn, &["-7"]).intersection(&req(Lt, &["0"]))];
+    for nothing in below.into_iter().chain([req(Gt, &[MOST]), Requirement::impossible("key")]) {
+        assert!(nothing.is_unsatisfiable() && !nothing.may_be_absent(), "{nothing}");
+        for offered in [set([req(Exists, &[])]), set([req(NotIn, &["a"])]), set([req(In, &["0"])]), no_label.clone()] {
+            let asked = set([nothing.clone()]);
+            assert!(offered.compatible(&asked, Undefined::Strict).is_err(), "{nothing} in {offered}");
+        }
+        assert!(nothing.intersection(&req(Exists, &[])).is_unsatisfiable(), "{nothing}");
+        assert_eq!(nothing.pick_value(), None);
+    }
+    assert_eq!(Requirement::impossible("key").to_string(), "key DoesNotExist");
+    assert!(req(DoesNotExist, &[]).may_be_absent() && !req(Lt, &["1"]).is_unsatisfiable());
+}
+
 #[test]
 fn sets_keep_one_requirement_for_each_key() {
     let mut requirements = set([req(In, &["a", "b"]), req(NotIn, &["a"])]);

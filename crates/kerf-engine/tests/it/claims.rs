@@ -226,7 +226,31 @@ fn spec_02_119_custom_labels_get_a_value() {
     let all: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     assert_eq!(all, ["k=c", "karpenter.k8s.aws/ec2nodeclass=default", "karpenter.sh/nodepool=p", "other=1", "team=x"]);
     // Q4: a range without numbers yields no label.
-    assert_eq!(labels_of("req=\"k Lt 0\"", "").get("k"), None);
+    assert_eq!(labels_of("req=\"k Gte 3\" req=\"k Lte 3\" req=\"k NotIn 3\"", "").get("k"), None);
+}
+
+// spec 01 §9.3: the API stores no negative bound, and no label has such a value.
+#[test]
+fn below_zero_nothing_is_launched() {
+    for pool in ["k Lt 0", "k Lte -1", "k Gt 9223372036854775807"] {
+        check(&format!("pool p req=\"{pool}\" \n pod x cpu=1"), "unplaced x NoInstanceTypes");
+    }
+    for pool in ["k Exists", "k NotIn a", "k Lt 5"] {
+        let pool = format!("pool p req=\"{pool}\"");
+        check(&format!("{pool} \n pod x cpu=1 req=\"k Lt 0\""), "unplaced x IncompatibleRequirements");
+        check(
+            &format!("{pool} \n pod x cpu=1 req=\"k Gt 9223372036854775807\""),
+            "unplaced x IncompatibleRequirements",
+        );
+        let wish = World::new(&format!("{pool} \n pod x cpu=1 pref=\"1 k Lte -1\"")).solve();
+        assert_eq!((wish.claims.len(), wish.unplaced.len()), (1, 0), "a wish is given up");
+    }
+    // A label that neither pool nor type speaks of.
+    check("pool p \n pod x cpu=1 req=\"region Lt 0\"", "unplaced x NoInstanceTypeFits");
+    assert_eq!(
+        why("pool p req=\"k Exists\" \n pod x cpu=1 req=\"k Lt 0\"", "x"),
+        "incompatible requirements, key k, k Exists <=-1 not in k Exists"
+    );
 }
 
 #[test]
