@@ -212,8 +212,10 @@ fn filter_text(pass: &mut Pass<'_>, facts: &Class, template: &Template, within: 
     let resources = resources_text(pass, facts, template, &rows);
     let requirements = pass.state.table.requirements(set).to_string();
     if !kept.is_empty() && pass.state.table.has_min_values(set) {
-        let keys =
-            min_values::short(columns, &kept, set, &pass.state.table).into_iter().map(|s| s.key).collect::<Vec<_>>();
+        let keys = min_values::short(columns, &kept, set, Some(&view.offerings), &pass.state.table)
+            .into_iter()
+            .map(|s| s.key)
+            .collect::<Vec<_>>();
         let text = min_values_text(&keys);
         return (Rule::MinValues, format!("{text}, requirements={requirements}, resources={resources}"));
     }
