@@ -10,7 +10,7 @@ use kerf_api::slim::Str;
 use rustc_hash::FxHashMap;
 
 use crate::intern::{Interner, Sym};
-use crate::requirement::{EffectiveOperator, Requirement, Requirements};
+use crate::requirement::{Requirement, Requirements};
 
 /// An interned label key.
 pub(crate) type KeyIx = Sym;
@@ -155,9 +155,7 @@ impl Narrowing {
             return *known;
         }
         let (left, right) = (self.requirement(a), self.requirement(b));
-        let absent =
-            |r: &Requirement| matches!(r.operator(), EffectiveOperator::NotIn | EffectiveOperator::DoesNotExist);
-        let agree = left.has_intersection(right) || (absent(left) && absent(right));
+        let agree = left.has_intersection(right) || (left.may_be_absent() && right.may_be_absent());
         let joined = left.intersection(right);
         let joined = self.one(joined);
         self.one_joins.insert((a, b), (joined, agree));
@@ -190,12 +188,8 @@ impl Narrowing {
                     pairs[at].1 = joined;
                 }
                 None => {
-                    let absent = matches!(
-                        self.requirement(one).operator(),
-                        EffectiveOperator::NotIn | EffectiveOperator::DoesNotExist
-                    );
                     let open = undefined == Undefined::WellKnownAllowed && self.is_well_known(key);
-                    if !absent && !open {
+                    if !open && !self.requirement(one).may_be_absent() {
                         return None;
                     }
                     pairs.push((key, one));

@@ -13,7 +13,7 @@ use super::describe::{InstanceType, Offering};
 use crate::bits::Bits;
 use crate::narrow::{KeyIx, Narrowing, OneIx, SetIx};
 use crate::price::Price;
-use crate::requirement::{EffectiveOperator, Requirement};
+use crate::requirement::Requirement;
 use crate::resources::{Amounts, ResourceIx, ResourceNames};
 
 /// A row of a catalogue.
@@ -168,6 +168,10 @@ impl Columns {
     pub(crate) fn view(&self, set: SetIx, table: &mut Narrowing) -> RowView {
         let mut type_mask = Bits::full(self.types.len());
         for (key, asked) in table.pairs(set).to_vec() {
+            // Also where no type says anything of the label: no machine will do, and the API would refuse the claim.
+            if table.requirement(asked).is_unsatisfiable() {
+                type_mask = Bits::new();
+            }
             let Some(column) = self.type_keys.get(&key) else { continue };
             let agree: Bits = (0..self.types.len())
                 .filter(|t| column[*t].is_none_or(|declared| table.join_ones(declared, asked).1))
@@ -182,12 +186,7 @@ impl Columns {
                 .filter(|o| match (column[*o], asked) {
                     (None, _) => true,
                     (Some(declared), Some(asked)) => table.join_ones(asked, declared).1,
-                    (Some(declared), None) => {
-                        open || matches!(
-                            table.requirement(declared).operator(),
-                            EffectiveOperator::NotIn | EffectiveOperator::DoesNotExist
-                        )
-                    }
+                    (Some(declared), None) => open || table.requirement(declared).may_be_absent(),
                 })
                 .collect();
             offerings.and_with(&agree);

@@ -4,6 +4,6 @@ mod columns;
 mod describe;
 mod fit;
 
-pub(crate) use columns::{Columns, RowView};
+pub(crate) use columns::{Columns, RowIx, RowView};
 pub use describe::{InstanceType, Offering, Overhead};
 pub(crate) use fit::FitIndex;

@@ -128,11 +128,24 @@ impl<'s, 'i> Replacement<'s, 'i> {
 
     /// Whether some types are left, and as many as the pool demands.
     fn is_enough(&self) -> Result<(), Block> {
-        match satisfies_min_values(self.types.iter().map(|t| &t.requirements), &self.requirements) {
+        let counts_kinds = self.requirements.get(labels::CAPACITY_TYPE).is_some_and(|r| r.min_values().is_some());
+        let narrowed = counts_kinds.then(|| {
+            let mut requirements = self.requirements.clone();
+            requirements.add(Requirement::one_of(labels::CAPACITY_TYPE, self.capacity_types()));
+            requirements
+        });
+        let requirements = narrowed.as_ref().unwrap_or(&self.requirements);
+        match satisfies_min_values(self.types.iter().map(|t| &t.requirements), requirements) {
             MinValues::Unmet(unmet) => Err(Block::MinValues(unmet.to_string())),
             MinValues::Met { .. } if self.types.is_empty() => Err(Block::NotCheaper),
             MinValues::Met { .. } => Ok(()),
         }
+    }
+
+    /// The capacity types that the launch may come to.
+    fn capacity_types(&self) -> Vec<Str> {
+        let offered = self.types.iter().flat_map(|t| launches(t, &self.requirements, self.rules));
+        offered.filter_map(|o| single(o, labels::CAPACITY_TYPE)).collect()
     }
 
     fn admits(&self, capacity_type: &str) -> bool {
@@ -158,7 +171,7 @@ impl<'s, 'i> Replacement<'s, 'i> {
         let names: Vec<Str> = self.types.iter().map(|t| t.name.clone()).collect();
         let offered: Vec<(&InstanceType, &Offering)> =
             self.types.iter().flat_map(|t| launches(t, &self.requirements, self.rules).map(move |o| (*t, o))).collect();
-        let capacity_types: Vec<Str> = offered.iter().filter_map(|(_, o)| single(o, labels::CAPACITY_TYPE)).collect();
+        let capacity_types = self.capacity_types();
         let estimate = offered
             .iter()
             .filter(|(t, _)| Some(&t.name) == names.first())

@@ -301,7 +301,8 @@ impl<'s, 'p> Sieve<'s, 'p> {
 
     fn values(&mut self) {
         let columns = &self.pass.problem.world.columns[self.template().columns];
-        let short = min_values::short(columns, &self.rows, self.set, &self.pass.state.table);
+        let offerings = self.pass.view(self.template().columns, self.set).offerings.clone();
+        let short = min_values::short(columns, &self.rows, self.set, Some(&offerings), &self.pass.state.table);
         if !short.is_empty() {
             self.keep(Bits::new(), || FunnelRule::MinValues(short.into_iter().map(|s| s.key).collect()));
         }

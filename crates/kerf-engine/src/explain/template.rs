@@ -1,17 +1,22 @@
 //! Why no pool accepts a pod: each pool is asked once more, slowly, and its first objection is put into spec 02's words.
 
+use std::borrow::Cow;
+
 use kerf_api::labels::HOSTNAME;
-use kerf_api::slim::ResourceList;
+use kerf_api::slim::{ResourceList, Str};
 
 use super::reason::{PoolRefusal, Reason, Rule, min_values_text};
 use crate::bits::Bits;
-use crate::narrow::{SetIx, Undefined};
+use crate::narrow::{KeyIx, SetIx, Undefined};
 use crate::pod::tolerations::{taint_text, tolerates};
-use crate::requirement::Undefined as Labels;
+use crate::requirement::{Requirement, Undefined as Labels};
 use crate::resources::{Amounts, ResourceIx, UNIT};
-use crate::solve::{Class, ClassIx, Pass, Place, Template, limits, min_values};
+use crate::solve::{Class, ClassIx, Pass, Place, Template, UNNAMED_HOST, limits, min_values};
 use crate::topology::{GroupKind, TopologyKeyIx};
 use crate::world::ports;
+
+/// How many domains a message lists.
+const LISTED: usize = 25;
 
 /// Asks every pool about the class with all its wishes given up.
 pub(crate) fn why_nowhere(pass: &mut Pass<'_>, class: ClassIx) -> Reason {
@@ -52,35 +57,23 @@ fn refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, ix: usize) -> (Ru
     if !untolerated.is_empty() {
         return (Rule::Taint, untolerated.join("; "));
     }
-    let Some(asked) = pass.state.table.join(template.set, facts.demands, Undefined::WellKnownAllowed) else {
-        let text = incompatible(pass, template.set, facts.demands);
-        return (Rule::Requirements, format!("incompatible requirements, {text}"));
+    let asked = match joined(pass, template.set, facts.demands, facts.hostname.as_ref(), &facts.must_exist) {
+        Ok(asked) => asked,
+        Err(text) => return (Rule::Requirements, format!("incompatible requirements, {text}")),
     };
-    let unnamed = |h: &crate::requirement::Requirement| !h.has(crate::solve::UNNAMED_HOST);
-    if let Some(hostname) = facts.hostname.as_ref().filter(|h| unnamed(h)) {
-        return (
-            Rule::Requirements,
-            format!("incompatible requirements, key kubernetes.io/hostname, {hostname} not in a new node"),
-        );
-    }
-    let mut set = asked;
-    for (volume, host) in &facts.volumes {
-        match pass.state.table.join(asked, *volume, Undefined::WellKnownAllowed) {
-            Some(joined) if !host.as_ref().is_some_and(unnamed) => {
-                set = joined;
-                break;
-            }
-            _ => set = SetIx::EMPTY,
-        }
-    }
-    if set == SetIx::EMPTY && !facts.volumes.is_empty() {
-        let last = facts.volumes.last().map_or(SetIx::EMPTY, |v| v.0);
-        let text = incompatible(pass, asked, last);
-        return (Rule::VolumeTopology, format!("incompatible volume requirements, {text}"));
-    }
+    // Of volumes that leave several places the last is told of, as it is the last that is tried.
+    let (volume, host) = facts.volumes.last().map_or((SetIx::EMPTY, None), |(set, host)| (*set, host.as_ref()));
+    let set = match joined(pass, asked, volume, host, &[]) {
+        Ok(set) => set,
+        Err(text) => return (Rule::VolumeTopology, format!("incompatible volume requirements, {text}")),
+    };
     if let Some(text) = topology_refusal(pass, class, facts, set) {
         return (Rule::Topology, text);
     }
+    let set = match settled(pass, class, set) {
+        Ok(set) => set,
+        Err(text) => return (Rule::Topology, text),
+    };
     let hosts = template.overhead_groups.iter().filter(|g| g.rows.intersects(&within));
     let all_taken = !facts.ports.is_empty()
         && hosts.clone().next().is_some()
@@ -89,12 +82,48 @@ fn refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, ix: usize) -> (Ru
     (if all_taken { Rule::HostPorts } else { rule }, text)
 }
 
-fn incompatible(pass: &Pass<'_>, offered: SetIx, asked: SetIx) -> String {
-    let (offered, asked) = (pass.state.table.requirements(offered), pass.state.table.requirements(asked));
-    offered
-        .compatible(&asked, Labels::WellKnown(&pass.problem.world.label_rules))
-        .err()
-        .map_or_else(String::new, |e| e.to_string())
+/// What a new machine with these labels is when this is asked of it as well, or why it cannot be that. Its name is one that nobody
+/// knows; the labels of `must_exist` have to be there whatever is asked of them.
+fn joined(
+    pass: &mut Pass<'_>,
+    offered: SetIx,
+    asked: SetIx,
+    host: Option<&Requirement>,
+    must_exist: &[KeyIx],
+) -> Result<SetIx, String> {
+    let table = &mut pass.state.table;
+    let lacking = must_exist.iter().find(|key| !table.is_well_known(**key) && table.get(offered, **key).is_none());
+    let lacking = lacking.map(|key| Requirement::exists(table.key_text(*key).clone()));
+    let is_named = host.is_some_and(|host| !host.has(UNNAMED_HOST));
+    match table.join(offered, asked, Undefined::WellKnownAllowed) {
+        Some(set) if lacking.is_none() && !is_named => return Ok(set),
+        Some(_) | None => {}
+    }
+    let (mut offered, mut asked) = (table.requirements(offered), table.requirements(asked));
+    offered.replace(Requirement::one_of(HOSTNAME, [Str::from(placeholder(claim_count(pass)))]));
+    asked.extend(host.cloned());
+    if let Some(exists) = lacking {
+        asked.replace(exists);
+    }
+    let rules = &pass.problem.world.label_rules;
+    Err(offered.compatible(&asked, Labels::WellKnown(rules)).err().map_or_else(String::new, |e| e.to_string()))
+}
+
+/// The set with the labels settled that constraints between pods are about, each by what would be chosen first (spec 02 §6.7).
+fn settled(pass: &mut Pass<'_>, class: ClassIx, set: SetIx) -> Result<SetIx, String> {
+    let mut set = set;
+    for key in pass.open_domains(class) {
+        let label = pass.state.keys.label(key.key);
+        let by_node = pass.state.table.get(set, label);
+        let mut allowed = key.allowed;
+        allowed.and_with(pass.state.keys.accepted(key.key, by_node, &pass.state.table));
+        let one_of =
+            key.pick_one.and_then(|group| pass.in_order_of_preference(key.key, group, &allowed).into_iter().next());
+        let one = pass.state.keys.narrowed(key.key, &one_of.unwrap_or(allowed), &mut pass.state.table);
+        let only = pass.state.table.only(label, one);
+        set = joined(pass, set, only, None, &[])?;
+    }
+    Ok(set)
 }
 
 /// The first constraint between pods that no domain satisfies.
@@ -155,11 +184,14 @@ fn placeholder(claim: usize) -> String {
     format!("hostname-placeholder-{:04}", claim + 1)
 }
 
+/// How many there are on each host: the nodes that could take pods, those that are going as long as somebody is there, and the claims.
 fn hosts_text(pass: &Pass<'_>, group: crate::topology::GroupIx) -> String {
     let counts = &pass.state.counts[group.0];
-    let nodes = &pass.problem.world.nodes;
-    let on_nodes = counts.nodes.iter().map(|(node, count)| (nodes[node].hostname.to_string(), count));
-    let on_claims = counts.claims.iter().map(|(claim, count)| (placeholder(claim), count));
+    let nodes = pass.problem.world.nodes.iter().enumerate();
+    let goes = |node: usize| pass.state.gone.contains(node) || pass.problem.world.nodes[node].is_leaving;
+    let on_nodes = nodes.map(|(ix, node)| (Cow::from(node.hostname.as_str()), counts.nodes.get(ix), goes(ix)));
+    let on_nodes = on_nodes.filter(|(_, count, goes)| *count > 0 || !goes).map(|(name, count, _)| (name, count));
+    let on_claims = (0..claim_count(pass)).map(|claim| (Cow::from(placeholder(claim)), counts.claims.get(claim)));
     listed(on_nodes.chain(on_claims).collect())
 }
 
@@ -178,15 +210,20 @@ fn alone_satisfied(
 
 fn counts_text(pass: &Pass<'_>, group: crate::topology::GroupIx, key: TopologyKeyIx) -> String {
     let counts = &pass.state.counts[group.0];
-    let of = |domain: usize| (pass.state.keys.domain_text(key, domain).to_string(), counts.get(domain));
+    let of = |domain: usize| (Cow::from(pass.state.keys.domain_text(key, domain).as_str()), counts.get(domain));
     listed(pass.known(group).iter().map(of).collect())
 }
 
 /// `a: 1, b: 0`, sorted, at most 25 of them.
-fn listed(mut all: Vec<(String, i32)>) -> String {
+fn listed(mut all: Vec<(Cow<'_, str>, i32)>) -> String {
+    let more = all.len().saturating_sub(LISTED);
+    if more > 0 {
+        // Hosts come in thousands, and simulations in as many; the rest need not be in order.
+        all.select_nth_unstable(LISTED);
+        all.truncate(LISTED);
+    }
     all.sort_unstable();
-    let shown: Vec<String> = all.iter().take(25).map(|(domain, count)| format!("{domain}: {count}")).collect();
-    let more = all.len().saturating_sub(25);
+    let shown: Vec<String> = all.iter().map(|(domain, count)| format!("{domain}: {count}")).collect();
     if more == 0 { shown.join(", ") } else { format!("{} and {more} other(s)", shown.join(", ")) }
 }
 
@@ -211,10 +248,9 @@ fn filter_text(pass: &mut Pass<'_>, facts: &Class, template: &Template, within: 
         (any(&|r| view.compatible.contains(r)), any(&|r| with_offering.contains(r)), any(&|r| fitting.contains(r)));
     let resources = resources_text(pass, facts, template, &rows);
     let requirements = pass.state.table.requirements(set).to_string();
-    if !kept.is_empty() && pass.state.table.has_min_values(set) {
-        let keys =
-            min_values::short(columns, &kept, set, &pass.state.table).into_iter().map(|s| s.key).collect::<Vec<_>>();
-        let text = min_values_text(&keys);
+    let short = min_values::short(columns, &kept, set, Some(&view.offerings), &pass.state.table);
+    if !short.is_empty() {
+        let text = min_values_text(&short.into_iter().map(|s| s.key).collect::<Vec<_>>());
         return (Rule::MinValues, format!("{text}, requirements={requirements}, resources={resources}"));
     }
     let fo = any(&|r| fitting.contains(r) && !view.compatible.contains(r));

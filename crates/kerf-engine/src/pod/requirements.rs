@@ -33,14 +33,14 @@ pub(crate) fn of_pod(spec: &PodSpec, preferences: Preferences, rules: &LabelRule
 
 /// What the algebra of spec 02 §3 loses of a pod's demands and kube-scheduler does not: that a label must be there. `In [a]` with
 /// `NotIn [a]` becomes `DoesNotExist`, which a node without the label satisfies, and `Exists` with `NotIn [a]` becomes `NotIn [a]`.
-/// A contradiction is replaced by a value that no label has; the keys of the second kind are returned.
+/// A contradiction becomes a demand that nothing satisfies; the keys of the second kind are returned.
 pub(crate) fn sharpen(demands: &mut Demands, spec: &PodSpec, preferences: Preferences, rules: &LabelRules) -> Vec<Str> {
     let mut must_exist = Vec::new();
     for one in parts(spec, preferences, rules) {
         let needs_label = matches!(one.operator(), EffectiveOperator::In | EffectiveOperator::Exists);
         let Some(all) = demands.labels.get(one.key()).filter(|_| needs_label) else { continue };
         match all.operator() {
-            EffectiveOperator::DoesNotExist => demands.labels.replace(nothing(one.key().clone())),
+            EffectiveOperator::DoesNotExist => demands.labels.replace(Requirement::impossible(one.key().clone())),
             EffectiveOperator::NotIn => must_exist.push(one.key().clone()),
             EffectiveOperator::In | EffectiveOperator::Exists => {}
         }
@@ -104,13 +104,9 @@ pub(crate) fn of_labels<'a>(pairs: impl Iterator<Item = (&'a Str, &'a Str)>, rul
         .collect()
 }
 
-/// What an expression demands. One that has no meaning demands a value that no label has: it is a wish that nobody checked,
-/// or a pool's requirement that slipped past admission, and neither may be satisfied by accident.
+/// What an expression demands. One that has no meaning demands what nothing satisfies: it is a wish that nobody checked, or a pool's
+/// requirement that slipped past admission, and neither may be satisfied by accident.
 pub(crate) fn of_expression(expression: &NodeSelectorRequirement, rules: &LabelRules) -> Requirement {
-    Requirement::from_expression(rules, expression).unwrap_or_else(|_| nothing(rules.normalise(&expression.key)))
-}
-
-/// A demand for a value that no label has.
-fn nothing(key: impl Into<Str>) -> Requirement {
-    Requirement::one_of(key, [Str::new_static("\u{0}")])
+    Requirement::from_expression(rules, expression)
+        .unwrap_or_else(|_| Requirement::impossible(rules.normalise(&expression.key)))
 }

@@ -37,7 +37,8 @@ impl fmt::Display for UnmetMinValues {
 impl std::error::Error for UnmetMinValues {}
 
 /// Counts, over the types in their order, the values that they declare for each label with `minValues`. No types at all is
-/// nothing to complain of here: that there are none is said elsewhere.
+/// nothing to complain of here: that there are none is said elsewhere. Whatever types declare, a requirement that names too few
+/// values itself is not met: the API refuses a claim that carries it.
 pub fn satisfies_min_values<'a>(
     types: impl IntoIterator<Item = &'a Requirements>,
     requirements: &Requirements,
@@ -54,7 +55,7 @@ pub fn satisfies_min_values<'a>(
             count.values.extend(declared.unwrap_or_default().iter().map(Str::as_str));
         }
     }
-    let unmet = |count: &Count<'_>| (!count.is_reached()).then(|| (count.key.clone(), count.values.len()));
+    let unmet = |count: &Count<'_>| (!count.is_reached()).then(|| (count.key.clone(), count.reached()));
     let reached: Vec<_> = counts.iter().filter_map(unmet).collect();
     if seen == 0 || reached.is_empty() {
         MinValues::Met { types_needed: seen }
@@ -66,16 +67,23 @@ pub fn satisfies_min_values<'a>(
 struct Count<'a> {
     key: &'a Str,
     least: usize,
+    /// How many values the requirement names, if it does.
+    named: Option<usize>,
     values: BTreeSet<&'a str>,
 }
 
 impl<'a> Count<'a> {
     fn start(requirement: &'a Requirement) -> Option<Self> {
         let least = requirement.min_values()? as usize;
-        Some(Self { key: requirement.key(), least, values: BTreeSet::new() })
+        let named = requirement.allowed_values().map(<[Str]>::len);
+        Some(Self { key: requirement.key(), least, named, values: BTreeSet::new() })
+    }
+
+    fn reached(&self) -> usize {
+        self.named.map_or(self.values.len(), |named| named.min(self.values.len()))
     }
 
     fn is_reached(&self) -> bool {
-        self.values.len() >= self.least
+        self.reached() >= self.least
     }
 }

@@ -14,6 +14,8 @@ pub struct Requirement {
     gte: Option<i64>,
     lte: Option<i64>,
     min_values: Option<u32>,
+    /// Demands that contradict each other: no value will do, and neither will a node without the label.
+    impossible: bool,
 }
 
 /// What a requirement amounts to, bounds aside.
@@ -91,11 +93,11 @@ impl Requirement {
             NodeSelectorOperator::Lte => Self { lte: Some(bound("Lte")?), ..Self::exists(key.clone()) },
             NodeSelectorOperator::Gt => match bound("Gt")?.checked_add(1) {
                 Some(gte) => Self { gte: Some(gte), ..Self::exists(key) },
-                None => return Ok(Self::does_not_exist(key)),
+                None => return Ok(Self::impossible(key)),
             },
             NodeSelectorOperator::Lt => match bound("Lt")?.checked_sub(1) {
                 Some(lte) => Self { lte: Some(lte), ..Self::exists(key) },
-                None => return Ok(Self::does_not_exist(key)),
+                None => return Ok(Self::impossible(key)),
             },
             NodeSelectorOperator::Unsupported(operator) => {
                 return Err(RequirementError::UnsupportedOperator { key, operator: operator.clone() });
@@ -130,10 +132,16 @@ impl Requirement {
         Self::of(key.into(), false, Vec::new())
     }
 
+    /// What nothing can satisfy; the key is taken as it is. People read `DoesNotExist`, as of any demand that leaves no value, but a
+    /// node without the label will not do.
+    pub fn impossible(key: impl Into<Str>) -> Self {
+        Self { impossible: true, ..Self::does_not_exist(key) }
+    }
+
     fn of(key: Str, complement: bool, mut values: Vec<Str>) -> Self {
         values.sort_unstable();
         values.dedup();
-        Self { key, complement, values, gte: None, lte: None, min_values: None }
+        Self { key, complement, values, gte: None, lte: None, min_values: None, impossible: false }
     }
 
     /// The label key.
@@ -208,8 +216,9 @@ impl Requirement {
         debug_assert_eq!(self.key, other.key, "requirements of different labels have nothing in common");
         let (gte, lte) = self.bounds_with(other);
         let min_values = self.min_values.max(other.min_values);
+        let impossible = self.impossible || other.impossible;
         if contradict(gte, lte) {
-            return Self { min_values, ..Self::does_not_exist(self.key.clone()) };
+            return Self { min_values, impossible, ..Self::does_not_exist(self.key.clone()) };
         }
         let complement = self.complement && other.complement;
         let values = match (self.complement, other.complement) {
@@ -220,11 +229,11 @@ impl Requirement {
         };
         let values = values.into_iter().filter(|value| within(value, gte, lte)).collect();
         let bounds = if complement { (gte, lte) } else { (None, None) };
-        Self { key: self.key.clone(), complement, values, gte: bounds.0, lte: bounds.1, min_values }
+        Self { key: self.key.clone(), complement, values, gte: bounds.0, lte: bounds.1, min_values, impossible }
     }
 
     /// Whether some value is allowed by both. Two complements always have one in common unless their bounds contradict each
-    /// other, even where the exclusions happen to use up a bounded range.
+    /// other or lie below zero, even where the exclusions happen to use up a bounded range.
     pub fn has_intersection(&self, other: &Self) -> bool {
         let (gte, lte) = self.bounds_with(other);
         if contradict(gte, lte) {
@@ -234,7 +243,7 @@ impl Requirement {
             side.values.iter().any(|value| other.names(value) != other.complement && within(value, gte, lte))
         };
         match (self.complement, other.complement) {
-            (true, true) => true,
+            (true, true) => !is_negative(lte),
             (true, false) => allowed_by(other, self),
             (false, true | false) => allowed_by(self, other),
         }
@@ -266,8 +275,26 @@ impl Requirement {
     /// Whether no label value can ever satisfy the requirement although it has bounds: label values are never negative, and the
     /// API refuses to store such a bound, so no NodeClaim may be made of it.
     pub fn is_below_zero(&self) -> bool {
-        self.lte.is_some_and(|lte| lte < 0)
+        is_negative(self.lte)
     }
+
+    /// Whether no node can satisfy the requirement, be it with the label or without.
+    pub fn is_unsatisfiable(&self) -> bool {
+        self.impossible || self.is_below_zero()
+    }
+
+    /// Whether a node without the label will do.
+    pub fn may_be_absent(&self) -> bool {
+        match self.operator() {
+            EffectiveOperator::NotIn | EffectiveOperator::DoesNotExist => !self.is_unsatisfiable(),
+            EffectiveOperator::In | EffectiveOperator::Exists => false,
+        }
+    }
+}
+
+/// Whether an upper bound leaves no label value.
+fn is_negative(lte: Option<i64>) -> bool {
+    lte.is_some_and(|lte| lte < 0)
 }
 
 /// Whether the value is within the bounds. With any bound, what is no integer is outside.

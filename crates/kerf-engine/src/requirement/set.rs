@@ -5,7 +5,7 @@ use std::fmt;
 use kerf_api::labels::LabelRules;
 use kerf_api::slim::{Labels, Str};
 
-use super::one::{EffectiveOperator, Requirement};
+use super::one::Requirement;
 
 /// Requirements by label key, sorted, one for each key. A key that is not there may have any value or none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -135,7 +135,7 @@ impl Requirements {
 
     fn conflict(&self, asked: &Requirement) -> Option<Conflict> {
         let offered = self.get(asked.key())?;
-        let fits = offered.has_intersection(asked) || (may_be_absent(asked) && may_be_absent(offered));
+        let fits = offered.has_intersection(asked) || (asked.may_be_absent() && offered.may_be_absent());
         (!fits).then(|| Conflict { asked: asked.clone(), offered: offered.clone() })
     }
 
@@ -144,7 +144,7 @@ impl Requirements {
     pub fn compatible(&self, asked: &Self, undefined: Undefined<'_>) -> Result<(), Incompatible> {
         let unknown = asked
             .iter()
-            .find(|asked| !undefined.allows(asked.key()) && !self.contains_key(asked.key()) && !may_be_absent(asked));
+            .find(|asked| !undefined.allows(asked.key()) && !self.contains_key(asked.key()) && !asked.may_be_absent());
         if let Some(unknown) = unknown {
             let key = unknown.key().clone();
             return Err(Incompatible::Undefined { typo_of: self.meant_by(&key, undefined), key });
@@ -168,13 +168,6 @@ impl Undefined<'_> {
             Self::WellKnown(rules) => rules.is_well_known(key),
             Self::Strict => false,
         }
-    }
-}
-
-fn may_be_absent(requirement: &Requirement) -> bool {
-    match requirement.operator() {
-        EffectiveOperator::NotIn | EffectiveOperator::DoesNotExist => true,
-        EffectiveOperator::In | EffectiveOperator::Exists => false,
     }
 }
 

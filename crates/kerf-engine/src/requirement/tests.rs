@@ -274,7 +274,7 @@ fn min_values_over_types() {
     let asks = |types: u32, families: u32| {
         set([
             requirement("node.kubernetes.io/instance-type", Exists, &[]).with_min_values(Some(types)),
-            requirement("family", In, &["c5"]).with_min_values(Some(families)),
+            requirement("family", In, &["c5", "x", "y", "z"]).with_min_values(Some(families)),
             requirement("other", Exists, &[]),
         ])
     };
@@ -293,6 +293,28 @@ fn min_values_over_types() {
     let vague = set([requirement("family", NotIn, &["x", "y"])]);
     let MinValues::Unmet(unmet) = satisfies_min_values([&vague], &asks(1, 1)) else { panic!("too few") };
     assert_eq!(unmet.reached[0], ("family".into(), 0));
+    // Whatever the types declare, the API refuses a claim that names fewer values (Q18).
+    let narrow = set([requirement("family", In, &["c5"]).with_min_values(Some(2))]);
+    let MinValues::Unmet(unmet) = satisfies_min_values(&types, &narrow) else { panic!("too few") };
+    assert_eq!(unmet.reached, [("family".into(), 1)]);
+}
+
+// spec 01 §9.3
+#[test]
+fn what_nothing_satisfies_is_not_absence() {
+    let no_label = set([req(DoesNotExist, &[])]);
+    let below = [req(Lt, &["0"]), req(Lte, &["-1"]), req(NotIn, &["-7"]).intersection(&req(Lt, &["0"]))];
+    for nothing in below.into_iter().chain([req(Gt, &[MOST]), Requirement::impossible("key")]) {
+        assert!(nothing.is_unsatisfiable() && !nothing.may_be_absent(), "{nothing}");
+        for offered in [set([req(Exists, &[])]), set([req(NotIn, &["a"])]), set([req(In, &["0"])]), no_label.clone()] {
+            let asked = set([nothing.clone()]);
+            assert!(offered.compatible(&asked, Undefined::Strict).is_err(), "{nothing} in {offered}");
+        }
+        assert!(nothing.intersection(&req(Exists, &[])).is_unsatisfiable(), "{nothing}");
+        assert_eq!(nothing.pick_value(), None);
+    }
+    assert_eq!(Requirement::impossible("key").to_string(), "key DoesNotExist");
+    assert!(req(DoesNotExist, &[]).may_be_absent() && !req(Lt, &["1"]).is_unsatisfiable());
 }
 
 #[test]

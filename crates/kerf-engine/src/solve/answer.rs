@@ -11,6 +11,7 @@ use super::min_values;
 use super::pass::{Pass, Place};
 use super::problem::PodIx;
 use crate::bits::Bits;
+use crate::catalogue::RowIx;
 use crate::explain::{self, Reason};
 use crate::narrow::SetIx;
 use crate::price::Price;
@@ -48,7 +49,7 @@ pub struct PlannedClaim {
 /// The machines that a claim may become.
 #[derive(Debug, Clone)]
 pub struct Launch {
-    /// Every type that would do, cheapest first.
+    /// Every type that would do, cheapest first; what a claim with reservations cannot be launched as comes last.
     pub instance_types: Vec<Str>,
     /// Labels of the node: the pool's, and a value for every custom label that is asked for.
     pub labels: Labels,
@@ -191,10 +192,7 @@ pub(crate) fn node_placements(pass: &Pass<'_>) -> Vec<NodePlacement> {
 fn planned(pass: &mut Pass<'_>, launches: &mut Launches, claim: &Claim) -> Result<PlannedClaim, Reason> {
     let problem = pass.problem;
     let template = &problem.templates[claim.template];
-    let mut set = claim.set;
-    if !claim.reserved.is_empty() {
-        set = hold_reservations(pass, set, &claim.reserved, template.columns);
-    }
+    let set = launch_set(pass, claim);
     let key = (claim.template, set, claim.rows.clone());
     let known = launches.entry(key).or_insert_with(|| launch(pass, claim.template, set, &claim.rows).map(Arc::new));
     let launch = known.clone()?;
@@ -219,10 +217,14 @@ pub(super) fn cuts_short(pass: &mut Pass<'_>) -> bool {
     let is_cut = |claim: &Claim| claim.rows.iter().count() > settings.max_instance_types;
     let cut: Vec<Claim> =
         pass.state.claims.iter().filter(|c| is_cut(c) && pass.state.table.has_min_values(c.set)).cloned().collect();
-    cut.iter().any(|claim| launch(pass, claim.template, claim.set, &claim.rows).is_err())
+    cut.iter().any(|claim| {
+        let set = launch_set(pass, claim);
+        launch(pass, claim.template, set, &claim.rows).is_err()
+    })
 }
 
-/// The types by price, cut to the most that a claim may list, and the requirements that follow from them.
+/// The types by price, cut to the most that a claim may list, and the requirements that follow from them. A claim that holds reservations
+/// also lists what was open to it besides, last: no launch can lead there, but its pool's `minValues` count them (spec 02 §7.4).
 fn launch(pass: &mut Pass<'_>, template: usize, set: SetIx, open: &Bits) -> Result<Launch, Reason> {
     let problem = pass.problem;
     let template = &problem.templates[template];
@@ -231,8 +233,11 @@ fn launch(pass: &mut Pass<'_>, template: usize, set: SetIx, open: &Bits) -> Resu
     let mut instance_types: Vec<Str> = Vec::new();
     let mut listed = Bits::new();
     let mut rows = Bits::new();
-    for (_, row) in view.by_price.iter().filter(|(_, row)| open.contains(*row)) {
-        let type_ix = columns.rows[*row].type_ix;
+    let priced = view.by_price.iter().map(|(_, row)| *row).filter(|row| open.contains(*row));
+    let mut unpriced: Vec<RowIx> = open.iter().filter(|row| !view.rows.contains(*row)).collect();
+    unpriced.sort_by_key(|row| columns.row_name(*row));
+    for row in priced.chain(unpriced) {
+        let type_ix = columns.rows[row].type_ix;
         if !listed.contains(type_ix) {
             if instance_types.len() == problem.world.settings.max_instance_types {
                 break;
@@ -240,9 +245,9 @@ fn launch(pass: &mut Pass<'_>, template: usize, set: SetIx, open: &Bits) -> Resu
             listed.insert(type_ix);
             instance_types.push(columns.types[type_ix].name.clone());
         }
-        rows.insert(*row);
+        rows.insert(row);
     }
-    let failing = min_values::short(columns, &rows, set, &pass.state.table);
+    let failing = min_values::short(columns, &rows, set, Some(&view.offerings), &pass.state.table);
     if !failing.is_empty() && problem.world.settings.min_values_policy == MinValuesPolicy::Strict {
         return Err(Reason::MinValuesAfterTruncation {
             pool: template.name.clone(),
@@ -298,11 +303,15 @@ fn estimate(columns: &crate::catalogue::Columns, view: &crate::catalogue::RowVie
     })
 }
 
-/// A claim that holds reservations is launched on reserved capacity and nothing else.
-fn hold_reservations(pass: &mut Pass<'_>, set: SetIx, held: &[usize], columns: usize) -> SetIx {
+/// What the machine must be. A claim that holds reservations is launched on reserved capacity and nothing else.
+fn launch_set(pass: &mut Pass<'_>, claim: &Claim) -> SetIx {
+    if claim.reserved.is_empty() {
+        return claim.set;
+    }
     let reserved = Requirement::one_of(labels::CAPACITY_TYPE, [Str::new_static("reserved")]);
-    let set = pass.state.table.replace(set, reserved);
+    let set = pass.state.table.replace(claim.set, reserved);
+    let columns = pass.problem.templates[claim.template].columns;
     let Some(key) = pass.problem.world.columns[columns].reservation_key.clone() else { return set };
-    let ids: Vec<Str> = held.iter().map(|r| pass.problem.reservations[*r].0.clone()).collect();
+    let ids: Vec<Str> = claim.reserved.iter().map(|r| pass.problem.reservations[*r].0.clone()).collect();
     pass.state.table.replace(set, Requirement::one_of(key, ids))
 }

@@ -1,11 +1,13 @@
-//! How many distinct values of a label the remaining types still offer (spec 02 §3.9).
+//! How many distinct values of a label the remaining types still offer (spec 02 §3.9), and how many a claim could name: the API refuses
+//! a claim that names fewer values than its `minValues` (spec 02 Q18).
 
+use kerf_api::labels;
 use kerf_api::slim::Str;
 
 use crate::bits::Bits;
 use crate::catalogue::Columns;
 use crate::narrow::{Narrowing, SetIx};
-use crate::requirement::EffectiveOperator;
+use crate::requirement::{EffectiveOperator, Requirement};
 
 /// A key whose `minValues` is not reached, with the number of values that there are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,8 +16,15 @@ pub(crate) struct Short {
     pub(crate) have: u32,
 }
 
-/// The keys of `set` that the types of these rows leave short. No rows at all is not for this rule to report.
-pub(crate) fn short(columns: &Columns, rows: &Bits, set: SetIx, table: &Narrowing) -> Vec<Short> {
+/// The keys of `set` that the types of these rows leave short. No rows at all is not for this rule to report. The claim's capacity types
+/// will be those of its `offerings`; without these nothing is said of how many it could name.
+pub(crate) fn short(
+    columns: &Columns,
+    rows: &Bits,
+    set: SetIx,
+    offerings: Option<&Bits>,
+    table: &Narrowing,
+) -> Vec<Short> {
     if rows.is_empty() {
         return Vec::new();
     }
@@ -31,12 +40,25 @@ pub(crate) fn short(columns: &Columns, rows: &Bits, set: SetIx, table: &Narrowin
         }
         values.sort_unstable();
         values.dedup();
-        let have = values.len() as u32;
+        let named = named(columns, rows, table.requirement(*one), offerings);
+        let have = named.map_or(values.len(), |named| named.min(values.len())) as u32;
         if have < min {
             failing.push(Short { key: table.key_text(*key).clone(), have });
         }
     }
     failing
+}
+
+/// How many values of its key a claim would name, if it names any.
+fn named(columns: &Columns, rows: &Bits, requirement: &Requirement, offerings: Option<&Bits>) -> Option<usize> {
+    if requirement.key() != labels::CAPACITY_TYPE {
+        return requirement.allowed_values().map(<[Str]>::len);
+    }
+    let of_rows = offerings?.iter().map(|o| &columns.offerings[o]).filter(|o| rows.contains(o.row));
+    let mut capacity_types: Vec<&Str> = of_rows.map(|o| &o.capacity_type).collect();
+    capacity_types.sort_unstable();
+    capacity_types.dedup();
+    Some(capacity_types.len())
 }
 
 /// The set with each failing key's `minValues` lowered to what there is, or dropped when there is nothing (spec 02 Q9).

@@ -362,7 +362,12 @@ impl Pass<'_> {
     }
 
     /// Single domains, fewest pods first; ties are turned by the seed so that workloads do not all start in one zone.
-    fn in_order_of_preference(&self, key: TopologyKeyIx, group: GroupIx, allowed: &Bits) -> SmallVec<[Bits; 4]> {
+    pub(crate) fn in_order_of_preference(
+        &self,
+        key: TopologyKeyIx,
+        group: GroupIx,
+        allowed: &Bits,
+    ) -> SmallVec<[Bits; 4]> {
         let counts = &self.state.counts[group.0];
         let turn = self.seed ^ self.problem.groups[group.0].turn;
         let any = self.whim.any_domain;
@@ -389,9 +394,13 @@ impl Pass<'_> {
         }
         let mut set = set;
         let mut min_values_relaxed = false;
+        let reserved = self.reservable(set, &rows, work);
         if self.state.table.has_min_values(set) {
             let columns = &self.problem.world.columns[work.columns];
-            let failing = min_values::short(columns, &rows, set, &self.state.table);
+            // A claim that holds reservations says so instead of what was said of its capacity type (spec 02 §6.8).
+            let holds = reserved.as_ref().is_ok_and(|held| !held.is_empty());
+            let offerings = (!holds).then(|| self.view(work.columns, set).offerings.clone());
+            let failing = min_values::short(columns, &rows, set, offerings.as_ref(), &self.state.table);
             if !failing.is_empty() {
                 let may_lower = self.problem.world.settings.min_values_policy == MinValuesPolicy::BestEffort;
                 if work.claim.is_some() || !may_lower {
@@ -401,8 +410,7 @@ impl Pass<'_> {
                 min_values_relaxed = true;
             }
         }
-        let reserved = self.reservable(set, &rows, work)?;
-        Ok(Grown { set, rows, requests: work.requests.clone(), reserved, min_values_relaxed })
+        Ok(Grown { set, rows, requests: work.requests.clone(), reserved: reserved?, min_values_relaxed })
     }
 
     /// The reservations that the claim would hold (spec 02 §10).

@@ -31,9 +31,8 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// Hosts that have a pod, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (usize, i32)> + '_ {
-        self.counts.iter().map(|(host, count)| (*host as usize, *count))
+    pub(crate) fn get(&self, host: usize) -> i32 {
+        self.counts.get(&(host as u32)).copied().unwrap_or(0)
     }
 
     fn renumber(&mut self, now: &dyn Fn(usize) -> Option<u32>, kind: GroupKind) {

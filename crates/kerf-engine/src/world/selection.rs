@@ -14,8 +14,10 @@ use crate::requirement::EffectiveOperator;
 
 /// Whether a new node could help this pod (spec 02 §2.1).
 pub fn is_provisionable(pod: &Pod, settings: &Settings) -> bool {
-    let unschedulable = pod.status.conditions.iter().any(|c| c.kind == "PodScheduled" && c.reason == "Unschedulable");
-    (unschedulable || !settings.require_unschedulable)
+    let mut scheduled = pod.status.conditions.iter().filter(|c| c.kind == "PodScheduled").peekable();
+    // In files the condition may be missing; one that is there is believed: a scheduler that says something else wants no node.
+    let is_silent = scheduled.peek().is_none() && !settings.require_unschedulable;
+    (is_silent || scheduled.any(|c| c.reason == "Unschedulable"))
         && pod.spec.node_name.is_none()
         && pod.status.nominated_node_name.is_none()
         && !pod.is_owned_by_daemonset()

@@ -83,19 +83,24 @@ impl Storage {
         };
         binding.or_else(|| {
             let driver = self.driver(claim)?;
-            let unsupported = self.unsupported.provisioners.contains(&driver);
-            unsupported
-                .then(|| format!("failed to validate pvc, provisioner is not supported ({full}, provisioner={driver})"))
+            let class = claim.storage_class_name.as_ref().map_or("", Str::as_str);
+            self.unsupported.provisioners.contains(&driver).then(|| {
+                format!(
+                    "failed to validate pvc, provisioner is not supported ({full}, Provisioner={driver}, StorageClass={class})"
+                )
+            })
         })
     }
 
     fn bound_problem(&self, claim: &PersistentVolumeClaim, full: &str) -> Option<String> {
         let volume = &claim.volume_name;
+        let class = claim.storage_class_name.as_ref().map_or("", Str::as_str);
+        let failed = |why: &str| {
+            Some(format!("failed to validate pvc, {why} (PersistentVolume={volume}, {full}, StorageClass={class})"))
+        };
         match self.volumes.get(volume) {
-            None => Some(format!("failed to validate pvc, {} (PersistentVolume={volume}, {full})", no_volume(volume))),
-            Some(pv) if pv.metadata.is_terminating() => Some(format!(
-                "failed to validate pvc, persistentvolume is being deleted (PersistentVolume={volume}, {full})"
-            )),
+            None => failed(&no_volume(volume)),
+            Some(pv) if pv.metadata.is_terminating() => failed("persistentvolume is being deleted"),
             Some(_) if claim.metadata.annotations.get(BIND_COMPLETED).is_none() => Some(format!(
                 "pvc is considered unbound because it does not contain annotation (PersistentVolume={volume}, {full}, \
                  annotation={BIND_COMPLETED})"
@@ -106,9 +111,12 @@ impl Storage {
 
     fn unbound_problem(&self, claim: &PersistentVolumeClaim, full: &str) -> Option<String> {
         let Some(name) = claim.storage_class_name.as_ref().filter(|n| !n.is_empty()) else {
-            return Some(format!("unbound pvc must define a storage class ({full})"));
+            return Some(format!("unbound pvc must define a storage class ({full}, StorageClass=)"));
         };
-        let failed = |why: &str| Some(format!("failed to validate pvc, {why} ({full}, StorageClass={name})"));
+        let failed_with = |why: &str, further: &str| {
+            Some(format!("failed to validate pvc, {why} ({full}, StorageClass={name}{further})"))
+        };
+        let failed = |why: &str| failed_with(why, "");
         let Some(class) = self.classes.get(name) else {
             return failed(&format!("failed to get storage class, {}", no_class(name)));
         };
@@ -116,10 +124,8 @@ impl Storage {
             return failed("pvc with immediate volume binding mode must be bound");
         }
         let mut keys = class.allowed_topologies.iter().flatten().map(|e| &e.key);
-        if keys.any(|key| self.unsupported.topology_keys.contains(key)) {
-            return failed("storage class uses unsupported topology key");
-        }
-        None
+        let key = keys.find(|key| self.unsupported.topology_keys.contains(key))?;
+        failed_with("storage class uses unsupported topology key", &format!(", TopologyKey={key}"))
     }
 
     /// Why it cannot be said where the pod's volumes let it run (spec 02 §9.2, Q16). Pending pods have been checked more closely.

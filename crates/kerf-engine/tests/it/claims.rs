@@ -116,6 +116,74 @@ fn spec_02_116_a_slot_is_used_once_over_all_pools() {
     assert_eq!((off.claims.len(), held(&off, 0).len()), (2, 0));
 }
 
+const BESIDE: &str =
+    "type r cpu=4 \n offer r ct=reserved reservation=r1:1 price=0.001 \n offer r ct=on-demand price=0.4
+    type s cpu=4 price=0.1 ct=spot,on-demand \n type a cpu=8 price=0.9 \n type tiny cpu=1";
+
+// spec 02 §7.4, §12.1
+#[test]
+fn spec_02_116_what_is_not_reserved_is_listed_last() {
+    let held = "karpenter.k8s.aws/capacity-reservation-id=r1 ct=reserved";
+    let claim = format!("claim pool=p types=r,a,s pods=x {held}");
+    check(&format!("{BESIDE} \n pool p \n pod x cpu=2"), &claim);
+    let world = World::new(&format!("{BESIDE} \n pool p \n pod x cpu=2"));
+    let estimate = world.solve().claims[0].launch.estimate.clone().unwrap();
+    assert_eq!((&*estimate.instance_type, &*estimate.capacity_type), ("r", "reserved"));
+    assert_eq!(estimate.price.nanos(), 1_000_000, "it is launched as what is reserved");
+    // Cut short, what can be launched stays.
+    check(&format!("settings max-types=2 \n {BESIDE} \n pool p \n pod x cpu=2"), &claim.replace("r,a,s", "r,a"));
+}
+
+#[test]
+fn spec_02_117_min_values_count_what_is_not_reserved() {
+    let held = "karpenter.k8s.aws/capacity-reservation-id=r1 ct=reserved";
+    let claim = format!("claim pool=p types=r,a,s pods=x {held} type=a|r|s(min 3)");
+    for policy in ["", "settings best-effort \n"] {
+        check(&format!("{policy} {BESIDE} \n pool p req=\"type Exists min 3\" \n pod x cpu=2"), &claim);
+    }
+    let cut = "settings max-types=2 \n";
+    let after = format!("{cut} {BESIDE} \n pool p req=\"type Exists min 3\" \n pod x cpu=2");
+    check(&after, "unplaced x MinValuesNotMet");
+    // What was said of the capacity type gives way to the reservation, its number with it.
+    check(
+        &format!("{BESIDE} \n pool p req=\"ct Exists min 2\" \n pod x cpu=2 sel=ct:reserved"),
+        &format!("claim pool=p types=r pods=x {held}"),
+    );
+}
+
+// Q18: the API refuses a claim that names fewer values than its `minValues`.
+#[test]
+fn spec_02_117_a_claim_names_as_many_values_as_it_must() {
+    let types = "type t cpu=4 zones=a,b ct=spot,on-demand";
+    let kinds = "pool p req=\"ct In spot,on-demand min 2\"";
+    let zones = "pool p req=\"zone Exists min 2\"";
+    check(&format!("{types} \n {kinds} \n pod x cpu=1"), "claim pool=p types=t pods=x");
+    for (world, lowered) in [
+        (format!("{types} \n {kinds} \n pod x cpu=1 sel=ct:spot"), "ct=spot(min 1)"),
+        // Both are declared, but one is sold out, and the claim will not name it.
+        (format!("{types} out=a/spot,b/spot \n {kinds} \n pod x cpu=1"), "ct=on-demand(min 1)"),
+        (format!("{types} \n {zones} \n pod x cpu=1 req=\"zone In b\""), "zone=b(min 1)"),
+        (format!("{types} \n {zones} \n pod x cpu=1 labels=app:x spread=zone:1:app=x sel=zone:a"), "zone=a(min 1)"),
+    ] {
+        check(&world, "unplaced x MinValuesNotMet");
+        let best_effort = World::new(&format!("settings best-effort \n {world}"));
+        let solution = best_effort.solve();
+        assert_eq!(text(&best_effort.input, &solution), format!("claim pool=p types=t pods=x {lowered}\n"));
+        assert!(solution.claims[0].min_values_relaxed);
+    }
+    assert_eq!(
+        why(&format!("{types} \n {kinds} \n pod x cpu=1 sel=ct:spot"), "x").split(", resources").next().unwrap(),
+        "minValues requirement is not met for label(s) (label(s)=[karpenter.sh/capacity-type]), requirements=\
+         karpenter.k8s.aws/ec2nodeclass In [default], karpenter.sh/capacity-type In [spot] minValues 2, \
+         karpenter.sh/initialized In [true], karpenter.sh/nodepool In [p], karpenter.sh/registered In [true]"
+    );
+    // A claim that has both kinds is not narrowed to one by a second pod.
+    check(
+        &format!("{types} \n {kinds} \n pod x cpu=2 \n pod y cpu=1 sel=ct:spot"),
+        "claim pool=p types=t pods=x \n unplaced y MinValuesNotMet",
+    );
+}
+
 const FAMILIES: &str = "type a cpu=2 price=0.1 label=karpenter.k8s.aws/instance-family:x
     type b cpu=4 price=0.2 label=karpenter.k8s.aws/instance-family:x
     type c cpu=8 price=0.3 label=karpenter.k8s.aws/instance-family:y";
@@ -226,7 +294,31 @@ fn spec_02_119_custom_labels_get_a_value() {
     let all: Vec<String> = labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     assert_eq!(all, ["k=c", "karpenter.k8s.aws/ec2nodeclass=default", "karpenter.sh/nodepool=p", "other=1", "team=x"]);
     // Q4: a range without numbers yields no label.
-    assert_eq!(labels_of("req=\"k Lt 0\"", "").get("k"), None);
+    assert_eq!(labels_of("req=\"k Gte 3\" req=\"k Lte 3\" req=\"k NotIn 3\"", "").get("k"), None);
+}
+
+// spec 01 §9.3: the API stores no negative bound, and no label has such a value.
+#[test]
+fn below_zero_nothing_is_launched() {
+    for pool in ["k Lt 0", "k Lte -1", "k Gt 9223372036854775807"] {
+        check(&format!("pool p req=\"{pool}\" \n pod x cpu=1"), "unplaced x NoInstanceTypes");
+    }
+    for pool in ["k Exists", "k NotIn a", "k Lt 5"] {
+        let pool = format!("pool p req=\"{pool}\"");
+        check(&format!("{pool} \n pod x cpu=1 req=\"k Lt 0\""), "unplaced x IncompatibleRequirements");
+        check(
+            &format!("{pool} \n pod x cpu=1 req=\"k Gt 9223372036854775807\""),
+            "unplaced x IncompatibleRequirements",
+        );
+        let wish = World::new(&format!("{pool} \n pod x cpu=1 pref=\"1 k Lte -1\"")).solve();
+        assert_eq!((wish.claims.len(), wish.unplaced.len()), (1, 0), "a wish is given up");
+    }
+    // A label that neither pool nor type speaks of.
+    check("pool p \n pod x cpu=1 req=\"region Lt 0\"", "unplaced x NoInstanceTypeFits");
+    assert_eq!(
+        why("pool p req=\"k Exists\" \n pod x cpu=1 req=\"k Lt 0\"", "x"),
+        "incompatible requirements, key k, k Exists <=-1 not in k Exists"
+    );
 }
 
 #[test]

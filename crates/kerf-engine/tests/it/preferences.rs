@@ -134,13 +134,17 @@ fn a_contradiction_is_satisfied_by_no_node() {
         "pool p label=tier:gold \n node n1 cpu=4 \n pod x cpu=1 sel=tier:gold pref=\"1 tier DoesNotExist\"",
         "claim pool=p types=t pods=x",
     );
+    // A pool that leaves the label open cannot help either, and a label that nobody speaks of is not thereby absent.
+    let neither = "pod x cpu=1 sel=tier:gold req=\"tier In silver\"";
+    check(&format!("pool p req=\"tier Exists\" \n {neither}"), "unplaced x IncompatibleRequirements");
+    check("pool p \n pod x cpu=1 sel=region:a req=\"region In b\"", "unplaced x NoInstanceTypeFits");
 }
 
 // `Exists` with `NotIn` leaves `NotIn`, which would do without the label.
 #[test]
 fn a_label_that_must_exist_must_exist() {
     let wants = "pod x cpu=1 req=\"tier Exists & tier NotIn gold\"";
-    check(&format!("pool p \n node n1 cpu=4 \n {wants}"), "unplaced x NoInstanceTypeFits");
+    check(&format!("pool p \n node n1 cpu=4 \n {wants}"), "unplaced x IncompatibleRequirements");
     check(&format!("pool p label=tier:silver \n node n1 cpu=4 \n {wants}"), "claim pool=p types=t pods=x");
     check(&format!("pool p \n node n1 cpu=4 label=tier:silver \n {wants}"), "node n1 pods=x");
     // Labels that every node has need not be named by the pool.

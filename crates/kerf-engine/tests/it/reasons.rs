@@ -1,6 +1,6 @@
 //! What people read when a pod waits: the sentences of spec 02 §7.2, §8.5, §9 and §2.2.
 
-use crate::answer::why;
+use crate::answer::{check, why};
 
 /// The sentence up to where it lists requirements and resources.
 fn message(world: &str) -> String {
@@ -106,9 +106,72 @@ fn section_8_5_hosts_are_named_and_long_lists_are_cut() {
         "unsatisfiable topology constraint for pod affinity, key=kubernetes.io/hostname (counts = n1: 1, podDomains = \
          kubernetes.io/hostname Exists, nodeDomains = kubernetes.io/hostname In [hostname-placeholder-0001]"
     );
+    // Hosts that are known count, whether or not somebody is there; one that goes only while somebody is.
+    assert_eq!(
+        why("pool p \n node n1 cpu=1 \n node n2 pool=p leaving \n pod big cpu=4 \n pod x cpu=1 aff=host:app=web", "x"),
+        "unsatisfiable topology constraint for pod affinity, key=kubernetes.io/hostname (counts = \
+         hostname-placeholder-0001: 0, n1: 0, podDomains = kubernetes.io/hostname Exists, nodeDomains = \
+         kubernetes.io/hostname In [hostname-placeholder-0002]"
+    );
     let zones: Vec<String> = (10..40).map(|i| format!("z{i}")).collect();
     let text = why(&format!("type t zones={} \n pool p \n pod x cpu=1 aff=zone:app=none", zones.join(",")), "x");
     assert!(text.contains("z33: 0, z34: 0 and 5 other(s), podDomains"), "{text}");
+}
+
+// §6.7: constraints between pods narrow the choice before types are looked at.
+#[test]
+fn section_7_2_requirements_are_told_as_constraints_narrowed_them() {
+    let sold_out = "type t zones=a,b out=b/on-demand \n pool p \n node n cpu=0.5 zone=a
+        pod old on=n cpu=0.5 labels=app:x \n pod x cpu=1 labels=app:x spread=zone:1:app=x";
+    let text = why(sold_out, "x");
+    assert!(
+        text.starts_with("no instance type had enough resources or had a required offering, requirements="),
+        "{text}"
+    );
+    assert!(text.contains("topology.kubernetes.io/zone In [b], resources="), "{text}");
+    // A label that the pool's nodes cannot have at all; `minValues` have nothing to do with it.
+    for pool in ["pool p", "pool p req=\"type Exists min 1\""] {
+        let world =
+            format!("{pool} \n pool q label=team:x limit=cpu:1 \n pod x cpu=1 labels=app:x spread=team:1:app=x");
+        assert_eq!(
+            why(&world, "x"),
+            "all available instance types exceed limits for nodepool (NodePool=q); label \"team\" does not have known values"
+        );
+        check(&world, "unplaced x TopologyUnsatisfiable");
+    }
+}
+
+#[test]
+fn section_6_7_of_several_places_for_volumes_the_last_is_told() {
+    let terms = "pv v term=\"zone In q\" term=\"zone In r\" \n pvc c pv=v \n pod x cpu=1 pvc=c";
+    assert!(why(&format!("pool p \n {terms}"), "x").contains("topology.kubernetes.io/zone In [r], resources="));
+    assert!(
+        why(&format!("pool p req=\"zone In a,q\" \n {terms}"), "x")
+            .starts_with("incompatible volume requirements, key")
+    );
+}
+
+#[test]
+fn section_3_4_a_new_node_has_a_name_of_its_own() {
+    let other = "kubernetes.io/hostname In [n9] not in kubernetes.io/hostname In [hostname-placeholder-0001]";
+    assert_eq!(
+        why("pool p \n pv v term=\"host In n9 & zone In a\" \n pvc c pv=v \n pod x cpu=1 pvc=c", "x"),
+        format!("incompatible volume requirements, key kubernetes.io/hostname, {other}")
+    );
+    assert_eq!(
+        why("pool p \n node n1 pool=p leaving \n pod x on=n1 cpu=1 sel=host:n9", "x"),
+        format!("incompatible requirements, key kubernetes.io/hostname, {other}")
+    );
+}
+
+#[test]
+fn section_3_7_a_contradiction_reads_as_nothing_that_exists() {
+    let text = why("pool p \n pod x cpu=1 sel=zone:a req=\"zone In b\"", "x");
+    assert!(text.contains(", topology.kubernetes.io/zone DoesNotExist, resources="), "{text}");
+    assert_eq!(
+        why("pool p \n pod x cpu=1 req=\"tier Exists & tier NotIn gold\"", "x"),
+        "incompatible requirements, label \"tier\" does not have known values"
+    );
 }
 
 #[test]

@@ -19,6 +19,16 @@ fn spec_02_6_only_pods_that_capacity_could_help_are_looked_at() {
          pod gated cpu=1 unschedulable gated",
         "claim pool=p types=t pods=stuck",
     );
+    // Files may leave the condition out (spec 09 §2.1); one that says something else is believed.
+    check(
+        "pool p
+         pod stuck cpu=1 unschedulable
+         pod unseen cpu=1
+         pod fargate cpu=1 fargate
+         pod held cpu=1 held
+         pod scheduled cpu=1 scheduled",
+        "claim pool=p types=t pods=stuck,unseen",
+    );
     // Q2: kube-scheduler will never bind these.
     check(
         "pool p

@@ -142,18 +142,20 @@ fn section_9_1_every_problem_of_a_claim_has_its_words() {
         ),
         (
             "pvc c pv=none",
-            "failed to validate pvc, persistentvolumes \"none\" not found (PersistentVolume=none, PersistentVolumeClaim=default/c)",
+            "failed to validate pvc, persistentvolumes \"none\" not found (PersistentVolume=none, \
+             PersistentVolumeClaim=default/c, StorageClass=)",
         ),
         (
-            "pvc c pv=old",
-            "failed to validate pvc, persistentvolume is being deleted (PersistentVolume=old, PersistentVolumeClaim=default/c)",
+            "pvc c pv=old sc=fast",
+            "failed to validate pvc, persistentvolume is being deleted (PersistentVolume=old, \
+             PersistentVolumeClaim=default/c, StorageClass=fast)",
         ),
         (
             "pvc c pv=v unannotated",
             "pvc is considered unbound because it does not contain annotation (PersistentVolume=v, \
              PersistentVolumeClaim=default/c, annotation=pv.kubernetes.io/bind-completed)",
         ),
-        ("pvc c", "unbound pvc must define a storage class (PersistentVolumeClaim=default/c)"),
+        ("pvc c", "unbound pvc must define a storage class (PersistentVolumeClaim=default/c, StorageClass=)"),
         (
             "pvc c sc=gone",
             "failed to validate pvc, failed to get storage class, storageclasses.storage.k8s.io \"gone\" not found \
@@ -166,11 +168,13 @@ fn section_9_1_every_problem_of_a_claim_has_its_words() {
         ),
         (
             "pvc c sc=rack",
-            "failed to validate pvc, storage class uses unsupported topology key (PersistentVolumeClaim=default/c, StorageClass=rack)",
+            "failed to validate pvc, storage class uses unsupported topology key (PersistentVolumeClaim=default/c, \
+             StorageClass=rack, TopologyKey=rack)",
         ),
         (
             "pvc c pv=v",
-            "failed to validate pvc, provisioner is not supported (PersistentVolumeClaim=default/c, provisioner=d)",
+            "failed to validate pvc, provisioner is not supported (PersistentVolumeClaim=default/c, Provisioner=d, \
+             StorageClass=)",
         ),
     ] {
         assert_eq!(of(claim), problem, "{claim}");

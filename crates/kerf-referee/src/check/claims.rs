@@ -70,7 +70,8 @@ fn listed<'c>(claim: &Claim, catalogue: &'c Catalogue) -> Vec<&'c InstanceType> 
     claim.instance_types.iter().filter_map(|name| catalogue.get(name)).collect()
 }
 
-/// Each listed type is listed once and can be launched.
+/// Each listed type is listed once and can be launched. A claim that holds reservations is launched as what is reserved, and lists
+/// besides what would have done (spec 02 §7.4).
 fn types(report: &mut Report<'_>, claim: &Claim, catalogue: &Catalogue, all: &[Launch<'_>]) {
     let mut seen = BTreeSet::new();
     for name in &claim.instance_types {
@@ -80,6 +81,9 @@ fn types(report: &mut Report<'_>, claim: &Claim, catalogue: &Catalogue, all: &[L
     }
     if seen.is_empty() {
         report.broken(Rule::Claim, None, "lists no type".to_owned());
+    }
+    if !all.is_empty() && all.iter().all(|launch| launch.offering.reservation().is_some()) {
+        return;
     }
     for instance_type in listed(claim, catalogue) {
         if !all.iter().any(|launch| launch.instance_type.name == instance_type.name) {

@@ -456,7 +456,8 @@ fn spec_02_116_a_reservation_is_used_once_a_slot() {
         types
     };
     let claims = ["x-0", "x-1"].map(|pod| {
-        let mut claim = claim(&[pod], &["s"], &["a"]);
+        // What is not reserved may be listed, last.
+        let mut claim = claim(&[pod], &["s", "l"], &["a"]);
         claim["requirements"][1]["values"] = json!(["reserved"]);
         claim["estimate"]["capacityType"] = json!("reserved");
         claim

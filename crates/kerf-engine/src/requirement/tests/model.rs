@@ -87,15 +87,25 @@ fn allowed_bounds(expressions: &[Expression]) -> Option<(i64, i64)> {
     (least <= most).then_some((least, most))
 }
 
+/// Whether the bounds leave no label value: none is negative, whatever the universe has.
+fn is_below_zero(expressions: &[Expression]) -> bool {
+    is_open(expressions) && allowed_bounds(expressions).is_some_and(|(_, most)| most < 0)
+}
+
+/// Whether some value satisfies all of them.
+fn is_possible(expressions: &[Expression]) -> bool {
+    !is_below_zero(expressions) && (is_open(expressions) || !allowed(expressions).is_empty())
+}
+
 /// The table of spec 02 §3.4 in terms of the written-out sets.
 fn fits(offered: &[Expression], asked: &[Expression]) -> bool {
-    let both = [offered, asked].concat();
-    let common = !allowed(&both).is_empty() || is_open(&both);
-    common || (may_be_absent(offered) && may_be_absent(asked))
+    is_possible(&[offered, asked].concat()) || (may_be_absent(offered) && may_be_absent(asked))
 }
 
 fn may_be_absent(expressions: &[Expression]) -> bool {
-    if is_open(expressions) {
+    if is_below_zero(expressions) {
+        false
+    } else if is_open(expressions) {
         // `NotIn` counts unless the bounds have made its values pointless.
         let (least, most) = allowed_bounds(expressions).unwrap();
         let is_bounded = (least, most) != (i64::MIN, i64::MAX);
@@ -133,7 +143,7 @@ proptest! {
     fn has_intersection_agrees_with_the_written_out_sets(a in expressions(), b in expressions()) {
         // Folding one side first loses nothing but the knowledge that a contradiction was bounded.
         let both = [a.clone(), b.clone()].concat();
-        let expected = !allowed(&both).is_empty() || is_open(&both);
+        let expected = is_possible(&both);
         prop_assert_eq!(folded(&a).has_intersection(&folded(&b)), expected);
         prop_assert_eq!(folded(&b).has_intersection(&folded(&a)), expected);
     }

@@ -18,7 +18,8 @@ pub(crate) fn pre_filter(world: &World, pool: &Pool, set: SetIx, table: &mut Nar
     if !table.has_min_values(set) {
         return (set, rows);
     }
-    let short = crate::solve::min_values::short(columns, &rows, set, table);
+    // What is on offer is asked about when a claim is opened: it may be a reservation, which needs no second capacity type.
+    let short = crate::solve::min_values::short(columns, &rows, set, None, table);
     if short.is_empty() || world.settings.min_values_policy == MinValuesPolicy::BestEffort {
         (set, rows)
     } else {

@@ -100,6 +100,25 @@ fn spec_03_99_min_values_are_strict_for_replacements() {
     );
 }
 
+// Spec 02 Q18: the API would refuse the replacement.
+#[test]
+fn a_replacement_names_as_many_values_as_it_must() {
+    let world = |pool: &str| {
+        format!(
+            "type old cpu=4 price=0.5 \n type new cpu=4 price=0.3 ct=spot,on-demand
+             pool p {pool} \n machine n type=old \n pod x on=n cpu=4"
+        )
+    };
+    check(&world(""), "single replace n -> p types=new ct=spot saves 0.2");
+    let both = world("req=\"ct In spot,on-demand min 2\"");
+    check(&both, "");
+    assert_eq!(
+        why(&both, "n"),
+        ["ReplacementMinValues: Filtering by price: minValues requirement is not met for label(s) \
+          (label(s)=[karpenter.sh/capacity-type])"]
+    );
+}
+
 #[test]
 fn spec_03_101_an_open_reservation_is_taken() {
     for kind in ["on-demand", "spot"] {
@@ -110,6 +129,12 @@ fn spec_03_101_an_open_reservation_is_taken() {
         let saved = if kind == "spot" { "0.19999" } else { "0.39999" };
         check(&world, &format!("single replace n -> p types=t ct=reserved saves {saved}"));
     }
+    // What is listed beside the reservation has no price and is no replacement.
+    check(
+        "type t cpu=4 \n offer t ct=on-demand price=0.4 \n offer t ct=reserved price=0.00001 reservation=r1:1 \n type s cpu=4 price=0.3
+         pool p \n machine n type=t ct=on-demand \n pod x on=n cpu=4",
+        "single replace n -> p types=t ct=reserved saves 0.39999",
+    );
     // A price of nothing is never undercut.
     check(
         "type t cpu=4 \n offer t ct=reserved price=0 reservation=r1:1 \n pool p \n machine n type=t ct=reserved \n pod x on=n cpu=4",

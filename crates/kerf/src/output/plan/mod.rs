@@ -51,7 +51,7 @@ struct NodeClaim<'s> {
     node_pool: &'s str,
     /// `namespace/name`, sorted.
     pods: &'s [Str],
-    /// All that may be launched, cheapest first.
+    /// All that may be launched, cheapest first; beside a reservation what else would have done, last.
     instance_types: &'s [Str],
     /// Sorted by key and operator.
     #[serde(serialize_with = "requirements")]
