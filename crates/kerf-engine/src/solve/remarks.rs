@@ -52,7 +52,7 @@ impl Prepared {
             let set = pool_set(pool, &problem.world.label_rules, &mut state.table);
             let short = pool.catalogue.map(|ix| &problem.world.columns[ix]).map(|columns| {
                 let rows = columns.view(set, &mut state.table).rows;
-                min_values::short(columns, &rows, set, &state.table)
+                min_values::short(columns, &rows, set, None, &state.table)
             });
             let min_values = short.unwrap_or_default().into_iter().map(|short| short.key).collect();
             WithoutTypes { pool: pool.name.clone(), min_values }
