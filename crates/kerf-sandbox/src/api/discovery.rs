@@ -25,7 +25,9 @@ pub(crate) fn version() -> Value {
 /// `/`.
 pub(crate) fn paths(registry: &Registry) -> Value {
     let mut paths: Vec<String> =
-        ["/api", "/apis", "/healthz", "/livez", "/openapi/v3", "/readyz", "/version"].map(String::from).to_vec();
+        ["/api", "/apis", "/healthz", "/livez", "/openapi/v2", "/openapi/v3", "/readyz", "/version"]
+            .map(String::from)
+            .to_vec();
     for (group, versions) in registry.groups() {
         if !group.is_empty() {
             paths.push(format!("/apis/{group}"));

@@ -2,7 +2,8 @@
 //! them, and works out strategic merge patches. The documents hold what clients read: schemas, and the operations with the
 //! parameters that matter.
 //!
-//! There is no OpenAPI v2: kubectl has not needed it since it learnt to read v3.
+//! Of OpenAPI v2 there is no more than a document that describes nothing. kubectl asks for it when it is given a `List`, whose items it
+//! checks itself before it sends them; kinds that the document does not describe it leaves to the server, which checks each item.
 
 use std::collections::BTreeSet;
 use std::hash::{Hash as _, Hasher as _};
@@ -27,6 +28,40 @@ pub(crate) fn answer(registry: &Registry, path: &[&str]) -> Answer<Response<Body
         _ => return Err(Refusal::no_such_api()),
     };
     Ok(respond(200, JSON, Bytes::from(document.to_string()).into(), &[]))
+}
+
+/// What clients may call the second version's binary form, and what it is called in answers.
+const PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const PROTOBUF_OF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+/// `/openapi/v2`.
+pub(crate) fn second(accept: &str) -> Answer<Response<Body>> {
+    let (title, version) = ("Kubernetes", discovery::version()["gitVersion"].as_str().unwrap_or_default().to_owned());
+    let json = || {
+        let document = json!({"swagger": "2.0", "info": {"title": title, "version": version}, "paths": {}});
+        respond(200, JSON, Bytes::from(document.to_string()).into(), &[])
+    };
+    let binary = || {
+        let info = [field(1, title.as_bytes()), field(2, version.as_bytes())].concat();
+        let document = [field(1, b"2.0"), field(2, &info)].concat();
+        respond(200, PROTOBUF, Bytes::from(document).into(), &[])
+    };
+    if accept.trim().is_empty() {
+        return Ok(json());
+    }
+    let wanted = accept.split(',').find_map(|range| match range.split(';').next().unwrap_or_default().trim() {
+        JSON | "application/*" | "*/*" => Some(json()),
+        PROTOBUF | PROTOBUF_OF_OLD => Some(binary()),
+        _ => None,
+    });
+    wanted.ok_or_else(|| Refusal::not_acceptable(JSON))
+}
+
+/// A text or a message as a field of a protobuf message. Its length is one byte, which is enough for what is said here.
+fn field(number: u8, content: &[u8]) -> Vec<u8> {
+    const BYTES: u8 = 2;
+    debug_assert!(content.len() < 0x80, "a length of more than one byte");
+    [&[number << 3 | BYTES, content.len() as u8], content].concat()
 }
 
 fn index(registry: &Registry) -> Value {

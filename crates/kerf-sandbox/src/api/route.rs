@@ -78,6 +78,7 @@ fn other(registry: &Registry, method: &Method, segments: &[String], accept: &str
         }
         ["version"] => Ok(json(&discovery::version())),
         [] => Ok(json(&discovery::paths(registry))),
+        ["openapi", "v2"] => openapi::second(accept),
         ["openapi", "v3", path @ ..] => openapi::answer(registry, path),
         ["api" | "apis", ..] => discovery::answer(registry, &segments, accept),
         _ => Err(Refusal::no_such_api()),

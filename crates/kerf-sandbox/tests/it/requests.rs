@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::raw::{PODS, call, call_as, get, pod, server};
+use crate::raw::{PODS, call, call_as, get, pod, send, server};
 
 #[tokio::test]
 async fn a_pod_is_born_with_what_a_pod_has() {
@@ -189,7 +189,7 @@ async fn tables_have_the_real_columns() {
     let server = server();
     call(&server, "POST", PODS, pod("a")).await;
     let request = http::Request::builder().uri(PODS).header("accept", "application/json;as=Table;v=v1;g=meta.k8s.io");
-    let (code, body) = crate::raw::send(&server, request.body(http_body_util::Full::default()).unwrap()).await;
+    let (code, body) = send(&server, request.body(http_body_util::Full::default()).unwrap()).await;
     let table: Value = serde_json::from_slice(&body).unwrap();
     assert_eq!((code, table["kind"].as_str().unwrap()), (200, "Table"));
     let columns: Vec<&str> =
@@ -240,4 +240,18 @@ async fn events_are_forgotten_after_an_hour() {
     call(&server, "POST", events, json!({"metadata": {"name": "new"}, "involvedObject": {"kind": "Pod"}})).await;
     assert_eq!(get(&server, &format!("{events}/old")).await.0, 404);
     assert_eq!(get(&server, &format!("{events}/new")).await.0, 200);
+}
+
+#[tokio::test]
+async fn the_second_openapi_describes_nothing_in_either_form() {
+    let server = server();
+    let (code, document) = get(&server, "/openapi/v2").await;
+    assert_eq!((code, &document["swagger"], &document["paths"]), (200, &json!("2.0"), &json!({})));
+    let ask = |accept: &str| {
+        let request = http::Request::builder().uri("/openapi/v2").header("accept", accept);
+        request.body(http_body_util::Full::default()).unwrap()
+    };
+    let (code, binary) = send(&server, ask("application/com.github.proto-openapi.spec.v2@v1.0+protobuf")).await;
+    assert_eq!((code, &binary[..]), (200, &b"\x0a\x032.0\x12\x1a\x0a\x0aKubernetes\x12\x0cv1.36.0+kerf"[..]));
+    assert_eq!(send(&server, ask("text/html")).await.0, 406);
 }

@@ -42,6 +42,7 @@ fn segment() -> impl Strategy<Value = String> {
         "customresourcedefinitions",
         "events",
         "openapi",
+        "v2",
         "v3",
         "bindings",
         "poddisruptionbudgets",
