@@ -17,11 +17,11 @@ pub(crate) struct Parsed {
 
 /// Reads JSON. Anything after the first value is an error.
 pub(crate) fn parse_json(text: &[u8]) -> Result<Parsed, String> {
-    let mut duplicates = Vec::new();
+    let mut notes = Notes::default();
     let mut deserializer = serde_json::Deserializer::from_slice(text);
-    let value = Node { path: &mut String::new(), duplicates: &mut duplicates }.deserialize(&mut deserializer);
+    let value = Node { path: &mut String::new(), notes: &mut notes }.deserialize(&mut deserializer);
     let value = value.and_then(|value| deserializer.end().map(|()| value)).map_err(told)?;
-    Ok(Parsed { value, duplicates })
+    Ok(Parsed { value, duplicates: notes.duplicates })
 }
 
 /// A text that just ends is told in the real server's words.
@@ -35,8 +35,14 @@ pub(crate) fn parse_yaml(text: &[u8]) -> Result<Parsed, String> {
     if let Ok(parsed) = parse_json(text) {
         return Ok(parsed);
     }
-    let value: Value =
-        serde_yaml_ng::from_slice(text).map_err(|problem| format!("error converting YAML to JSON: yaml: {problem}"))?;
+    let mut notes = Notes::default();
+    let node = Node { path: &mut String::new(), notes: &mut notes };
+    let value = node.deserialize(serde_yaml_ng::Deserializer::from_slice(text)).map_err(|problem| {
+        let problem = notes
+            .unsupported
+            .map_or_else(|| format!("yaml: {problem}"), |value| format!("json: unsupported value: {value}"));
+        format!("error converting YAML to JSON: {problem}")
+    })?;
     Ok(Parsed { value, duplicates: Vec::new() })
 }
 
@@ -97,7 +103,16 @@ impl<'de> Visitor<'de> for Apart<'_> {
 
 struct Node<'a> {
     path: &'a mut String,
-    duplicates: &'a mut Vec<String>,
+    notes: &'a mut Notes,
+}
+
+/// What is noticed on the way.
+#[derive(Default)]
+struct Notes {
+    /// The paths of keys that were given more than once.
+    duplicates: Vec<String>,
+    /// A number that YAML has and JSON has not, as Go prints it.
+    unsupported: Option<&'static str>,
 }
 
 impl<'de> DeserializeSeed<'de> for Node<'_> {
@@ -132,7 +147,14 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<Value, E> {
-        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("number out of range"))
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| {
+            self.notes.unsupported = Some(match value {
+                f64::INFINITY => "+Inf",
+                f64::NEG_INFINITY => "-Inf",
+                _ => "NaN",
+            });
+            E::custom("number out of range")
+        })
     }
 
     fn visit_str<E>(self, value: &str) -> Result<Value, E> {
@@ -149,7 +171,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         loop {
             // Writing to a String cannot fail.
             let _ = write!(self.path, "[{}]", list.len());
-            let item = items.next_element_seed(Node { path: self.path, duplicates: self.duplicates })?;
+            let item = items.next_element_seed(Node { path: self.path, notes: self.notes })?;
             self.path.truncate(length);
             match item {
                 Some(item) => list.push(item),
@@ -166,9 +188,9 @@ impl<'de> Visitor<'de> for Node<'_> {
                 self.path.push('.');
             }
             self.path.push_str(&key);
-            let value = entries.next_value_seed(Node { path: self.path, duplicates: self.duplicates })?;
-            if map.insert(key, value).is_some() && !self.duplicates.contains(self.path) {
-                self.duplicates.push(self.path.clone());
+            let value = entries.next_value_seed(Node { path: self.path, notes: self.notes })?;
+            if map.insert(key, value).is_some() && !self.notes.duplicates.contains(self.path) {
+                self.notes.duplicates.push(self.path.clone());
             }
             self.path.truncate(length);
         }
@@ -211,6 +233,15 @@ mod tests {
         }
         let deep = "[".repeat(100_000);
         assert!(parse_json(deep.as_bytes()).is_err(), "depth is bounded");
+    }
+
+    #[test]
+    fn numbers_that_json_has_not_are_refused() {
+        for (text, told) in [(".inf", "+Inf"), ("-.Inf", "-Inf"), (".NaN", "NaN")] {
+            let problem = format!("error converting YAML to JSON: json: unsupported value: {told}");
+            assert_eq!(parse_yaml(format!("a: [1, {{b: {text}}}]").as_bytes()).unwrap_err(), problem);
+        }
+        assert_eq!(parse_yaml(b"a: [1, {b: 1.5, c: ~}]").unwrap().value, json!({"a": [1, {"b": 1.5, "c": null}]}));
     }
 
     proptest! {

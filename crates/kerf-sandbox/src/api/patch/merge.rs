@@ -1,4 +1,5 @@
-//! JSON merge patch (RFC 7386): what is there replaces, null takes away, lists are values.
+//! JSON merge patch (RFC 7386): what is there replaces, null takes away, lists are values. In one thing the real server goes beyond the RFC,
+//! and so do we: fields that are null inside the items of a list are not there afterwards.
 
 use serde_json::{Map, Value};
 
@@ -6,6 +7,7 @@ use serde_json::{Map, Value};
 pub(crate) fn apply(object: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *object = patch;
+        drop_nulls(object);
         return;
     };
     if !object.is_object() {
@@ -18,6 +20,18 @@ pub(crate) fn apply(object: &mut Value, patch: Value) {
         } else {
             apply(fields.entry(key).or_insert(Value::Null), value);
         }
+    }
+}
+
+/// Takes away the fields that are null, in the items of lists. An item that is null itself stays.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
@@ -49,5 +63,12 @@ mod tests {
             apply(&mut patched, patch.clone());
             assert_eq!(patched, result, "{object} + {patch}");
         }
+    }
+
+    #[test]
+    fn fields_in_the_items_of_lists_are_not_there_if_they_are_null() {
+        let mut patched = json!({"a": 1});
+        apply(&mut patched, json!({"a": [1, null, {"b": null, "c": 2}, [null, {"d": null}]]}));
+        assert_eq!(patched, json!({"a": [1, null, {"c": 2}, [null, {}]]}));
     }
 }
