@@ -203,7 +203,9 @@ pub(crate) fn parse_version(text: &str) -> Answer<u64> {
 /// The selectors of the query.
 pub(crate) fn selection(call: &Call<'_>) -> Answer<Selection> {
     let labels = LabelSelector::parse(call.query.text("labelSelector")).map_err(Refusal::bad_request)?;
-    let selectable = call.resource.selectable.iter().map(|(path, _)| path.as_str());
+    // Custom resources count the name among their own fields, and so have the words of kinds that have some.
+    let counted = call.resource.is_custom().then_some("metadata.name");
+    let selectable = call.resource.selectable.iter().map(|(path, _)| path.as_str()).chain(counted);
     let fields = FieldSelector::parse(call.query.text("fieldSelector"), selectable).map_err(Refusal::bad_request)?;
     Ok(Selection { labels, fields })
 }

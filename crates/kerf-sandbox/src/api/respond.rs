@@ -125,7 +125,7 @@ pub(crate) fn refuse(refusal: &Refusal) -> Response<Body> {
         let text = format!("{}\n", refusal.message());
         return respond(refusal.code(), "text/plain; charset=utf-8", Bytes::from(text).into(), &[]);
     }
-    let mut response = respond(refusal.code(), JSON, Bytes::from(refusal.to_bytes()).into(), &[]);
+    let mut response = respond(refusal.code(), JSON, Bytes::from(refusal.to_bytes()).into(), refusal.warnings());
     if let Some(seconds) = refusal.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }

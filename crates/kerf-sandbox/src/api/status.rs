@@ -29,6 +29,9 @@ struct Status {
     #[serde(skip_serializing_if = "Option::is_none")]
     details: Option<Details>,
     code: u16,
+    /// What was found before the refusal, for the headers.
+    #[serde(skip)]
+    warnings: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -98,6 +101,7 @@ impl Refusal {
             reason,
             details,
             code,
+            warnings: Vec::new(),
         };
         Self(Box::new(status))
     }
@@ -287,6 +291,16 @@ impl Refusal {
     pub(crate) fn with_continue(mut self, token: &str) -> Self {
         token.clone_into(&mut self.0.metadata.continue_token);
         self
+    }
+
+    /// What was found before the refusal: a client is told, whatever becomes of its object.
+    pub(crate) fn with_warnings(mut self, warnings: &[String]) -> Self {
+        self.0.warnings.extend_from_slice(warnings);
+        self
+    }
+
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.0.warnings
     }
 
     pub(crate) fn code(&self) -> u16 {

@@ -1,7 +1,10 @@
 //! Custom resources: Kerf's own definitions, live.
 
+use http::Request;
+use http_body_util::Full;
 use kerf_api::crds::{self, Flavour};
 use serde_json::{Value, json};
+use tower::ServiceExt as _;
 
 use crate::raw::{call, call_as, get, server};
 
@@ -74,8 +77,54 @@ async fn status_and_scale_are_subresources_of_their_own() {
         (&spec["status"]["nodes"], &spec["spec"]["weight"], &spec["metadata"]["generation"]),
         (&json!(3), &json!(5), &json!(2))
     );
-    let (code, scale) = get(&server, &format!("{POOLS}/a/scale")).await;
-    assert_eq!((code, scale["kind"].as_str().unwrap(), &scale["status"]["replicas"]), (200, "Scale", &json!(3)));
+    let (code, problem) = get(&server, &format!("{POOLS}/a/scale")).await;
+    assert_eq!(
+        (code, problem["message"].as_str().unwrap()),
+        (500, "Internal error occurred: the spec replicas field \".spec.replicas\" does not exist")
+    );
+}
+
+#[tokio::test]
+async fn a_scale_that_cannot_be_read_changes_nothing() {
+    let server = with_crds().await;
+    let mut fixed = pool("a");
+    fixed["spec"]["replicas"] = json!(3);
+    call(&server, "POST", POOLS, fixed).await;
+    let (path, merge) = (format!("{POOLS}/a/scale"), "application/merge-patch+json");
+    for replicas in [json!("5"), json!(2.5), json!(3.0), json!([]), json!(1_u64 << 31), json!(-1)] {
+        let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {"replicas": replicas}});
+        let (code, answer) = call(&server, "PUT", &path, scale).await;
+        assert_eq!(code, if replicas == -1 { 422 } else { 400 }, "{replicas}: {answer}");
+        let (code, answer) = call_as(&server, "PATCH", &path, merge, json!({"spec": {"replicas": replicas}})).await;
+        assert_eq!(code, 422, "{replicas}: {answer}");
+    }
+    for body in [json!({"kind": "Foo", "apiVersion": "v1"}), json!({}), json!([])] {
+        let (code, answer) = call(&server, "PUT", &path, body).await;
+        assert_eq!(code, 400, "{answer}");
+    }
+    let (code, scale) = get(&server, &path).await;
+    assert_eq!((code, &scale["spec"]["replicas"]), (200, &json!(3)), "{scale}");
+    let (code, scale) = call_as(&server, "PATCH", &path, merge, json!({"spec": {"replicas": 5}})).await;
+    assert_eq!((code, &scale["spec"]["replicas"]), (200, &json!(5)), "{scale}");
+}
+
+#[tokio::test]
+async fn unknown_fields_are_warned_of_even_if_the_object_is_refused() {
+    let server = with_crds().await;
+    let mut odd = pool("a");
+    odd["spec"]["foo"] = json!(1);
+    odd["spec"]["weight"] = json!(1000);
+    let mut odd_pod = crate::raw::pod("a");
+    odd_pod["spec"]["foo"] = json!(1);
+    odd_pod["metadata"]["name"] = json!("A");
+    for (path, body) in [(POOLS, odd), ("/api/v1/namespaces/default/pods", odd_pod)] {
+        let request = Request::builder().method("POST").uri(path).header("content-type", "application/json");
+        let response = server.clone().oneshot(request.body(Full::from(body.to_string())).unwrap()).await.unwrap();
+        assert_eq!(response.status(), 422, "{path}");
+        let warnings: Vec<&str> =
+            response.headers().get_all("warning").iter().map(|text| text.to_str().unwrap()).collect();
+        assert_eq!(warnings, ["299 - \"unknown field \\\"spec.foo\\\"\""], "{path}");
+    }
 }
 
 #[tokio::test]

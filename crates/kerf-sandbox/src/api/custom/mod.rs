@@ -8,7 +8,7 @@ mod lifecycle;
 
 use std::sync::Arc;
 
-use kerf_api::admission::{Admitted, CustomResource, FieldValidation, Operation, Rejection};
+use kerf_api::admission::{Admitted, CustomResource, FieldValidation, Malformed, Operation, Rejection};
 use serde_json::Value;
 use smol_str::SmolStr;
 
@@ -50,13 +50,25 @@ impl CustomKind {
             call::FieldValidation::Ignore => FieldValidation::Ignore,
         };
         let name = super::object::name(object).to_owned();
+        let sent = (validation == FieldValidation::Warn).then(|| object.clone());
         match self.compiled.admit(&self.version, operation, std::mem::take(object), validation) {
             Ok(Admitted { object: admitted, mut warnings }) => {
                 *object = if matches!(operation, Operation::Create) { self.read_back(admitted) } else { admitted };
                 warnings.extend(self.deprecation.clone());
                 Ok(warnings)
             }
-            Err(rejection) => Err(refuse(call, &name, &rejection)),
+            Err(rejection) => {
+                let warnings = sent.map(|sent| self.unknown_fields(operation, sent)).unwrap_or_default();
+                Err(refuse(call, &name, &rejection).with_warnings(&warnings))
+            }
+        }
+    }
+
+    /// What a strict reader would refuse an object for.
+    fn unknown_fields(&self, operation: Operation<'_>, object: Value) -> Vec<String> {
+        match self.compiled.admit(&self.version, operation, object, FieldValidation::Strict) {
+            Err(Rejection::Malformed(Malformed::UnknownFields(fields))) => fields,
+            Ok(_) | Err(_) => Vec::new(),
         }
     }
 

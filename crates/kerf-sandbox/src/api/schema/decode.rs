@@ -181,14 +181,13 @@ fn zero(ty: &Type) -> Value {
 
 fn go_scalar(scalar: Scalar) -> &'static str {
     match scalar {
-        Scalar::String => "string",
+        // Times are texts that are read further.
+        Scalar::String | Scalar::Time | Scalar::MicroTime => "string",
         Scalar::Boolean => "bool",
         Scalar::Int32 | Scalar::IntOrString => "int32",
         Scalar::Int64 => "int64",
         Scalar::Number => "float64",
         Scalar::Quantity => "resource.Quantity",
-        Scalar::Time => "v1.Time",
-        Scalar::MicroTime => "v1.MicroTime",
         Scalar::Bytes => "[]uint8",
     }
 }

@@ -26,7 +26,8 @@ pub(crate) fn answer(call: &Call<'_>) -> Answer<Reply> {
         other => call.resource.subresources.iter().any(|name| name == other),
     };
     if !known {
-        return Err(Refusal::no_such_resource());
+        // Custom resources have no list of subresources in which to look one up: what is not there is not found.
+        return Err(if call.resource.is_custom() { call.not_found() } else { Refusal::no_such_resource() });
     }
     match (subresource, call.verb) {
         ("status" | "ephemeralcontainers" | "resize", Verb::Get) => Ok(Reply::new(200, read::get(call)?)),

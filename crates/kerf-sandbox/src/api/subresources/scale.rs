@@ -5,44 +5,113 @@ use smol_str::SmolStr;
 
 use crate::api::call::{Call, parse};
 use crate::api::field;
+use crate::api::json::Parsed;
 use crate::api::object;
 use crate::api::registry::ScalePaths;
 use crate::api::request::Verb;
 use crate::api::respond::Reply;
+use crate::api::schema::{self, definitions};
 use crate::api::status::{Answer, Refusal};
-use crate::api::write::{Candidate, Sight, modify, read_patch};
+use crate::api::write::{Candidate, Sight, check_identity, modify, read_patch, sift};
+
+const VERSION: &str = "autoscaling/v1";
+/// What stands for a number that an object does not have, between the reading of its scale and the writing.
+const UNSET: i64 = i32::MIN as i64;
+/// How the real server calls its list of types.
+const SCHEME: &str = "\"pkg/runtime/scheme.go:111\"";
 
 /// `GET`, `PUT` or `PATCH` of the scale of an object.
 pub(super) fn answer(call: &Call<'_>) -> Answer<Reply> {
     let paths = call.resource.scale.clone().ok_or_else(Refusal::no_such_resource)?;
-    let stored = call.server.storage.get(call.resource.table, &call.key()).ok_or_else(|| call.not_found())?;
-    if call.verb == Verb::Get {
-        return Ok(Reply::json(200, &scale_of(call, &parse(&stored)?, &paths)));
-    }
-    let sent = if call.verb == Verb::Update { Some(call.read_body()?.value) } else { None };
-    let patch = if sent.is_none() { Some(read_patch(call)?) } else { None };
-    let reply = modify(call, Sight::WithoutOwners, |old| {
-        let scale = match (&sent, &patch) {
-            (Some(sent), _) => sent.clone(),
-            (None, Some(patch)) => patch.onto(call, &scale_of(call, old, &paths))?,
-            (None, None) => Value::Null,
-        };
-        let replicas = object::number(&scale, &["spec", "replicas"]).unwrap_or_default();
-        if replicas < 0 {
-            let error = field::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
-            return Err(Refusal::invalid("autoscaling", "Scale", call.name(), &[error]));
+    let reply = match call.verb {
+        Verb::Get => {
+            let stored = call.server.storage.get(call.resource.table, &call.key()).ok_or_else(|| call.not_found())?;
+            let object = parse(&stored)?;
+            if get(&object, &paths.spec_replicas).is_none() {
+                return Err(Refusal::internal(&format!("{} does not exist", told(&paths))));
+            }
+            return Ok(Reply::json(200, &scale_of(call, &object, &paths)));
         }
-        let mut object = old.clone();
-        set(&mut object, &paths.spec_replicas, replicas.into());
-        // A version in the scale is a version of the object.
-        match object::at(&scale, &["metadata", "resourceVersion"]) {
-            Some(version) => object::set_meta(&mut object, "resourceVersion", version.clone()),
-            None => drop(object::remove(&mut object, &["metadata", "resourceVersion"])),
-        }
-        Ok(Candidate { object, warnings: Vec::new(), tracked: false })
-    })?;
+        Verb::Update => replace(call, &paths)?,
+        _ => patch(call, &paths)?,
+    };
     let object: Value = serde_json::from_slice(&reply.content).unwrap_or_default();
-    Ok(Reply::json(200, &scale_of(call, &object, &paths)))
+    Ok(Reply::json(200, &scale_of(call, &object, &paths)).with_warnings(reply.warnings))
+}
+
+fn replace(call: &Call<'_>, paths: &ScalePaths) -> Answer<Reply> {
+    // The part of the real server that serves custom resources does not know scales by name: it has this one sentence for all of them.
+    let refuse = |refusal: Refusal| {
+        if call.resource.is_custom() && refusal.code() == 400 {
+            Refusal::bad_request(format!("no kind is registered for the type v1.Scale in scheme {SCHEME}"))
+        } else {
+            refusal
+        }
+    };
+    let Parsed { value: mut scale, duplicates } = call.read_body().map_err(refuse)?;
+    let warnings = read(call, &mut scale, &duplicates).map_err(refuse)?;
+    modify(call, Sight::WithoutOwners, |old| {
+        let object = scaled(call, old, &scale, paths).map_err(|refusal| refusal.with_warnings(&warnings))?;
+        Ok(Candidate { object, warnings: warnings.clone(), tracked: false })
+    })
+}
+
+fn patch(call: &Call<'_>, paths: &ScalePaths) -> Answer<Reply> {
+    let change = read_patch(call)?;
+    modify(call, Sight::WithoutOwners, |old| {
+        let patched = change.onto(call, &scale_of(call, old, paths))?;
+        let mut scale = patched.clone();
+        let warnings = read(call, &mut scale, change.duplicates()).map_err(|refusal| refusal.of_patch(&patched))?;
+        let object = scaled(call, old, &scale, paths).map_err(|refusal| refusal.with_warnings(&warnings))?;
+        Ok(Candidate { object, warnings, tracked: false })
+    })
+}
+
+/// Reads a scale strictly: a number that cannot be read must not pass for none. Returns the warnings.
+fn read(call: &Call<'_>, scale: &mut Value, duplicates: &[String]) -> Answer<Vec<String>> {
+    let (version, kind) = (object::text(scale, &["apiVersion"]), object::text(scale, &["kind"]));
+    let short = version.rsplit('/').next().unwrap_or(version);
+    if !matches!((version, kind), ("" | VERSION, "" | "Scale")) {
+        return Err(Refusal::bad_request(if call.registry.has_kind(version, kind) {
+            format!(
+                "{kind} in version \"{short}\" cannot be handled as a Scale: converting ({short}.{kind}) to (autoscaling.Scale): unknown conversion"
+            )
+        } else {
+            format!(
+                "{kind} in version \"{short}\" cannot be handled as a Scale: no kind \"{kind}\" is registered for version \"{version}\" in scheme {SCHEME}"
+            )
+        }));
+    }
+    let validation = call.field_validation()?;
+    schema::decode(&definitions().schema("io.k8s.api.autoscaling.v1.Scale"), scale)
+        .and_then(|unknown| sift(validation, &unknown, duplicates))
+        .map_err(|problem| {
+            Refusal::bad_request(format!("Scale in version \"v1\" cannot be handled as a Scale: {problem}"))
+        })
+}
+
+/// The object with the number that a scale asks for.
+fn scaled(call: &Call<'_>, old: &Value, scale: &Value, paths: &ScalePaths) -> Answer<Value> {
+    check_identity(call, scale)?;
+    let replicas = object::number(scale, &["spec", "replicas"]).unwrap_or_default();
+    if replicas == UNSET {
+        return Err(Refusal::bad_request(format!("{} cannot be empty", told(paths))));
+    }
+    // Whether a custom resource takes a number is for its schema to say.
+    if replicas < 0 && !call.resource.is_custom() {
+        let error = field::invalid("spec.replicas", replicas, "must be greater than or equal to 0");
+        return Err(Refusal::invalid("autoscaling", "Scale", call.name(), &[error]));
+    }
+    let mut object = old.clone();
+    set(&mut object, &paths.spec_replicas, replicas.into());
+    // A version and a uid in the scale are those of the object.
+    for key in ["resourceVersion", "uid"] {
+        match object::at(scale, &["metadata", key]) {
+            Some(value) => object::set_meta(&mut object, key, value.clone()),
+            None => drop(object::remove(&mut object, &["metadata", key])),
+        }
+    }
+    Ok(object)
 }
 
 fn scale_of(call: &Call<'_>, object: &Value, paths: &ScalePaths) -> Value {
@@ -52,8 +121,8 @@ fn scale_of(call: &Call<'_>, object: &Value, paths: &ScalePaths) -> Value {
             metadata[key] = value.clone();
         }
     }
-    let number = |path: &[SmolStr]| get(object, path).and_then(Value::as_i64).unwrap_or_default();
-    let mut status = json!({"replicas": number(&paths.status_replicas)});
+    let number = |path: &[SmolStr]| get(object, path).and_then(Value::as_i64);
+    let mut status = json!({"replicas": number(&paths.status_replicas).unwrap_or_default()});
     let selector = match &paths.selector {
         Some(path) => get(object, path).and_then(Value::as_str).unwrap_or_default().to_string(),
         None => selector_text(object::at(object, &["spec", "selector"])),
@@ -61,12 +130,17 @@ fn scale_of(call: &Call<'_>, object: &Value, paths: &ScalePaths) -> Value {
     if !selector.is_empty() || !call.resource.is_custom() {
         status["selector"] = selector.into();
     }
-    let wanted = match number(&paths.spec_replicas) {
+    let wanted = match number(&paths.spec_replicas).unwrap_or(UNSET) {
         // Go leaves out a zero here, and not in the status.
         0 => json!({}),
         replicas => json!({"replicas": replicas}),
     };
-    json!({"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata, "spec": wanted, "status": status})
+    json!({"kind": "Scale", "apiVersion": VERSION, "metadata": metadata, "spec": wanted, "status": status})
+}
+
+/// The number of a custom resource, as the real server speaks of it.
+fn told(paths: &ScalePaths) -> String {
+    format!("the spec replicas field \".{}\"", paths.spec_replicas.join("."))
 }
 
 fn get<'a>(object: &'a Value, path: &[SmolStr]) -> Option<&'a Value> {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::prepare::{Change, Finished, Ownership, check_type, decode, finish};
+use super::prepare::{Change, Finished, Ownership, check_metadata, check_type, decode, finish};
 use crate::api::apply::Managed;
 use crate::api::call::{Call, parse};
 use crate::api::encode::Encoded;
@@ -21,8 +21,9 @@ pub(crate) fn create(call: &Call<'_>) -> Answer<Reply> {
     let json::Parsed { value: mut object, duplicates } = call.read_body()?;
     check_type(call, &mut object)?;
     let warnings = decode(call, &mut object, None, &duplicates)?;
-    place(call, &mut object)?;
-    create_object(call, object, warnings, false)
+    check_metadata(call, &object, None)?;
+    let created = place(call, &mut object).and_then(|()| create_object(call, object, warnings.clone(), false));
+    created.map_err(|refusal| refusal.with_warnings(&warnings))
 }
 
 /// Checks the namespace, and brings metadata into the state of an object that does not exist yet.

@@ -16,5 +16,5 @@ mod update;
 
 pub(crate) use create::create;
 pub(crate) use patch::{patch, read as read_patch};
-pub(crate) use prepare::Change;
-pub(crate) use update::{Candidate, Sight, modify, replace};
+pub(crate) use prepare::{Change, sift};
+pub(crate) use update::{Candidate, Sight, check_identity, modify, replace};

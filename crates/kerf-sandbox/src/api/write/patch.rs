@@ -6,8 +6,8 @@ use std::cell::Cell;
 use serde_json::Value;
 
 use super::create::{create_object, place};
-use super::prepare::{check_type, decode};
-use super::update::{Candidate, Sight, check_identity, modify};
+use super::prepare::{check_metadata, check_type, decode};
+use super::update::{Candidate, Sight, check_identity, modify, names_version};
 use crate::api::apply::apply;
 use crate::api::call::Call;
 use crate::api::field;
@@ -15,7 +15,7 @@ use crate::api::json::{Parsed, parse_json, parse_yaml};
 use crate::api::object;
 use crate::api::patch::{apply_json_patch, apply_merge_patch, apply_strategic_patch};
 use crate::api::respond::Reply;
-use crate::api::schema::{self, undeclared};
+use crate::api::schema::{self, misfits};
 use crate::api::status::{Answer, Refusal};
 
 /// `PATCH` of an object or of a subresource that has its form.
@@ -54,8 +54,10 @@ fn lay(call: &Call<'_>, change: &Sent, sight: Sight, unfit: &Cell<bool>) -> Answ
         // Other faces are not of the form of what is kept.
         let read = matches!(shown, Cow::Borrowed(_)).then_some(old);
         let warnings = decode(call, &mut object, read, &change.duplicates).map_err(refuse)?;
+        check_metadata(call, &object, read).map_err(refuse)?;
         check_identity(call, &object)?;
         keeps_uid(call, &object, old)?;
+        names_version(call, &object)?;
         Ok(Candidate { object, warnings, tracked: false })
     })
 }
@@ -92,9 +94,12 @@ pub(crate) fn read(call: &Call<'_>) -> Answer<Sent> {
         "application/merge-patch+json" => Kind::Merge,
         "application/strategic-merge-patch+json" if !call.resource.is_custom() => Kind::Strategic,
         "application/apply-patch+yaml" => Kind::Apply,
-        _ => {
-            return Err(Refusal::unsupported_patch());
+        _ if call.resource.is_custom() => {
+            return Err(Refusal::unsupported_media_type(
+                "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+            ));
         }
+        _ => return Err(Refusal::unsupported_patch()),
     };
     let parsed = match kind {
         Kind::Apply => parse_yaml(&call.body),
@@ -122,6 +127,11 @@ impl Sent {
                 Some(_) => false,
             },
         }
+    }
+
+    /// The keys that the patch gives more than once.
+    pub(crate) fn duplicates(&self) -> &[String] {
+        &self.duplicates
     }
 
     /// Lays the patch on `object`. An apply is no such thing.
@@ -207,11 +217,7 @@ fn apply_patch(call: &Call<'_>, mut wanted: Value) -> Answer<Reply> {
 /// Brings what is applied into the form of its kind, without defaults: an applier owns what it says and nothing else. Fields that
 /// do not exist are always refused, since nobody could own them.
 fn read_strictly(call: &Call<'_>, told: &str, wanted: &mut Value) -> Answer<()> {
-    let undeclared: Vec<String> = undeclared(&call.resource.schema, wanted)
-        .iter()
-        .map(|path| format!(".{path}: field not declared in schema"))
-        .collect();
-    let problem = match undeclared.as_slice() {
+    let problem = match misfits(&call.resource.schema, wanted).as_slice() {
         [] if call.resource.is_custom() => return Ok(()),
         [] => match schema::decode(&call.resource.schema, wanted) {
             Ok(_) => return Ok(()),

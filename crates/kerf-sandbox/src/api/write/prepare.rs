@@ -6,10 +6,12 @@ use super::metadata;
 use crate::api::admission;
 use crate::api::apply::{Managed, track};
 use crate::api::call::{Call, FieldValidation};
+use crate::api::field;
 use crate::api::kinds::StatusRule;
 use crate::api::object;
 use crate::api::registry::Origin;
-use crate::api::schema;
+use crate::api::request::Verb;
+use crate::api::schema::{self, definitions, undeclared};
 use crate::api::status::{Answer, Refusal};
 
 /// What becomes of an object.
@@ -51,6 +53,10 @@ pub(super) fn check_type(call: &Call<'_>, object: &mut Value) -> Answer<()> {
         };
         return Err(Refusal::bad_request(message));
     }
+    if call.resource.is_custom() && given_kind != kind {
+        let error = field::invalid("kind", given_kind, format!("must be {kind}"));
+        return Err(Refusal::invalid(&call.resource.group, given_kind, object::name(object), &[error]));
+    }
     if !given_kind.is_empty() && given_kind != kind {
         let short = call.resource.version.as_str();
         let message = format!(
@@ -74,7 +80,7 @@ pub(crate) fn package(group: &str) -> &str {
 }
 
 /// Reads an object into the form of its kind: unknown fields are refused, warned of or dropped, defaults are filled in. Custom
-/// resources are read when they are admitted; here only keys that were given twice are looked at. `read` has that form already: parts that
+/// resources are read when they are admitted; here only keys that were given twice are looked at, and strictly what a patch adds. `read` has that form already: parts that
 /// are the same there need not be looked at. Returns the warnings.
 pub(super) fn decode(
     call: &Call<'_>,
@@ -83,26 +89,50 @@ pub(super) fn decode(
     duplicates: &[String],
 ) -> Answer<Vec<String>> {
     let validation = call.field_validation()?;
-    let mut problems: Vec<String> = duplicates.iter().map(|path| format!("duplicate field \"{path}\"")).collect();
     let (kind, version) = (&call.resource.kind, &call.resource.version);
-    let unreadable = |problem: &str| {
+    let unreadable = |problem: String| {
         Refusal::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}"))
     };
-    match &call.resource.origin {
+    let unknown = match &call.resource.origin {
         Origin::BuiltIn(rules) => {
-            let unknown = schema::decode_changed(&call.resource.schema, object, read);
-            let unknown = unknown.map_err(|problem| unreadable(&problem))?;
-            // A field that does not exist is told once, however often it was given.
-            problems.retain(|problem| !unknown.iter().any(|path| *problem == format!("duplicate field \"{path}\"")));
-            problems.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
+            let unknown = schema::decode_changed(&call.resource.schema, object, read).map_err(unreadable)?;
             *object = call.kept(std::mem::take(object));
             (rules.conduct.default)(object);
+            unknown
         }
-        Origin::Custom(_) => {}
-    }
+        Origin::Custom(_) if validation == FieldValidation::Strict && call.verb == Verb::Patch => {
+            undeclared(&call.resource.schema, object)
+        }
+        Origin::Custom(_) => Vec::new(),
+    };
+    sift(validation, &unknown, duplicates).map_err(unreadable)
+}
+
+/// Checks that the metadata of a custom resource can be read, all of them: admission looks only at those that it keeps. `read` is as for
+/// [`decode`].
+pub(super) fn check_metadata(call: &Call<'_>, object: &Value, read: Option<&Value>) -> Answer<()> {
+    let (given, known) = (object.get("metadata"), read.and_then(|read| read.get("metadata")));
+    let Some(given) = given.filter(|given| call.resource.is_custom() && Some(*given) != known) else { return Ok(()) };
+    let schema = definitions().schema("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta");
+    let (kind, version) = (&call.resource.kind, &call.resource.version);
+    schema::decode_changed(&schema, &mut given.clone(), known).map(drop).map_err(|problem| {
+        Refusal::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {problem}"))
+    })
+}
+
+/// What is said about fields that do not exist, or that were given twice: warnings, or what a strict reader refuses them for.
+pub(crate) fn sift(
+    validation: FieldValidation,
+    unknown: &[String],
+    duplicates: &[String],
+) -> Result<Vec<String>, String> {
+    // A field that does not exist is told once, however often it was given.
+    let twice = duplicates.iter().filter(|path| !unknown.contains(path));
+    let mut problems: Vec<String> = twice.map(|path| format!("duplicate field \"{path}\"")).collect();
+    problems.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
     match validation {
         FieldValidation::Strict if !problems.is_empty() => {
-            Err(unreadable(&format!("strict decoding error: {}", problems.join(", "))))
+            Err(format!("strict decoding error: {}", problems.join(", ")))
         }
         FieldValidation::Warn => Ok(problems),
         FieldValidation::Strict | FieldValidation::Ignore => Ok(Vec::new()),

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::prepare::{Change, Ownership, check_type, decode, finish};
+use super::prepare::{Change, Ownership, check_metadata, check_type, decode, finish};
 use crate::api::apply::Managed;
 use crate::api::call::{Call, parse, parse_apart};
 use crate::api::encode::Encoded;
 use crate::api::respond::Reply;
 use crate::api::status::{Answer, Refusal};
 use crate::api::storage::Stored;
-use crate::api::{consequences, json, object};
+use crate::api::{consequences, field, json, object};
 
 /// How often a change that does not insist on a version is tried again when somebody else was faster.
 const ATTEMPTS: usize = 16;
@@ -39,14 +39,16 @@ pub(crate) fn replace(call: &Call<'_>) -> Answer<Reply> {
     let json::Parsed { value: mut object, duplicates } = call.read_body()?;
     check_type(call, &mut object)?;
     let warnings = decode(call, &mut object, None, &duplicates)?;
+    check_metadata(call, &object, None)?;
     check_identity(call, &object)?;
     modify(call, Sight::WithoutOwners, |_| {
+        names_version(call, &object).map_err(|refusal| refusal.with_warnings(&warnings))?;
         Ok(Candidate { object: object.clone(), warnings: warnings.clone(), tracked: false })
     })
 }
 
 /// Checks that an object is the one that the path names.
-pub(super) fn check_identity(call: &Call<'_>, object: &Value) -> Answer<()> {
+pub(crate) fn check_identity(call: &Call<'_>, object: &Value) -> Answer<()> {
     let (name, namespace) = (object::name(object), object::namespace(object));
     if name.is_empty() {
         let message =
@@ -64,6 +66,15 @@ pub(super) fn check_identity(call: &Call<'_>, object: &Value) -> Answer<()> {
     Ok(())
 }
 
+/// Checks that a custom resource is changed by somebody who has seen it: unlike those of built-in kinds, their updates must name a version.
+pub(super) fn names_version(call: &Call<'_>, object: &Value) -> Answer<()> {
+    if !call.resource.is_custom() || !matches!(object::text(object, &["metadata", "resourceVersion"]), "" | "0") {
+        return Ok(());
+    }
+    let error = field::invalid("metadata.resourceVersion", 0, "must be specified for an update");
+    Err(Refusal::invalid(&call.resource.group, &call.resource.plural, call.name(), &[error]))
+}
+
 /// Changes the object that the path names into what `make` says.
 pub(crate) fn modify(call: &Call<'_>, sight: Sight, make: impl Fn(&Value) -> Answer<Candidate>) -> Answer<Reply> {
     let key = call.key();
@@ -77,11 +88,12 @@ pub(crate) fn modify(call: &Call<'_>, sight: Sight, make: impl Fn(&Value) -> Ans
         if sight == Sight::Whole && !tracked {
             owners = Managed::take(&mut old);
         }
-        let insists = check_preconditions(call, &mut object, &old, &stored)?;
+        let refuse = |refusal: Refusal| refusal.with_warnings(&warnings);
+        let insists = check_preconditions(call, &mut object, &old, &stored).map_err(refuse)?;
         keep_system_metadata(&mut object, &old);
         let change = if call.subresource() == "status" { Change::Status(&old) } else { Change::Update(&old) };
         let ownership = if tracked { Ownership::Settled } else { Ownership::Before(owners.clone()) };
-        let finished = finish(call, change, &mut object, ownership)?;
+        let finished = finish(call, change, &mut object, ownership).map_err(refuse)?;
         warnings.extend(finished.warnings);
         let unchanged = object == old && (tracked || finished.managed == owners);
         match store(call, &stored, unchanged, object, &finished.managed)? {
@@ -97,6 +109,10 @@ pub(crate) fn modify(call: &Call<'_>, sight: Sight, make: impl Fn(&Value) -> Ans
 fn check_preconditions(call: &Call<'_>, object: &mut Value, old: &Value, stored: &Stored) -> Answer<bool> {
     let version = object::text(object, &["metadata", "resourceVersion"]).to_string();
     let insists = !version.is_empty() && version != "0";
+    if insists && version.parse::<u64>().is_err() {
+        let message = format!("strconv.ParseUint: parsing \"{version}\": invalid syntax");
+        return Err(Refusal::server_error(&message));
+    }
     if insists && version != stored.revision.to_string() {
         return Err(Refusal::stale(call.resource.subject(), call.name()));
     }

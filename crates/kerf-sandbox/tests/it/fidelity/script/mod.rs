@@ -3,6 +3,7 @@
 mod admission;
 mod apply;
 mod bodies;
+mod custom;
 mod deletion;
 mod kinds;
 mod patches;
@@ -18,7 +19,7 @@ use super::step::{Section, Step};
 
 /// All of it, in order.
 pub(super) fn all() -> Vec<Step> {
-    let sections: [fn() -> Section; 11] = [
+    let sections: [fn() -> Section; 12] = [
         kinds::section,
         bodies::section,
         reading::section,
@@ -30,6 +31,7 @@ pub(super) fn all() -> Vec<Step> {
         refusals::section,
         resources::section,
         admission::section,
+        custom::section,
     ];
     sections.into_iter().flat_map(|section| section().steps).collect()
 }

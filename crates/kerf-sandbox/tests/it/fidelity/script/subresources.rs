@@ -98,6 +98,29 @@ pub(super) fn section() -> Section {
         .without(&["/status"]);
     s.patch("its scale, below zero", &format!("{SETS}/s/scale"), MERGE, json!({"spec": {"replicas": -1}}))
         .without(&["/status"]);
+    let whole = &["/message", "/details"];
+    for replicas in [json!("5"), json!(2.5), json!(3.0)] {
+        s.put(&format!("its scale, replaced by {replicas}"), &format!("{SETS}/s/scale"), json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "s"}, "spec": {"replicas": replicas}}));
+        s.patch(
+            &format!("its scale, patched to {replicas}"),
+            &format!("{SETS}/s/scale"),
+            MERGE,
+            json!({"spec": {"replicas": replicas}}),
+        )
+        .without(whole);
+    }
+    s.put("its scale, of another kind", &format!("{SETS}/s/scale"), json!({"kind": "Foo", "apiVersion": "v1"}));
+    s.put(
+        "its scale, of a kind that is known",
+        &format!("{SETS}/s/scale"),
+        json!({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "s"}}),
+    );
+    s.put("its scale, replaced by nothing", &format!("{SETS}/s/scale"), json!({}));
+    s.put(
+        "its scale, with an unknown field, strictly",
+        &format!("{SETS}/s/scale?fieldValidation=Strict"),
+        json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "s"}, "spec": {"foo": 1}}),
+    );
     s.get("no replicas are left", &format!("{SETS}/s")).until("/status/replicas", 0);
     s.get("a scale of nothing", &format!("{SETS}/zz/scale"));
     s.get("a pod has no scale", &format!("{PODS}/c/scale"));

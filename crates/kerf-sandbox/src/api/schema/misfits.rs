@@ -1,0 +1,173 @@
+//! Where an object does not fit its schema: fields that the schema does not know, and values that are of another type.
+
+use serde_json::Value;
+
+use super::{At, Scalar, Schema, Type};
+
+/// The paths of fields that the schema does not declare (`spec.containers[0].imagee`).
+pub(crate) fn undeclared(schema: &Schema, object: &Value) -> Vec<String> {
+    let found = find(schema, object).into_iter();
+    found.filter(|misfit| misfit.wanted.is_none()).map(|misfit| misfit.path).collect()
+}
+
+/// All that does not fit, in the words of server-side apply.
+pub(crate) fn misfits(schema: &Schema, object: &Value) -> Vec<String> {
+    let told = |Misfit { path, wanted }| match wanted {
+        None => format!(".{path}: field not declared in schema"),
+        Some(wanted) => format!(".{path}: expected {wanted}"),
+    };
+    find(schema, object).into_iter().map(told).collect()
+}
+
+struct Misfit {
+    path: String,
+    /// What was expected, and what was found; nothing if there should be nothing.
+    wanted: Option<String>,
+}
+
+fn find(schema: &Schema, object: &Value) -> Vec<Misfit> {
+    let mut found = Vec::new();
+    walk(schema.root(), object, &mut String::new(), &mut found);
+    found
+}
+
+fn walk(at: At<'_>, value: &Value, path: &mut String, found: &mut Vec<Misfit>) {
+    let length = path.len();
+    match (at.ty(), value) {
+        (Type::Struct(inner), Value::Object(fields)) => {
+            for (key, value) in fields {
+                push_key(path, key);
+                if inner.fields.contains_key(key.as_str()) {
+                    walk(at.key(key), value, path, found);
+                } else if !inner.open {
+                    found.push(Misfit { path: path.clone(), wanted: None });
+                }
+                path.truncate(length);
+            }
+        }
+        (Type::Map { .. }, Value::Object(entries)) => {
+            for (key, value) in entries {
+                push_key(path, key);
+                walk(at.key(key), value, path, found);
+                path.truncate(length);
+            }
+        }
+        (Type::List { .. }, Value::Array(items)) => {
+            for (place, item) in items.iter().enumerate() {
+                path.push('[');
+                path.push_str(&place.to_string());
+                path.push(']');
+                walk(at.item(), item, path, found);
+                path.truncate(length);
+            }
+        }
+        (ty, value) => {
+            found.extend(mismatch(ty, value).map(|wanted| Misfit { path: path.clone(), wanted: Some(wanted) }));
+        }
+    }
+}
+
+fn push_key(path: &mut String, key: &str) {
+    if !path.is_empty() {
+        path.push('.');
+    }
+    path.push_str(key);
+}
+
+/// What a value should be that is of another type. A null is of every type, and so is everything where the type has more than one form.
+fn mismatch(ty: &Type, value: &Value) -> Option<String> {
+    match (ty, value) {
+        (_, Value::Null) | (Type::Any | Type::BuiltIn(_), _) => None,
+        (Type::Struct(_) | Type::Map { .. }, _) => Some(format!("map, got &{{{}}}", plain(value))),
+        (Type::List { .. }, _) => Some(format!("list, got &{{{}}}", plain(value))),
+        (Type::Scalar(scalar), _) => match (scalar, value) {
+            (Scalar::String | Scalar::Bytes, Value::String(_))
+            | (Scalar::Boolean, Value::Bool(_))
+            | (Scalar::Int32 | Scalar::Int64 | Scalar::Number, Value::Number(_))
+            | (Scalar::Quantity | Scalar::IntOrString | Scalar::Time | Scalar::MicroTime, _) => None,
+            (Scalar::String | Scalar::Bytes, _) => {
+                Some(format!("string, got &value.valueUnstructured{{Value:{}}}", syntax(value)))
+            }
+            (Scalar::Boolean, _) => Some(format!("boolean, got &{{{}}}", plain(value))),
+            (Scalar::Int32 | Scalar::Int64 | Scalar::Number, _) => {
+                Some(format!("numeric (int or float), got {}", go_type(value)))
+            }
+        },
+    }
+}
+
+/// A value as Go prints it: `[a map[b:1]]`.
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".into(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(" ")),
+        Value::Object(fields) => {
+            let fields: Vec<String> = fields.iter().map(|(key, value)| format!("{key}:{}", plain(value))).collect();
+            format!("map[{}]", fields.join(" "))
+        }
+    }
+}
+
+/// A value as it stands in a Go program: `[]interface {}{"a", map[string]interface {}{"b":1}}`.
+fn syntax(value: &Value) -> String {
+    match value {
+        Value::Null => "interface {}(nil)".into(),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+        Value::String(text) => format!("{text:?}"),
+        Value::Array(items) => {
+            format!("{}{{{}}}", go_type(value), items.iter().map(syntax).collect::<Vec<_>>().join(", "))
+        }
+        Value::Object(fields) => {
+            let fields: Vec<String> = fields.iter().map(|(key, value)| format!("{key:?}:{}", syntax(value))).collect();
+            format!("{}{{{}}}", go_type(value), fields.join(", "))
+        }
+    }
+}
+
+fn go_type(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "<nil>",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "float64",
+        Value::String(_) => "string",
+        Value::Array(_) => "[]interface {}",
+        Value::Object(_) => "map[string]interface {}",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_told_in_the_words_of_apply() {
+        let schema = Schema::custom(Some(
+            &json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
+            "text": {"type": "string"}, "number": {"type": "integer"}, "flag": {"type": "boolean"},
+            "list": {"type": "array", "items": {"type": "string"}}, "either": {"x-kubernetes-int-or-string": true}}}}}),
+        ));
+        let fine = json!({"metadata": {"creationTimestamp": "x"}, "spec": {"text": null, "number": 1.5, "either": true, "list": null}});
+        assert_eq!(misfits(&schema, &fine), Vec::<String>::new());
+        for (spec, told) in [
+            (json!([1, "a"]), ".spec: expected map, got &{[1 a]}"),
+            (json!({"foo": 1}), ".spec.foo: field not declared in schema"),
+            (json!({"list": {"a": {"b": true}}}), ".spec.list: expected list, got &{map[a:map[b:true]]}"),
+            (
+                json!({"list": [{}]}),
+                ".spec.list[0]: expected string, got &value.valueUnstructured{Value:map[string]interface {}{}}",
+            ),
+            (
+                json!({"text": [1, {"a": "b"}]}),
+                ".spec.text: expected string, got &value.valueUnstructured{Value:[]interface {}{1, map[string]interface {}{\"a\":\"b\"}}}",
+            ),
+            (json!({"number": true}), ".spec.number: expected numeric (int or float), got bool"),
+            (json!({"flag": "x"}), ".spec.flag: expected boolean, got &{x}"),
+        ] {
+            assert_eq!(misfits(&schema, &json!({"spec": spec})), [told]);
+        }
+    }
+}
