@@ -67,7 +67,9 @@ pub(super) fn section() -> Section {
     s.post("without a name", MAPS, json!({"metadata": {}}));
     s.post("with a bad name", MAPS, json!({"metadata": {"name": "A_b"}}));
     s.post("with a long name", MAPS, json!({"metadata": {"name": "a".repeat(254)}}));
-    s.post("with bad labels", MAPS, json!({"metadata": {"name": "l", "labels": {"a b": "c", "d": "e f", "ok": "x"}}}));
+    // One at a time: the real server tells several in an order of the moment.
+    s.post("with a bad label", MAPS, json!({"metadata": {"name": "l", "labels": {"a b": "c", "ok": "x"}}}));
+    s.post("with a bad value of a label", MAPS, json!({"metadata": {"name": "l", "labels": {"d": "e f", "ok": "x"}}}));
     s.post("with bad annotations", MAPS, json!({"metadata": {"name": "l", "annotations": {"a b": "c"}}}));
     s.post("with a bad finalizer", MAPS, json!({"metadata": {"name": "l", "finalizers": ["unqualified"]}}));
     s.post("with a bad owner", MAPS, json!({"metadata": {"name": "l", "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "", "uid": ""}]}}));
