@@ -19,7 +19,7 @@ fn files_folders_and_stdin_can_be_mixed() {
         ("deep/c.json", r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "c"}}"#),
         ("deep/notes.txt", "not: [read"),
     ]);
-    let stdin = "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n";
+    let stdin = "apiVersion: v1\nkind: Node\nmetadata: {name: m}\n";
     let seen = kerf(&["validate", "-f", "a.yaml", "-f", "deep", "-f", "-"]).within(folder.path()).stdin(stdin).seen();
     assert_snapshot!(seen, @r"
     exit code 0
@@ -80,7 +80,7 @@ fn what_cannot_be_read_is_listed_with_everything_else() {
 // spec 09 #7
 #[test]
 fn duplicates_name_both_places() {
-    let other = POD.replace("{name: a}", "{name: a, labels: {x: y}}");
+    let other = POD.replace("{name: a}", "{name: a, labels: {x: z}}");
     assert_snapshot!(validate(&[("a.yaml", POD), ("b.yaml", &other)], &["-f", "."]), @r"
     exit code 2
     --- stderr
@@ -97,6 +97,53 @@ fn ignored_kinds_are_one_warning() {
           1 Pod
     --- stderr
     warning: ignored 1 object of kinds that Kerf does not read: 1 v1 ConfigMap
+    ");
+}
+
+const POOL: &str = "\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: a}
+spec:
+  template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: d}, requirements: []}}
+";
+
+#[test]
+fn yaml_means_what_it_means_to_kubectl() {
+    // Octal, a separator, a float that is whole: all of them are integers to an API server.
+    for weight in ["010", "1_0", "0x_a", "1e1", "08", "+10.0"] {
+        let text = format!("{POOL}  weight: {weight}\n");
+        let seen = validate(&[("a.yaml", &text)], &["-f", "a.yaml"]);
+        assert!(seen.starts_with("exit code 0\n"), "{weight}: {seen}");
+    }
+    let class = "\
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: d}
+spec:
+  role: r
+  associatePublicIPAddress: no
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{id: subnet-1}]
+  securityGroupSelectorTerms: [{id: sg-1}]
+";
+    let seen = validate(&[("a.yaml", class)], &["-f", "a.yaml"]);
+    assert!(seen.starts_with("exit code 0\n"), "{seen}");
+
+    let labels = format!("{POOL}---\n{POD}").replace("{name: a}", "{name: a, labels: {b: yes, c: 1_000, d: 'on'}}");
+    assert_snapshot!(validate(&[("a.yaml", &labels)], &["-f", "a.yaml"]), @r"
+    exit code 2
+    --- stderr
+    error: a.yaml, document 1, line 1: NodePool `a`: json: cannot unmarshal bool into Go struct field ObjectMeta.labels of type string
+    error: a.yaml, document 2, line 7: Pod `a`: metadata.labels[b]: invalid type: boolean `true`, expected a string
+    error: a.yaml, document 2, line 7: Pod `a`: metadata.labels[c]: invalid type: integer `1000`, expected a string
+    ");
+    let infinite = format!("{POOL}  weight: .inf\n  limits: {{cpu: .nan}}\n");
+    assert_snapshot!(validate(&[("a.yaml", &infinite)], &["-f", "a.yaml"]), @r"
+    exit code 2
+    --- stderr
+    error: a.yaml, document 1, line 6: cannot be converted to JSON: unsupported value: +Inf: numbers must be finite
+    error: a.yaml, document 1, line 7: cannot be converted to JSON: unsupported value: NaN: numbers must be finite
     ");
 }
 
