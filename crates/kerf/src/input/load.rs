@@ -16,7 +16,7 @@ use super::decode::{FieldProblem, decode};
 use super::documents::{self, Body, Found};
 use super::kind::Kind;
 use super::live::{self, Selectors};
-use super::objects::{Given, Named, Objects, Outcome, Reading, full_name};
+use super::objects::{Given, Named, Objects, Outcome, Reading, Refused, full_name};
 use super::pod_defaults::{PodDefaults, read_priority_class, read_runtime_class};
 use super::source::{self, Origin, Source, SourceNames};
 use super::workloads::{self, Workloads};
@@ -44,10 +44,7 @@ pub(crate) struct Loaded {
 pub(crate) fn load(places: &[InputPath], threads: NonZeroUsize) -> Result<Loaded, Failure> {
     let (sources, unreadable) = source::read(places);
     let (loaded, problems) = load_sources(&sources, threads, Workers::Absent);
-    let problems: Vec<Problem> = unreadable.into_iter().chain(problems).collect();
-    if !problems.is_empty() {
-        return Err(Failure::BadInput(problems));
-    }
+    let loaded = sound(loaded, unreadable.into_iter().chain(problems).collect())?;
     if loaded.counts.is_empty() && loaded.warnings.is_empty() {
         let names: Vec<String> = places.iter().map(ToString::to_string).collect();
         return Err(Failure::bad_input(
@@ -61,14 +58,23 @@ pub(crate) fn load(places: &[InputPath], threads: NonZeroUsize) -> Result<Loaded
 /// Reads the cluster that the kubeconfig names, and writes nothing to it.
 pub(crate) fn load_live(selectors: Selectors, threads: NonZeroUsize) -> Result<Loaded, Failure> {
     let (loaded, problems) = load_sources(&live::read(selectors)?, threads, Workers::Present);
-    if problems.is_empty() { Ok(loaded) } else { Err(Failure::BadInput(problems)) }
+    sound(loaded, problems)
 }
 
 /// The same by a client, for whoever has a cluster of their own.
 pub(crate) async fn load_by(client: kube::Client, selectors: Selectors) -> Result<Loaded, Failure> {
     let sources = live::read_by(client, selectors).await?;
     let (loaded, problems) = load_sources(&sources, NonZeroUsize::MIN, Workers::Present);
-    if problems.is_empty() { Ok(loaded) } else { Err(Failure::BadInput(problems)) }
+    sound(loaded, problems)
+}
+
+/// What was read if nothing is wrong with it. If something is, warnings are told with it: a person wants to mend a manifest once.
+fn sound(loaded: Loaded, mut problems: Vec<Problem>) -> Result<Loaded, Failure> {
+    if problems.is_empty() {
+        return Ok(loaded);
+    }
+    problems.extend(loaded.warnings.into_iter().map(Problem::warning));
+    Err(Failure::BadInput(problems))
 }
 
 /// Whether workload controllers are there to make the pods that workloads lack.
@@ -182,7 +188,7 @@ impl<'s> Loader<'_, 's> {
 
     /// Reads all objects of a kind that is decoded and no more.
     fn read<T: Named + DeserializeOwned + Send>(&mut self, kind: Kind) -> Vec<Given<T>> {
-        self.read_with(kind, &|body| decode(body).map(Reading::of))
+        self.read_with(kind, &|body| Ok(Reading::of(decode(body)?)))
     }
 
     /// Reads all workloads.
@@ -200,7 +206,7 @@ impl<'s> Loader<'_, 's> {
     /// Reads whom the workloads of a kind select, and no more of them.
     fn replica_owners(&mut self, kind: Kind) -> Vec<Given<ReplicaOwner>> {
         let of_kind = |owner| Reading::of(ReplicaOwner { kind: Str::new_static(kind.name()), ..owner });
-        self.read_with(kind, &|body| decode(body).map(of_kind))
+        self.read_with(kind, &|body| Ok(of_kind(decode(body)?)))
     }
 
     /// Reads all objects of a kind that passes admission.
@@ -324,7 +330,10 @@ fn decode_part<T>(found: &[Found<'_>], read: &dyn Fn(&Body<'_>) -> Outcome<T>) -
                 decoded.objects.push(Given { origin: *origin, object });
                 decoded.warnings.extend(warnings.into_iter().map(|warning| (*origin, warning)));
             }
-            Err(problems) => decoded.problems.extend(problems.into_iter().map(|problem| (*origin, problem))),
+            Err(Refused { problems, warnings }) => {
+                decoded.problems.extend(problems.into_iter().map(|problem| (*origin, problem)));
+                decoded.warnings.extend(warnings.into_iter().map(|warning| (*origin, warning)));
+            }
         }
     }
     decoded

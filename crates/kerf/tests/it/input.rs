@@ -147,6 +147,30 @@ spec:
     ");
 }
 
+// spec 09 section 1: all problems at once
+#[test]
+fn a_refused_object_is_warned_of_too() {
+    let text = format!("{POOL}  weigth: 5\n  weight: 500\n---\napiVersion: v1\nkind: ConfigMap\n");
+    assert_snapshot!(validate(&[("a.yaml", &text)], &["-f", "a.yaml"]), @r#"
+    exit code 2
+    --- stderr
+    error: a.yaml, document 1, line 1: NodePool `a`: spec.weight: Invalid value: 500: spec.weight in body should be less than or equal to 100
+    warning: a.yaml, document 1, line 1: NodePool `a`: unknown field "spec.weigth"
+    warning: ignored 1 object of kinds that Kerf does not read: 1 v1 ConfigMap
+    "#);
+}
+
+#[test]
+fn rules_that_were_not_checked_are_mentioned_last() {
+    let text = POOL.replace("nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: d}, ", "");
+    assert_snapshot!(validate(&[("a.yaml", &text)], &["-f", "a.yaml"]), @r"
+    exit code 2
+    --- stderr
+    error: a.yaml, document 1, line 1: NodePool `a`: spec.template.spec.nodeClassRef: Required value
+    warning: a.yaml, document 1, line 1: NodePool `a`: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation
+    ");
+}
+
 #[test]
 fn the_examples_are_sound() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
