@@ -177,6 +177,11 @@ impl<'s> Loader<'_, 's> {
                 let message = format!("{missing}: Required value: every object names its apiVersion and kind");
                 self.complain(found.origin, &message);
             }
+            None if let Some(why) = Kind::why_unserved(&found.api_version, &found.kind) => {
+                let name = name_in(&found.body).map_or(String::new(), |name| format!(" `{name}`"));
+                let message = format!("{}{name}: {why}", found.kind);
+                self.complain(found.origin, &message);
+            }
             None => {
                 let (version, kind) = (&found.api_version, &found.kind);
                 let served =

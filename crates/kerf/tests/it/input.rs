@@ -172,6 +172,22 @@ fn rules_that_were_not_checked_are_mentioned_last() {
 }
 
 #[test]
+fn kinds_and_versions_that_kerfs_crds_do_not_serve_are_errors() {
+    let text = [
+        POOL.replace("NodePool", "NodePol"),
+        POOL.replace("karpenter.sh/v1", "karpenter.sh/v1beta1"),
+        "apiVersion: karpenter.azure.com/v1beta1\nkind: AKSNodeClass\nmetadata: {name: a}\n".to_owned(),
+    ];
+    assert_snapshot!(validate(&[("a.yaml", &text.join("---\n"))], &["-f", "a.yaml"]), @r#"
+    exit code 2
+    --- stderr
+    error: a.yaml, document 1, line 1: NodePol `a`: no matches for kind "NodePol" in version "karpenter.sh/v1": there is karpenter.sh/v1 NodePool, karpenter.sh/v1 NodeClaim, karpenter.sh/v1alpha1 NodeOverlay
+    error: a.yaml, document 2, line 7: NodePool `a`: no matches for kind "NodePool" in version "karpenter.sh/v1beta1": it is served as karpenter.sh/v1
+    warning: ignored 1 object of kinds that Kerf does not read: 1 karpenter.azure.com/v1beta1 AKSNodeClass
+    "#);
+}
+
+#[test]
 fn the_examples_are_sound() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let seen = kerf(&["validate", "-f", "examples"]).within(&root).run();
