@@ -33,3 +33,4 @@ pub mod slim;
 pub mod taints;
 pub mod validation;
 pub mod written;
+pub mod yaml;

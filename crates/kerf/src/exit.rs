@@ -65,16 +65,37 @@ impl Failure {
 /// Something that is wrong, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Problem {
+    /// Whether it stops anything.
+    severity: Severity,
     /// What is wrong, with its place in front.
     message: String,
     /// What to type or change.
     hint: Option<String>,
 }
 
+/// Whether a problem stops anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Severity {
+    /// It does.
+    Error,
+    /// It would not by itself; it is told with those that do.
+    Warning,
+}
+
 impl Problem {
     /// A problem whose message says it all.
     pub(crate) fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: None }
+        Self { severity: Severity::Error, message: message.into(), hint: None }
+    }
+
+    /// What a person who mends the rest should know too.
+    pub(crate) fn warning(message: impl Into<String>) -> Self {
+        Self { severity: Severity::Warning, ..Self::new(message) }
+    }
+
+    /// Whether it stops anything.
+    pub(crate) fn severity(&self) -> Severity {
+        self.severity
     }
 
     /// The same with advice.

@@ -49,6 +49,9 @@ use correlate::Correlated;
 use objectmeta::NameRule;
 use path::Path;
 
+/// What the error says that comes with others when they kept rules from being checked: it is about no field, and mending the others mends it.
+pub const RULES_UNCHECKED: &str = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
+
 /// What is being done with the object.
 #[derive(Clone, Copy, Debug)]
 pub enum Operation<'a> {
@@ -324,8 +327,7 @@ fn run_rules(
         | ErrorKind::Internal => false,
     };
     if errors.iter().any(blocking) {
-        let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
-        return vec![FieldError::invalid(&Path::ROOT, Value::Null, detail)];
+        return vec![FieldError::invalid(&Path::ROOT, Value::Null, RULES_UNCHECKED)];
     }
     let (old, ratchet) = match operation {
         Operation::Create | Operation::Snapshot => (None, cel::Ratchet::default()),

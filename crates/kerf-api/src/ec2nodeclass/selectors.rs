@@ -62,7 +62,7 @@ const ALIAS_FAMILY: Rule = rule(
      'windows2025'",
 );
 const ALIAS_WINDOWS: Rule = rule(
-    "!self.matches('^windows20(19|22|25)(@|$)') || self.endsWith('@latest')",
+    "!self.matches('^windows20(19|22|25)(@|$)') || self.matches('^[^@]*@latest(@|$)')",
     "windows families may only specify version 'latest'",
 );
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use kerf_api::admission::{CustomResource, FieldError, FieldValidation, Operation, Rejection};
+use kerf_api::admission::{CustomResource, FieldError, FieldValidation, Operation, RULES_UNCHECKED, Rejection};
 use kerf_api::crds::{self, Flavour};
 use serde_json::Value;
 
@@ -124,7 +124,7 @@ impl Refusal {
         match answer {
             // The remark that rules were skipped on account of other errors is no error of its own.
             Err(Rejection::Invalid(mut errors)) => {
-                errors.retain(|error| !error.detail.starts_with("some validation rules were not checked"));
+                errors.retain(|error| error.detail != RULES_UNCHECKED);
                 Self(errors)
             }
             Err(malformed @ Rejection::Malformed(_)) => panic!("{malformed}"),

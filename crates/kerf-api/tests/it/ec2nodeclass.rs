@@ -99,8 +99,11 @@ fn spec_01_95_aliases() {
     }
     with_alias("al2023-latest").refused().has(path, format);
     with_alias("ubuntu@latest").refused().only(path, family);
-    with_alias("windows2022@v1.0.0").refused().only(path, windows);
-    for alias in ["bottlerocket@1.10.0", "windows2022@latest", "al2@v20240101", "al2023@a@b"] {
+    // The version is what stands between the first two `@`.
+    for alias in ["windows2022@v1.0.0", "windows2022@x@latest", "windows2022@latest2", "windows2019@"] {
+        with_alias(alias).refused().has(path, windows);
+    }
+    for alias in ["bottlerocket@1.10.0", "windows2022@latest", "windows2022@latest@x", "al2@v20240101", "al2023@a@b"] {
         with_alias(alias).accepted();
     }
     with_alias(&format!("al2@{}", "a".repeat(27))).refused().has(path, "may not be more than 30 bytes");

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use kerf_api::admission::{CustomResource, FieldValidation, Operation, Rejection};
+use kerf_api::admission::{CustomResource, FieldValidation, Malformed, Operation, RULES_UNCHECKED, Rejection};
 use kerf_api::crds::{self, Flavour};
 use kerf_api::kind::CustomKind;
 use serde::de::DeserializeOwned;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::decode::{FieldProblem, decode_tree};
 use super::documents::Body;
-use super::objects::Reading;
+use super::objects::{Outcome, Reading, Refused};
 
 /// The group whose node classes are AWS's.
 const AWS_GROUP: &str = "karpenter.k8s.aws";
@@ -38,16 +38,8 @@ impl Admission {
     }
 
     /// Admits an object, or says everything that is wrong with it.
-    pub(super) fn read<K: CustomKind + DeserializeOwned>(
-        &self,
-        body: &Body<'_>,
-    ) -> Result<Reading<K>, Vec<FieldProblem>> {
-        let mut tree = body.tree().map_err(|problem| vec![problem])?;
-        // An item of a typed list does not repeat what it is; that was known before.
-        if let Some(fields) = tree.as_object_mut() {
-            fields.insert("apiVersion".to_owned(), K::API_VERSION.into());
-            fields.insert("kind".to_owned(), K::KIND.into());
-        }
+    pub(super) fn read<K: CustomKind + DeserializeOwned>(&self, body: &Body<'_>) -> Outcome<K> {
+        let tree = whole::<K>(body)?;
         let crd = if is_for_aws(&tree) { &self.aws } else { &self.kwok };
         match crd.admit(K::VERSION, Operation::Snapshot, tree, FieldValidation::Warn) {
             Ok(admitted) => {
@@ -55,16 +47,41 @@ impl Admission {
                 Ok(Reading { object, warnings: admitted.warnings })
             }
             Err(Rejection::Invalid(errors)) => {
+                let mut warnings = unknown_fields(crd, K::VERSION, whole::<K>(body)?);
                 // The API server may say the same twice; once is enough for a person.
                 let mut seen = BTreeSet::new();
-                let texts = errors.iter().map(ToString::to_string);
-                let new = texts.filter(|text| seen.insert(text.clone()));
-                Err(new.map(|message| FieldProblem { path: String::new(), message }).collect())
+                let mut problems = Vec::new();
+                for error in &errors {
+                    if error.detail == RULES_UNCHECKED {
+                        warnings.push(error.detail.clone());
+                    } else if seen.insert(error.to_string()) {
+                        problems.push(FieldProblem { path: String::new(), message: error.to_string() });
+                    }
+                }
+                Err(Refused { problems, warnings })
             }
             Err(Rejection::Malformed(malformed)) => {
-                Err(vec![FieldProblem { path: String::new(), message: malformed.to_string() }])
+                Err(vec![FieldProblem { path: String::new(), message: malformed.to_string() }].into())
             }
         }
+    }
+}
+
+/// The object as a tree. An item of a typed list does not repeat what it is; that was known before.
+fn whole<K: CustomKind>(body: &Body<'_>) -> Result<Value, Vec<FieldProblem>> {
+    let mut tree = body.tree().map_err(|problem| vec![problem])?;
+    if let Some(fields) = tree.as_object_mut() {
+        fields.insert("apiVersion".to_owned(), K::API_VERSION.into());
+        fields.insert("kind".to_owned(), K::KIND.into());
+    }
+    Ok(tree)
+}
+
+/// The fields that a CRD does not know, of an object that it refuses for other reasons: asked to be strict, it names them.
+fn unknown_fields(crd: &CustomResource, version: &str, tree: Value) -> Vec<String> {
+    match crd.admit(version, Operation::Snapshot, tree, FieldValidation::Strict) {
+        Err(Rejection::Malformed(Malformed::UnknownFields(fields))) => fields,
+        Ok(_) | Err(_) => Vec::new(),
     }
 }
 

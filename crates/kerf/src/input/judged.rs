@@ -13,7 +13,7 @@ use kerf_sandbox::{Judgement, judge_built_in};
 use super::decode::{FieldProblem, remove_at};
 use super::documents::Body;
 use super::kind::Kind;
-use super::objects::{Named, Outcome, Reading};
+use super::objects::{Named, Outcome, Reading, Refused};
 use super::workloads::Workload;
 
 /// Which objects are judged.
@@ -36,7 +36,7 @@ impl Scrutiny {
             return outcome;
         }
         let Ok(mut tree) = body.tree() else { return outcome };
-        let told = outcome.as_ref().err().map_or(&[][..], Vec::as_slice);
+        let told = outcome.as_ref().err().map_or(&[][..], |refused| &refused.problems);
         for problem in told {
             remove_at(&mut tree, &problem.path);
         }
@@ -45,15 +45,16 @@ impl Scrutiny {
         let refused = errors.iter().filter(|error| !told.iter().any(|problem| concern_the_same(problem, &error.path)));
         let refused = refused.map(ToString::to_string).chain(unreadable);
         let mut problems: Vec<_> = refused.map(|message| FieldProblem { path: String::new(), message }).collect();
+        let unknown = unknown_fields.iter().map(|path| format!("unknown field \"{path}\""));
         match outcome {
-            Ok(Reading { object, mut warnings }) if problems.is_empty() => {
-                warnings.extend(unknown_fields.iter().map(|path| format!("unknown field \"{path}\"")));
-                Ok(Reading { object, warnings })
+            Ok(Reading { object, mut warnings }) => {
+                warnings.extend(unknown);
+                if problems.is_empty() { Ok(Reading { object, warnings }) } else { Err(Refused { problems, warnings }) }
             }
-            Ok(_) => Err(problems),
-            Err(told) => {
+            Err(Refused { problems: told, mut warnings }) => {
+                warnings.extend(unknown);
                 problems.splice(..0, told);
-                Err(problems)
+                Err(Refused { problems, warnings })
             }
         }
     }

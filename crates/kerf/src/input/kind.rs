@@ -67,6 +67,12 @@ const KINDS: [(Kind, &str, &str, Scope); 24] = [
     (Kind::Namespace, "v1", "Namespace", Cluster),
 ];
 
+/// How many kinds at the head of the table are Kerf's own to define.
+const CUSTOM_KINDS: usize = 6;
+
+/// The groups that have no kinds but those of Kerf's CRDs.
+const WHOLE_GROUPS: [&str; 3] = ["karpenter.sh", "karpenter.kwok.sh", "karpenter.k8s.aws"];
+
 impl Kind {
     /// The kind that an object says it is.
     pub(crate) fn of(api_version: &str, name: &str) -> Option<Self> {
@@ -81,6 +87,26 @@ impl Kind {
             .iter()
             .find(|(_, version, known, _)| *known == name && self::group(version) == group)
             .map(|(_, version, ..)| *version)
+    }
+
+    /// Why no API server serves this kind, in kubectl's words, if Kerf's CRDs are to say: they are all there is of Karpenter's groups, and
+    /// of other groups they know only their own kinds (the buffers' group is not Kerf's alone).
+    pub(crate) fn why_unserved(api_version: &str, name: &str) -> Option<String> {
+        let group = group(api_version);
+        let of_group = || KINDS[..CUSTOM_KINDS].iter().filter(|(_, version, ..)| self::group(version) == group);
+        // A list without items has nothing in it that could be refused.
+        let is_known = |known: &str| name == known || name.strip_suffix("List") == Some(known);
+        let next_step = match of_group().find(|(_, _, known, _)| is_known(known)) {
+            Some((_, version, known, _)) if name == *known => format!("it is served as {version}"),
+            Some(_) => return None,
+            None if WHOLE_GROUPS.contains(&group) => {
+                let kinds: Vec<String> =
+                    of_group().map(|(_, version, known, _)| format!("{version} {known}")).collect();
+                format!("there is {}", kinds.join(", "))
+            }
+            None => return None,
+        };
+        Some(format!("no matches for kind \"{name}\" in version \"{api_version}\": {next_step}"))
     }
 
     /// The kind as it is written.
@@ -139,5 +165,47 @@ mod tests {
         assert_eq!(Kind::of("example.com/v1", "Pod"), None);
         assert_eq!(Kind::served_version("example.com/v1", "Pod"), None);
         assert!(Kind::Pod.is_namespaced() && !Kind::Node.is_namespaced());
+    }
+
+    #[test]
+    fn what_kerfs_crds_do_not_serve_is_told_as_kubectl_tells_it() {
+        let why = |version, name| Kind::why_unserved(version, name);
+        assert_eq!(
+            why("karpenter.sh/v1", "NodePol").as_deref(),
+            Some(
+                "no matches for kind \"NodePol\" in version \"karpenter.sh/v1\": there is karpenter.sh/v1 NodePool, \
+                 karpenter.sh/v1 NodeClaim, karpenter.sh/v1alpha1 NodeOverlay"
+            )
+        );
+        assert_eq!(
+            why("karpenter.sh/v1beta1", "NodePool").as_deref(),
+            Some(
+                "no matches for kind \"NodePool\" in version \"karpenter.sh/v1beta1\": it is served as karpenter.sh/v1"
+            )
+        );
+        for (version, name) in [
+            ("autoscaling.x-k8s.io/v1alpha1", "CapacityBuffer"),
+            ("karpenter.k8s.aws/v1beta1", "EC2NodeClass"),
+            ("karpenter.kwok.sh/v1", "KWOKNodeClass"),
+            ("karpenter.sh/v1alpha5", "Provisioner"),
+        ] {
+            assert!(why(version, name).is_some(), "{version} {name}");
+        }
+        for (version, name) in [
+            ("autoscaling.x-k8s.io/v1", "ProvisioningRequest"),
+            ("karpenter.azure.com/v1beta1", "AKSNodeClass"),
+            ("policy/v1beta1", "PodDisruptionBudget"),
+            ("karpenter.sh/v1", "NodePoolList"),
+        ] {
+            assert_eq!(why(version, name), None);
+        }
+    }
+
+    #[test]
+    fn the_custom_kinds_stand_first() {
+        let is_custom = |version: &str| version.contains("karpenter") || version.contains("x-k8s.io");
+        for (index, (_, version, ..)) in KINDS.iter().enumerate() {
+            assert_eq!(is_custom(version), index < CUSTOM_KINDS);
+        }
     }
 }

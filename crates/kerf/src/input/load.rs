@@ -17,7 +17,7 @@ use super::documents::{self, Body, Found};
 use super::judged::Scrutiny;
 use super::kind::Kind;
 use super::live::{self, Selectors};
-use super::objects::{Given, Named, Objects, Outcome, Reading, full_name};
+use super::objects::{Given, Named, Objects, Outcome, Reading, Refused, full_name};
 use super::pod_defaults::{PodDefaults, read_priority_class};
 use super::runtime_class::read_runtime_class;
 use super::source::{self, Origin, Source, SourceNames};
@@ -46,10 +46,7 @@ pub(crate) struct Loaded {
 pub(crate) fn load(places: &[InputPath], scrutiny: Scrutiny, threads: NonZeroUsize) -> Result<Loaded, Failure> {
     let (sources, unreadable) = source::read(places);
     let (loaded, problems) = load_sources(&sources, scrutiny, threads, Workers::Absent);
-    let problems: Vec<Problem> = unreadable.into_iter().chain(problems).collect();
-    if !problems.is_empty() {
-        return Err(Failure::BadInput(problems));
-    }
+    let loaded = sound(loaded, unreadable.into_iter().chain(problems).collect())?;
     if loaded.counts.is_empty() && loaded.warnings.is_empty() {
         let names: Vec<String> = places.iter().map(ToString::to_string).collect();
         if names.is_empty() {
@@ -67,14 +64,23 @@ pub(crate) fn load(places: &[InputPath], scrutiny: Scrutiny, threads: NonZeroUsi
 /// Reads the cluster that the kubeconfig names, and writes nothing to it.
 pub(crate) fn load_live(selectors: Selectors, threads: NonZeroUsize) -> Result<Loaded, Failure> {
     let (loaded, problems) = load_sources(&live::read(selectors)?, Scrutiny::OfDoubtful, threads, Workers::Present);
-    if problems.is_empty() { Ok(loaded) } else { Err(Failure::BadInput(problems)) }
+    sound(loaded, problems)
 }
 
 /// The same by a client, for whoever has a cluster of their own.
 pub(crate) async fn load_by(client: kube::Client, selectors: Selectors) -> Result<Loaded, Failure> {
     let sources = live::read_by(client, selectors).await?;
     let (loaded, problems) = load_sources(&sources, Scrutiny::OfDoubtful, NonZeroUsize::MIN, Workers::Present);
-    if problems.is_empty() { Ok(loaded) } else { Err(Failure::BadInput(problems)) }
+    sound(loaded, problems)
+}
+
+/// What was read if nothing is wrong with it. If something is, warnings are told with it: a person wants to mend a manifest once.
+fn sound(loaded: Loaded, mut problems: Vec<Problem>) -> Result<Loaded, Failure> {
+    if problems.is_empty() {
+        return Ok(loaded);
+    }
+    problems.extend(loaded.warnings.into_iter().map(Problem::warning));
+    Err(Failure::BadInput(problems))
 }
 
 /// Whether workload controllers are there to make the pods that workloads lack.
@@ -184,6 +190,11 @@ impl<'s> Loader<'_, 's> {
                 let message = format!("{missing}: Required value: every object names its apiVersion and kind");
                 self.complain(found.origin, &message);
             }
+            None if let Some(why) = Kind::why_unserved(&found.api_version, &found.kind) => {
+                let name = name_in(&found.body).map_or(String::new(), |name| format!(" `{name}`"));
+                let message = format!("{}{name}: {why}", found.kind);
+                self.complain(found.origin, &message);
+            }
             None => {
                 let (version, kind) = (&found.api_version, &found.kind);
                 let served =
@@ -195,7 +206,7 @@ impl<'s> Loader<'_, 's> {
 
     /// Reads all objects of a kind that is decoded and no more.
     fn read<T: Named + DeserializeOwned + Send>(&mut self, kind: Kind) -> Vec<Given<T>> {
-        self.read_with(kind, &|body| decode(body).map(Reading::of))
+        self.read_with(kind, &|body| Ok(Reading::of(decode(body)?)))
     }
 
     /// Reads all workloads.
@@ -213,7 +224,7 @@ impl<'s> Loader<'_, 's> {
     /// Reads whom the workloads of a kind select, and no more of them.
     fn replica_owners(&mut self, kind: Kind) -> Vec<Given<ReplicaOwner>> {
         let of_kind = |owner| Reading::of(ReplicaOwner { kind: Str::new_static(kind.name()), ..owner });
-        self.read_with(kind, &|body| decode(body).map(of_kind))
+        self.read_with(kind, &|body| Ok(of_kind(decode(body)?)))
     }
 
     /// Reads all objects of a kind that passes admission.
@@ -338,7 +349,10 @@ fn decode_part<T>(found: &[Found<'_>], read: &dyn Fn(&Body<'_>) -> Outcome<T>) -
                 decoded.objects.push(Given { origin: *origin, object });
                 decoded.warnings.extend(warnings.into_iter().map(|warning| (*origin, warning)));
             }
-            Err(problems) => decoded.problems.extend(problems.into_iter().map(|problem| (*origin, problem))),
+            Err(Refused { problems, warnings }) => {
+                decoded.problems.extend(problems.into_iter().map(|problem| (*origin, problem)));
+                decoded.warnings.extend(warnings.into_iter().map(|warning| (*origin, warning)));
+            }
         }
     }
     decoded

@@ -78,8 +78,21 @@ impl<T> Reading<T> {
     }
 }
 
-/// How objects of a type are read: the object, or everything that keeps it from being one.
-pub(super) type Outcome<T> = Result<Reading<T>, Vec<FieldProblem>>;
+/// Everything that keeps an object from being one, and what a person should know besides.
+#[derive(Debug)]
+pub(super) struct Refused {
+    pub(super) problems: Vec<FieldProblem>,
+    pub(super) warnings: Vec<String>,
+}
+
+impl From<Vec<FieldProblem>> for Refused {
+    fn from(problems: Vec<FieldProblem>) -> Self {
+        Self { problems, warnings: Vec::new() }
+    }
+}
+
+/// How objects of a type are read.
+pub(super) type Outcome<T> = Result<Reading<T>, Refused>;
 
 /// A type whose objects have names.
 pub(super) trait Named {

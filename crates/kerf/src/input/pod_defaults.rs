@@ -86,7 +86,7 @@ impl PodDefaults {
             let mut tree = body.tree().map_err(|problem| vec![problem])?;
             let findings = self.complete(&mut tree);
             if !findings.refusals.is_empty() {
-                return Err(findings.refusals);
+                return Err(findings.refusals.into());
             }
             warnings = findings.warnings;
             pod = decode_tree(tree)?;
@@ -284,7 +284,7 @@ mod tests {
         let object = json!({"metadata": {"name": "a"}, "spec": spec});
         let problems = defaults().read_pod(&Body::Tree(object.clone())).unwrap_err();
         let expected = "spec.nodeSelector: Forbidden: conflict: runtimeClass.scheduling.nodeSelector[vm] = yes; pod.spec.nodeSelector[vm] = no";
-        assert_eq!(problems.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
+        assert_eq!(problems.problems.iter().map(ToString::to_string).collect::<Vec<_>>(), [expected]);
         let set = json!({"metadata": {"name": "d"}, "spec": {"template": object}});
         let warnings = defaults().read_daemon_set(&Body::Tree(set)).unwrap().warnings;
         assert_eq!(warnings, [format!("its pods are refused: {expected}")]);

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
 
-use crate::exit::{Exit, Failure, Problem};
+use crate::exit::{Exit, Failure, Problem, Severity};
 
 /// The writer of messages.
 pub(crate) struct Messages<'t> {
@@ -40,7 +40,10 @@ impl<'t> Messages<'t> {
     }
 
     fn problem(&mut self, problem: &Problem) {
-        self.line("error", "31", problem);
+        match problem.severity() {
+            Severity::Error => self.line("error", "31", problem),
+            Severity::Warning => self.warning(problem),
+        }
         if let Some(hint) = problem.hint() {
             self.line("hint", "32", &hint);
         }

@@ -22,7 +22,7 @@ fn files_folders_and_stdin_can_be_mixed() {
         ),
         ("deep/notes.txt", "not: [read"),
     ]);
-    let stdin = "apiVersion: v1\nkind: Node\nmetadata: {name: n}\n";
+    let stdin = "apiVersion: v1\nkind: Node\nmetadata: {name: m}\n";
     let seen = kerf(&["validate", "-f", "a.yaml", "-f", "deep", "-f", "-"]).within(folder.path()).stdin(stdin).seen();
     assert_snapshot!(seen, @r"
     exit code 0
@@ -155,7 +155,7 @@ fn what_cannot_be_read_is_listed_with_everything_else() {
 // spec 09 #7
 #[test]
 fn duplicates_name_both_places() {
-    let other = POD.replace("{name: a}", "{name: a, labels: {x: y}}");
+    let other = POD.replace("{name: a}", "{name: a, labels: {x: z}}");
     assert_snapshot!(validate(&[("a.yaml", POD), ("b.yaml", &other)], &["-f", "."]), @r"
     exit code 2
     --- stderr
@@ -173,6 +173,93 @@ fn ignored_kinds_are_one_warning() {
     --- stderr
     warning: ignored 1 object of kinds that Kerf does not read: 1 v1 ConfigMap
     ");
+}
+
+const POOL: &str = "\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: a}
+spec:
+  template: {spec: {nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: d}, requirements: []}}
+";
+
+#[test]
+fn yaml_means_what_it_means_to_kubectl() {
+    // Octal, a separator, a float that is whole: all of them are integers to an API server.
+    for weight in ["010", "1_0", "0x_a", "1e1", "08", "+10.0"] {
+        let text = format!("{POOL}  weight: {weight}\n");
+        let seen = validate(&[("a.yaml", &text)], &["-f", "a.yaml"]);
+        assert!(seen.starts_with("exit code 0\n"), "{weight}: {seen}");
+    }
+    let class = "\
+apiVersion: karpenter.k8s.aws/v1
+kind: EC2NodeClass
+metadata: {name: d}
+spec:
+  role: r
+  associatePublicIPAddress: no
+  amiSelectorTerms: [{alias: al2023@latest}]
+  subnetSelectorTerms: [{id: subnet-1}]
+  securityGroupSelectorTerms: [{id: sg-1}]
+";
+    let seen = validate(&[("a.yaml", class)], &["-f", "a.yaml"]);
+    assert!(seen.starts_with("exit code 0\n"), "{seen}");
+
+    let labels = format!("{POOL}---\n{POD}").replace("{name: a}", "{name: a, labels: {b: yes, c: 1_000, d: 'on'}}");
+    assert_snapshot!(validate(&[("a.yaml", &labels)], &["-f", "a.yaml"]), @r"
+    exit code 2
+    --- stderr
+    error: a.yaml, document 1, line 1: NodePool `a`: json: cannot unmarshal bool into Go struct field ObjectMeta.labels of type string
+    error: a.yaml, document 2, line 7: Pod `a`: metadata.labels[b]: invalid type: boolean `true`, expected a string
+    error: a.yaml, document 2, line 7: Pod `a`: metadata.labels[c]: invalid type: integer `1000`, expected a string
+    ");
+    let infinite = format!("{POOL}  weight: .inf\n  limits: {{cpu: .nan}}\n");
+    assert_snapshot!(validate(&[("a.yaml", &infinite)], &["-f", "a.yaml"]), @r"
+    exit code 2
+    --- stderr
+    error: a.yaml, document 1, line 6: cannot be converted to JSON: unsupported value: +Inf: numbers must be finite
+    error: a.yaml, document 1, line 7: cannot be converted to JSON: unsupported value: NaN: numbers must be finite
+    ");
+}
+
+// spec 09 section 1: all problems at once
+#[test]
+fn a_refused_object_is_warned_of_too() {
+    let text = format!("{POOL}  weigth: 5\n  weight: 500\n---\napiVersion: v1\nkind: ConfigMap\n");
+    assert_snapshot!(validate(&[("a.yaml", &text)], &["-f", "a.yaml"]), @r#"
+    exit code 2
+    --- stderr
+    error: a.yaml, document 1, line 1: NodePool `a`: spec.weight: Invalid value: 500: spec.weight in body should be less than or equal to 100
+    warning: a.yaml, document 1, line 1: NodePool `a`: unknown field "spec.weigth"
+    warning: ignored 1 object of kinds that Kerf does not read: 1 v1 ConfigMap
+    "#);
+}
+
+#[test]
+fn rules_that_were_not_checked_are_mentioned_last() {
+    let text = POOL.replace("nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: d}, ", "");
+    assert_snapshot!(validate(&[("a.yaml", &text)], &["-f", "a.yaml"]), @r"
+    exit code 2
+    --- stderr
+    error: a.yaml, document 1, line 1: NodePool `a`: spec.template.spec.nodeClassRef: Required value
+    warning: a.yaml, document 1, line 1: NodePool `a`: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation
+    ");
+}
+
+#[test]
+fn kinds_and_versions_that_kerfs_crds_do_not_serve_are_errors() {
+    let text = [
+        POOL.replace("NodePool", "NodePol"),
+        POOL.replace("karpenter.sh/v1", "karpenter.sh/v1beta1"),
+        "apiVersion: karpenter.azure.com/v1beta1\nkind: AKSNodeClass\nmetadata: {name: a}\n".to_owned(),
+    ];
+    assert_snapshot!(validate(&[("a.yaml", &text.join("---\n"))], &["-f", "a.yaml"]), @r#"
+    exit code 2
+    --- stderr
+    error: a.yaml, document 1, line 1: NodePol `a`: no matches for kind "NodePol" in version "karpenter.sh/v1": there is karpenter.sh/v1 NodePool, karpenter.sh/v1 NodeClaim, karpenter.sh/v1alpha1 NodeOverlay
+    error: a.yaml, document 2, line 7: NodePool `a`: no matches for kind "NodePool" in version "karpenter.sh/v1beta1": it is served as karpenter.sh/v1
+    warning: ignored 1 object of kinds that Kerf does not read: 1 karpenter.azure.com/v1beta1 AKSNodeClass
+    "#);
 }
 
 #[test]

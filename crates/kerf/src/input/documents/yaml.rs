@@ -1,10 +1,10 @@
 //! YAML streams. They are cut at the document markers by hand, because then each document has its number and line whatever becomes of
 //! the others; a marker at the beginning of a line is one wherever it stands, YAML allows no exception.
 
+use kerf_api::yaml;
 use serde_json::Value;
-use serde_yaml_ng as yaml;
 
-use super::{Body, Found, LIST_DEPTH_MAX, Origin, Split, TOO_DEEP, list_of, without_position};
+use super::{Body, Found, LIST_DEPTH_MAX, Origin, Split, TOO_DEEP, list_of};
 
 /// One document of a stream.
 #[derive(Debug, PartialEq, Eq)]
@@ -25,15 +25,17 @@ pub(super) fn split(source: u32, text: &str) -> Split<'_> {
     for (index, document) in documents(text).into_iter().enumerate() {
         let skipped = document.text.lines().take_while(|line| is_blank(line)).count() as u32;
         let origin = Origin { source, document: index as u32 + 1, item: 0, line: document.line + skipped };
-        match parse(document.text) {
+        match yaml::parse(document.text) {
             Ok(Value::Null) => {}
             Ok(tree) => {
                 splitter.items = 0;
                 splitter.open(origin, tree, None, 0);
             }
-            Err((line, message)) => {
-                let line = line.map_or(origin.line, |line| document.line + line - 1);
-                splitter.split.refuse(Origin { line, ..origin }, message);
+            Err(errors) => {
+                for error in errors {
+                    let line = (document.line + error.line).saturating_sub(1);
+                    splitter.split.refuse(Origin { line, ..origin }, error.to_string());
+                }
             }
         }
     }
@@ -105,21 +107,6 @@ fn shape(value: &Value) -> &'static str {
         Value::Array(_) => "a list",
         Value::Object(_) => "fields",
     }
-}
-
-/// The tree of a document, or the line (within it) and what is wrong there.
-fn parse(text: &str) -> Result<Value, (Option<u32>, String)> {
-    let wrong = |cause: yaml::Error| {
-        let line = cause.location().map(|location| location.line() as u32);
-        (line, format!("is not valid YAML: {}", without_position(&cause.to_string())))
-    };
-    if !text.contains("<<") {
-        return yaml::from_str(text).map_err(wrong);
-    }
-    // Merge keys are resolved on YAML's own tree.
-    let mut tree: yaml::Value = yaml::from_str(text).map_err(wrong)?;
-    tree.apply_merge().map_err(wrong)?;
-    yaml::from_value(tree).map_err(wrong)
 }
 
 /// Cuts a stream at its markers. What stands before the first marker is a document only if it says something.

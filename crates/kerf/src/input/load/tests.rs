@@ -23,7 +23,7 @@ fn objects_come_out_by_name_whatever_the_order_of_documents() {
     let a = "apiVersion: v1\nkind: Pod\nmetadata: {name: b}\n";
     let b = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: z}\n";
     let c = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n";
-    let d = "apiVersion: v1\nkind: Node\nmetadata: {name: n, namespace: ignored}\n";
+    let d = "apiVersion: v1\nkind: Node\nmetadata: {name: m, namespace: ignored}\n";
     let forward = load_texts(&[("x", &[a, b, c, d].join("---\n"))]).unwrap();
     let backward = load_texts(&[("x", d), ("y", &[c, b, a].join("---\n"))]).unwrap();
     assert_eq!(pod_names(&forward), ["default/a", "default/b", "z/a"]);
@@ -35,8 +35,8 @@ fn objects_come_out_by_name_whatever_the_order_of_documents() {
 // spec 09 #7
 #[test]
 fn identical_duplicates_are_accepted_however_they_are_written() {
-    let yaml = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {x: y}}\nspec: {containers: []}\n";
-    let json = r#"{"kind": "PodList", "apiVersion": "v1", "items": [{"spec": {"containers": []}, "metadata": {"labels": {"x": "y"}, "name": "a"}}]}"#;
+    let yaml = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {x: z}}\nspec: {containers: []}\n";
+    let json = r#"{"kind": "PodList", "apiVersion": "v1", "items": [{"spec": {"containers": []}, "metadata": {"labels": {"x": "z"}, "name": "a"}}]}"#;
     let loaded = load_texts(&[("a.yaml", yaml), ("b.yaml", yaml), ("c.json", json)]).unwrap();
     assert_eq!(pod_names(&loaded), ["default/a"]);
 }
@@ -72,7 +72,7 @@ fn every_problem_of_every_file_is_listed_in_order() {
     first.yaml, document 2, line 5: Pod `b/a`: spec.containers[0].resources.requests[cpu]: invalid quantity "much": quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'
     first.yaml, document 2, line 5: Pod `b/a`: spec.priority: invalid type: string "high", expected i32
     first.yaml, document 3, line 12: apiVersion: Required value: every object names its apiVersion and kind
-    first.yaml, document 4, line 15: is not valid YAML: did not find expected node content, while parsing a flow node
+    first.yaml, document 4, line 14: is not valid YAML: unclosed bracket '['
     second.json, document 1, line 1, item 1: Deployment `d`: spec.replicas: Invalid value: -1: must be greater than or equal to 0
     second.json, document 1, line 1, item 1: Deployment `d`: spec.template.spec.nodeName: invalid type: integer `3`, expected a string
     second.json, document 1, line 1, item 2: kind: Required value: every object names its apiVersion and kind

@@ -22,7 +22,7 @@ fn world(manifest: &str) -> World {
 }
 
 fn node(rest: &str) -> String {
-    format!("---\napiVersion: v1\nkind: Node\nmetadata: {{name: n{rest}}}\nspec: {{providerID: \"kwok://n\"}}\n")
+    format!("---\napiVersion: v1\nkind: Node\nmetadata: {{name: n1{rest}}}\nspec: {{providerID: \"kwok://n\"}}\n")
 }
 
 #[test]
@@ -52,13 +52,13 @@ fn a_machine_that_is_not_in_the_catalogue_is_named() {
 
 #[test]
 fn namespaces_of_pods_exist_and_carry_their_name() {
-    let manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: x}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: y, labels: {team: t}}\n";
+    let manifest = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: x}\n---\napiVersion: v1\nkind: Namespace\nmetadata: {name: z, labels: {team: t}}\n";
     let namespaces = world(manifest).input.namespaces;
     let seen: Vec<_> = namespaces
         .iter()
         .map(|namespace| (namespace.metadata.name.as_str(), namespace.metadata.labels.get(NAMESPACE_NAME)))
         .collect();
-    assert_eq!(seen, [("x", Some("x")), ("y", Some("y"))]);
+    assert_eq!(seen, [("x", Some("x")), ("z", Some("z"))]);
     assert!(namespaces[1].metadata.labels.is("team", "t"));
 }
 

@@ -1,0 +1,322 @@
+//! YAML as kubectl and the API server read it: sigs.k8s.io/yaml, which turns a document into JSON by the rules of YAML 1.1.
+//!
+//! Everybody's manifests are written for that reader, and YAML 1.2 means something else by `yes`, `010` or `1_000`: a label `on` that a
+//! server refuses as a boolean would pass, and a weight `010` that it takes would not. So the syntax is granit-parser's, whose events tell
+//! plain scalars from quoted ones, and what they mean is decided here: what a scalar is in [`scalar`], what becomes of fields, aliases
+//! and merge keys in this file. A document that says several things that JSON cannot is told all of them.
+//!
+//! Where the syntax of the two versions differs, a text is rather refused than read otherwise: what follows a document is not ignored, and a
+//! quoted text goes on further to the right than its key.
+
+mod scalar;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use granit_parser::{Event, Parser, ScalarStyle, Span, StrInput, StructureStyle};
+use serde_json::{Map, Value};
+
+use self::scalar::Scalar;
+
+/// How deep lists and fields may stand in each other; more is no honest manifest.
+const DEPTH_MAX: usize = 128;
+
+/// How many values aliases may add to a document. go-yaml allows some 400,000 too, whatever the size of the document.
+const ALIASED_MAX: usize = 400_000;
+
+/// What keeps a document from being read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error {
+    /// The line of the trouble, from 1.
+    pub line: u32,
+    /// What it is.
+    pub kind: ErrorKind,
+}
+
+/// What can be wrong with a document, each kind with its words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// It is no YAML. Nothing after the place is known.
+    Syntax(String),
+    /// It is YAML, and says what JSON cannot.
+    NotJson(String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.kind {
+            ErrorKind::Syntax(what) => write!(f, "is not valid YAML: {what}"),
+            ErrorKind::NotJson(what) => write!(f, "cannot be converted to JSON: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// Reads one document; an empty one is null. Of fields that are given twice the last counts, as it does for kubectl.
+pub fn parse(text: &str) -> Result<Value, Vec<Error>> {
+    let mut options = granit_parser::Options::default();
+    options.set_emit_comments(false);
+    let mut composer = Composer {
+        parser: Parser::new_from_str_with_options(text, options),
+        margin: Margin { lines: text.lines(), passed: 0, flows: 0 },
+        anchors: BTreeMap::new(),
+        aliased: 0,
+        errors: Vec::new(),
+    };
+    let value = composer.document().unwrap_or_else(|fatal| {
+        composer.errors.push(fatal);
+        Value::Null
+    });
+    if composer.errors.is_empty() { Ok(value) } else { Err(composer.errors) }
+}
+
+/// What stands at a place, before it is known whether as a key or as a value: numbers are written otherwise as keys.
+#[derive(Debug, Clone)]
+enum Node {
+    Scalar(Scalar),
+    List(Vec<Value>),
+    Fields(Map<String, Value>),
+}
+
+/// Turns events into a tree. Functions return what ends the reading; what does not is put with the errors.
+struct Composer<'s> {
+    parser: Parser<'s, StrInput<'s>>,
+    margin: Margin<'s>,
+    /// What anchors stand for, by their number. A collection comes in when it is whole.
+    anchors: BTreeMap<usize, Node>,
+    /// How many values aliases have added so far.
+    aliased: usize,
+    errors: Vec<Error>,
+}
+
+impl<'s> Composer<'s> {
+    fn document(&mut self) -> Result<Value, Error> {
+        let mut value = Value::Null;
+        let mut documents = 0;
+        loop {
+            let (event, line) = self.next()?;
+            match event {
+                Event::StreamEnd => return Ok(value),
+                Event::DocumentStart(..) if documents == 1 => {
+                    return Err(syntax(line, "a second document begins without `---` before it"));
+                }
+                Event::DocumentStart(..) => documents += 1,
+                Event::StreamStart | Event::DocumentEnd => {}
+                root => {
+                    let node = self.node(root, line, 0)?;
+                    value = self.value(node, line);
+                }
+            }
+        }
+    }
+
+    /// The next event and its line.
+    fn next(&mut self) -> Result<(Event<'s>, u32), Error> {
+        match self.parser.next_event() {
+            Some(Ok((event, span))) => {
+                self.margin.pass(&event, &span)?;
+                Ok((event, span.start.line() as u32))
+            }
+            Some(Err(cause)) => Err(syntax(cause.marker().line() as u32, cause.info())),
+            None => Ok((Event::StreamEnd, 0)),
+        }
+    }
+
+    /// What an event begins, read to its end.
+    fn node(&mut self, event: Event<'s>, line: u32, depth: usize) -> Result<Node, Error> {
+        if depth > DEPTH_MAX {
+            return Err(too_deep(line));
+        }
+        let (anchor, node) = match event {
+            Event::Scalar(text, style, anchor, tag) => {
+                let resolved = scalar::resolve(text, style, tag.as_deref());
+                (anchor, Node::Scalar(self.or_complain(line, resolved)))
+            }
+            Event::SequenceStart(_, anchor, _) => (anchor, self.list(depth)?),
+            Event::MappingStart(_, anchor, _) => (anchor, self.fields(depth)?),
+            Event::Alias(anchor) => return self.alias(anchor, line, depth),
+            // No other event begins a value.
+            _ => return Err(syntax(line, "a value is missing")),
+        };
+        if anchor > 0 {
+            self.anchors.insert(anchor, node.clone());
+        }
+        Ok(node)
+    }
+
+    fn list(&mut self, depth: usize) -> Result<Node, Error> {
+        let mut items = Vec::new();
+        loop {
+            let (event, line) = self.next()?;
+            if event == Event::SequenceEnd {
+                return Ok(Node::List(items));
+            }
+            let node = self.node(event, line, depth + 1)?;
+            items.push(self.value(node, line));
+        }
+    }
+
+    fn fields(&mut self, depth: usize) -> Result<Node, Error> {
+        let mut fields = Map::new();
+        loop {
+            let (event, key_line) = self.next()?;
+            if event == Event::MappingEnd {
+                return Ok(Node::Fields(fields));
+            }
+            let is_merge = is_merge_key(&event);
+            let key = self.node(event, key_line, depth + 1)?;
+            let (event, line) = self.next()?;
+            let is_alias = matches!(event, Event::Alias(_));
+            let node = self.node(event, line, depth + 1)?;
+            if is_merge {
+                self.merge(node, is_alias, line, &mut fields);
+                continue;
+            }
+            let value = self.value(node, line);
+            match key.into_key() {
+                Ok(key) => drop(fields.insert(key, value)),
+                Err(why) => self.complain(key_line, why),
+            }
+        }
+    }
+
+    /// Puts the fields of others among these. They count for more than what stands before the merge key, and for less than what follows.
+    fn merge(&mut self, node: Node, is_alias: bool, line: u32, into: &mut Map<String, Value>) {
+        match node {
+            Node::Fields(fields) => into.extend(fields),
+            Node::List(items) if !is_alias && items.iter().all(Value::is_object) => {
+                // The first of the list counts for the most.
+                for item in items.into_iter().rev() {
+                    if let Value::Object(fields) = item {
+                        into.extend(fields);
+                    }
+                }
+            }
+            Node::List(_) | Node::Scalar(_) => {
+                self.complain(line, "map merge requires map or sequence of maps as the value".to_owned());
+            }
+        }
+    }
+
+    /// What an anchor stands for, once more.
+    fn alias(&mut self, anchor: usize, line: u32, depth: usize) -> Result<Node, Error> {
+        let Some(node) = self.anchors.get(&anchor) else {
+            return Err(syntax(line, "the value of an anchor contains itself"));
+        };
+        let (values, deep) = match node {
+            Node::Scalar(_) => (1, 0),
+            Node::List(items) => extent(items.iter()),
+            Node::Fields(fields) => extent(fields.values()),
+        };
+        if depth + deep > DEPTH_MAX {
+            return Err(too_deep(line));
+        }
+        self.aliased += values;
+        if self.aliased > ALIASED_MAX {
+            return Err(syntax(line, "document contains excessive aliasing"));
+        }
+        Ok(node.clone())
+    }
+
+    /// A node as the value of a field or of a list.
+    fn value(&mut self, node: Node, line: u32) -> Value {
+        match node {
+            Node::Scalar(scalar) => self.or_complain(line, scalar.into_value()),
+            Node::List(items) => Value::Array(items),
+            Node::Fields(fields) => Value::Object(fields),
+        }
+    }
+
+    /// What was found, or null in its place, which is never seen: what is wrong is noted.
+    fn or_complain<T: Default>(&mut self, line: u32, outcome: Result<T, String>) -> T {
+        outcome.unwrap_or_else(|what| {
+            self.complain(line, what);
+            T::default()
+        })
+    }
+
+    fn complain(&mut self, line: u32, what: String) {
+        self.errors.push(Error { line, kind: ErrorKind::NotJson(what) });
+    }
+}
+
+/// Looks for tabs where only spaces may indent. The parser minds them only where they decide what something means; kubectl always does.
+struct Margin<'s> {
+    lines: std::str::Lines<'s>,
+    /// How many lines are behind us.
+    passed: usize,
+    /// How many lists and fields in brackets are open: between brackets nobody minds.
+    flows: usize,
+}
+
+impl Margin<'_> {
+    /// Goes on to where an event begins, minding the margin, and from there to its end, not minding it: that is the inside of a scalar.
+    fn pass(&mut self, event: &Event<'_>, span: &Span) -> Result<(), Error> {
+        while self.passed < span.start.line() {
+            let Some(line) = self.lines.next() else { return Ok(()) };
+            self.passed += 1;
+            let margin = line.len() - line.trim_start_matches([' ', '\t']).len();
+            if self.flows == 0 && line[..margin].contains('\t') {
+                return Err(syntax(self.passed as u32, "tab cannot be used as indentation"));
+            }
+        }
+        match event {
+            Event::SequenceStart(StructureStyle::Flow, ..) | Event::MappingStart(StructureStyle::Flow, ..) => {
+                self.flows += 1;
+            }
+            Event::SequenceEnd | Event::MappingEnd => self.flows = self.flows.saturating_sub(1),
+            // A scalar that ends with its line has its end on the next one.
+            Event::Scalar(..) => {
+                let last = span.end.line() - usize::from(span.end.col() == 0 && span.end.line() > span.start.line());
+                while self.passed < last && self.lines.next().is_some() {
+                    self.passed += 1;
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+impl Node {
+    /// A node as the name of a field.
+    fn into_key(self) -> Result<String, String> {
+        match self {
+            Self::Scalar(scalar) => scalar.into_key(),
+            Self::List(_) => Err("a list cannot be the name of a field".to_owned()),
+            Self::Fields(_) => Err("fields cannot be the name of a field".to_owned()),
+        }
+    }
+}
+
+/// Whether a key stands for the fields of another.
+fn is_merge_key(event: &Event<'_>) -> bool {
+    let Event::Scalar(text, style, _, tag) = event else { return false };
+    text == "<<"
+        && tag.as_ref().map_or(*style == ScalarStyle::Plain, |tag| {
+            tag.suffix_in_namespace(scalar::NAMESPACE).is_some_and(|name| name == "merge")
+        })
+}
+
+/// How many values there are in a collection, with itself, and how deep they stand in it.
+fn extent<'v>(values: impl Iterator<Item = &'v Value>) -> (usize, usize) {
+    values.fold((1, 0), |(count, depth), value| {
+        let (more, deeper) = match value {
+            Value::Array(items) => extent(items.iter()),
+            Value::Object(fields) => extent(fields.values()),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (1, 0),
+        };
+        (count + more, depth.max(deeper + 1))
+    })
+}
+
+fn syntax(line: u32, what: impl Into<String>) -> Error {
+    Error { line, kind: ErrorKind::Syntax(what.into()) }
+}
+
+fn too_deep(line: u32) -> Error {
+    syntax(line, format!("lists and fields stand in each other more than {DEPTH_MAX} deep"))
+}

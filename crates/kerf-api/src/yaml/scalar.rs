@@ -1,0 +1,203 @@
+//! What a scalar is, by the rules of go-yaml v2 (`resolve.go`): those of YAML 1.1 without numbers to base 60, and with Go's own ways to
+//! write numbers. Timestamps stay the text that they are, as they do for whoever reads into JSON.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
+use granit_parser::{ScalarStyle, Tag};
+use serde_json::{Number, Value};
+
+use crate::admission::text;
+
+/// The namespace of YAML's own tags: `!!int` is `int` in it.
+pub(super) const NAMESPACE: &str = "tag:yaml.org,2002:";
+
+/// Go's decoder does not mind bits that are left over in the last character.
+const BASE64: GeneralPurpose =
+    GeneralPurpose::new(&STANDARD, GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true));
+
+/// What one scalar says.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) enum Scalar {
+    #[default]
+    Null,
+    Bool(bool),
+    Int(i64),
+    /// Above what `Int` holds.
+    Uint(u64),
+    Float(f64),
+    Text(String),
+}
+
+/// What a scalar with this text means: plain ones by their text, quoted ones are text, and a tag of YAML's own asks for a type.
+pub(super) fn resolve(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>) -> Result<Scalar, String> {
+    let Some(tag) = tag else {
+        let plain = (style == ScalarStyle::Plain).then(|| plain(&text)).flatten();
+        return Ok(plain.unwrap_or_else(|| Scalar::Text(text.into_owned())));
+    };
+    let name = tag.suffix_in_namespace(NAMESPACE).unwrap_or_default();
+    match (name.as_ref(), plain(&text)) {
+        ("null", Some(Scalar::Null)) => Ok(Scalar::Null),
+        ("bool", Some(value @ Scalar::Bool(_)))
+        | ("int", Some(value @ (Scalar::Int(_) | Scalar::Uint(_))))
+        | ("float", Some(value @ Scalar::Float(_))) => Ok(value),
+        ("float", Some(Scalar::Int(value))) => Ok(Scalar::Float(value as f64)),
+        ("timestamp", None) if is_date(&text) => Ok(Scalar::Text(text.into_owned())),
+        ("null" | "bool" | "int" | "float" | "timestamp", value) => {
+            let found = value.as_ref().map_or("str", Scalar::tag);
+            Err(format!("cannot decode !!{found} `{text}` as a !!{name}"))
+        }
+        ("binary", _) => {
+            let written: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+            let bytes = BASE64.decode(written).map_err(|_| "!!binary value contains invalid base64 data".to_owned())?;
+            Ok(Scalar::Text(String::from_utf8_lossy(&bytes).into_owned()))
+        }
+        // Tags of others ask for nothing that JSON knows.
+        _ => Ok(Scalar::Text(text.into_owned())),
+    }
+}
+
+impl Scalar {
+    /// The scalar as a value. A whole number is an integer however it is written: JSON does not tell `1.0` from `1`.
+    pub(super) fn into_value(self) -> Result<Value, String> {
+        Ok(match self {
+            Self::Null => Value::Null,
+            Self::Bool(value) => Value::Bool(value),
+            Self::Int(value) => Value::from(value),
+            Self::Uint(value) => Value::from(value),
+            Self::Float(value) if value.fract() == 0.0 && value.abs() < TWO_TO_63 => Value::from(value as i64),
+            Self::Float(value) => Number::from_f64(value)
+                .map(Value::Number)
+                .ok_or_else(|| format!("unsupported value: {}: numbers must be finite", text::float(value)))?,
+            Self::Text(value) => Value::String(value),
+        })
+    }
+
+    /// The scalar as the name of a field: numbers and booleans are allowed and become text.
+    pub(super) fn into_key(self) -> Result<String, String> {
+        match self {
+            Self::Bool(value) => Ok(value.to_string()),
+            Self::Int(value) => Ok(value.to_string()),
+            Self::Float(value) if value.is_nan() => Ok(".nan".to_owned()),
+            Self::Float(value) => Ok(float_key(value)),
+            Self::Text(value) => Ok(value),
+            Self::Null => Err("null cannot be the name of a field".to_owned()),
+            Self::Uint(value) => Err(format!("{value} cannot be the name of a field: write it as \"{value}\"")),
+        }
+    }
+
+    fn tag(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "bool",
+            Self::Int(_) | Self::Uint(_) => "int",
+            Self::Float(_) => "float",
+            Self::Text(_) => "str",
+        }
+    }
+}
+
+/// Below it whole floats are integers of 64 bits.
+const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+
+/// A float as a key: as many digits as make it out among floats of 32 bits.
+fn float_key(value: f64) -> String {
+    let shortest = (value as f32).to_string().parse().unwrap_or(value);
+    match text::float(shortest).as_str() {
+        "+Inf" => ".inf".to_owned(),
+        "-Inf" => "-.inf".to_owned(),
+        digits => digits.to_owned(),
+    }
+}
+
+/// What a text without quotes is, unless it is just text.
+fn plain(text: &str) -> Option<Scalar> {
+    Some(match text {
+        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Scalar::Bool(true),
+        "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => Scalar::Bool(false),
+        "" | "~" | "null" | "Null" | "NULL" => Scalar::Null,
+        ".nan" | ".NaN" | ".NAN" => Scalar::Float(f64::NAN),
+        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => Scalar::Float(f64::INFINITY),
+        "-.inf" | "-.Inf" | "-.INF" => Scalar::Float(f64::NEG_INFINITY),
+        _ => match text.as_bytes()[0] {
+            b'.' => Scalar::Float(finite(&without_separators(text)?)?),
+            b'+' | b'-' | b'0'..=b'9' => number(&text.replace('_', ""))?,
+            _ => return None,
+        },
+    })
+}
+
+/// A number that begins with a digit or a sign, its underscores taken out.
+fn number(text: &str) -> Option<Scalar> {
+    integer(text)
+        .or_else(|| is_decimal(text).then(|| finite(text)).flatten().map(Scalar::Float))
+        // Go's integers know `0b` too, but go-yaml is more generous: the sign may stand behind it.
+        .or_else(|| i64::from_str_radix(text.strip_prefix("0b")?, 2).ok().map(Scalar::Int))
+}
+
+/// An integer as Go writes it: a sign, a prefix that names the base (`0` alone means 8), digits.
+fn integer(text: &str) -> Option<Scalar> {
+    let (is_negative, digits) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let (base, digits) = match digits.as_bytes() {
+        [b'0', b'x' | b'X', _, ..] => (16, &digits[2..]),
+        [b'0', b'b' | b'B', _, ..] => (2, &digits[2..]),
+        [b'0', b'o' | b'O', _, ..] => (8, &digits[2..]),
+        [b'0', _, ..] => (8, &digits[1..]),
+        _ => (10, digits),
+    };
+    // The standard library would take another sign.
+    if !digits.bytes().all(|digit| digit.is_ascii_alphanumeric()) {
+        return None;
+    }
+    let magnitude = u64::from_str_radix(digits, base).ok()?;
+    if is_negative {
+        return 0_i64.checked_sub_unsigned(magnitude).map(Scalar::Int);
+    }
+    Some(i64::try_from(magnitude).map_or_else(
+        // Go reads a number that large only if it has no sign.
+        |_| (!text.starts_with('+')).then_some(Scalar::Uint(magnitude)),
+        |value| Some(Scalar::Int(value)),
+    ))
+    .flatten()
+}
+
+/// Whether a text is a decimal float: digits with or without a point, and an exponent at most.
+fn is_decimal(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent.strip_prefix(['+', '-']).unwrap_or(exponent))),
+        None => (unsigned, None),
+    };
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let are_digits = |text: &str| text.bytes().all(|digit| digit.is_ascii_digit());
+    are_digits(whole)
+        && are_digits(fraction)
+        && !(whole.is_empty() && fraction.is_empty())
+        && exponent.is_none_or(|exponent| !exponent.is_empty() && are_digits(exponent))
+}
+
+/// Whether a text begins as a date does. A date that no calendar has passes too; nobody reads it as one.
+fn is_date(text: &str) -> bool {
+    matches!(text.as_bytes(), [a, b, c, d, b'-', ..] if [a, b, c, d].iter().all(|digit| digit.is_ascii_digit()))
+}
+
+/// The float that a text is. One that is too large is just text.
+fn finite(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|value: &f64| value.is_finite())
+}
+
+/// Takes the underscores out of a text if each stands between two digits.
+fn without_separators(text: &str) -> Option<Cow<'_, str>> {
+    if !text.contains('_') {
+        return Some(Cow::Borrowed(text));
+    }
+    let is_between_digits =
+        |triple: &[u8]| triple[1] != b'_' || (triple[0].is_ascii_digit() && triple[2].is_ascii_digit());
+    (!text.ends_with('_') && text.as_bytes().windows(3).all(is_between_digits)).then(|| text.replace('_', "").into())
+}
