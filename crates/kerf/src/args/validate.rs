@@ -12,7 +12,11 @@ use super::input::{InputPath, TypedInput};
 Examples:
   kerf validate -f nodepools.yaml
   kerf validate -f deploy/ -f extra.json
-  kubectl get nodepools -o yaml | kerf validate -f -"
+  kubectl get nodepools -o yaml | kerf validate -f -
+
+Rules on label domains are those of the provider whose node class an object names. A NodeOverlay
+names none: it is judged by the CRDs that `kerf crds` prints, unless all NodePools and node
+classes beside it are karpenter.kwok.sh's."
 )]
 pub(super) struct TypedValidate {
     #[command(flatten)]
