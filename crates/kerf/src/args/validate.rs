@@ -16,7 +16,11 @@ Examples:
 
 Checked is every object of the kinds that `kerf plan` reads: names, unknown fields, types, rules.
 Not checked is what depends on the rest of a cluster: whether a namespace exists, whether a quota
-has room. `kerf plan` itself asks of built-in kinds only what its decisions depend on."
+has room. `kerf plan` itself asks of built-in kinds only what its decisions depend on.
+
+Rules on label domains are those of the provider whose node class an object names. A NodeOverlay
+names none: it is judged by the CRDs that `kerf crds` prints, unless all NodePools and node
+classes beside it are karpenter.kwok.sh's."
 )]
 pub(super) struct TypedValidate {
     #[command(flatten)]

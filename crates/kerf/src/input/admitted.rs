@@ -17,6 +17,9 @@ use super::objects::{Outcome, Reading, Refused};
 /// The group whose node classes are AWS's.
 const AWS_GROUP: &str = "karpenter.k8s.aws";
 
+/// The group whose node classes are the simulated provider's.
+pub(super) const KWOK_GROUP: &str = "karpenter.kwok.sh";
+
 /// The CRDs of each kind that was read in this process. Entries are whole when they are put in.
 static KNOWN: Mutex<BTreeMap<&'static str, Arc<Admission>>> = Mutex::new(BTreeMap::new());
 
@@ -37,10 +40,13 @@ impl Admission {
         known.entry(K::KIND).or_insert_with(|| Arc::new(make())).clone()
     }
 
-    /// Admits an object, or says everything that is wrong with it.
-    pub(super) fn read<K: CustomKind + DeserializeOwned>(&self, body: &Body<'_>) -> Outcome<K> {
+    /// Admits an object, or says everything that is wrong with it. An object that names no node class is judged by the flavour.
+    pub(super) fn read<K: CustomKind + DeserializeOwned>(&self, body: &Body<'_>, unsaid: Flavour) -> Outcome<K> {
         let tree = whole::<K>(body)?;
-        let crd = if is_for_aws(&tree) { &self.aws } else { &self.kwok };
+        let crd = match (class_group(&tree), unsaid) {
+            (Some(AWS_GROUP), _) | (None, Flavour::Aws) => &self.aws,
+            (Some(_), _) | (None, Flavour::Kwok) => &self.kwok,
+        };
         match crd.admit(K::VERSION, Operation::Snapshot, tree, FieldValidation::Warn) {
             Ok(admitted) => {
                 let object = decode_tree(admitted.object)?;
@@ -89,9 +95,10 @@ fn compile<K: CustomKind>(flavour: Flavour) -> CustomResource {
     CustomResource::compile(crds::of::<K>(flavour).json()).expect("tests of kerf-api compile every CRD")
 }
 
-/// Whether an object is about AWS machines: then its labels are AWS's too.
-fn is_for_aws(tree: &Value) -> bool {
+/// The group of the node class that an object names, or is.
+pub(super) fn class_group(tree: &Value) -> Option<&str> {
     let spec = &tree["spec"];
-    [&spec["nodeClassRef"], &spec["template"]["spec"]["nodeClassRef"]].iter().any(|class| class["group"] == AWS_GROUP)
-        || tree["apiVersion"].as_str().is_some_and(|version| version.starts_with(AWS_GROUP))
+    let named = [&spec["nodeClassRef"], &spec["template"]["spec"]["nodeClassRef"]].map(|class| class["group"].as_str());
+    let own = tree["apiVersion"].as_str().and_then(|version| version.split('/').next());
+    named.into_iter().flatten().next().or(own.filter(|group| [AWS_GROUP, KWOK_GROUP].contains(group)))
 }

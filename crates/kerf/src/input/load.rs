@@ -6,12 +6,13 @@ use std::fmt;
 use std::num::NonZeroUsize;
 
 use kerf_api::capacitybuffer::CapacityBuffer;
+use kerf_api::crds::Flavour;
 use kerf_api::kind::CustomKind;
 use kerf_api::nodeoverlay::NodeOverlay;
 use kerf_api::slim::{ReplicaOwner, Str, VolumeAttachment};
 use serde::de::DeserializeOwned;
 
-use super::admitted::Admission;
+use super::admitted::{Admission, KWOK_GROUP, class_group};
 use super::decode::{FieldProblem, decode};
 use super::documents::{self, Body, Found};
 use super::judged::Scrutiny;
@@ -108,6 +109,7 @@ fn load_sources(
         problems: Vec::new(),
         warnings: Vec::new(),
         counts: BTreeMap::new(),
+        flavour: Flavour::default(),
     };
     for (source, index) in sources.iter().zip(0..) {
         let split = documents::split(index, &source.text);
@@ -117,6 +119,9 @@ fn load_sources(
         for found in split.objects {
             loader.sort(found);
         }
+    }
+    if loader.is_simulated() {
+        loader.flavour = Flavour::Kwok;
     }
     let defaults = PodDefaults::new(
         loader.read_with(Kind::PriorityClass, &read_priority_class),
@@ -178,6 +183,8 @@ struct Loader<'n, 's> {
     problems: Vec<(Origin, String)>,
     warnings: Vec<(Origin, String)>,
     counts: BTreeMap<Kind, usize>,
+    /// Whose labels objects must not use that name no node class, as overlays do.
+    flavour: Flavour,
 }
 
 impl<'s> Loader<'_, 's> {
@@ -202,6 +209,15 @@ impl<'s> Loader<'_, 's> {
                 *self.ignored.entry(format!("{version} {kind}{served}")).or_default() += 1;
             }
         }
+    }
+
+    /// Whether the input is for the simulated provider: it has pools or node classes, and all of them are.
+    fn is_simulated(&self) -> bool {
+        let of_kind = |kind| self.found.get(&kind).map_or(&[][..], Vec::as_slice);
+        let (pools, classes) = (of_kind(Kind::NodePool), of_kind(Kind::KwokNodeClass));
+        !(pools.is_empty() && classes.is_empty())
+            && of_kind(Kind::Ec2NodeClass).is_empty()
+            && pools.iter().all(|pool| pool.body.tree().is_ok_and(|tree| class_group(&tree) == Some(KWOK_GROUP)))
     }
 
     /// Reads all objects of a kind that is decoded and no more.
@@ -233,7 +249,8 @@ impl<'s> Loader<'_, 's> {
             return Vec::new();
         }
         let admission = Admission::of::<K>();
-        self.read_with(kind, &|body| admission.read::<K>(body))
+        let flavour = self.flavour;
+        self.read_with(kind, &|body| admission.read::<K>(body, flavour))
     }
 
     fn read_with<T: Named + Send>(

@@ -262,6 +262,42 @@ fn kinds_and_versions_that_kerfs_crds_do_not_serve_are_errors() {
     "#);
 }
 
+// spec 01 section 10.2, rule 4
+#[test]
+fn an_overlay_is_judged_as_the_crds_that_kerf_prints_unless_the_input_is_simulated() {
+    let overlay = "\
+apiVersion: karpenter.sh/v1alpha1
+kind: NodeOverlay
+metadata: {name: o}
+spec:
+  price: '1'
+  requirements:
+  - {key: karpenter.k8s.aws/foo, operator: Exists}
+  - {key: karpenter.k8s.aws/instance-tenancy, operator: Exists}
+  - {key: karpenter.k8s.aws/instance-family, operator: Exists}
+";
+    let kwok = POOL.replace("karpenter.k8s.aws", "karpenter.kwok.sh").replace("EC2NodeClass", "KWOKNodeClass");
+    assert_snapshot!(validate(&[("a.yaml", overlay)], &["-f", "a.yaml"]), @r#"
+    exit code 2
+    --- stderr
+    error: a.yaml, document 1, line 1: NodeOverlay `o`: spec.requirements[0].key: Invalid value: "karpenter.k8s.aws/foo": label domain "karpenter.k8s.aws" is restricted
+    error: a.yaml, document 1, line 1: NodeOverlay `o`: spec.requirements[1].key: Invalid value: "karpenter.k8s.aws/instance-tenancy": label domain "karpenter.k8s.aws" is restricted
+    "#);
+    let class = "apiVersion: karpenter.kwok.sh/v1alpha1\nkind: KWOKNodeClass\nmetadata: {name: d}\n";
+    for (others, code) in [
+        (vec![POOL], 2),
+        (vec![kwok.as_str()], 0),
+        (vec![class], 0),
+        (vec![&kwok, class], 0),
+        (vec![POOL, class], 2),
+        (vec![POD], 2),
+    ] {
+        let text = [vec![overlay], others.clone()].concat().join("---\n");
+        let seen = validate(&[("a.yaml", &text)], &["-f", "a.yaml"]);
+        assert!(seen.starts_with(&format!("exit code {code}\n")), "{others:?}: {seen}");
+    }
+}
+
 #[test]
 fn the_examples_are_sound() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
