@@ -48,6 +48,8 @@ impl Scrutiny {
         let unknown = unknown_fields.iter().map(|path| format!("unknown field \"{path}\""));
         match outcome {
             Ok(Reading { object, mut warnings }) => {
+                // What a plan only warns of may be among what is refused.
+                warnings.retain(|warning| !errors.iter().any(|error| warning.starts_with(&format!("{}:", error.path))));
                 warnings.extend(unknown);
                 if problems.is_empty() { Ok(Reading { object, warnings }) } else { Err(Refused { problems, warnings }) }
             }

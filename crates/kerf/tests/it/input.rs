@@ -80,7 +80,7 @@ spec: {replicas: -2, template: {metadata: {labels: {app: web}}, spec: {container
 ---
 apiVersion: v1
 kind: Node
-metadata: {name: n}
+metadata: {name: node}
 spec: {taints: [{key: '', effect: Foo}]}
 ---
 apiVersion: policy/v1
@@ -108,10 +108,11 @@ fn built_in_kinds_are_judged_as_an_api_server_does() {
     error: v.yaml, document 3, line 11: Deployment `web`: spec.replicas: Invalid value: -2: must be greater than or equal to 0
     error: v.yaml, document 3, line 11: Deployment `web`: spec.selector: Required value
     error: v.yaml, document 3, line 11: Deployment `web`: spec.template.metadata.labels: Invalid value: {"app":"web"}: `selector` does not match template `labels`
-    error: v.yaml, document 4, line 16: Node `n`: metadata.taints[0].effect: Unsupported value: "Foo": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"
-    error: v.yaml, document 4, line 16: Node `n`: metadata.taints[0].key: Invalid value: "": name part must be non-empty
-    error: v.yaml, document 4, line 16: Node `n`: metadata.taints[0].key: Invalid value: "": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
+    error: v.yaml, document 4, line 16: Node `node`: metadata.taints[0].effect: Unsupported value: "Foo": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"
+    error: v.yaml, document 4, line 16: Node `node`: metadata.taints[0].key: Invalid value: "": name part must be non-empty
+    error: v.yaml, document 4, line 16: Node `node`: metadata.taints[0].key: Invalid value: "": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')
     error: v.yaml, document 5, line 21: PodDisruptionBudget `p`: spec: Invalid value: {"maxUnavailable":1,"minAvailable":1}: minAvailable and maxUnavailable cannot be both set
+    warning: v.yaml, document 6, line 26: Pod `typo`: unknown field "spec.nodeNmae"
     "##);
     let typo = REFUSED.rsplit("---\n").next().unwrap();
     assert_snapshot!(validate(&[("v.yaml", typo)], &["-f", "v.yaml"]), @r#"

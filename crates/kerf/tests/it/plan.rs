@@ -176,7 +176,7 @@ fn a_plan_does_not_decide_on_what_an_api_server_refuses() {
             "metadata.namespace: Invalid value: \"UPPER\"",
         ),
         (
-            "---\napiVersion: v1\nkind: Node\nmetadata: {name: n}\nspec: {taints: [{key: a, effect: Foo}]}\n"
+            "---\napiVersion: v1\nkind: Node\nmetadata: {name: node}\nspec: {taints: [{key: a, effect: Foo}]}\n"
                 .to_owned(),
             "Foo",
         ),

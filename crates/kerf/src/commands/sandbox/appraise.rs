@@ -56,7 +56,9 @@ fn from_scratch(mut input: Input) -> Input {
     input.pods.retain(|pod| !pod.is_terminal() && !pod.is_terminating());
     input.pods.retain(|pod| !is_extra(pod));
     for pod in input.pods.iter_mut().filter(|pod| is_homeless(pod)) {
-        Arc::make_mut(pod).spec.node_name = None;
+        let pod = Arc::make_mut(pod);
+        pod.spec.node_name = None;
+        pod.status.conditions.retain(|condition| condition.kind != "PodScheduled");
     }
     input
 }
