@@ -2,7 +2,7 @@
 //!
 //! Everybody's manifests are written for that reader, and YAML 1.2 means something else by `yes`, `010` or `1_000`: a label `on` that a
 //! server refuses as a boolean would pass, and a weight `010` that it takes would not. So the syntax is granit-parser's, whose events tell
-//! plain scalars from quoted ones, and what they mean is decided here: what a scalar is in [`scalar`], what becomes of fields, aliases
+//! plain scalars from quoted ones, and what they mean is decided here: what a scalar is in `scalar`, what becomes of fields, aliases
 //! and merge keys in this file. A document that says several things that JSON cannot is told all of them.
 //!
 //! Where the syntax of the two versions differs, a text is rather refused than read otherwise: what follows a document is not ignored, and a
