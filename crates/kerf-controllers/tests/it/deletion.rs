@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_cloud::Machine;
-use kerf_sandbox::{Fault, FaultRule, Verb};
+use kerf_sandbox::{Fault, Verb};
 use serde_json::json;
 
 use crate::cloud::{Launch, Termination};
@@ -53,13 +53,7 @@ async fn an_unregistered_claims_machine_goes_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_deleted_while_it_is_launched_takes_its_machine_along() {
     let (rig, cloud) = dictated().await;
-    let unwritten = FaultRule {
-        agent: "kerf".into(),
-        resources: vec!["nodeclaims".into()],
-        verbs: vec![Verb::Patch],
-        ..FaultRule::new(Fault::InternalError, 1_000_000)
-    };
-    rig.server.set_faults(vec![unwritten], 1);
+    rig.meets(Fault::InternalError, Verb::Patch, "nodeclaims");
     let claim = json!({
         "metadata": {"name": "a", "finalizers": ["karpenter.sh/termination"]},
         "spec": {

@@ -54,13 +54,7 @@ async fn a_claim_of_another_provider_holds_nobody_up() {
 #[tokio::test(start_paused = true)]
 async fn the_finalizer_is_stored_before_anything_is_launched() {
     let (rig, cloud) = dictated().await;
-    let never = FaultRule {
-        agent: "kerf".into(),
-        resources: vec!["nodeclaims".into()],
-        verbs: vec![Verb::Patch],
-        ..FaultRule::new(Fault::InternalError, 1_000_000)
-    };
-    rig.server.set_faults(vec![never], 1);
+    rig.meets(Fault::InternalError, Verb::Patch, "nodeclaims");
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(60).await;
     assert_eq!(cloud.created.load(Ordering::SeqCst), 0, "no finalizer, no machine");

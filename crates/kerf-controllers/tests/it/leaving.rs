@@ -117,13 +117,11 @@ async fn a_claim_carries_the_hash_that_it_was_planned_by() {
     };
     let before = pools().get("general").await.unwrap();
     // Creations are answered late, so that the pool is edited between the decision and its deed.
-    let slow = kerf_sandbox::FaultRule {
-        agent: "kerf".into(),
-        resources: vec!["nodeclaims".into()],
-        verbs: vec![kerf_sandbox::Verb::Create],
-        ..kerf_sandbox::FaultRule::new(kerf_sandbox::Fault::Slow { by: std::time::Duration::from_secs(5) }, 1_000_000)
-    };
-    rig.server.set_faults(vec![slow], 1);
+    rig.meets(
+        kerf_sandbox::Fault::Slow { by: std::time::Duration::from_secs(5) },
+        kerf_sandbox::Verb::Create,
+        "nodeclaims",
+    );
     rig.pending_pod("web", "1", json!({})).await;
     rig.wait(2).await;
     rig.patch::<kerf_api::nodepool::NodePool>(

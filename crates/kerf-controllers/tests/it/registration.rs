@@ -11,7 +11,7 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_cloud::{BoxError, Machine, Progress, RegistrationHook};
 use kerf_controllers::logs::Level;
 use kerf_kwok::{Kwok, built_in};
-use kerf_sandbox::{Fault, FaultRule, Verb};
+use kerf_sandbox::{Fault, Verb};
 use serde_json::{Value, json};
 
 use crate::cloud::{Dictated, Launch};
@@ -90,13 +90,7 @@ async fn a_missing_taint_is_logged_once_however_often_the_node_is_written() {
     cloud.launch(machine());
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(2).await;
-    let contested = FaultRule {
-        agent: "kerf".into(),
-        resources: vec!["nodes".into()],
-        verbs: vec![Verb::Patch],
-        ..FaultRule::new(Fault::Conflict, 1_000_000)
-    };
-    rig.server.set_faults(vec![contested], 1);
+    rig.meets(Fault::Conflict, Verb::Patch, "nodes");
     join(&rig, "n1", json!({"spec": {"taints": []}})).await;
     rig.wait(5).await;
     assert_ne!(of_claim(&rig.claim().await, "Registered"), "True/Registered");

@@ -18,7 +18,7 @@ use kerf_controllers::logs::{self, Form, Level, LogLayer};
 use kerf_controllers::{Context, Controllers, Event, History, Metrics, Publish, Settings, SharedCluster};
 use kerf_kwok::{Kwok, built_in};
 use kerf_runtime::{Clock, Shutdown};
-use kerf_sandbox::{ApiServer, Config, install_crds};
+use kerf_sandbox::{ApiServer, Config, Fault, FaultRule, Verb, install_crds};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -187,6 +187,13 @@ impl Rig {
         let (shutdown, stop) = Shutdown::new();
         let working = tokio::spawn(async move { controllers.run(stop).await });
         self.running = Some(Running { ctx, _shutdown: shutdown, tasks: vec![tokio::spawn(watching), working] });
+    }
+
+    /// From now on this happens to every request of the controllers of this kind.
+    pub(crate) fn meets(&self, fault: Fault, verb: Verb, resource: &str) {
+        let always = FaultRule::new(fault, 1_000_000);
+        let rule = FaultRule { agent: "kerf".into(), resources: vec![resource.into()], verbs: vec![verb], ..always };
+        self.server.set_faults(vec![rule], 1);
     }
 
     pub(crate) async fn install_definitions(&self) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
-use kerf_sandbox::{Fault, FaultRule, Verb};
+use kerf_sandbox::{Fault, Verb};
 use serde_json::json;
 
 use crate::town::{Town, shrinking};
@@ -29,13 +29,7 @@ fn is_new(claim: &NodeClaim) -> bool {
 
 /// Lets claims take so long to be created.
 fn slow_creation(town: &Town, by: Duration) {
-    let slow = FaultRule {
-        agent: "kerf".into(),
-        resources: vec!["nodeclaims".into()],
-        verbs: vec![Verb::Create],
-        ..FaultRule::new(Fault::Slow { by }, 1_000_000)
-    };
-    town.rig.server.set_faults(vec![slow], 1);
+    town.rig.meets(Fault::Slow { by }, Verb::Create, "nodeclaims");
 }
 
 /// Watches until there are so many nodes and all are new; the most claims that there were at any time.
@@ -88,13 +82,7 @@ async fn more_replicas_do_not_take_the_room_of_a_replacement_that_is_being_creat
 #[tokio::test(start_paused = true)]
 async fn room_is_given_back_if_the_replacement_cannot_be_created() {
     let town = three_of(4).await;
-    let fails = FaultRule {
-        agent: "kerf".into(),
-        resources: vec!["nodeclaims".into()],
-        verbs: vec![Verb::Create],
-        ..FaultRule::new(Fault::InternalError, 1_000_000)
-    };
-    town.rig.server.set_faults(vec![fails], 1);
+    town.rig.meets(Fault::InternalError, Verb::Create, "nodeclaims");
     town.drift().await;
     town.pass(30).await;
     {

@@ -9,7 +9,7 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::CreateError;
 use kerf_kwok::{Kwok, built_in};
-use kerf_sandbox::{Fault, FaultRule, Verb};
+use kerf_sandbox::{Fault, Verb};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
@@ -210,13 +210,7 @@ async fn those_go_first_whose_end_disturbs_least() {
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_fails_is_tried_again() {
     let (rig, _) = with_pool(json!({"replicas": 2})).await;
-    let fails = FaultRule {
-        agent: "kerf".into(),
-        resources: vec!["nodeclaims".into()],
-        verbs: vec![Verb::Delete],
-        ..FaultRule::new(Fault::InternalError, 1_000_000)
-    };
-    rig.server.set_faults(vec![fails], 1);
+    rig.meets(Fault::InternalError, Verb::Delete, "nodeclaims");
     scale(&rig, 1).await;
     rig.wait(3).await;
     assert_eq!(staying(&rig).await.len(), 2);

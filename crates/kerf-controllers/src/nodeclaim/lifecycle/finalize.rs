@@ -11,7 +11,7 @@ use kerf_runtime::{Failure, Next, Write};
 use kerf_state::Claim;
 use tracing::info;
 
-use super::{INSTANCE_TERMINATING, LAUNCHED, Lifecycle, REGISTERED, Work, launch};
+use super::{INSTANCE_TERMINATING, Lifecycle, REGISTERED, Work, launch};
 use crate::actions;
 use crate::error::{AFTER_CONFLICT, Error, Stopped, answered};
 use crate::events;
@@ -63,8 +63,7 @@ impl Lifecycle {
         let machine = self.launches.remembered(known.uid(), self.ctx.now());
         let Some(machine) = machine.filter(|_| known.seen.provider_id.is_empty()) else { return Ok(known.clone()) };
         let mut work = Work::open(known.object.clone());
-        launch::take_over(&mut work, machine);
-        work.conditions.set_true(LAUNCHED, self.ctx.now());
+        launch::take_over(&mut work, machine, self.ctx.now());
         let written = self.store(&known.object, work).await?;
         launch::tell_launched(&written);
         Ok(Claim::from(written))

@@ -60,8 +60,7 @@ impl Lifecycle {
         };
         let now = self.ctx.now();
         self.launches.lock().insert(work.uid().to_owned(), (machine.clone(), now));
-        take_over(work, machine);
-        work.conditions.set_true(LAUNCHED, now);
+        take_over(work, machine, now);
         Ok(Step::On(Next::Done))
     }
 
@@ -119,7 +118,7 @@ pub(super) fn tell_launched(claim: &NodeClaim) {
 }
 
 /// Writes down what the claim has become. The claim's own labels win over the machine's, the machine's annotations over the claim's.
-pub(super) fn take_over(work: &mut Work, machine: Machine) {
+pub(super) fn take_over(work: &mut Work, machine: Machine, now: Timestamp) {
     let metadata = &mut work.claim.metadata;
     let mut labels = machine.labels;
     labels.extend(metadata.labels.take().unwrap_or_default());
@@ -130,6 +129,7 @@ pub(super) fn take_over(work: &mut Work, machine: Machine) {
     status.image_id = machine.image_id;
     status.capacity = Some(sound(machine.capacity));
     status.allocatable = Some(sound(machine.allocatable));
+    work.conditions.set_true(LAUNCHED, now);
 }
 
 /// What of a machine's resources are quantities. The API server would refuse the others, and with them everything that is written of the
