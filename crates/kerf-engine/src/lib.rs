@@ -44,10 +44,14 @@ pub use world::{
     Settings, UnsupportedStorage,
 };
 
-// The worlds of the integration tests, for the tests of what only this crate can see.
+// The unit tests share the fixture of the integration tests.
 #[cfg(test)]
 extern crate self as kerf_engine;
 #[cfg(test)]
-#[allow(dead_code, unused_imports, clippy::unwrap_used, reason = "a fixture that two test suites share")]
-#[path = "../tests/it/fixture/mod.rs"]
-mod fixture;
+#[path = "../tests/it"]
+mod it {
+    #[allow(dead_code, unused_imports, clippy::unwrap_used, reason = "a fixture that two test suites share")]
+    pub(crate) mod fixture;
+}
+#[cfg(test)]
+use it::fixture;

@@ -1,9 +1,11 @@
-//! `cargo xtask tidy`: the rules that keep the house in order. A rule is a function from the repository to its problems; all of them run
-//! every time, here and as a test, and a problem always says where it is and what would end it.
+//! `cargo xtask tidy`: rules about the repository that the compiler does not check. A rule is a function from the repository to its
+//! problems. All rules run every time, also as a test. A problem names its place and what to do about it.
 
 mod dead_files;
 mod edges;
+mod links;
 mod sources;
+pub(crate) mod style;
 
 use std::fmt;
 
@@ -45,11 +47,14 @@ pub(crate) fn problems(repository: &Repository) -> Vec<Problem> {
         dead_files::check,
         edges::check_crates,
         edges::check_sentences,
+        links::check,
         sources::check_heads,
         sources::check_names,
         sources::check_lengths,
         sources::check_left_overs,
         sources::check_machine_paths,
+        sources::check_module_layout,
+        style::check,
     ];
     let mut problems: Vec<Problem> = rules.iter().flat_map(|rule| rule(repository)).collect();
     problems.sort();
