@@ -2,24 +2,61 @@
 //! a file declares. A small lexer, not a parser: it always keeps the line structure, so that a line number in its output is
 //! the line number in the file.
 
-/// The source with comments and the contents of string and character literals turned into spaces.
+/// Returns the source with comments and the contents of string and character literals replaced by spaces.
 pub(crate) fn without_comments_and_literals(source: &str) -> String {
-    let mut lexer = Lexer { rest: source, out: String::with_capacity(source.len()) };
+    let mut lexer = Lexer::new(source);
     lexer.run();
     lexer.out
 }
 
-struct Lexer<'s> {
-    rest: &'s str,
-    out: String,
+/// A line comment: the rest of one line from `//` on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Comment<'s> {
+    /// Line number, counted from 1.
+    pub(crate) line: usize,
+    /// Which kind of comment it is.
+    pub(crate) kind: CommentKind,
+    /// Text after the slashes, without the space that follows them.
+    pub(crate) text: &'s str,
 }
 
-impl Lexer<'_> {
+/// How a comment begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CommentKind {
+    /// `///`: documents the item below it.
+    Item,
+    /// `//!`: documents the module that it stands in.
+    Module,
+    /// `//`: a comment that rustdoc does not show.
+    Plain,
+}
+
+/// Returns the line comments of the source, in order. Block comments are not used in this repository.
+pub(crate) fn comments(source: &str) -> Vec<Comment<'_>> {
+    let mut lexer = Lexer::new(source);
+    lexer.run();
+    lexer.comments
+}
+
+struct Lexer<'s> {
+    rest: &'s str,
+    line: usize,
+    out: String,
+    comments: Vec<Comment<'s>>,
+}
+
+impl<'s> Lexer<'s> {
+    fn new(source: &'s str) -> Self {
+        Self { rest: source, line: 1, out: String::with_capacity(source.len()), comments: Vec::new() }
+    }
+
     fn run(&mut self) {
         while let Some(next) = self.rest.chars().next() {
             let word_before = self.out.chars().next_back().is_some_and(is_word);
             if self.rest.starts_with("//") {
-                self.blank(self.rest.find('\n').unwrap_or(self.rest.len()));
+                let length = self.rest.find('\n').unwrap_or(self.rest.len());
+                self.comments.push(comment(&self.rest[..length], self.line));
+                self.blank(length);
             } else if self.rest.starts_with("/*") {
                 self.blank(block_comment(self.rest));
             } else if let Some(length) = raw_string(self.rest).filter(|_| !word_before) {
@@ -29,6 +66,7 @@ impl Lexer<'_> {
             } else if next == '\'' && is_character_literal(self.rest) {
                 self.blank(quoted(self.rest, '\''));
             } else {
+                self.line += usize::from(next == '\n');
                 self.out.push(next);
                 self.rest = &self.rest[next.len_utf8()..];
             }
@@ -37,14 +75,32 @@ impl Lexer<'_> {
 
     /// Replaces that many bytes by spaces, except for line ends.
     fn blank(&mut self, length: usize) {
-        let (gone, rest) = self.rest.split_at(length);
-        self.out.extend(gone.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+        let (blanked, rest) = self.rest.split_at(length);
+        self.line += blanked.matches('\n').count();
+        self.out.extend(blanked.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
         self.rest = rest;
     }
 }
 
-fn is_word(c: char) -> bool {
+fn comment(text: &str, line: usize) -> Comment<'_> {
+    let (kind, text) = if let Some(rest) = text.strip_prefix("//!") {
+        (CommentKind::Module, rest)
+    } else if let Some(rest) = text.strip_prefix("///").filter(|rest| !rest.starts_with('/')) {
+        (CommentKind::Item, rest)
+    } else {
+        (CommentKind::Plain, text.trim_start_matches('/'))
+    };
+    Comment { line, kind, text: text.strip_prefix(' ').unwrap_or(text) }
+}
+
+/// Returns true for the characters that identifiers consist of.
+pub(crate) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
+}
+
+/// Returns the identifiers and keywords of a text, in order.
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !is_word(c)).filter(|word| !word.is_empty())
 }
 
 /// Length of the block comment at the start; they nest.
@@ -175,6 +231,19 @@ mod tests {
         let code = without_comments_and_literals(source);
         assert_eq!(code.lines().count(), source.lines().count());
         assert_eq!(code.split_whitespace().collect::<Vec<_>>(), ["let", "a", "=", ";", "b", "&'a", "str", "var"]);
+    }
+
+    #[test]
+    fn comments_have_their_line_and_kind() {
+        let source = "//! Head.\n\n/// Doc.\nfn a() { let b = \"// no\"; } // after code\n\"\n\n\" //// rule\n";
+        let found: Vec<_> = comments(source).iter().map(|c| (c.line, c.kind, c.text)).collect();
+        let expected = [
+            (1, CommentKind::Module, "Head."),
+            (3, CommentKind::Item, "Doc."),
+            (4, CommentKind::Plain, "after code"),
+            (7, CommentKind::Plain, "rule"),
+        ];
+        assert_eq!(found, expected);
     }
 
     #[test]

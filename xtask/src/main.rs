@@ -15,7 +15,9 @@ use repository::Repository;
 const USAGE: &str = "\
 Checks on the repository itself.
 
-  cargo xtask tidy                        dead files, crate edges, module heads, names, lengths, left-overs
+  cargo xtask tidy                        dead files, crate edges, links, module heads, names, lengths, style
+  cargo xtask style                       the counts of style and their values
+  cargo xtask style who-words             every place that one count found
   cargo xtask spec-coverage               the edge cases of docs/spec that no test names
   cargo xtask spec-coverage --spec 02     the same for one specification
 ";
@@ -25,6 +27,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["tidy"] => Repository::read().map(|repository| tidy_report(&repository)),
+        ["style"] => Repository::read().map(|repository| style_counts(&repository)),
+        ["style", name] => Repository::read().map(|repository| style_places(&repository, name)),
         ["spec-coverage"] => Repository::read().map(|repository| coverage_report(&repository, None)),
         ["spec-coverage", "--spec", spec] => {
             Repository::read().map(|repository| coverage_report(&repository, Some(spec)))
@@ -55,6 +59,27 @@ fn tidy_report(repository: &Repository) -> (String, ExitCode) {
         0 => ("tidy: nothing to complain about\n".to_owned(), ExitCode::SUCCESS),
         count => (format!("{text}tidy: {count} problems\n"), ExitCode::FAILURE),
     }
+}
+
+fn style_counts(repository: &Repository) -> (String, ExitCode) {
+    let mut text = String::new();
+    for count in tidy::style::counts(repository) {
+        let _ = writeln!(text, "{} = {}", count.name, count.places.len());
+    }
+    (text, ExitCode::SUCCESS)
+}
+
+fn style_places(repository: &Repository, name: &str) -> (String, ExitCode) {
+    let counts = tidy::style::counts(repository);
+    let Some(count) = counts.iter().find(|count| count.name == name) else {
+        let names: Vec<&str> = counts.iter().map(|count| count.name).collect();
+        return (format!("there is no count `{name}`; there are: {}\n", names.join(", ")), ExitCode::from(2));
+    };
+    let mut text = String::new();
+    for at in &count.places {
+        let _ = writeln!(text, "{}:{}: {}", at.path, at.line, at.text);
+    }
+    (text, ExitCode::SUCCESS)
 }
 
 fn coverage_report(repository: &Repository, only: Option<&str>) -> (String, ExitCode) {

@@ -76,9 +76,19 @@ impl TextFile {
         Path::new(&self.path).extension().is_some_and(|extension| extension == "rs")
     }
 
+    /// Returns true for Markdown.
+    pub(crate) fn is_markdown(&self) -> bool {
+        Path::new(&self.path).extension().is_some_and(|extension| extension == "md")
+    }
+
     /// The Rust code without comments and literals.
     pub(crate) fn code(&self) -> &str {
         self.code.get_or_init(|| code::without_comments_and_literals(&self.text))
+    }
+
+    /// The line comments of a Rust file.
+    pub(crate) fn comments(&self) -> Vec<code::Comment<'_>> {
+        code::comments(&self.text)
     }
 
     fn new(path: String, text: String) -> Self {

@@ -50,6 +50,17 @@ pub(super) fn check_names(repository: &Repository) -> Vec<Problem> {
     problems
 }
 
+/// A module is `name.rs` and, for its children, the folder `name/`. A module that several benchmarks share keeps `name/mod.rs`:
+/// cargo takes each file directly in `benches/` for a benchmark of its own.
+pub(super) fn check_module_layout(repository: &Repository) -> Vec<Problem> {
+    let is_other_layout = |file: &&TextFile| file.path.ends_with("/mod.rs") && !file.path.contains("/benches/");
+    let message = |file: &TextFile| {
+        let folder = file.path.trim_end_matches("/mod.rs");
+        Problem::in_file(&file.path, format!("one module layout: move it to `{folder}.rs`"))
+    };
+    repository.rust().filter(is_other_layout).map(message).collect()
+}
+
 pub(super) fn check_lengths(repository: &Repository) -> Vec<Problem> {
     lengths(repository, &LONGER_FOR_NOW)
 }
@@ -125,6 +136,17 @@ mod tests {
         ]);
         let found: Vec<_> = check_names(&repository).into_iter().map(|problem| problem.path).collect();
         assert_eq!(found, ["crates/a/src/lib.rs", "crates/a/src/utils.rs", "crates/a/tests/common/mod.rs"]);
+    }
+
+    #[test]
+    fn only_benchmarks_have_modules_in_mod_files() {
+        let repository = Repository::of(&[
+            ("crates/a/src/b/mod.rs", ""),
+            ("crates/a/src/b.rs", ""),
+            ("crates/a/benches/world/mod.rs", ""),
+        ]);
+        let found = messages(check_module_layout(&repository));
+        assert_eq!(found, ["crates/a/src/b/mod.rs: one module layout: move it to `crates/a/src/b.rs`"]);
     }
 
     #[test]

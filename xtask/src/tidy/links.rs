@@ -1,0 +1,146 @@
+//! Links in Markdown files. A link to a file must lead to a file of the repository, and its anchor to a heading there. A link to a Rust file
+//! whose text is code, such as [`solve`](src/solve.rs), must name identifiers that occur in that file: so the pages that
+//! introduce the code follow when it is renamed.
+
+use super::Problem;
+use crate::code;
+use crate::repository::{Repository, TextFile};
+
+/// A link as it is written.
+#[derive(Debug, PartialEq, Eq)]
+struct Link<'p> {
+    line: usize,
+    text: &'p str,
+    target: &'p str,
+}
+
+pub(super) fn check(repository: &Repository) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for file in repository.files.iter().filter(|file| file.is_markdown()) {
+        for link in links(&file.text) {
+            if let Some(message) = problem(repository, file, &link) {
+                problems.push(Problem::on_line(&file.path, link.line, format!("link `{}`: {message}", link.target)));
+            }
+        }
+    }
+    problems
+}
+
+fn problem(repository: &Repository, from: &TextFile, link: &Link) -> Option<String> {
+    if link.target.contains("://") || link.target.starts_with("mailto:") {
+        return None;
+    }
+    let (path, anchor) = link.target.split_once('#').map_or((link.target, None), |(path, anchor)| (path, Some(anchor)));
+    let path = if path.is_empty() { Some(from.path.clone()) } else { resolve(&from.path, path) };
+    let Some(path) = path else { return Some("leads out of the repository".to_owned()) };
+    let is_folder =
+        repository.files.iter().any(|file| file.path.starts_with(&format!("{}/", path.trim_end_matches('/'))));
+    let Some(file) = repository.file(&path) else {
+        return (!is_folder).then(|| format!("there is no file `{path}`"));
+    };
+    if let Some(anchor) = anchor.filter(|_| file.is_markdown()) {
+        let is_heading = headings(&file.text).any(|heading| heading == anchor);
+        return (!is_heading).then(|| format!("`{path}` has no heading `#{anchor}`"));
+    }
+    if file.is_rust() && link.text.starts_with('`') {
+        let missing = code::words(link.text).find(|word| !code::words(file.code()).any(|other| other == *word));
+        return missing.map(|word| format!("`{path}` does not contain `{word}`: name what replaced it"));
+    }
+    None
+}
+
+/// Returns the path of `target` as seen from the folder of `from`; `None` if it leaves the root.
+fn resolve(from: &str, target: &str) -> Option<String> {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "." | "" => {}
+            ".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+/// Returns the links of a page outside of code blocks and code spans.
+fn links(page: &str) -> Vec<Link<'_>> {
+    let mut found = Vec::new();
+    let mut in_block = false;
+    for (index, line) in page.lines().enumerate() {
+        if line.trim_start().starts_with("```") {
+            in_block = !in_block;
+        }
+        if in_block {
+            continue;
+        }
+        let mut at = 0;
+        while let Some(middle) = line[at..].find("](").map(|offset| at + offset) {
+            at = middle + 2;
+            let Some(end) = line[at..].find(')').map(|offset| at + offset) else { break };
+            let Some(start) = opening_bracket(&line[..middle]) else { continue };
+            // A code span that shows a link is not one.
+            if line[..start].matches('`').count() % 2 == 0 {
+                found.push(Link { line: index + 1, text: &line[start + 1..middle], target: &line[at..end] });
+            }
+        }
+    }
+    found
+}
+
+/// Returns the bracket that the end of `text` closes.
+fn opening_bracket(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (at, c) in text.char_indices().rev() {
+        match c {
+            ']' => depth += 1,
+            '[' if depth == 0 => return Some(at),
+            '[' => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Returns the anchors of a page's headings: lower case, spaces as hyphens, punctuation dropped.
+fn headings(page: &str) -> impl Iterator<Item = String> {
+    page.lines().filter(|line| line.starts_with('#')).map(|line| {
+        let title = line.trim_start_matches('#').trim();
+        let kept = title.chars().filter(|&c| code::is_word(c) || c == ' ' || c == '-');
+        kept.flat_map(char::to_lowercase).map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_outside_code_are_found_with_their_text() {
+        let page = "See [`a`](b.rs) and `[c](d)`.\n```\n[e](f)\n```\n[g [h]](i#j)\n";
+        let found: Vec<_> = links(page).iter().map(|link| (link.line, link.text, link.target)).collect();
+        assert_eq!(found, [(1, "`a`", "b.rs"), (5, "g [h]", "i#j")]);
+    }
+
+    #[test]
+    fn dead_links_say_what_is_missing() {
+        let page = "[a](../src/a.rs) [b](../src/b.rs) [c](#here) [d](#gone) [`known`](../src/a.rs) [`lost`](../src/a.rs)\n\
+                    # Here\n[e](../../x) [f](https://example.com/y) [g](../src) [h](other.md#Head)\n";
+        let repository = Repository::of(&[
+            ("docs/page.md", page),
+            ("docs/other.md", "# Head of `it`\n"),
+            ("src/a.rs", "fn known() {} // lost\n"),
+        ]);
+        let found: Vec<String> = check(&repository).iter().map(Problem::to_string).collect();
+        assert_eq!(
+            found,
+            [
+                "docs/page.md:1: link `../src/b.rs`: there is no file `src/b.rs`",
+                "docs/page.md:1: link `#gone`: `docs/page.md` has no heading `#gone`",
+                "docs/page.md:1: link `../src/a.rs`: `src/a.rs` does not contain `lost`: name what replaced it",
+                "docs/page.md:3: link `../../x`: leads out of the repository",
+                "docs/page.md:3: link `other.md#Head`: `docs/other.md` has no heading `#Head`",
+            ]
+        );
+    }
+}
