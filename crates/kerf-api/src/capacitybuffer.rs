@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::conditions::{self, Condition};
 use crate::kind::{AGE_COLUMN, Column, CustomKind, Scale, column, kind};
 use crate::schema::{Rule, rule};
-use crate::written::Resources;
+use crate::unparsed::Resources;
 
 /// The strategy that a buffer without one gets.
 pub const ACTIVE_CAPACITY: &str = "buffer.x-k8s.io/active-capacity";

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::conditions::Condition;
 use crate::kind::{Column, CustomKind, Scale, kind};
 use crate::schema::DURATION;
-use crate::written::DurationText;
+use crate::unparsed::DurationText;
 
 kind! {
     /// KWOKNodeClass says how simulated nodes come into being. They exist only as objects, kept alive by KWOK.

@@ -31,6 +31,6 @@ pub mod scheduler_config;
 mod schema;
 pub mod slim;
 pub mod taints;
+pub mod unparsed;
 pub mod validation;
-pub mod written;
 pub mod yaml;

@@ -13,7 +13,7 @@ use crate::nodepool::NodeClassReference;
 use crate::requirement::{self, Requirement};
 use crate::schema::{DURATION, DURATION_OR_NEVER, rule};
 use crate::taints::Taint;
-use crate::written::{DurationText, Resources};
+use crate::unparsed::{DurationText, Resources};
 
 kind! {
     /// NodeClaim asks for one node that meets certain requirements, and tracks it from launch to termination.

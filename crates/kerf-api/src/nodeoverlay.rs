@@ -8,7 +8,7 @@ use crate::conditions::{self, Condition};
 use crate::kind::{AGE_COLUMN, Column, CustomKind, READY_COLUMN, Scale, kind, wide_column};
 use crate::requirement::{self, NodeSelectorRequirement};
 use crate::schema::{Rule, rule};
-use crate::written::Resources;
+use crate::unparsed::Resources;
 
 kind! {
     /// NodeOverlay changes what is assumed of instance types when nodes are chosen: their price, and extended resources

@@ -16,7 +16,7 @@ use crate::open_enum::open_enum;
 use crate::requirement::{self, Requirement};
 use crate::schema::{DURATION, DURATION_OR_NEVER, LabelKeys, LabelValue, Rule, rule};
 use crate::taints::Taint;
-use crate::written::{DurationText, Resources};
+use crate::unparsed::{DurationText, Resources};
 
 /// The resource that counts nodes, in limits and in a pool's status.
 pub const NODES_RESOURCE: &str = "nodes";

@@ -4,10 +4,10 @@
 pub mod conformance;
 mod error;
 mod hook;
-mod machine;
+mod instance;
 mod provider;
 
 pub use error::{BoxError, CreateError, DriftError, InstanceTypesError, ListError, MachineError};
 pub use hook::{Progress, RegistrationHook};
-pub use machine::{Machine, NodeClassKind, RepairPolicy};
+pub use instance::{Machine, NodeClassKind, RepairPolicy};
 pub use provider::CloudProvider;

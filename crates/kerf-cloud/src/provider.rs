@@ -10,7 +10,7 @@ use kerf_engine::catalogue::InstanceType;
 
 use crate::error::{CreateError, DriftError, InstanceTypesError, ListError, MachineError};
 use crate::hook::RegistrationHook;
-use crate::machine::{Machine, NodeClassKind, RepairPolicy};
+use crate::instance::{Machine, NodeClassKind, RepairPolicy};
 
 /// A cloud. It can be shared, and every call may be repeated: the caller may have died before it could note the answer.
 pub trait CloudProvider: Send + Sync {

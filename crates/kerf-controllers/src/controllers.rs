@@ -1,9 +1,9 @@
 //! All controllers, each on a queue of its own (spec 04 §3): `hung` has what they do alike, `widths` how much of it at a time, `news` which news
 //! wakes which of them. Here they are put together.
 
-mod hung;
-mod news;
-mod widths;
+mod concurrency;
+mod controller_set;
+mod event_handlers;
 
 use std::sync::Arc;
 
@@ -36,9 +36,9 @@ use crate::nodepool::validation::Validation;
 use crate::provisioning::{Batcher, NodeTrigger, PodTrigger, Provisioner};
 use crate::static_capacity::deprovisioning::StaticDeprovisioning;
 use crate::static_capacity::provisioning::StaticProvisioning;
-pub(crate) use hung::Reconcile;
-use hung::{EVERYTHING, Hung, Rack};
-use widths::Widths;
+use concurrency::Widths;
+pub(crate) use controller_set::Reconcile;
+use controller_set::{EVERYTHING, Hung, Rack};
 
 /// All controllers.
 pub struct Controllers {

@@ -5,24 +5,24 @@
 //! share the commands under way, the memory of what did not work, and the history that `/decisions` serves. A rule about which node may
 //! go does not live here: it would be the engine's.
 
-mod balance;
+mod balanced_policy;
+mod churn_backoff;
+mod consolidation_timestamp;
 mod decision;
 mod history;
-mod memo;
-mod memory;
-mod news;
+mod low_value_moves;
+mod next_change;
 mod pass;
 mod queue;
 mod report;
-mod rest;
-mod runs;
 mod start;
+mod step_times;
 mod taint;
-mod wake;
+mod triggers;
 
+pub(crate) use churn_backoff::Memory;
 pub use history::History;
-pub(crate) use memory::Memory;
-pub(crate) use news::News;
 pub(crate) use pass::{Disruption, SOON};
 pub(crate) use queue::Orchestration;
 pub(crate) use report::forget_pool;
+pub(crate) use triggers::News;

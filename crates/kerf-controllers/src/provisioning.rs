@@ -3,12 +3,12 @@
 
 mod batch;
 pub(crate) mod claim;
-mod concession;
+mod decision_notes;
 mod pass;
-mod remarks;
+mod preference_warnings;
+mod relaxation;
 pub(crate) mod report;
 mod trigger;
-mod warned;
 
 pub(crate) use batch::Batcher;
 pub(crate) use pass::Provisioner;

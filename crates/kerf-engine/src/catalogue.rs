@@ -1,9 +1,9 @@
 //! The instance types on offer: as providers describe them, and as columns and bitsets that the solver asks.
 
-mod columns;
-mod describe;
+mod compiled;
 mod fit;
+mod instance_type;
 
-pub(crate) use columns::{Columns, RowIx, RowView};
-pub use describe::{InstanceType, Offering, Overhead};
+pub(crate) use compiled::{Columns, RowIx, RowView};
 pub(crate) use fit::FitIndex;
+pub use instance_type::{InstanceType, Offering, Overhead};

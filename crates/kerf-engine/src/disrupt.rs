@@ -9,22 +9,22 @@
 //! takes away a machine that another of the same plan launches; the plan for the world after a plan is empty, unless a budget held something
 //! back or the plan says of such a machine that it could go in turn.
 
-mod after;
+mod apply_commands;
 mod balanced;
-mod batch;
-mod block;
+mod block_reason;
 mod budgets;
-mod chain;
 mod command;
 mod conditions;
 mod consolidation;
-mod draft;
 mod drift;
 mod emptiness;
+mod independent_commands;
 mod input;
-mod look;
+mod merge_commands;
 mod moves;
+mod next_commands;
 mod pass;
+mod plan_builder;
 mod pods;
 mod repack;
 mod replacement;
@@ -37,27 +37,27 @@ mod wave;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-pub use after::after;
-use after::name_machines;
+pub use apply_commands::after;
+use apply_commands::name_machines;
 pub use balanced::Score;
-pub use block::Block;
+pub use block_reason::Block;
 pub use command::{
     BlockedNode, BudgetUse, Command, CommandNode, DisruptionPlan, DisruptionStats, Method, Notice, Refused,
 };
 pub use conditions::{Consolidatable, consolidatable, drift as drift_reason, expires_at, must_verify_type};
 pub use input::{ClaimLifecycle, DisruptionSettings, LaunchBackoff, Passes, PoolDisruption, TemplateHash};
-pub use look::{Asked, Heard, gathering, look};
+pub use next_commands::{Asked, Heard, gathering, look};
 pub use pods::eviction_cost;
 pub use static_drift::claim_from_template;
 pub use validate::{Rejection, validate, validate_all};
 pub use wave::takes_much;
 
-use draft::Draft;
 use kerf_api::labels;
 use pass::Pass;
+use plan_builder::Draft;
 use survey::Survey;
 
-use crate::world::Input;
+use crate::cluster::Input;
 
 /// Decides which nodes of a cluster go.
 pub fn disrupt(input: &Input, settings: &DisruptionSettings) -> DisruptionPlan {

@@ -1,8 +1,8 @@
 //! Why: a code for programs and a sentence for people, worked out when somebody asks and not before.
 
 mod funnel;
+mod pool_rejection;
 mod reason;
-mod template;
 
 pub use funnel::{Funnel, FunnelRule, FunnelStep, PoolFunnel, funnel};
 pub use reason::{PoolRefusal, Reason, Rule};
@@ -25,7 +25,7 @@ pub(crate) fn unplaced(pass: &mut Pass<'_>, asked: impl Fn(PodIx) -> bool) -> Ve
             Some(Refusal::Reserved) => Reason::ReservedCapacity,
             Some(Refusal::Devices) => Reason::DynamicResources,
             Some(Refusal::Nowhere) | None => {
-                known.entry(class).or_insert_with(|| template::why_nowhere(pass, class)).clone()
+                known.entry(class).or_insert_with(|| pool_rejection::why_nowhere(pass, class)).clone()
             }
         };
         all.push((pod, reason));

@@ -11,19 +11,24 @@
 
 mod bits;
 pub mod catalogue;
-mod chance;
+mod cluster;
 mod disrupt;
 mod explain;
 mod intern;
-mod narrow;
 mod pod;
 mod price;
 pub mod requirement;
+mod requirement_table;
 mod resources;
+mod seeded_hash;
 mod solve;
 mod topology;
-mod world;
 
+pub use cluster::selection::is_provisionable;
+pub use cluster::{
+    Effort, Input, MinValuesPolicy, NodeClaim, Pool, PoolAvailability, PoolRequirement, PreferencePolicy, ReservedMode,
+    Settings, UnsupportedStorage,
+};
 pub use disrupt::{
     Asked, Block, BlockedNode, BudgetUse, ClaimLifecycle, Command, CommandNode, Consolidatable, DisruptionPlan,
     DisruptionSettings, DisruptionStats, Heard, LaunchBackoff, Method, Notice, Passes, PoolDisruption, Refused,
@@ -37,11 +42,6 @@ pub use price::Price;
 pub use solve::{
     BeyondLimits, EffectiveZone, Estimate, Launch, NodePlacement, PlannedClaim, Prepared, Relaxed, Solution, Stats,
     Unplaced, WithoutTypes, solve,
-};
-pub use world::selection::is_provisionable;
-pub use world::{
-    Effort, Input, MinValuesPolicy, NodeClaim, Pool, PoolAvailability, PoolRequirement, PreferencePolicy, ReservedMode,
-    Settings, UnsupportedStorage,
 };
 
 // The unit tests share the fixture of the integration tests.

@@ -5,13 +5,13 @@
 //! sets that the catalogue makes of these, and must give the same answers.
 
 mod min_values;
-mod one;
 mod render;
 mod set;
+mod single;
 #[cfg(test)]
 mod tests;
 
 pub use min_values::{MinValues, UnmetMinValues, satisfies_min_values};
-pub use one::{EffectiveOperator, Requirement, RequirementError};
 pub use render::SelectorEntry;
 pub use set::{Conflict, Incompatible, Requirements, Undefined};
+pub use single::{EffectiveOperator, Requirement, RequirementError};

@@ -5,48 +5,48 @@
 //! to place every pod, in some order and with some taste in claims; the first is Karpenter's. `search` runs further passes and keeps the
 //! cheapest answer that gives up no more. [`Prepared`] keeps problem and state for the next question and follows the cluster by events.
 
-mod answer;
-mod bound;
 mod claim;
 mod class;
+mod cluster_updates;
+mod colocated;
 mod commit_claim;
 mod compile;
-mod followers;
-mod fork;
-mod kin;
+mod diagnostics;
+mod free_capacity;
+mod host_affinity;
+mod incremental;
 pub(crate) mod limits;
 pub(crate) mod min_values;
+mod node_removal;
 mod pass;
 mod pin;
 mod place_claim;
 mod place_node;
-mod prepared;
+mod price_bound;
 mod problem;
 mod recount;
-mod remarks;
-mod residents;
-mod room;
 mod search;
+mod solution;
+mod spread_violations;
 mod state;
 mod template;
-mod tilt;
 mod zones;
 
-pub use answer::{Estimate, Launch, NodePlacement, PlannedClaim, Solution, Stats, Unplaced};
-pub(crate) use answer::{Launches, claims, node_placements};
-pub(crate) use bound::least_price;
 pub(crate) use class::{Class, ClassIx};
+pub use diagnostics::{BeyondLimits, Relaxed, WithoutTypes};
+pub use incremental::Prepared;
 pub(crate) use pass::{Pass, Place, Refusal};
-pub use prepared::Prepared;
+pub(crate) use price_bound::least_price;
 pub(crate) use problem::{PodIx, Problem};
-pub use remarks::{BeyondLimits, Relaxed, WithoutTypes};
 pub(crate) use search::run as look_for_cheaper;
+pub use solution::{Estimate, Launch, NodePlacement, PlannedClaim, Solution, Stats, Unplaced};
+pub(crate) use solution::{Launches, claims, node_placements};
 pub(crate) use state::State;
 pub(crate) use template::Template;
 pub use zones::EffectiveZone;
 
 use crate::bits::Bits;
-use crate::world::{Input, Settings};
+use crate::cluster::{Input, Settings};
 
 /// Decides where the pods of a cluster go.
 pub fn solve(input: &Input, settings: &Settings) -> Solution {

@@ -7,14 +7,14 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity as ApiQuantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::{ResourceList, Str};
-use kerf_api::written::{QuantityText, Resources};
+use kerf_api::unparsed::{QuantityText, Resources};
 use kerf_api::{labels, taints};
 use kerf_cloud::Machine;
 use kerf_engine::Price;
 use kerf_engine::catalogue::{InstanceType, Offering};
 use kerf_engine::requirement::{EffectiveOperator, Requirements};
 
-use crate::stock::Offered;
+use crate::availability::Offered;
 
 /// What provider ids begin with.
 pub(crate) const SCHEME: &str = "kwok://";

@@ -16,7 +16,7 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::Str;
-use kerf_api::written::Resources;
+use kerf_api::unparsed::Resources;
 use kerf_cloud::{
     BoxError, CloudProvider, CreateError, DriftError, InstanceTypesError, ListError, Machine, MachineError,
     NodeClassKind, RepairPolicy,
@@ -27,9 +27,9 @@ use kerf_runtime::{Causes, Clock};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 
+use crate::availability::{Plenty, Refusal, SoldOut, Stock};
 use crate::catalogue::Catalogue;
 use crate::node::{self, Choice, SCHEME};
-use crate::stock::{Plenty, Refusal, SoldOut, Stock};
 
 const NODE_CLASSES: &[NodeClassKind] = &[NodeClassKind {
     group: "karpenter.kwok.sh",

@@ -16,9 +16,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kerf_referee::differential::{ClusterReport, Oracle, RecordedClusters, compare_cluster};
+use kerf_referee::generator::cluster;
 use kerf_referee::program::Kerf;
 use kerf_referee::properties::examine_cluster;
-use kerf_referee::worlds::cluster;
 
 /// How often Karpenter is asked about each cluster.
 const RUNS: usize = 3;

@@ -10,8 +10,8 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use kerf_referee::differential::{Answers, Oracle, Report, differential};
+use kerf_referee::generator::Size;
 use kerf_referee::program::Kerf;
-use kerf_referee::worlds::Size;
 use serde_json::Value;
 
 /// How often Karpenter is asked about each world.

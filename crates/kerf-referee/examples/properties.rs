@@ -11,9 +11,9 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use kerf_referee::generator::mixed;
 use kerf_referee::program::Kerf;
 use kerf_referee::properties::{Care, STEPS, Trial, describe_gaps, examine};
-use kerf_referee::worlds::mixed;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

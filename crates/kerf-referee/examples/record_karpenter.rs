@@ -13,9 +13,9 @@ use std::path::PathBuf;
 use kerf_referee::catalogue;
 use kerf_referee::check::check;
 use kerf_referee::differential::{Oracle, Recorded};
+use kerf_referee::generator::{Generated, mixed};
+use kerf_referee::manifests::World;
 use kerf_referee::plan::Plan;
-use kerf_referee::world::World;
-use kerf_referee::worlds::{Generated, mixed};
 
 /// How often Karpenter is asked about each world.
 const RUNS: usize = 5;

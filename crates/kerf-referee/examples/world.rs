@@ -7,7 +7,7 @@
 use std::error::Error;
 use std::path::Path;
 
-use kerf_referee::worlds::{Size, world};
+use kerf_referee::generator::{Size, world};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

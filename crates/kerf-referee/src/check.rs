@@ -29,13 +29,13 @@ mod daemons;
 mod existing;
 mod launch;
 mod limits;
+mod pool_domains;
 mod topology;
-mod universe;
 mod violation;
 
 use crate::catalogue::Catalogue;
+use crate::manifests::World;
 use crate::plan::Plan;
-use crate::world::World;
 
 pub use self::addable::addable;
 pub use self::topology::COMBINATIONS;
@@ -46,8 +46,8 @@ pub(crate) use self::daemons::Daemons;
 pub(crate) use self::existing::{refusals, room, too_many_volumes};
 pub(crate) use self::launch::{Launch, launches};
 pub(crate) use self::limits::usage;
+pub(crate) use self::pool_domains::Universe;
 pub(crate) use self::topology::{Bound, Place, SpreadBound, Topology, combinations, product};
-pub(crate) use self::universe::Universe;
 
 /// Every constraint that the plan breaks; none if it is lawful.
 pub fn check(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {

@@ -34,11 +34,11 @@ use serde_json::Value;
 
 use crate::catalogue;
 use crate::check::{Violation, check};
+use crate::generator::{Generated, Size, world};
+use crate::manifests::World;
 use crate::placement::pod_key;
 use crate::plan::Plan;
 use crate::search::kind_of;
-use crate::world::World;
-use crate::worlds::{Generated, Size, world};
 
 pub use self::clusters::{
     ClusterComparison, ClusterReport, RecordedCluster, RecordedClusters, RecordedPass, compare_cluster,

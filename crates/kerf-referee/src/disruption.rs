@@ -12,8 +12,8 @@
 //!
 //! Shares nothing with the engine; a cluster is JSON here and is decoded anew for every question.
 
-mod after;
-mod money;
+mod apply_commands;
+mod cost;
 mod rules;
 
 use std::collections::BTreeMap;
@@ -23,11 +23,11 @@ use serde_json::Value;
 
 use crate::catalogue::{self, Catalogue};
 use crate::check::{Rule, check};
+use crate::manifests::World;
 use crate::placement::pod_key;
 use crate::plan::{Command, ExistingPlacement, Plan, Provisioning, Unschedulable};
-use crate::world::World;
 
-pub use self::after::after;
+pub use self::apply_commands::after;
 
 /// Everything that is wrong with the commands of a plan, one sentence each.
 pub fn faults(manifests: &str, types: &str, plan: &Plan, at: Timestamp) -> Result<Vec<String>, String> {
@@ -36,7 +36,7 @@ pub fn faults(manifests: &str, types: &str, plan: &Plan, at: Timestamp) -> Resul
     let budgets = rules::Budgets::of(&cluster, at)?;
     let mut taken: BTreeMap<String, i64> = BTreeMap::new();
     let mut launched: Vec<&String> = Vec::new();
-    let mut faults = money::plan_faults(&cluster, &catalogue, plan);
+    let mut faults = cost::plan_faults(&cluster, &catalogue, plan);
     for (index, command) in plan.disruption.commands.iter().enumerate() {
         let mut found = command_faults(&cluster, &catalogue, command, at)?;
         for name in &command.nodes {
@@ -66,7 +66,7 @@ fn command_faults(
     at: Timestamp,
 ) -> Result<Vec<String>, String> {
     let mut faults = rules::node_faults(cluster, command, at)?;
-    faults.extend(money::command_faults(cluster, catalogue, command));
+    faults.extend(cost::command_faults(cluster, catalogue, command));
     faults.extend(moved_faults(cluster, catalogue, command, at)?);
     faults.extend(rules::target_faults(cluster, command, at)?);
     Ok(faults)
@@ -87,7 +87,8 @@ fn moved_faults(
         faults.push(format!("moves {told:?}, but on its nodes are {must_move:?}"));
     }
     // Without the nodes, their pods are pending.
-    let without = World::decode(&after::without(cluster, &command.nodes, &must_move)).map_err(|e| e.to_string())?;
+    let without =
+        World::decode(&apply_commands::without(cluster, &command.nodes, &must_move)).map_err(|e| e.to_string())?;
     let mut placed: Vec<&String> = command.replacements.iter().flat_map(|claim| &claim.pods).collect();
     placed.extend(command.existing_nodes.iter().flat_map(|node| &node.pods));
     let may_wait = match command.reason.as_str() {

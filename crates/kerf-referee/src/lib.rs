@@ -21,6 +21,8 @@ pub mod check;
 pub mod differential;
 pub mod disruption;
 pub mod filters;
+pub mod generator;
+pub mod manifests;
 pub mod placement;
 pub mod plan;
 pub mod ports;
@@ -33,8 +35,6 @@ pub mod search;
 pub mod selectors;
 pub mod storage;
 pub mod taints;
-pub mod world;
-pub mod worlds;
 
 #[cfg(test)]
 mod fixtures;

@@ -19,14 +19,14 @@ use serde_json::Value;
 use crate::catalogue;
 use crate::check::addable;
 use crate::differential::judge;
+use crate::generator::{Generated, Size};
+use crate::manifests::World;
 use crate::placement::pod_key;
 use crate::plan::Plan;
 use crate::price::Price;
 use crate::program::Kerf;
 use crate::random::Random;
 use crate::search::{Commitment, Optimum, kind_of, optimum};
-use crate::world::World;
-use crate::worlds::{Generated, Size};
 
 pub use self::clusters::{ClusterTrial, examine_cluster};
 

@@ -25,10 +25,10 @@ use self::bounds::Bounds;
 use self::nodes::{Mask, NewNode, Nodes};
 use crate::catalogue::Catalogue;
 use crate::check::{Daemons, Topology, Universe};
+use crate::manifests::World;
 use crate::placement::namespace;
 use crate::price::Price;
 use crate::resources::pod_requests;
-use crate::world::World;
 
 /// More pods than this are not tried.
 pub const PODS: usize = 12;

@@ -7,7 +7,7 @@
 //! Invariants: a list is handed over whole or not at all; an object that cannot be decoded is left out and named in the log, and
 //! keeps nothing else from working.
 
-mod read;
+mod requests;
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use tokio::sync::watch as signal;
 use tracing::{debug, error, info};
 
 use crate::backoff::{Backoff, Chance};
-use read::{ListFailure, Said, WatchFailure};
+use requests::{ListFailure, Said, WatchFailure};
 
 /// Which kind is watched: its names on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,7 +185,7 @@ impl<T: DeserializeOwned + Send, F: FnMut(Event<T>)> Watcher<T, F> {
     }
 
     async fn list(&mut self) -> Step {
-        match read::list::<T>(&self.client, &self.settings).await {
+        match requests::list::<T>(&self.client, &self.settings).await {
             Ok((objects, version)) => {
                 if self.said.borrow().phase == Phase::NotInstalled {
                     info!(kind = self.settings.kind.name, "kind is installed now");
@@ -232,7 +232,7 @@ impl<T: DeserializeOwned + Send, F: FnMut(Event<T>)> Watcher<T, F> {
     async fn follow(&mut self, mut version: String) -> Step {
         let lifetime = self.chance.jittered(self.settings.lifetime, 100);
         let opened = tokio::time::Instant::now();
-        let mut stream = match read::open::<T>(&self.client, &self.settings, &version, lifetime).await {
+        let mut stream = match requests::open::<T>(&self.client, &self.settings, &version, lifetime).await {
             Ok(stream) => stream,
             Err(failure) => return self.broken(failure, version).await,
         };

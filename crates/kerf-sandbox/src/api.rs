@@ -13,17 +13,17 @@
 //! request makes the server panic; nothing depends on the order of a random hasher.
 
 mod admission;
+mod after_write;
 mod apply;
 mod bootstrap;
 mod call;
-mod consequences;
 mod custom;
 mod delete;
 mod discovery;
+mod dry_create;
 mod encode;
 mod field;
 mod json;
-mod judge;
 mod kinds;
 mod names;
 pub(crate) mod object;
@@ -51,7 +51,7 @@ pub(crate) use selector::Selection;
 pub(crate) use server::Inner;
 pub(crate) use storage::{Key, Next, TableIx, Window};
 
-pub use judge::{Judgement, judge_built_in};
+pub use dry_create::{Judgement, judge_built_in};
 pub use request::Verb;
 pub use respond::Body;
 pub use serve::{ServeError, Serving};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use kerf_runtime::Clock;
 use rustc_hash::FxHasher;
 
-use crate::seed::Rng;
+use crate::rng::Rng;
 
 /// For how long an offering stays in or out of stock.
 const STOCK_LASTS: Duration = Duration::from_mins(10);

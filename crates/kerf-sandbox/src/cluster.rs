@@ -10,28 +10,28 @@
 //! parts of the cluster see no faults, because faults are for those who are tried on it.
 
 mod attachments;
+mod cluster_events;
+mod component_client;
+mod control_plane;
 mod cronjob;
 mod daemonset;
 mod deployment;
 mod disruption;
 mod events;
-mod garbage;
+mod garbage_collector;
+mod in_process_client;
+mod initial_nodes;
+mod instance_commands;
 mod job;
 mod kind;
 mod kubelet;
-mod local;
-mod machine;
 mod namespace;
-mod news;
 mod node_health;
+mod object_cache;
 mod objects;
-mod order;
-mod plane;
 mod pod_gc;
 mod pods;
-mod queue;
 mod replicaset;
-mod requests;
 mod revisions;
 mod scheduler;
 mod statefulset;
@@ -39,17 +39,17 @@ mod taint_eviction;
 mod timing;
 mod triggers;
 mod volumes;
-mod world;
+mod work_queue;
 
 use kerf_runtime::Clock;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-pub use machine::MachineError;
-pub use news::{Cost, News};
-pub(crate) use news::{PRICE, micro_dollars};
-pub use order::Machines;
-pub(crate) use requests::Requests;
+pub use cluster_events::{Cost, News};
+pub(crate) use cluster_events::{PRICE, micro_dollars};
+pub(crate) use component_client::Requests;
+pub use initial_nodes::MachineError;
+pub use instance_commands::Machines;
 pub use scheduler::Scheduler;
 pub use timing::{Delay, Timing};
 pub use volumes::VolumeController;
@@ -139,7 +139,7 @@ impl Cluster {
     fn begin(server: ApiServer, config: &ClusterConfig, reporter: Option<mpsc::UnboundedSender<News>>) -> Self {
         let (orders, inbox) = mpsc::unbounded_channel();
         let cloud = Cloud::new(config.clock, config.seed);
-        let plane = plane::Plane::new(server.clone(), config, cloud.clone(), reporter);
+        let plane = control_plane::Plane::new(server.clone(), config, cloud.clone(), reporter);
         let volumes = VolumeController::new(&server, config.timing.volume_attach.base);
         let scheduler = Scheduler::new(&server, config.seed);
         let tasks = vec![tokio::spawn(plane.run(inbox)), tokio::spawn(volumes.run()), tokio::spawn(scheduler.run())];

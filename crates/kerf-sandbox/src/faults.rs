@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::api::Verb;
-use crate::seed::Rng;
+use crate::rng::Rng;
 
 /// Something that can go wrong with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]

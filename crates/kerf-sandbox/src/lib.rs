@@ -33,7 +33,7 @@ mod cloud;
 mod cluster;
 mod faults;
 mod install;
-mod seed;
+mod rng;
 pub mod sim;
 
 pub use api::{ApiServer, Body, Config, ConnectionLost, Judgement, ServeError, Serving, Verb, judge_built_in};
@@ -44,4 +44,4 @@ pub use cluster::{
 };
 pub use faults::{Fault, FaultRule};
 pub use install::{InstallError, install_crds};
-pub use seed::Rng;
+pub use rng::Rng;

@@ -9,19 +9,19 @@
 //! First comes the *safety* phase, in which steps and faults happen and nothing that must not happen may happen; then the *liveness* phase,
 //! in which nothing goes wrong any more and everything that was asked for must come true.
 
-mod act;
+mod actor;
+mod cost_meter;
 mod faults;
+mod invariant_checker;
+mod invariant_watcher;
 mod invariants;
-mod ledger;
-mod money;
 mod report;
 mod run;
 mod scenario;
 mod steady;
-mod witness;
 
 pub use faults::NamedFault;
+pub use invariant_watcher::Witness;
 pub use report::{Appraisal, CostReport, NodeReport, PodReport, Report, Sample, SteadyReport, TimesToRun, Violation};
 pub use run::{Line, Simulation};
 pub use scenario::{Change, Interruption, Scale, Scenario, ScenarioError, Steady, Step, Target};
-pub use witness::Witness;

@@ -20,9 +20,9 @@ use crate::claims::Claim;
 use crate::intents::Intents;
 use crate::kinds::{NodeClass, Tracked};
 use crate::nodes::StateNode;
-use crate::owners::{ReplicaSet, ReplicationController, StatefulSet};
-use crate::table::{Change, Table};
-use crate::world::Kept;
+use crate::object_table::{Change, Table};
+use crate::replica_owners::{ReplicaSet, ReplicationController, StatefulSet};
+use crate::solver_cache::Kept;
 
 /// What pods on a node ask for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -11,8 +11,8 @@ use serde::Deserialize;
 
 use crate::claims::Claim;
 use crate::cluster::Cluster;
+use crate::object_table::{Change, Table};
 use crate::pools::{NodeClassState, class_state};
-use crate::table::{Change, Table};
 
 /// A kind that is tracked.
 pub trait Tracked: Sized + PartialEq {

@@ -10,7 +10,7 @@ use kerf_api::nodepool::NodePool;
 use kerf_api::pause::Pause;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Labels, NodeSelectorRequirement, ResourceList, Str, Taint};
-use kerf_api::written::Resources;
+use kerf_api::unparsed::Resources;
 use kerf_engine::{Pool, PoolAvailability, PoolDisruption, PoolRequirement, TemplateHash};
 
 /// What is known of the node class that a pool refers to.

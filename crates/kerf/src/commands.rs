@@ -1,7 +1,7 @@
 //! One module per command: from what is meant to an exit code. A command asks the crates below and shows the answer; it decides nothing.
 
-mod control;
 mod controller;
+mod controller_process;
 mod crds;
 mod plan;
 mod sandbox;

@@ -4,22 +4,22 @@
 //! rules as at an API server, the others are decoded strictly where a decision depends on them, and judged as `judged` says. All problems of all files are found
 //! before any is reported, and the order of files and documents leaves no trace: objects come out by namespace and name.
 
-mod admitted;
+mod admission;
 mod decode;
 mod documents;
-mod judged;
+mod field_reader;
 mod kind;
 mod live;
 mod load;
 mod objects;
-mod parts;
+mod plan_input;
 mod pod_defaults;
 mod runtime_class;
 mod source;
+mod validation;
 mod workloads;
-mod world;
 
-pub(crate) use judged::Scrutiny;
 pub(crate) use live::Selectors;
 pub(crate) use load::{load, load_by, load_live};
-pub(crate) use world::World;
+pub(crate) use plan_input::World;
+pub(crate) use validation::Scrutiny;

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::schema::{Rule, rule};
-use crate::written::QuantityText;
+use crate::unparsed::QuantityText;
 
 /// At most one disk is the root volume.
 pub(super) const ONE_ROOT: Rule = rule(

@@ -6,7 +6,7 @@ use super::structure::{Record, bytes, int64, list, map, non_empty};
 use crate::duration::{Duration, DurationError, parse_nillable};
 use crate::nodepool::{NodeClaimTemplate, NodeClaimTemplateSpec, NodeClassReference, TemplateMetadata};
 use crate::taints::Taint;
-use crate::written::DurationText;
+use crate::unparsed::DurationText;
 
 /// The hash of a pool's template, as the annotation `karpenter.sh/nodepool-hash` carries it in decimal. Durations count by their
 /// value; one that has none leaves the pool without a hash.

@@ -5,10 +5,10 @@
 //! (`.spec.containers[0].resources.requests[cpu]: invalid quantity …`), never a default. Serde's derive gives none of the three, so
 //! objects are read by the macro below: one line per field that is kept.
 
+mod interning;
 mod meta;
 mod node;
 mod pod;
-mod share;
 mod storage;
 mod text;
 mod workload;

@@ -10,7 +10,7 @@ use crate::labels::{LabelRules, NODEPOOL};
 use crate::nodepool::{NodeClaimTemplateSpec, NodePoolSpec};
 use crate::quantity::Quantity;
 use crate::taints::{Taint, TaintEffect};
-use crate::written::DurationText;
+use crate::unparsed::DurationText;
 
 /// Everything that is wrong with a pool. Schedules, weights and the sense of limits are not looked at: the first fail closed when
 /// they are evaluated, and admission bounds the others.

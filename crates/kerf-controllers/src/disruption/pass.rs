@@ -25,13 +25,13 @@ use kerf_state::{Ask, Claim};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tracing::{debug, error};
 
+use super::churn_backoff::{self, Memory, Offered};
+use super::consolidation_timestamp::{EXPIRY, Memo};
 use super::decision::{Decision, log_decision};
 use super::history::{Held, History};
-use super::memo::{EXPIRY, Memo};
-use super::memory::{self, Memory, Offered};
 use super::queue::Orchestration;
-use super::runs::{self, Runs};
-use super::{report, rest, taint, wake};
+use super::step_times::{self, Runs};
+use super::{low_value_moves, next_change, report, taint};
 use crate::context::Context;
 use crate::error::Error;
 use crate::logs::reference;
@@ -128,7 +128,7 @@ impl Disruption {
         }
         taint::clean_up(&self.ctx, |claim| self.orchestration.is_about(claim)).await?;
         let now = self.ctx.now();
-        self.state().runs.started(runs::LOOP, now);
+        self.state().runs.started(step_times::LOOP, now);
         let seen = self.memo.read(now);
         let waiting = {
             let mut state = self.state();
@@ -187,7 +187,7 @@ impl Disruption {
             let latest = now.saturating_add(EXPIRY).unwrap_or(Timestamp::MAX);
             let latest =
                 self.state().peace_until.filter(|until| now < *until).map_or(latest, |until| latest.min(until));
-            let next = wake::next(&picture.input, &plan, latest);
+            let next = next_change::next(&picture.input, &plan, latest);
             let method = plan.commands.first().map(|command| command.method);
             // Several methods may have found the same.
             for one in held {
@@ -288,7 +288,7 @@ impl Disruption {
         self.state().gathering_since = None;
         let for_money = holding.iter().filter(|command| command.method.is_for_money());
         let emptied = for_money.map(|command| command.nodes.len()).sum();
-        if let Some(until) = rest::until(emptied, picture.input.node_claims.len(), self.ctx.now()) {
+        if let Some(until) = low_value_moves::until(emptied, picture.input.node_claims.len(), self.ctx.now()) {
             self.state().peace_until = Some(until);
         }
         self.start_all(&picture, holding).await?;
@@ -314,7 +314,7 @@ impl Disruption {
     /// The commands that may be carried out, and those that must wait: for the claim to say that it has drifted, because they would
     /// undo a move, or because they would stir pods for small change.
     fn without_held(&self, input: &Input, plan: &DisruptionPlan) -> (Vec<Command>, Vec<Held>) {
-        let small_change = rest::small_change(input, plan, self.state().peace_until);
+        let small_change = low_value_moves::small_change(input, plan, self.state().peace_until);
         let cluster = self.ctx.cluster.lock();
         let (mut commands, mut held) = (Vec::new(), Vec::new());
         for (place, command) in plan.commands.iter().enumerate() {
@@ -328,7 +328,7 @@ impl Disruption {
             } else if drifts && !command.nodes.iter().all(|node| says_so(&node.claim)) {
                 let message = "NodeClaim does not have the condition Drifted yet".to_owned();
                 held.push(Held { nodes: nodes(), code: "AwaitingDrifted", message });
-            } else if let Some(until) = memory::undoes_until(&cluster, command, input.at) {
+            } else if let Some(until) = churn_backoff::undoes_until(&cluster, command, input.at) {
                 let message = format!("It would undo a move, which waits until {until}");
                 held.push(Held { nodes: nodes(), code: "ReversedMove", message });
             } else if small_change.contains(&place) {
@@ -355,7 +355,7 @@ impl Disruption {
         let mut input = {
             let cluster = self.ctx.cluster.lock();
             let mut input = cluster.input(&ask);
-            input.launch_backoffs = memory::launch_backoffs(&cluster, now);
+            input.launch_backoffs = churn_backoff::launch_backoffs(&cluster, now);
             input
         };
         let underway: BTreeSet<Str> = self.orchestration.claims().into_iter().collect();
@@ -428,7 +428,7 @@ impl Disruption {
         let (metrics, now) = (&self.ctx.metrics.disruption, self.ctx.now());
         let mut state = self.state();
         for (heard, took) in heard {
-            state.runs.started(runs::name(heard.method), now);
+            state.runs.started(step_times::name(heard.method), now);
             let reason = heard.method.reason().to_string().to_lowercase();
             metrics.eligible_nodes.set(&[&reason], heard.eligible as f64);
             let is_looked_at_again = !matches!(heard.method, Method::StaticDrift | Method::Drift) && heard.commands > 0;

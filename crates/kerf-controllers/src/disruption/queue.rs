@@ -19,9 +19,9 @@ use kerf_runtime::{Failure, Next, Queue};
 use kerf_state::Claim;
 use tracing::error;
 
+use super::churn_backoff::{self, Memory, Offered};
 use super::decision::{Decision, log_decision};
 use super::history::{History, Outcome};
-use super::memory::{self, Memory, Offered};
 use super::taint::{self, Marked};
 use crate::actions;
 use crate::context::Context;
@@ -363,7 +363,7 @@ impl Orchestration {
             }
         }
         for (pool, (failed, had)) in pools {
-            if let Err(error) = memory::note_offerings(&self.ctx, &pool, &failed, &had).await {
+            if let Err(error) = churn_backoff::note_offerings(&self.ctx, &pool, &failed, &had).await {
                 error!(error = %error, "failed remembering offerings");
             }
         }

@@ -14,7 +14,7 @@ use kerf_engine::{Block, Command, DisruptionPlan, Input};
 use kerf_state::{Claim, pause_of};
 use tracing::error;
 
-use super::balance;
+use super::balanced_policy;
 use super::decision::{money, of_node};
 use crate::context::Context;
 use crate::events::{self, Event};
@@ -75,7 +75,7 @@ pub(crate) fn tell(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
     tell_blocked(ctx, plan);
     tell_budgets(ctx, plan);
     tell_pods(ctx, input);
-    balance::tell(ctx, input, plan);
+    balanced_policy::tell(ctx, input, plan);
 }
 
 /// Nodes and claims by the names that decisions know them by; claims of others are left out.

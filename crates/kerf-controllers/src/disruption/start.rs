@@ -8,8 +8,8 @@ use kerf_api::slim::{Node, Pod, Str};
 use kerf_engine::{Command, Method};
 use kerf_state::Claim;
 
+use super::churn_backoff::{self, Offered};
 use super::decision::{Decision, log_decision};
-use super::memory::{self, Offered};
 use super::queue::{Candidate, Orchestration, Replacement};
 use super::taint::{self, Marked};
 use crate::context::SharedCluster;
@@ -85,7 +85,7 @@ impl Orchestration {
                 let mut wanted = claim::claim(planned, &pool);
                 let note = {
                     let cluster = self.ctx.cluster.lock();
-                    memory::replaced_annotation(&cluster, command, planned, decision.created)
+                    churn_backoff::replaced_annotation(&cluster, command, planned, decision.created)
                 };
                 wanted.metadata.annotations.get_or_insert_default().extend(note);
                 let name = claim::create(&self.ctx, planned, &wanted, reason).await?;

@@ -3,8 +3,8 @@
 
 mod drain;
 mod eviction;
+mod eviction_order;
 mod pods;
-mod turns;
 mod volumes;
 
 use std::collections::BTreeSet;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::Str;
-use kerf_api::written::{QuantityText, Resources};
+use kerf_api::unparsed::{QuantityText, Resources};
 use kerf_runtime::{Lock, Next, Target, Write};
 
 use crate::actions;

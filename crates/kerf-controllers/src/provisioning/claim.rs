@@ -9,7 +9,7 @@ use kerf_api::labels::HOSTNAME;
 use kerf_api::nodeclaim::{NodeClaim, NodeClaimSpec, ResourceRequirements};
 use kerf_api::nodepool::NodePool;
 use kerf_api::requirement::Requirement;
-use kerf_api::written::QuantityText;
+use kerf_api::unparsed::QuantityText;
 use kerf_engine::PlannedClaim;
 use kerf_engine::requirement::SelectorEntry;
 use kerf_runtime::Failure;

@@ -19,9 +19,9 @@ use tokio::time::Instant;
 use tracing::{Level, debug, enabled, error, info};
 
 use super::batch::Batcher;
-use super::remarks::Remarks;
+use super::decision_notes::Remarks;
+use super::preference_warnings::{self, Warned};
 use super::report::is_ignored;
-use super::warned::{self, Warned};
 use super::{claim, report};
 use crate::context::Context;
 use crate::error::Error;
@@ -165,7 +165,7 @@ impl Provisioner {
         let (mut count, mut in_the_way) = (0, Vec::new());
         for pod in cluster.all::<Pod>().values().filter(|pod| is_provisionable(pod, settings)) {
             count += 1;
-            if counts_wishes && warned::is_in_the_way(pod) {
+            if counts_wishes && preference_warnings::is_in_the_way(pod) {
                 in_the_way.push(pod.clone());
             }
         }

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::cloud::Launch;
 use crate::launch::dictated;
-use crate::rig::{Rig, of_claim, of_pool, pool};
+use crate::test_env::{Rig, of_claim, of_pool, pool};
 
 /// A pod still gets its node: what was done wrong stops nothing else.
 async fn others_go_on(rig: &Rig) {

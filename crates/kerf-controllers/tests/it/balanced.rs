@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::town::{Town, shrinking, sizes_at};
+use crate::test_cluster::{Town, shrinking, sizes_at};
 
 fn balanced() -> serde_json::Value {
     shrinking(json!({"consolidationPolicy": "Balanced"}))

@@ -11,7 +11,7 @@ use kerf_state::{ReplicaSet, ReplicationController, StatefulSet};
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
-use crate::town::Town;
+use crate::test_cluster::Town;
 
 const BY_ZONE: &str = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}";
 

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::cloud::{Launch, Termination};
 use crate::launch::dictated;
-use crate::rig::of_claim;
+use crate::test_env::of_claim;
 
 // spec 04 #71: nodes first, then the machine.
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 
-use crate::town::{Town, is_tainted, node_of, shrinking, type_of};
+use crate::test_cluster::{Town, is_tainted, node_of, shrinking, type_of};
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_node_goes_after_the_second_look() {

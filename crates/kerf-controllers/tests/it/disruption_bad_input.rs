@@ -7,7 +7,7 @@ use kerf_api::nodepool::NodePool;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use crate::town::{Town, is_tainted, shrinking};
+use crate::test_cluster::{Town, is_tainted, shrinking};
 
 /// An empty node in a pool that says this.
 async fn empty_node(disruption: Value) -> Town {
@@ -106,13 +106,13 @@ async fn a_pool_that_is_deleted_in_mid_move_leaves_nothing_behind() {
 async fn a_replacement_whose_pool_is_deleted_is_given_up_and_the_node_let_go() {
     let large = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["l"]}]);
     let mut spec = shrinking(json!({}));
-    crate::rig::merge(&mut spec, json!({"template": {"spec": {"requirements": large}}}));
+    crate::test_env::merge(&mut spec, json!({"template": {"spec": {"requirements": large}}}));
     let town = Town::start(spec).await;
     town.deploy("web", 1, "500m", json!({})).await;
     town.until("it runs", 60, async |town| town.settled(1, &["l"]).await).await;
     let before = town.rig.claim().await.metadata.name;
     town.rig.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "1m"}})).await;
-    town.rig.create::<NodePool>(crate::rig::pool("small", json!({}))).await;
+    town.rig.create::<NodePool>(crate::test_env::pool("small", json!({}))).await;
     town.until("a replacement is launched", 60, async |town| town.rig.claims().await.len() == 2).await;
     assert_eq!(town.tainted().await.len(), 1);
     town.rig.all::<NodePool>().delete("small", &DeleteParams::default()).await.unwrap();

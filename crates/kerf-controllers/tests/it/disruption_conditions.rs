@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::cloud::{Dictated, DriftAnswer};
 use crate::launch::dictated;
-use crate::rig::{Rig, of_claim, pool};
+use crate::test_env::{Rig, of_claim, pool};
 
 /// A pool with a waiting time, and a claim of it whose node is ready.
 async fn initialized(consolidate_after: &str) -> (Rig, Arc<Dictated>, String) {

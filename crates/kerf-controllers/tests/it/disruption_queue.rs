@@ -9,8 +9,8 @@ use kerf_api::nodepool::NodePool;
 use kerf_sandbox::{CloudFault, CloudRule, Fault, FaultRule};
 use serde_json::json;
 
-use crate::rig::of_claim;
-use crate::town::{Town, shrinking};
+use crate::test_cluster::{Town, shrinking};
+use crate::test_env::of_claim;
 
 // spec 03 #56
 #[tokio::test(start_paused = true)]

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::town::{Town, shrinking};
+use crate::test_cluster::{Town, shrinking};
 
 /// The cheapest type is refused for six hours.
 #[tokio::test(start_paused = true)]

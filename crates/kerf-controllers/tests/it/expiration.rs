@@ -4,7 +4,7 @@ use kerf_api::nodepool::NodePool;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::rig::Rig;
+use crate::test_env::Rig;
 
 const DISRUPTED: [&str; 5] = ["expired", "general", "", "", "graceful"];
 

@@ -11,7 +11,7 @@ use kerf_sandbox::{Fault, FaultRule, Verb};
 use serde_json::json;
 
 use crate::cloud::{Dictated, Launch};
-use crate::rig::{Rig, of_claim, pool};
+use crate::test_env::{Rig, of_claim, pool};
 
 /// A rig with a cloud that a test dictates, and no pool.
 pub(crate) async fn dictated() -> (Rig, Arc<Dictated>) {

@@ -15,7 +15,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use crate::rig::{Rig, pool};
+use crate::test_env::{Rig, pool};
 
 /// A process that wants the lease.
 struct Process {

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::cloud::{Dictated, Launch};
 use crate::launch::dictated;
-use crate::rig::{Rig, of_claim, of_pool, pool};
+use crate::test_env::{Rig, of_claim, of_pool, pool};
 
 const HEALTH: &str = "NodeRegistrationHealthy";
 

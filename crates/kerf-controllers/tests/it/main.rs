@@ -3,38 +3,38 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 #![allow(clippy::float_cmp, reason = "counters hold whole numbers, which floats hold exactly")]
 
+mod acceptance_scenarios;
 mod bad_input;
 mod balanced;
 mod cloud;
+mod crash_recovery;
+mod decision_notes;
 mod default_spread;
+mod deleting_nodes;
 mod deletion;
 mod disruption;
+mod disruption_backoff;
 mod disruption_bad_input;
 mod disruption_conditions;
-mod disruption_memory;
 mod disruption_queue;
 mod disruption_scale;
-mod disruption_story;
 mod expiration;
-mod kill;
 mod launch;
 mod leader;
-mod leaving;
-mod life;
 mod liveness;
 mod metrics;
 mod nodepool;
 mod process;
 mod provisioning;
 mod registration;
-mod remarks;
 mod repair;
-mod rig;
-mod small;
+mod small_controllers;
 mod static_drift;
 mod static_pools;
 mod termination;
-mod town;
+mod test_cluster;
+mod test_env;
+mod workload_simulation;
 
 // What the program itself uses, and for the same reason.
 #[global_allocator]

@@ -10,7 +10,7 @@ use kerf_sandbox::{Fault, FaultRule, Verb};
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::rig::{Rig, pool};
+use crate::test_env::{Rig, pool};
 
 /// A pool's cost is that of its machines, and ends with the pool.
 #[tokio::test(start_paused = true)]

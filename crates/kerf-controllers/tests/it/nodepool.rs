@@ -9,7 +9,7 @@ use kerf_controllers::logs::Level;
 use kerf_kwok::{Kwok, built_in};
 use serde_json::json;
 
-use crate::rig::{Lines, Rig, of_pool, pool};
+use crate::test_env::{Lines, Rig, of_pool, pool};
 
 const HASH: &str = "karpenter.sh/nodepool-hash";
 const VERSION: &str = "karpenter.sh/nodepool-hash-version";

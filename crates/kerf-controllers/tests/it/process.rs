@@ -13,7 +13,7 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::rig::{Lines, Rig, pool};
+use crate::test_env::{Lines, Rig, pool};
 
 struct Process {
     metrics: Arc<Metrics>,

@@ -5,7 +5,7 @@ use kerf_api::nodepool::NodePool;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::rig::{Rig, of_claim, of_pool, pool};
+use crate::test_env::{Rig, of_claim, of_pool, pool};
 
 #[tokio::test(start_paused = true)]
 async fn a_pending_pod_becomes_a_claim_a_machine_and_a_ready_node() {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::cloud::{Dictated, Launch};
 use crate::launch::dictated;
-use crate::rig::{Lines, Rig, of_claim};
+use crate::test_env::{Lines, Rig, of_claim};
 
 const MACHINE: &str = "kwok://m1";
 
@@ -36,7 +36,7 @@ async fn join(rig: &Rig, name: &str, node: Value) {
         "spec": {"providerID": MACHINE, "taints": [{"key": "karpenter.sh/unregistered", "effect": "NoExecute"}]},
         "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}, "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
     });
-    crate::rig::merge(&mut object, node);
+    crate::test_env::merge(&mut object, node);
     rig.create::<Node>(object).await;
 }
 

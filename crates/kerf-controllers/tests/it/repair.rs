@@ -10,7 +10,7 @@ use kerf_kwok::{Kwok, built_in};
 use serde_json::json;
 
 use crate::cloud::Dictated;
-use crate::rig::{Rig, pool};
+use crate::test_env::{Rig, pool};
 
 const TERMINATION: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 

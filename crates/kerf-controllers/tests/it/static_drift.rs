@@ -8,12 +8,12 @@ use kerf_api::nodepool::NodePool;
 use kerf_sandbox::{Fault, Verb};
 use serde_json::json;
 
-use crate::town::{Town, shrinking};
+use crate::test_cluster::{Town, shrinking};
 
 /// A pool of three nodes that are up, which may have so many.
 async fn three_of(most: u32) -> Town {
     let mut spec = shrinking(json!({}));
-    crate::rig::merge(&mut spec, json!({"replicas": 3, "limits": {"nodes": most.to_string()}}));
+    crate::test_env::merge(&mut spec, json!({"replicas": 3, "limits": {"nodes": most.to_string()}}));
     let mut town = Town::bare(spec).await;
     town.rig.settings.static_capacity = true;
     town.restart();

@@ -14,7 +14,7 @@ use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::cloud::Dictated;
-use crate::rig::{Rig, pool};
+use crate::test_env::{Rig, pool};
 
 /// The controllers with the gate on, and a pool with this spec.
 async fn with_pool(spec: Value) -> (Rig, Arc<Dictated>) {
@@ -45,7 +45,7 @@ async fn node_of(rig: &Rig, claim: &str) -> String {
 async fn running(rig: &Rig, name: &str, node: &str, metadata: Value) {
     let mut pod =
         json!({"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
-    crate::rig::merge(&mut pod["metadata"], metadata);
+    crate::test_env::merge(&mut pod["metadata"], metadata);
     rig.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
 }
 

@@ -21,7 +21,7 @@ use kerf_engine::catalogue::InstanceType;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::rig::{Rig, merge, of_claim};
+use crate::test_env::{Rig, merge, of_claim};
 
 /// A cloud whose machines end after as many requests as a test says.
 struct Machines {

@@ -5,7 +5,7 @@ use kerf_api::labels;
 use kerf_api::nodepool::ConsolidationPolicy;
 use kerf_api::slim::Str;
 
-use super::block::BALANCED_THRESHOLD;
+use super::block_reason::BALANCED_THRESHOLD;
 use super::survey::{Class, Facts, Survey, price_of};
 use crate::price::Price;
 

@@ -7,7 +7,7 @@ use kerf_api::schedule::allowed_disruptions;
 
 use super::command::{BudgetUse, Notice};
 use super::survey::{Facts, REASONS, Survey};
-use crate::world::Input;
+use crate::cluster::Input;
 
 /// The budgets of all pools, by their place in the input.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use kerf_api::nodepool::DisruptionReason;
 use kerf_api::slim::Str;
 
 use super::balanced::Score;
-use super::block::Block;
+use super::block_reason::Block;
 use crate::price::Price;
 use crate::solve::{NodePlacement, PlannedClaim};
 

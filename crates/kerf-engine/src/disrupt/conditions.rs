@@ -8,9 +8,9 @@ use kerf_api::labels::{self, LabelRules};
 use kerf_api::slim::Str;
 
 use crate::catalogue::InstanceType;
+use crate::cluster::{NodeClaim, Pool};
 use crate::pod::requirements::of_expression;
 use crate::requirement::{Requirement, Requirements, Undefined};
-use crate::world::{NodeClaim, Pool};
 
 /// How old a claim must be before a missing instance type counts.
 const TYPE_CHECK_AGE: SignedDuration = SignedDuration::from_hours(1);

@@ -4,15 +4,15 @@
 use kerf_api::nodepool::DisruptionReason;
 
 use super::balanced::{Score, Totals};
-use super::batch::Batch;
-use super::block::{Block, sentence};
+use super::block_reason::{Block, sentence};
 use super::command::{Command, Method};
 use super::emptiness::within_budgets;
+use super::independent_commands::Batch;
 use super::pass::{FactsIx, Pass, by_savings_ratio};
 use super::replacement::Replacement;
 use super::simulate::Purpose;
 use super::survey::{Class, Facts};
-use crate::world::Input;
+use crate::cluster::Input;
 
 /// The most nodes that go together.
 pub(crate) const BATCH_MAX: usize = 100;

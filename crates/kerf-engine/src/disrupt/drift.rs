@@ -5,9 +5,9 @@
 
 use kerf_api::nodepool::DisruptionReason;
 
-use super::batch::Batch;
-use super::block::{Block, sentence};
+use super::block_reason::{Block, sentence};
 use super::command::{Command, Method};
+use super::independent_commands::Batch;
 use super::pass::{FactsIx, Pass};
 use super::simulate::{Purpose, WhatIf};
 use super::survey::{Class, Facts};

@@ -2,11 +2,11 @@
 
 use kerf_api::nodepool::DisruptionReason;
 
-use super::block::Block;
+use super::block_reason::Block;
 use super::command::{Command, Method};
 use super::pass::{FactsIx, Pass, by_savings_ratio};
 use super::survey::{Class, Facts};
-use crate::world::Input;
+use crate::cluster::Input;
 
 /// Whether emptiness accepts a candidate.
 pub(crate) fn accepts(facts: &Facts<'_>, input: &Input) -> bool {

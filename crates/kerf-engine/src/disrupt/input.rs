@@ -7,7 +7,7 @@ use kerf_api::duration::Duration;
 use kerf_api::nodepool::{Budget, ConsolidationPolicy};
 use kerf_api::slim::Str;
 
-use crate::world::Settings;
+use crate::cluster::Settings;
 
 /// How nodes are chosen.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@
 use kerf_api::nodepool::DisruptionReason;
 
 use super::balanced::Totals;
-use super::block::Block;
+use super::block_reason::Block;
 use super::command::{Command, Method};
 use super::consolidation::{approved, candidates};
 use super::emptiness::within_budgets;
@@ -77,7 +77,7 @@ pub(crate) fn compute(pass: &mut Pass<'_, '_>, batch: &[FactsIx]) -> Result<Comm
     let most = worth_it(facts.iter().map(|f| f.known_price()).sum());
     let what_if = pass.cheapest_without(batch, most).ok_or(Block::NotCheaper)?;
     if !what_if.all_scheduled() {
-        return Err(Block::Unschedulable(super::block::sentence(&what_if.to_string())));
+        return Err(Block::Unschedulable(super::block_reason::sentence(&what_if.to_string())));
     }
     if what_if.claims.len() > MOST_MACHINES {
         return Err(Block::TooManyReplacements(what_if.claims.len()));

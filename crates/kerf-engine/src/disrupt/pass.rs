@@ -6,7 +6,7 @@ use kerf_api::nodepool::DisruptionReason;
 use kerf_api::slim::Str;
 use rustc_hash::FxHashSet;
 
-use super::block::Block;
+use super::block_reason::Block;
 use super::budgets::Budgets;
 use super::command::{BlockedNode, Command, CommandNode, Method, Refused};
 use super::input::DisruptionSettings;

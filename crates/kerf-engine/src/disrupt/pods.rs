@@ -7,10 +7,10 @@ use kerf_api::slim::{Labels, Pod, PodDisruptionBudget, Str};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::block::Block;
+use super::block_reason::Block;
+use crate::cluster::selection::disrupted;
 use crate::pod::selector;
 use crate::pod::tolerations::tolerates;
-use crate::world::selection::disrupted;
 
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 

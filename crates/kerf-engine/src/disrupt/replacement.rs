@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kerf_api::labels::{self, LabelRules};
 use kerf_api::slim::Str;
 
-use super::block::{Block, SPOT_TO_SPOT_TYPES};
+use super::block_reason::{Block, SPOT_TO_SPOT_TYPES};
 use super::survey::{Facts, Survey};
 use crate::catalogue::{InstanceType, Offering};
 use crate::pod::requirements::of_expression;

@@ -13,6 +13,7 @@ use kerf_api::slim::Str;
 use rustc_hash::FxHashMap;
 
 use crate::bits::Bits;
+use crate::cluster::{Input, ReservedMode, Settings};
 use crate::explain::{self, Reason};
 use crate::price::Price;
 use crate::resources::ResourceIx;
@@ -20,7 +21,6 @@ use crate::solve::{
     Launches, NodePlacement, Pass, Place, PlannedClaim, PodIx, Problem, State, claims, least_price, look_for_cheaper,
     node_placements,
 };
-use crate::world::{Input, ReservedMode, Settings};
 
 /// How often the pods are placed again, in other orders, when something cheaper is looked for.
 const FURTHER_PASSES: usize = 6;

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use kerf_api::labels::{self, LabelRules};
 use kerf_api::nodepool::{DisruptionReason, NODES_RESOURCE};
 
-use super::block::Block;
+use super::block_reason::Block;
 use super::command::{Command, Method};
 use super::drift::drifted_at;
 use super::pass::{FactsIx, Pass};
 use super::survey::Class;
 use crate::catalogue::InstanceType;
+use crate::cluster::Pool;
 use crate::pod::requirements::of_expression;
 use crate::requirement::{Requirements, Undefined};
 use crate::solve::{Estimate, Launch, PlannedClaim};
-use crate::world::Pool;
 
 const NANOS: i128 = 1_000_000_000;
 

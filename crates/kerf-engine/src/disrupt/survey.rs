@@ -9,13 +9,13 @@ use kerf_api::slim::{Node, Pod, Str};
 use kerf_api::{annotations, labels};
 use rustc_hash::FxHashMap;
 
-use super::block::Block;
+use super::block_reason::Block;
 use super::command::Notice;
 use super::conditions::{Consolidatable, consolidatable, drift};
 use super::pods::{self, PodBudgets};
 use crate::catalogue::InstanceType;
+use crate::cluster::{Input, NodeClaim, Pool, PoolAvailability};
 use crate::price::Price;
-use crate::world::{Input, NodeClaim, Pool, PoolAvailability};
 
 /// How gently a method goes about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,15 +7,15 @@ use std::fmt;
 use kerf_api::slim::Str;
 use rustc_hash::FxHashSet;
 
-use super::after::beside;
+use super::apply_commands::beside;
 use super::budgets::Budgets;
 use super::command::{Command, Method};
 use super::input::DisruptionSettings;
 use super::pass::{FactsIx, Pass, Planned};
 use super::simulate::Purpose;
 use super::survey::{Class, Survey};
-use super::{consolidation, emptiness, look, moves, without_failed_launches};
-use crate::world::Input;
+use super::{consolidation, emptiness, moves, next_commands, without_failed_launches};
+use crate::cluster::Input;
 
 /// Why a command no longer holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +78,8 @@ pub fn validate_all(
         let mut held: Vec<Command> = Vec::new();
         while let Some(command) = commands.get(verdicts.len()) {
             let verdict = one(&mut pass, command);
-            let taken: FxHashSet<Str> = verdict.iter().flat_map(|(_, found)| look::touched(found)).cloned().collect();
+            let taken: FxHashSet<Str> =
+                verdict.iter().flat_map(|(_, found)| next_commands::touched(found)).cloned().collect();
             // What does not hold as things are, or takes what another needs, may hold beside those that were found to hold.
             let is_apart = verdict.is_ok() && taken.is_disjoint(&touched);
             if !is_apart && !held.is_empty() {

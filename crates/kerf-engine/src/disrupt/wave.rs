@@ -9,14 +9,14 @@
 
 use rustc_hash::FxHashSet;
 
-use super::after::beside;
-use super::batch::stands_alone;
+use super::apply_commands::beside;
 use super::command::{Command, Method};
-use super::draft::Draft;
+use super::independent_commands::stands_alone;
 use super::input::{DisruptionSettings, Passes};
 use super::pass::{FactsIx, Pass, Planned};
+use super::plan_builder::Draft;
 use super::survey::Survey;
-use crate::world::Input;
+use crate::cluster::Input;
 
 /// How often it is looked beside what was found.
 const LOOKS_MAX: usize = 32;

@@ -9,11 +9,11 @@ use kerf_api::quantity::Quantity;
 use kerf_api::slim::Str;
 
 use crate::bits::Bits;
-use crate::narrow::{KeyIx, OneIx, SetIx, Undefined};
+use crate::cluster::{Input, Settings, ports};
 use crate::pod::tolerations::{taint_text, tolerates};
+use crate::requirement_table::{KeyIx, OneIx, SetIx, Undefined};
 use crate::resources::{Amounts, ResourceIx};
 use crate::solve::{ClassIx, Pass, Problem, Template, limits, min_values};
-use crate::world::{Input, Settings, ports};
 
 /// What each pool has for a pod, in the order in which they are tried.
 #[derive(Debug, Clone, PartialEq, Eq)]

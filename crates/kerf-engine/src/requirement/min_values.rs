@@ -5,8 +5,8 @@ use std::fmt;
 
 use kerf_api::slim::Str;
 
-use super::one::Requirement;
 use super::set::Requirements;
+use super::single::Requirement;
 
 /// Whether a list of instance types offers enough values.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use std::fmt;
 use kerf_api::labels;
 use kerf_api::slim::{NodeSelectorOperator, Str};
 
-use super::one::{EffectiveOperator, Requirement};
 use super::set::Requirements;
+use super::single::{EffectiveOperator, Requirement};
 
 /// More values than this are counted, not listed.
 const LISTED_VALUES: usize = 5;

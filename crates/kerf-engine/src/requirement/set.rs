@@ -5,7 +5,7 @@ use std::fmt;
 use kerf_api::labels::LabelRules;
 use kerf_api::slim::{Labels, Str};
 
-use super::one::Requirement;
+use super::single::Requirement;
 
 /// Requirements by label key, sorted, one for each key. A key that is not there may have any value or none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]

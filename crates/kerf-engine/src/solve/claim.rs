@@ -4,8 +4,8 @@ use kerf_api::slim::HostPort;
 
 use super::problem::PodIx;
 use crate::bits::Bits;
-use crate::narrow::SetIx;
 use crate::price::Price;
+use crate::requirement_table::SetIx;
 use crate::resources::Amounts;
 use crate::topology::{GroupIx, TopologyKeyIx};
 

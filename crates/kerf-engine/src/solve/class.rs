@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use kerf_api::slim::{HostPort, Labels, PodSpec, Str, Toleration};
 
-use super::room::Coarse;
-use crate::narrow::{KeyIx, SetIx};
+use super::free_capacity::Coarse;
 use crate::pod::requirements::Demands;
 use crate::requirement::Requirement;
+use crate::requirement_table::{KeyIx, SetIx};
 use crate::resources::Amounts;
 use crate::topology::{GroupIx, TopologyKeyIx};
 

@@ -11,9 +11,9 @@ use super::place_claim::Grown;
 use super::problem::PodIx;
 use super::state::State;
 use crate::bits::Bits;
-use crate::narrow::SetIx;
 use crate::price::Price;
 use crate::requirement::EffectiveOperator;
+use crate::requirement_table::SetIx;
 use crate::resources::Amounts;
 use crate::topology::{GroupKey, GroupKind};
 

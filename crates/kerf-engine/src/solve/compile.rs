@@ -6,11 +6,11 @@
 mod classes;
 mod counts;
 mod groups;
-mod places;
+mod placement_targets;
 
 pub(crate) use classes::{ClassBook, next_step, pending_pod, running_pod};
 pub(crate) use groups::{GroupBook, running_rules};
-pub(crate) use places::{pre_filter, reservations};
+pub(crate) use placement_targets::{pre_filter, reservations};
 
 use super::problem::Problem;
 use super::state::State;
@@ -19,8 +19,8 @@ use super::state::State;
 pub(crate) fn settle(problem: &mut Problem, state: &mut State) {
     let (first_group, first_presence) = (state.counts.len(), state.presences.len());
     groups::tie(problem, state, first_group);
-    places::domains(problem, state);
+    placement_targets::domains(problem, state);
     state.fit_to(problem);
     counts::count(problem, state, first_group, first_presence);
-    places::shapes(problem, state);
+    placement_targets::shapes(problem, state);
 }

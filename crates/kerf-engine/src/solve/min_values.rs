@@ -6,8 +6,8 @@ use kerf_api::slim::Str;
 
 use crate::bits::Bits;
 use crate::catalogue::Columns;
-use crate::narrow::{Narrowing, SetIx};
 use crate::requirement::{EffectiveOperator, Requirement};
+use crate::requirement_table::{Narrowing, SetIx};
 
 /// A key whose `minValues` is not reached, with the number of values that there are.
 #[derive(Debug, Clone, PartialEq, Eq)]

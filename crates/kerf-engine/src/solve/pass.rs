@@ -16,8 +16,8 @@ use super::problem::{PodIx, Problem};
 use super::state::State;
 use crate::bits::Bits;
 use crate::catalogue::RowView;
-use crate::narrow::SetIx;
 use crate::price::Price;
+use crate::requirement_table::SetIx;
 use crate::resources::Amounts;
 use crate::topology::{GroupIx, GroupKind, TopologyKeyIx};
 

@@ -4,9 +4,9 @@
 
 use rustc_hash::FxHashSet;
 
-use super::followers;
+use super::host_affinity;
 use super::pass::{Pass, Place};
-use super::tilt::{Spread, domain_of};
+use super::spread_violations::{Spread, domain_of};
 use crate::bits::Bits;
 use crate::topology::{GroupKey, GroupKind, TopologyKeyIx};
 
@@ -22,7 +22,7 @@ impl Pass<'_> {
                 if !seen.insert((class, spread.group, domain)) {
                     continue;
                 }
-                while let Some(emptiest) = followers::lacking(self, class, spread, domain) {
+                while let Some(emptiest) = host_affinity::lacking(self, class, spread, domain) {
                     if !self.pin_one(spread, emptiest) {
                         break;
                     }

@@ -9,12 +9,12 @@ use super::problem::PodIx;
 use super::template::Template;
 use super::{limits, min_values};
 use crate::bits::{Bits, WordBits};
-use crate::chance;
-use crate::narrow::{SetIx, Undefined};
+use crate::cluster::{MinValuesPolicy, ReservedMode, ports};
 use crate::price::{Price, saves_enough};
+use crate::requirement_table::{SetIx, Undefined};
 use crate::resources::Amounts;
+use crate::seeded_hash;
 use crate::topology::{GroupIx, GroupKind, TopologyKeyIx};
-use crate::world::{MinValuesPolicy, ReservedMode, ports};
 
 /// A class that a pod may be of, with the domains that are open to it.
 pub(super) type Open = (ClassIx, Vec<KeyDomains>);
@@ -288,7 +288,7 @@ impl Pass<'_> {
         };
         let anywhere = [(SetIx::EMPTY, None)];
         let alternatives = if facts.volumes.is_empty() { &anywhere[..] } else { &facts.volumes };
-        let first = if self.whim.any_domain { chance::mix(self.seed) % alternatives.len() as u64 } else { 0 };
+        let first = if self.whim.any_domain { seeded_hash::mix(self.seed) % alternatives.len() as u64 } else { 0 };
         let mut no = No::Never;
         for (volume, volume_host) in alternatives.iter().cycle().skip(first as usize).take(alternatives.len()) {
             if volume_host.as_ref().is_some_and(|h| !h.has(super::UNNAMED_HOST)) {
@@ -376,7 +376,7 @@ impl Pass<'_> {
             .map(|domain| {
                 (
                     if any { 0 } else { counts.get(domain) },
-                    chance::mix(turn ^ self.state.keys.turn(key, domain)),
+                    seeded_hash::mix(turn ^ self.state.keys.turn(key, domain)),
                     domain,
                 )
             })

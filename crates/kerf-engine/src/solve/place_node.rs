@@ -4,11 +4,11 @@ use super::class::{Class, ClassIx};
 use super::pass::{KeyDomains, Pass, Place};
 use super::problem::PodIx;
 use crate::bits::{Bits, WordBits};
-use crate::narrow::{KeyIx, Undefined};
+use crate::cluster::ports;
 use crate::pod::tolerations::tolerates_all;
 use crate::requirement::Requirement;
+use crate::requirement_table::{KeyIx, Undefined};
 use crate::topology::GroupKind;
-use crate::world::ports;
 
 impl Pass<'_> {
     pub(super) fn place_on_node(&mut self, pod: PodIx, class: ClassIx, open: &[KeyDomains]) -> bool {

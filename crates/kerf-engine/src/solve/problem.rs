@@ -12,11 +12,11 @@ use super::compile::{self, ClassBook, GroupBook};
 use super::state::State;
 use super::template::{Template, pool_set, pools_in_order};
 use crate::bits::Bits;
+use crate::cluster::{Attachment, Input, Settings, World, selection};
 use crate::explain::Reason;
-use crate::narrow::{KeyIx, SetIx};
 use crate::pod::default_spread::DefaultSpread;
+use crate::requirement_table::{KeyIx, SetIx};
 use crate::topology::{FilterIx, Group, NodeFilter, TopologyKeyIx};
-use crate::world::{Attachment, Input, Settings, World, selection};
 
 /// A pod to place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -8,7 +8,7 @@ use super::claim::Counted;
 use super::limits;
 use super::pass::Pass;
 use crate::bits::Bits;
-use crate::narrow::{SetIx, Undefined};
+use crate::requirement_table::{SetIx, Undefined};
 use crate::topology::TopologyKeyIx;
 
 impl Pass<'_> {

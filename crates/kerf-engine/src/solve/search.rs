@@ -6,17 +6,17 @@
 //! Passes come in rounds, and a round that finds nothing better is the last. How many there are at most, and in a round, depends on the size of
 //! the input alone, and ties go to the earlier pass, so that the answer is the same on every machine and for any number of threads.
 
-use super::answer::{Solution, answer, cuts_short};
-use super::bound;
 use super::class::Bound;
 use super::pass::{Pass, Taste, Whim};
+use super::price_bound;
 use super::problem::{PodIx, Problem};
-use super::tilt;
-use crate::chance::mix;
+use super::solution::{Solution, answer, cuts_short};
+use super::spread_violations;
+use crate::cluster::Effort;
 use crate::price::{Price, saves_enough};
 use crate::resources::ResourceIx;
+use crate::seeded_hash::mix;
 use crate::topology::GroupKind;
-use crate::world::Effort;
 
 /// Pods placed over all further passes, about: bounds the work for large inputs.
 const PLACEMENTS: usize = 40_000;
@@ -109,7 +109,8 @@ fn attempts(pass: &mut Pass<'_>, floor: Merit, placements: usize) -> Vec<Attempt
         pass.placed() > 0
     } else {
         let has_claims = !pass.state.claims.is_empty();
-        has_claims && (floor.tilted > 0 || floor.concessions > 0 || saves_enough(bound::least_price(pass), floor.price))
+        has_claims
+            && (floor.tilted > 0 || floor.concessions > 0 || saves_enough(price_bound::least_price(pass), floor.price))
     };
     if !may_gain {
         return Vec::new();
@@ -245,7 +246,7 @@ fn attempt(pass: &mut Pass<'_>, queue: &[PodIx], attempt: Attempt) {
 fn merit(pass: &Pass<'_>) -> Merit {
     Merit {
         unplaced: pass.state.queue.len() - pass.placed(),
-        tilted: tilt::tilted(pass),
+        tilted: spread_violations::tilted(pass),
         concessions: pass.state.concessions,
         rank: pass.state.claims.iter().map(|c| c.template * c.pods.len()).sum(),
         price: pass.total_price(),

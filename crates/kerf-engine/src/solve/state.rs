@@ -10,16 +10,16 @@ use rustc_hash::FxHashMap;
 
 use super::claim::Claim;
 use super::class::ClassIx;
+use super::free_capacity::Room;
 use super::pass::{Place, Refusal};
 use super::problem::{PodIx, Problem};
-use super::room::Room;
 use super::template::Template;
 use crate::bits::Bits;
 use crate::catalogue::RowView;
-use crate::narrow::{Narrowing, SetIx};
+use crate::cluster::{Attachment, NodeState, World};
+use crate::requirement_table::{Narrowing, SetIx};
 use crate::resources::{Amounts, ResourceIx};
 use crate::topology::{Counts, FilterIx, GroupIx, GroupKey, GroupKind, Presence, TopologyKeys};
-use crate::world::{Attachment, NodeState, World};
 
 /// The books of a pass.
 #[derive(Debug, Clone)]

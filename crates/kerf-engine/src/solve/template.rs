@@ -5,11 +5,11 @@ use kerf_api::slim::{HostPort, Labels, Str, Taint};
 
 use crate::bits::Bits;
 use crate::catalogue::{Columns, FitIndex};
-use crate::narrow::{Narrowing, SetIx};
+use crate::cluster::{Pool, PoolAvailability, World};
 use crate::pod::requirements::of_expression;
 use crate::requirement::{Requirement, Requirements};
+use crate::requirement_table::{Narrowing, SetIx};
 use crate::resources::{Amounts, ResourceIx, UNIT};
-use crate::world::{Pool, PoolAvailability, World};
 
 /// A pool, ready to launch from.
 #[derive(Debug, Clone)]

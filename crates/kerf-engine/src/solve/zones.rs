@@ -11,8 +11,8 @@ use super::class::{Class, ClassIx};
 use super::pass::Pass;
 use super::problem::PodIx;
 use crate::bits::Bits;
-use crate::narrow::{KeyIx, SetIx};
 use crate::requirement::Requirement;
+use crate::requirement_table::{KeyIx, SetIx};
 use crate::topology::TopologyKeyIx;
 
 /// The zones that a pod can use.

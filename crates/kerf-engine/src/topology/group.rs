@@ -3,10 +3,10 @@
 use kerf_api::slim::{LabelSelector, Labels, Str, Taint, Toleration};
 
 use super::keys::TopologyKeyIx;
-use crate::narrow::{Narrowing, SetIx, Undefined};
 use crate::pod::selector;
 use crate::pod::tolerations::tolerates_all;
 use crate::requirement::Requirement;
+use crate::requirement_table::{Narrowing, SetIx, Undefined};
 
 /// A group of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

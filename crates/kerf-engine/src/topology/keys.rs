@@ -4,9 +4,9 @@ use kerf_api::slim::Str;
 use rustc_hash::FxHashMap;
 
 use crate::bits::Bits;
-use crate::chance;
-use crate::narrow::{KeyIx, Narrowing, OneIx};
 use crate::requirement::Requirement;
+use crate::requirement_table::{KeyIx, Narrowing, OneIx};
+use crate::seeded_hash;
 
 /// A topology key other than the hostname.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -157,7 +157,7 @@ impl Domains {
         }
         self.index.insert(value.clone(), self.values.len());
         self.values.push(value.clone());
-        self.turns.push(chance::name(0, value));
+        self.turns.push(seeded_hash::name(0, value));
         self.offered_by.push(Vec::new());
         self.nodes.push(0);
         self.accepted.clear();

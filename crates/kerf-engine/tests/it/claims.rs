@@ -5,7 +5,7 @@ use kerf_api::slim::Str;
 use kerf_engine::Solution;
 use kerf_engine::requirement::Requirement;
 
-use crate::answer::{check, text, why};
+use crate::check_solution::{check, text, why};
 use crate::fixture::World;
 
 const ID: &str = labels::aws::CAPACITY_RESERVATION_ID;

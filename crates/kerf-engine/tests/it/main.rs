@@ -2,7 +2,7 @@
 //! that people read, and properties that must hold for any world.
 #![allow(clippy::unwrap_used, reason = "a test that cannot build its own fixture must fail")]
 
-mod answer;
+mod check_solution;
 mod fixture;
 mod launch;
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use kerf_api::labels;
 use kerf_engine::Effort;
 
-use crate::answer::{check, check_search, text};
+use crate::check_solution::{check, check_search, text};
 use crate::fixture::World;
 
 #[test]

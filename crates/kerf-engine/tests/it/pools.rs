@@ -1,6 +1,6 @@
 //! Limits, weights and taints of pools (spec 02 §4.6, §5 and §9.4).
 
-use crate::answer::{check, text, why};
+use crate::check_solution::{check, text, why};
 use crate::fixture::World;
 
 const TWO_CPUS: &str = "type t cpu=2";

@@ -2,7 +2,7 @@
 
 use kerf_engine::Effort;
 
-use crate::answer::{check, counts, plan, text};
+use crate::check_solution::{check, counts, plan, text};
 use crate::fixture::World;
 
 #[test]

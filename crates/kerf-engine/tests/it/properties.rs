@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kerf_engine::{Effort, Input, Price, Solution};
 use proptest::prelude::*;
 
-use crate::answer::text;
+use crate::check_solution::text;
 use crate::fixture::World;
 
 /// A small world: a few types, pools, nodes and groups of pods, some of them with constraints.

@@ -1,6 +1,6 @@
 //! What people read when a pod waits: the sentences of spec 02 §7.2, §8.5, §9 and §2.2.
 
-use crate::answer::{check, why};
+use crate::check_solution::{check, why};
 
 /// The sentence up to where it lists requirements and resources.
 fn message(world: &str) -> String {

@@ -1,6 +1,6 @@
 //! The requirement algebra seen from outside (spec 02 §3); its own tests are beside it in the crate.
 
-use crate::answer::{check, why};
+use crate::check_solution::{check, why};
 use crate::fixture::World;
 
 #[test]

@@ -2,7 +2,7 @@
 
 use kerf_api::labels;
 
-use crate::answer::check;
+use crate::check_solution::check;
 use crate::fixture::World;
 
 /// One claim's requests as text.

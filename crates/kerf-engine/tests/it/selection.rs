@@ -2,7 +2,7 @@
 
 use kerf_api::slim::Pod;
 
-use crate::answer::{check, text, why};
+use crate::check_solution::{check, text, why};
 use crate::fixture::World;
 
 #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use kerf_api::labels;
 use kerf_engine::{Effort, Solution};
 
-use crate::answer::{check, check_search, counts, per_domain, text};
+use crate::check_solution::{check, check_search, counts, per_domain, text};
 use crate::fixture::World;
 
 const WEB: &str = "cpu=1 labels=app:web spread=zone:1:app=web";

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::answer::{check, counts, plan, why};
+use crate::check_solution::{check, counts, plan, why};
 use crate::fixture::World;
 
 #[test]

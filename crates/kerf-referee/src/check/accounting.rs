@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Rule, Violation};
+use crate::manifests::{Refusal, World};
 use crate::placement::pod_key;
 use crate::plan::Plan;
-use crate::world::{Refusal, World};
 
 pub(super) fn check(world: &World, plan: &Plan) -> Vec<Violation> {
     let pending: BTreeMap<String, _> =

@@ -18,17 +18,17 @@ use k8s_openapi::api::core::v1::Pod;
 
 use super::claims::unreachable_claim;
 use super::launch::{Launch, launches};
+use super::pool_domains::Heed;
 use super::topology::can_be_last;
-use super::universe::Heed;
 use super::{Daemons, Universe, check};
 use crate::catalogue::{CAPACITY_TYPE, Catalogue, INSTANCE_TYPE, ZONE};
+use crate::manifests::{ExistingNode, Pool, World};
 use crate::placement::{affinity_terms, anti_affinity_terms, pod_key, spread_constraints, term_selects};
 use crate::plan::{Claim, Estimate, ExistingPlacement, Plan, Requirement};
 use crate::resources::sum_of_requests;
 use crate::search::kind_of;
 use crate::selectors::{node_wanted, required_terms, term_matches};
 use crate::storage::HOSTNAME;
-use crate::world::{ExistingNode, Pool, World};
 
 /// Pods that the plan calls unschedulable although they could be added, with where: `namespace/name` and the place. Of pods that are alike
 /// the first is asked for: what it cannot have, the others cannot have either.

@@ -8,6 +8,7 @@ use super::daemons::overhead_range;
 use super::launch::{Launch, launches};
 use super::{Daemons, Rule, Violation};
 use crate::catalogue::{Catalogue, InstanceType};
+use crate::manifests::{Pool, World};
 use crate::placement::{namespace, pod_key};
 use crate::plan::{Claim, Plan};
 use crate::ports;
@@ -16,7 +17,6 @@ use crate::resources::{Resources, sum_of_requests};
 use crate::selectors::{Labels, node_wanted};
 use crate::storage::{ClaimState, Storage, claim_names, class_reaches, volume_reaches_new_node};
 use crate::taints::untolerated;
-use crate::world::{Pool, World};
 
 pub(super) fn check(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
     let daemons = Daemons::of(world);

@@ -8,11 +8,11 @@ use kerf_api::quantity::Quantity;
 
 use super::launch::witnesses;
 use crate::catalogue::InstanceType;
+use crate::manifests::{ExistingNode, Pool, World};
 use crate::placement::namespace;
 use crate::resources::{Resources, pod_requests, sum_of_requests};
 use crate::selectors::{node_selector, node_wanted, required_terms, satisfies};
 use crate::taints::{repels, tolerates};
-use crate::world::{ExistingNode, Pool, World};
 
 /// One pod for each daemon set.
 #[derive(Debug, Clone, Default)]

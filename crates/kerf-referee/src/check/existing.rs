@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use super::launch::with_aliases;
 use super::{Daemons, Rule, Violation};
 use crate::filters::volumes_by_driver;
+use crate::manifests::{ExistingNode, World};
 use crate::placement::{namespace, pod_key};
 use crate::plan::Plan;
 use crate::ports;
@@ -14,7 +15,6 @@ use crate::resources::{Resources, sum_of_requests};
 use crate::selectors::node_wanted;
 use crate::storage::{ClaimState, Storage, claim_names, class_reaches, volume_reaches_new_node};
 use crate::taints::untolerated;
-use crate::world::{ExistingNode, World};
 
 pub(super) fn check(world: &World, plan: &Plan) -> Vec<Violation> {
     let daemons = Daemons::of(world);

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::catalogue::{Catalogue, InstanceType, Offering};
+use crate::manifests::Pool;
 use crate::plan::Requirement;
 use crate::price::Price;
 use crate::selectors::Labels;
 use crate::storage::HOSTNAME;
-use crate::world::Pool;
 
 /// Old names of labels, which nodes carry as well.
 const ALIASES: [(&str, &str); 5] = [

@@ -7,9 +7,9 @@ use kerf_api::quantity::Quantity;
 use super::launch::launches;
 use super::{Rule, Violation};
 use crate::catalogue::Catalogue;
+use crate::manifests::{Pool, World};
 use crate::plan::{Claim, Plan};
 use crate::resources::Resources;
-use crate::world::{Pool, World};
 
 pub(super) fn check(world: &World, catalogue: &Catalogue, plan: &Plan) -> Vec<Violation> {
     let mut violations = Vec::new();

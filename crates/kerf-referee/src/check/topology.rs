@@ -1,30 +1,30 @@
 //! Rules between pods: spread, affinity and anti-affinity, over all that runs and all that is planned. [`Topology`] holds, for one world,
 //! who is whose concern; it is asked about placements. Counting is done anew for every question.
 
+mod bind_order;
 mod combinations;
-mod order;
-mod place;
+mod placement_target;
 mod spread;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{NodeSelectorTerm, Pod};
 
-use super::universe::Heed;
+use super::pool_domains::Heed;
 use super::{Rule, Universe};
 use crate::check::launch::with_aliases;
+use crate::manifests::World;
 use crate::placement::{
     affinity_terms, anti_affinity_terms, is_terminating, pod_key, spread_constraints, spread_includes, spread_selects,
     term_selects,
 };
 use crate::selectors::{Labels, label_satisfies, node_selector, required_terms, term_matches};
 use crate::storage::HOSTNAME;
-use crate::world::World;
 
 pub use self::combinations::COMBINATIONS;
 pub(super) use self::combinations::{can_be_last, check};
 pub(crate) use self::combinations::{combinations, product};
-pub(crate) use self::place::Place;
+pub(crate) use self::placement_target::Place;
 use self::spread::Spread;
 
 /// All rules between the pods of a world.

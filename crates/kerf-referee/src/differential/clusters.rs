@@ -15,10 +15,10 @@ use serde::{Deserialize, Serialize};
 use super::median;
 use super::oracle::{Oracle, OracleFailed};
 use crate::disruption::faults;
+use crate::generator::{Generated, cluster};
 use crate::plan::Plan;
 use crate::price::Price;
 use crate::program::{AT, Planner};
-use crate::worlds::{Generated, cluster};
 
 /// Answers to a number of clusters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

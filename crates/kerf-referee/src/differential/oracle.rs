@@ -7,10 +7,10 @@ use std::process::Command;
 use serde_json::Value;
 
 use super::recorded::{RecordedRun, RecordedWorld};
+use crate::generator::Generated;
+use crate::manifests::{Refusal, World};
 use crate::placement::pod_key;
 use crate::program::AT;
-use crate::world::{Refusal, World};
-use crate::worlds::Generated;
 
 /// The oracle's program.
 #[derive(Debug, Clone)]
@@ -81,7 +81,7 @@ impl Oracle {
     pub fn ask(&self, made: &Generated, runs: usize) -> Result<RecordedWorld, OracleFailed> {
         let refused = |message: String| OracleFailed::Refused { world: made.seed, message };
         let world = World::read(&made.manifests).map_err(|error| refused(error.to_string()))?;
-        let ours = |pending: &crate::world::Pending<'_>| world.refusal(*pending) != Some(Refusal::NotForUs);
+        let ours = |pending: &crate::manifests::Pending<'_>| world.refusal(*pending) != Some(Refusal::NotForUs);
         let pending: Vec<String> = world.pending().iter().filter(|p| ours(p)).map(|p| pod_key(p.pod)).collect();
         let answers = (0..runs).map(|salt| {
             let (plan, violations) = super::judge(made, &self.plan(made, salt)?).map_err(refused)?;

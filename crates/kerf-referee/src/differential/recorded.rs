@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::generator::Size;
 use crate::price::Price;
-use crate::worlds::Size;
 
 /// Answers to a number of worlds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

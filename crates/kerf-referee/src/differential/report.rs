@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::check::Violation;
+use crate::generator::Size;
 use crate::price::Price;
-use crate::worlds::Size;
 
 /// Kerf and Karpenter on a number of worlds.
 #[derive(Debug, Clone, Default)]

@@ -10,11 +10,11 @@ use kerf_api::duration::Duration;
 use kerf_api::schedule::Schedule;
 use serde_json::Value;
 
+use crate::manifests::{decode, owned_by};
 use crate::placement::{is_terminal, is_terminating, pod_key};
 use crate::plan::Command;
 use crate::selectors::{pod_labels, satisfies, selects};
 use crate::taints::tolerates;
-use crate::world::{decode, owned_by};
 
 const DO_NOT_DISRUPT: &str = "karpenter.sh/do-not-disrupt";
 

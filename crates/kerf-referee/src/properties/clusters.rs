@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use crate::catalogue;
 use crate::disruption::{after, faults};
+use crate::generator::Generated;
 use crate::plan::Plan;
 use crate::program::{AT, Planner};
 use crate::random::Random;
-use crate::worlds::Generated;
 
 /// What a cluster showed.
 #[derive(Debug, Clone)]

@@ -13,6 +13,7 @@ use crate::check::{
     Daemons, Launch, Place, Topology, launches, product, refusals, room, too_many_volumes, unreachable_claim, usage,
     values_short,
 };
+use crate::manifests::{ExistingNode, Pool, World};
 use crate::plan::Requirement;
 use crate::ports;
 use crate::price::Price;
@@ -20,7 +21,6 @@ use crate::resources::{Resources, pod_requests, sum_of_requests};
 use crate::selectors::{Labels, node_wanted, required_terms, term_matches};
 use crate::storage::{HOSTNAME, Storage};
 use crate::taints::untolerated;
-use crate::world::{ExistingNode, Pool, World};
 
 /// A set of pods, one bit for each.
 pub(super) type Mask = u32;

@@ -186,7 +186,7 @@ fn too_much_is_not_tried() {
 #[test]
 fn free_choice_is_never_worse_than_late_commitment() {
     for seed in 0..12 {
-        let made = crate::worlds::world(seed, crate::worlds::Size::Small);
+        let made = crate::generator::world(seed, crate::generator::Size::Small);
         let (Ok(world), Ok(catalogue)) = (World::read(&made.manifests), catalogue::read(&made.types)) else {
             panic!("world {seed} cannot be read");
         };

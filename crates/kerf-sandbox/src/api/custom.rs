@@ -2,7 +2,7 @@
 //! goes. Whether an object is right is for `kerf_api::admission` to say; this folder is where it plugs in.
 
 mod columns;
-mod definition;
+mod crd;
 mod json_path;
 mod lifecycle;
 

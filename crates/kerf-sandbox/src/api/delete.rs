@@ -9,7 +9,7 @@ use super::json::parse_json;
 use super::respond::Reply;
 use super::status::{Answer, Refusal, Subject};
 use super::storage::{Key, Window};
-use super::{consequences, field, object, protobuf, read};
+use super::{after_write, field, object, protobuf, read};
 
 /// The finalizers that a propagation policy leaves for the garbage collector.
 const FOREGROUND: &str = "foregroundDeletion";
@@ -199,7 +199,7 @@ pub(crate) fn delete_object(call: &Call<'_>, key: &Key, name: &str, options: &Op
             storage.get(call.resource.table, key).ok_or_else(|| Refusal::not_found(call.resource.subject(), name))?;
         let mut object = parse(&stored)?;
         options.check(call, &object, name, stored.revision)?;
-        consequences::may_delete(call, &object)?;
+        after_write::may_delete(call, &object)?;
         let going = mark(call, &mut object, options);
         if options.dry_run {
             return Ok(if going { Fate::Going(object) } else { Fate::Gone(object) });
@@ -207,7 +207,7 @@ pub(crate) fn delete_object(call: &Call<'_>, key: &Key, name: &str, options: &Op
         if !going {
             let Ok(bytes) = storage.delete(call.resource.table, key, stored.revision) else { continue };
             let last: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-            consequences::deleted(call, &last);
+            after_write::deleted(call, &last);
             // As it was marked, told as of its end.
             object::set_meta(&mut object, "resourceVersion", object::text(&last, &["metadata", "resourceVersion"]));
             return Ok(Fate::Gone(object));
@@ -221,7 +221,7 @@ pub(crate) fn delete_object(call: &Call<'_>, key: &Key, name: &str, options: &Op
         else {
             continue;
         };
-        consequences::updated(call, &object);
+        after_write::updated(call, &object);
         return Ok(Fate::Going(parse(&now)?));
     }
     Err(Refusal::stale(call.resource.subject(), name))
@@ -229,7 +229,7 @@ pub(crate) fn delete_object(call: &Call<'_>, key: &Key, name: &str, options: &Op
 
 /// Marks an object as being deleted, if it cannot go at once. Returns whether it stays for now.
 fn mark(call: &Call<'_>, object: &mut Value, options: &Options) -> bool {
-    if let Some(going) = consequences::hold(call, object) {
+    if let Some(going) = after_write::hold(call, object) {
         // A kind that is emptied by others before it goes.
         let finalizers = finalizers_after(object, options);
         if going && !object::is_deleting(object) {

@@ -5,18 +5,18 @@
 //! family; the handlers know no kind by name.
 
 mod container;
-mod definition;
+mod crd;
+mod defaults;
 mod events;
-mod fill;
 mod namespace;
 mod node;
-mod plain;
 mod pod;
 mod pod_spec;
 mod pod_update;
 mod policy;
 mod resources;
 mod service;
+mod small_kinds;
 mod storage;
 mod workload;
 
@@ -209,7 +209,7 @@ pub(crate) fn kinds() -> Vec<Kind> {
 fn core_kinds() -> Vec<Kind> {
     vec![
         Kind { plural: "bindings", ..kind::<core::Binding>(&[]).create_only() },
-        kind::<core::ConfigMap>(&["cm"]).conduct(plain::CONFIG_MAP),
+        kind::<core::ConfigMap>(&["cm"]).conduct(small_kinds::CONFIG_MAP),
         kind::<core::Endpoints>(&["ep"]),
         kind::<core::Event>(&["ev"]).selectable(events::CORE_FIELDS).conduct(events::CORE),
         kind::<core::LimitRange>(&["limits"]).conduct(policy::LIMIT_RANGE),
@@ -240,7 +240,7 @@ fn core_kinds() -> Vec<Kind> {
             .selectable(&[("status.replicas", "0")])
             .conduct(workload::REPLICATION_CONTROLLER),
         kind::<core::ResourceQuota>(&["quota"]).with_status().conduct(policy::QUOTA),
-        kind::<core::Secret>(&[]).selectable(&[("type", "")]).conduct(plain::SECRET),
+        kind::<core::Secret>(&[]).selectable(&[("type", "")]).conduct(small_kinds::SECRET),
         kind::<core::ServiceAccount>(&["sa"]),
         kind::<core::Service>(&["svc"])
             .in_all()
@@ -293,22 +293,22 @@ fn cluster_kinds() -> Vec<Kind> {
         kind::<apiextensions::CustomResourceDefinition>(&["crd", "crds"])
             .with_status()
             .with_generation()
-            .conduct(definition::DEFINITION),
+            .conduct(crd::DEFINITION),
         kind::<authentication::SelfSubjectReview>(&[]).create_only(),
         kind::<authorization::LocalSubjectAccessReview>(&[]).create_only(),
         kind::<authorization::SelfSubjectAccessReview>(&[]).create_only(),
         kind::<authorization::SelfSubjectRulesReview>(&[]).create_only(),
         kind::<authorization::SubjectAccessReview>(&[]).create_only(),
-        kind::<coordination::Lease>(&[]).conduct(plain::LEASE),
+        kind::<coordination::Lease>(&[]).conduct(small_kinds::LEASE),
         kind::<discovery::EndpointSlice>(&[]).with_generation(),
         kind::<events_v1::Event>(&["ev"]).selectable(events::FIELDS).conduct(events::EVENT),
         kind::<networking::IngressClass>(&[]).with_generation(),
-        kind::<networking::Ingress>(&["ing"]).with_status().with_generation().conduct(plain::INGRESS),
+        kind::<networking::Ingress>(&["ing"]).with_status().with_generation().conduct(small_kinds::INGRESS),
         kind::<networking::NetworkPolicy>(&["netpol"]).with_generation(),
         kind::<node_v1::RuntimeClass>(&[]).conduct(policy::RUNTIME_CLASS),
-        kind::<rbac::ClusterRoleBinding>(&[]).names(NameRule::PathSegment).conduct(plain::ROLE_BINDING),
+        kind::<rbac::ClusterRoleBinding>(&[]).names(NameRule::PathSegment).conduct(small_kinds::ROLE_BINDING),
         kind::<rbac::ClusterRole>(&[]).names(NameRule::PathSegment),
-        kind::<rbac::RoleBinding>(&[]).names(NameRule::PathSegment).conduct(plain::ROLE_BINDING),
+        kind::<rbac::RoleBinding>(&[]).names(NameRule::PathSegment).conduct(small_kinds::ROLE_BINDING),
         kind::<rbac::Role>(&[]).names(NameRule::PathSegment),
         kind::<dra::DeviceClass>(&[]).with_generation(),
         kind::<dra::ResourceClaim>(&[]).with_status(),

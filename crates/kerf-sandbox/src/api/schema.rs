@@ -10,7 +10,7 @@ mod builtin;
 mod custom;
 mod decode;
 mod merge_keys;
-mod misfits;
+mod mismatches;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use smol_str::SmolStr;
 pub(crate) use annotate::annotate;
 pub(crate) use builtin::{Describe, REFERENCE, definitions, describe};
 pub(crate) use decode::{decode, decode_changed};
-pub(crate) use misfits::{misfits, undeclared};
+pub(crate) use mismatches::{misfits, undeclared};
 
 /// The place of a type in its arena.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

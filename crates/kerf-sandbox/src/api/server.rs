@@ -24,7 +24,7 @@ use super::status::{Answer, Refusal, Subject};
 use super::storage::{Key, Storage, TableIx};
 use crate::audit::Write;
 use crate::faults::{Asked, Fault, FaultRule, Faults};
-use crate::seed::Rng;
+use crate::rng::Rng;
 
 /// The largest body that is read: what the real server reads.
 const BODY: usize = 3 * 1024 * 1024;

@@ -1,10 +1,10 @@
 //! What a resource has besides its objects: status, scale, eviction, binding, and the reviews that are answered and not kept.
 
 mod binding;
+mod direct_update;
 mod eviction;
 mod finalize;
 mod in_place;
-mod overwrite;
 mod review;
 mod scale;
 
@@ -14,7 +14,7 @@ use super::respond::Reply;
 use super::status::{Answer, Refusal};
 use super::{read, write};
 
-pub(crate) use overwrite::overwrite;
+pub(crate) use direct_update::overwrite;
 pub(crate) use scale::selector_text;
 
 /// Answers a request for a subresource.

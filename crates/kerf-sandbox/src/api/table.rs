@@ -2,9 +2,9 @@
 
 mod age;
 mod cluster;
+mod layout;
 mod node;
 mod pod;
-mod sheet;
 mod storage;
 mod workload;
 
@@ -19,7 +19,7 @@ use super::status::{Answer, Refusal};
 use super::storage::Stored;
 
 pub(crate) use age::{age, human};
-pub(crate) use sheet::Row;
+pub(crate) use layout::Row;
 
 /// A page of a list.
 pub(crate) fn of_list(call: &Call<'_>, objects: &[Arc<Stored>], metadata: &Value) -> Answer<Value> {
@@ -65,14 +65,14 @@ fn include(call: &Call<'_>) -> Answer<Include> {
 }
 
 fn table(resource: &Resource, metadata: Value, rows: Vec<Value>, columns: bool) -> Value {
-    let columns = if columns { sheet::columns(resource) } else { Value::Null };
+    let columns = if columns { layout::columns(resource) } else { Value::Null };
     json!({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "columnDefinitions": columns, "rows": rows})
 }
 
 fn row(resource: &Resource, bytes: &[u8], now: Timestamp, include: Include) -> Value {
     let object: Value = serde_json::from_slice(bytes).unwrap_or_default();
-    let mut row = json!({"cells": sheet::cells(resource, &Row { object: &object, now })});
-    if let Some(conditions) = sheet::conditions(resource, &object) {
+    let mut row = json!({"cells": layout::cells(resource, &Row { object: &object, now })});
+    if let Some(conditions) = layout::conditions(resource, &object) {
         row["conditions"] = conditions;
     }
     match include {

@@ -8,9 +8,9 @@ use serde_json::json;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
+use super::control_plane::{Again, Plane};
 use super::kind::Kind;
 use super::objects::{Attachment, Pod};
-use super::plane::{Again, Plane};
 use super::pods::ignore_gone;
 use crate::api::status::Answer;
 use crate::api::storage::Key;

@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use kerf_api::schedule::Schedule;
 use serde_json::{Value, json};
 
+use super::component_client::Propagation;
+use super::control_plane::{Again, Plane};
 use super::events::{Speaker, Tone};
 use super::kind::Kind;
 use super::objects::{CronJob, Job};
-use super::plane::{Again, Plane};
 use super::pods::{controller_reference, ignore_gone};
-use super::requests::Propagation;
 use crate::api::object::{self, seconds};
 use crate::api::status::Answer;
 use crate::api::storage::Key;

@@ -9,10 +9,10 @@ use kerf_referee::taints::{repels, tolerates};
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
+use super::control_plane::{Again, Plane};
 use super::events::{Speaker, Tone};
 use super::kind::Kind;
 use super::objects::{AnyObject, Node, Pod, Workload, share};
-use super::plane::{Again, Plane};
 use super::pods::{count_ready, from_template, ignore_gone};
 use super::replicaset::differs;
 use super::revisions::{self, REVISION_HASH};

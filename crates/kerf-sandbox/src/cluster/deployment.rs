@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::control_plane::{Again, Plane};
 use super::events::{Speaker, Tone};
 use super::kind::Kind;
 use super::objects::{Workload, share};
-use super::plane::{Again, Plane};
 use super::pods::{controller_reference, ignore_gone};
 use crate::api::status::Answer;
 use crate::api::storage::Key;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
+use super::control_plane::{Again, Plane};
 use super::kind::Kind;
 use super::objects::{Budget, Pod, share};
-use super::plane::{Again, Plane};
 use super::pods::ignore_gone;
 use crate::api::object::seconds;
 use crate::api::status::Answer;

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use smol_str::SmolStr;
 
+use super::control_plane::Plane;
 use super::kind::Kind;
 use super::objects::Meta;
-use super::plane::Plane;
 use crate::api::object::seconds;
 use crate::api::storage::Key;
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::control_plane::{Again, Plane};
 use super::events::{Speaker, Tone};
 use super::kind::Kind;
 use super::objects::{AnyObject, Job, Pod};
-use super::plane::{Again, Plane};
 use super::pods::{BURST, from_template, ignore_gone};
 use crate::api::object::{self, seconds};
 use crate::api::selector::LabelSelector;
@@ -303,7 +303,7 @@ fn expire(plane: &Plane, key: &Key, job: &Job, ended: Option<jiff::Timestamp>) -
         plane.controllers.delete_with(
             &Kind::Job.path(key),
             &job.metadata.uid,
-            super::requests::Propagation::Foreground,
+            super::component_client::Propagation::Foreground,
         )?;
     }
     Ok(Again::WhenChanged)

@@ -2,7 +2,7 @@
 //! simulated (`kwok.x-k8s.io/node`, the annotation by which KWOK finds its nodes too, so that one provider serves both), brings it to
 //! life after a while, keeps its lease, and runs the pods that are bound to it through their phases.
 
-mod beat;
+mod heartbeat;
 pub(crate) mod node;
 pub(crate) mod pod;
 mod status;
@@ -13,10 +13,10 @@ use std::net::Ipv4Addr;
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use self::beat::Beat;
+use self::heartbeat::Beat;
 use super::objects::Node;
 use crate::api::storage::Key;
-use crate::seed::Rng;
+use crate::rng::Rng;
 
 /// The annotation of simulated nodes: KWOK's.
 pub(crate) const SIMULATED: &str = "kwok.x-k8s.io/node";

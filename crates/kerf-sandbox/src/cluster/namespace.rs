@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
+use super::control_plane::{Again, Plane};
 use super::kind::{Kind, collection};
 use super::objects::Namespace;
-use super::plane::{Again, Plane};
 use crate::api::selector::Selection;
 use crate::api::status::Answer;
 use crate::api::storage::{Key, Window};

@@ -6,10 +6,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::control_plane::{Again, Plane};
 use super::events::{Speaker, Tone};
 use super::kind::Kind;
 use super::objects::{Node, Taint, condition};
-use super::plane::{Again, Plane};
 use super::pods::ignore_gone;
 use crate::api::object::seconds;
 use crate::api::status::Answer;

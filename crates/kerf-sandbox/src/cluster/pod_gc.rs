@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
+use super::control_plane::{Again, Plane};
 use super::kind::Kind;
-use super::plane::{Again, Plane};
 use super::pods::ignore_gone;
 use crate::api::object::seconds;
 use crate::api::status::Answer;

@@ -10,9 +10,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use smol_str::SmolStr;
 
+use super::control_plane::Plane;
 use super::kind::Kind;
 use super::objects::{Meta, Pod};
-use super::plane::Plane;
 use crate::api::object;
 use crate::api::selector::LabelSelector;
 use crate::api::status::Answer;

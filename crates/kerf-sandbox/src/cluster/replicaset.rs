@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::control_plane::{Again, Plane};
 use super::events::{Speaker, Tone};
 use super::kind::Kind;
 use super::objects::{Pod, Workload};
-use super::plane::{Again, Plane};
 use super::pods::{BURST, by_expendability, count_ready, from_template, ignore_gone};
 use crate::api::status::Answer;
 use crate::api::storage::Key;

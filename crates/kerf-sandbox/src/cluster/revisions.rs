@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::control_plane::Plane;
 use super::deployment::hash_of;
 use super::kind::Kind;
 use super::objects::{Revision, Workload};
-use super::plane::Plane;
 use super::pods::{controller_reference, ignore_gone};
 use crate::api::status::Answer;
 

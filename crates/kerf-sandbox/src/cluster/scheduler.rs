@@ -14,20 +14,20 @@
 mod amounts;
 mod attempt;
 mod classes;
+mod event_handlers;
 mod filter;
-mod hints;
-mod intake;
 mod message;
 mod node;
 mod pod;
 mod preempt;
-mod queue;
-mod record;
+mod queueing_hints;
+mod scheduling_queue;
 mod score;
 mod storage;
 mod view;
-mod waiting;
+mod volume_binding;
 mod workloads;
+mod writer;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -35,18 +35,18 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use self::attempt::{Outcome, Rotation, attempt};
+use self::event_handlers::Feeds;
 use self::filter::{Bindings, Plugin};
-use self::intake::Feeds;
 use self::message::Diagnosis;
 use self::pod::{PodInfo, PodKey};
 use self::preempt::{Preemption, preempt};
-use self::queue::{Entry, Queue};
-use self::record::{Nomination, Recorder};
+use self::scheduling_queue::{Entry, Queue};
 use self::view::{NodeIx, View};
-use self::waiting::Waiting;
-use super::local::{Local, news};
+use self::volume_binding::Waiting;
+use self::writer::{Nomination, Recorder};
+use super::in_process_client::{Local, news};
 use crate::api::ApiServer;
-use crate::seed::Rng;
+use crate::rng::Rng;
 
 /// After so many attempts others on the same thread get a turn.
 const ATTEMPTS_AT_ONCE: usize = 32;

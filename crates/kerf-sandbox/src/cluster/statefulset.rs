@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::control_plane::{Again, Plane};
 use super::events::{Speaker, Tone};
 use super::kind::Kind;
 use super::objects::{Pod, Workload};
-use super::plane::{Again, Plane};
 use super::pods::{available_at, controller_reference, count_ready, from_template, ignore_gone};
 use super::replicaset::differs;
 use super::revisions::{self, REVISION_HASH};

@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::time::Instant;
 
+use super::control_plane::{Again, Plane};
 use super::events::{Speaker, Tone};
 use super::kind::Kind;
 use super::objects::{Pod, Taint, Toleration};
-use super::plane::{Again, Plane};
 use super::pods::ignore_gone;
 use crate::api::object::seconds;
 use crate::api::status::Answer;

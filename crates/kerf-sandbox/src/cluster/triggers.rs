@@ -3,10 +3,10 @@
 use tokio::time::Instant;
 
 use super::Work;
+use super::control_plane::Plane;
 use super::kubelet::is_simulated;
+use super::object_cache::{Changed, Object, Shelf};
 use super::objects::{Attachment, Meta, Node, Pod, Workload};
-use super::plane::Plane;
-use super::world::{Changed, Object, Shelf};
 use crate::api::storage::Key;
 
 impl Plane {

@@ -30,7 +30,7 @@ use smol_str::SmolStr;
 use tokio::time::Instant;
 
 use self::events::Teller;
-use super::local::{Feed, Local, Told, news};
+use super::in_process_client::{Feed, Local, Told, news};
 use crate::api::ApiServer;
 
 pub(crate) use matching::{CLAIM_SELECTED_NODE, best_match, is_bound, requested};

@@ -13,7 +13,7 @@ use kerf_api::slim::{Pod, Str, TolerationOperator};
 use kerf_api::taints::DISRUPTED;
 use kerf_referee::selectors::selects;
 
-use super::ledger::{ClaimRecord, Ledger};
+use super::invariant_checker::{ClaimRecord, Ledger};
 use crate::api::Key;
 
 /// Machines of the simulated cloud.
@@ -22,7 +22,8 @@ const SCHEME: &str = "kwok://";
 /// A node has come: no two of them may be one machine.
 pub(super) fn on_new_node(ledger: &mut Ledger, name: &str, now: Timestamp) {
     let Some(machine) = ledger.nodes.get(name).map(|node| node.provider_id.clone()) else { return };
-    let has_it = |(other, node): (&Str, &super::ledger::NodeRecord)| other != name && node.provider_id == machine;
+    let has_it =
+        |(other, node): (&Str, &super::invariant_checker::NodeRecord)| other != name && node.provider_id == machine;
     if !machine.is_empty() && ledger.nodes.iter().any(has_it) {
         ledger.violate(now, "one machine, one node", machine.to_string());
     }

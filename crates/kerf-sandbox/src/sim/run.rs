@@ -9,13 +9,13 @@ use jiff::{SignedDuration, Timestamp};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::act::Person;
+use super::actor::Person;
 use super::faults::NamedFault;
+use super::invariant_checker::Recent;
+use super::invariant_watcher::Witness;
 use super::invariants;
-use super::ledger::Recent;
 use super::report::{Appraisal, Report, Sample};
 use super::scenario::{Scenario, Steady};
-use super::witness::Witness;
 use crate::cluster::{Cluster, Cost};
 
 /// How often somebody looks and tells.

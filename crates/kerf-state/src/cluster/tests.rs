@@ -10,7 +10,7 @@ mod counting;
 mod displaced;
 
 use super::*;
-use crate::synced::{Source, Synced, Waiting};
+use crate::sync_status::{Source, Synced, Waiting};
 
 fn decoded<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()

@@ -14,7 +14,7 @@ use kube::client::ClientBuilder;
 use kube::{Client, Config};
 use tracing::debug;
 
-use super::control::{self, Controlled, Work};
+use super::controller_process::{self, Controlled, Work};
 use super::plan;
 use crate::args::{Controller, LogFormat};
 use crate::exit::{Exit, Failure, Problem};
@@ -28,7 +28,7 @@ pub(super) fn run(wish: &Controller) -> Result<Exit, Failure> {
     let catalogue = plan::instance_types(wish.instance_types.as_deref())?;
     let outputs = log_outputs(&wish.log_output_paths)?;
     let clock = Clock::system();
-    control::start_log(log_settings(wish), clock, outputs).map_err(Failure::Work)?;
+    controller_process::start_log(log_settings(wish), clock, outputs).map_err(Failure::Work)?;
     debug!(version = env!("CARGO_PKG_VERSION"), "discovered karpenter version");
 
     // Requests and watches take little, and less without threads that wake each other; what takes long is computed on threads of its own.
@@ -80,7 +80,12 @@ async fn control(
     };
     let cloud = Kwok::new(client.clone(), clock, catalogue);
     let (shutdown, stop) = Shutdown::new();
-    let running = control::run(Controlled { client, lease_client, metrics, clock, cloud, seed }, &work, &process, stop);
+    let running = controller_process::run(
+        Controlled { client, lease_client, metrics, clock, cloud, seed },
+        &work,
+        &process,
+        stop,
+    );
     let signals = async {
         kerf_runtime::signal().await;
         shutdown.request();
@@ -120,7 +125,7 @@ fn identity(seed: u64) -> String {
 /// How the log looks, by the settings.
 fn log_settings(wish: &Controller) -> logs::Settings {
     logs::Settings {
-        level: control::level(wish.log_level),
+        level: controller_process::level(wish.log_level),
         form: match wish.log_format {
             LogFormat::Json => Form::Json,
             LogFormat::Console => Form::Console,

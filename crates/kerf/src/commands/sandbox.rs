@@ -1,7 +1,7 @@
 //! `kerf sandbox`: starts a cluster in this process, says how to use it, and ends it: with Ctrl-C, or with the command that it was
 //! started for. Nothing is left behind but what the person asked to be written elsewhere.
 
-mod appraise;
+mod best_price;
 mod kubeconfig;
 mod simulate;
 
@@ -21,7 +21,7 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use super::control::{self, Controlled, Work};
+use super::controller_process::{self, Controlled, Work};
 use super::plan;
 use crate::args::{LogLevel, Sandbox, Settings};
 use crate::exit::{Exit, Failure};
@@ -110,8 +110,8 @@ async fn serve(wish: Sandbox, clock: Clock, catalogue: Catalogue) -> Result<Exit
 /// Lets Kerf's own log be seen, if it is to be seen.
 fn show_log(level: Option<LogLevel>, clock: Clock) -> Result<(), Failure> {
     let Some(level) = level else { return Ok(()) };
-    let settings = logs::Settings { level: control::level(level), form: logs::Form::Console };
-    control::start_log(settings, clock, vec![Box::new(std::io::stderr())]).map_err(Failure::Work)
+    let settings = logs::Settings { level: controller_process::level(level), form: logs::Form::Console };
+    controller_process::start_log(settings, clock, vec![Box::new(std::io::stderr())]).map_err(Failure::Work)
 }
 
 /// Kerf itself, as it is to run on a cluster of this process.
@@ -149,7 +149,7 @@ impl Kerf {
             ..ProcessSettings::default()
         };
         let on = Controlled { lease_client: client.clone(), client, metrics, clock, cloud, seed: self.seed };
-        async move { control::run(on, &work, &process, stop).await }
+        async move { controller_process::run(on, &work, &process, stop).await }
     }
 }
 

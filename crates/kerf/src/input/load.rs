@@ -12,16 +12,16 @@ use kerf_api::nodeoverlay::NodeOverlay;
 use kerf_api::slim::{ReplicaOwner, Str, VolumeAttachment};
 use serde::de::DeserializeOwned;
 
-use super::admitted::{Admission, KWOK_GROUP, class_group};
+use super::admission::{Admission, KWOK_GROUP, class_group};
 use super::decode::{FieldProblem, decode};
 use super::documents::{self, Body, Found};
-use super::judged::Scrutiny;
 use super::kind::Kind;
 use super::live::{self, Selectors};
 use super::objects::{Given, Named, Objects, Outcome, Reading, Refused, full_name};
 use super::pod_defaults::{PodDefaults, read_priority_class};
 use super::runtime_class::read_runtime_class;
 use super::source::{self, Origin, Source, SourceNames};
+use super::validation::Scrutiny;
 use super::workloads::{self, Workloads};
 use crate::args::InputPath;
 use crate::exit::{Failure, Problem};

@@ -14,10 +14,10 @@ use kerf_api::slim::{
 };
 
 use super::decode::FieldProblem;
-use super::judged;
 use super::pod_defaults::PriorityClass;
 use super::runtime_class::RuntimeClass;
 use super::source::Origin;
+use super::validation;
 use super::workloads::{Created, Workload};
 
 /// An object and where it came from.
@@ -130,7 +130,7 @@ macro_rules! slim_types_are_named {
             fn is_doubtful(&self) -> bool {
                 let doubts: &[fn(&Self) -> bool] = &[$($doubt)?];
                 let is_doubted =
-                    judged::doubts_namespace(&self.metadata.namespace) || doubts.iter().any(|doubt| doubt(self));
+                    validation::doubts_namespace(&self.metadata.namespace) || doubts.iter().any(|doubt| doubt(self));
                 is_doubted && self.metadata.uid.is_empty()
             }
         })+
@@ -154,18 +154,18 @@ macro_rules! custom_kinds_are_named {
 
 slim_types_are_named!(
     CsiNode,
-    DaemonSet: judged::doubts_daemon_set,
+    DaemonSet: validation::doubts_daemon_set,
     Namespace,
-    Node: judged::doubts_node,
+    Node: validation::doubts_node,
     PersistentVolume,
     PersistentVolumeClaim,
-    Pod: judged::doubts_pod,
-    PodDisruptionBudget: judged::doubts_budget,
+    Pod: validation::doubts_pod,
+    PodDisruptionBudget: validation::doubts_budget,
     ReplicaOwner,
     Service,
     StorageClass,
     VolumeAttachment,
-    Workload: judged::doubts_workload,
+    Workload: validation::doubts_workload,
 );
 
 macro_rules! classes_are_named {

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::decode::{FieldProblem, decode, decode_tree};
 use super::documents::Body;
+use super::field_reader::Parts;
 use super::objects::{Given, Outcome, Reading};
-use super::parts::Parts;
 use super::runtime_class::RuntimeClass;
 
 /// Parts of the names of the fields that are completed from. An object without any of them in its text needs no second look.

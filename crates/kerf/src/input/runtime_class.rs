@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::decode::FieldProblem;
 use super::documents::Body;
+use super::field_reader::Parts;
 use super::objects::{Outcome, Reading};
-use super::parts::Parts;
 
 /// A runtime class, as far as it says something about pods.
 #[derive(Debug)]

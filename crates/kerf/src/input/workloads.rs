@@ -11,9 +11,9 @@ use kerf_api::slim::{
 use serde::Deserialize;
 
 use super::documents::Body;
+use super::field_reader::Parts;
 use super::kind::Kind;
 use super::objects::{Given, Outcome, Reading};
-use super::parts::Parts;
 use super::pod_defaults::{PodDefaults, requests_from_limits};
 use super::source::Origin;
 

@@ -6,8 +6,8 @@ mod random_worlds;
 
 use std::ffi::OsString;
 
+use kerf_referee::generator::{Size, world};
 use kerf_referee::program::{Kerf, KerfFailed};
-use kerf_referee::worlds::{Size, world};
 
 /// The program under test, with a folder of its own for its input. It runs in this process, because there are more than a thousand
 /// questions; that the program itself prints the same is seen once, in [`the_program_says_what_its_library_says`].

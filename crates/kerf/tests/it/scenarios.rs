@@ -2,9 +2,9 @@
 //! on the sandbox in virtual time, and, under `hack/controlplane/cluster.sh` (`make test-real`), on a real control plane in real time.
 
 mod disrupting;
-mod ground;
 mod leading;
 mod placing;
 mod pools;
 mod registering;
 mod removing;
+mod scenario_cluster;

@@ -1,9 +1,9 @@
 //! Values while a rule runs. What comes from the object is borrowed and read through its schema only when it is asked for, so a rule costs
 //! what it looks at; an error is a value's absence with a reason, in cel-go's words.
 
+mod from_json;
 mod list;
 mod map;
-mod read;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

@@ -4,7 +4,7 @@ use serde::de::{Deserialize, Deserializer};
 
 use super::super::meta::{Labels, ObjectMeta, OwnerReference, ResourceList, sorted};
 use super::text::Text;
-use super::{Entries, Str, decode_object, share};
+use super::{Entries, Str, decode_object, interning};
 use crate::quantity::Quantity;
 
 decode_object!(ObjectMeta(out, field) {
@@ -36,12 +36,12 @@ impl<'de> Deserialize<'de> for Labels {
 impl<'de> Deserialize<'de> for ResourceList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let pairs = deserializer.deserialize_map(Entries::<Quantity>::all())?;
-        Ok(Self::of_sorted(share::resources(sorted(pairs))))
+        Ok(Self::of_sorted(interning::resources(sorted(pairs))))
     }
 }
 
 fn labels(pairs: Vec<(Str, Text)>) -> Labels {
-    Labels::of_sorted(share::labels(sorted(pairs.into_iter().map(|(key, value)| (key, value.0)))))
+    Labels::of_sorted(interning::labels(sorted(pairs.into_iter().map(|(key, value)| (key, value.0)))))
 }
 
 /// Annotations that some decision reads; most of the bytes of the others are for people and tools.

@@ -9,7 +9,7 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
 use super::super::meta::Str;
-use super::share;
+use super::interning;
 
 /// A string, as a slim object keeps it.
 #[derive(Default)]
@@ -43,7 +43,7 @@ pub(super) fn text(value: &str) -> Str {
     }
     match COMMON.iter().find(|known| **known == value) {
         Some(known) => Str::new_static(known),
-        None => share::text(value),
+        None => interning::text(value),
     }
 }
 

@@ -11,8 +11,8 @@ use kerf_runtime::{Failure, Next, Queue};
 use kerf_state::Tracked as _;
 use tracing::debug;
 
+use super::eviction_order::{self, Size, Turns};
 use super::pods::{is_evictable, needs_force_delete, protection, until_force_delete};
-use super::turns::{self, Size, Turns};
 use crate::actions::pod::{self, Eviction};
 use crate::context::Context;
 use crate::controllers::Reconcile;
@@ -86,7 +86,7 @@ impl Evictions {
             self.say_why_protected(pod, now);
             Ok(Next::Backoff)
         } else if self.waits(pod, wanted, now) {
-            Ok(Next::After(turns::POLL))
+            Ok(Next::After(eviction_order::POLL))
         } else {
             self.evict(pod).await
         }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kerf_api::labels;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::quantity::Quantity;
-use kerf_api::written::Resources;
+use kerf_api::unparsed::Resources;
 use kerf_cloud::{CreateError, Machine};
 use kerf_runtime::{Failure, Next};
 use tracing::{error, info};

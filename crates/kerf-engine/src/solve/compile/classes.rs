@@ -9,19 +9,19 @@ use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
 use super::groups;
+use crate::cluster::{PreferencePolicy, needs_devices, ports, selection};
 use crate::explain::Reason;
-use crate::narrow::SetIx;
 use crate::pod::relax::{Concession, last_resorts, relax};
 use crate::pod::requests;
 use crate::pod::requirements::{Demands, Preferences, alternatives, of_pod, sharpen};
 use crate::pod::tolerations::tolerates_all;
 use crate::requirement::Requirement;
+use crate::requirement_table::SetIx;
 use crate::resources::{Amounts, ResourceNames};
 use crate::solve::class::{Class, ClassIx};
+use crate::solve::free_capacity::coarse_need;
 use crate::solve::problem::{PodEntry, PodIx, Problem};
-use crate::solve::room::coarse_need;
 use crate::solve::state::State;
-use crate::world::{PreferencePolicy, needs_devices, ports, selection};
 
 /// Classes by a hash of what makes them.
 #[derive(Debug, Default)]

@@ -10,13 +10,13 @@ use kerf_api::slim::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::chance;
+use crate::cluster::PreferencePolicy;
 use crate::pod::selector;
+use crate::seeded_hash;
 use crate::solve::class::{Bound, Class, ClassIx};
 use crate::solve::problem::Problem;
 use crate::solve::state::State;
 use crate::topology::{FilterIx, Group, GroupIdentity, GroupIx, GroupKey, GroupKind, NodeFilter, TopologyKeyIx};
-use crate::world::PreferencePolicy;
 
 /// Groups by identity, and what is not tied together yet.
 #[derive(Debug, Default)]
@@ -145,7 +145,7 @@ fn turn(state: &State, identity: &GroupIdentity) -> u64 {
     let namespaces = identity.namespaces.iter().flatten().map(Str::as_str);
     let expressions = identity.selector.iter().flat_map(|s| &s.match_expressions);
     let selected = expressions.flat_map(|e| std::iter::once(&e.key).chain(&e.values)).map(Str::as_str);
-    std::iter::once(key).chain(namespaces).chain(selected).fold(0, chance::name)
+    std::iter::once(key).chain(namespaces).chain(selected).fold(0, seeded_hash::name)
 }
 
 /// Rules of others come first, in an order that only their names decide; then the class's own, as its pods list them.

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::Pod;
 
-use super::order::MANY_TRIES;
+use super::bind_order::MANY_TRIES;
 use super::{Bound, Place, Topology};
 use crate::catalogue::Catalogue;
 use crate::check::claims::claim_name;
 use crate::check::launch::{Launch, launches};
 use crate::check::{Universe, Violation};
+use crate::manifests::World;
 use crate::placement::pod_key;
 use crate::plan::{Claim, Plan};
 use crate::random::Random;
 use crate::storage::HOSTNAME;
-use crate::world::World;
 
 /// Up to so many combinations all are tried; beyond, the estimates' and a sample of a quarter of this number.
 pub const COMBINATIONS: usize = 256;

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Pod, Taint, TopologySpreadConstraint};
 
 use super::Place;
 use crate::check::Universe;
-use crate::check::universe::Heed;
+use crate::check::pool_domains::Heed;
 use crate::taints::{repels, tolerates};
 
 /// A pod's spread, and the domains that pools could offer to the pod.

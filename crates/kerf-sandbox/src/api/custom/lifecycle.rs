@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::definition::resources;
+use super::crd::resources;
 use crate::api::call::{Call, parse};
 use crate::api::delete::{Options, delete_object};
 use crate::api::object;

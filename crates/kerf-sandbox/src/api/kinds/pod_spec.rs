@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value};
 
-use super::fill::Constant::{Empty, Flag, Number, Text};
-use super::fill::{Constant, fill, fill_value};
+use super::defaults::Constant::{Empty, Flag, Number, Text};
+use super::defaults::{Constant, fill, fill_value};
 use super::{container, resources};
 use crate::api::field::{self, FieldError};
 use crate::api::names::{self, NameRule};

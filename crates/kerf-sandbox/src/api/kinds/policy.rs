@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::fill::Constant::Text;
-use super::fill::fill_value;
+use super::defaults::Constant::Text;
+use super::defaults::fill_value;
 use super::{Conduct, PLAIN};
 use crate::api::field::{self, FieldError};
 use crate::api::object;
@@ -51,7 +51,7 @@ pub(super) const RUNTIME_CLASS: Conduct = Conduct {
             errors.push(field::required("handler", ""));
         }
         if old.is_some_and(|old| old.get("handler") != class.get("handler")) {
-            errors.push(super::plain::immutable("handler", class.get("handler")));
+            errors.push(super::small_kinds::immutable("handler", class.get("handler")));
         }
     },
     ..PLAIN

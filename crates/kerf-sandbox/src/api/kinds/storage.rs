@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::fill::Constant::{Flag, Text};
-use super::fill::{fill, fill_value};
+use super::defaults::Constant::{Flag, Text};
+use super::defaults::{fill, fill_value};
 use super::{Conduct, Moment, PLAIN};
 use crate::api::field::{self, FieldError};
 use crate::api::object;

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::fill::Constant::{Empty, Flag, Number, Text};
-use super::fill::fill;
-use super::plain::immutable;
+use super::defaults::Constant::{Empty, Flag, Number, Text};
+use super::defaults::fill;
+use super::small_kinds::immutable;
 use super::{Conduct, Moment, PLAIN, pod_spec};
 use crate::api::field::{self, FieldError};
 use crate::api::object;
@@ -142,7 +142,7 @@ fn default_template(object: &mut Value, path: &[&str]) {
 }
 
 /// A strategy that rolls unless it says otherwise, and the bounds of the rolling.
-fn default_rolling_update(object: &mut Value, strategy: &str, bounds: &[(&str, super::fill::Constant)]) {
+fn default_rolling_update(object: &mut Value, strategy: &str, bounds: &[(&str, super::defaults::Constant)]) {
     let fields = object::made(object, &["spec", strategy]);
     fill(fields, &[("type", Text("RollingUpdate"))]);
     if fields.get("type").is_some_and(|kind| kind == "RollingUpdate") {

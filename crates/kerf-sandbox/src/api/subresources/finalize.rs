@@ -4,8 +4,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::overwrite;
+use crate::api::after_write;
 use crate::api::call::Call;
-use crate::api::consequences;
 use crate::api::object;
 use crate::api::respond::Reply;
 use crate::api::status::Answer;
@@ -22,12 +22,12 @@ pub(super) fn finalize(call: &Call<'_>) -> Answer<Reply> {
         }
         Ok(())
     })?;
-    if consequences::is_free_to_go(call, &namespace)
+    if after_write::is_free_to_go(call, &namespace)
         && !call.dry_run()?
         && let Some(stored) = call.server.storage.get(call.resource.table, &call.key())
         && call.server.storage.delete(call.resource.table, &call.key(), stored.revision).is_ok()
     {
-        consequences::deleted(call, &namespace);
+        after_write::deleted(call, &namespace);
     }
     Ok(Reply::new(200, Bytes::from(namespace.to_string())))
 }

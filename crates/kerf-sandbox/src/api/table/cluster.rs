@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::age;
-use super::sheet::{Row, Sheet};
+use super::layout::{Row, Sheet};
 use super::workload::labels;
 use crate::api::object;
 use crate::api::subresources::selector_text;

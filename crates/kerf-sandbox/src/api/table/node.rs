@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::sheet::{Row, Sheet};
+use super::layout::{Row, Sheet};
 use crate::api::object;
 
 pub(super) const SHEETS: &[Sheet] = &[Sheet {

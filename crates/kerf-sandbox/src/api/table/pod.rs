@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::human;
-use super::sheet::{Row, Sheet};
+use super::layout::{Row, Sheet};
 use crate::api::object;
 
 pub(super) const SHEETS: &[Sheet] = &[Sheet {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::sheet::{Row, Sheet};
+use super::layout::{Row, Sheet};
 use crate::api::object;
 
 pub(super) const SHEETS: &[Sheet] = &[

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::sheet::{Row, Sheet};
+use super::layout::{Row, Sheet};
 use super::{age, human};
 use crate::api::object;
 use crate::api::subresources::selector_text;

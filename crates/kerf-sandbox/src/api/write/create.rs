@@ -11,7 +11,7 @@ use crate::api::object;
 use crate::api::respond::Reply;
 use crate::api::status::{Answer, Refusal};
 use crate::api::storage::Key;
-use crate::api::{consequences, json};
+use crate::api::{after_write, json};
 
 /// How often another suffix is tried for a generated name that is taken.
 const SUFFIXES: usize = 8;
@@ -80,7 +80,7 @@ pub(super) fn create_object(call: &Call<'_>, object: Value, mut warnings: Vec<St
         let facets = call.resource.facets(&next);
         match call.server.storage.put(table, &key, None, &Encoded::with_managed(&next, &managed), facets) {
             Ok(stored) => {
-                consequences::created(call, &next);
+                after_write::created(call, &next);
                 warnings.append(&mut found);
                 return Ok(Reply::new(201, call.shown(stored.bytes().clone())).with_warnings(warnings));
             }

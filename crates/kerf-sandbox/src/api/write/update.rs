@@ -12,7 +12,7 @@ use crate::api::encode::Encoded;
 use crate::api::respond::Reply;
 use crate::api::status::{Answer, Refusal};
 use crate::api::storage::Stored;
-use crate::api::{consequences, field, json, object};
+use crate::api::{after_write, field, json, object};
 
 /// How often a change that does not insist on a version is tried again when somebody else was faster.
 const ATTEMPTS: usize = 16;
@@ -169,17 +169,17 @@ fn store(
     }
     let (table, key, storage) = (call.resource.table, call.key(), &call.server.storage);
     let encoded = Encoded::with_managed(&object, managed);
-    if consequences::is_free_to_go(call, &object) {
+    if after_write::is_free_to_go(call, &object) {
         let last = encoded.with_version(stored.revision).bytes;
         if storage.delete(table, &key, stored.revision).is_err() {
             return Ok(None);
         }
-        consequences::deleted(call, &object);
+        after_write::deleted(call, &object);
         return Ok(Some(last));
     }
     match storage.put(table, &key, Some(stored.revision), &encoded, call.resource.facets(&object)) {
         Ok(now) => {
-            consequences::updated(call, &object);
+            after_write::updated(call, &object);
             Ok(Some(now.bytes().clone()))
         }
         Err(_) => Ok(None),

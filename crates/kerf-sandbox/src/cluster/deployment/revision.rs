@@ -10,10 +10,10 @@ use super::{DESIRED, MAXIMUM, Rollout, SPEAKER, rollout};
 use crate::api::object;
 use crate::api::status::Answer;
 use crate::api::storage::Key;
+use crate::cluster::control_plane::Plane;
 use crate::cluster::events::Tone;
 use crate::cluster::kind::Kind;
 use crate::cluster::objects::Workload;
-use crate::cluster::plane::Plane;
 use crate::cluster::pods::{controller_reference, ignore_gone};
 
 pub(super) const HASH: &str = "pod-template-hash";

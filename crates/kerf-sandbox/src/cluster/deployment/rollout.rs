@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use super::{DESIRED, MAXIMUM, Rollout};
 use crate::api::status::Answer;
+use crate::cluster::control_plane::Plane;
 use crate::cluster::objects::Workload;
-use crate::cluster::plane::Plane;
 
 fn total<'a>(sets: impl Iterator<Item = &'a Arc<Workload>>) -> i64 {
     sets.map(|set| set.replicas()).sum()

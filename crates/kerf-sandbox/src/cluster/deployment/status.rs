@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use super::Rollout;
 use crate::api::object::seconds;
 use crate::api::status::Answer;
+use crate::cluster::control_plane::{Again, Plane};
 use crate::cluster::kind::Kind;
 use crate::cluster::objects::{Condition, condition};
-use crate::cluster::plane::{Again, Plane};
 use crate::cluster::pods::ignore_gone;
 use crate::cluster::replicaset::differs;
 

@@ -6,17 +6,17 @@ use serde_json::{Value, json};
 use smol_str::SmolStr;
 use tokio::time::Instant;
 
-use super::beat::{Beat, Said};
+use super::heartbeat::{Beat, Said};
 use super::{Kubelets, Life, Machine, Report, is_simulated};
 use crate::api::object::{micros, seconds};
 use crate::api::status::Answer;
 use crate::api::storage::Key;
 use crate::cloud::Offering;
 use crate::cluster::Work;
+use crate::cluster::control_plane::{Again, Plane};
 use crate::cluster::events::{Speaker, Tone};
 use crate::cluster::kind::Kind;
 use crate::cluster::objects::{Node, condition};
-use crate::cluster::plane::{Again, Plane};
 
 /// The namespace of the kubelets' leases.
 const LEASES: &str = "kube-node-lease";

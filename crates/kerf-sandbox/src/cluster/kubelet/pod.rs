@@ -12,10 +12,10 @@ use crate::api::object::seconds;
 use crate::api::status::Answer;
 use crate::api::storage::Key;
 use crate::cluster::Work;
+use crate::cluster::control_plane::{Again, Plane};
 use crate::cluster::events::{Speaker, Tone};
 use crate::cluster::kind::Kind;
 use crate::cluster::objects::Pod;
-use crate::cluster::plane::{Again, Plane};
 use crate::cluster::timing::Delay;
 
 /// How long the stages of a pod take, if it says so itself: KWOK's annotations.

@@ -10,7 +10,7 @@ use super::message::Diagnosis;
 use super::pod::PodInfo;
 use super::score;
 use super::view::{NodeIx, View};
-use crate::seed::Rng;
+use crate::rng::Rng;
 
 /// With fewer nodes than this all are looked at.
 const FEW: usize = 100;

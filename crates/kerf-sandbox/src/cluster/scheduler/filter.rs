@@ -5,7 +5,7 @@
 //! prepared first. A test holds the two against each other on random clusters.
 
 mod affinity;
-mod reason;
+mod rejection;
 mod spread;
 mod volumes;
 
@@ -22,7 +22,7 @@ use super::node::NodeInfo;
 use super::pod::PodInfo;
 use super::view::{NodeIx, View};
 
-pub(super) use reason::{Plugin, Rejection};
+pub(super) use rejection::{Plugin, Rejection};
 pub(super) use spread::{includes, selected};
 pub(super) use volumes::Bindings;
 

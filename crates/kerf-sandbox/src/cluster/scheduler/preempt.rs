@@ -18,7 +18,7 @@ use super::filter::Rejection;
 use super::message::{Diagnosis, Histogram, available};
 use super::pod::PodInfo;
 use super::view::{NodeIx, View};
-use crate::seed::Rng;
+use crate::rng::Rng;
 
 /// Enough nodes to choose from: so many of a hundred, and at least so many.
 const ENOUGH_PERCENT: usize = 10;

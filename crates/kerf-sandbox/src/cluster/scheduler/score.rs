@@ -12,7 +12,7 @@ use super::amounts::{CPU, MEMORY};
 use super::node::NodeInfo;
 use super::pod::PodInfo;
 use super::view::{NodeIx, View};
-use crate::seed::Rng;
+use crate::rng::Rng;
 
 /// The most that a plug-in gives.
 const MOST: i64 = 100;

@@ -7,7 +7,7 @@ use serde_json::json;
 use smol_str::{SmolStr, format_smolstr};
 
 use super::{Dirty, VolumeController, name, read};
-use crate::cluster::local::Told;
+use crate::cluster::in_process_client::Told;
 
 impl VolumeController {
     pub(super) fn take_in_pod(&mut self, told: &Told) {

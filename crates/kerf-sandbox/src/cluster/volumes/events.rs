@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::json;
 
-use crate::cluster::local::Local;
+use crate::cluster::in_process_client::Local;
 
 /// How many sentences are remembered; then all are forgotten, which costs a repetition.
 const REMEMBERED: usize = 4096;

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::claims::claim_path;
 use super::events::{CONTROLLER, Saying};
 use super::{CLAIM_SELECTED_NODE, VolumeController};
-use crate::seed::Rng;
+use crate::rng::Rng;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 

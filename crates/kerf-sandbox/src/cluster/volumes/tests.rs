@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::VolumeController;
 use crate::api::{ApiServer, Config};
-use crate::cluster::local::Local;
+use crate::cluster::in_process_client::Local;
 use crate::cluster::scheduler::Scheduler;
 
 struct Bench {

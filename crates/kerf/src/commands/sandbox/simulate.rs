@@ -13,7 +13,7 @@ use kerf_sandbox::{Cluster, ClusterConfig, Timing};
 use tokio::sync::oneshot;
 use tracing::error;
 
-use super::appraise::Appraiser;
+use super::best_price::Appraiser;
 use super::{Kerf, install, show_log};
 use crate::args::{Format, SandboxRun};
 use crate::commands::plan;

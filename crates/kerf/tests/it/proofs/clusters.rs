@@ -5,8 +5,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kerf_referee::differential::{ClusterReport, RecordedClusters, compare_cluster};
+use kerf_referee::generator::cluster;
 use kerf_referee::properties::{ClusterTrial, examine_cluster};
-use kerf_referee::worlds::cluster;
 
 use super::kerf;
 

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use kerf_referee::catalogue;
 use kerf_referee::check::check;
+use kerf_referee::generator::{Size, world};
+use kerf_referee::manifests::World;
 use kerf_referee::plan::Plan;
 use kerf_referee::properties::{Care, Trial, describe_gaps, examine};
-use kerf_referee::world::World;
-use kerf_referee::worlds::{Size, world};
 
 use super::kerf;
 

@@ -5,7 +5,7 @@ use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodepool::NodePool;
 use serde_json::{Value, json};
 
-use super::ground::{Ground, condition, label, scenario};
+use super::scenario_cluster::{Ground, condition, label, scenario};
 
 /// A pool that lets its nodes go soon.
 fn eager() -> Value {

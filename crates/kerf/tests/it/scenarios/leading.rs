@@ -3,7 +3,7 @@
 use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::json;
 
-use super::ground::{Ground, scenario};
+use super::scenario_cluster::{Ground, scenario};
 
 async fn holder(g: &Ground) -> String {
     let lease = g.own::<Lease>().get_opt("kerf").await.unwrap();

@@ -9,7 +9,7 @@ use kerf_api::nodepool::NodePool;
 use kube::ResourceExt as _;
 use serde_json::json;
 
-use super::ground::{condition, label, node_of, scenario};
+use super::scenario_cluster::{condition, label, node_of, scenario};
 
 // spec 07 section 13, B, with the sizes of the simulated catalogue.
 #[test]

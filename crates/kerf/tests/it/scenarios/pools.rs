@@ -6,7 +6,7 @@ use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use super::ground::{label, pool_condition, scenario};
+use super::scenario_cluster::{label, pool_condition, scenario};
 
 #[test]
 fn the_heavier_pool_is_asked_first() {

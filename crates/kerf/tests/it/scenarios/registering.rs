@@ -5,7 +5,7 @@ use kerf_api::nodeclaim::NodeClaim;
 use kube::ResourceExt as _;
 use serde_json::json;
 
-use super::ground::{condition, scenario};
+use super::scenario_cluster::{condition, scenario};
 
 #[test]
 fn a_claim_written_by_hand_becomes_a_node() {

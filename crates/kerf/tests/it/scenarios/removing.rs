@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use super::ground::{Ground, node_of, scenario};
+use super::scenario_cluster::{Ground, node_of, scenario};
 
 /// Two pods on one node.
 async fn settled(g: &mut Ground, pool: serde_json::Value) -> (NodeClaim, Node) {

@@ -4,7 +4,7 @@ use super::fixture::World;
 use crate::cluster::scheduler::attempt::{Outcome, Rotation, attempt};
 use crate::cluster::scheduler::message::as_note;
 use crate::cluster::scheduler::preempt::preempt;
-use crate::seed::Rng;
+use crate::rng::Rng;
 
 /// The clusters of the tables.
 pub(super) fn worlds() -> impl Iterator<Item = &'static str> {

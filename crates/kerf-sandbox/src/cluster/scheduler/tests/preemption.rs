@@ -3,7 +3,7 @@
 use super::fixture::World;
 use crate::cluster::scheduler::attempt::{Outcome, Rotation, attempt};
 use crate::cluster::scheduler::preempt::{Preemption, preempt};
-use crate::seed::Rng;
+use crate::rng::Rng;
 
 /// `node: victims`, the most important first; or why not.
 pub(super) fn victims(text: &str) -> String {

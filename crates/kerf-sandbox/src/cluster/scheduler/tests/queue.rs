@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 use tokio::time::{Instant, advance};
 
 use crate::cluster::scheduler::filter::Plugin;
-use crate::cluster::scheduler::queue::Queue;
+use crate::cluster::scheduler::scheduling_queue::Queue;
 
 fn add(queue: &mut Queue, name: &str, priority: i32) {
     queue.add(&name.into(), &name.into(), priority, Instant::now());

@@ -9,7 +9,7 @@ use kerf_referee::storage::Storage;
 
 use super::fixture::World;
 use super::placement::feasible as fast;
-use crate::seed::Rng;
+use crate::rng::Rng;
 
 /// The nodes that may take `new`, says the referee. None if the world is one of which it leaves something out.
 pub(super) fn feasible(world: &World) -> Option<Vec<String>> {

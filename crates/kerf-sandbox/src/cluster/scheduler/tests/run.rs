@@ -6,7 +6,7 @@ use kerf_runtime::Clock;
 use serde_json::{Value, json};
 
 use crate::api::{ApiServer, Config};
-use crate::cluster::local::Local;
+use crate::cluster::in_process_client::Local;
 use crate::cluster::scheduler::Scheduler;
 
 /// A cluster with a scheduler and nothing else.

@@ -1,0 +1,301 @@
+//! Which news wakes which controller (spec 04 §3). News is taken in one piece at a time: first the index is told, then everybody whose business
+//! it is finds the key in their queue.
+
+use std::sync::Arc;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt as _};
+use k8s_openapi::api::{apps, core, policy, storage};
+use kerf_api::nodepool::NodePool;
+use kerf_api::slim::{
+    CsiNode, DaemonSet, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, Service,
+    StorageClass, Str, VolumeAttachment,
+};
+use kerf_runtime::{Event, Kind, Watch, WatchSettings, watch};
+use kerf_state::{Change, Claim, NodeClass, ReplicaSet, ReplicationController, StatefulSet, Tracked};
+use serde::de::DeserializeOwned;
+
+use super::Controllers;
+use super::controller_set::EVERYTHING;
+use crate::disruption::{self, News};
+use crate::nodeclaim::stale;
+use crate::process::reconcile::taken_in;
+
+/// Who keeps the metrics of pods.
+const METRICS_OF_PODS: &str = "metrics.pod";
+
+/// By what name dashboards know whoever takes in the news of a kind (spec 07 §1.3). There is no queue: news is taken in as it comes.
+fn state_controller(kind: &str) -> Option<&'static str> {
+    match kind {
+        "DaemonSet" => Some("state.daemonset"),
+        "Node" => Some("state.node"),
+        "NodeClaim" => Some("state.nodeclaim"),
+        "NodePool" => Some("state.nodepool"),
+        "Pod" => Some("state.pod"),
+        _ => None,
+    }
+}
+
+impl Controllers {
+    /// Something happened. Disruption looks again if it can matter to it.
+    fn heard<T: News>(&self, change: &Change<T>) {
+        if T::matters(change) {
+            self.disruption.controller.changed();
+            self.disruption.add_after(&EVERYTHING, disruption::SOON);
+        }
+    }
+
+    /// The watches that feed the index and wake the controllers: how far each is, and the work, which goes on for as long as it is
+    /// polled. They may run before [`Controllers::run`] does, so that a standby's picture is whole when its turn comes.
+    pub fn watches(self: &Arc<Self>, seed: u64) -> (Vec<Watch>, BoxFuture<'static, ()>) {
+        let mut watches = Watches { of: self.clone(), seed, outside: Vec::new(), work: Vec::new() };
+        if self.ctx.settings.cluster_state_observability {
+            self.ctx.metrics.controller_starts(METRICS_OF_PODS, 1);
+        }
+        watches.add(Kind::of::<kerf_api::nodeclaim::NodeClaim>(), Self::on_claim);
+        watches.add(Kind::of::<NodePool>(), Self::on_pool);
+        for class in self.ctx.cloud.node_classes() {
+            let kind = Kind { group: class.group, version: class.version, plural: class.plural, name: class.kind };
+            watches.add(kind, Self::on_class);
+        }
+        watches.add(Kind::of::<core::v1::Node>(), Self::on_node);
+        watches.add(Kind::of::<core::v1::Pod>(), Self::on_pod);
+        watches.add(Kind::of::<apps::v1::DaemonSet>(), Self::on_other::<DaemonSet>);
+        watches.add(Kind::of::<policy::v1::PodDisruptionBudget>(), Self::on_budget);
+        watches.add(Kind::of::<core::v1::PersistentVolumeClaim>(), Self::on_other::<PersistentVolumeClaim>);
+        watches.add(Kind::of::<core::v1::PersistentVolume>(), Self::on_other::<PersistentVolume>);
+        watches.add(Kind::of::<storage::v1::StorageClass>(), Self::on_other::<StorageClass>);
+        watches.add(Kind::of::<storage::v1::CSINode>(), Self::on_other::<CsiNode>);
+        watches.add(Kind::of::<storage::v1::VolumeAttachment>(), Self::on_other::<VolumeAttachment>);
+        watches.add(Kind::of::<core::v1::Namespace>(), Self::on_other::<Namespace>);
+        // There are many of these, and only default spread constraints ask whom they select.
+        if !self.ctx.settings.engine.default_spread.is_empty() {
+            watches.add(Kind::of::<core::v1::Service>(), Self::on_other::<Service>);
+            watches.add(Kind::of::<apps::v1::ReplicaSet>(), Self::on_other::<ReplicaSet>);
+            watches.add(Kind::of::<apps::v1::StatefulSet>(), Self::on_other::<StatefulSet>);
+            watches.add(Kind::of::<core::v1::ReplicationController>(), Self::on_other::<ReplicationController>);
+        }
+        (watches.outside, watches.work.into_iter().collect::<FuturesUnordered<_>>().collect::<()>().boxed())
+    }
+
+    /// Tells the index, and gives what that changed.
+    fn told<T: Tracked>(&self, news: Event<T>) -> Vec<Change<T>> {
+        let mut cluster = self.ctx.cluster.lock();
+        match news {
+            Event::Reset(objects) => cluster.reset(objects),
+            Event::Applied(object) => cluster.apply(object).into_iter().collect(),
+            Event::Deleted(object) => cluster.delete(&object).into_iter().collect(),
+        }
+    }
+
+    fn on_other<T: Tracked>(&self, news: Event<T>) {
+        self.told(news);
+    }
+
+    fn on_budget(&self, news: Event<PodDisruptionBudget>) {
+        for change in self.told(news) {
+            self.heard(&change);
+        }
+    }
+
+    /// What of the news is about claims of ours. Those of another provider must not even be in the index: whoever waits for their launch
+    /// waits for ever.
+    fn about_ours(&self, news: Event<Claim>) -> Option<Event<Claim>> {
+        let is_ours = |claim: &Claim| self.ctx.manages_claim(claim);
+        match news {
+            Event::Reset(mut claims) => {
+                claims.retain(is_ours);
+                Some(Event::Reset(claims))
+            }
+            Event::Applied(claim) => is_ours(&claim).then_some(Event::Applied(claim)),
+            Event::Deleted(claim) => is_ours(&claim).then_some(Event::Deleted(claim)),
+        }
+    }
+
+    fn on_claim(&self, news: Event<Claim>) {
+        let Some(news) = self.about_ours(news) else { return };
+        {
+            let mut cluster = self.ctx.cluster.lock();
+            let heard_of = match &news {
+                Event::Reset(claims) => claims.as_slice(),
+                Event::Applied(claim) | Event::Deleted(claim) => std::slice::from_ref(claim),
+            };
+            for claim in heard_of {
+                cluster.confirm(claim.name());
+            }
+        }
+        for change in self.told(news) {
+            self.heard(&change);
+            let Some(claim) = change.latest() else { continue };
+            let name = claim.name();
+            self.lifecycle.add(name);
+            self.claim_status.add(name);
+            if change.after.is_some() {
+                self.consistency.add(name);
+                self.claim_disruption.add(name);
+                self.expiration.add(name);
+                self.claim_hydration.add(name);
+            } else if let Some(command) = self.commands.controller.launched(name) {
+                // Nobody else may make up for it before the command is taken back.
+                self.commands.add(&command);
+            }
+            let comes_or_goes = change.before.is_none() || change.after.is_none() || claim.is_terminating();
+            if let Some(pool) = claim.pool().filter(|_| comes_or_goes) {
+                self.look_at_replicas(&Str::from(pool));
+            }
+            if change.before.is_none() {
+                self.stale_claims.add_after(name, stale::DELAY);
+            }
+            let cluster = self.ctx.cluster.lock();
+            for node in cluster.nodes_of(&claim.seen.provider_id) {
+                self.node_hydration.add(&node.metadata.name);
+                if change.before.is_none() {
+                    self.node_health.add(&node.metadata.name);
+                }
+            }
+        }
+    }
+
+    fn on_pool(&self, news: Event<NodePool>) {
+        for change in self.told(news) {
+            self.heard(&change);
+            if let Some(pool) = change.latest() {
+                self.pool_status.add(&pool.key());
+                self.cost.add(&pool.key());
+                if change.after.is_none() {
+                    self.claim_disruption.controller.forget(&pool.key());
+                }
+            }
+            if let (Some(pool), None) = (&change.before, &change.after) {
+                disruption::forget_pool(&self.ctx, pool);
+            }
+            let Some(pool) = change.after.as_ref().filter(|pool| self.ctx.manages_pool(pool)) else { continue };
+            let name = &pool.key();
+            if self.claim_disruption.controller.is_news(pool) {
+                self.look_at_disruption(|claim| claim.pool() == Some(name.as_str()));
+            }
+            if pool.spec.replicas.is_some() {
+                self.look_at_replicas(name);
+            }
+            self.hash.add(name);
+            self.readiness.add(name);
+            self.pool_health.add(name);
+            self.validation.add(name);
+            if change.before.is_none() {
+                self.counter.add(name);
+            }
+        }
+    }
+
+    fn on_class(&self, news: Event<NodeClass>) {
+        let is_list = matches!(news, Event::Reset(_));
+        let changed: Vec<Str> = self.told(news).iter().filter_map(Change::latest).map(|class| class.key()).collect();
+        self.look_at_disruption(|claim| changed.iter().any(|name| *name == claim.object.spec.node_class_ref.name));
+        let cluster = self.ctx.cluster.lock();
+        for (name, pool) in cluster.all::<NodePool>().iter() {
+            // A list also tells which classes there are not.
+            let class = pool.spec.template.spec.node_class_ref.name.as_str();
+            if is_list || changed.iter().any(|name| name == class) {
+                self.readiness.add(name);
+                self.pool_health.add(name);
+            }
+        }
+    }
+
+    /// Has some claims looked at again: have they drifted, may they be consolidated?
+    fn look_at_disruption(&self, is_meant: impl Fn(&Claim) -> bool) {
+        let cluster = self.ctx.cluster.lock();
+        for claim in cluster.all::<Claim>().values().filter(|claim| is_meant(claim)) {
+            self.claim_disruption.add(claim.name());
+        }
+    }
+
+    /// Has a pool looked at that may be a static one.
+    fn look_at_replicas(&self, pool: &Str) {
+        self.static_provisioning.add(pool);
+        self.static_deprovisioning.add(pool);
+    }
+
+    fn on_node(&self, news: Event<Node>) {
+        for change in self.told(news) {
+            self.heard(&change);
+            if let Some(node) = change.latest() {
+                self.node_status.add(&node.metadata.name);
+            }
+            let cluster = self.ctx.cluster.lock();
+            for node in [&change.before, &change.after].into_iter().flatten() {
+                for claim in cluster.claims_of(&node.spec.provider_id) {
+                    self.lifecycle.add(claim.name());
+                    self.consistency.add(claim.name());
+                }
+            }
+            if let Some(node) = &change.after {
+                self.node_hydration.add(&node.metadata.name);
+                self.node_trigger.add(&node.metadata.name);
+                let before = change.before.as_ref().map(|node| &node.status.conditions);
+                if before != Some(&node.status.conditions) {
+                    self.node_health.add(&node.metadata.name);
+                }
+                if node.metadata.is_terminating() {
+                    self.termination.add(&node.metadata.name);
+                }
+            } else if let Some(node) = &change.before {
+                self.termination.controller.forget(node);
+            }
+        }
+    }
+
+    fn on_pod(&self, news: Event<Pod>) {
+        let changes = self.told(news);
+        if self.ctx.settings.cluster_state_observability {
+            taken_in(&self.ctx, METRICS_OF_PODS, || {
+                for change in &changes {
+                    self.ctx.metrics.pod_changed(change, self.ctx.now());
+                }
+            });
+        }
+        for change in changes {
+            self.heard(&change);
+            if let Some(pod) = change.after.as_ref().filter(|pod| pod.spec.node_name.is_none()) {
+                self.pod_trigger.add(&pod.key());
+            }
+            // Whoever has lost its place is decided about now, and not only when it is its turn again.
+            if let Some(pod) = self.ctx.cluster.lock().displaced_by(&change) {
+                self.pod_trigger.add(&pod);
+            }
+            if let Some(node) = self.pod_events.controller.node_to_tell(&change) {
+                self.pod_events.add(&node);
+            }
+        }
+    }
+}
+
+/// Watches in the making.
+struct Watches {
+    of: Arc<Controllers>,
+    seed: u64,
+    outside: Vec<Watch>,
+    work: Vec<BoxFuture<'static, ()>>,
+}
+
+impl Watches {
+    fn add<T>(&mut self, kind: Kind, tell: fn(&Controllers, Event<T>))
+    where
+        T: DeserializeOwned + Send + 'static,
+    {
+        let controllers = self.of.clone();
+        let client = controllers.ctx.client.clone();
+        let name = state_controller(kind.name);
+        if let Some(name) = name {
+            controllers.ctx.metrics.controller_starts(name, 1);
+        }
+        let take_in = move |news| match name {
+            Some(name) => taken_in(&controllers.ctx, name, || tell(&controllers, news)),
+            None => tell(&controllers, news),
+        };
+        let (outside, work) = watch(client, WatchSettings::new(kind, self.seed), take_in);
+        self.outside.push(outside);
+        self.work.push(work.boxed());
+    }
+}

@@ -1,0 +1,57 @@
+//! When to look again although nothing happens: at the next instant that changes what may be done (spec 03 §2.2, §5.5, §6.2).
+
+use jiff::Timestamp;
+use kerf_api::annotations::DO_NOT_DISRUPT;
+use kerf_api::duration::{DoNotDisrupt, Duration, do_not_disrupt};
+use kerf_api::nodepool::Budget;
+use kerf_api::schedule::Schedule;
+use kerf_engine::{Block, DisruptionPlan, Input};
+
+/// The next instant after `input.at` at which time alone may change the answer, and none later than `latest`.
+pub(crate) fn next(input: &Input, plan: &DisruptionPlan, latest: Timestamp) -> Timestamp {
+    let waits = plan.blocked.iter().flat_map(|node| &node.blocks).filter_map(|block| match block {
+        Block::Waiting { until } | Block::DriftBackoff { until } | Block::Paused { until, .. } => Some(*until),
+        _ => None,
+    });
+    let nominations = input.node_claims.iter().filter_map(|claim| claim.lifecycle.nominated_until);
+    let offerings = input.launch_backoffs.iter().map(|backoff| backoff.until);
+    let budgets = input.pools.iter().flat_map(|pool| &pool.disruption.budgets);
+    let windows = budgets.flat_map(|budget| windows(budget, input.at)).flatten();
+    let protections = input.pods.iter().filter(|pod| pod.spec.node_name.is_some()).filter_map(|pod| {
+        let value = pod.metadata.annotations.get(DO_NOT_DISRUPT)?;
+        match do_not_disrupt(value, pod.status.start_time, input.at) {
+            DoNotDisrupt::Protected { until } => until,
+            DoNotDisrupt::Elapsed { .. } | DoNotDisrupt::Invalid { .. } => None,
+        }
+    });
+    let all = waits.chain(nominations).chain(offerings).chain(windows).chain(protections);
+    all.filter(|at| *at > input.at).min().unwrap_or(latest).min(latest)
+}
+
+/// When the budget's next window opens, and when the one that is open closes. A budget that cannot be read has no windows.
+fn windows(budget: &Budget, now: Timestamp) -> [Option<Timestamp>; 2] {
+    let schedule = budget.schedule.as_deref().and_then(|text| text.parse::<Schedule>().ok());
+    let length = budget.duration.as_ref().and_then(|text| text.as_str().parse::<Duration>().ok());
+    let (Some(schedule), Some(length)) = (schedule, length) else { return [None, None] };
+    let opened = schedule.next_after(length.before(now)).filter(|hit| *hit <= now);
+    [schedule.next_after(now), opened.map(|hit| length.after(hit))]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_opens_and_closes() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap_or_default();
+        let budget = Budget {
+            schedule: Some("@daily".into()),
+            duration: Some(kerf_api::unparsed::DurationText::from("30m")),
+            ..Budget::default()
+        };
+        let noon = at("2026-01-01T12:00:00Z");
+        assert_eq!(windows(&budget, noon), [Some(at("2026-01-02T00:00:00Z")), None]);
+        let inside = at("2026-01-02T00:10:00Z");
+        assert_eq!(windows(&budget, inside), [Some(at("2026-01-03T00:00:00Z")), Some(at("2026-01-02T00:30:00Z"))]);
+    }
+}

@@ -1,0 +1,77 @@
+//! What operators are told of a decision beside its outcome (spec 02 §4.6, §5 and §6.4): pools that were left out, types that limits kept
+//! out, wishes that were given up. What only a debug log shows is worked out only for one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kerf_api::nodepool::NodePool;
+use kerf_api::slim::Str;
+use kerf_engine::{BeyondLimits, Relaxed, Solution, WithoutTypes};
+use kerf_state::Cluster;
+use tracing::{Level, debug, enabled, error, info};
+
+use super::relaxation;
+use crate::context::Context;
+use crate::events;
+use crate::logs::{reference, reference_of};
+
+/// What there is to say of the last decision.
+pub(super) struct Remarks {
+    not_ready: Vec<Str>,
+    without_types: Vec<WithoutTypes>,
+    beyond_limits: Vec<BeyondLimits>,
+    relaxed: Vec<Relaxed>,
+}
+
+impl Remarks {
+    /// Gathers them from the cluster that was asked.
+    pub(super) fn gather(cluster: &mut Cluster, solution: &Solution) -> Self {
+        let is_debug = enabled!(Level::DEBUG);
+        // Limits are asked about when there is a machine to launch, and not when all pods fit on what is there.
+        let asks_limits = is_debug && !(solution.claims.is_empty() && solution.unplaced.is_empty());
+        Self {
+            not_ready: cluster.pools_not_ready(),
+            without_types: cluster.pools_without_types(),
+            beyond_limits: if asks_limits { cluster.pools_beyond_limits() } else { Vec::new() },
+            relaxed: if is_debug { cluster.pods_relaxed() } else { Vec::new() },
+        }
+    }
+
+    /// Tells them, of pools that are ours.
+    pub(super) fn tell(&self, ctx: &Context, pools: &BTreeMap<Str, Arc<NodePool>>) {
+        let ours = |name: &Str| pools.get(name).filter(|pool| ctx.manages_pool(pool));
+        for name in self.not_ready.iter().filter(|name| ours(name).is_some()) {
+            error!(NodePool = %reference(name), "ignoring nodepool, not ready");
+        }
+        for without in &self.without_types {
+            let Some(pool) = ours(&without.pool) else { continue };
+            let reference = reference(&without.pool);
+            let message = "skipping, nodepool requirements filtered out all instance types";
+            if without.min_values.is_empty() {
+                info!(NodePool = %reference, "{message}");
+            } else {
+                let keys = without.min_values.join(", ");
+                let why = format!("minValues requirement is not met for label(s) (label(s)=[{keys}])");
+                info!(NodePool = %reference, minValuesIncompatibleErr = why, "{message}");
+            }
+            ctx.publish(events::no_compatible_instance_types(pool, !without.min_values.is_empty()));
+        }
+        for BeyondLimits { pool, excluded, total } in &self.beyond_limits {
+            debug!(
+                NodePool = %reference(pool),
+                excluded,
+                total,
+                "instance types were excluded because they would breach limits"
+            );
+        }
+        for Relaxed { pod, given_up } in &self.relaxed {
+            for reason in given_up.iter().map(relaxation::text) {
+                debug!(
+                    Pod = %reference_of(pod),
+                    reason,
+                    "relaxing soft constraints for pod since it previously failed to schedule"
+                );
+            }
+        }
+    }
+}

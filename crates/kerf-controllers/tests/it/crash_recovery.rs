@@ -1,0 +1,255 @@
+//! A controller that dies between any two of its writes, and its successor: whatever was half done is finished, nothing is done twice,
+//! nothing is left behind. And a controller in bad weather, which ends where one in fair weather does.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use http::{Method, Request};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Node;
+use kerf_api::nodepool::NodePool;
+use kerf_kwok::{Kwok, built_in};
+use kerf_runtime::Clock;
+use kerf_sandbox::{ApiServer, Fault, FaultRule};
+use kube::Client;
+use serde_json::json;
+use std::time::Duration;
+use tokio::sync::Notify;
+use tower::Service as _;
+
+use crate::test_cluster::{Town, shrinking};
+use crate::test_env::{Rig, pool};
+
+/// How many pods there are at the top of a scenario.
+const PODS: usize = 60;
+
+/// A client whose n-th write never comes back, done or not.
+#[derive(Clone)]
+struct Doomed {
+    writes: Arc<AtomicUsize>,
+    /// Which write is the last; none counts only.
+    last: Option<usize>,
+    /// Whether the last write is done.
+    is_done: bool,
+    fell: Arc<Notify>,
+}
+
+impl Doomed {
+    fn new(last: Option<usize>, is_done: bool) -> Self {
+        Self { writes: Arc::default(), last, is_done, fell: Arc::default() }
+    }
+
+    fn client(&self, server: &ApiServer) -> Client {
+        let (server, doomed) = (server.clone(), self.clone());
+        let service = tower::service_fn(move |mut request: Request<kube::client::Body>| {
+            let (mut server, doomed) = (server.clone(), doomed.clone());
+            request.headers_mut().insert(http::header::USER_AGENT, http::HeaderValue::from_static("kerf"));
+            let is_event = request.uri().path().ends_with("/events");
+            async move {
+                if request.method() == Method::GET || is_event {
+                    return server.call(request).await;
+                }
+                let n = doomed.writes.fetch_add(1, Ordering::SeqCst);
+                if doomed.last.is_none_or(|last| n < last) {
+                    return server.call(request).await;
+                }
+                if doomed.is_done && doomed.last == Some(n) {
+                    let _ = server.call(request).await;
+                }
+                doomed.fell.notify_one();
+                std::future::pending().await
+            }
+        });
+        Client::new(service, "default")
+    }
+}
+
+fn cloud(client: Client, rig: &Rig) -> Arc<Kwok> {
+    Arc::new(Kwok::new(client, rig.clock, built_in()))
+}
+
+/// What is true at the top and at the bottom of a round.
+async fn is_settled(rig: &Rig, pods: usize) -> bool {
+    if pods > 0 {
+        return rig.all_run(pods).await && rig.strays().await.is_empty();
+    }
+    // Once the pods are gone, their machines are not needed.
+    let claims = rig.claims().await;
+    if rig.all_run(0).await {
+        for claim in claims.iter().filter(|claim| claim.metadata.deletion_timestamp.is_none()) {
+            rig.delete_claim(claim.metadata.name.as_deref().unwrap()).await;
+        }
+    }
+    claims.is_empty() && rig.list::<Node>().await.is_empty()
+}
+
+/// The cluster right after a write of the controller, which is all that is left when the controller dies there.
+struct Moment {
+    server: ApiServer,
+    at: Timestamp,
+    /// How many pods were wanted.
+    pods: usize,
+}
+
+/// A client that keeps the moment after each of its writes.
+fn watched(server: &ApiServer, pods: &Arc<AtomicUsize>, moments: &Arc<Mutex<Vec<Moment>>>) -> Client {
+    let (server, pods, moments) = (server.clone(), pods.clone(), moments.clone());
+    let service = tower::service_fn(move |mut request: Request<kube::client::Body>| {
+        let (mut server, pods, moments) = (server.clone(), pods.clone(), moments.clone());
+        request.headers_mut().insert(http::header::USER_AGENT, http::HeaderValue::from_static("kerf"));
+        let is_write = request.method() != Method::GET && !request.uri().path().ends_with("/events");
+        async move {
+            let answer = server.call(request).await;
+            if is_write {
+                let (clock, pods) = (server.clock(), pods.load(Ordering::SeqCst));
+                moments.lock().unwrap().push(Moment { server: server.fork(clock), at: clock.now(), pods });
+            }
+            answer
+        }
+    });
+    Client::new(service, "default")
+}
+
+/// From nothing to many pods and back, without a death: the moments after each write, and how many cpus there were at the top.
+async fn moments() -> (Vec<Moment>, i64) {
+    let mut rig = Rig::bare().await;
+    rig.settings.engine.effort = kerf_engine::Effort::FirstFit;
+    // Machines that hold seventeen pods each.
+    let small = json!([{"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["16"]}]);
+    rig.create::<NodePool>(pool("general", json!({"template": {"spec": {"requirements": small}}}))).await;
+    let (wanted, moments) = (Arc::new(AtomicUsize::new(PODS)), Arc::new(Mutex::new(Vec::new())));
+    let client = watched(&rig.server, &wanted, &moments);
+    rig.restart_with(client.clone(), cloud(client, &rig));
+    let mut cpus = 0;
+    for pods in [PODS, 0] {
+        wanted.store(pods, Ordering::SeqCst);
+        assert!(rig.live(120, pods, async |rig: &Rig| is_settled(rig, pods).await).await, "{pods} pods");
+        cpus = cpus.max(rig.cpus().await);
+    }
+    let moments = std::mem::take(&mut *moments.lock().unwrap());
+    (moments, cpus)
+}
+
+/// At every `step`-th write from `first` on the controller dies, and another takes over.
+async fn dies_at_each(first: usize, step: usize) {
+    let (moments, cpus) = moments().await;
+    assert!(moments.len() > 60, "{}", moments.len());
+    for (n, moment) in moments.iter().enumerate().skip(first).step_by(step) {
+        let mut rig = Rig::on(moment.server.fork(Clock::starting_at(moment.at)));
+        rig.settings.engine.effort = kerf_engine::Effort::FirstFit;
+        let client = rig.server.client_as("kerf");
+        rig.restart_with(client.clone(), cloud(client, &rig));
+        // A machine that no claim knows of is found by the next two lists.
+        let is_reached = rig.live(400, moment.pods, async |rig: &Rig| is_settled(rig, moment.pods).await).await;
+        assert!(is_reached, "after write {n}, {} pods: {:?}", moment.pods, rig.strays().await);
+        if moment.pods > 0 {
+            assert_eq!(rig.cpus().await, cpus, "after write {n}: as many machines as without a death");
+        }
+    }
+}
+
+// spec 04 §15; "the controller is killed between any two of its writes". A write that was not done is like a death before it, that is, after the
+// one before. The writes are dealt out to two tests that run side by side.
+#[tokio::test(start_paused = true)]
+async fn a_successor_finishes_what_was_half_done_1() {
+    dies_at_each(0, 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_successor_finishes_what_was_half_done_2() {
+    dies_at_each(1, 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_weather_changes_nothing_but_the_time_it_takes_1() {
+    lives_through_weather(0).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn bad_weather_changes_nothing_but_the_time_it_takes_2() {
+    lives_through_weather(1).await;
+}
+
+/// Conflicts, errors, lost answers and broken watches for whatever Kerf asks.
+fn weather() -> Vec<FaultRule> {
+    let weather = [
+        (Fault::Conflict, 200_000),
+        (Fault::InternalError, 100_000),
+        (Fault::LostResponse, 50_000),
+        (Fault::DroppedWatch { after: Duration::from_secs(3) }, 1_000_000),
+    ];
+    let rule = |(fault, per_million)| FaultRule { agent: "kerf".into(), ..FaultRule::new(fault, per_million) };
+    weather.into_iter().map(rule).collect()
+}
+
+/// Bad weather, dealt out by a seed.
+async fn lives_through_weather(seed: u64) {
+    let mut rig = Rig::bare().await;
+    rig.create::<NodePool>(pool("general", json!({}))).await;
+    rig.server.set_faults(weather(), seed);
+    let client = rig.server.client_as("kerf");
+    rig.restart_with(client.clone(), cloud(client, &rig));
+    for pods in [PODS, 0] {
+        let is_reached = rig.live(900, pods, async |rig: &Rig| is_settled(rig, pods).await).await;
+        assert!(is_reached, "seed {seed}, {pods} pods: {:?}", rig.strays().await);
+    }
+}
+
+/// From a machine that is too big to one that is not, with a controller that dies at a write on the way, and one that takes over.
+async fn shrunk(last: Option<usize>, is_done: bool) -> usize {
+    let mut town = Town::start(shrinking(json!({}))).await;
+    town.deploy("wide", 1, "7", json!({})).await;
+    town.deploy("web", 1, "500m", json!({})).await;
+    town.until("both run", 60, async |town| town.settled(2, &["l"]).await).await;
+    let doomed = Doomed::new(last, is_done);
+    town.restart_with(doomed.client(&town.rig.server));
+    town.scale("wide", 0).await;
+    let fell = doomed.fell.clone();
+    let settled = async |town: &Town| town.settled(1, &["s"]).await && town.is_quiet().await;
+    let is_over = tokio::select! {
+        biased;
+        () = fell.notified() => false,
+        _ = town.until("it is small", 120, settled) => true,
+    };
+    if !is_over {
+        town.restart();
+        // The successor may find a replacement that nobody waits for any more, and a machine that no claim knows of.
+        town.until(&format!("it is small after all, write {last:?}, done {is_done}"), 600, settled).await;
+    }
+    doomed.writes.load(Ordering::SeqCst)
+}
+
+/// Every write on the way is the last one of a controller.
+async fn dies_at_each_write_of_a_move(is_done: bool) {
+    let writes = shrunk(None, false).await;
+    assert!(writes > 15, "{writes}");
+    for last in 0..writes {
+        shrunk(Some(last), is_done).await;
+    }
+}
+
+// spec 03 §10.3; "the controller is killed between any two of its writes", with disruption on
+#[tokio::test(start_paused = true)]
+async fn a_successor_cleans_up_after_a_move_that_was_half_done() {
+    dies_at_each_write_of_a_move(false).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_successor_cleans_up_after_a_move_whose_last_write_was_not_noted() {
+    dies_at_each_write_of_a_move(true).await;
+}
+
+// The same weather, with disruption on.
+#[tokio::test(start_paused = true)]
+async fn bad_weather_does_not_keep_nodes_from_going() {
+    for seed in 0..2 {
+        let mut town = Town::bare(shrinking(json!({}))).await;
+        town.rig.server.set_faults(weather(), seed);
+        town.restart();
+        town.deploy("web", 12, "900m", json!({})).await;
+        town.until("all run", 600, async |town| town.running().await == 12).await;
+        town.scale("web", 2).await;
+        town.until("one small node is left", 900, async |town| town.settled(2, &["s"]).await && town.is_quiet().await)
+            .await;
+    }
+}

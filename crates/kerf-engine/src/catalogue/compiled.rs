@@ -1,0 +1,328 @@
+//! A catalogue as columns: "which rows satisfy these requirements with an available offering" is a handful of ANDs over masks
+//! that are built once per distinct requirement.
+//!
+//! A row is an instance type together with one group of its available offerings that share an allocatable; without
+//! per-offering overrides a type is exactly one row. Unavailable offerings belong to no row (spec 02 §4.4).
+
+use kerf_api::labels;
+use kerf_api::quantity::Quantity;
+use kerf_api::slim::Str;
+use rustc_hash::FxHashMap;
+
+use super::instance_type::{InstanceType, Offering};
+use crate::bits::Bits;
+use crate::price::Price;
+use crate::requirement::Requirement;
+use crate::requirement_table::{KeyIx, Narrowing, OneIx, SetIx};
+use crate::resources::{Amounts, ResourceIx, ResourceNames};
+
+/// A row of a catalogue.
+pub(crate) type RowIx = usize;
+
+/// One catalogue, compiled.
+#[derive(Debug, Clone)]
+pub(crate) struct Columns {
+    pub(crate) types: Vec<TypeColumn>,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) offerings: Vec<OfferingColumn>,
+    /// Per key the requirement of each type, for keys that some type declares.
+    type_keys: FxHashMap<KeyIx, Vec<Option<OneIx>>>,
+    /// Per key the requirement of each offering.
+    offering_keys: Vec<(KeyIx, Vec<Option<OneIx>>)>,
+    /// Slots of every reservation, also of those that cannot be launched now.
+    pub(crate) reservations: Vec<(Str, i32)>,
+    /// The label that names a reservation.
+    pub(crate) reservation_key: Option<Str>,
+}
+
+/// What the solver needs to know of a type.
+#[derive(Debug, Clone)]
+pub(crate) struct TypeColumn {
+    pub(crate) name: Str,
+    pub(crate) set: SetIx,
+    pub(crate) capacity: Amounts,
+}
+
+/// A type with one of its allocatables.
+#[derive(Debug, Clone)]
+pub(crate) struct Row {
+    pub(crate) type_ix: usize,
+    pub(crate) allocatable: Amounts,
+}
+
+/// An available offering.
+#[derive(Debug, Clone)]
+pub(crate) struct OfferingColumn {
+    pub(crate) row: RowIx,
+    pub(crate) price: Price,
+    pub(crate) zone: Str,
+    pub(crate) capacity_type: Str,
+    pub(crate) reservation: Option<Str>,
+}
+
+/// The rows and offerings that satisfy one requirement set.
+#[derive(Debug, Clone)]
+pub(crate) struct RowView {
+    /// Rows whose type is compatible and that have a compatible available offering.
+    pub(crate) rows: Bits,
+    /// Compatible available offerings, whatever their type says.
+    pub(crate) offerings: Bits,
+    /// Rows whose type is compatible, with or without an offering.
+    pub(crate) compatible: Bits,
+    /// The kept rows by the price of their cheapest compatible offering, ties by type name.
+    pub(crate) by_price: Vec<(Price, RowIx)>,
+}
+
+impl Columns {
+    pub(crate) fn new(types: &[InstanceType], names: &mut ResourceNames, table: &mut Narrowing) -> Self {
+        let mut columns = Self {
+            types: Vec::with_capacity(types.len()),
+            rows: Vec::new(),
+            offerings: Vec::new(),
+            type_keys: FxHashMap::default(),
+            offering_keys: Vec::new(),
+            reservations: Vec::new(),
+            reservation_key: None,
+        };
+        let mut offering_sets = Vec::new();
+        for (type_ix, described) in types.iter().enumerate() {
+            let set = table.intern(&described.requirements);
+            for (key, one) in table.pairs(set).to_vec() {
+                let column = columns.type_keys.entry(key).or_insert_with(|| vec![None; types.len()]);
+                column[type_ix] = Some(one);
+            }
+            columns.types.push(TypeColumn {
+                name: described.name.clone(),
+                set,
+                capacity: names.amounts(&described.capacity),
+            });
+            columns.add_rows(type_ix, described, names, table, &mut offering_sets);
+        }
+        columns.index_offerings(&offering_sets, table);
+        columns
+    }
+
+    fn add_rows(
+        &mut self,
+        type_ix: usize,
+        described: &InstanceType,
+        names: &mut ResourceNames,
+        table: &mut Narrowing,
+        offering_sets: &mut Vec<SetIx>,
+    ) {
+        let mut groups: Vec<(&Offering, RowIx)> = Vec::new();
+        let base = self.rows.len();
+        self.rows.push(Row { type_ix, allocatable: allocatable(described, None, names) });
+        for offering in &described.offerings {
+            let capacity_type = single(offering, labels::CAPACITY_TYPE);
+            let reservation = (capacity_type == "reserved").then(|| reservation_id(offering)).flatten();
+            if let Some((key, id)) = &reservation {
+                self.reservation_key.get_or_insert_with(|| key.clone());
+                self.note_reservation(id, offering.reservation_capacity);
+            }
+            if !offering.available {
+                continue;
+            }
+            let overridden = offering.capacity_override.is_some() || offering.overhead_override.is_some();
+            let same = |o: &Offering| {
+                o.capacity_override == offering.capacity_override && o.overhead_override == offering.overhead_override
+            };
+            let known = groups.iter().find(|(o, _)| same(o)).map(|(_, row)| *row);
+            let row = match known {
+                Some(row) => row,
+                None if overridden => {
+                    self.rows.push(Row { type_ix, allocatable: allocatable(described, Some(offering), names) });
+                    groups.push((offering, self.rows.len() - 1));
+                    self.rows.len() - 1
+                }
+                None => base,
+            };
+            offering_sets.push(table.intern(&offering.requirements));
+            self.offerings.push(OfferingColumn {
+                row,
+                price: offering.price,
+                zone: single(offering, labels::ZONE),
+                capacity_type,
+                reservation: reservation.map(|(_, id)| id),
+            });
+        }
+    }
+
+    /// The same reservation seen with different capacities keeps the smallest (spec 02 §10).
+    fn note_reservation(&mut self, id: &Str, capacity: i32) {
+        match self.reservations.iter_mut().find(|(known, _)| known == id) {
+            Some((_, slots)) => *slots = (*slots).min(capacity),
+            None => self.reservations.push((id.clone(), capacity)),
+        }
+    }
+
+    fn index_offerings(&mut self, sets: &[SetIx], table: &Narrowing) {
+        let mut keys: Vec<KeyIx> = sets.iter().flat_map(|s| table.pairs(*s)).map(|p| p.0).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        self.offering_keys =
+            keys.into_iter().map(|key| (key, sets.iter().map(|set| table.get(*set, key)).collect())).collect();
+    }
+
+    /// What satisfies a requirement set (spec 02 §7.1, the parts without resources).
+    pub(crate) fn view(&self, set: SetIx, table: &mut Narrowing) -> RowView {
+        let mut type_mask = Bits::full(self.types.len());
+        for (key, asked) in table.pairs(set).to_vec() {
+            // Also where no type says anything of the label: no machine will do, and the API would refuse the claim.
+            if table.requirement(asked).is_unsatisfiable() {
+                type_mask = Bits::new();
+            }
+            let Some(column) = self.type_keys.get(&key) else { continue };
+            let agree: Bits = (0..self.types.len())
+                .filter(|t| column[*t].is_none_or(|declared| table.join_ones(declared, asked).1))
+                .collect();
+            type_mask.and_with(&agree);
+        }
+        let mut offerings = Bits::full(self.offerings.len());
+        for (key, column) in &self.offering_keys {
+            let asked = table.get(set, *key);
+            let open = table.is_well_known(*key);
+            let agree: Bits = (0..self.offerings.len())
+                .filter(|o| match (column[*o], asked) {
+                    (None, _) => true,
+                    (Some(declared), Some(asked)) => table.join_ones(asked, declared).1,
+                    (Some(declared), None) => open || table.requirement(declared).may_be_absent(),
+                })
+                .collect();
+            offerings.and_with(&agree);
+        }
+        let compatible: Bits = (0..self.rows.len()).filter(|r| type_mask.contains(self.rows[*r].type_ix)).collect();
+        let mut cheapest: Vec<Option<Price>> = vec![None; self.rows.len()];
+        for offering in offerings.iter() {
+            let column = &self.offerings[offering];
+            if compatible.contains(column.row) {
+                let best = &mut cheapest[column.row];
+                *best = Some(best.map_or(column.price, |p| p.min(column.price)));
+            }
+        }
+        let mut by_price: Vec<(Price, RowIx)> =
+            cheapest.iter().enumerate().filter_map(|(row, price)| price.map(|p| (p, row))).collect();
+        by_price
+            .sort_by(|a, b| a.0.cmp(&b.0).then_with(|| self.row_name(a.1).cmp(self.row_name(b.1))).then(a.1.cmp(&b.1)));
+        RowView { rows: by_price.iter().map(|(_, row)| *row).collect(), offerings, compatible, by_price }
+    }
+
+    pub(crate) fn row_name(&self, row: RowIx) -> &Str {
+        &self.types[self.rows[row].type_ix].name
+    }
+}
+
+fn single(offering: &Offering, key: &str) -> Str {
+    offering.requirements.get(key).and_then(single_value).unwrap_or_default()
+}
+
+/// The value of a requirement that leaves exactly one.
+fn single_value(requirement: &Requirement) -> Option<Str> {
+    match requirement.allowed_values() {
+        Some([value]) => Some(value.clone()),
+        Some(_) | None => None,
+    }
+}
+
+/// The label besides zone and capacity type whose name says that it is a reservation's id, and its single value.
+fn reservation_id(offering: &Offering) -> Option<(Str, Str)> {
+    offering
+        .requirements
+        .iter()
+        .find(|r| r.key().ends_with("reservation-id"))
+        .and_then(|r| Some((r.key().clone(), single_value(r)?)))
+}
+
+/// Capacity less overhead, with huge pages taken out of memory (spec 02 §4.4).
+fn allocatable(described: &InstanceType, overrides: Option<&Offering>, names: &mut ResourceNames) -> Amounts {
+    let mut capacity: Vec<(Str, i128)> = described.capacity.iter().map(|(k, q)| (k.clone(), q.nanos())).collect();
+    if let Some(list) = overrides.and_then(|o| o.capacity_override.as_ref()) {
+        for (name, quantity) in list.iter() {
+            match capacity.iter_mut().find(|(k, _)| k == name) {
+                Some(entry) => entry.1 = quantity.nanos(),
+                None => capacity.push((name.clone(), quantity.nanos())),
+            }
+        }
+    }
+    let total = |overhead: &super::instance_type::Overhead, name: &str| -> Option<i128> {
+        let parts = [&overhead.kube_reserved, &overhead.system_reserved, &overhead.eviction_threshold];
+        let mut named = parts.iter().filter_map(|list| list.get(name)).peekable();
+        named.peek()?;
+        Some(named.map(Quantity::nanos).sum())
+    };
+    let overhead_of = |name: &str| {
+        let replaced = overrides.and_then(|o| o.overhead_override.as_ref()).and_then(|o| total(o, name));
+        replaced.or_else(|| total(&described.overhead, name)).unwrap_or(0)
+    };
+    let mut amounts = Amounts::default();
+    for (name, quantity) in &capacity {
+        amounts.set(names.intern(name), quantity - overhead_of(name));
+    }
+    for (name, quantity) in &capacity {
+        if name.starts_with("hugepages-") {
+            let memory = amounts.get(ResourceIx::MEMORY);
+            amounts.set(ResourceIx::MEMORY, (memory - quantity).max(0));
+        }
+    }
+    amounts
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
+
+    use super::super::instance_type::Overhead;
+    use super::*;
+
+    // spec 04 #37
+    #[test]
+    fn offerings_with_equal_overrides_share_a_row_and_an_override_replaces() {
+        let reserved = |cpu: &str| Overhead {
+            kube_reserved: [("cpu", cpu), ("memory", "1Gi")].try_into().unwrap(),
+            ..Overhead::default()
+        };
+        let only_cpu =
+            |cpu: &str| Overhead { kube_reserved: [("cpu", cpu)].try_into().unwrap(), ..Overhead::default() };
+        let offering = |zone: &str, overhead_override| Offering {
+            requirements: [
+                Requirement::one_of(labels::ZONE, [zone.into()]),
+                Requirement::one_of(labels::CAPACITY_TYPE, ["spot".into()]),
+            ]
+            .into_iter()
+            .collect(),
+            price: Price::from_nanos(1),
+            available: true,
+            reservation_capacity: 0,
+            capacity_override: None,
+            overhead_override,
+        };
+        let described = InstanceType {
+            name: "t".into(),
+            requirements: [Requirement::one_of(labels::INSTANCE_TYPE, ["t".into()])].into_iter().collect(),
+            offerings: vec![
+                offering("a", Some(only_cpu("3"))),
+                offering("b", None),
+                offering("c", Some(only_cpu("3"))),
+                offering("d", None),
+            ],
+            capacity: [("cpu", "8"), ("memory", "4Gi")].try_into().unwrap(),
+            overhead: reserved("1"),
+        };
+        let (mut names, mut table) = (ResourceNames::default(), Narrowing::new([]));
+        let columns = Columns::new(&[described], &mut names, &mut table);
+        let rows: Vec<(String, String)> = columns
+            .rows
+            .iter()
+            .map(|row| {
+                let list = names.list(&row.allocatable);
+                (list.get("cpu").unwrap().to_string(), list.get("memory").unwrap().to_string())
+            })
+            .collect();
+        let row = |cpu: &str| (cpu.to_owned(), "3Gi".to_owned());
+        assert_eq!(rows, [row("7"), row("5")], "the plain one first; three instead of one, and memory as it was");
+        let zones = |ix: RowIx| -> Vec<&str> {
+            columns.offerings.iter().filter(|o| o.row == ix).map(|o| o.zone.as_str()).collect()
+        };
+        assert_eq!((zones(0), zones(1)), (vec!["b", "d"], vec!["a", "c"]));
+    }
+}

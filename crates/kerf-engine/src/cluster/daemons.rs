@@ -1,0 +1,115 @@
+//! Daemon sets: what each of them would put on a node, judged for every pool, type and node by itself (spec 02 §4.5).
+
+use std::sync::Arc;
+
+use kerf_api::labels::LabelRules;
+use kerf_api::slim::{DaemonSet, HostPort, Pod, Taint, Toleration};
+
+use super::ports;
+use crate::pod::requests;
+use crate::pod::requirements::alternatives;
+use crate::pod::tolerations::{prefer_no_schedule, tolerates_all};
+use crate::requirement::Requirement;
+use crate::requirement_table::{Narrowing, SetIx, Undefined};
+use crate::resources::{Amounts, ResourceNames};
+
+/// The pod that stands for a daemon set.
+#[derive(Debug, Clone)]
+pub(crate) struct Daemon {
+    pub(crate) requests: Amounts,
+    pub(crate) ports: Vec<HostPort>,
+    tolerations: Vec<Toleration>,
+    /// What its node affinity leaves: any one must hold.
+    alternatives: Vec<(SetIx, Option<Requirement>)>,
+    pub(crate) needs_devices: bool,
+}
+
+impl Daemon {
+    /// From the newest live pod of the set, else from its template.
+    pub(crate) fn new(
+        set: &DaemonSet,
+        pods: &[Arc<Pod>],
+        rules: &LabelRules,
+        names: &mut ResourceNames,
+        table: &mut Narrowing,
+    ) -> Self {
+        let live = pods
+            .iter()
+            .filter(|pod| {
+                pod.metadata.namespace == set.metadata.namespace
+                    && pod.metadata.owner_references.iter().any(|owner| {
+                        owner.kind == "DaemonSet"
+                            && owner.api_version == "apps/v1"
+                            && owner.name == set.metadata.name
+                            && (owner.uid.is_empty() || set.metadata.uid.is_empty() || owner.uid == set.metadata.uid)
+                    })
+            })
+            .filter(|pod| !pod.is_terminal())
+            .max_by_key(|pod| (pod.metadata.creation_timestamp, pod.metadata.name.clone()));
+        let mut pod = live.map_or_else(|| from_template(set), |pod| pod.as_ref().clone());
+        let template_affinity = set.template.spec.affinity.as_ref().and_then(|a| a.node_affinity.required.clone());
+        if template_affinity.is_some() {
+            pod.spec.affinity.get_or_insert_default().node_affinity.required = template_affinity;
+        }
+        let mut tolerations = pod.spec.tolerations.clone();
+        tolerations.push(prefer_no_schedule());
+        Self {
+            requests: requests::effective(&pod, names),
+            ports: ports::of(&pod),
+            tolerations,
+            alternatives: alternatives(&pod.spec, rules)
+                .into_iter()
+                .map(|demands| (table.intern(&demands.labels), demands.hostname))
+                .collect(),
+            needs_devices: needs_devices(&pod),
+        }
+    }
+
+    /// Whether it runs on machines of this type from this template.
+    pub(crate) fn runs_on_type(
+        &self,
+        template: SetIx,
+        taints: &[Taint],
+        type_set: SetIx,
+        table: &mut Narrowing,
+    ) -> bool {
+        tolerates_all(&self.tolerations, taints)
+            && self.alternatives.iter().any(|(asked, _)| {
+                table.join(template, *asked, Undefined::WellKnownAllowed).is_some()
+                    && intersect(type_set, *asked, table)
+            })
+    }
+
+    /// Whether it runs on this node.
+    pub(crate) fn runs_on_node(&self, labels: SetIx, hostname: &str, taints: &[Taint], table: &mut Narrowing) -> bool {
+        tolerates_all(&self.tolerations, taints)
+            && self.alternatives.iter().any(|(asked, host)| {
+                host.as_ref().is_none_or(|h| h.has(hostname))
+                    && table.join(labels, *asked, Undefined::Refused).is_some()
+            })
+    }
+}
+
+/// Keys that both sides name agree; others do not matter.
+fn intersect(a: SetIx, b: SetIx, table: &mut Narrowing) -> bool {
+    table.pairs(b).to_vec().into_iter().all(|(key, asked)| match table.get(a, key) {
+        Some(declared) => table.join_ones(declared, asked).1,
+        None => true,
+    })
+}
+
+fn from_template(set: &DaemonSet) -> Pod {
+    let mut pod = Pod { spec: set.template.spec.clone(), ..Pod::default() };
+    pod.metadata.namespace = set.metadata.namespace.clone();
+    pod.metadata.labels = set.template.metadata.labels.clone();
+    for container in pod.spec.containers.iter_mut().chain(&mut pod.spec.init_containers) {
+        requests::fill_from_limits(container);
+    }
+    pod
+}
+
+/// Whether the pod asks for dynamic resources, itself or in a container.
+pub(crate) fn needs_devices(pod: &Pod) -> bool {
+    pod.spec.has_resource_claims
+        || pod.spec.containers.iter().chain(&pod.spec.init_containers).any(|c| c.resources.has_claims)
+}

@@ -1,0 +1,248 @@
+//! The world after a command: its nodes are gone, their pods run where the simulation put them, and each replacement is the machine
+//! that was expected, up and running. Passes are repeated on it, and planning on it again must find nothing more.
+//!
+//! The world beside a command is what others may count on while it is carried out: its nodes are gone and the room that its pods
+//! take elsewhere is taken, but its machines are not there yet.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use kerf_api::quantity::Quantity;
+use kerf_api::slim::{Labels, Node, NodeCondition, PodPhase, ResourceList, Str};
+use kerf_api::{annotations, labels};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::command::Command;
+use super::input::ClaimLifecycle;
+use crate::catalogue::{InstanceType, Offering};
+use crate::cluster::{Input, NodeClaim, Pool};
+use crate::solve::{Estimate, PlannedClaim};
+
+/// Gives every machine that the commands launch a name that no node of the input has.
+pub(crate) fn name_machines(input: &Input, commands: &mut [Command]) {
+    let mut names = Names::of(input);
+    for command in commands {
+        for planned in &command.replacements {
+            command.machines.push(names.next(&planned.pool));
+        }
+    }
+}
+
+/// Names that are free.
+struct Names<'i> {
+    taken: FxHashSet<&'i str>,
+    /// How many have been given to machines of each pool.
+    given: FxHashMap<Str, usize>,
+}
+
+impl<'i> Names<'i> {
+    fn of(input: &'i Input) -> Self {
+        Self { taken: input.nodes.iter().map(|n| n.metadata.name.as_str()).collect(), given: FxHashMap::default() }
+    }
+
+    fn next(&mut self, pool: &Str) -> Str {
+        let stem = format!("{pool}-replacement-");
+        let alike = || self.taken.iter().filter(|name| name.starts_with(&stem)).count();
+        let given = self.given.entry(pool.clone()).or_insert_with(alike);
+        loop {
+            *given += 1;
+            let name = format!("{stem}{given}");
+            if !self.taken.contains(name.as_str()) {
+                return Str::from(name);
+            }
+        }
+    }
+}
+
+/// Turns the input into the world after the commands.
+pub fn after(mut input: Input, commands: &[Command]) -> Input {
+    for command in commands {
+        apply(&mut input, command);
+    }
+    input
+}
+
+/// Turns the input into the world beside the commands. Who takes in pods rests no longer for that: it is one decision with these commands
+/// that sends more pods there.
+pub(crate) fn beside(mut input: Input, commands: &[Command]) -> Input {
+    for command in commands {
+        let places = places(command);
+        let going: FxHashSet<&Str> = command.replacements.iter().flat_map(|claim| &claim.pods).collect();
+        if !going.is_empty() {
+            input.pods.retain(|pod| !going.contains(&pod.namespaced_name()));
+        }
+        take_away(&mut input, command, &places);
+    }
+    input
+}
+
+/// Where the pods go that go to nodes which are there.
+fn places(command: &Command) -> FxHashMap<Str, Str> {
+    let placed = command.placements.iter();
+    placed.flat_map(|placement| placement.pods.iter().map(|pod| (pod.clone(), placement.node.clone()))).collect()
+}
+
+fn apply(input: &mut Input, command: &Command) {
+    let mut places = places(command);
+    for (ix, claim) in command.replacements.iter().enumerate() {
+        let name = command.machines.get(ix).cloned().unwrap_or_else(|| Names::of(input).next(&claim.pool));
+        if launch(input, claim, &name).is_some() {
+            // Pods that were pending, or run on a node that is leaving, are still to come: until then it is not empty.
+            let expects = claim.pods.iter().any(|pod| command.pods.binary_search(pod).is_err());
+            if let Some(launched) = input.node_claims.last_mut().filter(|_| expects) {
+                launched.lifecycle.nominated_until = Some(Timestamp::MAX);
+            }
+            places.extend(claim.pods.iter().map(|pod| (pod.clone(), name.clone())));
+        }
+    }
+    let receiving = take_away(input, command, &places);
+    let at = input.at;
+    for claim in input.node_claims.iter_mut().filter(|c| receiving.contains(&c.provider_id)) {
+        claim.lifecycle.last_pod_event = Some(at);
+    }
+}
+
+/// Takes the command's nodes away and puts their pods where they go. Gives the machines that take pods in.
+fn take_away(input: &mut Input, command: &Command, places: &FxHashMap<Str, Str>) -> FxHashSet<Str> {
+    let claims: FxHashSet<&Str> = command.nodes.iter().map(|n| &n.claim).collect();
+    let machines: FxHashSet<Str> =
+        input.node_claims.iter().filter(|c| claims.contains(&c.name)).map(|c| c.provider_id.clone()).collect();
+    let gone: FxHashSet<Str> = input
+        .nodes
+        .iter()
+        .filter(|n| machines.contains(&n.spec.provider_id))
+        .map(|n| n.metadata.name.clone())
+        .collect();
+    let moved: FxHashSet<&Str> = command.pods.iter().collect();
+    let at = input.at;
+    let mut receiving: FxHashSet<Str> = FxHashSet::default();
+    input.pods.retain_mut(|pod| {
+        if !pod.spec.node_name.as_ref().is_some_and(|n| gone.contains(n)) {
+            return true;
+        }
+        let name = pod.namespaced_name();
+        if !moved.contains(&name) {
+            return false;
+        }
+        let place = places.get(&name).cloned();
+        receiving.extend(place.clone());
+        // A pod that nobody has found a place for yet is made again and waits; no scheduler has said a word about it.
+        let pod = Arc::make_mut(pod);
+        pod.status.conditions.retain(|c| place.is_some() || c.kind != "PodScheduled");
+        pod.status.phase = if place.is_some() { PodPhase::Running } else { PodPhase::Pending };
+        // It starts anew, and so does the time for which its annotation protects it.
+        pod.status.start_time = place.is_some().then_some(at);
+        pod.metadata.deletion_timestamp = None;
+        pod.spec.node_name = place;
+        true
+    });
+    input.nodes.retain(|node| !gone.contains(&node.metadata.name));
+    input.node_claims.retain(|claim| !claims.contains(&claim.name));
+    input.nodes.iter().filter(|n| receiving.contains(&n.metadata.name)).map(|n| n.spec.provider_id.clone()).collect()
+}
+
+/// Adds the machine that a replacement is expected to become; none if nothing is expected of it.
+fn launch(input: &mut Input, planned: &PlannedClaim, name: &Str) -> Option<()> {
+    let estimate = planned.launch.estimate.as_ref()?;
+    let pool = input.pools.iter().find(|p| p.name == planned.pool)?.clone();
+    let types = input.catalogues.get_mut(pool.catalogue?)?;
+    let described = Arc::make_mut(types).iter_mut().find(|t| t.name == estimate.instance_type)?;
+    let offering = described.offerings.iter_mut().find(|o| is_expected(o, estimate, planned))?;
+    if estimate.capacity_type == labels::CAPACITY_TYPE_RESERVED {
+        offering.reservation_capacity -= 1;
+        offering.available = offering.reservation_capacity > 0;
+    }
+    let offering = offering.clone();
+    let described = input.catalogues.get(pool.catalogue?)?.iter().find(|t| t.name == estimate.instance_type)?;
+    let (node, claim) = machine(name, &pool, planned, described, &offering, input.at);
+    input.nodes.push(Arc::new(node));
+    input.node_claims.push(claim);
+    Some(())
+}
+
+fn is_expected(offering: &Offering, estimate: &Estimate, planned: &PlannedClaim) -> bool {
+    let is = |key: &str, value: &Str| offering.requirements.get(key).is_none_or(|r| r.has(value));
+    offering.available
+        && offering.price == estimate.price
+        && is(labels::ZONE, &estimate.zone)
+        && is(labels::CAPACITY_TYPE, &estimate.capacity_type)
+        && planned.launch.requirements.intersects(&offering.requirements).is_ok()
+}
+
+fn machine(
+    name: &Str,
+    pool: &Pool,
+    planned: &PlannedClaim,
+    described: &InstanceType,
+    offering: &Offering,
+    at: Timestamp,
+) -> (Node, NodeClaim) {
+    let own = [
+        (labels::HOSTNAME, name.clone()),
+        (labels::REGISTERED, Str::new_static("true")),
+        (labels::INITIALIZED, Str::new_static("true")),
+    ];
+    let of_machine = described.requirements.iter().chain(&offering.requirements);
+    let single = of_machine.filter_map(|r| match r.allowed_values() {
+        Some([value]) => Some((r.key().clone(), value.clone())),
+        Some(_) | None => None,
+    });
+    let written = planned.launch.labels.iter().map(|(key, value)| (key.clone(), value.clone()));
+    let carried: Labels = single.chain(written).chain(own.map(|(k, v)| (Str::new_static(k), v))).collect();
+    let provider_id = Str::from(format!("plan:///{name}"));
+    let allocatable = allocatable(described, offering);
+    let mut node = Node::default();
+    node.metadata.name = name.clone();
+    node.metadata.uid = name.clone();
+    node.metadata.creation_timestamp = Some(at);
+    node.metadata.labels = carried.clone();
+    node.spec.provider_id = provider_id.clone();
+    node.spec.taints.clone_from(&pool.taints);
+    node.status.capacity = described.capacity.clone();
+    node.status.allocatable = allocatable.clone();
+    node.status.conditions = vec![NodeCondition {
+        kind: "Ready".into(),
+        status: "True".into(),
+        last_transition_time: Some(at),
+        ..NodeCondition::default()
+    }];
+    let hash = pool.disruption.hash.iter().flat_map(|hash| {
+        [(annotations::NODEPOOL_HASH, &hash.hash), (annotations::NODEPOOL_HASH_VERSION, &hash.version)]
+    });
+    let claim = NodeClaim {
+        name: name.clone(),
+        labels: carried,
+        annotations: hash.map(|(key, value)| (Str::new_static(key), value.clone())).collect(),
+        provider_id,
+        taints: pool.taints.clone(),
+        startup_taints: pool.startup_taints.clone(),
+        capacity: described.capacity.clone(),
+        allocatable,
+        lifecycle: ClaimLifecycle {
+            created: Some(at),
+            is_launched: true,
+            is_initialized: true,
+            initialized_at: Some(at),
+            ..ClaimLifecycle::default()
+        },
+        ..NodeClaim::default()
+    };
+    (node, claim)
+}
+
+/// What the machine has for pods.
+fn allocatable(described: &InstanceType, offering: &Offering) -> ResourceList {
+    let overhead = offering.overhead_override.as_ref().unwrap_or(&described.overhead);
+    let capacity = offering.capacity_override.as_ref().map_or_else(
+        || described.capacity.clone(),
+        |own| described.capacity.iter().chain(own.iter()).map(|(name, q)| (name.clone(), q)).collect(),
+    );
+    let reserved = |name: &str| -> i128 {
+        let parts = [&overhead.kube_reserved, &overhead.system_reserved, &overhead.eviction_threshold];
+        parts.iter().filter_map(|list| list.get(name)).map(Quantity::nanos).sum()
+    };
+    capacity
+        .iter()
+        .map(|(name, q)| (name.clone(), Quantity::from_nanos(q.nanos() - reserved(name), q.format())))
+        .collect()
+}

@@ -1,0 +1,121 @@
+//! A plan while passes still add to it: what was there at the start, what has been decided since, and how much of the budgets that takes.
+
+use kerf_api::slim::Str;
+use rustc_hash::FxHashSet;
+
+use super::block_reason::Block;
+use super::budgets::Budgets;
+use super::command::{BlockedNode, Command, DisruptionPlan};
+use super::input::DisruptionSettings;
+use super::merge_commands;
+use super::pass::{Planned, Said};
+use super::survey::{Class, Facts, Survey};
+use crate::cluster::Input;
+use crate::price::Price;
+
+/// A plan in the making.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) budgets: Budgets,
+    pub(crate) planned: Planned,
+    /// What the budgets left at the start.
+    start: Budgets,
+    plan: DisruptionPlan,
+    /// All nodes that were there at the start.
+    known: FxHashSet<Str>,
+    /// Those that some method might have taken and on which there is no verdict yet.
+    open: FxHashSet<Str>,
+}
+
+impl Draft {
+    /// Begins with the world as it is.
+    pub(crate) fn new(survey: &Survey<'_>) -> Self {
+        let mut plan = DisruptionPlan { notices: survey.notices.clone(), ..DisruptionPlan::default() };
+        plan.before = survey.nodes.iter().filter(|f| f.claim.is_some()).map(Facts::known_price).sum();
+        let budgets = Budgets::new(survey, &mut plan.notices);
+        let might_go = survey.nodes.iter().filter(|facts| {
+            facts.is_candidate(Class::Graceful) || (facts.drift.is_some() && facts.is_candidate(Class::Eventual))
+        });
+        let open: FxHashSet<Str> = might_go.map(|facts| facts.name.clone()).collect();
+        plan.stats.candidates = open.len();
+        let known = survey.nodes.iter().map(|f| f.name.clone()).collect();
+        Self { start: budgets.clone(), budgets, planned: Planned::default(), plan, known, open }
+    }
+
+    /// Counts a pass.
+    pub(crate) fn count(&mut self, said: &Said) {
+        self.plan.stats.passes += 1;
+        self.plan.stats.simulations += said.simulations;
+    }
+
+    /// Adds what a pass has found and returns what of it is to be done. A command that takes machines which are only planned becomes one
+    /// with those that launch them, or is not done at all, and the machines are spared.
+    pub(crate) fn add(&mut self, input: &Input, settings: &DisruptionSettings, found: Vec<Command>) -> Vec<Command> {
+        let mut done = Vec::with_capacity(found.len());
+        for command in found {
+            let names = || command.nodes.iter().map(|node| &node.name);
+            if names().any(|name| self.planned.machines.contains(name)) {
+                let Some(all) = merge_commands::joined(input, settings, &self.start, &self.plan.commands, &command)
+                else {
+                    let spared: Vec<Str> = names().filter(|n| self.planned.machines.contains(*n)).cloned().collect();
+                    self.planned.spared.extend(spared);
+                    continue;
+                };
+                self.plan.commands = all;
+            } else {
+                self.plan.commands.push(command.clone());
+            }
+            for name in names() {
+                self.plan.stats.candidates_evaluated += usize::from(self.open.remove(name));
+            }
+            done.push(command);
+        }
+        self.planned.machines = merge_commands::machines(&self.plan.commands);
+        self.budgets = self.start.clone();
+        for node in self.plan.commands.iter().flat_map(|command| &command.nodes) {
+            if let Some(pool) = input.pools.iter().position(|p| p.name == node.pool) {
+                self.budgets.take(pool);
+            }
+        }
+        done
+    }
+
+    /// What has been decided so far.
+    pub(crate) fn commands(&self) -> &[Command] {
+        &self.plan.commands
+    }
+
+    /// Decides otherwise.
+    pub(crate) fn decide_instead(&mut self, input: &Input, settings: &DisruptionSettings, command: Command) {
+        self.plan.commands.clear();
+        self.add(input, settings, vec![command]);
+    }
+
+    /// Whether some command of the plan takes the node.
+    pub(crate) fn takes(&self, name: &Str) -> bool {
+        self.plan.commands.iter().flat_map(|command| &command.nodes).any(|node| node.name == *name)
+    }
+
+    /// Takes over what the last pass said of the nodes that stay. Of machines that are only planned, those are told that could go.
+    pub(crate) fn close(&mut self, said: Said) {
+        self.plan.refused = said.refused;
+        let mut spared: Vec<Str> = self.planned.spared.iter().cloned().collect();
+        spared.sort_unstable();
+        for blocked in said.blocked.into_iter().filter(|blocked| self.known.contains(&blocked.node)) {
+            if self.open.remove(&blocked.node) {
+                self.plan.stats.candidates_evaluated += 1;
+            }
+            self.plan.blocked.push(blocked);
+        }
+        let launched = spared.into_iter().map(|node| BlockedNode { node, blocks: vec![Block::LaunchedByPlan] });
+        self.plan.blocked.extend(launched);
+        self.plan.blocked.sort_by(|a, b| a.node.cmp(&b.node));
+    }
+
+    pub(crate) fn finish(mut self, input: &Input) -> DisruptionPlan {
+        self.plan.stats.budgets = self.budgets.uses(input);
+        let saved: Price = self.plan.commands.iter().map(Command::saved).sum();
+        self.plan.after = self.plan.before - saved;
+        self.plan
+    }
+}

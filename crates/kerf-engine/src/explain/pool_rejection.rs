@@ -1,0 +1,308 @@
+//! Why no pool accepts a pod: each pool is asked once more, slowly, and its first objection is put into spec 02's words.
+
+use std::borrow::Cow;
+
+use kerf_api::labels::HOSTNAME;
+use kerf_api::slim::{ResourceList, Str};
+
+use super::reason::{PoolRefusal, Reason, Rule, min_values_text};
+use crate::bits::Bits;
+use crate::cluster::ports;
+use crate::pod::tolerations::{taint_text, tolerates};
+use crate::requirement::{Requirement, Undefined as Labels};
+use crate::requirement_table::{KeyIx, SetIx, Undefined};
+use crate::resources::{Amounts, ResourceIx, UNIT};
+use crate::solve::{Class, ClassIx, Pass, Place, Template, UNNAMED_HOST, limits, min_values};
+use crate::topology::{GroupKind, TopologyKeyIx};
+
+/// How many domains a message lists.
+const LISTED: usize = 25;
+
+/// Asks every pool about the class with all its wishes given up.
+pub(crate) fn why_nowhere(pass: &mut Pass<'_>, class: ClassIx) -> Reason {
+    let problem = pass.problem;
+    if problem.templates.is_empty() {
+        return Reason::NoTypes;
+    }
+    let class = problem.most_relaxed(class);
+    let facts = &problem.classes[class.0 as usize];
+    let refusals = (0..problem.templates.len())
+        .map(|ix| {
+            let (rule, text) = refusal(pass, class, facts, ix);
+            PoolRefusal { pool: problem.templates[ix].name.clone(), rule, text }
+        })
+        .collect();
+    Reason::Nowhere(refusals)
+}
+
+fn refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, ix: usize) -> (Rule, String) {
+    let problem = pass.problem;
+    let template = &problem.templates[ix];
+    let columns = &problem.world.columns[template.columns];
+    if limits::nodes_exhausted(&pass.state.limits[ix]) {
+        return (Rule::Limits, format!("node limits have been exhausted for nodepool (NodePool={})", template.name));
+    }
+    let mut within = template.rows.clone();
+    limits::keep_within(&mut within, columns, &pass.state.limits[ix]);
+    if within.is_empty() {
+        let text = format!("all available instance types exceed limits for nodepool (NodePool={})", template.name);
+        return (Rule::Limits, text);
+    }
+    let untolerated: Vec<String> = template
+        .taints
+        .iter()
+        .filter(|t| !tolerates(&facts.tolerations, t))
+        .map(|t| format!("did not tolerate taint (taint={})", taint_text(t)))
+        .collect();
+    if !untolerated.is_empty() {
+        return (Rule::Taint, untolerated.join("; "));
+    }
+    let asked = match joined(pass, template.set, facts.demands, facts.hostname.as_ref(), &facts.must_exist) {
+        Ok(asked) => asked,
+        Err(text) => return (Rule::Requirements, format!("incompatible requirements, {text}")),
+    };
+    // Of volumes that leave several places the last is told of, as it is the last that is tried.
+    let (volume, host) = facts.volumes.last().map_or((SetIx::EMPTY, None), |(set, host)| (*set, host.as_ref()));
+    let set = match joined(pass, asked, volume, host, &[]) {
+        Ok(set) => set,
+        Err(text) => return (Rule::VolumeTopology, format!("incompatible volume requirements, {text}")),
+    };
+    if let Some(text) = topology_refusal(pass, class, facts, set) {
+        return (Rule::Topology, text);
+    }
+    let set = match settled(pass, class, set) {
+        Ok(set) => set,
+        Err(text) => return (Rule::Topology, text),
+    };
+    let hosts = template.overhead_groups.iter().filter(|g| g.rows.intersects(&within));
+    let all_taken = !facts.ports.is_empty()
+        && hosts.clone().next().is_some()
+        && hosts.clone().all(|g| ports::conflict(&facts.ports, &g.ports).is_some());
+    let (rule, text) = filter_text(pass, facts, template, &within, set);
+    (if all_taken { Rule::HostPorts } else { rule }, text)
+}
+
+/// What a new machine with these labels is when this is asked of it as well, or why it cannot be that. Its name is one that nobody
+/// knows; the labels of `must_exist` have to be there whatever is asked of them.
+fn joined(
+    pass: &mut Pass<'_>,
+    offered: SetIx,
+    asked: SetIx,
+    host: Option<&Requirement>,
+    must_exist: &[KeyIx],
+) -> Result<SetIx, String> {
+    let table = &mut pass.state.table;
+    let lacking = must_exist.iter().find(|key| !table.is_well_known(**key) && table.get(offered, **key).is_none());
+    let lacking = lacking.map(|key| Requirement::exists(table.key_text(*key).clone()));
+    let is_named = host.is_some_and(|host| !host.has(UNNAMED_HOST));
+    match table.join(offered, asked, Undefined::WellKnownAllowed) {
+        Some(set) if lacking.is_none() && !is_named => return Ok(set),
+        Some(_) | None => {}
+    }
+    let (mut offered, mut asked) = (table.requirements(offered), table.requirements(asked));
+    offered.replace(Requirement::one_of(HOSTNAME, [Str::from(placeholder(claim_count(pass)))]));
+    asked.extend(host.cloned());
+    if let Some(exists) = lacking {
+        asked.replace(exists);
+    }
+    let rules = &pass.problem.world.label_rules;
+    Err(offered.compatible(&asked, Labels::WellKnown(rules)).err().map_or_else(String::new, |e| e.to_string()))
+}
+
+/// The set with the labels settled that constraints between pods are about, each by what would be chosen first (spec 02 §6.7).
+fn settled(pass: &mut Pass<'_>, class: ClassIx, set: SetIx) -> Result<SetIx, String> {
+    let mut set = set;
+    for key in pass.open_domains(class) {
+        let label = pass.state.keys.label(key.key);
+        let by_node = pass.state.table.get(set, label);
+        let mut allowed = key.allowed;
+        allowed.and_with(pass.state.keys.accepted(key.key, by_node, &pass.state.table));
+        let one_of =
+            key.pick_one.and_then(|group| pass.in_order_of_preference(key.key, group, &allowed).into_iter().next());
+        let one = pass.state.keys.narrowed(key.key, &one_of.unwrap_or(allowed), &mut pass.state.table);
+        let only = pass.state.table.only(label, one);
+        set = joined(pass, set, only, None, &[])?;
+    }
+    Ok(set)
+}
+
+/// The first constraint between pods that no domain satisfies.
+fn topology_refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, set: SetIx) -> Option<String> {
+    let open = pass.open_domains(class);
+    for key in &open {
+        let label = pass.state.keys.label(key.key);
+        let by_node = pass.state.table.get(set, label);
+        let mut allowed = key.allowed.clone();
+        allowed.and_with(pass.state.keys.accepted(key.key, by_node, &pass.state.table));
+        if !allowed.is_empty() {
+            continue;
+        }
+        let bounds = &facts.keyed.iter().find(|(k, _)| *k == key.key)?.1;
+        let group = bounds.iter().map(|b| b.group).find(|g| !alone_satisfied(pass, class, *g, key.key, set));
+        let group = group.or_else(|| bounds.first().map(|b| b.group))?;
+        let text = |one: Option<crate::requirement_table::OneIx>| {
+            one.map_or_else(
+                || format!("{} Exists", pass.state.keys.text(key.key)),
+                |o| pass.state.table.requirement(o).to_string(),
+            )
+        };
+        return Some(format!(
+            "unsatisfiable topology constraint for {}, key={} (counts = {}, podDomains = {}, nodeDomains = {}",
+            pass.problem.groups[group.0].name(),
+            pass.state.keys.text(key.key),
+            counts_text(pass, group, key.key),
+            text(pass.state.table.get(facts.strict, label)),
+            text(by_node),
+        ));
+    }
+    let closed = facts.hosts.iter().find(|bound| match pass.problem.groups[bound.group.0].identity.kind {
+        GroupKind::Spread { max_skew, .. } => i32::from(bound.counts_self) > max_skew,
+        GroupKind::Affinity => !(bound.counts_self && pass.state.counts[bound.group.0].no_host_is_occupied()),
+        GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => false,
+    })?;
+    Some(format!(
+        "unsatisfiable topology constraint for {}, key={HOSTNAME} (counts = {}, podDomains = {HOSTNAME} Exists, nodeDomains = \
+         {HOSTNAME} In [{}]",
+        pass.problem.groups[closed.group.0].name(),
+        hosts_text(pass, closed.group),
+        placeholder(claim_count(pass)),
+    ))
+}
+
+/// How many claims the pass has opened; they may have been handed over already.
+fn claim_count(pass: &Pass<'_>) -> usize {
+    let places = pass.state.queue.iter().filter_map(|pod| pass.state.places[pod.0 as usize]);
+    let opened = places.filter_map(|place| match place {
+        Place::Claim(claim) => Some(claim + 1),
+        Place::Node(_) => None,
+    });
+    opened.max().unwrap_or(0)
+}
+
+/// The name that stands for a machine which has none yet.
+fn placeholder(claim: usize) -> String {
+    format!("hostname-placeholder-{:04}", claim + 1)
+}
+
+/// How many there are on each host: the nodes that could take pods, those that are going as long as somebody is there, and the claims.
+fn hosts_text(pass: &Pass<'_>, group: crate::topology::GroupIx) -> String {
+    let counts = &pass.state.counts[group.0];
+    let nodes = pass.problem.world.nodes.iter().enumerate();
+    let goes = |node: usize| pass.state.gone.contains(node) || pass.problem.world.nodes[node].is_leaving;
+    let on_nodes = nodes.map(|(ix, node)| (Cow::from(node.hostname.as_str()), counts.nodes.get(ix), goes(ix)));
+    let on_nodes = on_nodes.filter(|(_, count, goes)| *count > 0 || !goes).map(|(name, count, _)| (name, count));
+    let on_claims = (0..claim_count(pass)).map(|claim| (Cow::from(placeholder(claim)), counts.claims.get(claim)));
+    listed(on_nodes.chain(on_claims).collect())
+}
+
+fn alone_satisfied(
+    pass: &mut Pass<'_>,
+    class: ClassIx,
+    group: crate::topology::GroupIx,
+    key: TopologyKeyIx,
+    set: SetIx,
+) -> bool {
+    let label = pass.state.keys.label(key);
+    let by_node = pass.state.table.get(set, label);
+    let accepted = pass.state.keys.accepted(key, by_node, &pass.state.table).clone();
+    pass.domains_of(class, key, group).is_some_and(|allowed| allowed.intersects(&accepted))
+}
+
+fn counts_text(pass: &Pass<'_>, group: crate::topology::GroupIx, key: TopologyKeyIx) -> String {
+    let counts = &pass.state.counts[group.0];
+    let of = |domain: usize| (Cow::from(pass.state.keys.domain_text(key, domain).as_str()), counts.get(domain));
+    listed(pass.known(group).iter().map(of).collect())
+}
+
+/// `a: 1, b: 0`, sorted, at most 25 of them.
+fn listed(mut all: Vec<(Cow<'_, str>, i32)>) -> String {
+    let more = all.len().saturating_sub(LISTED);
+    if more > 0 {
+        // Hosts come in thousands, and simulations in as many; the rest need not be in order.
+        all.select_nth_unstable(LISTED);
+        all.truncate(LISTED);
+    }
+    all.sort_unstable();
+    let shown: Vec<String> = all.iter().map(|(domain, count)| format!("{domain}: {count}")).collect();
+    if more == 0 { shown.join(", ") } else { format!("{} and {more} other(s)", shown.join(", ")) }
+}
+
+/// The diagnostic of spec 02 §7.2: which of requirements, resources and offerings no type meets.
+fn filter_text(pass: &mut Pass<'_>, facts: &Class, template: &Template, within: &Bits, set: SetIx) -> (Rule, String) {
+    let view = pass.view(template.columns, set).clone();
+    let columns = &pass.problem.world.columns[template.columns];
+    let mut rows = within.clone();
+    for group in &template.overhead_groups {
+        if !facts.ports.is_empty() && ports::conflict(&facts.ports, &group.ports).is_some() {
+            rows.and_not_with(&group.rows);
+        }
+    }
+    let with_offering: Bits = view.offerings.iter().map(|o| columns.offerings[o].row).collect();
+    let mut fitting = rows.clone();
+    template.fit.keep_fitting(&mut fitting, &facts.requests);
+    fitting.and_with(&with_offering);
+    let mut kept = fitting.clone();
+    kept.and_with(&view.compatible);
+    let any = |f: &dyn Fn(usize) -> bool| rows.iter().any(f);
+    let (c, o, f) =
+        (any(&|r| view.compatible.contains(r)), any(&|r| with_offering.contains(r)), any(&|r| fitting.contains(r)));
+    let resources = resources_text(pass, facts, template, &rows);
+    let requirements = pass.state.table.requirements(set).to_string();
+    let short = min_values::short(columns, &kept, set, Some(&view.offerings), &pass.state.table);
+    if !short.is_empty() {
+        let text = min_values_text(&short.into_iter().map(|s| s.key).collect::<Vec<_>>());
+        return (Rule::MinValues, format!("{text}, requirements={requirements}, resources={resources}"));
+    }
+    let fo = any(&|r| fitting.contains(r) && !view.compatible.contains(r));
+    let co = any(&|r| view.compatible.contains(r) && with_offering.contains(r) && !fitting.contains(r));
+    let message = match (c, f, o) {
+        (false, false, false) => {
+            "no instance type met the scheduling requirements or had enough resources or had a required offering"
+        }
+        (false, false, true) => "no instance type met the scheduling requirements or had enough resources",
+        (false, true, false) => "no instance type met the scheduling requirements or had a required offering",
+        (true, false, false) => "no instance type had enough resources or had a required offering",
+        (false, true, true) => "no instance type met all requirements",
+        (true, false, true) => "no instance type has enough resources",
+        (true, true, false) => "no instance type has the required offering",
+        (true, true, true) if fo => {
+            "no instance type which had enough resources and the required offering met the scheduling requirements"
+        }
+        (true, true, true) if co => {
+            "no instance type which met the scheduling requirements and the required offering had the required resources"
+        }
+        (true, true, true) => "no instance type met the requirements/resources/offering tuple",
+    };
+    let million = c && !f && o && facts.requests.get(ResourceIx::CPU) >= 1_000_000 * UNIT;
+    let typo = if million { " (CPU request >= 1 Million, m vs M typo?)" } else { "" };
+    (Rule::InstanceTypes, format!("{message}, requirements={requirements}, resources={resources}{typo}"))
+}
+
+fn resources_text(pass: &Pass<'_>, facts: &Class, template: &Template, rows: &Bits) -> String {
+    let names = &pass.problem.world.names;
+    let overheads: Vec<&Amounts> = template
+        .overhead_groups
+        .iter()
+        .filter(|g| g.rows.intersects(rows) && g.requests != Amounts::default())
+        .map(|g| &g.requests)
+        .collect();
+    let total = |overhead: Option<&Amounts>| {
+        let amounts = overhead.map_or_else(|| facts.requests.clone(), |o| facts.requests.plus(o));
+        json(&names.list(&amounts))
+    };
+    let (mut least, mut most) = (overheads.first().map(|a| (*a).clone()), overheads.first().map(|a| (*a).clone()));
+    for overhead in overheads.iter().skip(1) {
+        if let (Some(least), Some(most)) = (&mut least, &mut most) {
+            least.min_with(overhead);
+            most.max_with(overhead);
+        }
+    }
+    let (least, most) = (total(least.as_ref()), total(most.as_ref()));
+    if least == most { least } else { format!("min={least}, max={most}") }
+}
+
+/// `{"cpu":"1","pods":"1"}`, keys sorted.
+fn json(list: &ResourceList) -> String {
+    let parts: Vec<String> = list.iter().map(|(name, quantity)| format!("\"{name}\":\"{quantity}\"")).collect();
+    format!("{{{}}}", parts.join(","))
+}

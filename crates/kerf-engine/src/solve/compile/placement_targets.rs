@@ -1,0 +1,127 @@
+//! Where pods can go: what pools can launch, which domains exist, and nodes grouped by what classes can tell of them.
+
+use kerf_api::slim::Str;
+use rustc_hash::FxHashMap;
+
+use crate::bits::Bits;
+use crate::cluster::{MinValuesPolicy, Pool, World};
+use crate::requirement::EffectiveOperator;
+use crate::requirement_table::{Narrowing, SetIx};
+use crate::solve::problem::{Problem, Shape};
+use crate::solve::state::State;
+use crate::solve::template::pool_set;
+
+/// The types that a pool's own requirements leave (spec 02 §5.4). Under `BestEffort` its `minValues` are lowered to what there is.
+pub(crate) fn pre_filter(world: &World, pool: &Pool, set: SetIx, table: &mut Narrowing) -> (SetIx, Bits) {
+    let Some(columns) = pool.catalogue.map(|c| &world.columns[c]) else { return (set, Bits::new()) };
+    let rows = columns.view(set, table).rows;
+    if !table.has_min_values(set) {
+        return (set, rows);
+    }
+    // What is on offer is asked about when a claim is opened: it may be a reservation, which needs no second capacity type.
+    let short = crate::solve::min_values::short(columns, &rows, set, None, table);
+    if short.is_empty() || world.settings.min_values_policy == MinValuesPolicy::BestEffort {
+        (set, rows)
+    } else {
+        (set, Bits::new())
+    }
+}
+
+/// All domains of new keys that constraints use: what pools can make, and what nodes have (spec 02 §8.2).
+pub(super) fn domains(problem: &mut Problem, state: &mut State) {
+    let Problem { world, pools, node_domains, .. } = problem;
+    let State { table, keys, .. } = state;
+    for ix in keys.iter().skip(node_domains.len()) {
+        let key = keys.label(ix);
+        for pool_ix in pools.iter() {
+            let pool = &world.pools[*pool_ix];
+            let Some(columns) = pool.catalogue.map(|c| &world.columns[c]) else { continue };
+            let set = pool_set(pool, &world.label_rules, table);
+            let asked = table.get(set, key);
+            let mut values: Vec<Str> = Vec::new();
+            if let Some(one) = asked {
+                values.extend(concrete(table, one));
+            }
+            for column in &columns.types {
+                let one = match (asked, table.get(column.set, key)) {
+                    (Some(asked), Some(declared)) => table.join_ones(asked, declared).0,
+                    (None, Some(declared)) => declared,
+                    (_, None) => continue,
+                };
+                values.extend(concrete(table, one));
+            }
+            values.sort_unstable();
+            values.dedup();
+            for value in &values {
+                keys.add_offered(ix, value, *pool_ix);
+            }
+        }
+        let text = keys.text(ix).clone();
+        // In the order of their names, so that the order of the nodes does not matter.
+        let mut on_nodes: Vec<(&str, usize)> =
+            world.nodes.iter().enumerate().filter_map(|(at, n)| Some((n.labels.get(&text)?, at))).collect();
+        on_nodes.sort_unstable();
+        let mut column = vec![None; world.nodes.len()];
+        for (value, node) in on_nodes {
+            if !world.nodes[node].is_vacant {
+                column[node] = Some(keys.add_node(ix, &Str::from(value)));
+            }
+        }
+        node_domains.push(column);
+    }
+}
+
+fn concrete(table: &Narrowing, one: crate::requirement_table::OneIx) -> Vec<Str> {
+    let requirement = table.requirement(one);
+    if requirement.operator() == EffectiveOperator::In { requirement.values().to_vec() } else { Vec::new() }
+}
+
+/// Groups nodes by the labels that some class asks about and by their taints, if other labels are asked about than before.
+pub(super) fn shapes(problem: &mut Problem, state: &mut State) {
+    let Problem { world, classes, shapes, asked, shaped_classes, .. } = problem;
+    let table = &mut state.table;
+    let before = asked.len();
+    for class in &classes[*shaped_classes..] {
+        for set in [class.demands, class.strict].into_iter().chain(class.volumes.iter().map(|v| v.0)) {
+            for (key, _) in table.pairs(set) {
+                if let Err(at) = asked.binary_search(key) {
+                    asked.insert(at, *key);
+                }
+            }
+        }
+    }
+    *shaped_classes = classes.len();
+    if asked.len() == before && !shapes.is_empty() {
+        return;
+    }
+    shapes.clear();
+    let mut index: FxHashMap<(SetIx, &[kerf_api::slim::Taint]), usize> = FxHashMap::default();
+    for (at, node) in world.nodes.iter().enumerate().filter(|(_, n)| !n.is_leaving) {
+        let labels = table.project(node.set, asked);
+        let next = shapes.len();
+        let shape = *index.entry((labels, node.taints.as_slice())).or_insert(next);
+        if shape == next {
+            shapes.push(Shape { labels, taints_of: at, nodes: Bits::new() });
+        }
+        shapes[shape].nodes.insert(at);
+    }
+}
+
+/// Slots per reservation over all pools; the smallest number seen counts (spec 02 §10).
+pub(crate) fn reservations(problem: &mut Problem, state: &mut State) {
+    if !problem.world.settings.reserved_capacity {
+        return;
+    }
+    let mut all: Vec<(Str, i32)> = Vec::new();
+    for template in &problem.templates {
+        for (id, slots) in &problem.world.columns[template.columns].reservations {
+            match all.iter_mut().find(|(known, _)| known == id) {
+                Some((_, least)) => *least = (*least).min(*slots),
+                None => all.push((id.clone(), *slots)),
+            }
+        }
+    }
+    all.sort();
+    state.reservations = all.iter().map(|(_, slots)| *slots).collect();
+    problem.reservations = all;
+}

@@ -1,0 +1,94 @@
+//! Pods that go only where somebody else is already: they must be near others on the same host. The last of them in a domain is bound when
+//! all the others are, and with them at least one on each of their hosts; a spread that counts those must allow so many, whatever the pass
+//! has counted.
+
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+
+use super::class::{Bound, Class, ClassIx};
+use super::pass::{Pass, Place};
+use super::problem::{PodIx, Problem};
+use super::spread_violations::{Spread, domain_of};
+use crate::topology::{GroupIx, GroupKind};
+
+/// What has been found out about the followers of one answer.
+#[derive(Debug, Default)]
+pub(super) struct Followers {
+    known: FxHashMap<(ClassIx, GroupIx, usize), bool>,
+}
+
+impl Followers {
+    /// Whether so many are in the domain whom pods like this one follow there that its spread cannot be kept.
+    pub(super) fn are_too_many(&mut self, pass: &Pass<'_>, pod: PodIx, spread: Spread, domain: usize) -> bool {
+        let class = pass.problem.pods[pod.0 as usize].class;
+        let known = self.known.entry((class, spread.group, domain));
+        *known.or_insert_with(|| lacking(pass, class, spread, domain).is_some())
+    }
+}
+
+/// The domain that lacks pods, if so many are in another whom pods of the class follow there that their spread cannot be kept.
+pub(super) fn lacking(pass: &Pass<'_>, class: ClassIx, spread: Spread, domain: usize) -> Option<usize> {
+    let (problem, state) = (pass.problem, &pass.state);
+    problem.musts_of(class).bounds().find(|bound| bound.group == spread.group)?;
+    let (mut earlier, mut in_the_end) = (FxHashMap::default(), FxHashMap::default());
+    for domain in pass.known(spread.group).iter() {
+        let at_first = state.counts[spread.group.0].get(domain) - state.counted_by_pass(spread.group, domain);
+        earlier.insert(domain, at_first);
+        in_the_end.insert(domain, at_first);
+    }
+    for pod in state.queue.iter().filter(|pod| problem.class_of(**pod).counted_by.contains(&spread.group)) {
+        let place = state.places[pod.0 as usize];
+        if let Some(domain) = place.and_then(|place| domain_of(pass, place, spread.key)) {
+            *in_the_end.entry(domain).or_default() += 1;
+            let is_alike = problem.pods[pod.0 as usize].class == class;
+            *earlier.entry(domain).or_default() += i32::from(is_alike);
+        }
+    }
+    for domain in hosts_of(pass, class, spread) {
+        *earlier.entry(domain).or_default() += 1;
+    }
+    let label = state.keys.label(spread.key);
+    let own = state.table.get(problem.classes[class.0 as usize].strict, label);
+    let own = own.map(|one| state.table.requirement(one));
+    let counts = |domain: &usize| own.is_none_or(|own| own.has(state.keys.domain_text(spread.key, *domain)));
+    let compared = in_the_end.iter().filter(|(domain, _)| counts(domain));
+    let (least, emptiest) = compared.map(|(domain, pods)| (*pods, *domain)).min()?;
+    earlier.get(&domain).filter(|pods| *pods - least > spread.max_skew).map(|_| emptiest)
+}
+
+/// The domains of the new machines that have pods of the class, one for each machine, if the spread counts whomever they follow there.
+fn hosts_of(pass: &Pass<'_>, class: ClassIx, spread: Spread) -> Vec<usize> {
+    let problem = pass.problem;
+    let hosts = problem.musts_of(class).hosts.iter();
+    let followed: SmallVec<[GroupIx; 2]> =
+        hosts.filter(|bound| problem.is_followed(bound)).map(|bound| bound.group).collect();
+    let brings = |pods: &[PodIx]| {
+        let is_here = pods.iter().any(|pod| problem.pods[pod.0 as usize].class == class);
+        let is_in = |pod: &PodIx, group: &GroupIx| problem.class_of(*pod).counted_by.contains(group);
+        let leads =
+            |pod: &PodIx| problem.pods[pod.0 as usize].class != class && followed.iter().any(|group| is_in(pod, group));
+        is_here && pods.iter().filter(|pod| leads(pod)).all(|pod| is_in(pod, &spread.group))
+    };
+    let claims = pass.state.claims.iter().enumerate().filter(|(_, claim)| brings(&claim.pods));
+    claims.filter_map(|(ix, _)| domain_of(pass, Place::Claim(ix), spread.key)).collect()
+}
+
+impl Problem {
+    /// Whether a pod may go only to hosts where others are, and is bound by some label.
+    pub(super) fn follows(&self, pod: PodIx) -> bool {
+        let class = self.class_of(pod);
+        !class.keyed.is_empty()
+            && class.hosts.iter().any(|bound| self.is_followed(bound))
+            && self.musts_of(self.pods[pod.0 as usize].class).hosts.iter().any(|bound| self.is_followed(bound))
+    }
+
+    /// The class without its wishes.
+    fn musts_of(&self, class: ClassIx) -> &Class {
+        &self.classes[self.most_relaxed(class).0 as usize]
+    }
+
+    /// Whether a bound is to others on the same host.
+    fn is_followed(&self, bound: &Bound) -> bool {
+        self.groups[bound.group.0].identity.kind == GroupKind::Affinity && !bound.counts_self
+    }
+}

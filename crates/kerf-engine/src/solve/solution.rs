@@ -1,0 +1,317 @@
+//! What the caller gets: machines to launch with every type that would do, pods for nodes that exist, and the rest with reasons.
+
+use std::sync::Arc;
+
+use kerf_api::labels::{self, LabelRules};
+use kerf_api::slim::{Labels, ResourceList, Str};
+use rustc_hash::FxHashMap;
+
+use super::claim::Claim;
+use super::min_values;
+use super::pass::{Pass, Place};
+use super::problem::PodIx;
+use crate::bits::Bits;
+use crate::catalogue::RowIx;
+use crate::cluster::MinValuesPolicy;
+use crate::explain::{self, Reason};
+use crate::price::Price;
+use crate::requirement::{Requirement, Requirements};
+use crate::requirement_table::SetIx;
+
+/// Where the pods of a cluster go.
+#[derive(Debug, Clone)]
+pub struct Solution {
+    /// Machines to launch.
+    pub claims: Vec<PlannedClaim>,
+    /// Pods that fit on what is there.
+    pub nodes: Vec<NodePlacement>,
+    /// Pods that stay pending, each with the reason.
+    pub unplaced: Vec<Unplaced>,
+    /// How much there was to do.
+    pub stats: Stats,
+}
+
+/// A machine to launch.
+#[derive(Debug, Clone)]
+pub struct PlannedClaim {
+    /// The pool that it belongs to.
+    pub pool: Str,
+    /// Pods that it is for, as `namespace/name`, sorted.
+    pub pods: Vec<Str>,
+    /// What would do. Claims that may become the same machines share it.
+    pub launch: Arc<Launch>,
+    /// Pods and daemons together.
+    pub requests: ResourceList,
+    /// Whether a `minValues` of the pool was lowered.
+    pub min_values_relaxed: bool,
+}
+
+/// The machines that a claim may become.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// Every type that would do, cheapest first; what a claim with reservations cannot be launched as comes last.
+    pub instance_types: Vec<Str>,
+    /// Labels of the node: the pool's, and a value for every custom label that is asked for.
+    pub labels: Labels,
+    /// What the machine must be.
+    pub requirements: Requirements,
+    /// The cheapest launch.
+    pub estimate: Option<Estimate>,
+}
+
+/// The launch that is expected: the cheapest offering of the cheapest type.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Estimate {
+    /// Type.
+    pub instance_type: Str,
+    /// Zone.
+    pub zone: Str,
+    /// Capacity type.
+    pub capacity_type: Str,
+    /// Price per hour.
+    pub price: Price,
+}
+
+/// Pods for a node that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodePlacement {
+    /// The node, or the claim that will become one.
+    pub node: Str,
+    /// Pods as `namespace/name`, sorted.
+    pub pods: Vec<Str>,
+}
+
+/// A pod that stays pending.
+#[derive(Debug, Clone)]
+pub struct Unplaced {
+    /// `namespace/name`
+    pub pod: Str,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// How much there was to do; the caller measures time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Pods looked at.
+    pub pods: usize,
+    /// Nodes that could take pods.
+    pub nodes: usize,
+    /// Distinct instance types.
+    pub instance_types: usize,
+    /// Classes of pods, relaxations not counted.
+    pub pod_classes: usize,
+    /// Complete attempts, the first-fit one included.
+    pub attempts: usize,
+    /// What first fit in Karpenter's order would have cost.
+    pub first_fit_price: Price,
+}
+
+impl Solution {
+    /// Price of all machines to launch.
+    pub fn price(&self) -> Price {
+        self.claims.iter().filter_map(|c| c.launch.estimate.as_ref()).map(|e| e.price).sum()
+    }
+}
+
+/// Launches that were worked out already, by template, requirements and rows.
+pub(crate) type Launches = FxHashMap<(usize, SetIx, Bits), Result<Arc<Launch>, Reason>>;
+
+/// Turns a finished pass into the answer.
+pub(crate) fn answer(pass: &mut Pass<'_>, attempts: usize, first_fit_price: Price) -> Solution {
+    let problem = pass.problem;
+    let (claims, mut left) = claims(pass, &mut Launches::default());
+    left.extend(explain::unplaced(pass, |_| true));
+    let name = |pod: PodIx| problem.pods[pod.0 as usize].name.clone();
+    let mut unplaced: Vec<Unplaced> =
+        left.into_iter().map(|(pod, reason)| Unplaced { pod: name(pod), reason }).collect();
+    unplaced.sort_by(|a, b| a.pod.cmp(&b.pod));
+    let mut pod_classes: Vec<u32> = pass.state.queue.iter().map(|p| problem.pods[p.0 as usize].class.0).collect();
+    pod_classes.sort_unstable();
+    pod_classes.dedup();
+    let stats = Stats {
+        pods: pass.state.queue.len(),
+        nodes: problem.world.nodes.len(),
+        instance_types: problem.world.columns.iter().map(|c| c.types.len()).sum(),
+        pod_classes: pod_classes.len(),
+        attempts,
+        first_fit_price,
+    };
+    Solution { claims, nodes: node_placements(pass), unplaced, stats }
+}
+
+impl Solution {
+    /// Adds pods that were left out before anything was tried.
+    pub(crate) fn add_refused(&mut self, refused: Vec<(Str, Reason)>) {
+        self.stats.pods += refused.len();
+        self.unplaced.extend(refused.into_iter().map(|(pod, reason)| Unplaced { pod, reason }));
+        self.unplaced.sort_by(|a, b| a.pod.cmp(&b.pod));
+    }
+}
+
+/// The claims as they would be created, and the pods of those that cannot be.
+pub(crate) fn claims(pass: &mut Pass<'_>, launches: &mut Launches) -> (Vec<PlannedClaim>, Vec<(PodIx, Reason)>) {
+    let (mut claims, mut unplaced) = (Vec::new(), Vec::new());
+    let open = std::mem::take(&mut pass.state.claims);
+    for claim in &open {
+        match planned(pass, launches, claim) {
+            Ok(planned) => claims.push(planned),
+            Err(reason) => unplaced.extend(claim.pods.iter().map(|pod| (*pod, reason.clone()))),
+        }
+    }
+    pass.state.claims = open;
+    claims.sort_by(|a: &PlannedClaim, b| a.pool.cmp(&b.pool).then_with(|| a.pods.cmp(&b.pods)));
+    (claims, unplaced)
+}
+
+/// The pods that fit on what is there, by node.
+pub(crate) fn node_placements(pass: &Pass<'_>) -> Vec<NodePlacement> {
+    let problem = pass.problem;
+    let mut by_node: Vec<(usize, Str)> = pass
+        .state
+        .queue
+        .iter()
+        .filter_map(|pod| match pass.state.places[pod.0 as usize] {
+            Some(Place::Node(node)) => Some((node, problem.pods[pod.0 as usize].name.clone())),
+            Some(Place::Claim(_)) | None => None,
+        })
+        .collect();
+    by_node.sort_by(|a, b| problem.world.nodes[a.0].name.cmp(&problem.world.nodes[b.0].name).then_with(|| a.cmp(b)));
+    let mut placements: Vec<NodePlacement> = Vec::new();
+    for (node, pod) in by_node {
+        let name = &problem.world.nodes[node].name;
+        match placements.last_mut().filter(|last| last.node == *name) {
+            Some(last) => last.pods.push(pod),
+            None => placements.push(NodePlacement { node: name.clone(), pods: vec![pod] }),
+        }
+    }
+    placements
+}
+
+/// The claim as it would be created (spec 02 §6.8, §7.5 and §12.1).
+fn planned(pass: &mut Pass<'_>, launches: &mut Launches, claim: &Claim) -> Result<PlannedClaim, Reason> {
+    let problem = pass.problem;
+    let template = &problem.templates[claim.template];
+    let set = launch_set(pass, claim);
+    let key = (claim.template, set, claim.rows.clone());
+    let known = launches.entry(key).or_insert_with(|| launch(pass, claim.template, set, &claim.rows).map(Arc::new));
+    let launch = known.clone()?;
+    let requests = claim.requests.plus(&template.least_overhead(&claim.rows));
+    let mut pods: Vec<Str> = claim.pods.iter().map(|p| problem.pods[p.0 as usize].name.clone()).collect();
+    pods.sort_unstable();
+    Ok(PlannedClaim {
+        pool: template.name.clone(),
+        pods,
+        launch,
+        requests: problem.world.names.list(&requests),
+        min_values_relaxed: claim.min_values_relaxed,
+    })
+}
+
+/// Whether some claim would be discarded because the most types that it may list do not keep its `minValues` (spec 02 §7.5).
+pub(super) fn cuts_short(pass: &mut Pass<'_>) -> bool {
+    let settings = &pass.problem.world.settings;
+    if settings.min_values_policy == MinValuesPolicy::BestEffort {
+        return false;
+    }
+    let is_cut = |claim: &Claim| claim.rows.iter().count() > settings.max_instance_types;
+    let cut: Vec<Claim> =
+        pass.state.claims.iter().filter(|c| is_cut(c) && pass.state.table.has_min_values(c.set)).cloned().collect();
+    cut.iter().any(|claim| {
+        let set = launch_set(pass, claim);
+        launch(pass, claim.template, set, &claim.rows).is_err()
+    })
+}
+
+/// The types by price, cut to the most that a claim may list, and the requirements that follow from them. A claim that holds reservations
+/// also lists what was open to it besides, last: no launch can lead there, but its pool's `minValues` count them (spec 02 §7.4).
+fn launch(pass: &mut Pass<'_>, template: usize, set: SetIx, open: &Bits) -> Result<Launch, Reason> {
+    let problem = pass.problem;
+    let template = &problem.templates[template];
+    let columns = &problem.world.columns[template.columns];
+    let view = pass.view(template.columns, set).clone();
+    let mut instance_types: Vec<Str> = Vec::new();
+    let mut listed = Bits::new();
+    let mut rows = Bits::new();
+    let priced = view.by_price.iter().map(|(_, row)| *row).filter(|row| open.contains(*row));
+    let mut unpriced: Vec<RowIx> = open.iter().filter(|row| !view.rows.contains(*row)).collect();
+    unpriced.sort_by_key(|row| columns.row_name(*row));
+    for row in priced.chain(unpriced) {
+        let type_ix = columns.rows[row].type_ix;
+        if !listed.contains(type_ix) {
+            if instance_types.len() == problem.world.settings.max_instance_types {
+                break;
+            }
+            listed.insert(type_ix);
+            instance_types.push(columns.types[type_ix].name.clone());
+        }
+        rows.insert(row);
+    }
+    let failing = min_values::short(columns, &rows, set, Some(&view.offerings), &pass.state.table);
+    if !failing.is_empty() && problem.world.settings.min_values_policy == MinValuesPolicy::Strict {
+        return Err(Reason::MinValuesAfterTruncation {
+            pool: template.name.clone(),
+            keys: failing.into_iter().map(|s| s.key).collect(),
+        });
+    }
+    let mut requirements: Requirements = pass
+        .state
+        .table
+        .requirements(set)
+        .iter()
+        .filter(|r| r.key() != labels::REGISTERED && r.key() != labels::INITIALIZED)
+        .cloned()
+        .collect();
+    requirements.add(Requirement::one_of(labels::INSTANCE_TYPE, instance_types.iter().cloned()));
+    let mut capacity_types: Vec<&Str> = view
+        .offerings
+        .iter()
+        .map(|o| &columns.offerings[o])
+        .filter(|o| rows.contains(o.row))
+        .map(|o| &o.capacity_type)
+        .collect();
+    capacity_types.sort_unstable();
+    capacity_types.dedup();
+    if !capacity_types.is_empty() {
+        requirements.add(Requirement::one_of(labels::CAPACITY_TYPE, capacity_types.into_iter().cloned()));
+    }
+    let labels = node_labels(&template.labels, &requirements, &problem.world.label_rules);
+    Ok(Launch { instance_types, labels, requirements, estimate: estimate(columns, &view, &rows) })
+}
+
+/// The pool's labels and a value for each custom label that the machine must have (spec 02 §12.1). Well-known labels come with
+/// the machine, restricted ones from Kerf itself.
+fn node_labels(template: &Labels, requirements: &Requirements, rules: &LabelRules) -> Labels {
+    let custom = requirements.iter().filter(|r| !rules.is_well_known(r.key()) && !rules.is_restricted(r.key()));
+    let picked = custom.filter_map(|r| Some((r.key().clone(), r.pick_value()?)));
+    picked.chain(template.iter().map(|(key, value)| (key.clone(), value.clone()))).collect()
+}
+
+fn estimate(columns: &crate::catalogue::Columns, view: &crate::catalogue::RowView, rows: &Bits) -> Option<Estimate> {
+    let (price, row) = view.by_price.iter().find(|(_, row)| rows.contains(*row))?;
+    let offering = view
+        .offerings
+        .iter()
+        .map(|o| &columns.offerings[o])
+        .filter(|o| o.row == *row && o.price == *price)
+        .min_by(|a, b| a.zone.cmp(&b.zone).then_with(|| a.capacity_type.cmp(&b.capacity_type)))?;
+    Some(Estimate {
+        instance_type: columns.row_name(*row).clone(),
+        zone: offering.zone.clone(),
+        capacity_type: offering.capacity_type.clone(),
+        price: *price,
+    })
+}
+
+/// What the machine must be. A claim that holds reservations is launched on reserved capacity and nothing else.
+fn launch_set(pass: &mut Pass<'_>, claim: &Claim) -> SetIx {
+    if claim.reserved.is_empty() {
+        return claim.set;
+    }
+    let reserved = Requirement::one_of(labels::CAPACITY_TYPE, [Str::new_static("reserved")]);
+    let set = pass.state.table.replace(claim.set, reserved);
+    let columns = pass.problem.templates[claim.template].columns;
+    let Some(key) = pass.problem.world.columns[columns].reservation_key.clone() else { return set };
+    let ids: Vec<Str> = claim.reserved.iter().map(|r| pass.problem.reservations[*r].0.clone()).collect();
+    pass.state.table.replace(set, Requirement::one_of(key, ids))
+}

@@ -1,0 +1,86 @@
+//! Spreads that cannot be kept because a pass counts less than there will be. By spec 02 §8.6 a pod that was put on a claim before its
+//! zone was settled stays uncounted in that zone. Mostly that is well: whoever would not want it there is bound first. It is
+//! not if the two wait for each other, or if the one must be on a host where the other is already: then one of them is never bound, and
+//! the search looks for another answer.
+
+use super::host_affinity::Followers;
+use super::pass::{Pass, Place};
+use super::problem::{PodIx, Problem};
+use crate::topology::{GroupIx, GroupKind, TopologyKeyIx};
+
+/// More comparisons than this are not made: nothing is said of such inputs.
+const COMPARISONS: usize = 1_000_000;
+
+/// A spread by label, and how far it may tilt.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Spread {
+    pub(super) key: TopologyKeyIx,
+    pub(super) group: GroupIx,
+    pub(super) max_skew: i32,
+}
+
+/// How many pods are where too many pods are of those that their spread counts and that their own spread keeps from being bound later.
+pub(super) fn tilted(pass: &Pass<'_>) -> usize {
+    let (queue, uncounted) = (&pass.state.queue, &pass.state.uncounted);
+    let waits_for_each_other = !uncounted.is_empty() && uncounted.len() * queue.len() <= COMPARISONS;
+    let mut followers = Followers::default();
+    let mut tilts = |pod: PodIx, place: Place| {
+        let follows = pass.problem.follows(pod);
+        (waits_for_each_other || follows)
+            && pass.problem.spreads_of(pod).any(|spread| {
+                domain_of(pass, place, spread.key).is_some_and(|domain| {
+                    (waits_for_each_other && is_tilted(pass, pod, spread, domain))
+                        || (follows && followers.are_too_many(pass, pod, spread, domain))
+                })
+            })
+    };
+    queue.iter().filter(|pod| pass.state.places[pod.0 as usize].is_some_and(|place| tilts(**pod, place))).count()
+}
+
+fn is_tilted(pass: &Pass<'_>, pod: PodIx, Spread { group, max_skew, .. }: Spread, domain: usize) -> bool {
+    let counted_by = &pass.problem.class_of(pod).counted_by;
+    let must_be_later = |other: PodIx| {
+        let mut bounds = pass.problem.class_of(other).bounds();
+        bounds.any(|bound| pass.problem.skew_of(bound.group).is_some() && counted_by.contains(&bound.group))
+    };
+    let missing =
+        pass.state.uncounted.iter().filter(|(of, at, other)| (*of, *at) == (group, domain) && must_be_later(*other));
+    let missing = i32::try_from(missing.count()).unwrap_or(i32::MAX);
+    let pods = |domain: usize| pass.state.counts[group.0].get(domain);
+    let least = pass.known(group).iter().map(pods).min().unwrap_or(0);
+    missing > 0 && pods(domain).saturating_add(missing) - least > max_skew
+}
+
+impl Problem {
+    /// Whether some spread binds a pod.
+    pub(super) fn is_spread(&self, pod: PodIx) -> bool {
+        self.class_of(pod).bounds().any(|bound| self.skew_of(bound.group).is_some())
+    }
+
+    /// The spreads by label that bind a pod.
+    pub(super) fn spreads_of(&self, pod: PodIx) -> impl Iterator<Item = Spread> + '_ {
+        let keyed = self.class_of(pod).keyed.iter();
+        let bounds = keyed.flat_map(|(key, bounds)| bounds.iter().map(|bound| (*key, bound.group)));
+        bounds.filter_map(|(key, group)| Some(Spread { key, group, max_skew: self.skew_of(group)? }))
+    }
+
+    /// How far a group may tilt, if it is a spread.
+    fn skew_of(&self, group: GroupIx) -> Option<i32> {
+        match self.groups[group.0].identity.kind {
+            GroupKind::Spread { max_skew, .. } => Some(max_skew),
+            GroupKind::Affinity | GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => None,
+        }
+    }
+}
+
+/// The domain in which the place is for certain.
+pub(super) fn domain_of(pass: &Pass<'_>, place: Place, key: TopologyKeyIx) -> Option<usize> {
+    match place {
+        Place::Node(node) => pass.problem.node_domains[key.0][node].map(|domain| domain as usize),
+        Place::Claim(claim) => {
+            let may_be_in = pass.state.may_be_in[key.0].iter().enumerate();
+            let mut domains = may_be_in.filter(|(_, claims)| claims.contains(claim)).map(|(domain, _)| domain);
+            domains.next().filter(|_| domains.next().is_none())
+        }
+    }
+}

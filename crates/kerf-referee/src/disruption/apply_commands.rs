@@ -1,0 +1,129 @@
+//! The cluster after a command: its nodes are gone, their pods run where the plan says, and each replacement is the machine that
+//! was expected, up since now.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::rules::{claim_of, name, node, of_kind, pods_that_move};
+use crate::catalogue::Catalogue;
+use crate::check::launches;
+use crate::manifests::{Pool, decode};
+use crate::plan::{Claim, Command};
+use crate::resources::Resources;
+
+/// The manifests after the command.
+pub fn after(cluster: &Value, catalogue: &Catalogue, command: &Command, at: Timestamp) -> Result<Value, String> {
+    let moved = pods_that_move(cluster, &command.nodes)?;
+    let mut next = without(cluster, &command.nodes, &moved);
+    let mut places: BTreeMap<&String, &String> = BTreeMap::new();
+    for placement in &command.existing_nodes {
+        places.extend(placement.pods.iter().map(|pod| (pod, &placement.node)));
+    }
+    let mut launched = Vec::new();
+    for claim in &command.replacements {
+        launched.extend(machine(cluster, catalogue, claim, at)?);
+        places.extend(claim.pods.iter().map(|pod| (pod, &claim.name)));
+    }
+    let receiving: Vec<Value> = places
+        .iter()
+        .filter(|(pod, _)| moved.contains(pod))
+        .filter_map(|(_, place)| Some(node(cluster, place)?["spec"]["providerID"].clone()))
+        .collect();
+    let items = next["items"].as_array_mut().ok_or("the manifests are no list")?;
+    for object in items.iter_mut() {
+        if object["kind"] == "NodeClaim" && receiving.contains(&object["status"]["providerID"]) {
+            object["status"]["lastPodEventTime"] = json!(at.to_string());
+        }
+        if object["kind"] == "Pod"
+            && let Some(place) = places.get(&key(object)).filter(|_| moved.contains(&key(object)))
+        {
+            object["spec"]["nodeName"] = json!(place);
+            object["status"]["phase"] = json!("Running");
+        }
+    }
+    items.extend(launched);
+    Ok(next)
+}
+
+/// The manifests without these nodes; these pods of theirs are pending, the others are gone.
+pub(super) fn without(cluster: &Value, nodes: &[String], moved: &[String]) -> Value {
+    let gone: Vec<&Value> = nodes.iter().filter_map(|name| node(cluster, name)).collect();
+    let claims: Vec<&str> = gone.iter().filter_map(|node| claim_of(cluster, node)).map(name).collect();
+    let is_gone = |wanted: &Value| gone.iter().any(|node| name(node) == wanted.as_str().unwrap_or_default());
+    let keep = |object: &Value| match object["kind"].as_str().unwrap_or_default() {
+        "Node" => !is_gone(&object["metadata"]["name"]),
+        "NodeClaim" => !claims.contains(&name(object)),
+        "Pod" => !is_gone(&object["spec"]["nodeName"]) || moved.contains(&key(object)),
+        _ => true,
+    };
+    let items = cluster["items"].as_array().into_iter().flatten().filter(|object| keep(object));
+    let items: Vec<Value> = items
+        .map(|object| {
+            let mut object = object.clone();
+            if object["kind"] == "Pod" && is_gone(&object["spec"]["nodeName"]) {
+                if let Some(spec) = object["spec"].as_object_mut() {
+                    spec.remove("nodeName");
+                }
+                object["status"] = json!({"phase": "Pending"});
+            }
+            object
+        })
+        .collect();
+    json!({"apiVersion": "v1", "kind": "List", "items": items})
+}
+
+fn key(pod: &Value) -> String {
+    format!("{}/{}", pod["metadata"]["namespace"].as_str().unwrap_or("default"), name(pod))
+}
+
+/// The node and claim that a replacement is expected to become.
+fn machine(cluster: &Value, catalogue: &Catalogue, claim: &Claim, at: Timestamp) -> Result<[Value; 2], String> {
+    let pool = of_kind(cluster, "NodePool").find(|pool| name(pool) == claim.node_pool).ok_or("no such pool")?;
+    let decoded: Pool = decode(pool).map_err(|error| error.to_string())?;
+    let said = &claim.estimate;
+    let possible = launches(&decoded, &claim.requirements, &claim.instance_types, catalogue);
+    let expected = possible.iter().find(|launch| {
+        launch.instance_type.name == said.instance_type
+            && launch.offering.zone() == said.zone
+            && launch.offering.capacity_type() == said.capacity_type
+    });
+    let expected = expected.ok_or_else(|| format!("{said:?} is nothing that could be launched"))?;
+    let mut labels = json!(expected.labels);
+    let provider_id = format!("kwok://{}", claim.name);
+    let written = |resources: &Resources| -> Value {
+        resources.iter().map(|(name, amount)| (name.to_owned(), json!(amount.to_string()))).collect()
+    };
+    let (capacity, allocatable) =
+        (written(&expected.instance_type.capacity), written(&expected.instance_type.allocatable));
+    let now = at.to_string();
+    let conditions: Vec<Value> = ["Launched", "Registered", "Initialized", "Ready"]
+        .iter()
+        .map(|kind| json!({"type": kind, "status": "True", "reason": kind, "message": "", "lastTransitionTime": now}))
+        .collect();
+    let template = &pool["spec"]["template"]["spec"];
+    let node_claim = json!({
+        "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+        "metadata": {"name": claim.name, "labels": labels, "creationTimestamp": now},
+        "spec": {
+            "nodeClassRef": template["nodeClassRef"], "expireAfter": "Never",
+            "requirements": [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [said.instance_type]}],
+        },
+        "status": {
+            "providerID": provider_id, "nodeName": claim.name, "capacity": capacity, "allocatable": allocatable,
+            "conditions": conditions,
+        },
+    });
+    labels["kubernetes.io/hostname"] = json!(claim.name);
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": claim.name, "labels": labels, "creationTimestamp": now},
+        "spec": {"providerID": provider_id},
+        "status": {
+            "capacity": capacity, "allocatable": allocatable,
+            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": now}],
+        },
+    });
+    Ok([node_claim, node])
+}

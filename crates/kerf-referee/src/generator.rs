@@ -1,0 +1,161 @@
+//! Random worlds for property and differential tests: pools, instance types, nodes with their pods, daemons, storage, and pending
+//! pods with every kind of constraint, some of which fit nowhere.
+//!
+//! [`world`] is a pure function of seed and size. Its manifests are one JSON `List` that `kerf plan` and the oracle both
+//! accept. [`Generated::fingerprint`] tells whether a recorded answer still belongs to what the generator makes today.
+
+mod apps;
+mod clusters;
+mod constraints;
+mod features;
+mod instance_types;
+mod nodes;
+mod pools;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::random::Random;
+
+pub use self::clusters::cluster;
+pub use self::features::Feature;
+
+/// How large a world is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Size {
+    /// At most 8 pods, 6 types, one pool: small enough for an exhaustive search.
+    Small,
+    /// Up to 30 pods, 15 types, 3 pools.
+    Medium,
+    /// Up to 100 pods, 40 types, 4 pools.
+    Large,
+}
+
+impl Size {
+    /// Sizes in turn, so that a row of seeds mixes them: two small ones, two medium ones, one large.
+    pub fn of_seed(seed: u64) -> Self {
+        match seed % 5 {
+            0 | 3 => Self::Small,
+            1 | 4 => Self::Medium,
+            _ => Self::Large,
+        }
+    }
+
+    /// A number of its own for each size.
+    fn number(self, small: usize, medium: usize, large: usize) -> usize {
+        match self {
+            Self::Small => small,
+            Self::Medium => medium,
+            Self::Large => large,
+        }
+    }
+}
+
+/// A world, as files.
+#[derive(Debug, Clone)]
+pub struct Generated {
+    /// The seed it was made from.
+    pub seed: u64,
+    /// Its size.
+    pub size: Size,
+    /// The manifests: one JSON `List`.
+    pub manifests: String,
+    /// The instance types in the KWOK provider's format.
+    pub types: String,
+    fingerprint: u64,
+}
+
+impl Generated {
+    fn new(seed: u64, size: Size, draft: &Draft) -> Self {
+        let manifests = json!({"apiVersion": "v1", "kind": "List", "items": draft.objects});
+        let types = Value::Array(draft.types.iter().map(instance_types::Machine::render).collect());
+        let fingerprint = hash(&types, hash(&manifests, 0xcbf2_9ce4_8422_2325));
+        Self { seed, size, manifests: manifests.to_string(), types: types.to_string(), fingerprint }
+    }
+
+    /// A hash of the content that does not depend on the order of JSON keys, in hexadecimal.
+    pub fn fingerprint(&self) -> String {
+        format!("{:016x}", self.fingerprint)
+    }
+}
+
+/// The world of that seed and size.
+pub fn world(seed: u64, size: Size) -> Generated {
+    let mut draft = Draft::new(seed, size);
+    draft.machines();
+    draft.pools();
+    draft.daemons();
+    draft.apps();
+    draft.nodes();
+    Generated::new(seed, size, &draft)
+}
+
+/// The world of that seed, with the sizes mixed.
+pub fn mixed(seed: u64) -> Generated {
+    world(seed, Size::of_seed(seed))
+}
+
+/// A world in the making.
+struct Draft {
+    random: Random,
+    size: Size,
+    zones: Vec<String>,
+    types: Vec<instance_types::Machine>,
+    pools: Vec<pools::PoolPlan>,
+    daemons: Vec<apps::DaemonPlan>,
+    apps: Vec<apps::App>,
+    objects: Vec<Value>,
+}
+
+impl Draft {
+    fn new(seed: u64, size: Size) -> Self {
+        let mut random = Random::new(seed ^ ((size.number(1, 2, 3) as u64) << 56));
+        let zones = (0..random.between(2, size.number(3, 3, 4))).map(|i| format!("zone-{}", ["a", "b", "c", "d"][i]));
+        Self {
+            zones: zones.collect(),
+            random,
+            size,
+            types: Vec::new(),
+            pools: Vec::new(),
+            daemons: Vec::new(),
+            apps: Vec::new(),
+            objects: vec![
+                json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass", "metadata": {"name": "default"}}),
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}),
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "blue", "labels": {"team": "blue"}}}),
+            ],
+        }
+    }
+}
+
+/// FNV-1a over the value, with the keys of objects in order.
+fn hash(value: &Value, seed: u64) -> u64 {
+    let bytes = |text: &str, seed| {
+        text.bytes().fold(seed, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3))
+    };
+    match value {
+        Value::Object(map) => {
+            let mut keys: Vec<&String> = map.keys().collect();
+            keys.sort();
+            keys.into_iter().fold(bytes("{", seed), |hash_so_far, key| hash(&map[key], bytes(key, hash_so_far)))
+        }
+        Value::Array(items) => items.iter().fold(bytes("[", seed), |hash_so_far, item| hash(item, hash_so_far)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => bytes(&value.to_string(), seed),
+    }
+}
+
+/// Sets a field, unless the value is empty.
+fn set(object: &mut Map<String, Value>, key: &str, value: Value) {
+    let empty = match &value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => map.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    };
+    if !empty {
+        object.insert(key.to_owned(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests;

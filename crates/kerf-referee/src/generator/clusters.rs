@@ -1,0 +1,387 @@
+//! Random clusters from which nodes could go: underused, empty and drifted ones, spot and on-demand, with budgets, disruption
+//! budgets of pods, and pods and nodes that must be left alone.
+//!
+//! [`cluster`] is a pure function of its seed. What Karpenter takes from conditions (`Consolidatable`, `Drifted`) and Kerf works
+//! out by itself is the same in every manifest.
+
+use serde_json::{Map, Value, json};
+
+use super::instance_types::Machine;
+use super::pools::{TIER, node_class};
+use super::{Draft, Generated, Size, set};
+
+/// The instant for which everybody plans, as manifests write it, and others before it.
+const LONG_AGO: &str = "2026-03-04T08:00:00Z";
+const JUST_NOW: &str = "2026-03-04T11:59:40Z";
+
+/// A pool of a cluster.
+#[derive(Debug, Clone)]
+struct Pool {
+    name: String,
+    capacity_types: Option<&'static str>,
+    /// What nodes must be labelled, and what those that have drifted are labelled.
+    tiered: bool,
+    /// When a node may be consolidated after its last pod came or went.
+    patience: Patience,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    None,
+    Minute,
+    Never,
+}
+
+/// A workload of a cluster.
+#[derive(Debug, Clone)]
+struct Workload {
+    name: String,
+    cpu_millis: usize,
+    memory_mib: usize,
+    constraint: Constraint,
+    /// `karpenter.sh/do-not-disrupt`, on some of its pods.
+    protection: Option<&'static str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Constraint {
+    None,
+    OwnZone,
+    ApartByHost,
+    ZoneSpread,
+}
+
+/// What is left of a node.
+struct Room {
+    cpu_millis: usize,
+    memory_mib: usize,
+    pods: usize,
+}
+
+/// The cluster of that seed.
+pub fn cluster(seed: u64) -> Generated {
+    let mut draft = Draft::new(seed ^ 0x00c1_0573, Size::Medium);
+    draft.machines();
+    let pools = draft.cluster_pools();
+    let workloads = draft.workloads();
+    draft.pod_budgets(&workloads);
+    let daemon = draft.random.percent(40);
+    if daemon {
+        draft.objects.push(json!({
+            "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent", "namespace": "default"},
+            "spec": {
+                "selector": {"matchLabels": {"daemon": "agent"}},
+                "template": {"metadata": {"labels": {"daemon": "agent"}}, "spec": {"containers": [agent()]}},
+            },
+        }));
+    }
+    for index in 0..draft.random.between(2, 14) {
+        draft.cluster_node(&format!("node-{index}"), &pools, &workloads, daemon);
+    }
+    if draft.random.percent(10) {
+        draft.objects.push(json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "too-big", "namespace": "default"},
+            "spec": {"containers": [container("500", "1Gi")]},
+        }));
+    }
+    Generated::new(seed, Size::Medium, &draft)
+}
+
+impl Draft {
+    fn cluster_pools(&mut self) -> Vec<Pool> {
+        let number = self.random.between(1, 2);
+        (0..number).map(|index| self.cluster_pool(format!("pool-{index}"))).collect()
+    }
+
+    fn cluster_pool(&mut self, name: String) -> Pool {
+        let random = &mut self.random;
+        let capacity_types = match random.below(100) {
+            0..15 => Some("on-demand"),
+            15..25 => Some("spot"),
+            _ => None,
+        };
+        let patience = match random.below(100) {
+            0..70 => Patience::None,
+            70..92 => Patience::Minute,
+            _ => Patience::Never,
+        };
+        let pool = Pool { name, capacity_types, tiered: random.percent(30), patience };
+        let mut requirements = Vec::new();
+        if let Some(capacity_type) = pool.capacity_types {
+            let only = json!({"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity_type]});
+            requirements.push(only);
+        }
+        if pool.tiered {
+            requirements.push(json!({"key": TIER, "operator": "In", "values": ["gold"]}));
+        }
+        let policy = match random.below(100) {
+            0..80 => "WhenEmptyOrUnderutilized",
+            80..90 => "WhenEmpty",
+            _ => "Balanced",
+        };
+        let after = match pool.patience {
+            Patience::None => "0s",
+            Patience::Minute => "1m",
+            Patience::Never => "Never",
+        };
+        let mut disruption = Map::new();
+        disruption.insert("consolidationPolicy".to_owned(), json!(policy));
+        disruption.insert("consolidateAfter".to_owned(), json!(after));
+        set(&mut disruption, "budgets", budgets(random));
+        let mut spec = json!({
+            "template": {"spec": {"requirements": requirements, "nodeClassRef": node_class(), "expireAfter": "Never"}},
+            "disruption": disruption,
+        });
+        if random.percent(30) {
+            spec["weight"] = json!(*random.pick(&[1, 10, 50]));
+        }
+        self.objects.push(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": pool.name}, "spec": spec,
+        }));
+        pool
+    }
+
+    fn workloads(&mut self) -> Vec<Workload> {
+        let number = self.random.between(1, 5);
+        (0..number)
+            .map(|index| {
+                let random = &mut self.random;
+                Workload {
+                    name: format!("app-{index}"),
+                    cpu_millis: *random.pick(&[100, 250, 500, 500, 1000, 2000]),
+                    memory_mib: *random.pick(&[64, 256, 512, 1024, 4096]),
+                    constraint: match random.below(100) {
+                        0..10 => Constraint::OwnZone,
+                        10..20 => Constraint::ApartByHost,
+                        20..30 => Constraint::ZoneSpread,
+                        _ => Constraint::None,
+                    },
+                    protection: match random.below(100) {
+                        0..8 => Some("true"),
+                        8..11 => Some("6h"),
+                        11..14 => Some("1m"),
+                        14..16 => Some("no"),
+                        _ => None,
+                    },
+                }
+            })
+            .collect()
+    }
+
+    /// Budgets of pods: some that allow an eviction, some that do not, now and then two for one workload.
+    fn pod_budgets(&mut self, workloads: &[Workload]) {
+        for workload in workloads {
+            let number = match self.random.below(100) {
+                0..16 => 1,
+                16..18 => 2,
+                _ => 0,
+            };
+            for index in 0..number {
+                let allowed = i32::from(self.random.percent(50));
+                self.objects.push(json!({
+                    "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+                    "metadata": {"name": format!("{}-{index}", workload.name), "namespace": "default"},
+                    "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": workload.name}}},
+                    "status": {
+                        "disruptionsAllowed": allowed, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1,
+                    },
+                }));
+            }
+        }
+    }
+
+    fn cluster_node(&mut self, name: &str, pools: &[Pool], workloads: &[Workload], daemon: bool) {
+        let pool = self.random.pick(pools).clone();
+        let machine = self.random.pick(&self.types).clone();
+        let fits = |capacity_type: &str| pool.capacity_types.is_none_or(|only| only == capacity_type);
+        let sold: Vec<_> = machine.offerings.iter().filter(|o| fits(o.capacity_type)).collect();
+        if sold.is_empty() {
+            return;
+        }
+        let sold = (*self.random.pick(&sold)).clone();
+        let drifted = pool.tiered && self.random.percent(15);
+        let mut labels = json!({
+            "karpenter.sh/nodepool": pool.name, "karpenter.kwok.sh/kwoknodeclass": "default",
+            "node.kubernetes.io/instance-type": machine.name,
+            "kubernetes.io/arch": machine.arch, "kubernetes.io/os": "linux",
+            "topology.kubernetes.io/zone": sold.zone, "karpenter.sh/capacity-type": sold.capacity_type,
+            "karpenter.kwok.sh/instance-family": machine.family,
+            "karpenter.kwok.sh/instance-size": machine.cpu.to_string(),
+            "karpenter.kwok.sh/instance-cpu": machine.cpu.to_string(),
+            "karpenter.kwok.sh/instance-memory": format!("{}Gi", machine.memory_gib),
+            "karpenter.sh/registered": "true", "karpenter.sh/initialized": "true",
+        });
+        if pool.tiered {
+            labels[TIER] = json!(if drifted { "silver" } else { "gold" });
+        }
+        let touched = if self.random.percent(25) { JUST_NOW } else { LONG_AGO };
+        let claim = self.cluster_claim(name, &pool, &machine, &labels, touched, drifted);
+        self.objects.push(claim);
+        labels["kubernetes.io/hostname"] = json!(name);
+        let mut metadata = json!({"name": name, "labels": labels, "creationTimestamp": LONG_AGO});
+        if self.random.percent(6) {
+            let value = if self.random.percent(70) { "true" } else { "false" };
+            metadata["annotations"] = json!({"karpenter.sh/do-not-disrupt": value});
+        }
+        let ready = if self.random.percent(3) { "False" } else { "True" };
+        self.objects.push(json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": {"providerID": format!("kwok://{name}")},
+            "status": {
+                "capacity": machine.capacity(), "allocatable": machine.allocatable(),
+                "conditions": [{"type": "Ready", "status": ready, "lastTransitionTime": LONG_AGO}],
+            },
+        }));
+        self.residents(name, &machine, &sold.zone, workloads, daemon);
+    }
+
+    fn cluster_claim(
+        &mut self,
+        name: &str,
+        pool: &Pool,
+        machine: &Machine,
+        labels: &Value,
+        touched: &str,
+        drifted: bool,
+    ) -> Value {
+        let rested = match pool.patience {
+            Patience::None => true,
+            Patience::Minute => touched == LONG_AGO,
+            Patience::Never => false,
+        };
+        let mut held = vec!["Launched", "Registered", "Initialized", "Ready"];
+        held.extend(rested.then_some("Consolidatable"));
+        held.extend(drifted.then_some("Drifted"));
+        let conditions: Vec<Value> = held
+            .iter()
+            .map(|kind| {
+                let reason = if *kind == "Drifted" { "RequirementsDrifted" } else { kind };
+                json!({
+                    "type": kind, "status": "True", "reason": reason, "message": "", "lastTransitionTime": LONG_AGO,
+                })
+            })
+            .collect();
+        let mut spec = json!({
+            "nodeClassRef": node_class(), "expireAfter": "Never",
+            "requirements": [
+                {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [machine.name]},
+            ],
+        });
+        if self.random.percent(15) {
+            spec["terminationGracePeriod"] = json!("1h");
+        }
+        json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim",
+            "metadata": {"name": format!("claim-{name}"), "labels": labels, "creationTimestamp": LONG_AGO},
+            "spec": spec,
+            "status": {
+                "providerID": format!("kwok://{name}"), "nodeName": name, "lastPodEventTime": touched,
+                "capacity": machine.capacity(), "allocatable": machine.allocatable(), "conditions": conditions,
+            },
+        })
+    }
+
+    /// Pods for a node, few enough that most nodes have room to spare.
+    fn residents(&mut self, node: &str, machine: &Machine, zone: &str, workloads: &[Workload], daemon: bool) {
+        let mut room = Room {
+            cpu_millis: machine.cpu * 1000 - 100,
+            memory_mib: machine.memory_gib * 1024 - 10,
+            pods: machine.pods,
+        };
+        if daemon {
+            let mut pod = owned(&format!("agent-{node}"), node, &json!({"daemon": "agent"}), "DaemonSet", "agent");
+            pod["spec"]["containers"] = json!([agent()]);
+            self.objects.push(pod);
+            room.cpu_millis -= 100;
+            room.memory_mib -= 64;
+            room.pods -= 1;
+        }
+        let most = match self.random.below(100) {
+            0..18 => 0,
+            18..80 => self.random.between(1, 3),
+            _ => self.random.between(3, 8),
+        };
+        let mut apart: Vec<&str> = Vec::new();
+        for index in 0..most {
+            let workload = self.random.pick(workloads);
+            let fits =
+                workload.cpu_millis <= room.cpu_millis && workload.memory_mib <= room.memory_mib && room.pods > 0;
+            if !fits || apart.contains(&workload.name.as_str()) {
+                continue;
+            }
+            if workload.constraint == Constraint::ApartByHost {
+                apart.push(&workload.name);
+            }
+            room.cpu_millis -= workload.cpu_millis;
+            room.memory_mib -= workload.memory_mib;
+            room.pods -= 1;
+            let protected = self.random.percent(40);
+            self.objects.push(workload.pod(&format!("{}-{node}-{index}", workload.name), node, zone, protected));
+        }
+    }
+}
+
+impl Workload {
+    fn pod(&self, name: &str, node: &str, zone: &str, protected: bool) -> Value {
+        let mut pod = owned(name, node, &json!({"app": self.name}), "ReplicaSet", &self.name);
+        let amounts = (format!("{}m", self.cpu_millis), format!("{}Mi", self.memory_mib));
+        pod["spec"]["containers"] = json!([container(&amounts.0, &amounts.1)]);
+        let own = json!({"matchLabels": {"app": self.name}});
+        match self.constraint {
+            Constraint::None => {}
+            Constraint::OwnZone => pod["spec"]["nodeSelector"] = json!({"topology.kubernetes.io/zone": zone}),
+            Constraint::ApartByHost => {
+                pod["spec"]["affinity"] = json!({"podAntiAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution":
+                        [{"labelSelector": own, "topologyKey": "kubernetes.io/hostname"}],
+                }});
+            }
+            Constraint::ZoneSpread => {
+                pod["spec"]["topologySpreadConstraints"] = json!([{
+                    "maxSkew": 3, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "DoNotSchedule",
+                    "labelSelector": own,
+                }]);
+            }
+        }
+        if let Some(value) = self.protection.filter(|_| protected) {
+            pod["metadata"]["annotations"] = json!({"karpenter.sh/do-not-disrupt": value});
+        }
+        pod
+    }
+}
+
+/// Budgets of a pool; none means the default of a tenth.
+fn budgets(random: &mut crate::random::Random) -> Value {
+    match random.below(100) {
+        0..25 => Value::Null,
+        25..55 => json!([{"nodes": "100%"}]),
+        55..70 => json!([{"nodes": random.between(1, 3).to_string()}]),
+        70..78 => json!([{"nodes": "50%"}, {"nodes": "0", "reasons": ["Drifted"]}]),
+        78..86 => json!([{"nodes": "100%"}, {"nodes": "1", "reasons": ["Empty", "Underutilized"]}]),
+        86..92 => json!([{"nodes": "100%"}, {"nodes": "0", "schedule": "0 11 * * *", "duration": "2h"}]),
+        92..97 => json!([{"nodes": "100%"}, {"nodes": "0", "schedule": "@daily", "duration": "30m"}]),
+        _ => json!([{"nodes": "0"}]),
+    }
+}
+
+fn container(cpu: &str, memory: &str) -> Value {
+    let requests = json!({"cpu": cpu, "memory": memory});
+    json!({"name": "c", "image": "example.com/app", "resources": {"requests": requests}})
+}
+
+fn agent() -> Value {
+    container("100m", "64Mi")
+}
+
+fn owned(name: &str, node: &str, labels: &Value, kind: &str, owner: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": name, "namespace": "default", "labels": labels, "creationTimestamp": LONG_AGO,
+            "ownerReferences": [{
+                "apiVersion": "apps/v1", "kind": kind, "name": owner, "uid": format!("uid-{owner}"), "controller": true,
+            }],
+        },
+        "spec": {"nodeName": node},
+        "status": {"phase": "Running", "startTime": "2026-03-04T08:00:00Z"},
+    })
+}

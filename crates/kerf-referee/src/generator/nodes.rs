@@ -1,0 +1,235 @@
+//! Nodes that are there: managed ones in every phase, unmanaged ones, with pods and daemons on them.
+
+use serde_json::{Map, Value, json};
+
+use super::pools::{TEAM, TIER, node_class};
+use super::{Draft, set};
+
+/// How far a managed node has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// There is a claim with a machine, but no Node.
+    Launched,
+    /// The Node has registered and waits for its startup taints to go.
+    Registered,
+    /// Ready for pods.
+    Initialized,
+    /// Ready, and going away.
+    Deleting,
+}
+
+impl Draft {
+    pub(super) fn nodes(&mut self) {
+        for index in 0..self.random.between(0, self.size.number(2, 6, 18)) {
+            let name = format!("node-{index}");
+            let managed = if self.random.percent(65) { self.managed(&name) } else { None };
+            match managed {
+                Some(Phase::Launched) => {}
+                Some(Phase::Registered | Phase::Initialized | Phase::Deleting) => self.fill(&name),
+                None => {
+                    self.unmanaged(&name);
+                    self.fill(&name);
+                }
+            }
+        }
+    }
+
+    /// A node of a pool, if the pool could have launched one.
+    fn managed(&mut self, name: &str) -> Option<Phase> {
+        let pool = self.random.pick(&self.pools).clone();
+        let machine = self.random.pick(&self.types).clone();
+        let sold: Vec<_> =
+            machine.offerings.iter().filter(|o| pool.admits(&machine, &o.zone, o.capacity_type)).collect();
+        if sold.is_empty() {
+            return None;
+        }
+        let sold = *self.random.pick(&sold);
+        let phase = match self.random.below(100) {
+            0..8 => Phase::Launched,
+            8..18 => Phase::Registered,
+            18..24 => Phase::Deleting,
+            _ => Phase::Initialized,
+        };
+        let mut labels = json!({
+            "karpenter.sh/nodepool": pool.name,
+            "karpenter.kwok.sh/kwoknodeclass": "default",
+            "node.kubernetes.io/instance-type": machine.name,
+            "kubernetes.io/arch": machine.arch, "kubernetes.io/os": "linux",
+            "topology.kubernetes.io/zone": sold.zone, "karpenter.sh/capacity-type": sold.capacity_type,
+            "karpenter.kwok.sh/instance-family": machine.family,
+            "karpenter.kwok.sh/instance-size": machine.cpu.to_string(),
+            "karpenter.kwok.sh/instance-cpu": machine.cpu.to_string(),
+            "karpenter.kwok.sh/instance-memory": format!("{}Gi", machine.memory_gib),
+        });
+        if let Some(tiers) = &pool.tiers {
+            labels[TIER] = json!(self.random.pick(tiers));
+        }
+        if let Some(team) = pool.team {
+            labels[TEAM] = json!(team);
+        }
+        let provider_id = format!("kwok://{name}");
+        self.claim(&format!("{}-{name}", pool.name), &pool, &machine, &labels, &provider_id, phase);
+        if phase != Phase::Launched {
+            labels["kubernetes.io/hostname"] = json!(name);
+            labels["karpenter.sh/registered"] = json!("true");
+            let mut taints = pool.taints.clone();
+            let mut allocatable = machine.allocatable();
+            if phase == Phase::Registered {
+                taints.extend(pool.startup_taints.clone());
+                taints.push(json!({"key": "node.kubernetes.io/not-ready", "effect": "NoExecute"}));
+                if machine.gpus > 0 {
+                    allocatable[super::instance_types::GPU] = json!("0");
+                }
+            } else {
+                labels["karpenter.sh/initialized"] = json!("true");
+            }
+            let mut spec = Map::new();
+            spec.insert("providerID".to_owned(), json!(provider_id));
+            set(&mut spec, "taints", Value::Array(taints));
+            self.objects.push(json!({
+                "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec,
+                "status": {"capacity": machine.capacity(), "allocatable": allocatable},
+            }));
+        }
+        Some(phase)
+    }
+
+    fn claim(
+        &mut self,
+        name: &str,
+        pool: &super::pools::PoolPlan,
+        machine: &super::instance_types::Machine,
+        labels: &Value,
+        provider_id: &str,
+        phase: Phase,
+    ) {
+        let mut spec = Map::new();
+        spec.insert("nodeClassRef".to_owned(), node_class());
+        spec.insert(
+            "requirements".to_owned(),
+            json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [machine.name]}]),
+        );
+        set(&mut spec, "taints", json!(pool.taints));
+        set(&mut spec, "startupTaints", json!(pool.startup_taints));
+        let mut metadata = json!({"name": name, "labels": labels});
+        if phase == Phase::Deleting {
+            metadata["deletionTimestamp"] = json!("2026-03-04T11:00:00Z");
+            metadata["finalizers"] = json!(["karpenter.sh/termination"]);
+        }
+        let done = |kind: &str, done: bool| {
+            json!({
+                "type": kind, "status": if done { "True" } else { "Unknown" }, "reason": kind, "message": "",
+                "lastTransitionTime": "2026-03-04T10:00:00Z",
+            })
+        };
+        let initialized = matches!(phase, Phase::Initialized | Phase::Deleting);
+        let conditions = [
+            done("Launched", true),
+            done("Registered", phase != Phase::Launched),
+            done("Initialized", initialized),
+            done("Ready", initialized),
+        ];
+        self.objects.push(json!({
+            "apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "metadata": metadata, "spec": spec,
+            "status": {
+                "providerID": provider_id, "capacity": machine.capacity(), "allocatable": machine.allocatable(),
+                "conditions": conditions,
+            },
+        }));
+    }
+
+    fn unmanaged(&mut self, name: &str) {
+        let random = &mut self.random;
+        let cpu = random.between(1, 8);
+        let mut labels = json!({
+            "kubernetes.io/hostname": name, "kubernetes.io/os": "linux",
+            "kubernetes.io/arch": if random.percent(85) { "amd64" } else { "arm64" },
+        });
+        if random.percent(90) {
+            labels["topology.kubernetes.io/zone"] = json!(random.pick(&self.zones));
+        }
+        let mut spec = Map::new();
+        if random.percent(10) {
+            spec.insert("unschedulable".to_owned(), json!(true));
+            let taint = json!([{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]);
+            spec.insert("taints".to_owned(), taint);
+        } else if random.percent(15) {
+            let taint = json!([{"key": "example.com/dedicated", "value": "batch", "effect": "NoSchedule"}]);
+            spec.insert("taints".to_owned(), taint);
+        }
+        let room = json!({"cpu": cpu.to_string(), "memory": format!("{}Gi", cpu * random.between(1, 4)), "pods": "20"});
+        self.objects.push(json!({
+            "apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec,
+            "status": {"capacity": room, "allocatable": room},
+        }));
+        if random.percent(30) {
+            let driver =
+                json!({"name": "disk.example.com", "nodeID": name, "allocatable": {"count": random.between(1, 2)}});
+            self.objects.push(json!({
+                "apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": name},
+                "spec": {"drivers": [driver]},
+            }));
+        }
+    }
+
+    /// Puts pods on a node: daemons, pods of the apps, and others.
+    fn fill(&mut self, node: &str) {
+        for daemon in self.daemons.clone() {
+            if self.random.percent(60) {
+                let mut spec = daemon.spec.clone();
+                spec["nodeName"] = json!(node);
+                // The API server fills in missing requests from limits; and a pod may be older than its template.
+                let resources = &mut spec["containers"][0]["resources"];
+                if resources["requests"].is_null() {
+                    resources["requests"] = resources["limits"].clone();
+                } else if self.random.percent(15) {
+                    resources["requests"]["cpu"] = json!("20m");
+                }
+                let second = self.objects.len();
+                let created = format!("2026-03-01T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60);
+                self.objects.push(json!({
+                    "apiVersion": "v1", "kind": "Pod",
+                    "metadata": {
+                        "name": format!("{}-{node}", daemon.name), "namespace": "default",
+                        "labels": {"daemon": daemon.name}, "creationTimestamp": created,
+                        "ownerReferences": [{
+                            "apiVersion": "apps/v1", "kind": "DaemonSet", "name": daemon.name, "controller": true,
+                            "uid": format!("uid-{}", daemon.name),
+                        }],
+                    },
+                    "spec": spec,
+                }));
+            }
+        }
+        for n in 0..self.random.between(0, 3) {
+            let name = format!("run-{node}-{n}");
+            let mut pod = if self.random.percent(50) && !self.apps.is_empty() {
+                let app = self.random.pick(&self.apps).clone();
+                app.pod(&name, Some(node))
+            } else {
+                let requests = json!({"cpu": self.random.pick(&["100m", "500m", "1"]), "memory": "256Mi"});
+                json!({
+                    "apiVersion": "v1", "kind": "Pod",
+                    "metadata": {"name": name, "namespace": "default", "labels": {"app": "other", "tier": "back"}},
+                    "spec": {
+                        "nodeName": node,
+                        "containers": [{"name": "c", "image": "example.com/other", "resources": {"requests": requests}}],
+                    },
+                })
+            };
+            // What runs has found room; the few that ask for more than any machine has would drown the node.
+            if pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "500" {
+                pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("250m");
+            }
+            match self.random.below(100) {
+                0..3 => pod["status"] = json!({"phase": "Succeeded"}),
+                3..6 => {
+                    pod["metadata"]["deletionTimestamp"] = json!("2026-03-04T11:59:00Z");
+                    pod["metadata"]["finalizers"] = json!(["example.com/keep"]);
+                }
+                _ => pod["status"] = json!({"phase": "Running"}),
+            }
+            self.objects.push(pod);
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! The generator is a function of its seed, keeps its sizes, and makes everything it claims to make.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::catalogue;
+use crate::manifests::{Unreadable, World};
+
+#[test]
+fn the_same_seed_makes_the_same_world() {
+    for size in [Size::Small, Size::Medium, Size::Large] {
+        let (one, two) = (world(7, size), world(7, size));
+        assert_eq!((one.manifests, one.types), (two.manifests, two.types));
+        assert_ne!(one.fingerprint, world(8, size).fingerprint);
+    }
+    assert_ne!(world(7, Size::Small).fingerprint, world(7, Size::Medium).fingerprint);
+}
+
+#[test]
+fn sizes_are_kept() -> Result<(), Unreadable> {
+    for seed in 0..60 {
+        for (size, pods, types, pools) in [(Size::Small, 8, 6, 1), (Size::Medium, 30, 15, 3), (Size::Large, 100, 40, 4)]
+        {
+            let made = world(seed, size);
+            let read = World::read(&made.manifests)?;
+            let pending = read.pending().into_iter().filter(|pending| !pending.leaving).count();
+            assert!((1..=pods).contains(&pending), "{seed} {size:?}: {pending} pods");
+            let types_made = catalogue::read(&made.types).map_or(0, |types| types.len());
+            assert!((1..=types).contains(&types_made), "{seed} {size:?}: {types_made} types");
+            assert!((1..=pools).contains(&read.pools.len()));
+        }
+    }
+    Ok(())
+}
+
+/// In how many of 200 mixed worlds each feature occurs. Rare ones may be rare, but none may be lost.
+#[test]
+fn worlds_are_interesting() {
+    let mut counts: BTreeMap<Feature, usize> = BTreeMap::new();
+    for seed in 0..200 {
+        for feature in mixed(seed).features() {
+            *counts.entry(feature).or_default() += 1;
+        }
+    }
+    for feature in Feature::ALL {
+        let count = counts.get(feature).copied().unwrap_or(0);
+        assert!(count >= 5, "{feature:?} occurs in {count} of 200 worlds");
+    }
+}

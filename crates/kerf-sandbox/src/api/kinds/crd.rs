@@ -1,0 +1,67 @@
+//! `CustomResourceDefinitions`: whether one is right, and the status that says that it is served.
+
+use kerf_api::admission::CustomResource;
+use serde_json::{Value, json};
+
+use super::defaults::Constant::Text;
+use super::defaults::fill;
+use super::{Conduct, Moment, PLAIN};
+use crate::api::field::{self, FieldError};
+use crate::api::object;
+
+pub(super) const DEFINITION: Conduct = Conduct {
+    default,
+    on_create: establish,
+    on_update: |definition, _, moment| establish(definition, moment),
+    judge,
+    ..PLAIN
+};
+
+fn default(definition: &mut Value) {
+    let kind = object::text(definition, &["spec", "names", "kind"]).to_string();
+    let names = object::made(definition, &["spec", "names"]);
+    names.entry("singular").or_insert_with(|| kind.to_lowercase().into());
+    names.entry("listKind").or_insert_with(|| format!("{kind}List").into());
+    fill(object::made(definition, &["spec", "conversion"]), &[("strategy", Text("None"))]);
+}
+
+/// Says that the names are accepted and the resource is served, which is true as soon as the definition is stored.
+fn establish(definition: &mut Value, moment: &mut Moment<'_>) {
+    let now = object::seconds(moment.now);
+    let names = object::at(definition, &["spec", "names"]).cloned().unwrap_or_default();
+    let versions = object::list(definition, &["spec", "versions"]).iter();
+    let stored = versions
+        .filter(|version| object::flag(version, &["storage"]))
+        .map(|version| object::text(version, &["name"]).to_string());
+    let stored: Vec<String> = stored.collect();
+    let status = object::made(definition, &["status"]);
+    status.insert("acceptedNames".into(), names);
+    let known = status.entry("storedVersions").or_insert_with(|| json!([]));
+    if let Some(known) = known.as_array_mut() {
+        for version in stored {
+            if !known.contains(&Value::from(version.as_str())) {
+                known.push(version.into());
+            }
+        }
+    }
+    let condition = |kind: &str, reason: &str, message: &str| json!({"type": kind, "status": "True", "lastTransitionTime": now, "reason": reason, "message": message});
+    status.entry("conditions").or_insert_with(|| {
+        json!([
+            condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+            condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+        ])
+    });
+}
+
+fn judge(definition: &Value, old: Option<&Value>, errors: &mut Vec<FieldError>) {
+    if let Err(found) = CustomResource::compile(definition) {
+        errors.extend(found);
+    }
+    let Some(old) = old else { return };
+    for path in [&["spec", "group"][..], &["spec", "scope"], &["spec", "names", "plural"]] {
+        let now = object::at(definition, path);
+        if object::at(old, path) != now {
+            errors.push(field::invalid(path.join("."), now.cloned().unwrap_or_default(), "field is immutable"));
+        }
+    }
+}

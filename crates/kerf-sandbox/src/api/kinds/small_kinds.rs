@@ -1,0 +1,133 @@
+//! Small kinds with a rule or two.
+
+use serde_json::{Value, json};
+
+use super::defaults::Constant::Text;
+use super::defaults::{fill, fill_value};
+use super::{Conduct, PLAIN};
+use crate::api::field::{self, FieldError};
+use crate::api::object;
+
+const FROZEN: &str = "field is immutable when `immutable` is set";
+
+pub(super) const CONFIG_MAP: Conduct = Conduct {
+    judge: |map, old, errors| {
+        judge_keys(map, errors);
+        if let Some(old) = old {
+            judge_frozen(map, old, &["data", "binaryData"], errors);
+        }
+    },
+    ..PLAIN
+};
+
+pub(super) const SECRET: Conduct = Conduct {
+    default: |secret| {
+        fill_value(secret, &[("type", Text("Opaque"))]);
+        merge_string_data(secret);
+    },
+    judge: |secret, old, errors| {
+        let Some(old) = old else { return };
+        if old.get("type") != secret.get("type") {
+            errors.push(immutable("type", secret.get("type")));
+        }
+        judge_frozen(secret, old, &["data"], errors);
+    },
+    ..PLAIN
+};
+
+pub(super) const ROLE_BINDING: Conduct = Conduct {
+    default: |binding| {
+        if let Some(role) = object::map_mut(binding, &["roleRef"]) {
+            fill(role, &[("apiGroup", Text("rbac.authorization.k8s.io"))]);
+        }
+        for subject in object::list_mut(binding, &["subjects"]) {
+            if matches!(object::text(subject, &["kind"]), "User" | "Group") {
+                fill_value(subject, &[("apiGroup", Text("rbac.authorization.k8s.io"))]);
+            }
+        }
+    },
+    judge: |binding, old, errors| {
+        let kind = object::text(binding, &["roleRef", "kind"]);
+        if !["Role", "ClusterRole"].contains(&kind) {
+            errors.push(field::not_supported("roleRef.kind", kind, &["Role", "ClusterRole"]));
+        }
+        if object::text(binding, &["roleRef", "name"]).is_empty() {
+            errors.push(field::required("roleRef.name", ""));
+        }
+        if old.is_some_and(|old| old.get("roleRef") != binding.get("roleRef")) {
+            let role = binding.get("roleRef").cloned().unwrap_or_default();
+            errors.push(field::invalid("roleRef", role, "cannot change roleRef"));
+        }
+    },
+    ..PLAIN
+};
+
+pub(super) const LEASE: Conduct = Conduct {
+    judge: |lease, _, errors| {
+        if let Some(seconds) = object::number(lease, &["spec", "leaseDurationSeconds"]).filter(|seconds| *seconds <= 0)
+        {
+            errors.push(field::invalid("spec.leaseDurationSeconds", seconds, "must be greater than 0"));
+        }
+        if let Some(count) = object::number(lease, &["spec", "leaseTransitions"]).filter(|count| *count < 0) {
+            errors.push(field::invalid("spec.leaseTransitions", count, "must be greater than or equal to 0"));
+        }
+    },
+    ..PLAIN
+};
+
+pub(super) const INGRESS: Conduct = Conduct {
+    on_create: |ingress, _| drop(object::made(ingress, &[]).insert("status".into(), json!({"loadBalancer": {}}))),
+    ..PLAIN
+};
+
+/// The keys of a map are file names, and stand in one of its two halves.
+fn judge_keys(map: &Value, errors: &mut Vec<FieldError>) {
+    const KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or \
+                       'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
+    let keys = |half: &str| map.get(half).and_then(Value::as_object).into_iter().flatten().map(|(key, _)| key);
+    for half in ["data", "binaryData"] {
+        for key in keys(half) {
+            let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+            if key.is_empty() || !key.bytes().all(fits) {
+                errors.push(field::invalid(format!("{half}[{key}]"), key.as_str(), KEY));
+            }
+            if half == "data" && keys("binaryData").any(|other| other == key) {
+                errors.push(field::invalid(
+                    format!("data[{key}]"),
+                    key.as_str(),
+                    "duplicate of key present in binaryData",
+                ));
+            }
+        }
+    }
+}
+
+/// The refusal of a change to a field that never changes.
+pub(super) fn immutable(field: &str, value: Option<&Value>) -> FieldError {
+    field::invalid(field, value.cloned().unwrap_or_default(), "field is immutable")
+}
+
+fn judge_frozen(new: &Value, old: &Value, fields: &[&str], errors: &mut Vec<FieldError>) {
+    if !object::flag(old, &["immutable"]) {
+        return;
+    }
+    if !object::flag(new, &["immutable"]) {
+        errors.push(field::forbidden("immutable", FROZEN));
+    }
+    for field in fields {
+        if new.get(field) != old.get(field) {
+            errors.push(field::forbidden(*field, FROZEN));
+        }
+    }
+}
+
+/// `stringData` is a convenience for writers: it ends up in `data`, encoded, and is never read back.
+fn merge_string_data(secret: &mut Value) {
+    use base64::Engine as _;
+    let Some(Value::Object(plain)) = object::remove(secret, &["stringData"]) else { return };
+    let data = object::made(secret, &["data"]);
+    for (key, value) in plain {
+        let encoded = base64::engine::general_purpose::STANDARD.encode(value.as_str().unwrap_or_default());
+        data.insert(key, json!(encoded));
+    }
+}

@@ -1,0 +1,389 @@
+//! The control plane: one loop that hears of every change, keeps the world up to date, and does one piece of work after the other.
+//!
+//! ```text
+//! storage ── changes ──► world ──► triggers ──► queue ──► a controller's pass ──► requests ──► storage
+//! ```
+//! Everything that a real cluster spreads over processes runs here in one task, because then the order of things is a function of the
+//! seed and nobody acts on a stale cache. A pass is synchronous: it reads the world, writes through the API, and says when it wants to
+//! come back. What always holds: every change that was stored before a pass began is in the world when it runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use kerf_runtime::Clock;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::cluster_events::{News, Reporter};
+use super::component_client::Requests;
+use super::events::Sayings;
+use super::garbage_collector::Graph;
+use super::instance_commands::Order;
+use super::kind::Kind;
+use super::kubelet::Kubelets;
+use super::object_cache::{World, put};
+use super::objects::{AnyObject, Meta};
+use super::work_queue::Queue;
+use super::{
+    ClusterConfig, ObjectRef, Work, attachments, cronjob, daemonset, deployment, disruption, garbage_collector, job,
+    kubelet, namespace, node_health, pod_gc, replicaset, statefulset, taint_eviction,
+};
+use crate::api::ApiServer;
+use crate::api::registry::{Registry, Resource};
+use crate::api::selector::Selection;
+use crate::api::storage::{BATCH, Key, Next, TableIx, Window};
+use crate::cloud::Cloud;
+use crate::rng::Rng;
+
+/// How many pieces of work are done before others in the same thread get their turn.
+const TURN: usize = 64;
+
+/// What a pass wants next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Again {
+    /// Nothing until something changes.
+    WhenChanged,
+    /// To come back after this time, whatever happens.
+    After(Duration),
+}
+
+/// The control plane and everything that it works with.
+pub(crate) struct Plane {
+    pub(crate) server: ApiServer,
+    pub(crate) clock: Clock,
+    pub(crate) config: ClusterConfig,
+    pub(crate) world: World,
+    pub(crate) queue: Queue<Work>,
+    pub(crate) kubelets: Kubelets,
+    /// The controllers' and the kubelets' ways to write.
+    pub(crate) controllers: Requests,
+    pub(crate) kubelet: Requests,
+    pub(crate) sayings: Sayings,
+    pub(crate) reporter: Reporter,
+    pub(crate) graph: Graph,
+    /// Since when pods put up with the taints of their nodes.
+    pub(crate) patience: BTreeMap<Key, Instant>,
+    /// When attachments will be there.
+    pub(crate) attaching: BTreeMap<Key, Instant>,
+    pub(crate) chance: Rng,
+    pub(crate) cloud: Cloud,
+    feeds: BTreeMap<TableIx, Feed>,
+    tables: BTreeMap<Kind, TableIx>,
+    /// What was served when we last looked for new tables.
+    registry: Option<Arc<Registry>>,
+    seen: u64,
+}
+
+/// One table that the plane follows.
+struct Feed {
+    resource: Arc<Resource>,
+    kind: Option<Kind>,
+    after: u64,
+}
+
+impl Plane {
+    pub(crate) fn new(
+        server: ApiServer,
+        config: &ClusterConfig,
+        cloud: Cloud,
+        reporter: Option<mpsc::UnboundedSender<News>>,
+    ) -> Self {
+        Self {
+            clock: server.clock(),
+            world: World::default(),
+            queue: Queue::new(),
+            kubelets: Kubelets::new(config.seed),
+            controllers: Requests::new(server.clone(), "kube-controller-manager"),
+            kubelet: Requests::new(server.clone(), "kubelet"),
+            sayings: Sayings::default(),
+            reporter: Reporter::new(reporter),
+            graph: Graph::default(),
+            patience: BTreeMap::new(),
+            attaching: BTreeMap::new(),
+            chance: Rng::new(config.seed).fork("controllers"),
+            tables: BTreeMap::new(),
+            cloud,
+            feeds: BTreeMap::new(),
+            registry: None,
+            seen: 0,
+            server,
+            config: *config,
+        }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Works until it is dropped, or told to stop.
+    pub(crate) async fn run(mut self, mut orders: mpsc::UnboundedReceiver<Order>) {
+        let bell = self.server.inner.storage.any_bell();
+        loop {
+            let mut rung = std::pin::pin!(bell.notified());
+            // Registered before we look, so that nothing is missed in between.
+            rung.as_mut().enable();
+            for _ in 0..TURN {
+                self.catch_up();
+                let Some(work) = self.queue.next(Instant::now()) else { break };
+                self.do_work(work);
+            }
+            self.catch_up();
+            if self.queue.has_ready() {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            let due = self.queue.next_due();
+            tokio::select! {
+                biased;
+                order = orders.recv() => match order {
+                    Some(order) => self.obey(order),
+                    None => return,
+                },
+                () = rung => {}
+                () = tokio::time::sleep_until(due.unwrap_or_else(Instant::now)), if due.is_some() => {}
+            }
+        }
+    }
+
+    /// Does one piece of work, and notes when it is to be done again.
+    fn do_work(&mut self, work: Work) {
+        let outcome = match &work {
+            Work::Namespace(key) => namespace::sync(self, key),
+            Work::Garbage(object) => garbage_collector::sync(self, object),
+            Work::Deployment(key) => deployment::sync(self, key),
+            Work::ReplicaSet(key) => replicaset::sync(self, key),
+            Work::StatefulSet(key) => statefulset::sync(self, key),
+            Work::DaemonSet(key) => daemonset::sync(self, key),
+            Work::Job(key) => job::sync(self, key),
+            Work::CronJob(key) => cronjob::sync(self, key),
+            Work::Budget(key) => disruption::sync(self, key),
+            Work::NodeHealth(key) => node_health::sync(self, key),
+            Work::TaintEviction(key) => taint_eviction::sync(self, key),
+            Work::OrphanedPod(key) => pod_gc::sync(self, key),
+            Work::Attachments(node) => attachments::sync(self, node),
+            Work::Attach(key) => attachments::attach(self, key),
+            Work::Machine(key) => kubelet::node::sync(self, key),
+            Work::Heartbeat(key) => kubelet::node::heartbeat(self, key),
+            Work::Interruption(key) => Ok(kubelet::node::interrupt(self, key)),
+            Work::RunPod(key) => kubelet::pod::sync(self, key),
+        };
+        match outcome {
+            Ok(Again::WhenChanged) => self.queue.succeeded(&work),
+            Ok(Again::After(pause)) => {
+                self.queue.succeeded(&work);
+                self.queue.add_at(work, Instant::now() + pause);
+            }
+            Err(refusal) => {
+                tracing::debug!(?work, refusal = refusal.message(), "a pass failed and will be tried again");
+                self.queue.add_after_failure(work, Instant::now());
+            }
+        }
+    }
+
+    /// Brings the world up to the last write.
+    fn catch_up(&mut self) {
+        loop {
+            let (changed, revision) = self.server.inner.storage.changed_since(self.seen);
+            if revision == self.seen && self.registry.is_some() {
+                return;
+            }
+            self.follow_new_tables();
+            let (mut events, mut more) = (Vec::new(), false);
+            for table in changed {
+                let Some(feed) = self.feeds.get_mut(&table) else { continue };
+                match self.server.inner.storage.after(table, feed.after) {
+                    Ok(Next::Events(some)) => {
+                        more |= some.len() >= BATCH;
+                        feed.after = some.last().map_or(feed.after, |event| event.revision);
+                        events.extend(some.into_iter().map(|event| (table, event)));
+                    }
+                    Ok(Next::Nothing { .. } | Next::Closed) => {}
+                    Err(_) => self.start_over(table),
+                }
+            }
+            if !more {
+                self.seen = revision;
+            }
+            // Tables are told in batches, so one may be ahead of another; within a batch the order is that of the writes.
+            events.sort_by_key(|(_, event)| event.revision);
+            for (table, event) in events {
+                let now = event.now.as_ref().map(|stored| stored.bytes().clone());
+                let before = event.before.as_ref().map(|stored| stored.bytes().clone());
+                self.observe(table, &event.key, before, now);
+            }
+        }
+    }
+
+    /// Follows tables that have come since we last looked, and forgets those that are gone.
+    fn follow_new_tables(&mut self) {
+        let registry = self.server.inner.registry();
+        if self.registry.as_ref().is_some_and(|known| Arc::ptr_eq(known, &registry)) {
+            return;
+        }
+        self.registry = Some(registry.clone());
+        let mut tables = BTreeMap::new();
+        for resource in registry.all() {
+            tables.entry(resource.table).or_insert_with(|| resource.clone());
+        }
+        self.feeds.retain(|table, _| tables.contains_key(table));
+        for (table, resource) in tables {
+            if self.feeds.contains_key(&table) {
+                continue;
+            }
+            let kind =
+                Kind::ALL.into_iter().find(|kind| kind.group() == resource.group && kind.plural() == resource.plural);
+            if let Some(kind) = kind {
+                self.tables.insert(kind, table);
+            }
+            self.feeds.insert(table, Feed { resource, kind, after: 0 });
+            self.start_over(table);
+        }
+    }
+
+    /// Reads a whole table: at the start, and if we were left behind.
+    fn start_over(&mut self, table: TableIx) {
+        let everything = Selection::default();
+        let window = Window { namespace: None, selection: &everything, from: None, at: None, limit: None };
+        let Ok(page) = self.server.inner.storage.page(table, window) else { return };
+        let mut gone: Vec<Key> = match self.feeds.get_mut(&table) {
+            Some(feed) => {
+                feed.after = page.revision;
+                feed.kind.map(|kind| self.world.keys(kind)).unwrap_or_default()
+            }
+            None => return,
+        };
+        for stored in page.objects {
+            let Some(object) = decode::<AnyObject>(stored.bytes()) else { continue };
+            let key = object.metadata.key();
+            gone.retain(|old| *old != key);
+            self.observe(table, &key, None, Some(stored.bytes().clone()));
+        }
+        for key in gone {
+            self.observe(table, &key, None, None);
+        }
+    }
+
+    /// The table of a kind.
+    pub(crate) fn table(&self, kind: Kind) -> Option<TableIx> {
+        self.tables.get(&kind).copied()
+    }
+
+    /// The resource whose objects a table holds.
+    pub(crate) fn resource(&self, table: TableIx) -> Option<Arc<Resource>> {
+        self.feeds.get(&table).map(|feed| feed.resource.clone())
+    }
+
+    /// Takes one change into the world, and notes what is to be done about it.
+    fn observe(&mut self, table: TableIx, key: &Key, before: Option<Bytes>, now: Option<Bytes>) {
+        let Some(feed) = self.feeds.get(&table) else { return };
+        let (kind, resource) = (feed.kind, feed.resource.clone());
+        // Events own nothing and are owned by nobody; a lease that is renewed has the owner that it had.
+        let is_renewal = kind == Some(Kind::Lease) && before.is_some() && now.is_some();
+        if kind == Some(Kind::Event) || is_renewal {
+            return;
+        }
+        if let (true, None, Some(now)) = (resource.is_custom(), &before, &now) {
+            self.report_custom(&resource.plural, now);
+        }
+        let world = &mut self.world;
+        let (old, new) = match kind {
+            Some(Kind::Pod) => {
+                let changed = world.put_pod(key, read(now));
+                self.report_pod(&changed);
+                self.pod_changed(key, &changed);
+                changed.metas()
+            }
+            Some(Kind::Node) => {
+                let changed = put(&mut world.nodes, key, read(now));
+                self.report_node(key, &changed);
+                self.node_changed(key, &changed);
+                changed.metas()
+            }
+            Some(Kind::Deployment) => {
+                let changed = put(&mut world.deployments, key, read(now));
+                self.workload_changed(key, &changed, Work::Deployment);
+                changed.metas()
+            }
+            Some(Kind::ReplicaSet) => {
+                let changed = put(&mut world.replica_sets, key, read(now));
+                self.workload_changed(key, &changed, Work::ReplicaSet);
+                changed.metas()
+            }
+            Some(Kind::StatefulSet) => {
+                let changed = put(&mut world.stateful_sets, key, read(now));
+                self.workload_changed(key, &changed, Work::StatefulSet);
+                changed.metas()
+            }
+            Some(Kind::DaemonSet) => {
+                let changed = put(&mut world.daemon_sets, key, read(now));
+                self.workload_changed(key, &changed, Work::DaemonSet);
+                changed.metas()
+            }
+            Some(Kind::ControllerRevision) => {
+                let changed = put(&mut world.revisions, key, read(now));
+                self.owned_changed(&changed);
+                changed.metas()
+            }
+            Some(Kind::Job) => {
+                let changed = put(&mut world.jobs, key, read(now));
+                self.queue.add(Work::Job(key.clone()));
+                self.owned_changed(&changed);
+                changed.metas()
+            }
+            Some(Kind::CronJob) => {
+                let changed = put(&mut world.cron_jobs, key, read(now));
+                self.queue.add(Work::CronJob(key.clone()));
+                changed.metas()
+            }
+            Some(Kind::PodDisruptionBudget) => {
+                let changed = put(&mut world.budgets, key, read(now));
+                self.queue.add(Work::Budget(key.clone()));
+                changed.metas()
+            }
+            Some(Kind::Namespace) => {
+                let changed = put(&mut world.namespaces, key, read(now));
+                self.queue.add(Work::Namespace(key.clone()));
+                changed.metas()
+            }
+            Some(Kind::PersistentVolumeClaim) => {
+                let changed = put(&mut world.claims, key, read(now));
+                self.claim_changed(key);
+                changed.metas()
+            }
+            Some(Kind::PersistentVolume) => put(&mut world.volumes, key, read(now)).metas(),
+            Some(Kind::VolumeAttachment) => {
+                let changed = world.put_attachment(key, read(now));
+                self.attachment_changed(key, &changed);
+                changed.metas()
+            }
+            Some(Kind::Event | Kind::ServiceAccount | Kind::ConfigMap | Kind::Lease | Kind::CsiNode) | None => {
+                (meta_in(before), meta_in(now))
+            }
+        };
+        let gone = old.is_some() && new.is_none();
+        self.ownership_changed(ObjectRef { table, key: key.clone() }, old.as_ref(), new.as_ref());
+        if gone && !key.namespace().is_empty() {
+            self.left_namespace(key.namespace());
+        }
+    }
+}
+
+/// The metadata of any object.
+fn meta_in(bytes: Option<Bytes>) -> Option<Meta> {
+    read::<AnyObject>(bytes).map(|object| object.metadata)
+}
+
+/// Decodes what is stored; nothing if nothing is, or if it cannot be read.
+fn read<T: DeserializeOwned>(bytes: Option<Bytes>) -> Option<T> {
+    bytes.and_then(|bytes| decode(&bytes))
+}
+
+fn decode<T: DeserializeOwned>(bytes: &Bytes) -> Option<T> {
+    serde_json::from_slice(bytes)
+        .map_err(|problem| tracing::warn!(%problem, "an object cannot be read and is passed over"))
+        .ok()
+}

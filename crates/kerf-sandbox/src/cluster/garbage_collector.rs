@@ -1,0 +1,213 @@
+//! Owners and what they own, whatever the kinds: what has no owner left goes, what is deleted in the foreground waits for what it owns,
+//! what is orphaned is let go first.
+//! Invariant: the graph knows the owners of every stored object that names any; whether an owner still exists is asked of the store,
+//! never remembered.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use smol_str::SmolStr;
+
+use super::component_client::Propagation;
+use super::control_plane::{Again, Plane};
+use super::kind::{collection, escaped};
+use super::objects::{AnyObject, Meta, Owner};
+use super::pods::ignore_gone;
+use super::{ObjectRef, Work};
+use crate::api::registry::Resource;
+use crate::api::status::Answer;
+use crate::api::storage::Key;
+
+const FOREGROUND: &str = "foregroundDeletion";
+const ORPHAN: &str = "orphan";
+
+/// Who owns whom.
+#[derive(Debug, Default)]
+pub(crate) struct Graph {
+    owners: BTreeMap<ObjectRef, Vec<Owner>>,
+    dependents: BTreeMap<SmolStr, BTreeSet<ObjectRef>>,
+}
+
+impl Graph {
+    /// Notes the owners that an object has now. Returns whether they are others than before.
+    fn note(&mut self, object: &ObjectRef, owners: &[Owner]) -> bool {
+        if self.owners.get(object).map_or(owners.is_empty(), |known| known == owners) {
+            return false;
+        }
+        for owner in self.owners.remove(object).unwrap_or_default() {
+            if let Some(dependents) = self.dependents.get_mut(&owner.uid) {
+                dependents.remove(object);
+                if dependents.is_empty() {
+                    self.dependents.remove(&owner.uid);
+                }
+            }
+        }
+        for owner in owners {
+            self.dependents.entry(owner.uid.clone()).or_default().insert(object.clone());
+        }
+        if !owners.is_empty() {
+            self.owners.insert(object.clone(), owners.to_vec());
+        }
+        true
+    }
+
+    fn dependents_of(&self, uid: &str) -> Vec<ObjectRef> {
+        self.dependents.get(uid).into_iter().flatten().cloned().collect()
+    }
+
+    /// Whether an object blocks the deletion of an owner in the foreground.
+    fn blocks(&self, object: &ObjectRef, owner: &str) -> bool {
+        self.owners.get(object).into_iter().flatten().any(|known| known.uid == owner && known.block_owner_deletion)
+    }
+}
+
+impl Plane {
+    /// An object has changed: its owners may be others, or it may be on its way out.
+    pub(super) fn ownership_changed(&mut self, object: ObjectRef, before: Option<&Meta>, now: Option<&Meta>) {
+        let changed = self.graph.note(&object, now.map_or(&[], |meta| meta.owner_references.as_slice()));
+        match now {
+            Some(meta) => {
+                let waits =
+                    meta.is_deleting() && meta.finalizers.iter().any(|name| name == FOREGROUND || name == ORPHAN);
+                if waits || (changed && !meta.owner_references.is_empty()) {
+                    self.queue.add(Work::Garbage(object));
+                }
+            }
+            None => {
+                let Some(before) = before else { return };
+                for dependent in self.graph.dependents_of(&before.uid) {
+                    self.queue.add(Work::Garbage(dependent));
+                }
+                // An owner may have been waiting for this one.
+                for owner in &before.owner_references {
+                    if let Some((owner, meta)) = self.owner(owner, &before.namespace)
+                        && meta.is_deleting()
+                    {
+                        self.queue.add(Work::Garbage(owner));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Any object, as it is stored.
+    fn stored_meta(&self, object: &ObjectRef) -> Option<Meta> {
+        let stored = self.server.inner.storage.get(object.table, &object.key)?;
+        serde_json::from_slice::<AnyObject>(stored.bytes()).ok().map(|object| object.metadata)
+    }
+
+    /// The resource that an owner reference names.
+    fn owner_resource(&self, owner: &Owner) -> Option<Arc<Resource>> {
+        let (group, version) = owner.api_version.split_once('/').unwrap_or(("", &owner.api_version));
+        let registry = self.server.inner.registry();
+        registry.of(group, version).find(|resource| resource.kind == owner.kind).cloned()
+    }
+
+    /// The owner that a reference means, if it exists.
+    fn owner(&self, owner: &Owner, namespace: &str) -> Option<(ObjectRef, Meta)> {
+        let resource = self.owner_resource(owner)?;
+        let namespace = resource.namespaced.then_some(namespace).filter(|namespace| !namespace.is_empty());
+        let object = ObjectRef { table: resource.table, key: Key::new(namespace, &owner.name) };
+        let meta = self.stored_meta(&object).filter(|meta| meta.uid == owner.uid)?;
+        Some((object, meta))
+    }
+
+    /// The path of any object.
+    fn path_of(&self, object: &ObjectRef) -> Option<String> {
+        let resource = self.resource(object.table)?;
+        let (namespace, name) = object.key.parts();
+        let path = collection(&resource.group, &resource.version, &resource.plural, namespace);
+        Some(format!("{path}/{}", escaped(name)))
+    }
+}
+
+/// Decides what becomes of an object with owners, or of one that waits for its dependents.
+pub(crate) fn sync(plane: &mut Plane, object: &ObjectRef) -> Answer<Again> {
+    let (Some(meta), Some(path)) = (plane.stored_meta(object), plane.path_of(object)) else {
+        return Ok(Again::WhenChanged);
+    };
+    if meta.is_deleting() {
+        if meta.finalizers.iter().any(|finalizer| finalizer == ORPHAN) {
+            orphan(plane, &meta, &path)?;
+        } else if meta.finalizers.iter().any(|finalizer| finalizer == FOREGROUND) {
+            await_dependents(plane, &meta, &path)?;
+        }
+        return Ok(Again::WhenChanged);
+    }
+    let (mut solid, mut waiting, mut absent) = (Vec::new(), Vec::new(), Vec::new());
+    for owner in &meta.owner_references {
+        match plane.owner(owner, &meta.namespace) {
+            // What we do not know of may well exist.
+            None if plane.owner_resource(owner).is_none() => solid.push(owner),
+            None => absent.push(owner),
+            Some((_, found))
+                if found.is_deleting()
+                    && owner.block_owner_deletion
+                    && found.finalizers.iter().any(|finalizer| finalizer == FOREGROUND) =>
+            {
+                waiting.push(owner);
+            }
+            Some(_) => solid.push(owner),
+        }
+    }
+    if solid.is_empty() && !(waiting.is_empty() && absent.is_empty()) {
+        let has_dependents = !plane.graph.dependents_of(&meta.uid).is_empty();
+        let policy =
+            if !waiting.is_empty() && has_dependents { Propagation::Foreground } else { Propagation::Background };
+        plane.controllers.delete_with(&path, &meta.uid, policy)?;
+    } else if !(waiting.is_empty() && absent.is_empty()) {
+        let left = references(solid.into_iter());
+        let patch = json!({"metadata": {"uid": meta.uid, "ownerReferences": left}});
+        ignore_gone(plane.controllers.merge(&path, &patch))?;
+    }
+    Ok(Again::WhenChanged)
+}
+
+/// Owner references as they are written; none at all is no list.
+fn references<'a>(owners: impl Iterator<Item = &'a Owner>) -> Value {
+    let references: Vec<Value> = owners
+        .map(|owner| {
+            json!({
+                "apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid,
+                "controller": owner.controller, "blockOwnerDeletion": owner.block_owner_deletion,
+            })
+        })
+        .collect();
+    if references.is_empty() { Value::Null } else { references.into() }
+}
+
+/// Lets go of everything that an object owns, and then of the object.
+fn orphan(plane: &mut Plane, meta: &Meta, path: &str) -> Answer<()> {
+    for dependent in plane.graph.dependents_of(&meta.uid) {
+        let (Some(owned), Some(place)) = (plane.stored_meta(&dependent), plane.path_of(&dependent)) else { continue };
+        let left = references(owned.owner_references.iter().filter(|owner| owner.uid != meta.uid));
+        let patch = json!({"metadata": {"uid": owned.uid, "ownerReferences": left}});
+        ignore_gone(plane.controllers.merge(&place, &patch))?;
+    }
+    release(plane, meta, path, ORPHAN)
+}
+
+/// Deletes what an object owns, and lets the object go when nothing is left that blocks it.
+fn await_dependents(plane: &mut Plane, meta: &Meta, path: &str) -> Answer<()> {
+    let dependents = plane.graph.dependents_of(&meta.uid);
+    for dependent in &dependents {
+        plane.queue.add(Work::Garbage(dependent.clone()));
+    }
+    if dependents.iter().any(|dependent| plane.graph.blocks(dependent, &meta.uid)) {
+        return Ok(());
+    }
+    release(plane, meta, path, FOREGROUND)
+}
+
+fn release(plane: &Plane, meta: &Meta, path: &str, finalizer: &str) -> Answer<()> {
+    let patch = json!({
+        "metadata": {
+            "uid": meta.uid, "resourceVersion": meta.resource_version, "finalizers": meta.finalizers_without(finalizer),
+        },
+    });
+    match plane.controllers.merge(path, &patch) {
+        Err(refusal) if refusal.code() == 404 => Ok(()),
+        outcome => outcome.map(drop),
+    }
+}

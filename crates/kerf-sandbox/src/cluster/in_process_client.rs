@@ -1,0 +1,201 @@
+//! How the parts of the cluster that run in this process read and write: changes straight from the store, writes through the
+//! server's handlers, without sockets, HTTP clients or copies. A scheduler that pays for an HTTP round trip for each of 10,000
+//! pods spends its time there; this way it pays for the handler alone.
+//!
+//! What always holds: a write that was answered is seen by the next [`Feed::take`], whoever wrote (read your writes); changes of one
+//! resource come in order, none is left out, and after a compaction what vanished meanwhile is told as gone. Faults that were
+//! ordered of the server do not reach this door: they are for those who come by HTTP.
+
+use std::collections::BTreeSet;
+use std::future::{Future as _, poll_fn};
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use kerf_runtime::Clock;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::component_client::Requests;
+use crate::api::{ApiServer, Inner, Key, Next, Selection, TableIx, Window};
+
+/// A way in for one component.
+#[derive(Clone, Debug)]
+pub(crate) struct Local {
+    server: ApiServer,
+    requests: Requests,
+}
+
+/// A write that the server did not carry out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the API server answered {0}")]
+pub(crate) struct Refused(pub(crate) StatusCode);
+
+impl Local {
+    /// The way in for the component that calls itself `agent` in managed fields and audits.
+    pub(crate) fn new(server: &ApiServer, agent: &'static str) -> Self {
+        Self { server: server.clone(), requests: Requests::new(server.clone(), agent) }
+    }
+
+    pub(crate) fn clock(&self) -> Clock {
+        self.server.clock()
+    }
+
+    /// The changes of a built-in resource, from its first object on.
+    pub(crate) fn feed(&self, group: &str, plural: &str) -> Feed {
+        let inner = self.server.inner.clone();
+        let registry = inner.registry();
+        let table = registry.find(group, plural).map(|resource| resource.table);
+        let bell = table.map(|table| inner.storage.bell(table)).unwrap_or_default();
+        Feed { inner, table, after: None, bell, known: BTreeSet::new() }
+    }
+
+    /// Makes an object, or calls a subresource such as `binding`.
+    pub(crate) fn create(&self, path: &str, object: &Value) -> Result<(), Refused> {
+        self.request(Method::POST, path, "application/json", object)
+    }
+
+    /// Changes the fields that `patch` names, by the rules of a merge patch.
+    pub(crate) fn merge(&self, path: &str, patch: &Value) -> Result<(), Refused> {
+        self.request(Method::PATCH, path, "application/merge-patch+json", patch)
+    }
+
+    /// Changes an object by a strategic merge patch, which adds to lists of named things (conditions).
+    pub(crate) fn strategic(&self, path: &str, patch: &Value) -> Result<(), Refused> {
+        self.request(Method::PATCH, path, "application/strategic-merge-patch+json", patch)
+    }
+
+    /// Deletes an object, with these options.
+    pub(crate) fn delete(&self, path: &str, options: &Value) -> Result<(), Refused> {
+        self.request(Method::DELETE, path, "application/json", options)
+    }
+
+    fn request(&self, method: Method, path: &str, media: &'static str, body: &Value) -> Result<(), Refused> {
+        let sent = self.requests.send(method, path, media, body);
+        // A refusal's code is one that the server answers with; anything else would be its own fault.
+        sent.map(drop).map_err(|refusal| {
+            Refused(StatusCode::from_u16(refusal.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR))
+        })
+    }
+}
+
+/// What has become of one object.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    pub(crate) key: Key,
+    /// The object as it is now; none if it is gone.
+    pub(crate) object: Option<Bytes>,
+}
+
+/// The changes of one resource.
+pub(crate) struct Feed {
+    inner: Arc<Inner>,
+    /// None if the server does not know the resource.
+    table: Option<TableIx>,
+    /// The revision up to which everything was told; none before the first list.
+    after: Option<u64>,
+    bell: Arc<Notify>,
+    /// What was told to exist, so that a new list can say what is gone.
+    known: BTreeSet<Key>,
+}
+
+impl Feed {
+    /// What has changed since the last call; in the first call, everything that is there.
+    pub(crate) fn take(&mut self) -> Vec<Told> {
+        let Some(table) = self.table else { return Vec::new() };
+        let mut told = Vec::new();
+        let Some(mut after) = self.after else { return self.list(table) };
+        loop {
+            match self.inner.storage.after(table, after) {
+                Ok(Next::Events(events)) => {
+                    for event in events {
+                        after = event.revision;
+                        let object = event.now.as_ref().map(|stored| stored.bytes().clone());
+                        match object {
+                            Some(_) => self.known.insert(event.key.clone()),
+                            None => self.known.remove(&event.key),
+                        };
+                        told.push(Told { key: event.key.clone(), object });
+                    }
+                }
+                Ok(Next::Nothing { revision }) => {
+                    self.after = Some(revision);
+                    return told;
+                }
+                Ok(Next::Closed) => return told,
+                // The history has moved past us: list anew.
+                Err(_) => {
+                    told.extend(self.list(table));
+                    return told;
+                }
+            }
+        }
+    }
+
+    fn list(&mut self, table: TableIx) -> Vec<Told> {
+        let all = Selection::default();
+        let window = Window { namespace: None, selection: &all, from: None, at: None, limit: None };
+        // The present is never compacted.
+        let Ok(page) = self.inner.storage.page(table, window) else { return Vec::new() };
+        self.after = Some(page.revision);
+        let mut told = Vec::with_capacity(page.objects.len());
+        let mut present = BTreeSet::new();
+        for stored in &page.objects {
+            let key = key_of(stored.bytes());
+            present.insert(key.clone());
+            told.push(Told { key, object: Some(stored.bytes().clone()) });
+        }
+        let gone = self.known.difference(&present).map(|key| Told { key: key.clone(), object: None });
+        told.extend(gone);
+        self.known = present;
+        told
+    }
+
+    fn has_news(&self) -> bool {
+        let (Some(table), Some(after)) = (self.table, self.after) else { return self.table.is_some() };
+        !matches!(self.inner.storage.after(table, after), Ok(Next::Nothing { .. } | Next::Closed))
+    }
+}
+
+/// Waits until one of the feeds has something to tell.
+pub(crate) async fn news(feeds: &[&Feed]) {
+    let bells: Vec<Arc<Notify>> = feeds.iter().map(|feed| feed.bell.clone()).collect();
+    let mut rings: Vec<_> = bells.iter().map(|bell| Box::pin(bell.notified())).collect();
+    // Registered before we look, so that nothing is missed in between.
+    for ring in &mut rings {
+        ring.as_mut().enable();
+    }
+    if feeds.iter().any(|feed| feed.has_news()) {
+        return;
+    }
+    poll_fn(|context| {
+        if rings.iter_mut().any(|ring| ring.as_mut().poll(context).is_ready()) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+}
+
+/// The place of a stored object, read from its metadata.
+fn key_of(object: &[u8]) -> Key {
+    #[derive(serde::Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow)]
+        metadata: Metadata<'a>,
+    }
+    #[derive(serde::Deserialize)]
+    struct Metadata<'a> {
+        #[serde(borrow)]
+        name: std::borrow::Cow<'a, str>,
+        #[serde(borrow, default)]
+        namespace: Option<std::borrow::Cow<'a, str>>,
+    }
+    // What is stored has metadata with a name.
+    serde_json::from_slice(object).map_or_else(
+        |_| Key::new(None, ""),
+        |named: Named<'_>| Key::new(named.metadata.namespace.as_deref(), &named.metadata.name),
+    )
+}

@@ -1,0 +1,278 @@
+//! How changes of the store become knowledge of the scheduler: the view is brought up to date, pods enter and leave the queue, and
+//! parked pods are woken that a change may help.
+
+use bytes::Bytes;
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::{CSINode, StorageClass, VolumeAttachment};
+use serde::de::DeserializeOwned;
+use smol_str::SmolStr;
+use tokio::time::Instant;
+
+use super::Scheduler;
+use super::node::Description;
+use super::pod::{self, PodInfo, PodKey, gates};
+use super::queueing_hints::{BETWEEN_PODS, Event, ON_LEAVING, Traits};
+use super::view::PodChange;
+use super::workloads::Owner;
+use crate::cluster::in_process_client::{Feed, Local, Told};
+
+/// Everything that the scheduler watches.
+pub(super) struct Feeds {
+    pods: Feed,
+    nodes: Feed,
+    namespaces: Feed,
+    claims: Feed,
+    volumes: Feed,
+    classes: Feed,
+    csi_nodes: Feed,
+    attachments: Feed,
+    budgets: Feed,
+    services: Feed,
+    replica_sets: Feed,
+    stateful_sets: Feed,
+    replication_controllers: Feed,
+}
+
+impl Feeds {
+    pub(super) fn new(local: &Local) -> Self {
+        Self {
+            pods: local.feed("", "pods"),
+            nodes: local.feed("", "nodes"),
+            namespaces: local.feed("", "namespaces"),
+            claims: local.feed("", "persistentvolumeclaims"),
+            volumes: local.feed("", "persistentvolumes"),
+            classes: local.feed("storage.k8s.io", "storageclasses"),
+            csi_nodes: local.feed("storage.k8s.io", "csinodes"),
+            attachments: local.feed("storage.k8s.io", "volumeattachments"),
+            budgets: local.feed("policy", "poddisruptionbudgets"),
+            services: local.feed("", "services"),
+            replica_sets: local.feed("apps", "replicasets"),
+            stateful_sets: local.feed("apps", "statefulsets"),
+            replication_controllers: local.feed("", "replicationcontrollers"),
+        }
+    }
+
+    pub(super) fn all(&self) -> [&Feed; 13] {
+        [
+            &self.pods,
+            &self.nodes,
+            &self.namespaces,
+            &self.claims,
+            &self.volumes,
+            &self.classes,
+            &self.csi_nodes,
+            &self.attachments,
+            &self.budgets,
+            &self.services,
+            &self.replica_sets,
+            &self.stateful_sets,
+            &self.replication_controllers,
+        ]
+    }
+}
+
+impl Scheduler {
+    /// Takes in what has changed. What others depend on comes first: namespaces and storage before nodes, nodes before pods.
+    pub(super) fn take_in(&mut self) {
+        let now = Instant::now();
+        for told in self.feeds.namespaces.take() {
+            let labels = read(&told).map(|namespace: Namespace| namespace.metadata.labels.unwrap_or_default());
+            match labels {
+                Some(labels) => drop(self.view.namespaces.insert(told.key.as_str().to_owned(), labels)),
+                None => drop(self.view.namespaces.remove(told.key.as_str())),
+            }
+        }
+        for told in self.feeds.services.take() {
+            self.view.workloads.put_service(name(&told), told.object.as_deref());
+        }
+        self.take_in_owners();
+        for told in self.feeds.budgets.take() {
+            put(&mut self.view.budgets, &told, read::<PodDisruptionBudget>(&told));
+        }
+        self.take_in_storage(now);
+        for told in self.feeds.nodes.take() {
+            self.node_changed(&told, now);
+        }
+        for told in self.feeds.pods.take() {
+            let pod = told.object.as_ref().map(|bytes| pod::read(bytes));
+            match pod {
+                Some(Some(pod)) => self.pod_changed(pod, now),
+                Some(None) => tracing::warn!(pod = told.key.as_str(), "a stored pod cannot be read"),
+                None => self.pod_gone(&name(&told), now),
+            }
+        }
+    }
+
+    fn take_in_owners(&mut self) {
+        for (owner, told) in [
+            (Owner::ReplicaSet, self.feeds.replica_sets.take()),
+            (Owner::StatefulSet, self.feeds.stateful_sets.take()),
+            (Owner::ReplicationController, self.feeds.replication_controllers.take()),
+        ] {
+            for told in told {
+                self.view.workloads.put_owner(owner, name(&told), told.object.as_deref());
+            }
+        }
+    }
+
+    fn take_in_storage(&mut self, now: Instant) {
+        let mut changed = false;
+        for told in self.feeds.classes.take() {
+            put(&mut self.view.storage.classes, &told, read::<StorageClass>(&told));
+            changed = true;
+        }
+        for told in self.feeds.volumes.take() {
+            put(&mut self.view.storage.volumes, &told, read::<PersistentVolume>(&told));
+            changed = true;
+        }
+        for told in self.feeds.csi_nodes.take() {
+            self.view.storage.put_csi_node(name(&told), read::<CSINode>(&told).as_ref());
+            changed = true;
+        }
+        for told in self.feeds.attachments.take() {
+            self.view.storage.put_attachment(name(&told), read::<VolumeAttachment>(&told).as_ref());
+            changed |= told.object.is_none();
+        }
+        if changed {
+            self.wake(&Event::Storage, now);
+        }
+        for told in self.feeds.claims.take() {
+            put(&mut self.view.storage.claims, &told, read::<PersistentVolumeClaim>(&told));
+            self.wake(&Event::Claim(told.key.as_str()), now);
+        }
+    }
+
+    fn node_changed(&mut self, told: &Told, now: Instant) {
+        let described = told.object.as_ref().map(|bytes| Description::read(bytes, &mut self.view.names));
+        match described {
+            Some(Some(described)) => {
+                let (node, change) = self.view.put_node(described);
+                if !change.is_nothing() {
+                    self.wake(&Event::Node(node, change), now);
+                }
+            }
+            Some(None) => tracing::warn!(node = told.key.as_str(), "a stored node cannot be read"),
+            None => {
+                self.view.remove_node(told.key.as_str());
+                self.wake(&Event::NodeGone, now);
+            }
+        }
+    }
+
+    fn pod_changed(&mut self, pod: Pod, now: Instant) {
+        let gated = gates(&pod).next().is_some();
+        let key = pod_key(&pod);
+        let traits_before = if self.queue.waits_for(ON_LEAVING) { self.traits(&key) } else { None };
+        let change = self.view.put_pod(pod);
+        if change.before.as_ref().is_some_and(|before| before.uid != change.now.uid) {
+            self.stop_waiting(&key, now);
+        }
+        let waits = change.now.whole.is_some() && !change.now.deleting && !gated;
+        if !waits {
+            self.queue.remove(&key);
+            self.stop_waiting(&key, now);
+        } else if !self.waiting.contains_key(&key) {
+            self.queue.add(&key, &change.now.uid, change.now.priority, now);
+            if asks_otherwise(&change) {
+                self.queue.wake_one(&key, now);
+            }
+        }
+        self.tell_others(&change, traits_before, now);
+    }
+
+    fn pod_gone(&mut self, key: &PodKey, now: Instant) {
+        let traits = self.traits(key);
+        self.queue.remove(key);
+        self.stop_waiting(key, now);
+        if let Some(pod) = self.view.remove_pod(key).filter(|pod| pod.node.is_some() && !pod.terminal)
+            && let Some(traits) = traits
+        {
+            self.wake(&Event::Unseated(&pod, &traits), now);
+        }
+    }
+
+    /// Wakes those whom it may help that a pod came to a node, left it, or is another than it was.
+    fn tell_others(&mut self, change: &PodChange, traits_before: Option<Traits>, now: Instant) {
+        let sits = |pod: &PodInfo| pod.node.is_some() && !pod.terminal;
+        let before = change.before.as_ref().filter(|before| sits(before));
+        let seated = sits(&change.now);
+        let relabelled = before.is_some_and(|before| before.class != change.now.class);
+        if let Some(before) = before {
+            if !seated || relabelled {
+                if let Some(traits) = &traits_before {
+                    self.wake(&Event::Unseated(before, traits), now);
+                }
+            } else if asks_less(before, &change.now) {
+                self.wake(&Event::Shrunk, now);
+            }
+        }
+        if seated
+            && (before.is_none() || relabelled)
+            && self.queue.waits_for(BETWEEN_PODS)
+            && let Some(traits) = self.traits(&change.now.key)
+        {
+            self.wake(&Event::Seated(&traits), now);
+        }
+    }
+
+    pub(super) fn wake(&mut self, event: &Event<'_>, now: Instant) {
+        let plugins = event.concerns();
+        if !self.queue.waits_for(plugins) {
+            return;
+        }
+        let view = &self.view;
+        self.queue.wake(plugins, now, |plugin, key| {
+            let Some(info) = view.pod(key) else { return true };
+            info.whole.as_ref().is_none_or(|pod| event.helps(view, plugin, pod, info))
+        });
+    }
+
+    /// What others look at in a pod, while it is known.
+    pub(super) fn traits(&self, key: &PodKey) -> Option<Traits> {
+        let class = self.view.classes.get(self.view.pod(key)?.class)?;
+        Some(Traits {
+            namespace: class.namespace.clone(),
+            labels: class.labels.clone(),
+            away: class.terms.away.clone(),
+        })
+    }
+}
+
+/// Whether a pod that waits asks for something else than before.
+fn asks_otherwise(change: &PodChange) -> bool {
+    let Some(before) = &change.before else { return false };
+    let same_spec = match (&before.whole, &change.now.whole) {
+        (Some(before), Some(now)) => before.spec == now.spec,
+        _ => true,
+    };
+    before.uid == change.now.uid && (before.class != change.now.class || !same_spec)
+}
+
+fn asks_less(before: &PodInfo, now: &PodInfo) -> bool {
+    before.requests.iter().any(|(resource, amount)| now.requests.get(resource) < amount)
+}
+
+fn pod_key(pod: &Pod) -> PodKey {
+    let meta = &pod.metadata;
+    let (namespace, name) = (meta.namespace.as_deref().unwrap_or("default"), meta.name.as_deref().unwrap_or_default());
+    smol_str::format_smolstr!("{namespace}/{name}")
+}
+
+fn name(told: &Told) -> SmolStr {
+    told.key.as_str().into()
+}
+
+fn read<T: DeserializeOwned>(told: &Told) -> Option<T> {
+    let bytes: &Bytes = told.object.as_ref()?;
+    serde_json::from_slice(bytes)
+        .inspect_err(|problem| tracing::warn!(object = told.key.as_str(), %problem, "a stored object cannot be read"))
+        .ok()
+}
+
+fn put<T>(map: &mut std::collections::BTreeMap<SmolStr, T>, told: &Told, object: Option<T>) {
+    match object {
+        Some(object) => drop(map.insert(name(told), object)),
+        None => drop(map.remove(told.key.as_str())),
+    }
+}

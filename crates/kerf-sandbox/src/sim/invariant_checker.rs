@@ -1,0 +1,480 @@
+//! What happened, written down as it happens: pods, nodes, claims and the money that they cost. It is told of every change in the order
+//! in which they were made, and it is the place where the invariants are checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kerf_api::annotations::{DO_NOT_DISRUPT, kerf::REPLACED};
+use kerf_api::conditions::ConditionStatus;
+use kerf_api::labels;
+use kerf_api::nodeclaim::NodeClaim;
+use kerf_api::nodepool::NodePool;
+use kerf_api::slim::{Node, Pod, PodPhase, Str};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::cost_meter::Money;
+use super::invariants;
+use super::report::{NodeReport, PodReport, Report, Sample, TimesToRun, Violation};
+use super::steady::Calm;
+use crate::api::Key;
+use crate::cluster::{PRICE, micro_dollars};
+
+/// The condition that says why a claim is disrupted.
+const DISRUPTION_REASON: &str = "DisruptionReason";
+/// The reason of what nobody decided: time was up, a machine was lost, somebody deleted it.
+const OTHER: &str = "Other";
+
+/// A kind of object that the ledger is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seen {
+    Pod,
+    Node,
+    Claim,
+    Pool,
+    Budget,
+}
+
+impl Seen {
+    pub(super) const ALL: [Self; 5] = [Self::Pod, Self::Node, Self::Claim, Self::Pool, Self::Budget];
+
+    /// Group and plural.
+    pub(super) fn resource(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Pod => ("", "pods"),
+            Self::Node => ("", "nodes"),
+            Self::Claim => ("karpenter.sh", "nodeclaims"),
+            Self::Pool => ("karpenter.sh", "nodepools"),
+            Self::Budget => ("policy", "poddisruptionbudgets"),
+        }
+    }
+}
+
+/// A pod as far as the story is concerned.
+#[derive(Debug)]
+pub(super) struct PodRecord {
+    pub(super) pod: Pod,
+    created: Timestamp,
+    has_run: bool,
+    is_evicted: bool,
+}
+
+/// A claim as far as the story is concerned.
+#[derive(Debug, Default)]
+pub(super) struct ClaimRecord {
+    pub(super) pool: String,
+    pub(super) node: Str,
+    pub(super) provider_id: String,
+    /// Why it goes, if somebody decided so.
+    pub(super) reason: Option<String>,
+    pub(super) is_deleting: bool,
+    /// Whether it ever was.
+    pub(super) is_initialized: bool,
+    pub(super) is_terminating: bool,
+    pub(super) has_grace: bool,
+    pub(super) expires: Option<Timestamp>,
+    /// The claims that it was launched for.
+    pub(super) replaces: Vec<String>,
+    /// When it came, counted in changes.
+    pub(super) came: u64,
+    pub(super) marked: Option<Marked>,
+}
+
+/// How things stood when it was decided that a claim goes.
+#[derive(Debug)]
+pub(super) struct Marked {
+    /// When, counted in changes.
+    pub(super) at: u64,
+    /// The pods on its node, by uid.
+    pub(super) pods: BTreeSet<Str>,
+}
+
+#[derive(Debug)]
+pub(super) struct NodeRecord {
+    pub(super) provider_id: Str,
+    pub(super) capacity_type: String,
+    pub(super) is_ready: bool,
+    pub(super) is_initialized: bool,
+    pub(super) is_protected: bool,
+    price: u64,
+}
+
+/// What has happened since somebody last asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Recent {
+    pub(super) pending: usize,
+    pub(super) running: usize,
+    pub(super) evicted: usize,
+    pub(super) ended: usize,
+    pub(super) claims: usize,
+    pub(super) nodes_up: usize,
+    pub(super) nodes_down: usize,
+    pub(super) moves: BTreeMap<String, usize>,
+}
+
+/// Everything that happened.
+#[derive(Debug)]
+pub(super) struct Ledger {
+    started: Timestamp,
+    /// How many changes there were.
+    changes: u64,
+    pub(super) pods: BTreeMap<Key, PodRecord>,
+    /// The pods of each node.
+    on_nodes: BTreeMap<Str, BTreeSet<Key>>,
+    pub(super) nodes: BTreeMap<Str, NodeRecord>,
+    pub(super) claims: BTreeMap<String, ClaimRecord>,
+    pub(super) pools: BTreeMap<String, NodePool>,
+    pub(super) budgets: BTreeMap<Key, PodDisruptionBudget>,
+    recent: Recent,
+    created: usize,
+    times_to_run: Vec<u64>,
+    launched: usize,
+    peak_nodes: usize,
+    moves: BTreeMap<String, usize>,
+    pub(super) evictions: usize,
+    evictions_by_reason: BTreeMap<String, usize>,
+    pub(super) calm: Calm,
+    pub(super) violations: Vec<Violation>,
+    samples: Vec<Sample>,
+    money: Money,
+}
+
+impl Ledger {
+    pub(super) fn new(started: Timestamp) -> Self {
+        Self {
+            started,
+            changes: 0,
+            pods: BTreeMap::new(),
+            on_nodes: BTreeMap::new(),
+            nodes: BTreeMap::new(),
+            claims: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            budgets: BTreeMap::new(),
+            recent: Recent::default(),
+            created: 0,
+            times_to_run: Vec::new(),
+            launched: 0,
+            peak_nodes: 0,
+            moves: BTreeMap::new(),
+            evictions: 0,
+            evictions_by_reason: BTreeMap::new(),
+            calm: Calm::default(),
+            violations: Vec::new(),
+            samples: Vec::new(),
+            money: Money::new(started),
+        }
+    }
+
+    /// Notes that a rule was broken.
+    pub(super) fn violate(&mut self, now: Timestamp, rule: &'static str, what: String) {
+        let at_seconds = self.seconds(now);
+        self.violations.push(Violation { at_seconds, rule, what });
+    }
+
+    pub(super) fn seconds(&self, now: Timestamp) -> u64 {
+        u64::try_from(now.duration_since(self.started).as_secs()).unwrap_or_default()
+    }
+
+    /// An object is now this, or gone.
+    pub(super) fn note(&mut self, kind: Seen, key: &Key, object: Option<&[u8]>, now: Timestamp) {
+        self.changes += 1;
+        match (kind, object) {
+            (Seen::Pod, Some(text)) => self.note_pod(key, text, now),
+            (Seen::Pod, None) => self.forget_pod(key),
+            (Seen::Node, Some(text)) => self.note_node(text, now),
+            (Seen::Node, None) => self.forget_node(key.name(), now),
+            (Seen::Claim, Some(text)) => self.note_claim(text, now),
+            (Seen::Claim, None) => self.forget_claim(key.name()),
+            (Seen::Pool, Some(text)) => {
+                self.pools.extend(read::<NodePool>(text).map(|pool| (key.name().to_owned(), pool)));
+            }
+            (Seen::Pool, None) => drop(self.pools.remove(key.name())),
+            (Seen::Budget, Some(text)) => self.budgets.extend(read(text).map(|budget| (key.clone(), budget))),
+            (Seen::Budget, None) => drop(self.budgets.remove(key)),
+        }
+    }
+
+    /// Everything of a kind that is there.
+    pub(super) fn keys(&self, kind: Seen) -> Vec<Key> {
+        let of = |name: &str| Key::new(None, name);
+        match kind {
+            Seen::Pod => self.pods.keys().cloned().collect(),
+            Seen::Node => self.nodes.keys().map(|name| of(name)).collect(),
+            Seen::Claim => self.claims.keys().map(|name| of(name)).collect(),
+            Seen::Pool => self.pools.keys().map(|name| of(name)).collect(),
+            Seen::Budget => self.budgets.keys().cloned().collect(),
+        }
+    }
+
+    fn note_pod(&mut self, key: &Key, text: &[u8], now: Timestamp) {
+        let Some(pod) = read::<Pod>(text) else { return };
+        if self.pods.get(key).is_some_and(|known| known.pod.metadata.uid != pod.metadata.uid) {
+            self.forget_pod(key);
+        }
+        let known = self.pods.get(key);
+        let was_going = known.is_some_and(|known| known.pod.is_terminating());
+        let mut record = PodRecord {
+            created: pod.metadata.creation_timestamp.unwrap_or(now),
+            has_run: known.is_some_and(|known| known.has_run),
+            is_evicted: known.is_some_and(|known| known.is_evicted),
+            pod,
+        };
+        if known.is_none() {
+            self.created += 1;
+            self.recent.pending += 1;
+            self.calm.came(&record.pod, now);
+        }
+        if !record.has_run && record.pod.status.phase == PodPhase::Running {
+            record.has_run = true;
+            self.recent.running += 1;
+            let took = now.duration_since(record.created).as_millis();
+            self.times_to_run.push(u64::try_from(took).unwrap_or_default());
+        }
+        let is_evicted = record.pod.is_terminating() && !was_going && !record.is_evicted && is_evicted(text);
+        record.is_evicted |= is_evicted;
+        if let Some(node) = &record.pod.spec.node_name {
+            self.on_nodes.entry(node.clone()).or_default().insert(key.clone());
+        }
+        self.pods.insert(key.clone(), record);
+        if is_evicted {
+            self.evictions += 1;
+            self.recent.evicted += 1;
+            let reason = self.reason_on(key).unwrap_or(OTHER).to_owned();
+            *self.evictions_by_reason.entry(reason).or_default() += 1;
+            invariants::on_eviction(self, key, now);
+        }
+    }
+
+    fn forget_pod(&mut self, key: &Key) {
+        let Some(record) = self.pods.remove(key) else { return };
+        self.recent.ended += 1;
+        if let Some(node) = &record.pod.spec.node_name
+            && let Some(pods) = self.on_nodes.get_mut(node)
+        {
+            pods.remove(key);
+        }
+    }
+
+    fn note_node(&mut self, text: &[u8], now: Timestamp) {
+        let Some(node) = read::<Node>(text) else { return };
+        let of_node = &node.metadata.labels;
+        let is_ready = node.status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "True");
+        let record = NodeRecord {
+            provider_id: node.spec.provider_id.clone(),
+            capacity_type: of_node.get(labels::CAPACITY_TYPE).unwrap_or_default().to_owned(),
+            is_ready,
+            is_initialized: of_node.is(labels::INITIALIZED, "true"),
+            is_protected: node.metadata.annotations.is(DO_NOT_DISRUPT, "true"),
+            price: of_node.get(PRICE).map_or(0, micro_dollars),
+        };
+        if self.nodes.insert(node.metadata.name.clone(), record).is_none() {
+            self.recent.nodes_up += 1;
+            self.launched += 1;
+            self.peak_nodes = self.peak_nodes.max(self.nodes.len());
+            invariants::on_new_node(self, &node.metadata.name, now);
+        }
+        self.change_price(now);
+    }
+
+    fn forget_node(&mut self, name: &str, now: Timestamp) {
+        if self.nodes.remove(name).is_some() {
+            self.recent.nodes_down += 1;
+            self.on_nodes.remove(name);
+            self.change_price(now);
+        }
+    }
+
+    fn change_price(&mut self, now: Timestamp) {
+        let rate = self.nodes.values().map(|node| node.price).sum();
+        if rate != self.money.rate {
+            self.money.change(now, rate);
+        }
+    }
+
+    fn note_claim(&mut self, text: &[u8], now: Timestamp) {
+        let Some(claim) = read::<NodeClaim>(text) else { return };
+        let name = claim.metadata.name.clone().unwrap_or_default();
+        let mut record = ClaimRecord::of(&claim);
+        let known = self.claims.remove(&name);
+        let was_decided = known.as_ref().is_some_and(|known| known.reason.is_some());
+        let was_deleting = known.as_ref().is_some_and(|known| known.is_deleting);
+        if let Some(known) = known {
+            record.came = known.came;
+            record.is_initialized |= known.is_initialized;
+            record.marked = known.marked.filter(|_| record.reason.is_some());
+        } else {
+            record.came = self.changes;
+            self.recent.claims += 1;
+        }
+        let (is_decided, is_deleting) = (record.reason.is_some() && !was_decided, record.is_deleting && !was_deleting);
+        if is_decided {
+            let pods = self.pods_on(&record.node).map(|record| record.pod.metadata.uid.clone()).collect();
+            record.marked = Some(Marked { at: self.changes, pods });
+        }
+        self.claims.insert(name.clone(), record);
+        if is_decided {
+            invariants::on_decision(self, &name, now);
+        }
+        if is_deleting {
+            invariants::on_deletion(self, &name, now);
+        }
+    }
+
+    fn forget_claim(&mut self, name: &str) {
+        let Some(record) = self.claims.remove(name) else { return };
+        let reason = record.reason.unwrap_or_else(|| OTHER.to_owned());
+        *self.recent.moves.entry(reason.clone()).or_default() += 1;
+        *self.moves.entry(reason).or_default() += 1;
+    }
+
+    /// Why the node of a pod goes, if somebody decided so.
+    fn reason_on(&self, pod: &Key) -> Option<&str> {
+        let node = self.pods.get(pod)?.pod.spec.node_name.as_ref().filter(|node| !node.is_empty())?;
+        self.claims.values().find(|claim| claim.node == *node)?.reason.as_deref()
+    }
+
+    /// What has happened since this was last asked.
+    pub(super) fn take_recent(&mut self) -> Recent {
+        std::mem::take(&mut self.recent)
+    }
+
+    /// Nodes with their capacity types, by name.
+    pub(super) fn machines(&self) -> Vec<(String, String)> {
+        self.nodes.iter().map(|(name, node)| (name.to_string(), node.capacity_type.clone())).collect()
+    }
+
+    /// The pods that are bound to a node.
+    pub(super) fn pods_on(&self, node: &str) -> impl Iterator<Item = &PodRecord> {
+        self.on_nodes.get(node).into_iter().flatten().filter_map(|key| self.pods.get(key))
+    }
+
+    /// Pods that wait for a place, or for their node.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Pod> {
+        let pods = self.pods.values().map(|record| &record.pod);
+        pods.filter(|pod| pod.status.phase == PodPhase::Pending && !pod.is_terminating())
+    }
+
+    /// The price of all nodes an hour.
+    pub(super) fn price(&self) -> u64 {
+        self.money.rate
+    }
+
+    /// How things stand.
+    pub(super) fn sample(&self, now: Timestamp) -> Sample {
+        let running = self.pods.values().filter(|record| record.pod.status.phase == PodPhase::Running).count();
+        Sample {
+            at_seconds: self.seconds(now),
+            pending: self.waiting().count(),
+            running,
+            nodes: self.nodes.len(),
+            micro_dollars_per_hour: self.money.rate,
+        }
+    }
+
+    /// Remembers how things stand.
+    pub(super) fn keep_sample(&mut self, now: Timestamp) {
+        let sample = self.sample(now);
+        if self.samples.last().is_none_or(|last| last.at_seconds < sample.at_seconds) {
+            self.samples.push(sample);
+        }
+    }
+
+    /// What came of it all.
+    pub(super) fn report(self, scenario: &str, seed: u64, fingerprint: u64, now: Timestamp) -> Report {
+        let (created, ran, pending) = (self.created, self.times_to_run.len(), self.waiting().count());
+        Report {
+            scenario: scenario.to_owned(),
+            seed,
+            virtual_seconds: self.seconds(now),
+            nodes: NodeReport { launched: self.launched, peak: self.peak_nodes, at_end: self.nodes.len() },
+            pods: PodReport { created, ran, pending, time_to_run: TimesToRun::of(self.times_to_run) },
+            moves: self.moves,
+            evictions: self.evictions,
+            evictions_by_reason: self.evictions_by_reason,
+            cost: self.money.report(now),
+            steady: self.calm.report(),
+            timeline: self.samples,
+            violations: self.violations,
+            fingerprint: format!("{fingerprint:016x}"),
+        }
+    }
+}
+
+impl ClaimRecord {
+    fn of(claim: &NodeClaim) -> Self {
+        let metadata = &claim.metadata;
+        let conditions = claim.status.as_ref().map_or(&[][..], |status| &status.conditions);
+        let is_true = |kind: &str| {
+            conditions.iter().find(|c| c.condition_type == kind).filter(|c| c.status == ConditionStatus::True)
+        };
+        let status = claim.status.as_ref();
+        let created = metadata.creation_timestamp.as_ref().map(|at| at.0);
+        let expire_after = claim.spec.expire_after.as_ref().and_then(|text| text.as_str().parse().ok());
+        let replaced = metadata.annotations.as_ref().and_then(|all| all.get(REPLACED));
+        Self {
+            pool: metadata.labels.as_ref().and_then(|all| all.get(labels::NODEPOOL)).cloned().unwrap_or_default(),
+            node: status.and_then(|status| status.node_name.as_deref()).map(Str::new).unwrap_or_default(),
+            provider_id: status.and_then(|status| status.provider_id.clone()).unwrap_or_default(),
+            reason: is_true(DISRUPTION_REASON).map(|condition| condition.reason.clone()),
+            is_deleting: metadata.deletion_timestamp.is_some(),
+            is_initialized: is_true("Initialized").is_some(),
+            is_terminating: is_true("InstanceTerminating").is_some(),
+            has_grace: claim.spec.termination_grace_period.is_some(),
+            expires: created
+                .zip(expire_after)
+                .map(|(created, after): (Timestamp, kerf_api::duration::Duration)| after.after(created)),
+            replaces: replaced.and_then(|text| read::<Replaced>(text.as_bytes())).unwrap_or_default().node_claims,
+            came: 0,
+            marked: None,
+        }
+    }
+}
+
+/// What a claim says of those that it was launched for.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Replaced {
+    node_claims: Vec<String>,
+}
+
+/// Reads an object. What the server has stored can be read; anything else would not be in its table.
+fn read<T: DeserializeOwned>(text: &[u8]) -> Option<T> {
+    serde_json::from_slice(text).ok()
+}
+
+/// The place of an object in its table.
+pub(super) fn key_of(text: &[u8]) -> Option<Key> {
+    #[derive(Deserialize)]
+    struct Named {
+        metadata: Names,
+    }
+    #[derive(Deserialize)]
+    struct Names {
+        name: String,
+        namespace: Option<String>,
+    }
+    let Named { metadata } = read(text)?;
+    Some(Key::new(metadata.namespace.as_deref(), &metadata.name))
+}
+
+/// Whether a pod that goes was evicted.
+fn is_evicted(text: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Told {
+        #[serde(default)]
+        status: Status,
+    }
+    #[derive(Default, Deserialize)]
+    struct Status {
+        #[serde(default)]
+        conditions: Vec<Condition>,
+    }
+    #[derive(Deserialize)]
+    struct Condition {
+        #[serde(default)]
+        reason: String,
+    }
+    let told: Option<Told> = read(text);
+    told.is_some_and(|told| told.status.conditions.iter().any(|c| c.reason == "EvictionByEvictionAPI"))
+}

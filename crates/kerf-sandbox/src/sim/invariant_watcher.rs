@@ -1,0 +1,169 @@
+//! Somebody who sees every change of a cluster in the order in which they were made, whoever made them and of whatever kind the object is.
+//! Watches of several kinds cannot promise that: what one tells may be older than what another has told already. So changes are read from
+//! the store, merged by revision, and written into a [`Ledger`], which is where the invariants are checked.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use jiff::Timestamp;
+use tokio::task::JoinHandle;
+
+use super::invariant_checker::{Ledger, Seen};
+use super::report::Violation;
+use crate::api::registry::Registry;
+use crate::api::{ApiServer, Key, Next, Selection, TableIx, Window};
+use crate::cluster::Cluster;
+
+/// A ledger that is written while others read it.
+#[derive(Clone, Debug)]
+pub(super) struct Shared(Arc<Mutex<Ledger>>);
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Ledger> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Watches over a cluster until it is dropped.
+#[derive(Debug)]
+pub struct Witness {
+    ledger: Shared,
+    task: JoinHandle<()>,
+}
+
+impl Witness {
+    /// Watches over a cluster from now on. Must be called on a tokio runtime.
+    pub fn of(cluster: &Cluster) -> Self {
+        let server = cluster.api().clone();
+        let ledger = Shared(Arc::new(Mutex::new(Ledger::new(server.clock().now()))));
+        let observer = Observer { server, ledger: ledger.clone(), feeds: BTreeMap::new(), registry: None, seen: 0 };
+        Self { ledger, task: tokio::spawn(observer.run()) }
+    }
+
+    /// Everything so far that must not have happened.
+    pub fn violations(&self) -> Vec<Violation> {
+        self.ledger.lock().violations.clone()
+    }
+
+    /// How many pods were evicted so far.
+    pub fn evictions(&self) -> usize {
+        self.ledger.lock().evictions
+    }
+
+    pub(super) fn ledger(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock()
+    }
+
+    /// Ends it, and gives what it has written.
+    pub(super) fn into_ledger(self, now: Timestamp) -> Ledger {
+        self.task.abort();
+        std::mem::replace(&mut *self.ledger.lock(), Ledger::new(now))
+    }
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// What reads the store.
+struct Observer {
+    server: ApiServer,
+    ledger: Shared,
+    feeds: BTreeMap<TableIx, Feed>,
+    /// What was served when we last looked for new tables.
+    registry: Option<Arc<Registry>>,
+    seen: u64,
+}
+
+/// One table that is followed.
+struct Feed {
+    kind: Seen,
+    after: u64,
+}
+
+impl Observer {
+    async fn run(mut self) {
+        let bell = self.server.inner.storage.any_bell();
+        loop {
+            let mut rung = std::pin::pin!(bell.notified());
+            // Registered before we look, so that nothing is missed in between.
+            rung.as_mut().enable();
+            self.catch_up();
+            rung.await;
+        }
+    }
+
+    fn catch_up(&mut self) {
+        loop {
+            let (changed, revision) = self.server.inner.storage.changed_since(self.seen);
+            if revision == self.seen && self.registry.is_some() {
+                return;
+            }
+            self.follow_new_tables();
+            let mut events = Vec::new();
+            for table in changed {
+                let Some(feed) = self.feeds.get_mut(&table) else { continue };
+                match self.server.inner.storage.after(table, feed.after) {
+                    Ok(Next::Events(some)) => {
+                        feed.after = some.last().map_or(feed.after, |event| event.revision);
+                        events.extend(some.into_iter().map(|event| (feed.kind, event)));
+                    }
+                    Ok(Next::Nothing { .. } | Next::Closed) => {}
+                    Err(_) => self.start_over(table),
+                }
+            }
+            if events.is_empty() {
+                self.seen = revision;
+                continue;
+            }
+            events.sort_by_key(|(_, event)| event.revision);
+            for (kind, event) in events {
+                let object = event.now.as_ref().map(|stored| stored.bytes().clone());
+                self.tell(kind, &event.key, object);
+            }
+        }
+    }
+
+    fn tell(&self, kind: Seen, key: &Key, object: Option<Bytes>) {
+        let now = self.server.clock().now();
+        self.ledger.lock().note(kind, key, object.as_deref(), now);
+    }
+
+    fn follow_new_tables(&mut self) {
+        let registry = self.server.inner.registry();
+        if self.registry.as_ref().is_some_and(|known| Arc::ptr_eq(known, &registry)) {
+            return;
+        }
+        for resource in registry.all() {
+            let kind = Seen::ALL
+                .into_iter()
+                .find(|kind| kind.resource() == (resource.group.as_str(), resource.plural.as_str()));
+            if let Some(kind) = kind {
+                self.feeds.entry(resource.table).or_insert(Feed { kind, after: 0 });
+            }
+        }
+        self.registry = Some(registry);
+    }
+
+    /// Reads a whole table, if we were left behind.
+    fn start_over(&mut self, table: TableIx) {
+        let everything = Selection::default();
+        let window = Window { namespace: None, selection: &everything, from: None, at: None, limit: None };
+        let Ok(page) = self.server.inner.storage.page(table, window) else { return };
+        let Some(feed) = self.feeds.get_mut(&table) else { return };
+        feed.after = page.revision;
+        let kind = feed.kind;
+        let mut gone = self.ledger.lock().keys(kind);
+        for stored in page.objects {
+            let Some(key) = super::invariant_checker::key_of(stored.bytes()) else { continue };
+            gone.retain(|known| *known != key);
+            self.tell(kind, &key, Some(stored.bytes().clone()));
+        }
+        for key in gone {
+            self.tell(kind, &key, None);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The engine's books of the cluster, kept between decisions: pods, nodes and claims are followed by events, so that the next
+//! decision starts where the last one ended. What changes seldom is not followed; then the books are made anew.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kerf_api::labels::LabelRules;
+use kerf_api::slim::{Node, Pod, Str};
+use kerf_engine::catalogue::InstanceType;
+use kerf_engine::{
+    BeyondLimits, EffectiveZone, Pool, PoolAvailability, Prepared, Relaxed, Settings, Solution, UnsupportedStorage,
+    WithoutTypes,
+};
+
+use crate::claims::Claim;
+use crate::cluster::Cluster;
+use crate::input::Ask;
+use crate::kinds::Tracked;
+use crate::object_table::Change;
+
+/// The books, and what they were made for.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    prepared: Prepared,
+    settings: Settings,
+    pools: Vec<Pool>,
+    instance_types: BTreeMap<Str, Arc<Vec<InstanceType>>>,
+    label_rules: LabelRules,
+    unsupported_storage: UnsupportedStorage,
+}
+
+impl Kept {
+    /// Whether the books still answer the question that is asked.
+    fn is_about(&self, ask: &Ask, settings: &Settings, pools: &[Pool]) -> bool {
+        let is_same = |a: (&Str, &Arc<Vec<InstanceType>>), b: (&Str, &Arc<Vec<InstanceType>>)| {
+            a.0 == b.0 && Arc::ptr_eq(a.1, b.1)
+        };
+        !self.prepared.is_stale()
+            && self.settings == *settings
+            && self.pools == pools
+            && self.instance_types.len() == ask.instance_types.len()
+            && self.instance_types.iter().zip(&ask.instance_types).all(|(a, b)| is_same(a, b))
+            && self.label_rules == ask.label_rules
+            && self.unsupported_storage == ask.unsupported_storage
+    }
+}
+
+impl Cluster {
+    /// Where the pods go that wait: what the engine answers to [`Cluster::input`], without making it if that can be avoided.
+    pub fn solve(&mut self, ask: &Ask, settings: &Settings) -> Solution {
+        let pools = self.engine_pools(ask).0;
+        let mut kept = match self.world.take().filter(|kept| kept.is_about(ask, settings, &pools)) {
+            Some(kept) => kept,
+            None => Kept {
+                prepared: Prepared::new(&self.input(ask), settings),
+                settings: settings.clone(),
+                pools,
+                instance_types: ask.instance_types.clone(),
+                label_rules: ask.label_rules.clone(),
+                unsupported_storage: ask.unsupported_storage.clone(),
+            },
+        };
+        kept.prepared.set_time(ask.at);
+        let solution = kept.prepared.solve_expecting(&self.expected_machines());
+        self.world = Some(kept);
+        solution
+    }
+
+    /// How many of the pods that wait can use which zone, as of the last decision's books; nothing if there are none.
+    pub fn pending_by_zone(&mut self) -> BTreeMap<EffectiveZone, usize> {
+        self.world.as_mut().map(|kept| kept.prepared.pending_by_zone()).unwrap_or_default()
+    }
+
+    /// The pools that had no part in the last decision because they were not ready.
+    pub fn pools_not_ready(&self) -> Vec<Str> {
+        let pools = self.world.iter().flat_map(|kept| &kept.pools);
+        let not_ready = pools.filter(|pool| matches!(pool.availability, PoolAvailability::NotReady(_)));
+        not_ready.map(|pool| pool.name.clone()).collect()
+    }
+
+    /// The pools that took part in the last decision and had nothing to launch.
+    pub fn pools_without_types(&mut self) -> Vec<WithoutTypes> {
+        self.world.as_mut().map(|kept| kept.prepared.without_types()).unwrap_or_default()
+    }
+
+    /// The pools whose limits kept types out of the last decision.
+    pub fn pools_beyond_limits(&self) -> Vec<BeyondLimits> {
+        self.world.as_ref().map(|kept| kept.prepared.beyond_limits()).unwrap_or_default()
+    }
+
+    /// The pods that gave something up for the last decision.
+    pub fn pods_relaxed(&self) -> Vec<Relaxed> {
+        self.world.as_ref().map(|kept| kept.prepared.relaxed()).unwrap_or_default()
+    }
+
+    pub(crate) fn follow_pod(&mut self, change: &Change<Pod>) {
+        let Some(kept) = &mut self.world else { return };
+        match (&change.before, &change.after) {
+            (_, Some(pod)) => kept.prepared.pod_changed(pod),
+            (Some(pod), None) => kept.prepared.pod_gone(&pod.key()),
+            (None, None) => {}
+        }
+    }
+
+    pub(crate) fn follow_node(&mut self, change: &Change<Node>) {
+        let Some(kept) = &mut self.world else { return };
+        match (&change.before, &change.after) {
+            (_, Some(node)) => kept.prepared.node_changed(node),
+            (Some(node), None) => kept.prepared.node_gone(&node.metadata.name),
+            (None, None) => {}
+        }
+    }
+
+    pub(crate) fn follow_claim(&mut self, change: &Change<Claim>) {
+        if self.world.is_none() {
+            return;
+        }
+        match (&change.before, &change.after) {
+            (_, Some(claim)) => self.follow_mark(claim),
+            (Some(claim), None) => {
+                if let Some(kept) = &mut self.world {
+                    kept.prepared.claim_gone(claim.name());
+                }
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// What we mean to do with a claim is part of the picture.
+    pub(crate) fn follow_mark(&mut self, claim: &Claim) {
+        let seen = self.seen(claim);
+        if let Some(kept) = &mut self.world {
+            kept.prepared.claim_changed(&seen);
+        }
+    }
+
+    pub(crate) fn follow_marks(&mut self, provider_id: &str) {
+        let claims: Vec<Arc<Claim>> = self.claims_of(provider_id).cloned().collect();
+        for claim in claims {
+            self.follow_mark(&claim);
+        }
+    }
+
+    /// Something changed that is not followed.
+    pub(crate) fn close_books(&mut self) {
+        self.world = None;
+    }
+}
