@@ -38,14 +38,14 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use error::{ErrorKind, FieldError, Malformed, Rejection, join};
-pub use resource::{CustomResource, Names, PrinterColumn, Scope, Version};
+pub use error::{AdmissionRejection, FieldError, FieldErrorKind, MalformedObject, join};
+pub use resource::{CrdNames, CrdScope, CrdVersion, CustomResource, PrinterColumn};
 pub use scale::Scale;
 pub use schema::{ListType, Schema, SchemaType};
 
 use serde_json::{Map, Value};
 
-use correlate::Correlated;
+use correlate::CorrelatedValue;
 use objectmeta::NameRule;
 use path::Path;
 
@@ -99,7 +99,7 @@ impl CustomResource {
         operation: Operation<'_>,
         object: Value,
         field_validation: FieldValidation,
-    ) -> Result<Admitted, Rejection> {
+    ) -> Result<Admitted, AdmissionRejection> {
         let Some(version) = self.version(version) else {
             let (kind, group) = (&self.names.kind, &self.group);
             let text = format!(
@@ -107,14 +107,14 @@ impl CustomResource {
                 text::quote(kind),
                 text::quote(&format!("{group}/{version}"))
             );
-            return Err(Rejection::Malformed(Malformed::Decoding(text)));
+            return Err(AdmissionRejection::Malformed(MalformedObject::Decoding(text)));
         };
         let (mut object, unknown) =
-            read(version, object).map_err(|text| Rejection::Malformed(Malformed::Decoding(text)))?;
+            read(version, object).map_err(|text| AdmissionRejection::Malformed(MalformedObject::Decoding(text)))?;
         let unknown: Vec<String> = unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
         let mut warnings = match field_validation {
             FieldValidation::Strict if !unknown.is_empty() => {
-                return Err(Rejection::Malformed(Malformed::UnknownFields(unknown)));
+                return Err(AdmissionRejection::Malformed(MalformedObject::UnknownFields(unknown)));
             }
             FieldValidation::Warn => unknown,
             FieldValidation::Strict | FieldValidation::Ignore => Vec::new(),
@@ -127,7 +127,7 @@ impl CustomResource {
         };
         errors.extend(run_rules(version, operation, &object, &errors, &mut warnings));
         if !errors.is_empty() {
-            return Err(Rejection::Invalid(errors));
+            return Err(AdmissionRejection::Invalid(errors));
         }
         let metadata = metadata_of(&object);
         match operation {
@@ -141,7 +141,7 @@ impl CustomResource {
         Ok(Admitted { object, warnings })
     }
 
-    fn validate(&self, version: &Version, object: &Value) -> Vec<FieldError> {
+    fn validate(&self, version: &CrdVersion, object: &Value) -> Vec<FieldError> {
         let mut errors = self.type_meta(version, object);
         if errors.is_empty() {
             let at = Path::ROOT.child("metadata");
@@ -157,7 +157,7 @@ impl CustomResource {
         errors
     }
 
-    fn validate_update(&self, version: &Version, object: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_update(&self, version: &CrdVersion, object: &Value, old: &Value) -> Vec<FieldError> {
         let at = Path::ROOT.child("metadata");
         let (metadata, old_metadata) = (metadata_of(object), metadata_of(old));
         // The generic rules come first and the kind's own repeat a part of them; the causes that a client sees repeat too.
@@ -167,7 +167,7 @@ impl CustomResource {
         let type_errors = self.type_meta(version, object);
         if type_errors.is_empty() {
             errors.extend(changes);
-            let stored = Correlated { schema: Some(&version.schema), new: object, old };
+            let stored = CorrelatedValue { schema: Some(&version.schema), new: object, old };
             errors.extend(validate::validate(&Path::ROOT, &version.schema, object, Some(stored)));
             if let Some(scale) = &version.scale {
                 errors.extend(scale.validate_spec(object));
@@ -183,7 +183,7 @@ impl CustomResource {
         errors
     }
 
-    fn validate_status(&self, version: &Version, object: &Value, old: &Value) -> Vec<FieldError> {
+    fn validate_status(&self, version: &CrdVersion, object: &Value, old: &Value) -> Vec<FieldError> {
         let at = Path::ROOT.child("metadata");
         let (metadata, old_metadata) = (metadata_of(object), metadata_of(old));
         let mut errors = objectmeta::validate(&at, metadata, self.namespaced(), NameRule::PathSegment);
@@ -194,7 +194,7 @@ impl CustomResource {
             errors.extend(changes);
             if let (Some(status), Some(schema)) = (object.get("status"), version.schema.properties.get("status")) {
                 let old_status = old.get("status").unwrap_or(&Value::Null);
-                let stored = Correlated { schema: Some(schema), new: status, old: old_status };
+                let stored = CorrelatedValue { schema: Some(schema), new: status, old: old_status };
                 errors.extend(validate::validate(&Path::ROOT.child("status"), schema, status, Some(stored)));
             }
             if let Some(scale) = &version.scale {
@@ -210,7 +210,7 @@ impl CustomResource {
         errors
     }
 
-    fn type_meta(&self, version: &Version, object: &Value) -> Vec<FieldError> {
+    fn type_meta(&self, version: &CrdVersion, object: &Value) -> Vec<FieldError> {
         let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
         let api_version = format!("{}/{}", self.group, version.name);
         [("kind", self.names.kind.as_str()), ("apiVersion", api_version.as_str())]
@@ -221,7 +221,7 @@ impl CustomResource {
     }
 
     /// What the API server changes before it validates: who may write the status, and which metadata an update cannot touch.
-    fn prepare(&self, version: &Version, operation: Operation<'_>, object: &mut Value) {
+    fn prepare(&self, version: &CrdVersion, operation: Operation<'_>, object: &mut Value) {
         let Value::Object(fields) = object else { return };
         if !self.namespaced()
             && let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut)
@@ -268,12 +268,12 @@ impl CustomResource {
     }
 
     fn namespaced(&self) -> bool {
-        self.scope == Scope::Namespaced
+        self.scope == CrdScope::Namespaced
     }
 }
 
 /// Decoding: metadata in its stored form, unknown fields and meaningless nulls gone, defaults in. Also the paths of the unknown fields.
-fn read(version: &Version, mut object: Value) -> Result<(Value, Vec<String>), String> {
+fn read(version: &CrdVersion, mut object: Value) -> Result<(Value, Vec<String>), String> {
     let Value::Object(fields) = &mut object else {
         return Err("json: cannot unmarshal into Go value of type map[string]interface {}".to_owned());
     };
@@ -307,7 +307,7 @@ fn read(version: &Version, mut object: Value) -> Result<(Value, Vec<String>), St
 
 /// The rules in CEL, unless what is wrong already would make them stumble.
 fn run_rules(
-    version: &Version,
+    version: &CrdVersion,
     operation: Operation<'_>,
     object: &Value,
     errors: &[FieldError],
@@ -315,16 +315,16 @@ fn run_rules(
 ) -> Vec<FieldError> {
     let Some(rules) = &version.rules else { return Vec::new() };
     let blocking = |error: &FieldError| match error.kind {
-        ErrorKind::NotSupported
-        | ErrorKind::Required
-        | ErrorKind::TooLong
-        | ErrorKind::TooMany
-        | ErrorKind::TypeInvalid => true,
-        ErrorKind::Invalid
-        | ErrorKind::Duplicate
-        | ErrorKind::NotFound
-        | ErrorKind::Forbidden
-        | ErrorKind::Internal => false,
+        FieldErrorKind::NotSupported
+        | FieldErrorKind::Required
+        | FieldErrorKind::TooLong
+        | FieldErrorKind::TooMany
+        | FieldErrorKind::TypeInvalid => true,
+        FieldErrorKind::Invalid
+        | FieldErrorKind::Duplicate
+        | FieldErrorKind::NotFound
+        | FieldErrorKind::Forbidden
+        | FieldErrorKind::Internal => false,
     };
     if errors.iter().any(blocking) {
         return vec![FieldError::invalid(&Path::ROOT, Value::Null, RULES_UNCHECKED)];
@@ -332,7 +332,7 @@ fn run_rules(
     let (old, ratchet) = match operation {
         Operation::Create | Operation::Snapshot => (None, cel::Ratchet::default()),
         Operation::Update { old } | Operation::UpdateStatus { old } => {
-            (Some(old), cel::Ratchet::new(Correlated { schema: Some(&version.schema), new: object, old }))
+            (Some(old), cel::Ratchet::new(CorrelatedValue { schema: Some(&version.schema), new: object, old }))
         }
     };
     rules.validate(&version.schema, object, old, ratchet, warnings)

@@ -6,8 +6,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::conditions::{self, Condition};
-use crate::kind::{AGE_COLUMN, Column, CustomKind, Scale, column, kind};
-use crate::schema::{Rule, rule};
+use crate::kind::{AGE_COLUMN, Column, CustomKind, ScaleSubresource, column, kind};
+use crate::schema::{CelRule, rule};
 use crate::unparsed::Resources;
 
 /// The strategy that a buffer without one gets.
@@ -37,14 +37,14 @@ impl CustomKind for CapacityBuffer {
         column("ConditionsReason", "string", ".status.conditions[*].reason"),
         AGE_COLUMN,
     ];
-    const SCALE: Option<Scale> = None;
+    const SCALE: Option<ScaleSubresource> = None;
 }
 
-const TEMPLATE_NEEDS_A_COUNT: Rule = rule(
+const TEMPLATE_NEEDS_A_COUNT: CelRule = rule(
     "!has(self.podTemplateRef) || has(self.replicas) || has(self.limits)",
     "If podTemplateRef is set, replicas or limits must also be set",
 );
-const ONE_REFERENCE: Rule = rule(
+const ONE_REFERENCE: CelRule = rule(
     "!has(self.podTemplateRef) || !has(self.scalableRef)",
     "You must define either PodTemplateRef or ScalableRef, but not both",
 );

@@ -23,7 +23,7 @@ mod yaml;
 /// Whose label domain the CRDs guard. Karpenter's builds for different providers ship CRDs that differ in this and nothing
 /// else.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Flavour {
+pub enum CrdVariant {
     /// `karpenter.k8s.aws`: what Kerf ships.
     #[default]
     Aws,
@@ -41,7 +41,7 @@ pub struct Crd {
 }
 
 /// The CRDs of all kinds, by group and plural.
-pub fn all(flavour: Flavour) -> Vec<Crd> {
+pub fn all(flavour: CrdVariant) -> Vec<Crd> {
     vec![
         of::<CapacityBuffer>(flavour),
         of::<EC2NodeClass>(flavour),
@@ -53,7 +53,7 @@ pub fn all(flavour: Flavour) -> Vec<Crd> {
 }
 
 /// The CRD of one kind.
-pub fn of<K: CustomKind>(flavour: Flavour) -> Crd {
+pub fn of<K: CustomKind>(flavour: CrdVariant) -> Crd {
     let schema = label_keys::guard(structural::schema_of::<K>(), flavour);
     let mut names = json!({
         "categories": K::CATEGORIES,

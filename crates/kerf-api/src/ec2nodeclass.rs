@@ -9,9 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::kind::{AGE_COLUMN, Column, CustomKind, READY_COLUMN, Scale, kind, wide_column};
+use crate::kind::{AGE_COLUMN, Column, CustomKind, READY_COLUMN, ScaleSubresource, kind, wide_column};
 use crate::open_enum::open_enum;
-use crate::schema::{Rule, rule};
+use crate::schema::{CelRule, rule};
 
 mod ami;
 mod devices;
@@ -49,7 +49,7 @@ impl CustomKind for EC2NodeClass {
     const SHORT_NAMES: &'static [&'static str] = &["ec2nc", "ec2ncs"];
     const CATEGORIES: &'static [&'static str] = &["karpenter"];
     const COLUMNS: &'static [Column] = &[READY_COLUMN, AGE_COLUMN, wide_column("Role", "string", ".spec.role")];
-    const SCALE: Option<Scale> = None;
+    const SCALE: Option<ScaleSubresource> = None;
 }
 
 open_enum! {
@@ -60,9 +60,9 @@ open_enum! {
     }
 }
 
-const ONE_IDENTITY: Rule =
+const ONE_IDENTITY: CelRule =
     rule("has(self.role) != has(self.instanceProfile)", "must specify exactly one of ['role', 'instanceProfile']");
-const FAMILY_OR_ALIAS: Rule = rule(
+const FAMILY_OR_ALIAS: CelRule = rule(
     "has(self.amiFamily) || self.amiSelectorTerms.exists(x, has(x.alias))",
     "must specify amiFamily if amiSelectorTerms does not contain an alias",
 );
@@ -158,7 +158,7 @@ pub struct EC2NodeClassSpec {
     pub user_data: Option<String>,
 }
 
-fn spec_rules() -> Vec<Rule> {
+fn spec_rules() -> Vec<CelRule> {
     let mut rules = vec![ONE_IDENTITY];
     rules.extend(ami::FAMILIES.iter().filter_map(|(family, alias)| alias.map(|alias| ami::alias_rule(alias, family))));
     rules.push(FAMILY_OR_ALIAS);
@@ -169,8 +169,8 @@ fn spec_rules() -> Vec<Rule> {
 pub const RESTRICTED_TAGS: [&str; 4] =
     ["eks:eks-cluster-name", "karpenter.sh/nodepool", "karpenter.sh/nodeclaim", "karpenter.k8s.aws/ec2nodeclass"];
 
-fn tag_rules() -> Vec<Rule> {
-    let restricted = |key: &str| Rule {
+fn tag_rules() -> Vec<CelRule> {
+    let restricted = |key: &str| CelRule {
         rule: format!("!('{key}' in self)").into(),
         message: format!("tag contains a restricted tag matching {key}").into(),
     };

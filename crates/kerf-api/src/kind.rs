@@ -25,7 +25,7 @@ pub trait CustomKind:
     /// The columns of `kubectl get`, in order.
     const COLUMNS: &'static [Column];
     /// The `scale` subresource, if there is one.
-    const SCALE: Option<Scale>;
+    const SCALE: Option<ScaleSubresource>;
 }
 
 /// A column of `kubectl get`.
@@ -43,7 +43,7 @@ pub struct Column {
 
 /// Where the `scale` subresource reads and writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scale {
+pub struct ScaleSubresource {
     /// The wanted number.
     pub spec_replicas_path: &'static str,
     /// The number there is.
@@ -68,7 +68,7 @@ pub(crate) const AGE_COLUMN: Column = column("Age", "date", ".metadata.creationT
 /// An object on its way out.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Outgoing<'a, Spec, Status> {
+pub(crate) struct SerializedObject<'a, Spec, Status> {
     pub(crate) api_version: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) metadata: &'a ObjectMeta,
@@ -81,7 +81,7 @@ pub(crate) struct Outgoing<'a, Spec, Status> {
 /// An object on its way in.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound(deserialize = "Spec: Deserialize<'de>, Status: Deserialize<'de>"))]
-pub(crate) struct Incoming<Spec, Status> {
+pub(crate) struct DeserializedObject<Spec, Status> {
     api_version: Option<String>,
     kind: Option<String>,
     #[serde(default)]
@@ -90,7 +90,7 @@ pub(crate) struct Incoming<Spec, Status> {
     pub(crate) status: Option<Status>,
 }
 
-impl<Spec, Status> Incoming<Spec, Status> {
+impl<Spec, Status> DeserializedObject<Spec, Status> {
     /// Refuses an object that says it is something else than a `K`.
     pub(crate) fn check<K: Resource, E: Error>(&self) -> Result<(), E> {
         let is_other = |said: &Option<String>, meant: &str| said.as_deref().is_some_and(|said| said != meant);
@@ -157,7 +157,7 @@ macro_rules! kind {
 
         impl ::serde::Serialize for $name {
             fn serialize<S: ::serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                $crate::kind::Outgoing {
+                $crate::kind::SerializedObject {
                     api_version: <Self as ::k8s_openapi::Resource>::API_VERSION,
                     kind: <Self as ::k8s_openapi::Resource>::KIND,
                     metadata: &self.metadata,
@@ -170,7 +170,7 @@ macro_rules! kind {
 
         impl<'de> ::serde::Deserialize<'de> for $name {
             fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let incoming = $crate::kind::Incoming::deserialize(deserializer)?;
+                let incoming = $crate::kind::DeserializedObject::deserialize(deserializer)?;
                 incoming.check::<Self, D::Error>()?;
                 Ok(Self { metadata: incoming.metadata, spec: incoming.spec, status: incoming.status })
             }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::conditions::Condition;
-use crate::kind::{Column, CustomKind, Scale, kind};
+use crate::kind::{Column, CustomKind, ScaleSubresource, kind};
 use crate::schema::DURATION;
 use crate::unparsed::DurationText;
 
@@ -35,7 +35,7 @@ impl CustomKind for KWOKNodeClass {
     const SHORT_NAMES: &'static [&'static str] = &["kwoknc", "kwokncs"];
     const CATEGORIES: &'static [&'static str] = &["karpenter"];
     const COLUMNS: &'static [Column] = &[];
-    const SCALE: Option<Scale> = None;
+    const SCALE: Option<ScaleSubresource> = None;
 }
 
 /// How nodes are simulated.

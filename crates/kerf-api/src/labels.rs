@@ -19,7 +19,7 @@ pub const DO_NOT_SYNC_TAINTS: &str = "karpenter.sh/do-not-sync-taints";
 /// Set to [`EXCLUDED_BY`] on a Node that is being terminated, so that load balancers let go of it.
 pub const EXCLUDE_FROM_EXTERNAL_LOAD_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// The value of [`EXCLUDE_FROM_EXTERNAL_LOAD_BALANCERS`] that says who set it.
-pub const EXCLUDED_BY: &str = "karpenter";
+pub const EXCLUDE_FROM_EXTERNAL_LOAD_BALANCERS_VALUE: &str = "karpenter";
 
 /// Zone name.
 pub const ZONE: &str = "topology.kubernetes.io/zone";
@@ -50,7 +50,7 @@ pub const KARPENTER_DOMAIN: &str = "karpenter.sh";
 pub const CORE_WELL_KNOWN: [&str; 8] = [NODEPOOL, CAPACITY_TYPE, ZONE, REGION, INSTANCE_TYPE, ARCH, OS, WINDOWS_BUILD];
 
 /// Labels whose value is a matter of the offering, not of the instance type.
-pub const OFFERING: [&str; 2] = [ZONE, CAPACITY_TYPE];
+pub const OFFERING_LABELS: [&str; 2] = [ZONE, CAPACITY_TYPE];
 
 /// Old spellings of label keys and what they mean today, for every provider.
 const CORE_ALIASES: [(&str, &str); 5] = [
@@ -166,7 +166,7 @@ pub mod aws {
     ];
 
     /// Keys of [`ALLOWED`] that a NodeOverlay may not use.
-    pub const NOT_FOR_OVERLAYS: [&str; 6] = [
+    pub const DISALLOWED_FOR_OVERLAYS: [&str; 6] = [
         CAPACITY_RESERVATION_ID,
         CAPACITY_RESERVATION_INTERRUPTIBLE,
         CAPACITY_RESERVATION_TYPE,
@@ -300,7 +300,7 @@ mod tests {
     fn well_known_sets_have_the_size_of_the_specification() {
         assert_eq!(LabelRules::aws().well_known().count(), 8 + 28 + 1);
         assert_eq!(LabelRules::kwok().well_known().count(), 8 + 4);
-        assert_eq!(aws::ALLOWED.iter().filter(|key| !aws::NOT_FOR_OVERLAYS.contains(key)).count(), 23);
+        assert_eq!(aws::ALLOWED.iter().filter(|key| !aws::DISALLOWED_FOR_OVERLAYS.contains(key)).count(), 23);
     }
 
     // spec 01 #42: admission lets the key pass, the rules at run time do not.

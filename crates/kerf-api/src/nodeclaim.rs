@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::conditions::{self, Condition};
-use crate::kind::{AGE_COLUMN, Column, CustomKind, READY_COLUMN, Scale, column, kind, wide_column};
+use crate::kind::{AGE_COLUMN, Column, CustomKind, READY_COLUMN, ScaleSubresource, column, kind, wide_column};
 use crate::nodepool::NodeClassReference;
-use crate::requirement::{self, Requirement};
+use crate::requirement::{self, RequirementWithMinValues};
 use crate::schema::{DURATION, DURATION_OR_NEVER, rule};
 use crate::taints::Taint;
 use crate::unparsed::{DurationText, Resources};
@@ -44,7 +44,7 @@ impl CustomKind for NodeClaim {
         wide_column("NodeClass", "string", ".spec.nodeClassRef.name"),
         wide_column("Drifted", "string", r#".status.conditions[?(@.type=="Drifted")].status"#),
     ];
-    const SCALE: Option<Scale> = None;
+    const SCALE: Option<ScaleSubresource> = None;
 }
 
 /// The node that is wanted.
@@ -59,7 +59,7 @@ pub struct NodeClaimSpec {
     pub node_class_ref: NodeClassReference,
     /// Requirements that the node must meet.
     #[schemars(transform = requirement::of_nodeclaim)]
-    pub requirements: Vec<Requirement>,
+    pub requirements: Vec<RequirementWithMinValues>,
     /// Resources that the node must have at least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,

@@ -5,9 +5,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::conditions::{self, Condition};
-use crate::kind::{AGE_COLUMN, Column, CustomKind, READY_COLUMN, Scale, kind, wide_column};
+use crate::kind::{AGE_COLUMN, Column, CustomKind, READY_COLUMN, ScaleSubresource, kind, wide_column};
 use crate::requirement::{self, NodeSelectorRequirement};
-use crate::schema::{Rule, rule};
+use crate::schema::{CelRule, rule};
 use crate::unparsed::Resources;
 
 kind! {
@@ -27,12 +27,12 @@ impl CustomKind for NodeOverlay {
     const SHORT_NAMES: &'static [&'static str] = &["overlays"];
     const CATEGORIES: &'static [&'static str] = &["karpenter"];
     const COLUMNS: &'static [Column] = &[READY_COLUMN, AGE_COLUMN, wide_column("Weight", "integer", ".spec.weight")];
-    const SCALE: Option<Scale> = None;
+    const SCALE: Option<ScaleSubresource> = None;
 }
 
-const ONE_PRICE: Rule =
+const ONE_PRICE: CelRule =
     rule("!has(self.price) || !has(self.priceAdjustment)", "cannot set both 'price' and 'priceAdjustment'");
-const EXTENDED_RESOURCES_ONLY: Rule = rule(
+const EXTENDED_RESOURCES_ONLY: CelRule = rule(
     "!('cpu' in self || 'memory' in self || 'ephemeral-storage' in self || 'pods' in self)",
     "invalid resource restricted",
 );

@@ -11,10 +11,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::conditions::{self, Condition};
-use crate::kind::{AGE_COLUMN, Column, CustomKind, READY_COLUMN, Scale, column, kind, wide_column};
+use crate::kind::{AGE_COLUMN, Column, CustomKind, READY_COLUMN, ScaleSubresource, column, kind, wide_column};
 use crate::open_enum::open_enum;
-use crate::requirement::{self, Requirement};
-use crate::schema::{DURATION, DURATION_OR_NEVER, LabelKeys, LabelValue, Rule, rule};
+use crate::requirement::{self, RequirementWithMinValues};
+use crate::schema::{CelRule, DURATION, DURATION_OR_NEVER, LabelKeys, LabelValue, rule};
 use crate::taints::Taint;
 use crate::unparsed::{DurationText, Resources};
 
@@ -46,19 +46,19 @@ impl CustomKind for NodePool {
         wide_column("CPU", "string", ".status.resources.cpu"),
         wide_column("Memory", "string", ".status.resources.memory"),
     ];
-    const SCALE: Option<Scale> =
-        Some(Scale { spec_replicas_path: ".spec.replicas", status_replicas_path: ".status.nodes" });
+    const SCALE: Option<ScaleSubresource> =
+        Some(ScaleSubresource { spec_replicas_path: ".spec.replicas", status_replicas_path: ".status.nodes" });
 }
 
-const MODE_IS_FIXED: Rule = rule(
+const MODE_IS_FIXED: CelRule = rule(
     "has(self.replicas) == has(oldSelf.replicas)",
     "Cannot transition NodePool between static (replicas set) and dynamic (replicas unset) provisioning modes",
 );
-const STATIC_LIMITS: Rule = rule(
+const STATIC_LIMITS: CelRule = rule(
     "!has(self.replicas) || !has(self.limits) || self.limits.size() == (('nodes' in self.limits) ? 1 : 0)",
     "only 'limits.nodes' is supported on static NodePools",
 );
-const STATIC_WEIGHT: Rule =
+const STATIC_WEIGHT: CelRule =
     rule("!has(self.replicas) || !has(self.weight)", "'weight' is not supported on static NodePools");
 
 /// What a pool's nodes are made from and bounded by.
@@ -114,7 +114,7 @@ pub struct Disruption {
     pub consolidation_policy: Option<ConsolidationPolicy>,
 }
 
-const SCHEDULE_WITH_DURATION: Rule =
+const SCHEDULE_WITH_DURATION: CelRule =
     rule("self.all(x, has(x.schedule) == has(x.duration))", "'schedule' must be set with 'duration'");
 
 open_enum! {
@@ -208,7 +208,7 @@ pub struct NodeClaimTemplateSpec {
     /// Requirements that every node of the pool meets. Pods can narrow them further. An empty list allows every instance
     /// type of the provider.
     #[schemars(transform = requirement::of_nodepool)]
-    pub requirements: Vec<Requirement>,
+    pub requirements: Vec<RequirementWithMinValues>,
     /// Taints that nodes start with and that something else removes. Pods need not tolerate them; the node is not
     /// initialized while one is left.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -225,8 +225,8 @@ pub struct NodeClaimTemplateSpec {
     pub termination_grace_period: Option<DurationText>,
 }
 
-const GROUP_IS_IMMUTABLE: Rule = rule("self.group == oldSelf.group", "nodeClassRef.group is immutable");
-const KIND_IS_IMMUTABLE: Rule = rule("self.kind == oldSelf.kind", "nodeClassRef.kind is immutable");
+const GROUP_IS_IMMUTABLE: CelRule = rule("self.group == oldSelf.group", "nodeClassRef.group is immutable");
+const KIND_IS_IMMUTABLE: CelRule = rule("self.kind == oldSelf.kind", "nodeClassRef.kind is immutable");
 
 /// Which node class nodes are made by.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

@@ -10,7 +10,7 @@ pub enum Pause {
     /// Nothing is paused: `false`.
     Off,
     /// Nodes are left alone until somebody takes the annotation away: `true`.
-    Endless,
+    Indefinite,
     /// Nodes are left alone until an instant, written as RFC 3339.
     Until(Timestamp),
     /// The value is none of these. Nodes are left alone.
@@ -21,7 +21,7 @@ impl Pause {
     /// Reads the value of the annotation.
     pub fn read(value: &str) -> Self {
         match value.trim() {
-            "true" => Self::Endless,
+            "true" => Self::Indefinite,
             "false" => Self::Off,
             text => text.parse::<Timestamp>().map_or_else(|_| Self::Malformed(value.to_owned()), Self::Until),
         }
@@ -31,7 +31,7 @@ impl Pause {
     pub fn until(&self) -> Option<Timestamp> {
         match self {
             Self::Off => None,
-            Self::Endless | Self::Malformed(_) => Some(Timestamp::MAX),
+            Self::Indefinite | Self::Malformed(_) => Some(Timestamp::MAX),
             Self::Until(end) => Some(*end),
         }
     }

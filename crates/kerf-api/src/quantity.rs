@@ -26,7 +26,7 @@ const NANOS_PER_MILLI: i128 = 1_000_000;
 
 /// How a quantity was written, which decides how its canonical text looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Format {
+pub enum QuantityFormat {
     /// `1500m`, `2`, `3k`
     #[default]
     DecimalSi,
@@ -40,21 +40,21 @@ pub enum Format {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Quantity {
     nanos: i128,
-    format: Format,
+    format: QuantityFormat,
 }
 
 impl Quantity {
     /// Zero, written as a plain decimal.
-    pub const ZERO: Self = Self { nanos: 0, format: Format::DecimalSi };
+    pub const ZERO: Self = Self { nanos: 0, format: QuantityFormat::DecimalSi };
 
     /// The quantity of that many nano-units.
-    pub const fn from_nanos(nanos: i128, format: Format) -> Self {
+    pub const fn from_nanos(nanos: i128, format: QuantityFormat) -> Self {
         Self { nanos, format }
     }
 
     /// The quantity of that many whole units, as a plain decimal.
     pub const fn from_units(units: i64) -> Self {
-        Self { nanos: units as i128 * NANOS_PER_UNIT, format: Format::DecimalSi }
+        Self { nanos: units as i128 * NANOS_PER_UNIT, format: QuantityFormat::DecimalSi }
     }
 
     /// The exact value in nano-units.
@@ -63,7 +63,7 @@ impl Quantity {
     }
 
     /// How it was written.
-    pub const fn format(self) -> Format {
+    pub const fn format(self) -> QuantityFormat {
         self.format
     }
 
@@ -95,7 +95,7 @@ impl Quantity {
     }
 
     /// A sum or difference is written as its first operand that is not zero.
-    fn format_with(self, other: Self) -> Format {
+    fn format_with(self, other: Self) -> QuantityFormat {
         if self.is_zero() { other.format } else { self.format }
     }
 }
@@ -168,11 +168,11 @@ impl fmt::Display for Quantity {
             return f.write_str("0");
         }
         match self.format {
-            Format::BinarySi if self.nanos.unsigned_abs() >= 1024 * NANOS_PER_UNIT.unsigned_abs() => {
+            QuantityFormat::BinarySi if self.nanos.unsigned_abs() >= 1024 * NANOS_PER_UNIT.unsigned_abs() => {
                 if self.nanos % NANOS_PER_UNIT == 0 { self.write_binary(f) } else { self.write_decimal(f, true) }
             }
-            Format::BinarySi | Format::DecimalSi => self.write_decimal(f, true),
-            Format::DecimalExponent => self.write_decimal(f, false),
+            QuantityFormat::BinarySi | QuantityFormat::DecimalSi => self.write_decimal(f, true),
+            QuantityFormat::DecimalExponent => self.write_decimal(f, false),
         }
     }
 }
@@ -236,7 +236,7 @@ impl Visitor<'_> for QuantityVisitor {
     }
 
     fn visit_u64<E: Error>(self, units: u64) -> Result<Quantity, E> {
-        Ok(Quantity::from_nanos(i128::from(units) * NANOS_PER_UNIT, Format::DecimalSi))
+        Ok(Quantity::from_nanos(i128::from(units) * NANOS_PER_UNIT, QuantityFormat::DecimalSi))
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Quantity, E> {

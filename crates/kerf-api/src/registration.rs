@@ -14,13 +14,13 @@ use crate::conditions::{Condition, ConditionStatus};
 pub const NODE_REGISTRATION_HEALTHY: &str = "NodeRegistrationHealthy";
 
 /// How many outcomes are remembered.
-const REMEMBERED: usize = 4;
+const HISTORY_LENGTH_MAX: usize = 4;
 /// How many failures among them make a pool unhealthy: half.
-const FAILURES_UNHEALTHY: usize = REMEMBERED / 2;
+const UNHEALTHY_FAILURES_MIN: usize = HISTORY_LENGTH_MAX / 2;
 
 /// What became of a machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RegistrationOutcome {
     /// Its node registered.
     Registered,
     /// Launch or registration took too long.
@@ -29,7 +29,7 @@ pub enum Outcome {
 
 /// What a history says of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Health {
+pub enum PoolRegistrationHealth {
     /// Nothing has happened yet.
     Unknown,
     /// Machines join, but for a stray one.
@@ -40,40 +40,40 @@ pub enum Health {
 
 /// The latest outcomes of one pool, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RegistrationHistory(VecDeque<Outcome>);
+pub struct RegistrationHistory(VecDeque<RegistrationOutcome>);
 
 impl RegistrationHistory {
     /// The history of a pool after a restart, as far as its condition tells.
     pub fn seeded(condition: Option<&Condition>) -> Self {
-        let outcomes: &[Outcome] = match condition.map(|condition| &condition.status) {
-            Some(ConditionStatus::True) => &[Outcome::Registered],
-            Some(ConditionStatus::False) => &[Outcome::Failed; FAILURES_UNHEALTHY],
+        let outcomes: &[RegistrationOutcome] = match condition.map(|condition| &condition.status) {
+            Some(ConditionStatus::True) => &[RegistrationOutcome::Registered],
+            Some(ConditionStatus::False) => &[RegistrationOutcome::Failed; UNHEALTHY_FAILURES_MIN],
             Some(ConditionStatus::Unknown | ConditionStatus::Unsupported(_)) | None => &[],
         };
         Self(outcomes.iter().copied().collect())
     }
 
     /// What the history says.
-    pub fn health(&self) -> Health {
-        let failures = self.0.iter().filter(|outcome| **outcome == Outcome::Failed).count();
-        match (self.0.is_empty(), failures >= FAILURES_UNHEALTHY) {
-            (true, _) => Health::Unknown,
-            (false, true) => Health::Unhealthy,
-            (false, false) => Health::Healthy,
+    pub fn health(&self) -> PoolRegistrationHealth {
+        let failures = self.0.iter().filter(|outcome| **outcome == RegistrationOutcome::Failed).count();
+        match (self.0.is_empty(), failures >= UNHEALTHY_FAILURES_MIN) {
+            (true, _) => PoolRegistrationHealth::Unknown,
+            (false, true) => PoolRegistrationHealth::Unhealthy,
+            (false, false) => PoolRegistrationHealth::Healthy,
         }
     }
 
     /// What it would say after one more outcome. An outcome is recorded only after what follows from it has been written.
-    pub fn health_after(&self, outcome: Outcome) -> Health {
+    pub fn health_after(&self, outcome: RegistrationOutcome) -> PoolRegistrationHealth {
         let mut history = self.clone();
         history.record(outcome);
         history.health()
     }
 
     /// Adds an outcome; the oldest of more than four is forgotten.
-    pub fn record(&mut self, outcome: Outcome) {
+    pub fn record(&mut self, outcome: RegistrationOutcome) {
         self.0.push_back(outcome);
-        if self.0.len() > REMEMBERED {
+        if self.0.len() > HISTORY_LENGTH_MAX {
             self.0.pop_front();
         }
     }
@@ -109,9 +109,9 @@ mod tests {
 
     use super::*;
     use crate::conditions::{ConditionSet, ObjectFacts, READY, dependents};
-    use Outcome::{Failed, Registered};
+    use RegistrationOutcome::{Failed, Registered};
 
-    fn history(outcomes: &[Outcome]) -> RegistrationHistory {
+    fn history(outcomes: &[RegistrationOutcome]) -> RegistrationHistory {
         let mut history = RegistrationHistory::default();
         for outcome in outcomes {
             history.record(*outcome);
@@ -122,17 +122,20 @@ mod tests {
     // spec 01 #76
     #[test]
     fn two_failures_of_four_make_a_pool_unhealthy() {
-        assert_eq!(history(&[]).health(), Health::Unknown);
-        assert_eq!(history(&[Registered]).health(), Health::Healthy);
-        assert_eq!(history(&[Failed]).health(), Health::Healthy, "a single failure is no verdict");
-        assert_eq!(history(&[Failed]).health_after(Failed), Health::Unhealthy);
-        assert_eq!(history(&[Failed, Registered, Registered, Failed]).health(), Health::Unhealthy);
+        assert_eq!(history(&[]).health(), PoolRegistrationHealth::Unknown);
+        assert_eq!(history(&[Registered]).health(), PoolRegistrationHealth::Healthy);
+        assert_eq!(history(&[Failed]).health(), PoolRegistrationHealth::Healthy, "a single failure is no verdict");
+        assert_eq!(history(&[Failed]).health_after(Failed), PoolRegistrationHealth::Unhealthy);
+        assert_eq!(history(&[Failed, Registered, Registered, Failed]).health(), PoolRegistrationHealth::Unhealthy);
         assert_eq!(
             history(&[Failed, Registered, Registered, Registered, Failed]).health(),
-            Health::Healthy,
+            PoolRegistrationHealth::Healthy,
             "the first is forgotten"
         );
-        assert_eq!(history(&[Failed, Failed, Registered, Registered]).health_after(Registered), Health::Healthy);
+        assert_eq!(
+            history(&[Failed, Failed, Registered, Registered]).health_after(Registered),
+            PoolRegistrationHealth::Healthy
+        );
     }
 
     // spec 01 #76: and `Ready` is unaffected.
@@ -180,7 +183,7 @@ mod tests {
         assert!(is_outdated(None, 3, Some(7), 7));
         let mut history = history(&[Failed, Failed]);
         history.clear();
-        assert_eq!(history.health(), Health::Unknown);
+        assert_eq!(history.health(), PoolRegistrationHealth::Unknown);
     }
 
     // spec 01 #78

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::open_enum::open_enum;
-use crate::schema::{LABEL_VALUE, LabelKeys, QUALIFIED_KEY, Rule, rule};
+use crate::schema::{CelRule, LABEL_VALUE, LabelKeys, QUALIFIED_KEY, rule};
 
 open_enum! {
     /// How the values of a requirement are meant. `Gte` and `Lte` are Karpenter's, the others Kubernetes' own.
@@ -38,7 +38,7 @@ open_enum! {
 /// A requirement on a label, with the flexibility that it must keep.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Requirement {
+pub struct RequirementWithMinValues {
     /// Label key that the requirement is about.
     #[schemars(extend("maxLength" = 316, "pattern" = QUALIFIED_KEY))]
     pub key: String,
@@ -74,22 +74,22 @@ pub struct NodeSelectorRequirement {
     pub values: Option<Vec<String>>,
 }
 
-const IN_HAS_VALUES: Rule = rule(
+const IN_HAS_VALUES: CelRule = rule(
     "self.all(x, x.operator != 'In' || x.values.size() > 0)",
     "requirements with operator 'In' must have a value defined",
 );
-const NOT_IN_HAS_VALUES: Rule = rule(
+const NOT_IN_HAS_VALUES: CelRule = rule(
     "self.all(x, x.operator != 'NotIn' || x.values.size() > 0)",
     "requirements with operator 'NotIn' must have a value defined",
 );
 const BOUND: &str =
     "self.all(x, !(x.operator in ['Gt', 'Lt', 'Gte', 'Lte']) || (x.values.size() == 1 && int(x.values[0]) >= 0))";
-const BOUND_IS_AN_INTEGER: Rule =
+const BOUND_IS_AN_INTEGER: CelRule =
     rule(BOUND, "requirements operator 'Gt', 'Lt', 'Gte', or 'Lte' must have a single positive integer value");
 /// The text differs by a comma from that of NodePools; both are what users search for.
-const OVERLAY_BOUND_IS_AN_INTEGER: Rule =
+const OVERLAY_BOUND_IS_AN_INTEGER: CelRule =
     rule(BOUND, "requirements operator 'Gt', 'Lt', 'Gte' or 'Lte' must have a single positive integer value");
-const MIN_VALUES_ARE_LISTED: Rule = rule(
+const MIN_VALUES_ARE_LISTED: CelRule = rule(
     "self.all(x, x.operator != 'In' || !has(x.minValues) || x.values.size() >= x.minValues)",
     "requirements with 'minValues' must have at least that many values specified in the 'values' field",
 );
@@ -124,7 +124,7 @@ pub(crate) fn of_status(schema: &mut Schema) {
     }
 }
 
-fn list(schema: &mut Schema, rules: &[Rule], keys: LabelKeys) {
+fn list(schema: &mut Schema, rules: &[CelRule], keys: LabelKeys) {
     schema.insert("maxItems".into(), json!(100));
     schema.insert("x-kubernetes-list-type".into(), json!("atomic"));
     schema.insert("x-kubernetes-validations".into(), json!(rules));

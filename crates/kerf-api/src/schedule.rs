@@ -19,28 +19,28 @@ pub use budgets::{BudgetError, BudgetProblem, UNLIMITED, allowed_disruptions};
 pub use parse::ScheduleError;
 
 /// How many years ahead of the year in which it starts a search for a hit looks.
-const HORIZON_YEARS: i16 = 5;
+const SEARCH_YEARS_MAX: i16 = 5;
 
 /// A cron schedule: minutes in UTC.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
-    minutes: Field,
-    hours: Field,
-    days_of_month: Field,
-    months: Field,
-    days_of_week: Field,
+    minutes: CronField,
+    hours: CronField,
+    days_of_month: CronField,
+    months: CronField,
+    days_of_week: CronField,
 }
 
 /// The values of one field of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Field {
+struct CronField {
     /// A bit for each value.
     values: u64,
     /// Whether the field was written as a star, which changes how the two day fields go together.
     is_star: bool,
 }
 
-impl Field {
+impl CronField {
     fn has(self, value: i8) -> bool {
         // No value is negative, and none is above 59.
         self.values >> (value & 63) & 1 == 1
@@ -64,7 +64,7 @@ impl Schedule {
     pub fn next_after(&self, instant: Timestamp) -> Option<Timestamp> {
         let next_second =
             Timestamp::from_second(instant.as_second() + i64::from(instant.subsec_nanosecond() >= 0)).ok()?;
-        let last_year = TimeZone::UTC.to_datetime(next_second).year().saturating_add(HORIZON_YEARS);
+        let last_year = TimeZone::UTC.to_datetime(next_second).year().saturating_add(SEARCH_YEARS_MAX);
         let mut from = TimeZone::UTC.to_datetime(full_minute(next_second)?);
         while from.year() <= last_year {
             let date = from.date();

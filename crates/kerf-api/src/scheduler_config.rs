@@ -14,7 +14,7 @@ pub fn default_spread(text: &str) -> Result<Vec<TopologySpreadConstraint>, Vec<S
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let written: Option<Written> = serde_yaml_ng::from_str(text)
+    let written: Option<SchedulerConfig> = serde_yaml_ng::from_str(text)
         .map_err(|cause| vec![format!("parsing scheduler config, decoding scheduler config, {cause}")])?;
     let constraints = written
         .and_then(|written| written.pod_topology_spread)
@@ -64,7 +64,7 @@ fn violations(constraints: &[Constraint], index: usize) -> Vec<String> {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, expecting = "an object with podTopologySpread")]
-struct Written {
+struct SchedulerConfig {
     pod_topology_spread: Option<PodTopologySpread>,
 }
 

@@ -22,14 +22,14 @@ pub(crate) const DURATION_OR_NEVER: &str = "^(([0-9]+(s|m|h))+|Never)$";
 
 /// A CEL rule that the API server evaluates, with the text that a user reads when it does not hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Rule {
+pub(crate) struct CelRule {
     pub(crate) message: Cow<'static, str>,
     pub(crate) rule: Cow<'static, str>,
 }
 
 /// A rule of constant text.
-pub(crate) const fn rule(rule: &'static str, message: &'static str) -> Rule {
-    Rule { message: Cow::Borrowed(message), rule: Cow::Borrowed(rule) }
+pub(crate) const fn rule(rule: &'static str, message: &'static str) -> CelRule {
+    CelRule { message: Cow::Borrowed(message), rule: Cow::Borrowed(rule) }
 }
 
 /// Marks where label keys stand in a schema. Which keys are refused there depends on the provider, so the rules themselves are

@@ -24,44 +24,44 @@ use self::scalar::Scalar;
 const DEPTH_MAX: usize = 128;
 
 /// How many values aliases may add to a document. go-yaml allows some 400,000 too, whatever the size of the document.
-const ALIASED_MAX: usize = 400_000;
+const ALIASED_VALUES_MAX: usize = 400_000;
 
 /// What keeps a document from being read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Error {
+pub struct YamlError {
     /// The line of the trouble, from 1.
     pub line: u32,
     /// What it is.
-    pub kind: ErrorKind,
+    pub kind: YamlErrorKind,
 }
 
 /// What can be wrong with a document, each kind with its words.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ErrorKind {
+pub enum YamlErrorKind {
     /// It is no YAML. Nothing after the place is known.
     Syntax(String),
     /// It is YAML, and says what JSON cannot.
     NotJson(String),
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for YamlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
-            ErrorKind::Syntax(what) => write!(f, "is not valid YAML: {what}"),
-            ErrorKind::NotJson(what) => write!(f, "cannot be converted to JSON: {what}"),
+            YamlErrorKind::Syntax(what) => write!(f, "is not valid YAML: {what}"),
+            YamlErrorKind::NotJson(what) => write!(f, "cannot be converted to JSON: {what}"),
         }
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for YamlError {}
 
 /// Reads one document; an empty one is null. Of fields that are given twice the last counts, as it does for kubectl.
-pub fn parse(text: &str) -> Result<Value, Vec<Error>> {
+pub fn parse(text: &str) -> Result<Value, Vec<YamlError>> {
     let mut options = granit_parser::Options::default();
     options.set_emit_comments(false);
     let mut composer = Composer {
         parser: Parser::new_from_str_with_options(text, options),
-        margin: Margin { lines: text.lines(), passed: 0, flows: 0 },
+        margin: IndentationChecker { lines: text.lines(), passed: 0, flows: 0 },
         anchors: BTreeMap::new(),
         aliased: 0,
         errors: Vec::new(),
@@ -75,25 +75,25 @@ pub fn parse(text: &str) -> Result<Value, Vec<Error>> {
 
 /// What stands at a place, before it is known whether as a key or as a value: numbers are written otherwise as keys.
 #[derive(Debug, Clone)]
-enum Node {
+enum YamlNode {
     Scalar(Scalar),
-    List(Vec<Value>),
-    Fields(Map<String, Value>),
+    Sequence(Vec<Value>),
+    Mapping(Map<String, Value>),
 }
 
 /// Turns events into a tree. Functions return what ends the reading; what does not is put with the errors.
 struct Composer<'s> {
     parser: Parser<'s, StrInput<'s>>,
-    margin: Margin<'s>,
+    margin: IndentationChecker<'s>,
     /// What anchors stand for, by their number. A collection comes in when it is whole.
-    anchors: BTreeMap<usize, Node>,
+    anchors: BTreeMap<usize, YamlNode>,
     /// How many values aliases have added so far.
     aliased: usize,
-    errors: Vec<Error>,
+    errors: Vec<YamlError>,
 }
 
 impl<'s> Composer<'s> {
-    fn document(&mut self) -> Result<Value, Error> {
+    fn document(&mut self) -> Result<Value, YamlError> {
         let mut value = Value::Null;
         let mut documents = 0;
         loop {
@@ -114,7 +114,7 @@ impl<'s> Composer<'s> {
     }
 
     /// The next event and its line.
-    fn next(&mut self) -> Result<(Event<'s>, u32), Error> {
+    fn next(&mut self) -> Result<(Event<'s>, u32), YamlError> {
         match self.parser.next_event() {
             Some(Ok((event, span))) => {
                 self.margin.pass(&event, &span)?;
@@ -126,14 +126,14 @@ impl<'s> Composer<'s> {
     }
 
     /// What an event begins, read to its end.
-    fn node(&mut self, event: Event<'s>, line: u32, depth: usize) -> Result<Node, Error> {
+    fn node(&mut self, event: Event<'s>, line: u32, depth: usize) -> Result<YamlNode, YamlError> {
         if depth > DEPTH_MAX {
             return Err(too_deep(line));
         }
         let (anchor, node) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let resolved = scalar::resolve(text, style, tag.as_deref());
-                (anchor, Node::Scalar(self.or_complain(line, resolved)))
+                (anchor, YamlNode::Scalar(self.or_complain(line, resolved)))
             }
             Event::SequenceStart(_, anchor, _) => (anchor, self.list(depth)?),
             Event::MappingStart(_, anchor, _) => (anchor, self.fields(depth)?),
@@ -147,24 +147,24 @@ impl<'s> Composer<'s> {
         Ok(node)
     }
 
-    fn list(&mut self, depth: usize) -> Result<Node, Error> {
+    fn list(&mut self, depth: usize) -> Result<YamlNode, YamlError> {
         let mut items = Vec::new();
         loop {
             let (event, line) = self.next()?;
             if event == Event::SequenceEnd {
-                return Ok(Node::List(items));
+                return Ok(YamlNode::Sequence(items));
             }
             let node = self.node(event, line, depth + 1)?;
             items.push(self.value(node, line));
         }
     }
 
-    fn fields(&mut self, depth: usize) -> Result<Node, Error> {
+    fn fields(&mut self, depth: usize) -> Result<YamlNode, YamlError> {
         let mut fields = Map::new();
         loop {
             let (event, key_line) = self.next()?;
             if event == Event::MappingEnd {
-                return Ok(Node::Fields(fields));
+                return Ok(YamlNode::Mapping(fields));
             }
             let is_merge = is_merge_key(&event);
             let key = self.node(event, key_line, depth + 1)?;
@@ -184,10 +184,10 @@ impl<'s> Composer<'s> {
     }
 
     /// Puts the fields of others among these. They count for more than what stands before the merge key, and for less than what follows.
-    fn merge(&mut self, node: Node, is_alias: bool, line: u32, into: &mut Map<String, Value>) {
+    fn merge(&mut self, node: YamlNode, is_alias: bool, line: u32, into: &mut Map<String, Value>) {
         match node {
-            Node::Fields(fields) => into.extend(fields),
-            Node::List(items) if !is_alias && items.iter().all(Value::is_object) => {
+            YamlNode::Mapping(fields) => into.extend(fields),
+            YamlNode::Sequence(items) if !is_alias && items.iter().all(Value::is_object) => {
                 // The first of the list counts for the most.
                 for item in items.into_iter().rev() {
                     if let Value::Object(fields) = item {
@@ -195,38 +195,38 @@ impl<'s> Composer<'s> {
                     }
                 }
             }
-            Node::List(_) | Node::Scalar(_) => {
+            YamlNode::Sequence(_) | YamlNode::Scalar(_) => {
                 self.complain(line, "map merge requires map or sequence of maps as the value".to_owned());
             }
         }
     }
 
     /// What an anchor stands for, once more.
-    fn alias(&mut self, anchor: usize, line: u32, depth: usize) -> Result<Node, Error> {
+    fn alias(&mut self, anchor: usize, line: u32, depth: usize) -> Result<YamlNode, YamlError> {
         let Some(node) = self.anchors.get(&anchor) else {
             return Err(syntax(line, "the value of an anchor contains itself"));
         };
         let (values, deep) = match node {
-            Node::Scalar(_) => (1, 0),
-            Node::List(items) => extent(items.iter()),
-            Node::Fields(fields) => extent(fields.values()),
+            YamlNode::Scalar(_) => (1, 0),
+            YamlNode::Sequence(items) => extent(items.iter()),
+            YamlNode::Mapping(fields) => extent(fields.values()),
         };
         if depth + deep > DEPTH_MAX {
             return Err(too_deep(line));
         }
         self.aliased += values;
-        if self.aliased > ALIASED_MAX {
+        if self.aliased > ALIASED_VALUES_MAX {
             return Err(syntax(line, "document contains excessive aliasing"));
         }
         Ok(node.clone())
     }
 
     /// A node as the value of a field or of a list.
-    fn value(&mut self, node: Node, line: u32) -> Value {
+    fn value(&mut self, node: YamlNode, line: u32) -> Value {
         match node {
-            Node::Scalar(scalar) => self.or_complain(line, scalar.into_value()),
-            Node::List(items) => Value::Array(items),
-            Node::Fields(fields) => Value::Object(fields),
+            YamlNode::Scalar(scalar) => self.or_complain(line, scalar.into_value()),
+            YamlNode::Sequence(items) => Value::Array(items),
+            YamlNode::Mapping(fields) => Value::Object(fields),
         }
     }
 
@@ -239,12 +239,12 @@ impl<'s> Composer<'s> {
     }
 
     fn complain(&mut self, line: u32, what: String) {
-        self.errors.push(Error { line, kind: ErrorKind::NotJson(what) });
+        self.errors.push(YamlError { line, kind: YamlErrorKind::NotJson(what) });
     }
 }
 
 /// Looks for tabs where only spaces may indent. The parser minds them only where they decide what something means; kubectl always does.
-struct Margin<'s> {
+struct IndentationChecker<'s> {
     lines: std::str::Lines<'s>,
     /// How many lines are behind us.
     passed: usize,
@@ -252,9 +252,9 @@ struct Margin<'s> {
     flows: usize,
 }
 
-impl Margin<'_> {
+impl IndentationChecker<'_> {
     /// Goes on to where an event begins, minding the margin, and from there to its end, not minding it: that is the inside of a scalar.
-    fn pass(&mut self, event: &Event<'_>, span: &Span) -> Result<(), Error> {
+    fn pass(&mut self, event: &Event<'_>, span: &Span) -> Result<(), YamlError> {
         while self.passed < span.start.line() {
             let Some(line) = self.lines.next() else { return Ok(()) };
             self.passed += 1;
@@ -281,13 +281,13 @@ impl Margin<'_> {
     }
 }
 
-impl Node {
+impl YamlNode {
     /// A node as the name of a field.
     fn into_key(self) -> Result<String, String> {
         match self {
             Self::Scalar(scalar) => scalar.into_key(),
-            Self::List(_) => Err("a list cannot be the name of a field".to_owned()),
-            Self::Fields(_) => Err("fields cannot be the name of a field".to_owned()),
+            Self::Sequence(_) => Err("a list cannot be the name of a field".to_owned()),
+            Self::Mapping(_) => Err("fields cannot be the name of a field".to_owned()),
         }
     }
 }
@@ -297,7 +297,7 @@ fn is_merge_key(event: &Event<'_>) -> bool {
     let Event::Scalar(text, style, _, tag) = event else { return false };
     text == "<<"
         && tag.as_ref().map_or(*style == ScalarStyle::Plain, |tag| {
-            tag.suffix_in_namespace(scalar::NAMESPACE).is_some_and(|name| name == "merge")
+            tag.suffix_in_namespace(scalar::YAML_TAG_NAMESPACE).is_some_and(|name| name == "merge")
         })
 }
 
@@ -313,10 +313,10 @@ fn extent<'v>(values: impl Iterator<Item = &'v Value>) -> (usize, usize) {
     })
 }
 
-fn syntax(line: u32, what: impl Into<String>) -> Error {
-    Error { line, kind: ErrorKind::Syntax(what.into()) }
+fn syntax(line: u32, what: impl Into<String>) -> YamlError {
+    YamlError { line, kind: YamlErrorKind::Syntax(what.into()) }
 }
 
-fn too_deep(line: u32) -> Error {
+fn too_deep(line: u32) -> YamlError {
     syntax(line, format!("lists and fields stand in each other more than {DEPTH_MAX} deep"))
 }

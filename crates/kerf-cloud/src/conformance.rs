@@ -8,11 +8,11 @@ use kerf_api::nodepool::NodePool;
 use kerf_api::slim::Str;
 use kerf_engine::requirement::{Requirement, Requirements, Undefined};
 
-use crate::error::MachineError;
+use crate::error::InstanceError;
 use crate::provider::CloudProvider;
 
 /// How often a termination is asked for before it counts as stuck.
-const DELETIONS_MAX: usize = 10;
+const DELETE_ATTEMPTS_MAX: usize = 10;
 
 /// Runs every check with a claim that can be launched and a pool that it could come from; panics at the first that fails.
 pub async fn check(provider: &dyn CloudProvider, claim: &NodeClaim, pool: &NodePool) {
@@ -31,7 +31,7 @@ async fn describes_types_that_can_be_sold(provider: &dyn CloudProvider, pool: &N
             assert!(described.requirements.contains_key(key), "{} says what its {key} is", described.name);
         }
         for (i, offering) in described.offerings.iter().enumerate() {
-            for key in labels::OFFERING {
+            for key in labels::OFFERING_LABELS {
                 let values = offering.requirements.get(key).and_then(|r| r.allowed_values()).unwrap_or_default();
                 assert_eq!(values.len(), 1, "offering {i} of {} has one {key}", described.name);
             }
@@ -81,13 +81,13 @@ async fn launches_once_finds_and_terminates(provider: &dyn CloudProvider, claim:
 
     for attempt in 1.. {
         match provider.delete(&machine.provider_id).await {
-            Err(MachineError::NotFound(_)) => break,
-            Ok(()) => assert!(attempt < DELETIONS_MAX, "a termination ends"),
+            Err(InstanceError::NotFound(_)) => break,
+            Ok(()) => assert!(attempt < DELETE_ATTEMPTS_MAX, "a termination ends"),
             Err(other) => panic!("a machine can be terminated: {other}"),
         }
     }
     let gone = provider.get(&machine.provider_id).await;
-    assert!(matches!(gone, Err(MachineError::NotFound(_))), "what is terminated is gone: {gone:?}");
+    assert!(matches!(gone, Err(InstanceError::NotFound(_))), "what is terminated is gone: {gone:?}");
     let listed = expected(provider.list().await, "machines can be listed");
     assert!(
         !listed.iter().any(|m| m.provider_id == machine.provider_id && !m.is_terminating),
@@ -99,9 +99,9 @@ async fn launches_once_finds_and_terminates(provider: &dyn CloudProvider, claim:
 async fn knows_nothing_of_machines_that_never_were(provider: &dyn CloudProvider) {
     for id in ["", "nonsense", "kwok://never-was", "aws:///us-east-1a/i-0000000000000000f"] {
         let found = provider.get(id).await;
-        assert!(matches!(found, Err(MachineError::NotFound(_))), "{id:?} is not found: {found:?}");
+        assert!(matches!(found, Err(InstanceError::NotFound(_))), "{id:?} is not found: {found:?}");
         let deleted = provider.delete(id).await;
-        assert!(matches!(deleted, Err(MachineError::NotFound(_))), "{id:?} cannot be terminated: {deleted:?}");
+        assert!(matches!(deleted, Err(InstanceError::NotFound(_))), "{id:?} cannot be terminated: {deleted:?}");
     }
 }
 

@@ -60,7 +60,7 @@ impl CreateError {
 
 /// Why a machine could not be looked up or terminated.
 #[derive(Debug, thiserror::Error)]
-pub enum MachineError {
+pub enum InstanceError {
     /// There is no such machine, or no longer.
     #[error("nodeclaim not found, {0}")]
     NotFound(#[source] BoxError),
@@ -69,7 +69,7 @@ pub enum MachineError {
     Other(#[source] BoxError),
 }
 
-impl MachineError {
+impl InstanceError {
     /// The class of an error that may be one of ours under any number of wrappings.
     pub fn classify(error: BoxError) -> Self {
         let error = match error.downcast::<Self>() {
@@ -162,10 +162,10 @@ mod tests {
             assert_eq!(wrapped.metric_label(), label);
             assert!(wrapped.to_string().starts_with(&format!("{text}launching, calling the fleet, ")), "{wrapped}");
         }
-        let gone = MachineError::classify(wrap(MachineError::NotFound("i-1".into())));
-        assert!(matches!(gone, MachineError::NotFound(_)));
+        let gone = InstanceError::classify(wrap(InstanceError::NotFound("i-1".into())));
+        assert!(matches!(gone, InstanceError::NotFound(_)));
         assert_eq!(gone.metric_label(), "NodeClaimNotFoundError");
-        assert_eq!(MachineError::classify(wrap("boom")).metric_label(), "");
+        assert_eq!(InstanceError::classify(wrap("boom")).metric_label(), "");
     }
 
     #[test]

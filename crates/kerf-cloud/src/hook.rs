@@ -14,12 +14,12 @@ pub trait RegistrationHook: Send + Sync {
     fn name(&self) -> &str;
 
     /// How far the hook is with a claim.
-    fn registered<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Progress, BoxError>>;
+    fn registered<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<HookResult, BoxError>>;
 }
 
 /// How far a hook is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Progress {
+pub struct HookResult {
     /// Whether to come back with the controller's back-off.
     pub requeue: bool,
     /// When to come back; zero is not at all.
@@ -30,7 +30,7 @@ pub struct Progress {
     pub annotations: BTreeMap<String, String>,
 }
 
-impl Progress {
+impl HookResult {
     /// Nothing to wait for.
     pub fn satisfied() -> Self {
         Self::default()

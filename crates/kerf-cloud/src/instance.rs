@@ -10,7 +10,7 @@ use kerf_api::unparsed::Resources;
 
 /// A machine as its provider sees it: all that a NodeClaim takes over once it is launched.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Machine {
+pub struct Instance {
     /// The provider's name for it, the same as on its Node.
     pub provider_id: String,
     /// The claim that it was launched for, as far as the provider can tell.

@@ -7,7 +7,7 @@ mod hook;
 mod instance;
 mod provider;
 
-pub use error::{BoxError, CreateError, DriftError, InstanceTypesError, ListError, MachineError};
-pub use hook::{Progress, RegistrationHook};
-pub use instance::{Machine, NodeClassKind, RepairPolicy};
+pub use error::{BoxError, CreateError, DriftError, InstanceError, InstanceTypesError, ListError};
+pub use hook::{HookResult, RegistrationHook};
+pub use instance::{Instance, NodeClassKind, RepairPolicy};
 pub use provider::CloudProvider;

@@ -8,9 +8,9 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_engine::catalogue::InstanceType;
 
-use crate::error::{CreateError, DriftError, InstanceTypesError, ListError, MachineError};
+use crate::error::{CreateError, DriftError, InstanceError, InstanceTypesError, ListError};
 use crate::hook::RegistrationHook;
-use crate::instance::{Machine, NodeClassKind, RepairPolicy};
+use crate::instance::{Instance, NodeClassKind, RepairPolicy};
 
 /// A cloud. It can be shared, and every call may be repeated: the caller may have died before it could note the answer.
 pub trait CloudProvider: Send + Sync {
@@ -25,17 +25,17 @@ pub trait CloudProvider: Send + Sync {
 
     /// Launches one machine that meets a claim's requirements and resource requests. Called again for the same claim (by uid),
     /// it answers with the machine that it launched before.
-    fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Machine, CreateError>>;
+    fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Instance, CreateError>>;
 
     /// Has a machine terminated. `Ok` means that this is under way: the caller comes back until the answer is
     /// [`MachineError::NotFound`].
-    fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), MachineError>>;
+    fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), InstanceError>>;
 
     /// Looks a machine up.
-    fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Machine, MachineError>>;
+    fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Instance, InstanceError>>;
 
     /// All machines of this cluster, those that are being terminated included.
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Machine>, ListError>>;
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ListError>>;
 
     /// All instance types that a pool can use, those that cannot be had just now included.
     fn instance_types<'a>(

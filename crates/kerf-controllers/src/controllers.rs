@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures::FutureExt as _;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use kerf_api::slim::Str;
-use kerf_runtime::{Next, Stop};
+use kerf_runtime::{ReconcileAction, ShutdownSignal};
 
 use crate::context::Context;
 use crate::disruption::{Disruption, History, Memory, Orchestration};
@@ -154,7 +154,7 @@ impl Controllers {
     }
 
     /// Does what there is to do until told to stop, then lets what is running finish.
-    pub async fn run(&self, stop: Stop) {
+    pub async fn run(&self, stop: ShutdownSignal) {
         self.garbage_collection.add(&EVERYTHING);
         self.disruption.add(&EVERYTHING);
         let mut working = self.rack.run(&stop);
@@ -170,13 +170,13 @@ impl Controllers {
 }
 
 impl Reconcile for Disruption {
-    async fn reconcile(&self, _: &Str) -> Result<Next, Error> {
+    async fn reconcile(&self, _: &Str) -> Result<ReconcileAction, Error> {
         Self::reconcile(self).await
     }
 }
 
 impl Reconcile for Orchestration {
-    async fn reconcile(&self, key: &Str) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Str) -> Result<ReconcileAction, Error> {
         Self::reconcile(self, key).await
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kerf_cloud::BoxError;
-use kerf_runtime::{Failure, Next};
+use kerf_runtime::{ApiError, ReconcileAction};
 
 /// Why a reconcile failed. It is logged, counted, and tried again with back-off.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +15,7 @@ pub enum Error {
         doing: &'static str,
         /// What went wrong.
         #[source]
-        cause: Failure,
+        cause: ApiError,
     },
     /// The cloud did not do what it was asked.
     #[error("{doing}, {cause}")]
@@ -73,7 +73,7 @@ impl Error {
 
     /// Whether the API server will not have what it was given, and would not the next time either.
     pub(crate) fn is_refusal(&self) -> bool {
-        let Self::Api { cause: Failure::Api(cause), .. } = self else { return false };
+        let Self::Api { cause: ApiError::Other(cause), .. } = self else { return false };
         matches!(cause.as_ref(), kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 429)
     }
 
@@ -91,7 +91,7 @@ impl Error {
 #[derive(Debug)]
 pub(crate) enum Stopped {
     /// Nothing is wrong; this is when to come back.
-    Until(Next),
+    Until(ReconcileAction),
     /// Something is.
     By(Error),
 }
@@ -104,7 +104,7 @@ impl From<Error> for Stopped {
 
 impl Stopped {
     /// The outcome of a reconcile that may have ended early.
-    pub(crate) fn settle(outcome: Result<Next, Self>) -> Result<Next, Error> {
+    pub(crate) fn settle(outcome: Result<ReconcileAction, Self>) -> Result<ReconcileAction, Error> {
         match outcome {
             Ok(next) | Err(Self::Until(next)) => Ok(next),
             Err(Self::By(error)) => Err(error),
@@ -114,14 +114,14 @@ impl Stopped {
 
 /// When a reconcile comes back after somebody else wrote first. Nothing failed, so it does not wait as long as failures do, nor at their
 /// expense: by then the watch has told what was written.
-pub(crate) const AFTER_CONFLICT: Next = Next::After(Duration::from_millis(100));
+pub(crate) const AFTER_CONFLICT: ReconcileAction = ReconcileAction::RequeueAfter(Duration::from_millis(100));
 
 /// How a reconcile goes on after a call to the API server about its own object: it ends if the object is gone, comes back if somebody
 /// else wrote first, and fails for any other reason (spec 04 §1.1).
-pub(crate) fn answered<T>(doing: &'static str, answer: Result<T, Failure>) -> Result<T, Stopped> {
+pub(crate) fn answered<T>(doing: &'static str, answer: Result<T, ApiError>) -> Result<T, Stopped> {
     answer.map_err(|cause| match cause {
-        Failure::NotFound => Stopped::Until(Next::Done),
-        Failure::Conflict => Stopped::Until(AFTER_CONFLICT),
-        Failure::Unanswered | Failure::Api(_) => Stopped::By(Error::Api { doing, cause }),
+        ApiError::NotFound => Stopped::Until(ReconcileAction::Done),
+        ApiError::Conflict => Stopped::Until(AFTER_CONFLICT),
+        ApiError::TimedOut | ApiError::Other(_) => Stopped::By(Error::Api { doing, cause }),
     })
 }

@@ -9,7 +9,7 @@ pub(crate) mod lifecycle;
 pub(crate) mod podevents;
 pub(crate) mod stale;
 
-use kerf_runtime::Failure;
+use kerf_runtime::ApiError;
 use kerf_state::Claim;
 
 use crate::actions;
@@ -27,7 +27,7 @@ pub(crate) async fn disrupt(ctx: &Context, claim: &Claim, reason: &str) -> Resul
             ctx.metrics.claim_disrupted(&claim.object, reason, pods);
             Ok(true)
         }
-        Err(Failure::NotFound) => Ok(false),
+        Err(ApiError::NotFound) => Ok(false),
         Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
     }
 }

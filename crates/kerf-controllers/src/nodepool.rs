@@ -10,20 +10,24 @@ pub(crate) mod validation;
 use jiff::Timestamp;
 use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
 use kerf_api::nodepool::NodePool;
-use kerf_runtime::{Next, Write};
+use kerf_runtime::{MergePatch, ReconcileAction};
 
 use crate::actions;
 use crate::context::Context;
 use crate::error::{Stopped, answered};
 
 /// Changes conditions of a pool and writes them if that made a difference.
-async fn tell(ctx: &Context, pool: &NodePool, say: impl FnOnce(&mut ConditionSet, Timestamp)) -> Result<Next, Stopped> {
+async fn tell(
+    ctx: &Context,
+    pool: &NodePool,
+    say: impl FnOnce(&mut ConditionSet, Timestamp),
+) -> Result<ReconcileAction, Stopped> {
     let mut told = pool.clone();
     let status = told.status.get_or_insert_default();
     let stored = std::mem::take(&mut status.conditions);
     let mut conditions = ConditionSet::open(dependents::NODEPOOL, ObjectFacts::of(&pool.metadata), stored);
     say(&mut conditions, ctx.now());
     status.conditions = conditions.into_conditions();
-    let written = actions::pool::update(ctx, Write::STATUS, pool, &told).await;
-    answered("patching nodepool status", written).map(|_| Next::Done)
+    let written = actions::pool::update(ctx, MergePatch::STATUS, pool, &told).await;
+    answered("patching nodepool status", written).map(|_| ReconcileAction::Done)
 }

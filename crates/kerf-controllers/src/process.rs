@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kerf_api::slim::{NodeInclusionPolicy, TopologySpreadConstraint};
-use kerf_runtime::{Lease, LeaseSettings, Lost, Stop, Watch};
+use kerf_runtime::{Lease, LeaseLost, LeaseSettings, ShutdownSignal, WatchHandle};
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tracing::{error, info};
@@ -65,7 +65,7 @@ pub struct LeaderElection {
 pub enum RunError {
     /// The lease was lost; somebody else works now.
     #[error(transparent)]
-    Lease(#[from] Lost),
+    Lease(#[from] LeaseLost),
     /// A port could not be opened.
     #[error("cannot listen on port {port}: {cause}")]
     Listen {
@@ -85,7 +85,7 @@ pub async fn run(
     settings: &ProcessSettings,
     lease_client: kube::Client,
     recorder: Option<Arc<Recorder>>,
-    mut stop: Stop,
+    mut stop: ShutdownSignal,
 ) -> Result<(), RunError> {
     let default_spread = &ctx.settings.engine.default_spread;
     if !default_spread.is_empty() {
@@ -175,7 +175,7 @@ fn described(constraint: &TopologySpreadConstraint) -> Value {
 }
 
 /// What a leader does: waits for the picture to be whole, then works until the end is asked for.
-async fn lead(controllers: &Arc<Controllers>, watches: Vec<Watch>, mut stop: Stop) {
+async fn lead(controllers: &Arc<Controllers>, watches: Vec<WatchHandle>, mut stop: ShutdownSignal) {
     for mut watch in watches {
         tokio::select! {
             biased;

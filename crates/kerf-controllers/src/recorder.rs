@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kerf_runtime::{Chance, Clock, Failure, retried};
+use kerf_runtime::{ApiError, Clock, Rng, retried};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -60,7 +60,7 @@ impl Recorder {
     pub fn new(client: kube::Client, clock: Clock, seed: u64) -> Self {
         let (waiting, received) = mpsc::channel(WAITING_MAX);
         let said = Said { until: BTreeMap::new(), keys_max: KEYS_MIN, crowd: (CROWD_BURST, clock.now()) };
-        let chance = Chance::new(seed, "events");
+        let chance = Rng::new(seed, "events");
         let writer = Writer { client, clock, received, correlator: Correlator::default(), chance };
         Self { clock, said: Mutex::new(said), waiting, writer: Mutex::new(Some(writer)) }
     }
@@ -115,7 +115,7 @@ struct Writer {
     clock: Clock,
     received: mpsc::Receiver<Event>,
     correlator: Correlator,
-    chance: Chance,
+    chance: Rng,
 }
 
 impl Writer {
@@ -131,7 +131,7 @@ impl Writer {
                 let patch = json!({"count": count, "lastTimestamp": Time(now), "message": message});
                 let (api, params, patch) = (self.api(&event), PatchParams::default(), Patch::Merge(patch));
                 // Whatever else went wrong, the next one counts on.
-                if let Err(Failure::NotFound) = retried(|| api.patch(&name, &params, &patch)).await {
+                if let Err(ApiError::NotFound) = retried(|| api.patch(&name, &params, &patch)).await {
                     let created = self.create(&event, &message, count, now).await;
                     self.correlator.written(&event, &message, created, now);
                 }

@@ -3,7 +3,7 @@
 //! Amounts are exact nano-units in `i128`, like the quantities they come from, so nothing is ever rounded and no sum over a
 //! cluster can overflow. The first four names have fixed places because nearly every pod uses them.
 
-use kerf_api::quantity::{Format, Quantity};
+use kerf_api::quantity::{Quantity, QuantityFormat};
 use kerf_api::slim::{ResourceList, Str};
 use smallvec::SmallVec;
 
@@ -56,9 +56,9 @@ impl ResourceNames {
     /// The non-zero amounts as quantities; memory-like resources in binary form, the rest decimal.
     pub(crate) fn list(&self, amounts: &Amounts) -> ResourceList {
         let format = |name: &str| match name {
-            "memory" | "ephemeral-storage" => Format::BinarySi,
-            _ if name.starts_with("hugepages-") => Format::BinarySi,
-            _ => Format::DecimalSi,
+            "memory" | "ephemeral-storage" => QuantityFormat::BinarySi,
+            _ if name.starts_with("hugepages-") => QuantityFormat::BinarySi,
+            _ => QuantityFormat::DecimalSi,
         };
         amounts
             .iter()

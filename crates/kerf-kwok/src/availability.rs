@@ -10,48 +10,48 @@ use kerf_api::slim::Str;
 use kerf_engine::catalogue::InstanceType;
 
 /// For how long an offering that was out of stock is not tried again.
-const REMEMBERED: Duration = Duration::from_mins(3);
+const UNAVAILABLE_OFFERING_TTL: Duration = Duration::from_mins(3);
 
 /// Why a machine cannot be had, in the cloud's words.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum AvailabilityError {
     /// There is none of it. Another offering may do.
     #[error("{0}")]
-    OutOfStock(String),
+    InsufficientCapacity(String),
     /// The cloud takes no requests at the moment, whatever they are for. Later may do.
     #[error("{0}")]
     Throttled(String),
 }
 
 /// Says what can be had; the place where stock-outs on demand come from.
-pub trait Stock: Send + Sync {
+pub trait InstanceAvailability: Send + Sync {
     /// Whether such a machine can be had now.
-    fn check(&self, instance_type: &str, zone: &str, capacity_type: &str) -> Result<(), Refusal>;
+    fn check(&self, instance_type: &str, zone: &str, capacity_type: &str) -> Result<(), AvailabilityError>;
 }
 
 /// There is always enough of everything.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Plenty;
+pub struct UnlimitedAvailability;
 
-impl Stock for Plenty {
-    fn check(&self, _: &str, _: &str, _: &str) -> Result<(), Refusal> {
+impl InstanceAvailability for UnlimitedAvailability {
+    fn check(&self, _: &str, _: &str, _: &str) -> Result<(), AvailabilityError> {
         Ok(())
     }
 }
 
 /// An offering: instance type, zone, capacity type.
-pub(crate) type Offered = (Str, Str, Str);
+pub(crate) type OfferingKey = (Str, Str, Str);
 
 /// Offerings that were found to be out of stock, each until it is tried again.
 #[derive(Debug, Default)]
-pub(crate) struct SoldOut(BTreeMap<Offered, Timestamp>);
+pub(crate) struct UnavailableOfferings(BTreeMap<OfferingKey, Timestamp>);
 
-impl SoldOut {
-    pub(crate) fn note(&mut self, offered: Offered, now: Timestamp) {
-        self.0.insert(offered, now.saturating_add(REMEMBERED).unwrap_or(Timestamp::MAX));
+impl UnavailableOfferings {
+    pub(crate) fn note(&mut self, offered: OfferingKey, now: Timestamp) {
+        self.0.insert(offered, now.saturating_add(UNAVAILABLE_OFFERING_TTL).unwrap_or(Timestamp::MAX));
     }
 
-    pub(crate) fn is_noted(&self, offered: &Offered, now: Timestamp) -> bool {
+    pub(crate) fn is_noted(&self, offered: &OfferingKey, now: Timestamp) -> bool {
         self.0.get(offered).is_some_and(|until| now < *until)
     }
 

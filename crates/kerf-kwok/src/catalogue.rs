@@ -41,7 +41,7 @@ pub fn parse(text: &str) -> Result<Catalogue, Vec<CatalogueProblem>> {
     let Value::Array(entries) = value else {
         return Err(problem("file", "expected a JSON list of instance types".into()));
     };
-    let mut reader = Reader { problems: Vec::new(), names: BTreeSet::new(), label_rules: LabelRules::kwok() };
+    let mut reader = CatalogueReader { problems: Vec::new(), names: BTreeSet::new(), label_rules: LabelRules::kwok() };
     let read = entries.iter().enumerate().filter_map(|(i, entry)| reader.instance_type(&format!("[{i}]"), entry));
     let mut types: Vec<InstanceType> = read.collect();
     if !reader.problems.is_empty() {
@@ -51,14 +51,14 @@ pub fn parse(text: &str) -> Result<Catalogue, Vec<CatalogueProblem>> {
     Ok(Catalogue { types, label_rules: reader.label_rules })
 }
 
-struct Reader {
+struct CatalogueReader {
     problems: Vec<CatalogueProblem>,
     /// The names so far.
     names: BTreeSet<String>,
     label_rules: LabelRules,
 }
 
-impl Reader {
+impl CatalogueReader {
     fn problem(&mut self, path: &str, what: String) {
         self.problems.push(CatalogueProblem { path: path.into(), what });
     }
@@ -124,7 +124,7 @@ impl Reader {
             }),
         };
         let requirements = self.requirements(path, fields);
-        for key in labels::OFFERING {
+        for key in labels::OFFERING_LABELS {
             if requirements.get(key).is_none_or(|r| r.operator() != EffectiveOperator::In) {
                 self.problem(&format!("{path}.Requirements"), format!("expected a requirement {key} In [...]"));
             }
@@ -258,7 +258,7 @@ fn describe(
 /// What the simulated kubelet keeps for itself.
 fn overhead() -> Overhead {
     let reserved: ResourceList = [
-        (Str::new_static("cpu"), Quantity::from_nanos(100_000_000, kerf_api::quantity::Format::DecimalSi)),
+        (Str::new_static("cpu"), Quantity::from_nanos(100_000_000, kerf_api::quantity::QuantityFormat::DecimalSi)),
         (Str::new_static("memory"), Quantity::from_units(10 * 1024 * 1024)),
     ]
     .into_iter()
@@ -307,7 +307,8 @@ pub fn built_in() -> Catalogue {
 fn built_in_type(cpus: i64, ratio: i64, family: &str, system: &str, arch: &str) -> InstanceType {
     let name = Str::from(format!("{family}-{cpus}x-{arch}-{system}"));
     let memory_bytes = cpus * ratio * 1024 * 1024 * 1024;
-    let memory = Quantity::from_nanos(i128::from(memory_bytes) * 1_000_000_000, kerf_api::quantity::Format::BinarySi);
+    let memory =
+        Quantity::from_nanos(i128::from(memory_bytes) * 1_000_000_000, kerf_api::quantity::QuantityFormat::BinarySi);
     // 0.025 dollars a CPU and 0.001 a gigabyte of a thousand million bytes, in nano-dollars.
     let on_demand = cpus * 25_000_000 + (memory_bytes + 500) / 1000;
     let offerings = ["test-zone-a", "test-zone-b", "test-zone-c", "test-zone-d"]
@@ -329,7 +330,8 @@ fn built_in_type(cpus: i64, ratio: i64, family: &str, system: &str, arch: &str) 
             overhead_override: None,
         })
         .collect();
-    let storage = Quantity::from_nanos(20 * 1024 * 1024 * 1024 * 1_000_000_000, kerf_api::quantity::Format::BinarySi);
+    let storage =
+        Quantity::from_nanos(20 * 1024 * 1024 * 1024 * 1_000_000_000, kerf_api::quantity::QuantityFormat::BinarySi);
     let resources = vec![
         (Str::new_static("cpu"), Quantity::from_units(cpus)),
         (Str::new_static("memory"), memory),

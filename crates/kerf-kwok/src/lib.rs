@@ -7,6 +7,6 @@ mod money;
 mod node;
 mod provider;
 
-pub use availability::{Plenty, Refusal, Stock};
+pub use availability::{AvailabilityError, InstanceAvailability, UnlimitedAvailability};
 pub use catalogue::{Catalogue, CatalogueProblem, built_in, parse};
 pub use provider::Kwok;

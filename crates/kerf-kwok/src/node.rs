@@ -9,38 +9,38 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::{ResourceList, Str};
 use kerf_api::unparsed::{QuantityText, Resources};
 use kerf_api::{labels, taints};
-use kerf_cloud::Machine;
+use kerf_cloud::Instance;
 use kerf_engine::Price;
 use kerf_engine::catalogue::{InstanceType, Offering};
 use kerf_engine::requirement::{EffectiveOperator, Requirements};
 
-use crate::availability::Offered;
+use crate::availability::OfferingKey;
 
 /// What provider ids begin with.
-pub(crate) const SCHEME: &str = "kwok://";
+pub(crate) const PROVIDER_ID_PREFIX: &str = "kwok://";
 /// Marks a node as simulated, as label and as annotation.
-const FAKE: &str = "kwok.x-k8s.io/node";
+const FAKE_NODE_KEY: &str = "kwok.x-k8s.io/node";
 /// Says which KWOK controller looks after a node.
-const PARTITION: &str = "kwok-partition";
+const PARTITION_LABEL: &str = "kwok-partition";
 /// What `eks-node-viewer` reads.
-const PRICE: &str = "eks-node-viewer/instance-price";
+const PRICE_LABEL: &str = "eks-node-viewer/instance-price";
 /// The claim that a node was made for; its host name.
-const CLAIM: &str = labels::HOSTNAME;
+const CLAIM_LABEL: &str = labels::HOSTNAME;
 
 /// Labels that a kubelet gives its node besides those that they repeat. Where they are missing the node controller puts them there, one node
 /// at a time and within the rate at which it also takes away the taints of nodes that have become ready.
-const OF_KUBELETS: [(&str, &str); 2] =
+const KUBELET_LABELS: [(&str, &str); 2] =
     [("beta.kubernetes.io/arch", labels::ARCH), ("beta.kubernetes.io/os", labels::OS)];
 
 /// What a machine is launched as.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Choice<'c> {
+pub(crate) struct ChosenOffering<'c> {
     pub(crate) described: &'c InstanceType,
     pub(crate) offering: &'c Offering,
 }
 
 /// The offering in three words.
-pub(crate) fn offered(name: &Str, offering: &Offering) -> Option<Offered> {
+pub(crate) fn offered(name: &Str, offering: &Offering) -> Option<OfferingKey> {
     let one = |key: &str| offering.requirements.get(key)?.allowed_values()?.first().cloned();
     Some((name.clone(), one(labels::ZONE)?, one(labels::CAPACITY_TYPE)?))
 }
@@ -58,24 +58,24 @@ pub(crate) fn draw(claim: &NodeClaim) -> u32 {
 }
 
 /// The node as it is created.
-pub(crate) fn node(claim: &NodeClaim, asked: &Requirements, choice: Choice<'_>, partition: &str) -> Node {
+pub(crate) fn node(claim: &NodeClaim, asked: &Requirements, choice: ChosenOffering<'_>, partition: &str) -> Node {
     let name = name(claim);
     let mut labels = claim.metadata.labels.clone().unwrap_or_default();
     labels.extend(singles(asked));
     labels.insert(labels::INSTANCE_TYPE.to_owned(), choice.described.name.to_string());
     labels.extend(singles(&choice.described.requirements));
     labels.extend(singles(&choice.offering.requirements));
-    labels.insert(PRICE.to_owned(), six_decimals(choice.offering.price));
-    labels.insert(PARTITION.to_owned(), partition.to_owned());
-    labels.insert(CLAIM.to_owned(), claim.metadata.name.clone().unwrap_or_default());
-    labels.insert(FAKE.to_owned(), "fake".to_owned());
-    for (own, repeated) in OF_KUBELETS {
+    labels.insert(PRICE_LABEL.to_owned(), six_decimals(choice.offering.price));
+    labels.insert(PARTITION_LABEL.to_owned(), partition.to_owned());
+    labels.insert(CLAIM_LABEL.to_owned(), claim.metadata.name.clone().unwrap_or_default());
+    labels.insert(FAKE_NODE_KEY.to_owned(), "fake".to_owned());
+    for (own, repeated) in KUBELET_LABELS {
         if let Some(value) = labels.get(repeated).cloned() {
             labels.insert(own.to_owned(), value);
         }
     }
     let mut annotations = claim.metadata.annotations.clone().unwrap_or_default();
-    annotations.insert(FAKE.to_owned(), "fake".to_owned());
+    annotations.insert(FAKE_NODE_KEY.to_owned(), "fake".to_owned());
 
     let requested = claim.spec.resources.as_ref().and_then(|resources| resources.requests.clone()).unwrap_or_default();
     let status = NodeStatus {
@@ -86,7 +86,7 @@ pub(crate) fn node(claim: &NodeClaim, asked: &Requirements, choice: Choice<'_>, 
     };
     let unregistered = Taint { key: taints::UNREGISTERED.into(), effect: "NoExecute".into(), ..Taint::default() };
     let spec = NodeSpec {
-        provider_id: Some(format!("{SCHEME}{name}")),
+        provider_id: Some(format!("{PROVIDER_ID_PREFIX}{name}")),
         taints: Some(vec![unregistered]),
         ..NodeSpec::default()
     };
@@ -98,20 +98,20 @@ pub(crate) fn node(claim: &NodeClaim, asked: &Requirements, choice: Choice<'_>, 
 /// Whether a node stands for a machine of ours: it was made here, or has been registered since and says so by a node class of ours, of which
 /// `classes` are the label keys. Others may simulate nodes in the same cluster by the same scheme.
 pub(crate) fn is_machine(node: &Node, classes: &[String]) -> bool {
-    let has_scheme = |id: &String| id.starts_with(SCHEME);
-    let is_ours = |label: &String| label == PARTITION || classes.contains(label);
+    let has_scheme = |id: &String| id.starts_with(PROVIDER_ID_PREFIX);
+    let is_ours = |label: &String| label == PARTITION_LABEL || classes.contains(label);
     node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()).is_some_and(has_scheme)
         && node.metadata.labels.as_ref().is_some_and(|labels| labels.keys().any(is_ours))
 }
 
 /// The machine that a node stands for.
-pub(crate) fn machine(node: &Node) -> Machine {
+pub(crate) fn machine(node: &Node) -> Instance {
     let status = node.status.as_ref();
     let mut labels = node.metadata.labels.clone().unwrap_or_default();
-    labels.retain(|key, _| OF_KUBELETS.iter().all(|(own, _)| own != key));
-    Machine {
+    labels.retain(|key, _| KUBELET_LABELS.iter().all(|(own, _)| own != key));
+    Instance {
         provider_id: node.spec.as_ref().and_then(|spec| spec.provider_id.clone()).unwrap_or_default(),
-        claim: labels.get(CLAIM).cloned(),
+        claim: labels.get(CLAIM_LABEL).cloned(),
         labels,
         annotations: node.metadata.annotations.clone().unwrap_or_default(),
         image_id: None,

@@ -18,7 +18,7 @@ use kerf_api::quantity::Quantity;
 use kerf_api::slim::Str;
 use kerf_api::unparsed::Resources;
 use kerf_cloud::{
-    BoxError, CloudProvider, CreateError, DriftError, InstanceTypesError, ListError, Machine, MachineError,
+    BoxError, CloudProvider, CreateError, DriftError, Instance, InstanceError, InstanceTypesError, ListError,
     NodeClassKind, RepairPolicy,
 };
 use kerf_engine::catalogue::InstanceType;
@@ -27,9 +27,9 @@ use kerf_runtime::{Causes, Clock};
 use kube::Client;
 use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 
-use crate::availability::{Plenty, Refusal, SoldOut, Stock};
+use crate::availability::{AvailabilityError, InstanceAvailability, UnavailableOfferings, UnlimitedAvailability};
 use crate::catalogue::Catalogue;
-use crate::node::{self, Choice, SCHEME};
+use crate::node::{self, ChosenOffering, PROVIDER_ID_PREFIX};
 
 const NODE_CLASSES: &[NodeClassKind] = &[NodeClassKind {
     group: "karpenter.kwok.sh",
@@ -38,17 +38,17 @@ const NODE_CLASSES: &[NodeClassKind] = &[NodeClassKind {
     plural: "kwoknodeclasses",
 }];
 
-const REPAIR: &[RepairPolicy] = &[
+const REPAIR_POLICIES: &[RepairPolicy] = &[
     RepairPolicy { condition: "Ready", status: "False", toleration: Duration::from_mins(10) },
     RepairPolicy { condition: "Ready", status: "Unknown", toleration: Duration::from_mins(10) },
 ];
 
 /// For how long a node class need not be read again.
-const CLASS_FRESH: Duration = Duration::from_secs(1);
+const NODE_CLASS_CACHE_TTL: Duration = Duration::from_secs(1);
 /// How often a Node that appears late is tried before the launch is given up; the claim then ends by its registration timeout.
-const LATE_TRIES: u32 = 5;
+const DELAYED_CREATE_ATTEMPTS_MAX: u32 = 5;
 /// The delay after the first of these tries; it doubles.
-const LATE_RETRY: Duration = Duration::from_millis(100);
+const DELAYED_CREATE_RETRY_BASE: Duration = Duration::from_millis(100);
 
 /// The simulated cloud.
 pub struct Kwok {
@@ -57,8 +57,8 @@ pub struct Kwok {
     types: Arc<Vec<InstanceType>>,
     label_rules: LabelRules,
     partition: String,
-    stock: Arc<dyn Stock>,
-    sold_out: Mutex<SoldOut>,
+    stock: Arc<dyn InstanceAvailability>,
+    sold_out: Mutex<UnavailableOfferings>,
     /// The classes that were read lately, and when.
     classes: tokio::sync::Mutex<BTreeMap<String, (Arc<KWOKNodeClass>, Timestamp)>>,
 }
@@ -78,7 +78,7 @@ impl Kwok {
             types: Arc::new(catalogue.types),
             label_rules: catalogue.label_rules,
             partition: "a".to_owned(),
-            stock: Arc::new(Plenty),
+            stock: Arc::new(UnlimitedAvailability),
             sold_out: Mutex::default(),
             classes: tokio::sync::Mutex::default(),
         }
@@ -86,7 +86,7 @@ impl Kwok {
 
     /// The same cloud with somebody who says what can be had.
     #[must_use]
-    pub fn with_stock(self, stock: Arc<dyn Stock>) -> Self {
+    pub fn with_stock(self, stock: Arc<dyn InstanceAvailability>) -> Self {
         Self { stock, ..self }
     }
 
@@ -94,12 +94,12 @@ impl Kwok {
         Api::all(self.client.clone())
     }
 
-    fn sold_out(&self) -> MutexGuard<'_, SoldOut> {
+    fn sold_out(&self) -> MutexGuard<'_, UnavailableOfferings> {
         self.sold_out.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Launches the claim's machine, or finds the one that was launched for it before, whatever would speak against it now.
-    async fn launch(&self, claim: &NodeClaim) -> Result<Machine, CreateError> {
+    async fn launch(&self, claim: &NodeClaim) -> Result<Instance, CreateError> {
         let refusal = match self.order(claim).await {
             Ok(Some(machine)) => return Ok(machine),
             Ok(None) => CreateError::Other("the node came and went".into()),
@@ -110,7 +110,7 @@ impl Kwok {
     }
 
     /// The claim's machine, as a rule a new one; none if its node is there already.
-    async fn order(&self, claim: &NodeClaim) -> Result<Option<Machine>, CreateError> {
+    async fn order(&self, claim: &NodeClaim) -> Result<Option<Instance>, CreateError> {
         let other = |error: kube::Error| CreateError::Other(said(&error));
         let asked = self.requirements(claim);
         let wanted = asked.get(labels::INSTANCE_TYPE).filter(|r| r.operator() == EffectiveOperator::In);
@@ -174,7 +174,7 @@ impl Kwok {
         let mut classes = self.classes.lock().await;
         let now = self.clock.now();
         let is_fresh =
-            |read: Timestamp| Duration::try_from(now.duration_since(read)).is_ok_and(|age| age < CLASS_FRESH);
+            |read: Timestamp| Duration::try_from(now.duration_since(read)).is_ok_and(|age| age < NODE_CLASS_CACHE_TTL);
         if let Some((class, _)) = classes.get(name).filter(|(_, read)| is_fresh(*read)) {
             return Ok(Some(class.clone()));
         }
@@ -189,19 +189,26 @@ impl Kwok {
 
     /// The cheapest offering that will do and can be had; of those of a type at one price, the one that was drawn. What turns out to be out of
     /// stock is remembered, so that the next decision does not count on it.
-    fn choose(&self, asked: &Requirements, requested: &Resources, draw: u32) -> Result<Choice<'_>, CreateError> {
+    fn choose(
+        &self,
+        asked: &Requirements,
+        requested: &Resources,
+        draw: u32,
+    ) -> Result<ChosenOffering<'_>, CreateError> {
         let now = self.clock.now();
-        let mut choices: Vec<Choice<'_>> = self
+        let mut choices: Vec<ChosenOffering<'_>> = self
             .types
             .iter()
             // What a type does not name at all are labels that the claim itself puts on the node.
             .filter(|described| described.requirements.intersects(asked).is_ok() && fits(requested, described))
-            .flat_map(|described| described.offerings.iter().map(move |offering| Choice { described, offering }))
+            .flat_map(|described| {
+                described.offerings.iter().map(move |offering| ChosenOffering { described, offering })
+            })
             .filter(|choice| choice.offering.available && choice.offering.requirements.intersects(asked).is_ok())
             .collect();
         // A stable sort: of equal prices the first type in the catalogue's order.
         choices.sort_by_key(|choice| choice.offering.price);
-        let is_tie = |a: &Choice<'_>, b: &Choice<'_>| {
+        let is_tie = |a: &ChosenOffering<'_>, b: &ChosenOffering<'_>| {
             a.offering.price == b.offering.price && a.described.name == b.described.name
         };
         for equals in choices.chunk_by_mut(is_tie) {
@@ -215,8 +222,8 @@ impl Kwok {
             }
             match self.stock.check(&offered.0, &offered.1, &offered.2) {
                 Ok(()) => return Ok(choice),
-                Err(refusal @ Refusal::Throttled(_)) => return Err(CreateError::Other(Box::new(refusal))),
-                Err(Refusal::OutOfStock(why)) => {
+                Err(refusal @ AvailabilityError::Throttled(_)) => return Err(CreateError::Other(Box::new(refusal))),
+                Err(AvailabilityError::InsufficientCapacity(why)) => {
                     self.sold_out().note(offered, now);
                     if !refusals.contains(&why) {
                         refusals.push(why);
@@ -243,7 +250,7 @@ impl Kwok {
             .collect()
     }
 
-    async fn terminate(&self, provider_id: &str) -> Result<(), MachineError> {
+    async fn terminate(&self, provider_id: &str) -> Result<(), InstanceError> {
         let node = self.lookup(provider_id).await?;
         let name = node.metadata.name.clone().unwrap_or_default();
         // Not a node of the same name that came later.
@@ -251,19 +258,19 @@ impl Kwok {
         match self.nodes().delete(&name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
             Ok(_) => Err(not_found("instance terminated")),
             Err(kube::Error::Api(status)) if status.is_not_found() => Err(not_found("instance terminated")),
-            Err(error) => Err(MachineError::Other(said(&error))),
+            Err(error) => Err(InstanceError::Other(said(&error))),
         }
     }
 
     /// The node that is a machine; one that is being deleted no longer is.
-    async fn lookup(&self, provider_id: &str) -> Result<Node, MachineError> {
-        let Some(name) = provider_id.strip_prefix(SCHEME).filter(|name| !name.is_empty()) else {
+    async fn lookup(&self, provider_id: &str) -> Result<Node, InstanceError> {
+        let Some(name) = provider_id.strip_prefix(PROVIDER_ID_PREFIX).filter(|name| !name.is_empty()) else {
             return Err(not_found("no provider ID of a simulated machine"));
         };
         match self.nodes().get_opt(name).await {
             Ok(Some(node)) if node.metadata.deletion_timestamp.is_none() => Ok(node),
             Ok(_) => Err(not_found("no such node")),
-            Err(error) => Err(MachineError::Other(said(&error))),
+            Err(error) => Err(InstanceError::Other(said(&error))),
         }
     }
 }
@@ -282,19 +289,19 @@ fn said(error: &kube::Error) -> BoxError {
     Causes(error).to_string().into()
 }
 
-fn not_found(why: &str) -> MachineError {
-    MachineError::NotFound(why.into())
+fn not_found(why: &str) -> InstanceError {
+    InstanceError::NotFound(why.into())
 }
 
 /// Creates the Node of a machine that takes its time to boot.
 async fn appear(nodes: Api<Node>, node: Node, delay: Duration) {
     tokio::time::sleep(delay).await;
-    let mut retry = LATE_RETRY;
-    for attempt in 1..=LATE_TRIES {
+    let mut retry = DELAYED_CREATE_RETRY_BASE;
+    for attempt in 1..=DELAYED_CREATE_ATTEMPTS_MAX {
         match nodes.create(&PostParams::default(), &node).await {
             Ok(_) => return,
             Err(kube::Error::Api(status)) if status.is_already_exists() => return,
-            Err(error) if attempt == LATE_TRIES => {
+            Err(error) if attempt == DELAYED_CREATE_ATTEMPTS_MAX => {
                 tracing::error!(node = node.metadata.name, error = %Causes(&error), "failed creating node");
             }
             Err(_) => {
@@ -318,19 +325,19 @@ impl CloudProvider for Kwok {
         &self.label_rules
     }
 
-    fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Machine, CreateError>> {
+    fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Instance, CreateError>> {
         self.launch(claim).boxed()
     }
 
-    fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), MachineError>> {
+    fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), InstanceError>> {
         self.terminate(provider_id).boxed()
     }
 
-    fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Machine, MachineError>> {
+    fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Instance, InstanceError>> {
         async move { self.lookup(provider_id).await.map(|node| node::machine(&node)) }.boxed()
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Machine>, ListError>> {
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ListError>> {
         async move {
             let nodes = self.nodes().list(&ListParams::default()).await.map_err(|error| ListError(said(&error)))?;
             let classes: Vec<String> = NODE_CLASSES.iter().map(NodeClassKind::label_key).collect();
@@ -352,7 +359,7 @@ impl CloudProvider for Kwok {
     }
 
     fn repair_policies(&self) -> &[RepairPolicy] {
-        REPAIR
+        REPAIR_POLICIES
     }
 }
 

@@ -151,8 +151,8 @@ fn offering(wire: &WireOffering) -> Offering {
 /// Capacity less what the kubelet keeps (100m CPU and 10Mi) and, for memory, less all huge pages.
 fn allocatable(capacity: &Resources) -> Resources {
     let mut kept = Resources::new();
-    kept.set("cpu", Quantity::from_nanos(100_000_000, kerf_api::quantity::Format::DecimalSi));
-    kept.set("memory", Quantity::from_nanos((10 << 20) * 1_000_000_000, kerf_api::quantity::Format::BinarySi));
+    kept.set("cpu", Quantity::from_nanos(100_000_000, kerf_api::quantity::QuantityFormat::DecimalSi));
+    kept.set("memory", Quantity::from_nanos((10 << 20) * 1_000_000_000, kerf_api::quantity::QuantityFormat::BinarySi));
     let mut rest = capacity.minus(&kept);
     for (_, pages) in capacity.iter().filter(|(name, _)| name.starts_with("hugepages-")) {
         rest.set("memory", (rest.get("memory") - pages).max(Quantity::ZERO));

@@ -37,13 +37,13 @@ pub struct Rate {
 
 /// The tokens of a [`Rate`] that are left. Reservations may go into debt, which is a time to wait.
 #[derive(Debug)]
-pub(crate) struct Bucket {
+pub(crate) struct TokenBucket {
     rate: Rate,
     /// When the bucket would be empty if it had been filling since for ever: `now - available_at` is what it holds.
     empty_at: Instant,
 }
 
-impl Bucket {
+impl TokenBucket {
     pub(crate) fn new(rate: Rate, now: Instant) -> Self {
         Self { rate, empty_at: now.checked_sub(Self::time(rate, rate.burst)).unwrap_or(now) }
     }
@@ -62,9 +62,9 @@ impl Bucket {
 
 /// A stream of chance that depends on nothing but its seed (the `SplitMix64` sequence).
 #[derive(Clone, Debug)]
-pub struct Chance(u64);
+pub struct Rng(u64);
 
-impl Chance {
+impl Rng {
     /// The stream for `seed` and one purpose: drawing more for one purpose does not change what another gets.
     pub fn new(seed: u64, purpose: &str) -> Self {
         let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
@@ -125,7 +125,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_bucket_gives_its_burst_and_then_its_rate() {
-        let mut bucket = Bucket::new(Rate { per_second: 10, burst: 3 }, Instant::now());
+        let mut bucket = TokenBucket::new(Rate { per_second: 10, burst: 3 }, Instant::now());
         let waits: Vec<u128> = (0..5).map(|_| bucket.take(Instant::now()).as_millis()).collect();
         assert_eq!(waits, [0, 0, 0, 100, 200]);
         tokio::time::advance(Duration::from_mins(1)).await;
@@ -136,14 +136,14 @@ mod tests {
     #[test]
     fn one_seed_one_series_of_jitter() {
         let series = |seed| {
-            let mut chance = Chance::new(seed, "x");
+            let mut chance = Rng::new(seed, "x");
             (0..50).map(|_| chance.jittered(Duration::from_secs(1), 20)).collect::<Vec<_>>()
         };
         assert_eq!(series(3), series(3));
         assert_ne!(series(3), series(4));
         assert!(series(3).iter().all(|wait| (1.0..1.2).contains(&wait.as_secs_f64())));
-        assert_ne!(Chance::new(3, "x").next_u64(), Chance::new(3, "y").next_u64());
-        let lengths: Vec<usize> = Chance::new(3, "x").uuid().split('-').map(str::len).collect();
+        assert_ne!(Rng::new(3, "x").next_u64(), Rng::new(3, "y").next_u64());
+        let lengths: Vec<usize> = Rng::new(3, "x").uuid().split('-').map(str::len).collect();
         assert_eq!(lengths, [8, 4, 4, 4, 12]);
     }
 }

@@ -16,7 +16,7 @@ use kube::api::{Api, PostParams, WatchParams};
 use tokio::time::Instant;
 use tracing::{debug, error};
 
-use crate::backoff::Chance;
+use crate::backoff::Rng;
 use crate::causes::Causes;
 use crate::clock::Clock;
 
@@ -41,7 +41,7 @@ pub struct LeaseSettings {
 
 /// Why a lease is no longer held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Lost {
+pub enum LeaseLost {
     /// Somebody else holds it.
     #[error("leader election lost, somebody else holds the lease")]
     Taken,
@@ -55,7 +55,7 @@ pub struct Lease {
     api: Api<coordination::Lease>,
     settings: LeaseSettings,
     clock: Clock,
-    chance: Chance,
+    chance: Rng,
     /// The object as last read or written, and when we first saw it so.
     observed: Option<(coordination::Lease, Instant)>,
     /// Is told when a renewal had to look first.
@@ -83,7 +83,7 @@ impl Lease {
     /// A lease that is not held yet.
     pub fn new(client: Client, settings: LeaseSettings, clock: Clock) -> Self {
         let api = Api::namespaced(client, &settings.namespace);
-        let chance = Chance::new(settings.seed, &settings.identity);
+        let chance = Rng::new(settings.seed, &settings.identity);
         Self { api, settings, clock, chance, observed: None, slow: Box::new(|| ()) }
     }
 
@@ -117,7 +117,7 @@ impl Lease {
     }
 
     /// Renews the lease until it is lost, and says why it was.
-    pub async fn hold(&mut self) -> Lost {
+    pub async fn hold(&mut self) -> LeaseLost {
         let mut renewed = Instant::now();
         loop {
             tokio::time::sleep(self.settings.retry).await;
@@ -125,9 +125,9 @@ impl Lease {
             let started = Instant::now();
             match tokio::time::timeout_at(deadline, self.attempt()).await {
                 Ok(Ok(Attempt::Held)) => renewed = started,
-                Ok(Ok(Attempt::HeldByOther(_))) => return Lost::Taken,
+                Ok(Ok(Attempt::HeldByOther(_))) => return LeaseLost::Taken,
                 Ok(Err(cause)) if started < deadline => error!(error = %Causes(&cause), "cannot renew the lease"),
-                Ok(Err(_)) | Err(_) => return Lost::NotRenewed,
+                Ok(Err(_)) | Err(_) => return LeaseLost::NotRenewed,
             }
         }
     }

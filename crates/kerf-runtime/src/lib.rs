@@ -11,12 +11,12 @@ mod shutdown;
 mod throttle;
 mod watch;
 
-pub use backoff::{Backoff, Chance, Rate};
+pub use backoff::{Backoff, Rate, Rng};
 pub use causes::Causes;
 pub use clock::Clock;
-pub use lease::{Lease, LeaseSettings, Lost};
-pub use patch::{Failure, Lock, Target, Write, difference, retried};
-pub use queue::{Next, Queue, QueueSettings, QueueStats};
-pub use shutdown::{Shutdown, Stop, signal};
+pub use lease::{Lease, LeaseLost, LeaseSettings};
+pub use patch::{ApiError, MergePatch, OptimisticLock, PatchTarget, difference, retried};
+pub use queue::{Queue, QueueSettings, QueueStats, ReconcileAction};
+pub use shutdown::{Shutdown, ShutdownSignal, signal};
 pub use throttle::{Throttle, Throttled};
-pub use watch::{Event, Kind, Phase, Progress, Watch, WatchSettings, watch};
+pub use watch::{WatchHandle, WatchPhase, WatchProgress, WatchSettings, WatchUpdate, WatchedKind, watch};

@@ -16,15 +16,15 @@ use serde_json::{Map, Value};
 use crate::causes::Causes;
 
 /// How long one call may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const API_CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a call is repeated that the server asked to come back with.
-const RETRIES: u32 = 3;
+const RETRIES_MAX: u32 = 3;
 /// The longest that a server's wish to be asked later is honoured inside one call.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 
 /// Why a call did not do what it should.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum ApiError {
     /// There is no such object.
     #[error("the object does not exist")]
     NotFound,
@@ -32,24 +32,24 @@ pub enum Failure {
     #[error("the object was changed by somebody else")]
     Conflict,
     /// No answer came in time; what was asked may or may not have been done.
-    #[error("the API server did not answer within {} s", PATIENCE.as_secs())]
-    Unanswered,
+    #[error("the API server did not answer within {} s", API_CALL_TIMEOUT.as_secs())]
+    TimedOut,
     /// Anything else.
     #[error("{}", Causes(.0.as_ref()))]
-    Api(Box<kube::Error>),
+    Other(Box<kube::Error>),
 }
 
-impl From<kube::Error> for Failure {
+impl From<kube::Error> for ApiError {
     fn from(cause: kube::Error) -> Self {
         match cause {
             kube::Error::Api(status) if status.code == 404 => Self::NotFound,
             kube::Error::Api(status) if status.code == 409 => Self::Conflict,
-            other => Self::Api(Box::new(other)),
+            other => Self::Other(Box::new(other)),
         }
     }
 }
 
-impl From<serde_json::Error> for Failure {
+impl From<serde_json::Error> for ApiError {
     fn from(cause: serde_json::Error) -> Self {
         Self::from(kube::Error::SerdeError(cause))
     }
@@ -57,7 +57,7 @@ impl From<serde_json::Error> for Failure {
 
 /// Which part of an object is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum PatchTarget {
     /// Everything but the status.
     Object,
     /// The status alone, by its subresource.
@@ -66,30 +66,30 @@ pub enum Target {
 
 /// Whether a write fails if the object has changed since it was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lock {
+pub enum OptimisticLock {
     /// It fails with [`Failure::Conflict`]. For everything that replaces a list.
-    Version,
+    ResourceVersion,
     /// It does not.
     None,
 }
 
 /// What a patch is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Write {
+pub struct MergePatch {
     /// Which part.
-    pub target: Target,
+    pub target: PatchTarget,
     /// On what condition.
-    pub lock: Lock,
+    pub lock: OptimisticLock,
 }
 
-impl Write {
+impl MergePatch {
     /// Everything but the status, if nobody else wrote since.
-    pub const OBJECT: Self = Self { target: Target::Object, lock: Lock::Version };
+    pub const OBJECT: Self = Self { target: PatchTarget::Object, lock: OptimisticLock::ResourceVersion };
     /// The status, if nobody else wrote since.
-    pub const STATUS: Self = Self { target: Target::Status, lock: Lock::Version };
+    pub const STATUS: Self = Self { target: PatchTarget::Status, lock: OptimisticLock::ResourceVersion };
 
     /// Sends the difference between two states of an object. `None` if there is none; else the object as it is now.
-    pub async fn send<K>(self, api: &Api<K>, before: &K, after: &K) -> Result<Option<K>, Failure>
+    pub async fn send<K>(self, api: &Api<K>, before: &K, after: &K) -> Result<Option<K>, ApiError>
     where
         K: Metadata<Ty = ObjectMeta> + Serialize + DeserializeOwned + Clone + Debug,
     {
@@ -97,10 +97,10 @@ impl Write {
     }
 
     /// What of an object is written.
-    fn part<K: Serialize>(self, object: &K) -> Result<Value, Failure> {
+    fn part<K: Serialize>(self, object: &K) -> Result<Value, ApiError> {
         let mut value = serde_json::to_value(object)?;
         if let Value::Object(fields) = &mut value {
-            fields.retain(|name, _| (name == "status") == (self.target == Target::Status));
+            fields.retain(|name, _| (name == "status") == (self.target == PatchTarget::Status));
         }
         Ok(value)
     }
@@ -112,20 +112,20 @@ impl Write {
         of: &ObjectMeta,
         before: &Value,
         after: &Value,
-    ) -> Result<Option<K>, Failure>
+    ) -> Result<Option<K>, ApiError>
     where
         K: DeserializeOwned + Clone + Debug,
     {
         let name = of.name.as_deref().unwrap_or_default();
         let Some(mut patch) = difference(before, after) else { return Ok(None) };
-        if self.lock == Lock::Version {
+        if self.lock == OptimisticLock::ResourceVersion {
             lock_to(&mut patch, of.resource_version.as_deref().unwrap_or_default());
         }
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
         let written = retried(|| async {
             match self.target {
-                Target::Object => api.patch(name, &params, &patch).await,
-                Target::Status => api.patch_status(name, &params, &patch).await,
+                PatchTarget::Object => api.patch(name, &params, &patch).await,
+                PatchTarget::Status => api.patch_status(name, &params, &patch).await,
             }
         });
         written.await.map(Some)
@@ -157,19 +157,19 @@ pub fn difference(before: &Value, after: &Value) -> Option<Value> {
 }
 
 /// Makes a call, again if the server says that it was too busy to do anything, and not for ever.
-pub async fn retried<T, R>(mut call: impl FnMut() -> R) -> Result<T, Failure>
+pub async fn retried<T, R>(mut call: impl FnMut() -> R) -> Result<T, ApiError>
 where
     R: Future<Output = Result<T, kube::Error>>,
 {
     let mut tries = 0;
     loop {
         tries += 1;
-        let cause = match tokio::time::timeout(PATIENCE, call()).await {
-            Err(_) => return Err(Failure::Unanswered),
+        let cause = match tokio::time::timeout(API_CALL_TIMEOUT, call()).await {
+            Err(_) => return Err(ApiError::TimedOut),
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(cause)) => cause,
         };
-        match asked_to_wait(&cause).filter(|_| tries <= RETRIES) {
+        match asked_to_wait(&cause).filter(|_| tries <= RETRIES_MAX) {
             Some(delay) => tokio::time::sleep(delay.min(RETRY_AFTER_MAX)).await,
             None => return Err(cause.into()),
         }

@@ -14,28 +14,28 @@ use futures::{FutureExt as _, StreamExt as _};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::backoff::{Backoff, Bucket, Rate};
-use crate::shutdown::Stop;
+use crate::backoff::{Backoff, Rate, TokenBucket};
+use crate::shutdown::ShutdownSignal;
 
 /// When a key is to be looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum ReconcileAction {
     /// When somebody adds it again. Failures are forgotten.
     Done,
     /// After exactly this long. Failures are forgotten.
-    After(Duration),
+    RequeueAfter(Duration),
     /// After the back-off, which grows with each such answer in a row.
-    Backoff,
+    RequeueWithBackoff,
 }
 
-impl Next {
+impl ReconcileAction {
     /// The one of two that wants to run sooner.
     #[must_use]
     pub fn soonest(self, other: Self) -> Self {
         match (self, other) {
-            (Self::Backoff, _) | (_, Self::Backoff) => Self::Backoff,
-            (Self::After(a), Self::After(b)) => Self::After(a.min(b)),
-            (Self::After(a), Self::Done) | (Self::Done, Self::After(a)) => Self::After(a),
+            (Self::RequeueWithBackoff, _) | (_, Self::RequeueWithBackoff) => Self::RequeueWithBackoff,
+            (Self::RequeueAfter(a), Self::RequeueAfter(b)) => Self::RequeueAfter(a.min(b)),
+            (Self::RequeueAfter(a), Self::Done) | (Self::Done, Self::RequeueAfter(a)) => Self::RequeueAfter(a),
             (Self::Done, Self::Done) => Self::Done,
         }
     }
@@ -66,13 +66,13 @@ impl<K> Clone for Queue<K> {
 
 #[derive(Debug)]
 struct Shared<K> {
-    state: Mutex<State<K>>,
+    state: Mutex<WorkQueueState<K>>,
     changed: Notify,
     settings: QueueSettings,
 }
 
 #[derive(Debug)]
-struct State<K> {
+struct WorkQueueState<K> {
     /// Keys by when they are due and by when they came.
     due: BTreeMap<(Instant, u64), K>,
     /// Where each waiting key stands in `due`.
@@ -83,7 +83,7 @@ struct State<K> {
     started: BTreeMap<K, Instant>,
     /// Failures in a row.
     failures: BTreeMap<K, u32>,
-    bucket: Option<Bucket>,
+    bucket: Option<TokenBucket>,
     arrivals: u64,
     retries: u64,
 }
@@ -106,13 +106,13 @@ pub struct QueueStats {
 impl<K: Ord + Clone> Queue<K> {
     /// An empty queue.
     pub fn new(settings: QueueSettings) -> Self {
-        let state = State {
+        let state = WorkQueueState {
             due: BTreeMap::new(),
             places: BTreeMap::new(),
             working: BTreeMap::new(),
             started: BTreeMap::new(),
             failures: BTreeMap::new(),
-            bucket: settings.rate.map(|rate| Bucket::new(rate, Instant::now())),
+            bucket: settings.rate.map(|rate| TokenBucket::new(rate, Instant::now())),
             arrivals: 0,
             retries: 0,
         };
@@ -167,10 +167,10 @@ impl<K: Ord + Clone> Queue<K> {
 
     /// Works on keys until told to stop, then lets what is running finish. A reconcile is told for how long its key was due; one that
     /// panics counts as one that failed.
-    pub async fn run<F, R>(&self, mut stop: Stop, reconcile: F)
+    pub async fn run<F, R>(&self, mut stop: ShutdownSignal, reconcile: F)
     where
         F: Fn(K, Duration) -> R,
-        R: Future<Output = Next>,
+        R: Future<Output = ReconcileAction>,
     {
         let mut running = FuturesUnordered::new();
         loop {
@@ -180,7 +180,7 @@ impl<K: Ord + Clone> Queue<K> {
                 Some((key, next)) = running.next(), if !running.is_empty() => self.finish(key, next),
                 (key, waited) = self.take(), if running.len() < self.shared.settings.workers => {
                     let work = AssertUnwindSafe(reconcile(key.clone(), waited)).catch_unwind();
-                    running.push(async move { (key, work.await.unwrap_or(Next::Backoff)) });
+                    running.push(async move { (key, work.await.unwrap_or(ReconcileAction::RequeueWithBackoff)) });
                 }
             }
         }
@@ -210,21 +210,21 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    fn finish(&self, key: K, next: Next) {
+    fn finish(&self, key: K, next: ReconcileAction) {
         let now = Instant::now();
         let mut state = self.state();
         let wanted = state.working.remove(&key).flatten();
         state.started.remove(&key);
         let again = match next {
-            Next::Done => {
+            ReconcileAction::Done => {
                 state.failures.remove(&key);
                 None
             }
-            Next::After(delay) => {
+            ReconcileAction::RequeueAfter(delay) => {
                 state.failures.remove(&key);
                 Some(later(now, delay))
             }
-            Next::Backoff => {
+            ReconcileAction::RequeueWithBackoff => {
                 state.retries += 1;
                 let failures = state.failures.entry(key.clone()).or_insert(0);
                 *failures = failures.saturating_add(1);
@@ -240,13 +240,13 @@ impl<K: Ord + Clone> Queue<K> {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State<K>> {
+    fn state(&self) -> MutexGuard<'_, WorkQueueState<K>> {
         // What the lock guards is whole between any two statements, so a panic elsewhere does not spoil it.
         self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<K: Ord + Clone> State<K> {
+impl<K: Ord + Clone> WorkQueueState<K> {
     fn want(&mut self, key: K, due: Instant) {
         if let Some(wanted) = self.working.get_mut(&key) {
             *wanted = Some(wanted.map_or(due, |earlier| earlier.min(due)));

@@ -9,13 +9,13 @@ pub struct Shutdown(watch::Sender<bool>);
 
 /// Hears of the end. Copies hear alike.
 #[derive(Clone, Debug)]
-pub struct Stop(watch::Receiver<bool>);
+pub struct ShutdownSignal(watch::Receiver<bool>);
 
 impl Shutdown {
     /// A way to ask and a way to hear of it.
-    pub fn new() -> (Self, Stop) {
+    pub fn new() -> (Self, ShutdownSignal) {
         let (asker, hearer) = watch::channel(false);
-        (Self(asker), Stop(hearer))
+        (Self(asker), ShutdownSignal(hearer))
     }
 
     /// Asks for the end. Asking twice is asking once.
@@ -24,7 +24,7 @@ impl Shutdown {
     }
 }
 
-impl Stop {
+impl ShutdownSignal {
     /// Resolves once the end has been asked for, at once if it was before.
     pub async fn requested(&mut self) {
         // An error means that whoever could ask is gone, which asks as well.

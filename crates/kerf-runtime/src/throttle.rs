@@ -8,16 +8,16 @@ use std::task::{Context, Poll, ready};
 use tokio::time::{Instant, Sleep};
 use tower::{Layer, Service};
 
-use crate::backoff::{Bucket, Rate};
+use crate::backoff::{Rate, TokenBucket};
 
 /// The layer. Everything that is made with one of it, or with its copies, shares its tokens.
 #[derive(Clone, Debug)]
-pub struct Throttle(Arc<Mutex<Bucket>>);
+pub struct Throttle(Arc<Mutex<TokenBucket>>);
 
 impl Throttle {
     /// So many requests a second, so many at once.
     pub fn new(rate: Rate) -> Self {
-        Self(Arc::new(Mutex::new(Bucket::new(rate, Instant::now()))))
+        Self(Arc::new(Mutex::new(TokenBucket::new(rate, Instant::now()))))
     }
 }
 

@@ -17,12 +17,12 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch as signal;
 use tracing::{debug, error, info};
 
-use crate::backoff::{Backoff, Chance};
-use requests::{ListFailure, Said, WatchFailure};
+use crate::backoff::{Backoff, Rng};
+use requests::{DecodedWatchEvent, ListFailure, WatchFailure};
 
 /// Which kind is watched: its names on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
+pub struct WatchedKind {
     /// API group; empty for the core.
     pub group: &'static str,
     /// Version.
@@ -33,7 +33,7 @@ pub struct Kind {
     pub name: &'static str,
 }
 
-impl Kind {
+impl WatchedKind {
     /// The names of a type that knows them.
     pub const fn of<K: k8s_openapi::Resource>() -> Self {
         Self { group: K::GROUP, version: K::VERSION, plural: K::URL_PATH_SEGMENT, name: K::KIND }
@@ -42,7 +42,7 @@ impl Kind {
 
 /// What is told of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event<T> {
+pub enum WatchUpdate<T> {
     /// All objects that there are; what is not among them is gone.
     Reset(Vec<T>),
     /// An object that is new or has changed.
@@ -53,22 +53,22 @@ pub enum Event<T> {
 
 /// How far a watch is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum WatchPhase {
     /// The first list has not come yet.
     Starting,
     /// The API server does not know the kind; it is asked again and again.
     NotInstalled,
     /// The list has come and changes are followed.
-    Following,
+    Watching,
     /// The last list failed, for this reason; it is tried again. What was told before still holds, as far as anybody knows.
     Failing(String),
 }
 
 /// What is known of a watch, for whoever waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct WatchProgress {
     /// How far it is.
-    pub phase: Phase,
+    pub phase: WatchPhase,
     /// Whether a list has been handed over since the start.
     pub is_synced: bool,
     /// The version of the last thing told; everything of this kind that was written up to it has been told.
@@ -79,7 +79,7 @@ pub struct Progress {
 #[derive(Clone, Debug)]
 pub struct WatchSettings {
     /// The kind.
-    pub kind: Kind,
+    pub kind: WatchedKind,
     /// How many objects a page of the list has.
     pub page: u32,
     /// Delays after failures.
@@ -92,7 +92,7 @@ pub struct WatchSettings {
 
 impl WatchSettings {
     /// The settings that client-go uses: pages of 500, watches of 5 to 10 minutes, back-off from 0.8 to 30 seconds.
-    pub const fn new(kind: Kind, seed: u64) -> Self {
+    pub const fn new(kind: WatchedKind, seed: u64) -> Self {
         let backoff = Backoff { base: Duration::from_millis(800), max: Duration::from_secs(30) };
         Self { kind, page: 500, backoff, lifetime: Duration::from_mins(5), seed }
     }
@@ -100,19 +100,19 @@ impl WatchSettings {
 
 /// A watch from outside: how far it is. Copies see the same.
 #[derive(Clone, Debug)]
-pub struct Watch {
-    kind: Kind,
-    progress: signal::Receiver<Progress>,
+pub struct WatchHandle {
+    kind: WatchedKind,
+    progress: signal::Receiver<WatchProgress>,
 }
 
-impl Watch {
+impl WatchHandle {
     /// The kind that is watched.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> WatchedKind {
         self.kind
     }
 
     /// How far it is now.
-    pub fn progress(&self) -> Progress {
+    pub fn progress(&self) -> WatchProgress {
         self.progress.borrow().clone()
     }
 
@@ -141,15 +141,15 @@ impl Watch {
 
 /// A watch on a kind: its outside, and the work, which goes on for as long as it is polled. `tell` is called in order, never twice at
 /// the same time, and must not take long.
-pub fn watch<T, F>(client: Client, settings: WatchSettings, tell: F) -> (Watch, impl Future<Output = ()>)
+pub fn watch<T, F>(client: Client, settings: WatchSettings, tell: F) -> (WatchHandle, impl Future<Output = ()>)
 where
     T: DeserializeOwned + Send,
-    F: FnMut(Event<T>),
+    F: FnMut(WatchUpdate<T>),
 {
-    let start = Progress { phase: Phase::Starting, is_synced: false, version: 0 };
+    let start = WatchProgress { phase: WatchPhase::Starting, is_synced: false, version: 0 };
     let (said, progress) = signal::channel(start);
-    let chance = Chance::new(settings.seed, settings.kind.plural);
-    let outside = Watch { kind: settings.kind, progress };
+    let chance = Rng::new(settings.seed, settings.kind.plural);
+    let outside = WatchHandle { kind: settings.kind, progress };
     let work = Watcher { client, settings, said, chance, failures: 0, tell, told: std::marker::PhantomData };
     (outside, work.run())
 }
@@ -157,8 +157,8 @@ where
 struct Watcher<T, F> {
     client: Client,
     settings: WatchSettings,
-    said: signal::Sender<Progress>,
-    chance: Chance,
+    said: signal::Sender<WatchProgress>,
+    chance: Rng,
     /// Failures in a row.
     failures: u32,
     tell: F,
@@ -166,37 +166,37 @@ struct Watcher<T, F> {
 }
 
 /// What the watcher does next.
-enum Step {
+enum WatchStep {
     /// Ask for the whole list.
     List,
     /// Follow the changes since this version.
-    Follow(String),
+    Watch(String),
 }
 
-impl<T: DeserializeOwned + Send, F: FnMut(Event<T>)> Watcher<T, F> {
+impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
     async fn run(mut self) {
-        let mut step = Step::List;
+        let mut step = WatchStep::List;
         loop {
             step = match step {
-                Step::List => self.list().await,
-                Step::Follow(version) => self.follow(version).await,
+                WatchStep::List => self.list().await,
+                WatchStep::Watch(version) => self.follow(version).await,
             };
         }
     }
 
-    async fn list(&mut self) -> Step {
+    async fn list(&mut self) -> WatchStep {
         match requests::list::<T>(&self.client, &self.settings).await {
             Ok((objects, version)) => {
-                if self.said.borrow().phase == Phase::NotInstalled {
+                if self.said.borrow().phase == WatchPhase::NotInstalled {
                     info!(kind = self.settings.kind.name, "kind is installed now");
                 }
                 self.failures = 0;
-                (self.tell)(Event::Reset(objects));
-                self.say(Phase::Following, true, &version);
-                Step::Follow(version)
+                (self.tell)(WatchUpdate::Reset(objects));
+                self.say(WatchPhase::Watching, true, &version);
+                WatchStep::Watch(version)
             }
             Err(ListFailure::NotInstalled) => {
-                if self.said.borrow().phase != Phase::NotInstalled {
+                if self.said.borrow().phase != WatchPhase::NotInstalled {
                     let kind = self.settings.kind;
                     error!(
                         kind = kind.name,
@@ -205,13 +205,13 @@ impl<T: DeserializeOwned + Send, F: FnMut(Event<T>)> Watcher<T, F> {
                         "kind is not installed, waiting for it"
                     );
                     // If it was there before, its objects are gone with it.
-                    (self.tell)(Event::Reset(Vec::new()));
+                    (self.tell)(WatchUpdate::Reset(Vec::new()));
                 }
                 let is_synced = self.said.borrow().is_synced;
-                self.say(Phase::NotInstalled, is_synced, "");
+                self.say(WatchPhase::NotInstalled, is_synced, "");
                 // It is looked for at a steady pace: whoever installs it does not want to wait for a back-off.
                 tokio::time::sleep(self.chance.jittered(Duration::from_secs(1), 50)).await;
-                Step::List
+                WatchStep::List
             }
             Err(ListFailure::Failed(cause)) => {
                 // The first failure is weather; what goes on is worth a line.
@@ -221,15 +221,15 @@ impl<T: DeserializeOwned + Send, F: FnMut(Event<T>)> Watcher<T, F> {
                     debug!(kind = self.settings.kind.name, error = %cause, "cannot list");
                 }
                 let is_synced = self.said.borrow().is_synced;
-                self.say(Phase::Failing(cause), is_synced, "");
+                self.say(WatchPhase::Failing(cause), is_synced, "");
                 self.back_off().await;
-                Step::List
+                WatchStep::List
             }
         }
     }
 
     /// Follows the changes until the watch ends, one way or another.
-    async fn follow(&mut self, mut version: String) -> Step {
+    async fn follow(&mut self, mut version: String) -> WatchStep {
         let lifetime = self.chance.jittered(self.settings.lifetime, 100);
         let opened = tokio::time::Instant::now();
         let mut stream = match requests::open::<T>(&self.client, &self.settings, &version, lifetime).await {
@@ -245,11 +245,11 @@ impl<T: DeserializeOwned + Send, F: FnMut(Event<T>)> Watcher<T, F> {
                 Ok(Ok(None)) | Err(_) => break,
             };
             let (reached, event) = match said {
-                Said::Applied { object, version } => (version, object.map(Event::Applied)),
-                Said::Deleted { object, version } => (version, object.map(Event::Deleted)),
-                Said::Bookmark { version: reached } => {
+                DecodedWatchEvent::Applied { object, version } => (version, object.map(WatchUpdate::Applied)),
+                DecodedWatchEvent::Deleted { object, version } => (version, object.map(WatchUpdate::Deleted)),
+                DecodedWatchEvent::Bookmark { version: reached } => {
                     version = reached;
-                    self.say(Phase::Following, true, &version);
+                    self.say(WatchPhase::Watching, true, &version);
                     continue;
                 }
             };
@@ -258,22 +258,22 @@ impl<T: DeserializeOwned + Send, F: FnMut(Event<T>)> Watcher<T, F> {
             if let Some(event) = event {
                 (self.tell)(event);
             }
-            self.say(Phase::Following, true, &version);
+            self.say(WatchPhase::Watching, true, &version);
         }
         // A server that ends watches as soon as they are opened must not be asked in a hot loop.
         if opened.elapsed() < Duration::from_secs(1) {
             self.back_off().await;
         }
-        Step::Follow(version)
+        WatchStep::Watch(version)
     }
 
-    async fn broken(&mut self, failure: WatchFailure, version: String) -> Step {
+    async fn broken(&mut self, failure: WatchFailure, version: String) -> WatchStep {
         match failure {
-            WatchFailure::Gone => Step::List,
+            WatchFailure::Gone => WatchStep::List,
             WatchFailure::Failed(cause) => {
                 debug!(kind = self.settings.kind.name, error = %cause, "watch broke");
                 self.back_off().await;
-                Step::Follow(version)
+                WatchStep::Watch(version)
             }
         }
     }
@@ -284,7 +284,7 @@ impl<T: DeserializeOwned + Send, F: FnMut(Event<T>)> Watcher<T, F> {
         tokio::time::sleep(self.chance.jittered(delay, 50)).await;
     }
 
-    fn say(&self, phase: Phase, is_synced: bool, version: &str) {
+    fn say(&self, phase: WatchPhase, is_synced: bool, version: &str) {
         self.said.send_modify(|progress| {
             progress.phase = phase;
             progress.is_synced = is_synced;

@@ -2,7 +2,7 @@
 //! test runs on. A definition that is there already stays as it is.
 
 use http::header::CONTENT_TYPE;
-use kerf_api::crds::{self, Flavour};
+use kerf_api::crds::{self, CrdVariant};
 use kube::Client;
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -16,7 +16,7 @@ pub struct InstallError {
 }
 
 /// Makes Kerf's API known to the server behind a client.
-pub async fn install_crds(client: &Client, flavour: Flavour) -> Result<(), InstallError> {
+pub async fn install_crds(client: &Client, flavour: CrdVariant) -> Result<(), InstallError> {
     for crd in crds::all(flavour) {
         let wrong = |source| InstallError { kind: crd.kind(), source };
         let request = http::Request::post(DEFINITIONS)

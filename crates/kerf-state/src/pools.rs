@@ -119,7 +119,7 @@ pub fn class_state(deleting: Option<&Time>, conditions: &[Condition]) -> NodeCla
     why_not_ready(conditions).map_or(NodeClassState::Ready, |why| NodeClassState::NotReady(Str::from(why)))
 }
 
-fn requirement(written: &kerf_api::requirement::Requirement) -> PoolRequirement {
+fn requirement(written: &kerf_api::requirement::RequirementWithMinValues) -> PoolRequirement {
     PoolRequirement {
         expression: NodeSelectorRequirement {
             key: Str::from(written.key.as_str()),

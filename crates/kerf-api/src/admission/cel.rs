@@ -24,5 +24,5 @@ mod types;
 mod value;
 
 pub(crate) use estimate::{Cardinality, CostTotal};
-pub(crate) use rule::{RulePlace, check_rule};
-pub(crate) use rules::{Ratchet, Rules, check_default};
+pub(crate) use rule::{RuleContext, check_rule};
+pub(crate) use rules::{CompiledRules, Ratchet, check_default};

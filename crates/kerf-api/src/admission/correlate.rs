@@ -7,13 +7,13 @@ use super::schema::{ListType, Schema, SchemaType};
 
 /// A value and the stored value that it replaces.
 #[derive(Clone, Copy)]
-pub(crate) struct Correlated<'a> {
+pub(crate) struct CorrelatedValue<'a> {
     pub(crate) schema: Option<&'a Schema>,
     pub(crate) new: &'a Value,
     pub(crate) old: &'a Value,
 }
 
-impl Correlated<'_> {
+impl CorrelatedValue<'_> {
     /// The field `name` on both sides, if both have it and the schema knows it.
     pub(crate) fn key(self, name: &str) -> Option<Self> {
         let schema = self.schema?;

@@ -10,7 +10,7 @@ use super::text;
 
 /// The kind of a field error, which decides its wording and the `reason` of its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ErrorKind {
+pub enum FieldErrorKind {
     /// A value that must be there is not.
     Required,
     /// A value breaks a rule.
@@ -33,7 +33,7 @@ pub enum ErrorKind {
     Internal,
 }
 
-impl ErrorKind {
+impl FieldErrorKind {
     /// The `reason` of the cause that a client receives.
     pub fn reason(self) -> &'static str {
         match self {
@@ -71,7 +71,7 @@ pub struct FieldError {
     /// Where, e.g. `spec.template.spec.taints[0].key`; `<nil>` for the object as a whole.
     pub path: String,
     /// What sort of error.
-    pub kind: ErrorKind,
+    pub kind: FieldErrorKind,
     /// The value that was refused; `None` where the text leaves it out.
     pub value: Option<Value>,
     /// The rule that it broke; may be empty.
@@ -82,44 +82,44 @@ pub struct FieldError {
 
 impl FieldError {
     /// An error in the field at `path`, for kinds that are judged elsewhere (the sandbox's built-in ones).
-    pub fn at(path: impl Into<String>, kind: ErrorKind, value: Option<Value>, detail: impl Into<String>) -> Self {
+    pub fn at(path: impl Into<String>, kind: FieldErrorKind, value: Option<Value>, detail: impl Into<String>) -> Self {
         Self { path: path.into(), kind, value, detail: detail.into(), shown: None }
     }
 
-    pub(crate) fn new(path: &Path<'_>, kind: ErrorKind, value: Option<Value>, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(path: &Path<'_>, kind: FieldErrorKind, value: Option<Value>, detail: impl Into<String>) -> Self {
         Self { path: path.to_string(), kind, value, detail: detail.into(), shown: None }
     }
 
     pub(crate) fn required(path: &Path<'_>, detail: impl Into<String>) -> Self {
-        Self::new(path, ErrorKind::Required, None, detail)
+        Self::new(path, FieldErrorKind::Required, None, detail)
     }
 
     pub(crate) fn invalid(path: &Path<'_>, value: impl Into<Value>, detail: impl Into<String>) -> Self {
-        Self::new(path, ErrorKind::Invalid, Some(value.into()), detail)
+        Self::new(path, FieldErrorKind::Invalid, Some(value.into()), detail)
     }
 
     pub(crate) fn shown(path: &Path<'_>, shown: String, detail: impl Into<String>) -> Self {
-        Self { shown: Some(shown), ..Self::new(path, ErrorKind::Invalid, None, detail) }
+        Self { shown: Some(shown), ..Self::new(path, FieldErrorKind::Invalid, None, detail) }
     }
 
     pub(crate) fn forbidden(path: &Path<'_>, detail: impl Into<String>) -> Self {
-        Self::new(path, ErrorKind::Forbidden, None, detail)
+        Self::new(path, FieldErrorKind::Forbidden, None, detail)
     }
 
     pub(crate) fn duplicate(path: &Path<'_>, value: impl Into<Value>) -> Self {
-        Self::new(path, ErrorKind::Duplicate, Some(value.into()), "")
+        Self::new(path, FieldErrorKind::Duplicate, Some(value.into()), "")
     }
 
     pub(crate) fn not_supported<S: AsRef<str>>(path: &Path<'_>, value: impl Into<Value>, supported: &[S]) -> Self {
-        Self::new(path, ErrorKind::NotSupported, Some(value.into()), supported_values(supported))
+        Self::new(path, FieldErrorKind::NotSupported, Some(value.into()), supported_values(supported))
     }
 
     pub(crate) fn too_long(path: &Path<'_>, max: i64) -> Self {
-        Self::new(path, ErrorKind::TooLong, None, too_long(max))
+        Self::new(path, FieldErrorKind::TooLong, None, too_long(max))
     }
 
     pub(crate) fn too_many(path: &Path<'_>, actual: usize, max: i64) -> Self {
-        Self::new(path, ErrorKind::TooMany, Some(actual.into()), too_many(max))
+        Self::new(path, FieldErrorKind::TooMany, Some(actual.into()), too_many(max))
     }
 
     /// The text without the field's path, as the cause of a `Status` carries it.
@@ -192,23 +192,23 @@ pub fn join(errors: &[FieldError]) -> String {
 
 /// Why an object was not admitted.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Rejection {
+pub enum AdmissionRejection {
     /// The object could not be read as its kind at all, or strict field validation found unknown fields: 400.
-    Malformed(Malformed),
+    Malformed(MalformedObject),
     /// The object could be read and breaks rules: 422.
     Invalid(Vec<FieldError>),
 }
 
 /// Why an object could not be read as its kind.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Malformed {
+pub enum MalformedObject {
     /// Fields that the schema does not know, each as `unknown field "spec.foo"`, under strict field validation.
     UnknownFields(Vec<String>),
     /// Metadata (or an embedded object's) of a wrong type, in the decoder's words.
     Decoding(String),
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for MalformedObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::UnknownFields(fields) => write!(f, "strict decoding error: {}", fields.join(", ")),
@@ -217,7 +217,7 @@ impl fmt::Display for Malformed {
     }
 }
 
-impl fmt::Display for Rejection {
+impl fmt::Display for AdmissionRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(malformed) => malformed.fmt(f),
@@ -226,9 +226,9 @@ impl fmt::Display for Rejection {
     }
 }
 
-impl std::error::Error for Rejection {}
+impl std::error::Error for AdmissionRejection {}
 
-impl Rejection {
+impl AdmissionRejection {
     /// The field errors; none if the object could not even be read.
     pub fn field_errors(&self) -> &[FieldError] {
         match self {

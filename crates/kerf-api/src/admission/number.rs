@@ -42,13 +42,15 @@ impl JsonNumber {
         self,
         bound: f64,
         bound_fits: bool,
-        beyond: impl Fn(Ordered, Ordered) -> bool,
+        beyond: impl Fn(ComparableNumber, ComparableNumber) -> bool,
     ) -> (bool, Self) {
         match self {
             Self::Int(value) if bound_fits => {
-                (beyond(Ordered::Int(value), Ordered::Int(bound as i64)), Self::Int(bound as i64))
+                (beyond(ComparableNumber::Int(value), ComparableNumber::Int(bound as i64)), Self::Int(bound as i64))
             }
-            value => (beyond(Ordered::Float(value.as_f64()), Ordered::Float(bound)), Self::Float(bound)),
+            value => {
+                (beyond(ComparableNumber::Float(value.as_f64()), ComparableNumber::Float(bound)), Self::Float(bound))
+            }
         }
     }
 
@@ -63,12 +65,12 @@ impl JsonNumber {
 
 /// Two numbers of one form; never compared across.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Ordered {
+pub(crate) enum ComparableNumber {
     Int(i64),
     Float(f64),
 }
 
-impl PartialOrd for Ordered {
+impl PartialOrd for ComparableNumber {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         match (self, other) {
             (Self::Int(a), Self::Int(b)) => a.partial_cmp(b),

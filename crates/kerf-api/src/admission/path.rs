@@ -7,11 +7,11 @@ use std::fmt;
 #[derive(Clone, Copy)]
 pub(crate) struct Path<'a> {
     parent: Option<&'a Path<'a>>,
-    step: Step<'a>,
+    step: PathStep<'a>,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum PathStep<'a> {
     Root,
     Child(&'a str),
     Index(usize),
@@ -19,25 +19,25 @@ enum Step<'a> {
 }
 
 impl<'a> Path<'a> {
-    pub(crate) const ROOT: Path<'static> = Path { parent: None, step: Step::Root };
+    pub(crate) const ROOT: Path<'static> = Path { parent: None, step: PathStep::Root };
 
     /// A named field.
     pub(crate) fn child(&'a self, name: &'a str) -> Path<'a> {
-        Path { parent: Some(self), step: Step::Child(name) }
+        Path { parent: Some(self), step: PathStep::Child(name) }
     }
 
     /// A list element.
     pub(crate) fn index(&'a self, index: usize) -> Path<'a> {
-        Path { parent: Some(self), step: Step::Index(index) }
+        Path { parent: Some(self), step: PathStep::Index(index) }
     }
 
     /// A map entry.
     pub(crate) fn key(&'a self, key: &'a str) -> Path<'a> {
-        Path { parent: Some(self), step: Step::Key(key) }
+        Path { parent: Some(self), step: PathStep::Key(key) }
     }
 
     pub(crate) fn is_root(&self) -> bool {
-        matches!(self.step, Step::Root)
+        matches!(self.step, PathStep::Root)
     }
 
     /// As schema validation names it in its sentences: empty for the root, never `<nil>`.
@@ -51,11 +51,11 @@ impl<'a> Path<'a> {
             parent.write(f)?;
         }
         match self.step {
-            Step::Root => Ok(()),
-            Step::Child(name) if at_start => f.write_str(name),
-            Step::Child(name) => write!(f, ".{name}"),
-            Step::Index(index) => write!(f, "[{index}]"),
-            Step::Key(key) => write!(f, "[{key}]"),
+            PathStep::Root => Ok(()),
+            PathStep::Child(name) if at_start => f.write_str(name),
+            PathStep::Child(name) => write!(f, ".{name}"),
+            PathStep::Index(index) => write!(f, "[{index}]"),
+            PathStep::Key(key) => write!(f, "[{key}]"),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::schema::{Additional, Schema};
+use super::schema::{AdditionalProperties, Schema};
 
 /// Removes unknown fields from a whole object; returns their paths, sorted.
 pub(crate) fn prune(object: &mut Value, schema: &Schema) -> Vec<String> {
@@ -45,11 +45,11 @@ impl Pruner {
                         self.node(value, Some(property), false);
                         true
                     }
-                    Some((None, Some(Additional::Schema(values)))) => {
+                    Some((None, Some(AdditionalProperties::Schema(values)))) => {
                         self.node(value, Some(values), false);
                         true
                     }
-                    Some((None, Some(Additional::Bool(_)))) => {
+                    Some((None, Some(AdditionalProperties::Bool(_)))) => {
                         self.node(value, None, false);
                         true
                     }
@@ -81,8 +81,8 @@ impl Pruner {
                     let mark = self.enter(name);
                     match (schema.properties.get(name), &schema.additional) {
                         (Some(property), _) => self.node(value, Some(property), false),
-                        (None, Some(Additional::Schema(values))) => self.node(value, Some(values), false),
-                        (None, Some(Additional::Bool(_))) => self.node(value, None, false),
+                        (None, Some(AdditionalProperties::Schema(values))) => self.node(value, Some(values), false),
+                        (None, Some(AdditionalProperties::Bool(_))) => self.node(value, None, false),
                         (None, None) => {}
                     }
                     self.path.truncate(mark);

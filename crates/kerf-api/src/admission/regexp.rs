@@ -8,7 +8,7 @@ use std::str::Chars;
 use regex::{Regex, RegexBuilder};
 
 /// The most that one compiled pattern may take; Go bounds repetition counts instead.
-const SIZE_LIMIT: usize = 4 << 20;
+const COMPILED_MAX_BYTES: usize = 4 << 20;
 /// Go's bound on a counted repetition.
 const MAX_REPEAT: u32 = 1000;
 
@@ -24,7 +24,7 @@ impl Regexp {
     pub(crate) fn new(source: &str) -> Result<Self, String> {
         let translated = translate(source).map_err(|error| format!("error parsing regexp: {error}"))?;
         let regex = RegexBuilder::new(&translated)
-            .size_limit(SIZE_LIMIT)
+            .size_limit(COMPILED_MAX_BYTES)
             .build()
             .map_err(|error| format!("error parsing regexp: {}", reason(&error, source)))?;
         Ok(Self { source: source.to_owned(), regex })

@@ -5,7 +5,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use serde_json::Value;
 
-use super::cel::Rules;
+use super::cel::CompiledRules;
 use super::definition;
 use super::error::FieldError;
 use super::scale::Scale;
@@ -17,16 +17,16 @@ pub struct CustomResource {
     /// The API group, e.g. `karpenter.sh`.
     pub group: String,
     /// What the kind is called.
-    pub names: Names,
+    pub names: CrdNames,
     /// Whether objects live in namespaces.
-    pub scope: Scope,
+    pub scope: CrdScope,
     /// The versions, in the definition's order.
-    pub versions: Vec<Version>,
+    pub versions: Vec<CrdVersion>,
 }
 
 /// What a kind is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
+pub struct CrdNames {
     /// `nodepools`
     pub plural: String,
     /// `nodepool`
@@ -43,7 +43,7 @@ pub struct Names {
 
 /// Where the objects of a kind live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum CrdScope {
     /// In the cluster.
     Cluster,
     /// In a namespace each.
@@ -52,7 +52,7 @@ pub enum Scope {
 
 /// One version of a kind.
 #[derive(Debug)]
-pub struct Version {
+pub struct CrdVersion {
     /// `v1`
     pub name: String,
     /// Whether requests for it are answered.
@@ -71,7 +71,7 @@ pub struct Version {
     pub columns: Vec<PrinterColumn>,
     /// The JSON paths that field selectors may use beside the name.
     pub selectable_fields: Vec<String>,
-    pub(crate) rules: Option<Rules>,
+    pub(crate) rules: Option<CompiledRules>,
 }
 
 /// A column of `kubectl get`.
@@ -100,7 +100,7 @@ impl CustomResource {
         let names = spec.names;
         Ok(Self {
             group: spec.group,
-            names: Names {
+            names: CrdNames {
                 plural: names.plural,
                 singular: names.singular.unwrap_or_default(),
                 kind: names.kind,
@@ -108,7 +108,7 @@ impl CustomResource {
                 short_names: names.short_names.unwrap_or_default(),
                 categories: names.categories.unwrap_or_default(),
             },
-            scope: if spec.scope == "Namespaced" { Scope::Namespaced } else { Scope::Cluster },
+            scope: if spec.scope == "Namespaced" { CrdScope::Namespaced } else { CrdScope::Cluster },
             versions: spec
                 .versions
                 .into_iter()
@@ -119,12 +119,12 @@ impl CustomResource {
     }
 
     /// The version of that name.
-    pub fn version(&self, name: &str) -> Option<&Version> {
+    pub fn version(&self, name: &str) -> Option<&CrdVersion> {
         self.versions.iter().find(|version| version.name == name)
     }
 
     /// The version in which objects are stored.
-    pub fn storage_version(&self) -> &Version {
+    pub fn storage_version(&self) -> &CrdVersion {
         self.versions
             .iter()
             .find(|version| version.storage)
@@ -132,11 +132,11 @@ impl CustomResource {
     }
 }
 
-fn build(version: CustomResourceDefinitionVersion, deprecation: Option<String>) -> Version {
+fn build(version: CustomResourceDefinitionVersion, deprecation: Option<String>) -> CrdVersion {
     let schema = definition::schema_of(&version).map(Schema::build).unwrap_or_default();
     let subresources = version.subresources.unwrap_or_default();
-    Version {
-        rules: Rules::build(&schema, true),
+    CrdVersion {
+        rules: CompiledRules::build(&schema, true),
         schema,
         deprecation,
         name: version.name,

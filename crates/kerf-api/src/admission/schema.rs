@@ -62,7 +62,7 @@ pub enum ListType {
 
 /// What `additionalProperties` says.
 #[derive(Debug)]
-pub(crate) enum Additional {
+pub(crate) enum AdditionalProperties {
     /// `true` or `false` without a schema.
     Bool(bool),
     /// Every entry has this schema.
@@ -81,7 +81,7 @@ pub struct Schema {
     pub(crate) list_type: Option<ListType>,
     pub(crate) atomic_map: bool,
     pub(crate) properties: BTreeMap<String, Schema>,
-    pub(crate) additional: Option<Additional>,
+    pub(crate) additional: Option<AdditionalProperties>,
     pub(crate) items: Option<Box<Schema>>,
     pub(crate) format: Option<Format>,
     /// The format as written, known or not: CEL reads it too.
@@ -130,8 +130,8 @@ impl Schema {
             atomic_map: props.x_kubernetes_map_type.as_deref() == Some("atomic"),
             properties: properties(props).map(|(name, schema)| (name.clone(), Self::build(schema))).collect(),
             additional: props.additional_properties.as_ref().map(|additional| match additional {
-                JSONSchemaPropsOrBool::Bool(allowed) => Additional::Bool(*allowed),
-                JSONSchemaPropsOrBool::Schema(schema) => Additional::Schema(Box::new(Self::build(schema))),
+                JSONSchemaPropsOrBool::Bool(allowed) => AdditionalProperties::Bool(*allowed),
+                JSONSchemaPropsOrBool::Schema(schema) => AdditionalProperties::Schema(Box::new(Self::build(schema))),
             }),
             items: items(props).map(|schema| Box::new(Self::build(schema))),
             format: Format::for_type(&format_name, type_, int_or_string),
@@ -161,8 +161,8 @@ impl Schema {
     /// The schema of the values of a map, if this is one.
     pub(crate) fn map_values(&self) -> Option<&Schema> {
         match &self.additional {
-            Some(Additional::Schema(schema)) => Some(schema),
-            Some(Additional::Bool(_)) | None => None,
+            Some(AdditionalProperties::Schema(schema)) => Some(schema),
+            Some(AdditionalProperties::Bool(_)) | None => None,
         }
     }
 

@@ -40,7 +40,7 @@ fn widget(spec: Value) -> Value {
     json!({"apiVersion": "kerf.test/v1", "kind": "Widget", "metadata": {"name": "w"}, "spec": spec})
 }
 
-fn create(resource: &CustomResource, spec: Value) -> Result<Value, Rejection> {
+fn create(resource: &CustomResource, spec: Value) -> Result<Value, AdmissionRejection> {
     resource
         .admit("v1", Operation::Create, widget(spec), FieldValidation::Ignore)
         .map(|admitted| admitted.object["spec"].clone())

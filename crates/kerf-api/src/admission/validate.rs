@@ -5,12 +5,12 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::correlate::Correlated;
-use super::error::{ErrorKind, FieldError, supported_values, too_long, too_many};
+use super::correlate::CorrelatedValue;
+use super::error::{FieldError, FieldErrorKind, supported_values, too_long, too_many};
 use super::format::Format;
 use super::number::{JsonNumber, is_whole};
 use super::path::Path;
-use super::schema::{Additional, Schema, SchemaType};
+use super::schema::{AdditionalProperties, Schema, SchemaType};
 use super::text;
 
 /// More errors than anyone reads; a hostile object of a million bad elements must not become a million sentences.
@@ -21,7 +21,7 @@ pub(crate) fn validate(
     base: &Path<'_>,
     schema: &Schema,
     value: &Value,
-    stored: Option<Correlated<'_>>,
+    stored: Option<CorrelatedValue<'_>>,
 ) -> Vec<FieldError> {
     let mut validator = Validator { base, errors: Vec::new() };
     validator.node(schema, value, &Path::ROOT, stored);
@@ -37,16 +37,16 @@ struct Validator<'a> {
 
 impl Validator<'_> {
     /// Checks one value; returns how many checks matched, by which failed alternatives are ranked.
-    fn node(&mut self, schema: &Schema, value: &Value, at: &Path<'_>, stored: Option<Correlated<'_>>) -> usize {
+    fn node(&mut self, schema: &Schema, value: &Value, at: &Path<'_>, stored: Option<CorrelatedValue<'_>>) -> usize {
         let mark = self.errors.len();
         let matches = self.checks(schema, value, at, stored);
-        if self.errors.len() > mark && stored.is_some_and(Correlated::unchanged) {
+        if self.errors.len() > mark && stored.is_some_and(CorrelatedValue::unchanged) {
             self.errors.truncate(mark);
         }
         matches
     }
 
-    fn checks(&mut self, schema: &Schema, value: &Value, at: &Path<'_>, stored: Option<Correlated<'_>>) -> usize {
+    fn checks(&mut self, schema: &Schema, value: &Value, at: &Path<'_>, stored: Option<CorrelatedValue<'_>>) -> usize {
         if self.errors.len() >= MAX_ERRORS {
             return 0;
         }
@@ -130,13 +130,13 @@ impl Validator<'_> {
 
     fn wrong_type(&mut self, at: &Path<'_>, asked: &str, actual: &str) {
         let detail = format!("{} in body must be of type {asked}: {}", at.name(), text::quote(actual));
-        self.push(at, ErrorKind::TypeInvalid, Some(actual.into()), detail);
+        self.push(at, FieldErrorKind::TypeInvalid, Some(actual.into()), detail);
     }
 
     fn string(&mut self, schema: &Schema, value: &str, at: &Path<'_>) {
         let length = || value.chars().count() as i64;
         if let Some(max) = schema.max_length.filter(|max| length() > *max) {
-            self.push(at, ErrorKind::TooLong, None, too_long(max));
+            self.push(at, FieldErrorKind::TooLong, None, too_long(max));
         } else if let Some(min) = schema.min_length.filter(|min| length() < *min) {
             self.invalid(at, value.into(), &format!("should be at least {min} chars long"));
         } else if let Some(pattern) = schema.pattern.as_ref().filter(|pattern| !pattern.is_match(value)) {
@@ -148,7 +148,7 @@ impl Validator<'_> {
         if !format.accepts(value) {
             let detail =
                 format!("{} in body must be of type {}: {}", at.name(), schema.format_name, text::quote(value));
-            self.push(at, ErrorKind::TypeInvalid, Some(value.into()), detail);
+            self.push(at, FieldErrorKind::TypeInvalid, Some(value.into()), detail);
         }
     }
 
@@ -226,13 +226,13 @@ impl Validator<'_> {
         };
         if factor_value.as_f64() <= 0.0 {
             let detail = format!("factor MultipleOf declared for {} must be positive: {factor_value}", at.name());
-            self.push(at, ErrorKind::Invalid, Some(factor_value.into()), detail);
+            self.push(at, FieldErrorKind::Invalid, Some(factor_value.into()), detail);
         } else if !is_multiple {
             self.invalid(at, value.as_bound(fits), &format!("should be a multiple of {factor_value}"));
         }
     }
 
-    fn array(&mut self, schema: &Schema, items: &[Value], at: &Path<'_>, stored: Option<Correlated<'_>>) -> usize {
+    fn array(&mut self, schema: &Schema, items: &[Value], at: &Path<'_>, stored: Option<CorrelatedValue<'_>>) -> usize {
         let mut matches = 0;
         if let Some(item_schema) = schema.items.as_deref() {
             for (i, item) in items.iter().enumerate() {
@@ -243,7 +243,7 @@ impl Validator<'_> {
             self.invalid(at, items.len().into(), &format!("should have at least {min} items"));
         }
         if let Some(max) = schema.max_items.filter(|max| items.len() as i64 > *max) {
-            self.push(at, ErrorKind::TooMany, Some(items.len().into()), too_many(max));
+            self.push(at, FieldErrorKind::TooMany, Some(items.len().into()), too_many(max));
         }
         matches
     }
@@ -253,25 +253,25 @@ impl Validator<'_> {
         schema: &Schema,
         fields: &serde_json::Map<String, Value>,
         at: &Path<'_>,
-        stored: Option<Correlated<'_>>,
+        stored: Option<CorrelatedValue<'_>>,
     ) -> usize {
         let mut matches = 0;
         if let Some(min) = schema.min_properties.filter(|min| (fields.len() as i64) < *min) {
             self.invalid(at, fields.len().into(), &format!("should have at least {min} properties"));
         }
         if let Some(max) = schema.max_properties.filter(|max| fields.len() as i64 > *max) {
-            self.push(at, ErrorKind::TooMany, Some(fields.len().into()), too_many(max));
+            self.push(at, FieldErrorKind::TooMany, Some(fields.len().into()), too_many(max));
         }
         for (name, value) in fields.iter().filter(|(name, _)| !schema.properties.contains_key(*name)) {
             match &schema.additional {
-                Some(Additional::Bool(false)) => {
+                Some(AdditionalProperties::Bool(false)) => {
                     let detail = format!("{}.{name} in body is a forbidden property", at.name());
-                    self.push(at, ErrorKind::Invalid, Some(name.as_str().into()), detail);
+                    self.push(at, FieldErrorKind::Invalid, Some(name.as_str().into()), detail);
                 }
-                Some(Additional::Schema(values)) => {
+                Some(AdditionalProperties::Schema(values)) => {
                     matches += self.node(values, value, &at.child(name), stored_field(at, stored, name));
                 }
-                Some(Additional::Bool(true)) | None => {}
+                Some(AdditionalProperties::Bool(true)) | None => {}
             }
         }
         for (name, property) in &schema.properties {
@@ -280,7 +280,7 @@ impl Validator<'_> {
             }
         }
         for name in schema.required.iter().filter(|name| !fields.contains_key(*name)) {
-            self.push(&at.child(name), ErrorKind::Required, None, String::new());
+            self.push(&at.child(name), FieldErrorKind::Required, None, String::new());
         }
         matches
     }
@@ -294,11 +294,17 @@ impl Validator<'_> {
             .iter()
             .map(|allowed| allowed.as_str().map_or_else(|| text::json(allowed), str::to_owned))
             .collect();
-        self.push(at, ErrorKind::NotSupported, Some(value.clone()), supported_values(&supported));
+        self.push(at, FieldErrorKind::NotSupported, Some(value.clone()), supported_values(&supported));
     }
 
     /// `anyOf`, `oneOf`, `allOf` and `not`, in the order in which their errors are told.
-    fn junctors(&mut self, schema: &Schema, value: &Value, at: &Path<'_>, stored: Option<Correlated<'_>>) -> usize {
+    fn junctors(
+        &mut self,
+        schema: &Schema,
+        value: &Value,
+        at: &Path<'_>,
+        stored: Option<CorrelatedValue<'_>>,
+    ) -> usize {
         let mut matches = 1;
         let name = || text::quote(&at.name());
         if !schema.any_of.is_empty() {
@@ -353,10 +359,10 @@ impl Validator<'_> {
         branches: &[Schema],
         value: &Value,
         at: &Path<'_>,
-        stored: Option<Correlated<'_>>,
+        stored: Option<CorrelatedValue<'_>>,
         first_is_enough: bool,
-    ) -> Tried {
-        let mut tried = Tried { valid: 0, matches: 0, errors: Vec::new() };
+    ) -> AlternativesResult {
+        let mut tried = AlternativesResult { valid: 0, matches: 0, errors: Vec::new() };
         let mut failed = false;
         for branch in branches {
             let mark = self.errors.len();
@@ -382,10 +388,10 @@ impl Validator<'_> {
 
     fn invalid(&mut self, at: &Path<'_>, value: Value, sentence: &str) {
         let detail = format!("{} in body {sentence}", at.name());
-        self.push(at, ErrorKind::Invalid, Some(value), detail);
+        self.push(at, FieldErrorKind::Invalid, Some(value), detail);
     }
 
-    fn push(&mut self, at: &Path<'_>, kind: ErrorKind, value: Option<Value>, detail: String) {
+    fn push(&mut self, at: &Path<'_>, kind: FieldErrorKind, value: Option<Value>, detail: String) {
         let relative = at.name();
         let error = match (self.base.is_root(), relative.is_empty()) {
             (_, true) => FieldError::new(self.base, kind, value, detail),
@@ -401,14 +407,14 @@ impl Validator<'_> {
     }
 }
 
-struct Tried {
+struct AlternativesResult {
     valid: usize,
     matches: usize,
     errors: Vec<FieldError>,
 }
 
 /// `kind` and `apiVersion` of the object itself are converted before they are compared, so they never count as unchanged.
-fn stored_field<'a>(at: &Path<'_>, stored: Option<Correlated<'a>>, name: &str) -> Option<Correlated<'a>> {
+fn stored_field<'a>(at: &Path<'_>, stored: Option<CorrelatedValue<'a>>, name: &str) -> Option<CorrelatedValue<'a>> {
     if at.is_root() && matches!(name, "kind" | "apiVersion") {
         return None;
     }

@@ -233,21 +233,21 @@ fn facts_come_from_the_metadata() {
 
 /// One thing that a controller may do to the conditions of an object.
 #[derive(Debug, Clone)]
-enum Step {
+enum ConditionStep {
     Set(&'static str, ConditionStatus, &'static str),
     Clear(&'static str),
     Reopen { is_generation_new: bool, is_deleting: bool },
 }
 
-fn any_step() -> impl Strategy<Value = Step> {
+fn any_step() -> impl Strategy<Value = ConditionStep> {
     let names = || proptest::sample::select(vec!["Launched", "Registered", "Initialized", "Drifted", "Drained", READY]);
     let statuses =
         proptest::sample::select(vec![ConditionStatus::True, ConditionStatus::False, ConditionStatus::Unknown]);
     let reasons = proptest::sample::select(vec!["A", "B"]);
     prop_oneof![
-        6 => (names(), statuses, reasons).prop_map(|(name, status, reason)| Step::Set(name, status, reason)),
-        1 => names().prop_map(Step::Clear),
-        1 => any::<(bool, bool)>().prop_map(|(is_generation_new, is_deleting)| Step::Reopen { is_generation_new, is_deleting }),
+        6 => (names(), statuses, reasons).prop_map(|(name, status, reason)| ConditionStep::Set(name, status, reason)),
+        1 => names().prop_map(ConditionStep::Clear),
+        1 => any::<(bool, bool)>().prop_map(|(is_generation_new, is_deleting)| ConditionStep::Reopen { is_generation_new, is_deleting }),
     ]
 }
 
@@ -260,7 +260,7 @@ proptest! {
         for step in steps {
             now += 1;
             match step {
-                Step::Set(name, status, reason) => {
+                ConditionStep::Set(name, status, reason) => {
                     let before = set.clone();
                     let is_modified = set.set(name, status.clone(), reason, "", at(now));
                     prop_assert_eq!(is_modified, set != before, "the flag tells the truth");
@@ -268,14 +268,14 @@ proptest! {
                     let is_sorted = set.conditions().is_sorted_by_key(|c| (c.condition_type == READY, c.last_transition_time.0));
                     prop_assert!(is_sorted || !is_modified);
                 }
-                Step::Clear(name) => {
+                ConditionStep::Clear(name) => {
                     let was_there = set.get(name).is_some();
                     match set.clear(name) {
                         Ok(is_modified) => prop_assert_eq!(is_modified, was_there),
                         Err(_) => prop_assert!(name == READY || dependents::NODECLAIM.contains(&name)),
                     }
                 }
-                Step::Reopen { is_generation_new, is_deleting } => {
+                ConditionStep::Reopen { is_generation_new, is_deleting } => {
                     let generation = set.object.generation + i64::from(is_generation_new);
                     let object = ObjectFacts { generation, created: at(CREATED), is_deleting };
                     let stored = serde_json::to_value(set.conditions()).unwrap();

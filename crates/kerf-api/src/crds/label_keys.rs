@@ -5,17 +5,17 @@
 
 use serde_json::{Value, json};
 
-use super::Flavour;
+use super::CrdVariant;
 use crate::labels::{self, aws, kwok};
-use crate::schema::{LabelKeys, Rule, rule};
+use crate::schema::{CelRule, LabelKeys, rule};
 
 /// Puts the flavour's rules where the types have marked label keys.
-pub(super) fn guard(mut schema: Value, flavour: Flavour) -> Value {
+pub(super) fn guard(mut schema: Value, flavour: CrdVariant) -> Value {
     place(&mut schema, flavour);
     schema
 }
 
-fn place(schema: &mut Value, flavour: Flavour) {
+fn place(schema: &mut Value, flavour: CrdVariant) {
     match schema {
         Value::Object(object) => {
             if let Some(mark) = object.remove(LabelKeys::MARKER)
@@ -30,7 +30,7 @@ fn place(schema: &mut Value, flavour: Flavour) {
     }
 }
 
-fn rules(keys: LabelKeys, flavour: Flavour) -> Vec<Rule> {
+fn rules(keys: LabelKeys, flavour: CrdVariant) -> Vec<CelRule> {
     let mut rules = vec![domain_rule(labels::KARPENTER_DOMAIN, &[labels::CAPACITY_TYPE, labels::NODEPOOL])];
     match keys {
         LabelKeys::TemplateLabels | LabelKeys::NodePool => {
@@ -46,32 +46,37 @@ fn rules(keys: LabelKeys, flavour: Flavour) -> Vec<Rule> {
     }
 }
 
-fn provider_rule(keys: LabelKeys, flavour: Flavour) -> Option<Rule> {
+fn provider_rule(keys: LabelKeys, flavour: CrdVariant) -> Option<CelRule> {
     match (flavour, keys) {
-        (Flavour::Aws, LabelKeys::NodeOverlay) => {
+        (CrdVariant::Aws, LabelKeys::NodeOverlay) => {
             let allowed: Vec<&str> =
-                aws::ALLOWED.into_iter().filter(|key| !aws::NOT_FOR_OVERLAYS.contains(key)).collect();
+                aws::ALLOWED.into_iter().filter(|key| !aws::DISALLOWED_FOR_OVERLAYS.contains(key)).collect();
             Some(domain_rule(aws::DOMAIN, &allowed))
         }
-        (Flavour::Aws, LabelKeys::TemplateLabels | LabelKeys::NodePool | LabelKeys::NodeClaim) => {
+        (CrdVariant::Aws, LabelKeys::TemplateLabels | LabelKeys::NodePool | LabelKeys::NodeClaim) => {
             Some(domain_rule(aws::DOMAIN, &aws::ALLOWED))
         }
-        (Flavour::Kwok, LabelKeys::NodePool | LabelKeys::NodeClaim) => Some(domain_rule(kwok::DOMAIN, &kwok::ALLOWED)),
-        (Flavour::Kwok, LabelKeys::TemplateLabels | LabelKeys::NodeOverlay) => None,
+        (CrdVariant::Kwok, LabelKeys::NodePool | LabelKeys::NodeClaim) => {
+            Some(domain_rule(kwok::DOMAIN, &kwok::ALLOWED))
+        }
+        (CrdVariant::Kwok, LabelKeys::TemplateLabels | LabelKeys::NodeOverlay) => None,
     }
 }
 
 /// The key is one of those allowed, or the part before its first slash does not end with the domain.
-fn domain_rule(domain: &str, allowed: &[&str]) -> Rule {
+fn domain_rule(domain: &str, allowed: &[&str]) -> CelRule {
     let allowed: Vec<String> = allowed.iter().map(|key| format!("'{key}'")).collect();
     let escaped = domain.replace('.', "[.]");
-    Rule {
+    CelRule {
         rule: format!("self in [{}] || !self.matches('^[^/]*{escaped}(/|$)')", allowed.join(", ")).into(),
         message: format!("label domain \"{domain}\" is restricted").into(),
     }
 }
 
 /// The same rule over the keys of a map.
-fn for_each_key(on_a_key: Rule) -> Rule {
-    Rule { rule: format!("self.all(key, {})", on_a_key.rule.replace("self", "key")).into(), message: on_a_key.message }
+fn for_each_key(on_a_key: CelRule) -> CelRule {
+    CelRule {
+        rule: format!("self.all(key, {})", on_a_key.rule.replace("self", "key")).into(),
+        message: on_a_key.message,
+    }
 }

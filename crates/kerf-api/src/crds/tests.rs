@@ -14,16 +14,16 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use super::*;
 
 /// The rows of all kinds whose fields the table lists.
-fn rows(flavour: Flavour) -> Vec<fields::Row> {
+fn rows(flavour: CrdVariant) -> Vec<fields::FieldRow> {
     all(flavour).iter().filter(|crd| crd.kind != "KWOKNodeClass").flat_map(fields::of_schema).collect()
 }
 
 #[test]
 fn the_schemas_have_every_field_of_the_specification_and_no_other() {
-    let (mut specified, mut generated) = (fields::of_specification(), rows(Flavour::Aws));
+    let (mut specified, mut generated) = (fields::of_specification(), rows(CrdVariant::Aws));
     specified.sort();
     generated.sort();
-    let show = |rows: &[fields::Row]| rows.iter().map(ToString::to_string).collect::<Vec<_>>();
+    let show = |rows: &[fields::FieldRow]| rows.iter().map(ToString::to_string).collect::<Vec<_>>();
     let (specified, generated) = (show(&specified), show(&generated));
     let missing: Vec<_> = specified.iter().filter(|row| !generated.contains(row)).collect();
     let extra: Vec<_> = generated.iter().filter(|row| !specified.contains(row)).collect();
@@ -35,7 +35,7 @@ fn the_schemas_have_every_field_of_the_specification_and_no_other() {
 #[test]
 fn the_fields_of_the_simulated_node_class_are_those_of_spec_04_14_1() {
     let rows: Vec<String> =
-        fields::of_schema(&of::<KWOKNodeClass>(Flavour::Kwok)).iter().map(ToString::to_string).collect();
+        fields::of_schema(&of::<KWOKNodeClass>(CrdVariant::Kwok)).iter().map(ToString::to_string).collect();
     for row in [
         "KWOKNodeClass spec: object, optional",
         "KWOKNodeClass spec.nodeRegistrationDelay: string, optional, pattern ^([0-9]+(s|m|h))+$",
@@ -43,7 +43,7 @@ fn the_fields_of_the_simulated_node_class_are_those_of_spec_04_14_1() {
     ] {
         assert!(rows.iter().any(|r| r == row), "{row} is not in {rows:#?}");
     }
-    let status = of::<KWOKNodeClass>(Flavour::Kwok).json["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"].clone();
+    let status = of::<KWOKNodeClass>(CrdVariant::Kwok).json["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"].clone();
     assert_eq!(status["default"]["conditions"][0]["lastTransitionTime"], "2024-01-01T01:01:01Z");
     assert_eq!(status["default"]["conditions"][0]["status"], "True");
 }
@@ -53,11 +53,11 @@ fn names_scopes_and_subresources_are_those_of_the_inventory() {
     let specified = spec_tables::inventory();
     assert_eq!(specified.len(), 5);
     for expected in specified {
-        let crds = all(Flavour::Aws);
+        let crds = all(CrdVariant::Aws);
         let crd = crds.iter().find(|crd| crd.kind == expected.kind).unwrap();
-        assert_eq!(spec_tables::Inventory::of(crd), expected);
+        assert_eq!(spec_tables::InventoryRow::of(crd), expected);
     }
-    let kwok = spec_tables::Inventory::of(&of::<KWOKNodeClass>(Flavour::Aws));
+    let kwok = spec_tables::InventoryRow::of(&of::<KWOKNodeClass>(CrdVariant::Aws));
     assert_eq!((kwok.version.as_str(), kwok.scope.as_str()), ("karpenter.kwok.sh/v1alpha1", "Cluster"));
     assert_eq!(kwok.short_names, ["kwoknc", "kwokncs"]);
 }
@@ -67,7 +67,7 @@ fn printer_columns_are_those_of_the_specification() {
     let specified = spec_tables::columns();
     let generated: Vec<_> = ["NodePool", "NodeClaim", "NodeOverlay", "CapacityBuffer", "EC2NodeClass"]
         .into_iter()
-        .flat_map(|kind| spec_tables::columns_of(all(Flavour::Aws).iter().find(|crd| crd.kind == kind).unwrap()))
+        .flat_map(|kind| spec_tables::columns_of(all(CrdVariant::Aws).iter().find(|crd| crd.kind == kind).unwrap()))
         .collect();
     assert_eq!(generated, specified);
     assert_eq!(specified.len(), 31);
@@ -75,7 +75,7 @@ fn printer_columns_are_those_of_the_specification() {
 
 #[test]
 fn every_field_is_described() {
-    for crd in all(Flavour::Aws) {
+    for crd in all(CrdVariant::Aws) {
         let schema = &crd.json["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         let undescribed = fields::undescribed(schema, String::new());
         assert_eq!(undescribed, [".metadata"], "{}", crd.kind);
@@ -97,8 +97,8 @@ fn flavours_differ_in_the_domain_they_guard() {
             })
             .collect::<Vec<_>>()
     };
-    assert_eq!(without_provider_rules(Flavour::Aws), without_provider_rules(Flavour::Kwok));
-    let guarded: Vec<String> = rows(Flavour::Kwok)
+    assert_eq!(without_provider_rules(CrdVariant::Aws), without_provider_rules(CrdVariant::Kwok));
+    let guarded: Vec<String> = rows(CrdVariant::Kwok)
         .iter()
         .filter(|row| {
             row.validations.iter().any(|text| text.contains("label domain \"karpenter.kwok.sh\" is restricted"))
@@ -107,7 +107,7 @@ fn flavours_differ_in_the_domain_they_guard() {
         .collect();
     assert_eq!(guarded, ["NodeClaim spec.requirements[].key", "NodePool spec.template.spec.requirements[].key"]);
     assert!(
-        rows(Flavour::Kwok)
+        rows(CrdVariant::Kwok)
             .iter()
             .all(|row| row.validations.iter().all(|text| !text.contains("karpenter.k8s.aws\" is")))
     );
@@ -116,7 +116,7 @@ fn flavours_differ_in_the_domain_they_guard() {
 /// A keyword that the API's own type does not know is silently lost on the way through it.
 #[test]
 fn every_keyword_is_one_that_the_api_server_knows() {
-    for flavour in [Flavour::Aws, Flavour::Kwok] {
+    for flavour in [CrdVariant::Aws, CrdVariant::Kwok] {
         for crd in all(flavour) {
             let typed: CustomResourceDefinition = serde_json::from_value(crd.json.clone()).unwrap();
             let schema = typed.spec.versions[0].schema.as_ref().unwrap().open_api_v3_schema.as_ref().unwrap();
@@ -147,7 +147,7 @@ fn deployed(crd: &Crd) -> PathBuf {
 /// `KERF_UPDATE=1 cargo test -p kerf-api crds` writes the files anew.
 #[test]
 fn the_deployed_files_are_what_the_types_say() {
-    for crd in all(Flavour::default()) {
+    for crd in all(CrdVariant::default()) {
         let yaml = crd.to_yaml();
         if std::env::var_os("KERF_UPDATE").is_some() {
             std::fs::write(deployed(&crd), &yaml).unwrap();
@@ -156,8 +156,8 @@ fn the_deployed_files_are_what_the_types_say() {
         assert!(stored == yaml, "deploy/crds/{} is out of date; set KERF_UPDATE=1 to write it anew", crd.file_name());
         assert_eq!(serde_yaml_ng::from_str::<Value>(&yaml).unwrap(), crd.json);
     }
-    let names: Vec<String> = all(Flavour::default()).iter().map(Crd::file_name).collect();
-    for entry in std::fs::read_dir(deployed(&all(Flavour::default())[0]).parent().unwrap()).unwrap() {
+    let names: Vec<String> = all(CrdVariant::default()).iter().map(Crd::file_name).collect();
+    for entry in std::fs::read_dir(deployed(&all(CrdVariant::default())[0]).parent().unwrap()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(names.contains(&name), "deploy/crds/{name} belongs to no kind");
     }

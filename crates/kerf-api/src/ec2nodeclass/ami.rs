@@ -2,7 +2,7 @@
 
 use crate::ec2nodeclass::EC2NodeClassSpec;
 use crate::open_enum::open_enum;
-use crate::schema::Rule;
+use crate::schema::CelRule;
 
 open_enum! {
     /// A family of machine images, which decides how an instance is configured.
@@ -36,9 +36,9 @@ pub(super) const FAMILIES: [(AmiFamily, Option<&str>); 7] = [
 ];
 
 /// The rule that a family written next to an alias must be the alias's own, or Custom.
-pub(super) fn alias_rule(alias: &str, family: &AmiFamily) -> Rule {
+pub(super) fn alias_rule(alias: &str, family: &AmiFamily) -> CelRule {
     let article = if family.as_str().starts_with('A') { "an" } else { "a" };
-    Rule {
+    CelRule {
         rule: format!(
             "!has(self.amiFamily) || self.amiFamily in ['{family}', 'Custom'] || \
              !self.amiSelectorTerms.exists(x, has(x.alias) && x.alias.matches('^{alias}(@|$)'))"

@@ -3,11 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schema::{Rule, rule};
+use crate::schema::{CelRule, rule};
 use crate::unparsed::QuantityText;
 
 /// At most one disk is the root volume.
-pub(super) const ONE_ROOT: Rule = rule(
+pub(super) const ONE_ROOT: CelRule = rule(
     "self.filter(x, has(x.rootVolume) && x.rootVolume).size() <= 1",
     "must have only one blockDeviceMappings with rootVolume",
 );
@@ -27,9 +27,9 @@ pub struct BlockDeviceMapping {
     pub root_volume: Option<bool>,
 }
 
-const SIZE_OR_SNAPSHOT: Rule =
+const SIZE_OR_SNAPSHOT: CelRule =
     rule("has(self.snapshotID) || has(self.volumeSize)", "snapshotID or volumeSize must be defined");
-const RATE_NEEDS_SNAPSHOT: Rule = rule(
+const RATE_NEEDS_SNAPSHOT: CelRule = rule(
     "!has(self.volumeInitializationRate) || (has(self.snapshotID) && self.snapshotID != '')",
     "snapshotID must be set when volumeInitializationRate is set",
 );

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::open_enum::open_enum;
-use crate::schema::{Rule, rule};
+use crate::schema::{CelRule, rule};
 
 /// Access to the metadata service from an instance.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -40,7 +40,7 @@ pub struct CpuOptions {
     pub nested_virtualization: Option<String>,
 }
 
-const SOME_TIMEOUT: Rule = rule(
+const SOME_TIMEOUT: CelRule = rule(
     "has(self.tcpEstablishedTimeout) || has(self.udpStreamTimeout) || has(self.udpTimeout)",
     "at least one of tcpEstablishedTimeout, udpStreamTimeout, or udpTimeout must be set",
 );
@@ -77,12 +77,12 @@ open_enum! {
 }
 
 /// The list is empty or has a primary interface.
-pub(super) const PRIMARY_INTERFACE: Rule = rule(
+pub(super) const PRIMARY_INTERFACE: CelRule = rule(
     "self.size() == 0 || self.exists(x, x.networkCardIndex == 0 && x.deviceIndex == 0 && x.interfaceType == 'interface')",
     "networkInterfaces must include a primary interface with interfaceType='interface'",
 );
 /// No place is taken twice, and no card carries two adapters.
-pub(super) const DISTINCT_INTERFACES: Rule = rule(
+pub(super) const DISTINCT_INTERFACES: CelRule = rule(
     "self.all(x, \
        self.exists_one(y, y.networkCardIndex == x.networkCardIndex && y.deviceIndex == x.deviceIndex) && \
        (x.interfaceType != 'efa-only' || \
@@ -105,8 +105,8 @@ pub struct NetworkInterface {
     pub network_card_index: i32,
 }
 
-const NAME_OR_ID: Rule = rule("has(self.name) || has(self.id)", "expected at least one, got none, ['name', 'id']");
-const NOT_NAME_AND_ID: Rule = rule("!has(self.name) || !has(self.id)", "'name' and 'id' are mutually exclusive");
+const NAME_OR_ID: CelRule = rule("has(self.name) || has(self.id)", "expected at least one, got none, ['name', 'id']");
+const NOT_NAME_AND_ID: CelRule = rule("!has(self.name) || !has(self.id)", "'name' and 'id' are mutually exclusive");
 
 /// A placement group by name or by id.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

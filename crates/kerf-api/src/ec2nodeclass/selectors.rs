@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::open_enum::open_enum;
-use crate::schema::{Rule, rule};
+use crate::schema::{CelRule, rule};
 
 open_enum! {
     /// Which instances a capacity reservation accepts.
@@ -22,7 +22,8 @@ open_enum! {
     }
 }
 
-const TAGS_NOT_EMPTY: Rule = rule("self.all(k, k != '' && self[k] != '')", "empty tag keys or values aren't supported");
+const TAGS_NOT_EMPTY: CelRule =
+    rule("self.all(k, k != '' && self[k] != '')", "empty tag keys or values aren't supported");
 
 /// One way to select images.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -52,16 +53,16 @@ pub struct AmiSelectorTerm {
     pub tags: Option<BTreeMap<String, String>>,
 }
 
-const ALIAS_FORM: Rule = rule(
+const ALIAS_FORM: CelRule = rule(
     "self.matches('^[a-zA-Z0-9]+@.+$')",
     "'alias' is improperly formatted, must match the format 'family@version'",
 );
-const ALIAS_FAMILY: Rule = rule(
+const ALIAS_FAMILY: CelRule = rule(
     "self.matches('^(al2|al2023|bottlerocket|windows2019|windows2022|windows2025)(@|$)')",
     "family is not supported, must be one of the following: 'al2', 'al2023', 'bottlerocket', 'windows2019', 'windows2022', \
      'windows2025'",
 );
-const ALIAS_WINDOWS: Rule = rule(
+const ALIAS_WINDOWS: CelRule = rule(
     "!self.matches('^windows20(19|22|25)(@|$)') || self.matches('^[^@]*@latest(@|$)')",
     "windows families may only specify version 'latest'",
 );
@@ -200,7 +201,7 @@ pub(super) fn of_capacity_reservations(schema: &mut Schema) {
     );
 }
 
-fn list(schema: &mut Schema, rules: &[Rule]) {
+fn list(schema: &mut Schema, rules: &[CelRule]) {
     schema.insert("maxItems".into(), json!(30));
     schema.insert("x-kubernetes-validations".into(), json!(rules));
 }

@@ -1,7 +1,7 @@
 //! The hash of how EC2 instances are made.
 
 use super::kubelet::canonical_json;
-use super::structure::{Record, flag, int32, int64, list, map, non_empty, text};
+use super::structure::{StructHasher, flag, int32, int64, list, map, non_empty, text};
 use crate::ec2nodeclass::{
     BlockDevice, BlockDeviceMapping, ConnectionTracking, CpuOptions, EC2NodeClassSpec, MetadataOptions,
     NetworkInterface, PlacementGroupSelector,
@@ -22,7 +22,7 @@ pub fn ec2nodeclass_hash(spec: &EC2NodeClassSpec, ca_bundle: &str) -> Result<u64
 fn spec_record(spec: &EC2NodeClassSpec) -> Result<u64, QuantityError> {
     let devices = spec.block_device_mappings.as_ref();
     let devices = devices.map(|all| all.iter().map(device_mapping).collect::<Result<Vec<_>, _>>()).transpose()?;
-    Ok(Record::named("EC2NodeClassSpec")
+    Ok(StructHasher::named("EC2NodeClassSpec")
         .field("PlacementGroupSelector", spec.placement_group_selector.as_ref().map(placement_group))
         .field("AssociatePublicIPAddress", spec.associate_public_ip_address.map(flag))
         .field("UserData", spec.user_data.as_deref().map(text))
@@ -41,14 +41,14 @@ fn spec_record(spec: &EC2NodeClassSpec) -> Result<u64, QuantityError> {
 }
 
 fn placement_group(selector: &PlacementGroupSelector) -> u64 {
-    Record::named("PlacementGroupSelector")
+    StructHasher::named("PlacementGroupSelector")
         .field("Name", selector.name.as_deref().map(text))
         .field("ID", selector.id.as_deref().map(text))
         .hash()
 }
 
 fn device_mapping(mapping: &BlockDeviceMapping) -> Result<u64, QuantityError> {
-    Ok(Record::named("BlockDeviceMapping")
+    Ok(StructHasher::named("BlockDeviceMapping")
         .field("DeviceName", mapping.device_name.as_deref().map(text))
         .field("EBS", mapping.ebs.as_ref().map(block_device).transpose()?)
         .field("RootVolume", mapping.root_volume.filter(|is_root| *is_root).map(flag))
@@ -57,7 +57,7 @@ fn device_mapping(mapping: &BlockDeviceMapping) -> Result<u64, QuantityError> {
 
 fn block_device(device: &BlockDevice) -> Result<u64, QuantityError> {
     let size = device.volume_size.as_ref().map(|size| size.text().parse::<Quantity>()).transpose()?;
-    Ok(Record::named("BlockDevice")
+    Ok(StructHasher::named("BlockDevice")
         .field("DeleteOnTermination", device.delete_on_termination.map(flag))
         .field("Encrypted", device.encrypted.map(flag))
         .field("IOPS", device.iops.map(int64))
@@ -72,7 +72,7 @@ fn block_device(device: &BlockDevice) -> Result<u64, QuantityError> {
 
 fn network_interface(interface: &NetworkInterface) -> u64 {
     let index = |index: i32| (index != 0).then(|| int32(index));
-    Record::named("NetworkInterface")
+    StructHasher::named("NetworkInterface")
         .field("NetworkCardIndex", index(interface.network_card_index))
         .field("DeviceIndex", index(interface.device_index))
         .field("InterfaceType", non_empty(interface.interface_type.as_str()))
@@ -80,7 +80,7 @@ fn network_interface(interface: &NetworkInterface) -> u64 {
 }
 
 fn metadata_options(options: &MetadataOptions) -> u64 {
-    Record::named("MetadataOptions")
+    StructHasher::named("MetadataOptions")
         .field("HTTPEndpoint", options.http_endpoint.as_deref().map(text))
         .field("HTTPProtocolIPv6", options.http_protocol_ipv6.as_deref().map(text))
         .field("HTTPPutResponseHopLimit", options.http_put_response_hop_limit.map(int64))
@@ -89,7 +89,7 @@ fn metadata_options(options: &MetadataOptions) -> u64 {
 }
 
 fn connection_tracking(tracking: &ConnectionTracking) -> u64 {
-    Record::named("ConnectionTracking")
+    StructHasher::named("ConnectionTracking")
         .field("TCPEstablishedTimeout", tracking.tcp_established_timeout.map(int32))
         .field("UDPStreamTimeout", tracking.udp_stream_timeout.map(int32))
         .field("UDPTimeout", tracking.udp_timeout.map(int32))
@@ -97,5 +97,7 @@ fn connection_tracking(tracking: &ConnectionTracking) -> u64 {
 }
 
 fn cpu_options(options: &CpuOptions) -> u64 {
-    Record::named("CPUOptions").field("NestedVirtualization", options.nested_virtualization.as_deref().map(text)).hash()
+    StructHasher::named("CPUOptions")
+        .field("NestedVirtualization", options.nested_virtualization.as_deref().map(text))
+        .hash()
 }

@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::structure::{Record, bytes, int64, list, map, non_empty};
+use super::structure::{StructHasher, bytes, int64, list, map, non_empty};
 use crate::duration::{Duration, DurationError, parse_nillable};
 use crate::nodepool::{NodeClaimTemplate, NodeClaimTemplateSpec, NodeClassReference, TemplateMetadata};
 use crate::taints::Taint;
@@ -12,14 +12,14 @@ use crate::unparsed::DurationText;
 /// value; one that has none leaves the pool without a hash.
 pub fn nodepool_hash(template: &NodeClaimTemplate) -> Result<u64, DurationError> {
     let metadata = template.metadata.as_ref().filter(|metadata| **metadata != TemplateMetadata::default());
-    Ok(Record::named("NodeClaimTemplate")
+    Ok(StructHasher::named("NodeClaimTemplate")
         .field("ObjectMeta", metadata.map(object_meta))
         .field("Spec", Some(spec(&template.spec)?))
         .hash())
 }
 
 fn object_meta(metadata: &TemplateMetadata) -> u64 {
-    Record::named("ObjectMeta")
+    StructHasher::named("ObjectMeta")
         .field("Labels", metadata.labels.as_ref().map(map))
         .field("Annotations", metadata.annotations.as_ref().map(map))
         .hash()
@@ -29,7 +29,7 @@ fn spec(spec: &NodeClaimTemplateSpec) -> Result<u64, DurationError> {
     let grace = spec.termination_grace_period.as_ref().map(|text| text.as_str().parse()).transpose()?;
     let expiry = parse_nillable(spec.expire_after.as_ref().map(DurationText::as_str))?;
     let taints = |taints: &Vec<Taint>| list(taints.iter().map(taint));
-    Ok(Record::named("NodeClaimTemplateSpec")
+    Ok(StructHasher::named("NodeClaimTemplateSpec")
         .field("Taints", spec.taints.as_ref().map(taints))
         .field("StartupTaints", spec.startup_taints.as_ref().map(taints))
         .field("NodeClassRef", Some(node_class_ref(&spec.node_class_ref)))
@@ -39,7 +39,7 @@ fn spec(spec: &NodeClaimTemplateSpec) -> Result<u64, DurationError> {
 }
 
 fn taint(taint: &Taint) -> u64 {
-    Record::named("Taint")
+    StructHasher::named("Taint")
         .field("Key", non_empty(&taint.key))
         .field("Value", taint.value.as_deref().and_then(non_empty))
         .field("Effect", non_empty(taint.effect.as_str()))
@@ -48,7 +48,7 @@ fn taint(taint: &Taint) -> u64 {
 }
 
 fn node_class_ref(reference: &NodeClassReference) -> u64 {
-    Record::named("NodeClassReference")
+    StructHasher::named("NodeClassReference")
         .field("Kind", non_empty(&reference.kind))
         .field("Name", non_empty(&reference.name))
         .field("Group", non_empty(&reference.group))
@@ -57,11 +57,11 @@ fn node_class_ref(reference: &NodeClassReference) -> u64 {
 
 fn grace_period(duration: Duration) -> u64 {
     let nanos = (duration != Duration::ZERO).then(|| int64(duration.nanos()));
-    Record::named("Duration").field("Duration", nanos).hash()
+    StructHasher::named("Duration").field("Duration", nanos).hash()
 }
 
 fn nillable(duration: Duration) -> u64 {
-    Record::named("NillableDuration").field("Duration", Some(int64(duration.nanos()))).hash()
+    StructHasher::named("NillableDuration").field("Duration", Some(int64(duration.nanos()))).hash()
 }
 
 /// A time as Go marshals it to bytes: version, seconds since the year one, nanoseconds, minutes of offset.
@@ -71,5 +71,5 @@ fn time(time: &Time) -> u64 {
     binary[0] = 1;
     binary[1..9].copy_from_slice(&(time.0.as_second() + YEAR_ONE).to_be_bytes());
     binary[9..13].copy_from_slice(&time.0.subsec_nanosecond().to_be_bytes());
-    Record::named("Time").field("Time", Some(bytes(&binary))).hash()
+    StructHasher::named("Time").field("Time", Some(bytes(&binary))).hash()
 }

@@ -40,9 +40,9 @@ pub(super) fn map<K: AsRef<str>, V: AsRef<str>>(entries: impl IntoIterator<Item 
 }
 
 /// A record in the making: its name, then its fields in the order of their declaration.
-pub(super) struct Record(u64);
+pub(super) struct StructHasher(u64);
 
-impl Record {
+impl StructHasher {
     pub(super) fn named(name: &str) -> Self {
         Self(text(name))
     }

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{Format, Quantity};
+use super::{Quantity, QuantityFormat};
 
 /// The most that a binary quantity can say: 2^63-1 units.
 const BINARY_MAX_NANOS: u128 = i64::MAX as u128 * 1_000_000_000;
@@ -53,12 +53,16 @@ impl FromStr for Quantity {
             return Err(suffix_error(text, suffix));
         };
         let (nanos, format) = match suffix {
-            Suffix::Decimal(exponent) => (decimal_nanos(whole, fraction, exponent), Format::DecimalSi),
-            Suffix::Exponent(exponent) => (decimal_nanos(whole, fraction, exponent), Format::DecimalExponent),
+            Suffix::Decimal(exponent) => (decimal_nanos(whole, fraction, exponent), QuantityFormat::DecimalSi),
+            Suffix::Exponent(exponent) => (decimal_nanos(whole, fraction, exponent), QuantityFormat::DecimalExponent),
             Suffix::Binary(bits) => {
                 let nanos = binary_nanos(whole, fraction, bits);
                 // Below one unit a binary amount is kept as a decimal.
-                let format = if (1..1_000_000_000).contains(&nanos) { Format::DecimalSi } else { Format::BinarySi };
+                let format = if (1..1_000_000_000).contains(&nanos) {
+                    QuantityFormat::DecimalSi
+                } else {
+                    QuantityFormat::BinarySi
+                };
                 (nanos, format)
             }
         };

@@ -88,7 +88,7 @@ fn amounts_beyond_the_representation_saturate() {
     assert_eq!(q("1e30").nanos(), i128::MAX);
     assert_eq!(q("-1e9223372036854775807").nanos(), -i128::MAX);
     assert_eq!(q("1e-9223372036854775808").nanos(), 1);
-    let most = Quantity::from_nanos(i128::MAX, Format::DecimalSi);
+    let most = Quantity::from_nanos(i128::MAX, QuantityFormat::DecimalSi);
     assert_eq!((most + most).nanos(), i128::MAX);
     assert_eq!((Quantity::ZERO - most - most).nanos(), i128::MIN);
 }
@@ -185,14 +185,14 @@ fn json_is_a_string_or_an_integer() {
 
 /// A quantity's text in parts small enough that its value is an exact rational of two `i128`.
 #[derive(Debug, Clone)]
-struct Written {
+struct QuantityParts {
     negative: bool,
     whole: u32,
     fraction: Option<String>,
     suffix: &'static str,
 }
 
-impl Written {
+impl QuantityParts {
     fn text(&self) -> String {
         let sign = if self.negative { "-" } else { "" };
         match &self.fraction {
@@ -226,11 +226,11 @@ impl Written {
     }
 }
 
-fn written() -> impl Strategy<Value = Written> {
+fn written() -> impl Strategy<Value = QuantityParts> {
     let suffix =
         prop::sample::select(vec!["n", "u", "m", "", "k", "M", "G", "Ki", "Mi", "Gi", "e3", "e9", "e-9", "E-3"]);
     (any::<bool>(), 0..2_000_000_u32, prop::option::of("[0-9]{0,6}"), suffix)
-        .prop_map(|(negative, whole, fraction, suffix)| Written { negative, whole, fraction, suffix })
+        .prop_map(|(negative, whole, fraction, suffix)| QuantityParts { negative, whole, fraction, suffix })
 }
 
 fn nanos_rounded_away_from_zero((numerator, denominator): (i128, i128)) -> i128 {
@@ -265,9 +265,9 @@ proptest! {
     }
 
     #[test]
-    fn canonical_text_round_trips(nanos in any::<i128>(), format in prop::sample::select(vec![Format::DecimalSi, Format::BinarySi, Format::DecimalExponent])) {
+    fn canonical_text_round_trips(nanos in any::<i128>(), format in prop::sample::select(vec![QuantityFormat::DecimalSi, QuantityFormat::BinarySi, QuantityFormat::DecimalExponent])) {
         // Binary texts are capped at 2^63-1 units when they are read.
-        let nanos = if format == Format::BinarySi { nanos % (i128::from(i64::MAX) * 1_000_000_000) } else { nanos.max(-i128::MAX) };
+        let nanos = if format == QuantityFormat::BinarySi { nanos % (i128::from(i64::MAX) * 1_000_000_000) } else { nanos.max(-i128::MAX) };
         let quantity = Quantity::from_nanos(nanos, format);
         let text = quantity.to_string();
         prop_assert_eq!(q(&text), quantity);

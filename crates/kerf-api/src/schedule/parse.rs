@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use super::{Field, Schedule};
+use super::{CronField, Schedule};
 
 /// Why a text is no schedule, in the words of the parser that Karpenter uses.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -118,10 +118,10 @@ impl FromStr for Schedule {
 }
 
 /// A list of ranges. Empty members are passed over, so a lone comma is a field without values.
-fn field(text: &str, bounds: &Bounds) -> Result<Field, ScheduleError> {
-    let mut all = Field { values: 0, is_star: false };
+fn field(text: &str, bounds: &Bounds) -> Result<CronField, ScheduleError> {
+    let mut all = CronField { values: 0, is_star: false };
     for expression in text.split(',').filter(|expression| !expression.is_empty()) {
-        let Field { values, is_star } = range(expression, bounds)?;
+        let CronField { values, is_star } = range(expression, bounds)?;
         all.values |= values;
         all.is_star |= is_star;
     }
@@ -129,7 +129,7 @@ fn field(text: &str, bounds: &Bounds) -> Result<Field, ScheduleError> {
 }
 
 /// `*`, `?`, `a`, `a-b`, each with or without `/step`.
-fn range(expression: &str, bounds: &Bounds) -> Result<Field, ScheduleError> {
+fn range(expression: &str, bounds: &Bounds) -> Result<CronField, ScheduleError> {
     let mut by_slash = expression.split('/');
     let values = by_slash.next().unwrap_or_default();
     let (step, is_too_long) = (by_slash.next(), by_slash.next().is_some());
@@ -175,7 +175,7 @@ fn range(expression: &str, bounds: &Bounds) -> Result<Field, ScheduleError> {
     };
     let values = (start..=end).step_by(stride).fold(0, |values, value| values | 1 << value);
     // A star with a step is a restriction like any other.
-    Ok(Field { values, is_star: star && step == 1 })
+    Ok(CronField { values, is_star: star && step == 1 })
 }
 
 fn value(text: &str, bounds: &Bounds) -> Result<u64, ScheduleError> {

@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::meta::Str;
-use text::Text;
+use text::SharedText;
 
 /// Implements `Deserialize` for an object: `decode_object!(Type(out, field) { "wireName" => out.place = field.get()?, … })`.
 /// Reading begins with the type's default, or with what `from` says; `finally` runs once all fields are read.
@@ -40,16 +40,16 @@ macro_rules! decode_object {
                     }
 
                     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<$type, A::Error> {
-                        use $crate::slim::decode::{Field, Key};
+                        use $crate::slim::decode::{FieldNameSeed, ObjectField};
                         let mut $out = $start;
                         let known = |key: &str| match key {
                             $($wire => Some($wire),)+
                             _ => None,
                         };
-                        while let Some(name) = map.next_key_seed(Key(known))? {
+                        while let Some(name) = map.next_key_seed(FieldNameSeed(known))? {
                             match name {
                                 $(Some($wire) => {
-                                    let $field = Field { name: $wire, map: &mut map };
+                                    let $field = ObjectField { name: $wire, map: &mut map };
                                     $read;
                                 })+
                                 _ => {
@@ -71,12 +71,12 @@ macro_rules! decode_object {
 pub(super) use decode_object;
 
 /// A field of an object whose value is about to be read.
-pub(super) struct Field<'m, A> {
+pub(super) struct ObjectField<'m, A> {
     pub(super) name: &'static str,
     pub(super) map: &'m mut A,
 }
 
-impl<'de, A: MapAccess<'de>> Field<'_, A> {
+impl<'de, A: MapAccess<'de>> ObjectField<'_, A> {
     /// The value, or none when it is `null`.
     fn optional<T: Deserialize<'de>>(self) -> Result<Option<T>, A::Error> {
         self.map.next_value().map_err(|error| within(format_args!(".{}", self.name), &error))
@@ -89,7 +89,7 @@ impl<'de, A: MapAccess<'de>> Field<'_, A> {
 
     /// A string, empty when it is `null`.
     fn text(self) -> Result<Str, A::Error> {
-        Ok(self.optional::<Text>()?.unwrap_or_default().0)
+        Ok(self.optional::<SharedText>()?.unwrap_or_default().0)
     }
 
     /// A string that no other object has, such as a name.
@@ -109,7 +109,7 @@ impl<'de, A: MapAccess<'de>> Field<'_, A> {
 
     /// A list of strings.
     fn texts(self) -> Result<Vec<Str>, A::Error> {
-        Ok(self.list::<Text>()?.into_iter().map(|text| text.0).collect())
+        Ok(self.list::<SharedText>()?.into_iter().map(|text| text.0).collect())
     }
 
     /// Whether there is anything at all, whatever it is.
@@ -135,9 +135,9 @@ fn within<E: Error>(step: fmt::Arguments<'_>, error: &E) -> E {
 }
 
 /// Reads a key and says what it is to the object, without keeping the text.
-pub(super) struct Key<F>(pub(super) F);
+pub(super) struct FieldNameSeed<F>(pub(super) F);
 
-impl<'de, T, F: FnOnce(&str) -> T> DeserializeSeed<'de> for Key<F> {
+impl<'de, T, F: FnOnce(&str) -> T> DeserializeSeed<'de> for FieldNameSeed<F> {
     type Value = T;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
@@ -145,7 +145,7 @@ impl<'de, T, F: FnOnce(&str) -> T> DeserializeSeed<'de> for Key<F> {
     }
 }
 
-impl<T, F: FnOnce(&str) -> T> Visitor<'_> for Key<F> {
+impl<T, F: FnOnce(&str) -> T> Visitor<'_> for FieldNameSeed<F> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -186,12 +186,12 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
 }
 
 /// Reads an object of any keys, leaving out those that `keep` does not want, into pairs sorted by key.
-struct Entries<V> {
+struct EntriesVisitor<V> {
     keep: fn(&str) -> bool,
     value: PhantomData<V>,
 }
 
-impl<V> Entries<V> {
+impl<V> EntriesVisitor<V> {
     fn all() -> Self {
         Self::only(|_| true)
     }
@@ -201,7 +201,7 @@ impl<V> Entries<V> {
     }
 }
 
-impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
+impl<'de, V: Deserialize<'de>> Visitor<'de> for EntriesVisitor<V> {
     type Value = Vec<(Str, V)>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -210,7 +210,7 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for Entries<V> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut entries = Vec::new();
-        while let Some(key) = map.next_key_seed(Key(|key: &str| (self.keep)(key).then(|| text::text(key))))? {
+        while let Some(key) = map.next_key_seed(FieldNameSeed(|key: &str| (self.keep)(key).then(|| text::text(key))))? {
             let Some(key) = key else {
                 map.next_value::<IgnoredAny>()?;
                 continue;

@@ -19,14 +19,14 @@ mod mapped;
 pub use mapped::{MappedKubelet, MaxPods};
 
 /// Reason of the condition when [`failures`] finds something.
-pub const INVALID: &str = "InvalidKubeletConfiguration";
+pub const INVALID_REASON: &str = "InvalidKubeletConfiguration";
 /// Reason of the condition when [`has_expression`] holds and the gate `NodeClassCEL` is off.
-pub const EXPRESSIONS_DISABLED: &str = "KubeletExpressionsDisabled";
+pub const EXPRESSIONS_DISABLED_REASON: &str = "KubeletExpressionsDisabled";
 /// Message that goes with [`EXPRESSIONS_DISABLED`].
 pub const EXPRESSIONS_DISABLED_MESSAGE: &str =
     "spec.kubelet contains a CEL expression, but the NodeClassCEL feature gate is disabled";
 /// Reason of the condition when [`unsupported`] finds something.
-pub const UNSUPPORTED: &str = "UnsupportedKubeletConfiguration";
+pub const UNSUPPORTED_REASON: &str = "UnsupportedKubeletConfiguration";
 
 const EVICTION_SIGNALS: [&str; 6] = [
     "memory.available",
@@ -36,7 +36,7 @@ const EVICTION_SIGNALS: [&str; 6] = [
     "imagefs.inodesFree",
     "pid.available",
 ];
-const RESERVABLE: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
+const RESERVABLE_RESOURCES: [&str; 4] = ["cpu", "memory", "ephemeral-storage", "pid"];
 
 /// Everything that is wrong with the settings themselves, whatever the image family.
 pub fn failures(kubelet: &Map<String, Value>) -> Vec<String> {
@@ -58,7 +58,7 @@ pub fn failures(kubelet: &Map<String, Value>) -> Vec<String> {
     failures.extend(values(kubelet, "evictionSoftGracePeriod", grace_period_failure));
     failures.extend(unmatched_soft_evictions(kubelet));
     for field in ["kubeReserved", "systemReserved"] {
-        failures.extend(unknown_keys(kubelet, field, &RESERVABLE, "a reservable resource"));
+        failures.extend(unknown_keys(kubelet, field, &RESERVABLE_RESOURCES, "a reservable resource"));
         failures.extend(values(kubelet, field, |value| value.starts_with('-').then_some(NEGATIVE_QUANTITY)));
     }
     failures.extend(image_gc_failures(kubelet));

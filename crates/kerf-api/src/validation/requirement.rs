@@ -6,14 +6,14 @@ use std::collections::BTreeSet;
 use super::list;
 use crate::admission::names;
 use crate::labels::LabelRules;
-use crate::requirement::{NodeSelectorRequirement, Operator, Requirement};
+use crate::requirement::{NodeSelectorRequirement, Operator, RequirementWithMinValues};
 
 /// What a pod's term is refused with when it selects nodes by their fields.
 pub const MATCH_FIELDS_NOT_SUPPORTED: &str = "node selector term with matchFields is not supported";
 
 /// A requirement, whatever type holds it.
 #[derive(Debug)]
-pub struct RequirementFacts<'a, Text> {
+pub struct RequirementRef<'a, Text> {
     /// The label key as written.
     pub key: &'a str,
     /// How the values are meant.
@@ -25,16 +25,16 @@ pub struct RequirementFacts<'a, Text> {
 }
 
 // Derived impls would ask that the texts can be copied; only the references to them are.
-impl<Text> Clone for RequirementFacts<'_, Text> {
+impl<Text> Clone for RequirementRef<'_, Text> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<Text> Copy for RequirementFacts<'_, Text> {}
+impl<Text> Copy for RequirementRef<'_, Text> {}
 
-impl<'a> From<&'a Requirement> for RequirementFacts<'a, String> {
-    fn from(requirement: &'a Requirement) -> Self {
+impl<'a> From<&'a RequirementWithMinValues> for RequirementRef<'a, String> {
+    fn from(requirement: &'a RequirementWithMinValues) -> Self {
         Self {
             key: &requirement.key,
             operator: &requirement.operator,
@@ -44,7 +44,7 @@ impl<'a> From<&'a Requirement> for RequirementFacts<'a, String> {
     }
 }
 
-impl<'a> From<&'a NodeSelectorRequirement> for RequirementFacts<'a, String> {
+impl<'a> From<&'a NodeSelectorRequirement> for RequirementRef<'a, String> {
     fn from(requirement: &'a NodeSelectorRequirement) -> Self {
         Self {
             key: &requirement.key,
@@ -56,9 +56,9 @@ impl<'a> From<&'a NodeSelectorRequirement> for RequirementFacts<'a, String> {
 }
 
 /// Everything that is wrong with a requirement. Its key is read in today's spelling.
-pub fn failures<Text: AsRef<str>>(requirement: RequirementFacts<'_, Text>, rules: &LabelRules) -> Vec<String> {
-    let requirement = RequirementFacts { key: rules.normalise(requirement.key), ..requirement };
-    let RequirementFacts { key, operator, values, .. } = requirement;
+pub fn failures<Text: AsRef<str>>(requirement: RequirementRef<'_, Text>, rules: &LabelRules) -> Vec<String> {
+    let requirement = RequirementRef { key: rules.normalise(requirement.key), ..requirement };
+    let RequirementRef { key, operator, values, .. } = requirement;
     let mut failures = Vec::new();
     if let Operator::Unsupported(text) = operator {
         let mut supported = Operator::SUPPORTED.to_vec();
@@ -79,17 +79,14 @@ pub fn failures<Text: AsRef<str>>(requirement: RequirementFacts<'_, Text>, rules
 }
 
 /// Failures of one requirement as a NodePool or NodeOverlay reports them; none if it is good.
-pub(super) fn wrapped(requirement: RequirementFacts<'_, String>, rules: &LabelRules) -> Option<String> {
+pub(super) fn wrapped(requirement: RequirementRef<'_, String>, rules: &LabelRules) -> Option<String> {
     let failures = failures(requirement, rules);
     (!failures.is_empty()).then(|| format!("invalid value: {} in requirements, restricted", super::join(&failures)))
 }
 
 /// Values outside the closed set of a key's known ones, where some others are in it. The requirement works all the same; a log
 /// line should say so.
-pub fn ignored_values<'a, Text: AsRef<str>>(
-    requirement: RequirementFacts<'a, Text>,
-    rules: &LabelRules,
-) -> Vec<&'a str> {
+pub fn ignored_values<'a, Text: AsRef<str>>(requirement: RequirementRef<'a, Text>, rules: &LabelRules) -> Vec<&'a str> {
     match known_and_unknown(requirement, rules) {
         Some((known, unknown)) if !known.is_empty() => unknown.into_iter().collect(),
         Some(_) | None => Vec::new(),
@@ -108,7 +105,7 @@ pub(super) fn restricted_label(key: &str, rules: &LabelRules) -> String {
 
 /// The different values of an `In` on a key with a closed set, those in it and those not.
 fn known_and_unknown<'a, Text: AsRef<str>>(
-    requirement: RequirementFacts<'a, Text>,
+    requirement: RequirementRef<'a, Text>,
     rules: &LabelRules,
 ) -> Option<(BTreeSet<&'a str>, BTreeSet<&'a str>)> {
     let known =
@@ -116,7 +113,7 @@ fn known_and_unknown<'a, Text: AsRef<str>>(
     Some(requirement.values.iter().map(AsRef::as_ref).partition(|value| known.contains(value)))
 }
 
-fn unusable_values<Text: AsRef<str>>(requirement: RequirementFacts<'_, Text>, rules: &LabelRules) -> Option<String> {
+fn unusable_values<Text: AsRef<str>>(requirement: RequirementRef<'_, Text>, rules: &LabelRules) -> Option<String> {
     let (known, unknown) = known_and_unknown(requirement, rules)?;
     let key = requirement.key;
     let values = list(requirement.values.iter().map(AsRef::as_ref));
@@ -134,8 +131,8 @@ fn unusable_values<Text: AsRef<str>>(requirement: RequirementFacts<'_, Text>, ru
     ))
 }
 
-fn misused_operator<Text: AsRef<str>>(requirement: RequirementFacts<'_, Text>) -> Vec<String> {
-    let RequirementFacts { key, operator, values, min_values } = requirement;
+fn misused_operator<Text: AsRef<str>>(requirement: RequirementRef<'_, Text>) -> Vec<String> {
+    let RequirementRef { key, operator, values, min_values } = requirement;
     match operator {
         Operator::In => {
             let mut failures = Vec::new();

@@ -12,7 +12,7 @@ use serde_json::{Number, Value};
 use crate::admission::text;
 
 /// The namespace of YAML's own tags: `!!int` is `int` in it.
-pub(super) const NAMESPACE: &str = "tag:yaml.org,2002:";
+pub(super) const YAML_TAG_NAMESPACE: &str = "tag:yaml.org,2002:";
 
 /// Go's decoder does not mind bits that are left over in the last character.
 const BASE64: GeneralPurpose =
@@ -37,7 +37,7 @@ pub(super) fn resolve(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>)
         let plain = (style == ScalarStyle::Plain).then(|| plain(&text)).flatten();
         return Ok(plain.unwrap_or_else(|| Scalar::Text(text.into_owned())));
     };
-    let name = tag.suffix_in_namespace(NAMESPACE).unwrap_or_default();
+    let name = tag.suffix_in_namespace(YAML_TAG_NAMESPACE).unwrap_or_default();
     match (name.as_ref(), plain(&text)) {
         ("null", Some(Scalar::Null)) => Ok(Scalar::Null),
         ("bool", Some(value @ Scalar::Bool(_)))

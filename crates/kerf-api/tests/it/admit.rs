@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use kerf_api::admission::{CustomResource, FieldError, FieldValidation, Operation, RULES_UNCHECKED, Rejection};
-use kerf_api::crds::{self, Flavour};
+use kerf_api::admission::{
+    AdmissionRejection, CustomResource, FieldError, FieldValidation, Operation, RULES_UNCHECKED,
+};
+use kerf_api::crds::{self, CrdVariant};
 use serde_json::Value;
 
-static AWS: LazyLock<BTreeMap<&'static str, CustomResource>> = LazyLock::new(|| compiled(Flavour::Aws));
-static KWOK: LazyLock<BTreeMap<&'static str, CustomResource>> = LazyLock::new(|| compiled(Flavour::Kwok));
+static AWS: LazyLock<BTreeMap<&'static str, CustomResource>> = LazyLock::new(|| compiled(CrdVariant::Aws));
+static KWOK: LazyLock<BTreeMap<&'static str, CustomResource>> = LazyLock::new(|| compiled(CrdVariant::Kwok));
 
-fn compiled(flavour: Flavour) -> BTreeMap<&'static str, CustomResource> {
+fn compiled(flavour: CrdVariant) -> BTreeMap<&'static str, CustomResource> {
     crds::all(flavour)
         .iter()
         .map(|crd| {
@@ -53,10 +55,10 @@ impl Manifest {
         Self(changed)
     }
 
-    fn ask(&self, flavour: Flavour, operation: Operation<'_>) -> Result<Value, Rejection> {
+    fn ask(&self, flavour: CrdVariant, operation: Operation<'_>) -> Result<Value, AdmissionRejection> {
         let resources = match flavour {
-            Flavour::Aws => &AWS,
-            Flavour::Kwok => &KWOK,
+            CrdVariant::Aws => &AWS,
+            CrdVariant::Kwok => &KWOK,
         };
         let resource = &resources[self.0["kind"].as_str().unwrap()];
         let version = self.0["apiVersion"].as_str().unwrap().rsplit('/').next().unwrap();
@@ -72,62 +74,62 @@ impl Manifest {
     /// The object as it is stored.
     #[track_caller]
     pub(crate) fn accepted(&self) -> Value {
-        self.ask(Flavour::Aws, Operation::Create).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
+        self.ask(CrdVariant::Aws, Operation::Create).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
     }
 
     #[track_caller]
-    pub(crate) fn accepted_by(&self, flavour: Flavour) -> Value {
+    pub(crate) fn accepted_by(&self, flavour: CrdVariant) -> Value {
         self.ask(flavour, Operation::Create).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
     }
 
     #[track_caller]
     pub(crate) fn accepted_with_status(&self) -> Value {
-        self.ask(Flavour::Aws, Operation::Snapshot).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
+        self.ask(CrdVariant::Aws, Operation::Snapshot).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
     }
 
     /// The object as it is stored after this manifest replaced another.
     #[track_caller]
     pub(crate) fn accepted_after(&self, old: &Manifest) -> Value {
         let old = old.accepted();
-        self.ask(Flavour::Aws, Operation::Update { old: &old })
+        self.ask(CrdVariant::Aws, Operation::Update { old: &old })
             .unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
     }
 
     #[track_caller]
-    pub(crate) fn refused(&self) -> Refusal {
-        self.refused_by(Flavour::Aws)
+    pub(crate) fn refused(&self) -> RejectedFields {
+        self.refused_by(CrdVariant::Aws)
     }
 
     #[track_caller]
-    pub(crate) fn refused_by(&self, flavour: Flavour) -> Refusal {
-        Refusal::of(self.ask(flavour, Operation::Create), &self.0)
+    pub(crate) fn refused_by(&self, flavour: CrdVariant) -> RejectedFields {
+        RejectedFields::of(self.ask(flavour, Operation::Create), &self.0)
     }
 
     #[track_caller]
-    pub(crate) fn refused_with_status(&self) -> Refusal {
-        Refusal::of(self.ask(Flavour::Aws, Operation::Snapshot), &self.0)
+    pub(crate) fn refused_with_status(&self) -> RejectedFields {
+        RejectedFields::of(self.ask(CrdVariant::Aws, Operation::Snapshot), &self.0)
     }
 
     #[track_caller]
-    pub(crate) fn refused_after(&self, old: &Manifest) -> Refusal {
+    pub(crate) fn refused_after(&self, old: &Manifest) -> RejectedFields {
         let old = old.accepted();
-        Refusal::of(self.ask(Flavour::Aws, Operation::Update { old: &old }), &self.0)
+        RejectedFields::of(self.ask(CrdVariant::Aws, Operation::Update { old: &old }), &self.0)
     }
 }
 
 /// What is wrong with an object.
-pub(crate) struct Refusal(Vec<FieldError>);
+pub(crate) struct RejectedFields(Vec<FieldError>);
 
-impl Refusal {
+impl RejectedFields {
     #[track_caller]
-    fn of(answer: Result<Value, Rejection>, object: &Value) -> Self {
+    fn of(answer: Result<Value, AdmissionRejection>, object: &Value) -> Self {
         match answer {
             // The remark that rules were skipped on account of other errors is no error of its own.
-            Err(Rejection::Invalid(mut errors)) => {
+            Err(AdmissionRejection::Invalid(mut errors)) => {
                 errors.retain(|error| error.detail != RULES_UNCHECKED);
                 Self(errors)
             }
-            Err(malformed @ Rejection::Malformed(_)) => panic!("{malformed}"),
+            Err(malformed @ AdmissionRejection::Malformed(_)) => panic!("{malformed}"),
             Ok(_) => panic!("accepted: {object:#}"),
         }
     }

@@ -53,7 +53,7 @@ fn nothing_and_everything_ordinary_is_valid() {
 fn spec_01_106_wrong_types_are_stored_and_reported() {
     let both = stored(json!({ "notAKubeletField": true, "podsPerCore": "ten" }));
     assert_eq!(failures(&both), ["spec.kubelet: podsPerCore must be an integer of 32 bits, not the text \"ten\""]);
-    assert_eq!(kubelet::INVALID, "InvalidKubeletConfiguration");
+    assert_eq!(kubelet::INVALID_REASON, "InvalidKubeletConfiguration");
     let unknown = stored(json!({ "notAKubeletField": true }));
     assert_eq!(failures(&unknown), ["spec.kubelet: unknown field \"notAKubeletField\""]);
 }
@@ -147,7 +147,7 @@ fn spec_01_110_taints_are_not_the_users() {
 fn spec_01_111_expressions_are_found() {
     let expression = stored(json!({ "maxPods": "vcpus * 10" }));
     assert!(failures(&expression).is_empty() && has_expression(&expression));
-    assert_eq!(kubelet::EXPRESSIONS_DISABLED, "KubeletExpressionsDisabled");
+    assert_eq!(kubelet::EXPRESSIONS_DISABLED_REASON, "KubeletExpressionsDisabled");
     assert_eq!(
         kubelet::EXPRESSIONS_DISABLED_MESSAGE,
         "spec.kubelet contains a CEL expression, but the NodeClassCEL feature gate is disabled"
@@ -173,7 +173,7 @@ fn spec_01_112_families_that_take_only_some_settings() {
     for family in [AmiFamily::Al2, AmiFamily::Windows2019, AmiFamily::Windows2022, AmiFamily::Windows2025] {
         assert!(unsupported(&settings, &family)[0].ends_with("silently dropped: registryPullQPS"));
     }
-    assert_eq!(kubelet::UNSUPPORTED, "UnsupportedKubeletConfiguration");
+    assert_eq!(kubelet::UNSUPPORTED_REASON, "UnsupportedKubeletConfiguration");
 }
 
 /// Values that are right for some field and wrong for most.

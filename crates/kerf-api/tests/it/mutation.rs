@@ -5,15 +5,15 @@
 //! makes another.
 
 /// How many inputs are kept to start from.
-const POOL: usize = 256;
+const POOL_INPUTS_MAX: usize = 256;
 
-pub(crate) struct Mutation {
+pub(crate) struct Mutator {
     state: u64,
     pool: Vec<Vec<u8>>,
     words: &'static [&'static str],
 }
 
-impl Mutation {
+impl Mutator {
     /// Starts from some ordinary inputs; `words` are pieces that mean something to the parser.
     pub(crate) fn of(inputs: impl IntoIterator<Item = Vec<u8>>, words: &'static [&'static str]) -> Self {
         let seed = from_environment("KERF_FUZZ_SEED").unwrap_or(1);
@@ -39,11 +39,11 @@ impl Mutation {
     }
 
     fn keep(&mut self, input: Vec<u8>) {
-        if self.pool.len() < POOL {
+        if self.pool.len() < POOL_INPUTS_MAX {
             self.pool.push(input);
         } else {
             // The first half stays as it began.
-            let place = POOL / 2 + self.below(POOL / 2);
+            let place = POOL_INPUTS_MAX / 2 + self.below(POOL_INPUTS_MAX / 2);
             self.pool[place] = input;
         }
     }

@@ -1,6 +1,6 @@
 //! Admission of NodeClaims.
 
-use kerf_api::crds::Flavour;
+use kerf_api::crds::CrdVariant;
 use kerf_api::labels;
 use kerf_api::nodeclaim::NodeClaim;
 use serde_json::{Value, json};
@@ -40,7 +40,7 @@ fn spec_01_21_restricted_keys() {
         with_requirement(requirement(key, "In", &["a"])).refused().only("spec.requirements[0].key", text);
     }
     with_requirement(requirement("karpenter.kwok.sh/foo", "In", &["a"]))
-        .refused_by(Flavour::Kwok)
+        .refused_by(CrdVariant::Kwok)
         .only("spec.requirements[0].key", "label domain \"karpenter.kwok.sh\" is restricted");
 }
 

@@ -1,6 +1,6 @@
 //! NodeOverlays: admission, and what the controllers check after it.
 
-use kerf_api::crds::Flavour;
+use kerf_api::crds::CrdVariant;
 use kerf_api::labels::{self, LabelRules};
 use kerf_api::nodeoverlay::NodeOverlay;
 use kerf_api::validation::nodeoverlay::{AWS_RESOURCES, failures};
@@ -58,13 +58,13 @@ fn spec_01_22_kubernetes_keys_are_free() {
 fn spec_01_36_the_reduced_allow_list() {
     for key in labels::aws::ALLOWED {
         let manifest = with_requirement(requirement(key, "In", &["1"]));
-        if labels::aws::NOT_FOR_OVERLAYS.contains(&key) {
+        if labels::aws::DISALLOWED_FOR_OVERLAYS.contains(&key) {
             manifest.refused().only("spec.requirements[0].key", "label domain \"karpenter.k8s.aws\" is restricted");
         } else {
             manifest.accepted();
         }
     }
-    with_requirement(requirement("karpenter.kwok.sh/foo", "In", &["1"])).accepted_by(Flavour::Kwok);
+    with_requirement(requirement("karpenter.kwok.sh/foo", "In", &["1"])).accepted_by(CrdVariant::Kwok);
 }
 
 #[test]

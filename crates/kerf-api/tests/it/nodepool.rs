@@ -1,6 +1,6 @@
 //! Admission of NodePools.
 
-use kerf_api::crds::Flavour;
+use kerf_api::crds::CrdVariant;
 use kerf_api::labels;
 use serde_json::{Value, json};
 
@@ -439,13 +439,13 @@ fn spec_01_36_the_providers_keys_are_an_allow_list() {
 #[test]
 fn spec_01_36_in_the_flavour_for_the_simulated_provider() {
     for key in labels::kwok::ALLOWED {
-        with_requirement(requirement(key, "In", &["1"])).accepted_by(Flavour::Kwok);
+        with_requirement(requirement(key, "In", &["1"])).accepted_by(CrdVariant::Kwok);
     }
     with_requirement(requirement("karpenter.kwok.sh/foo", "In", &["1"]))
-        .refused_by(Flavour::Kwok)
+        .refused_by(CrdVariant::Kwok)
         .only("spec.template.spec.requirements[0].key", "label domain \"karpenter.kwok.sh\" is restricted");
-    with_label("karpenter.kwok.sh/foo", "1").accepted_by(Flavour::Kwok);
-    with_requirement(requirement("karpenter.k8s.aws/foo", "In", &["1"])).accepted_by(Flavour::Kwok);
+    with_label("karpenter.kwok.sh/foo", "1").accepted_by(CrdVariant::Kwok);
+    with_requirement(requirement("karpenter.k8s.aws/foo", "In", &["1"])).accepted_by(CrdVariant::Kwok);
 }
 
 #[test]

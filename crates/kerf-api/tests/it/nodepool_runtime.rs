@@ -4,7 +4,7 @@ use kerf_api::labels::{self, LabelRules};
 use kerf_api::nodepool::{NodePool, NodePoolSpec};
 use kerf_api::requirement::Operator;
 use kerf_api::validation::nodepool::failures;
-use kerf_api::validation::requirement::{self as checks, RequirementFacts};
+use kerf_api::validation::requirement::{self as checks, RequirementRef};
 use serde_json::{Value, json};
 
 use crate::admit::Manifest;
@@ -222,7 +222,7 @@ fn spec_01_39_known_values() {
     for (key, values) in
         [(labels::CAPACITY_TYPE, ["on-demand", "xspot"]), (labels::aws::INSTANCE_TENANCY, ["default", "xdedicated"])]
     {
-        let facts = RequirementFacts { key, operator: &Operator::In, values: &values, min_values: None };
+        let facts = RequirementRef { key, operator: &Operator::In, values: &values, min_values: None };
         assert!(checks::failures(facts, &LabelRules::aws()).is_empty());
         assert_eq!(checks::ignored_values(facts, &LabelRules::aws()), [values[1]], "worth a line in the log");
     }
@@ -325,8 +325,8 @@ fn all_failures_come_at_once() {
 // spec 01 §3.4, last paragraph; spec 02 §2.2.1: the same check for pods, without the wrapper.
 #[test]
 fn a_pods_requirement_is_checked_alike() {
-    let facts = RequirementFacts { key: "karpenter.sh/x", operator: &Operator::In, values: &["a"], min_values: None };
+    let facts = RequirementRef { key: "karpenter.sh/x", operator: &Operator::In, values: &["a"], min_values: None };
     assert_eq!(checks::failures(facts, &LabelRules::aws()), [restricted("karpenter.sh/x")]);
-    let facts = RequirementFacts { key: "a", operator: &Operator::In, values: &["b c"], min_values: None };
+    let facts = RequirementRef { key: "a", operator: &Operator::In, values: &["b c"], min_values: None };
     assert_eq!(checks::failures(facts, &LabelRules::kwok()).len(), 1);
 }

@@ -1,7 +1,7 @@
 //! Writes to NodeClaims. Their spec never changes: what is written is metadata and status.
 
 use kerf_api::nodeclaim::NodeClaim;
-use kerf_runtime::{Failure, Target, Write, retried};
+use kerf_runtime::{ApiError, MergePatch, PatchTarget, retried};
 use kerf_state::Claim;
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
 use serde_json::json;
@@ -15,7 +15,7 @@ fn api(ctx: &Context) -> Api<NodeClaim> {
 /// Creates a claim; the API server gives it its name. Until it is launched nothing else is decided.
 ///
 /// A create whose answer is lost may have been done. Then the watch tells of the claim, and the next pass counts on its machine.
-pub(crate) async fn create(ctx: &Context, claim: &NodeClaim) -> Result<NodeClaim, Failure> {
+pub(crate) async fn create(ctx: &Context, claim: &NodeClaim) -> Result<NodeClaim, ApiError> {
     let created = retried(|| async { api(ctx).create(&PostParams::default(), claim).await }).await?;
     ctx.cluster.lock().seed(Claim::from(created.clone()));
     Ok(created)
@@ -24,17 +24,17 @@ pub(crate) async fn create(ctx: &Context, claim: &NodeClaim) -> Result<NodeClaim
 /// Writes the difference between two states of a claim; gives the claim as it is now.
 pub(crate) async fn update(
     ctx: &Context,
-    write: Write,
+    write: MergePatch,
     before: &NodeClaim,
     after: &NodeClaim,
-) -> Result<NodeClaim, Failure> {
+) -> Result<NodeClaim, ApiError> {
     // Most looks at an object end here; writing both states down to compare them costs far more.
     if before == after {
         return Ok(before.clone());
     }
     let part = |claim: &NodeClaim| match write.target {
-        Target::Object => serde_json::to_value(&claim.metadata).map(|metadata| json!({ "metadata": metadata })),
-        Target::Status => serde_json::to_value(&claim.status).map(|status| json!({ "status": status })),
+        PatchTarget::Object => serde_json::to_value(&claim.metadata).map(|metadata| json!({ "metadata": metadata })),
+        PatchTarget::Status => serde_json::to_value(&claim.status).map(|status| json!({ "status": status })),
     };
     match write.send_part(&api(ctx), &before.metadata, &part(before)?, &part(after)?).await? {
         Some(written) => {
@@ -46,7 +46,7 @@ pub(crate) async fn update(
 }
 
 /// Deletes a claim, and not another one of its name.
-pub(crate) async fn delete(ctx: &Context, claim: &NodeClaim) -> Result<(), Failure> {
+pub(crate) async fn delete(ctx: &Context, claim: &NodeClaim) -> Result<(), ApiError> {
     let name = claim.metadata.name.as_deref().unwrap_or_default();
     let preconditions = Some(Preconditions { uid: claim.metadata.uid.clone(), resource_version: None });
     let params = DeleteParams { preconditions, ..DeleteParams::default() };
@@ -58,11 +58,11 @@ pub(crate) async fn delete(ctx: &Context, claim: &NodeClaim) -> Result<(), Failu
 }
 
 /// The claim as the API server knows it.
-pub(crate) async fn read(ctx: &Context, name: &str) -> Result<NodeClaim, Failure> {
+pub(crate) async fn read(ctx: &Context, name: &str) -> Result<NodeClaim, ApiError> {
     retried(|| async { api(ctx).get(name).await }).await
 }
 
 /// Whether a claim is there, asked of the API server itself.
-pub(crate) async fn exists(ctx: &Context, name: &str) -> Result<bool, Failure> {
+pub(crate) async fn exists(ctx: &Context, name: &str) -> Result<bool, ApiError> {
     retried(|| async { api(ctx).get_opt(name).await }).await.map(|claim| claim.is_some())
 }

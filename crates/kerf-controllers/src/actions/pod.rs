@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kerf_api::slim::Pod;
-use kerf_runtime::{Failure, retried};
+use kerf_runtime::{ApiError, retried};
 use kube::api::{Api, DeleteParams, EvictParams, Preconditions};
 
 use crate::context::Context;
@@ -26,7 +26,7 @@ pub(crate) enum Eviction {
     /// It has several budgets, and the API server cannot deal with that.
     BlockedByMany,
     /// Something else.
-    Failed(Failure),
+    Failed(ApiError),
 }
 
 fn api(ctx: &Context, pod: &Pod) -> Api<k8s_openapi::api::core::v1::Pod> {
@@ -43,7 +43,7 @@ pub(crate) async fn evict(ctx: &Context, pod: &Pod) -> (Option<u16>, Eviction) {
     let params = EvictParams { delete_options: Some(options), ..EvictParams::default() };
     let api = api(ctx, pod);
     match tokio::time::timeout(PATIENCE, api.evict(&pod.metadata.name, &params)).await {
-        Err(_) => (None, Eviction::Failed(Failure::Unanswered)),
+        Err(_) => (None, Eviction::Failed(ApiError::TimedOut)),
         Ok(Ok(_)) => (Some(200), Eviction::Done),
         Ok(Err(kube::Error::Api(status))) => {
             let causes = status.details.iter().flat_map(|details| &details.causes).map(|cause| &cause.message);
@@ -61,7 +61,7 @@ pub(crate) async fn evict(ctx: &Context, pod: &Pod) -> (Option<u16>, Eviction) {
 }
 
 /// Deletes a pod, with so much time to end. One that is going already gets no more than that.
-pub(crate) async fn delete(ctx: &Context, pod: &Pod, grace_seconds: i64) -> Result<(), Failure> {
+pub(crate) async fn delete(ctx: &Context, pod: &Pod, grace_seconds: i64) -> Result<(), ApiError> {
     let grace_period_seconds = Some(u32::try_from(grace_seconds).unwrap_or(u32::MAX));
     let params = DeleteParams { grace_period_seconds, preconditions: Some(this_pod(pod)), ..DeleteParams::default() };
     let api = api(ctx, pod);

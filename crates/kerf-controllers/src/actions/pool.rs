@@ -1,7 +1,7 @@
 //! Writes to NodePools.
 
 use kerf_api::nodepool::NodePool;
-use kerf_runtime::{Failure, Write, retried};
+use kerf_runtime::{ApiError, MergePatch, retried};
 use kube::api::Api;
 
 use crate::context::Context;
@@ -9,10 +9,10 @@ use crate::context::Context;
 /// Writes the difference between two states of a pool; gives the pool as it is now.
 pub(crate) async fn update(
     ctx: &Context,
-    write: Write,
+    write: MergePatch,
     before: &NodePool,
     after: &NodePool,
-) -> Result<NodePool, Failure> {
+) -> Result<NodePool, ApiError> {
     let api: Api<NodePool> = Api::all(ctx.client.clone());
     // Most looks at an object end here; writing both states down to compare them costs far more.
     if before == after {
@@ -28,7 +28,7 @@ pub(crate) async fn update(
 }
 
 /// The pool as the API server knows it.
-pub(crate) async fn read(ctx: &Context, name: &str) -> Result<NodePool, Failure> {
+pub(crate) async fn read(ctx: &Context, name: &str) -> Result<NodePool, ApiError> {
     let api: Api<NodePool> = Api::all(ctx.client.clone());
     retried(|| async { api.get(name).await }).await
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kerf_api::slim::Str;
-use kerf_runtime::{Chance, Next, Queue, QueueSettings, Stop};
+use kerf_runtime::{Queue, QueueSettings, ReconcileAction, Rng, ShutdownSignal};
 
 use crate::context::Context;
 use crate::error::Error;
@@ -20,7 +20,7 @@ pub(super) const EVERYTHING: Str = Str::new_static("");
 pub(crate) trait Reconcile: Send + Sync + 'static {
     /// Looks at what a key names, does what there is to do, and says when to look again. It acts on what is, not on what happened, so it does
     /// not matter who asked, or how often.
-    fn reconcile(&self, key: &Str) -> impl Future<Output = Result<Next, Error>> + Send;
+    fn reconcile(&self, key: &Str) -> impl Future<Output = Result<ReconcileAction, Error>> + Send;
 }
 
 /// A controller and its queue. Copies are the same.
@@ -90,21 +90,21 @@ impl Rack {
     }
 
     /// The work of all of them, until told to stop. What is running then is finished.
-    pub(super) fn run(&self, stop: &Stop) -> Vec<BoxFuture<'_, ()>> {
+    pub(super) fn run(&self, stop: &ShutdownSignal) -> Vec<BoxFuture<'_, ()>> {
         self.all.iter().map(|hung| hung.work(&self.ctx, stop.clone())).collect()
     }
 }
 
 /// A controller of any kind.
 trait Work: Send + Sync {
-    fn work<'c>(&'c self, ctx: &'c Context, stop: Stop) -> BoxFuture<'c, ()>;
+    fn work<'c>(&'c self, ctx: &'c Context, stop: ShutdownSignal) -> BoxFuture<'c, ()>;
 }
 
 impl<C: Reconcile> Work for Hung<C> {
-    fn work<'c>(&'c self, ctx: &'c Context, stop: Stop) -> BoxFuture<'c, ()> {
+    fn work<'c>(&'c self, ctx: &'c Context, stop: ShutdownSignal) -> BoxFuture<'c, ()> {
         let name = self.name;
         // Where the identifiers of reconciles come from: another process has others.
-        let ids = Mutex::new(Chance::new(ctx.settings.seed, name));
+        let ids = Mutex::new(Rng::new(ctx.settings.seed, name));
         let reconcile = move |key: Str, waited: Duration| {
             ctx.metrics.queues.taken(name, waited);
             let id = ids.lock().unwrap_or_else(PoisonError::into_inner).uuid();

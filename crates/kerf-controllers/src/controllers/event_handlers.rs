@@ -12,7 +12,7 @@ use kerf_api::slim::{
     CsiNode, DaemonSet, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, PodDisruptionBudget, Service,
     StorageClass, Str, VolumeAttachment,
 };
-use kerf_runtime::{Event, Kind, Watch, WatchSettings, watch};
+use kerf_runtime::{WatchHandle, WatchSettings, WatchUpdate, WatchedKind, watch};
 use kerf_state::{Change, Claim, NodeClass, ReplicaSet, ReplicationController, StatefulSet, Tracked};
 use serde::de::DeserializeOwned;
 
@@ -48,52 +48,53 @@ impl Controllers {
 
     /// The watches that feed the index and wake the controllers: how far each is, and the work, which goes on for as long as it is
     /// polled. They may run before [`Controllers::run`] does, so that a standby's picture is whole when its turn comes.
-    pub fn watches(self: &Arc<Self>, seed: u64) -> (Vec<Watch>, BoxFuture<'static, ()>) {
+    pub fn watches(self: &Arc<Self>, seed: u64) -> (Vec<WatchHandle>, BoxFuture<'static, ()>) {
         let mut watches = Watches { of: self.clone(), seed, outside: Vec::new(), work: Vec::new() };
         if self.ctx.settings.cluster_state_observability {
             self.ctx.metrics.controller_starts(METRICS_OF_PODS, 1);
         }
-        watches.add(Kind::of::<kerf_api::nodeclaim::NodeClaim>(), Self::on_claim);
-        watches.add(Kind::of::<NodePool>(), Self::on_pool);
+        watches.add(WatchedKind::of::<kerf_api::nodeclaim::NodeClaim>(), Self::on_claim);
+        watches.add(WatchedKind::of::<NodePool>(), Self::on_pool);
         for class in self.ctx.cloud.node_classes() {
-            let kind = Kind { group: class.group, version: class.version, plural: class.plural, name: class.kind };
+            let kind =
+                WatchedKind { group: class.group, version: class.version, plural: class.plural, name: class.kind };
             watches.add(kind, Self::on_class);
         }
-        watches.add(Kind::of::<core::v1::Node>(), Self::on_node);
-        watches.add(Kind::of::<core::v1::Pod>(), Self::on_pod);
-        watches.add(Kind::of::<apps::v1::DaemonSet>(), Self::on_other::<DaemonSet>);
-        watches.add(Kind::of::<policy::v1::PodDisruptionBudget>(), Self::on_budget);
-        watches.add(Kind::of::<core::v1::PersistentVolumeClaim>(), Self::on_other::<PersistentVolumeClaim>);
-        watches.add(Kind::of::<core::v1::PersistentVolume>(), Self::on_other::<PersistentVolume>);
-        watches.add(Kind::of::<storage::v1::StorageClass>(), Self::on_other::<StorageClass>);
-        watches.add(Kind::of::<storage::v1::CSINode>(), Self::on_other::<CsiNode>);
-        watches.add(Kind::of::<storage::v1::VolumeAttachment>(), Self::on_other::<VolumeAttachment>);
-        watches.add(Kind::of::<core::v1::Namespace>(), Self::on_other::<Namespace>);
+        watches.add(WatchedKind::of::<core::v1::Node>(), Self::on_node);
+        watches.add(WatchedKind::of::<core::v1::Pod>(), Self::on_pod);
+        watches.add(WatchedKind::of::<apps::v1::DaemonSet>(), Self::on_other::<DaemonSet>);
+        watches.add(WatchedKind::of::<policy::v1::PodDisruptionBudget>(), Self::on_budget);
+        watches.add(WatchedKind::of::<core::v1::PersistentVolumeClaim>(), Self::on_other::<PersistentVolumeClaim>);
+        watches.add(WatchedKind::of::<core::v1::PersistentVolume>(), Self::on_other::<PersistentVolume>);
+        watches.add(WatchedKind::of::<storage::v1::StorageClass>(), Self::on_other::<StorageClass>);
+        watches.add(WatchedKind::of::<storage::v1::CSINode>(), Self::on_other::<CsiNode>);
+        watches.add(WatchedKind::of::<storage::v1::VolumeAttachment>(), Self::on_other::<VolumeAttachment>);
+        watches.add(WatchedKind::of::<core::v1::Namespace>(), Self::on_other::<Namespace>);
         // There are many of these, and only default spread constraints ask whom they select.
         if !self.ctx.settings.engine.default_spread.is_empty() {
-            watches.add(Kind::of::<core::v1::Service>(), Self::on_other::<Service>);
-            watches.add(Kind::of::<apps::v1::ReplicaSet>(), Self::on_other::<ReplicaSet>);
-            watches.add(Kind::of::<apps::v1::StatefulSet>(), Self::on_other::<StatefulSet>);
-            watches.add(Kind::of::<core::v1::ReplicationController>(), Self::on_other::<ReplicationController>);
+            watches.add(WatchedKind::of::<core::v1::Service>(), Self::on_other::<Service>);
+            watches.add(WatchedKind::of::<apps::v1::ReplicaSet>(), Self::on_other::<ReplicaSet>);
+            watches.add(WatchedKind::of::<apps::v1::StatefulSet>(), Self::on_other::<StatefulSet>);
+            watches.add(WatchedKind::of::<core::v1::ReplicationController>(), Self::on_other::<ReplicationController>);
         }
         (watches.outside, watches.work.into_iter().collect::<FuturesUnordered<_>>().collect::<()>().boxed())
     }
 
     /// Tells the index, and gives what that changed.
-    fn told<T: Tracked>(&self, news: Event<T>) -> Vec<Change<T>> {
+    fn told<T: Tracked>(&self, news: WatchUpdate<T>) -> Vec<Change<T>> {
         let mut cluster = self.ctx.cluster.lock();
         match news {
-            Event::Reset(objects) => cluster.reset(objects),
-            Event::Applied(object) => cluster.apply(object).into_iter().collect(),
-            Event::Deleted(object) => cluster.delete(&object).into_iter().collect(),
+            WatchUpdate::Reset(objects) => cluster.reset(objects),
+            WatchUpdate::Applied(object) => cluster.apply(object).into_iter().collect(),
+            WatchUpdate::Deleted(object) => cluster.delete(&object).into_iter().collect(),
         }
     }
 
-    fn on_other<T: Tracked>(&self, news: Event<T>) {
+    fn on_other<T: Tracked>(&self, news: WatchUpdate<T>) {
         self.told(news);
     }
 
-    fn on_budget(&self, news: Event<PodDisruptionBudget>) {
+    fn on_budget(&self, news: WatchUpdate<PodDisruptionBudget>) {
         for change in self.told(news) {
             self.heard(&change);
         }
@@ -101,25 +102,25 @@ impl Controllers {
 
     /// What of the news is about claims of ours. Those of another provider must not even be in the index: whoever waits for their launch
     /// waits for ever.
-    fn about_ours(&self, news: Event<Claim>) -> Option<Event<Claim>> {
+    fn about_ours(&self, news: WatchUpdate<Claim>) -> Option<WatchUpdate<Claim>> {
         let is_ours = |claim: &Claim| self.ctx.manages_claim(claim);
         match news {
-            Event::Reset(mut claims) => {
+            WatchUpdate::Reset(mut claims) => {
                 claims.retain(is_ours);
-                Some(Event::Reset(claims))
+                Some(WatchUpdate::Reset(claims))
             }
-            Event::Applied(claim) => is_ours(&claim).then_some(Event::Applied(claim)),
-            Event::Deleted(claim) => is_ours(&claim).then_some(Event::Deleted(claim)),
+            WatchUpdate::Applied(claim) => is_ours(&claim).then_some(WatchUpdate::Applied(claim)),
+            WatchUpdate::Deleted(claim) => is_ours(&claim).then_some(WatchUpdate::Deleted(claim)),
         }
     }
 
-    fn on_claim(&self, news: Event<Claim>) {
+    fn on_claim(&self, news: WatchUpdate<Claim>) {
         let Some(news) = self.about_ours(news) else { return };
         {
             let mut cluster = self.ctx.cluster.lock();
             let heard_of = match &news {
-                Event::Reset(claims) => claims.as_slice(),
-                Event::Applied(claim) | Event::Deleted(claim) => std::slice::from_ref(claim),
+                WatchUpdate::Reset(claims) => claims.as_slice(),
+                WatchUpdate::Applied(claim) | WatchUpdate::Deleted(claim) => std::slice::from_ref(claim),
             };
             for claim in heard_of {
                 cluster.confirm(claim.name());
@@ -157,7 +158,7 @@ impl Controllers {
         }
     }
 
-    fn on_pool(&self, news: Event<NodePool>) {
+    fn on_pool(&self, news: WatchUpdate<NodePool>) {
         for change in self.told(news) {
             self.heard(&change);
             if let Some(pool) = change.latest() {
@@ -188,8 +189,8 @@ impl Controllers {
         }
     }
 
-    fn on_class(&self, news: Event<NodeClass>) {
-        let is_list = matches!(news, Event::Reset(_));
+    fn on_class(&self, news: WatchUpdate<NodeClass>) {
+        let is_list = matches!(news, WatchUpdate::Reset(_));
         let changed: Vec<Str> = self.told(news).iter().filter_map(Change::latest).map(|class| class.key()).collect();
         self.look_at_disruption(|claim| changed.iter().any(|name| *name == claim.object.spec.node_class_ref.name));
         let cluster = self.ctx.cluster.lock();
@@ -217,7 +218,7 @@ impl Controllers {
         self.static_deprovisioning.add(pool);
     }
 
-    fn on_node(&self, news: Event<Node>) {
+    fn on_node(&self, news: WatchUpdate<Node>) {
         for change in self.told(news) {
             self.heard(&change);
             if let Some(node) = change.latest() {
@@ -246,7 +247,7 @@ impl Controllers {
         }
     }
 
-    fn on_pod(&self, news: Event<Pod>) {
+    fn on_pod(&self, news: WatchUpdate<Pod>) {
         let changes = self.told(news);
         if self.ctx.settings.cluster_state_observability {
             taken_in(&self.ctx, METRICS_OF_PODS, || {
@@ -275,12 +276,12 @@ impl Controllers {
 struct Watches {
     of: Arc<Controllers>,
     seed: u64,
-    outside: Vec<Watch>,
+    outside: Vec<WatchHandle>,
     work: Vec<BoxFuture<'static, ()>>,
 }
 
 impl Watches {
-    fn add<T>(&mut self, kind: Kind, tell: fn(&Controllers, Event<T>))
+    fn add<T>(&mut self, kind: WatchedKind, tell: fn(&Controllers, WatchUpdate<T>))
     where
         T: DeserializeOwned + Send + 'static,
     {

@@ -13,7 +13,7 @@ use kerf_api::annotations::kerf::{LAUNCH_BACKOFFS, REPLACED};
 use kerf_api::nodepool::{DisruptionReason, NodePool};
 use kerf_api::slim::Str;
 use kerf_engine::{Command, LaunchBackoff, PlannedClaim};
-use kerf_runtime::{Chance, Failure, Write};
+use kerf_runtime::{ApiError, MergePatch, Rng};
 use kerf_state::{Claim, Cluster};
 use serde::{Deserialize, Serialize};
 
@@ -82,12 +82,12 @@ struct Replaced {
 #[derive(Debug)]
 pub(crate) struct Memory {
     drift: Mutex<BTreeMap<Str, Failed>>,
-    chance: Mutex<Chance>,
+    chance: Mutex<Rng>,
 }
 
 impl Memory {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { drift: Mutex::default(), chance: Mutex::new(Chance::new(seed, "disruption.memory")) }
+        Self { drift: Mutex::default(), chance: Mutex::new(Rng::new(seed, "disruption.memory")) }
     }
 
     fn drift(&self) -> MutexGuard<'_, BTreeMap<Str, Failed>> {
@@ -215,18 +215,18 @@ pub(crate) async fn note_offerings(
             Some(text) => annotations.insert(LAUNCH_BACKOFFS.to_owned(), text),
             None => annotations.remove(LAUNCH_BACKOFFS),
         };
-        match actions::pool::update(ctx, Write::OBJECT, &before, &after).await {
-            Ok(_) | Err(Failure::NotFound) => return Ok(()),
-            Err(Failure::Conflict) => {}
+        match actions::pool::update(ctx, MergePatch::OBJECT, &before, &after).await {
+            Ok(_) | Err(ApiError::NotFound) => return Ok(()),
+            Err(ApiError::Conflict) => {}
             Err(cause) => return Err(Error::Api { doing: "annotating nodepool", cause }),
         }
         before = match actions::pool::read(ctx, pool).await {
             Ok(read) => read,
-            Err(Failure::NotFound) => return Ok(()),
+            Err(ApiError::NotFound) => return Ok(()),
             Err(cause) => return Err(Error::Api { doing: "getting nodepool", cause }),
         };
     }
-    Err(Error::Api { doing: "annotating nodepool", cause: Failure::Conflict })
+    Err(Error::Api { doing: "annotating nodepool", cause: ApiError::Conflict })
 }
 
 fn replaced_by(claim: &Claim) -> Option<Replaced> {

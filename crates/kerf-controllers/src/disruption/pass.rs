@@ -20,7 +20,7 @@ use kerf_engine::{
     Asked, Command, DisruptionPlan, DisruptionSettings, Heard, Input, Method, Passes, PlannedClaim, Rejection,
     ReservedMode, UnsupportedStorage, gathering, look, validate_all,
 };
-use kerf_runtime::{Chance, Next};
+use kerf_runtime::{ReconcileAction, Rng};
 use kerf_state::{Ask, Claim};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tracing::{debug, error};
@@ -57,7 +57,7 @@ pub(crate) struct Disruption {
     history: Arc<History>,
     memo: Memo,
     state: Mutex<State>,
-    ids: Mutex<Chance>,
+    ids: Mutex<Rng>,
 }
 
 /// What is known from one look to the next. Losing it costs a look.
@@ -102,7 +102,7 @@ impl Disruption {
         let now = ctx.now();
         // Another process is another stream: its commands have names of their own.
         let seed = u64::try_from(now.as_nanosecond()).unwrap_or_default() ^ ctx.settings.seed;
-        let ids = Mutex::new(Chance::new(seed, "disruption.command"));
+        let ids = Mutex::new(Rng::new(seed, "disruption.command"));
         Self { ctx, orchestration, memory, history, memo: Memo::new(now), state: Mutex::default(), ids }
     }
 
@@ -115,16 +115,16 @@ impl Disruption {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) async fn reconcile(&self) -> Result<Next, Error> {
+    pub(crate) async fn reconcile(&self) -> Result<ReconcileAction, Error> {
         self.state().runs.tell(self.ctx.now());
         let outcome = self.pass().await;
         self.state().runs.tell(self.ctx.now());
         outcome
     }
 
-    async fn pass(&self) -> Result<Next, Error> {
+    async fn pass(&self) -> Result<ReconcileAction, Error> {
         if !self.is_synced() {
-            return Ok(Next::After(UNSYNCED));
+            return Ok(ReconcileAction::RequeueAfter(UNSYNCED));
         }
         taint::clean_up(&self.ctx, |claim| self.orchestration.is_about(claim)).await?;
         let now = self.ctx.now();
@@ -141,13 +141,13 @@ impl Disruption {
         if let Some(waiting) = waiting {
             passed_over = Some(waiting.method);
             if self.second_look(waiting).await? {
-                return Ok(Next::After(Duration::ZERO));
+                return Ok(ReconcileAction::RequeueAfter(Duration::ZERO));
             }
         } else if let Some((_, until)) = self.state().concluded.filter(|(memo, until)| *memo == seen && now < *until) {
             return Ok(after(now, until));
         }
         if self.ctx.settings.pause_disruption {
-            return Ok(Next::Done);
+            return Ok(ReconcileAction::Done);
         }
         self.first_look(seen, passed_over).await
     }
@@ -168,7 +168,7 @@ impl Disruption {
     }
 
     /// Looks for something to do, among the methods behind `passed_over`, whose commands did not hold.
-    async fn first_look(&self, seen: Timestamp, passed_over: Option<Method>) -> Result<Next, Error> {
+    async fn first_look(&self, seen: Timestamp, passed_over: Option<Method>) -> Result<ReconcileAction, Error> {
         let mut asked = passed_over.map_or(Asked::ALL, |method| Asked::ALL.behind(method));
         let mut all_held = Vec::new();
         loop {
@@ -202,7 +202,7 @@ impl Disruption {
                 }
                 // Commands that did not hold may hold soon: the cluster is not done with.
                 if passed_over.is_some() {
-                    return Ok(Next::After(AFTER_REJECTION));
+                    return Ok(ReconcileAction::RequeueAfter(AFTER_REJECTION));
                 }
                 self.state().concluded = Some((seen, next));
                 return Ok(after(now, next));
@@ -214,7 +214,7 @@ impl Disruption {
             return match method {
                 Method::StaticDrift | Method::Drift => {
                     self.start_all(&picture, commands).await?;
-                    Ok(Next::After(Duration::ZERO))
+                    Ok(ReconcileAction::RequeueAfter(Duration::ZERO))
                 }
                 Method::Emptiness | Method::MultiNode | Method::SingleNode | Method::Move => {
                     if method != Method::Emptiness {
@@ -224,7 +224,7 @@ impl Disruption {
                     }
                     let due = now.saturating_add(VALIDATION).unwrap_or(Timestamp::MAX);
                     self.state().waiting = Some(Waiting { method, commands, since: now, due });
-                    Ok(Next::After(VALIDATION))
+                    Ok(ReconcileAction::RequeueAfter(VALIDATION))
                 }
             };
         }
@@ -450,8 +450,8 @@ async fn computed<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     task.await.map_err(|failure| Error::Invalid(format!("computing disruption failed, {failure}")))
 }
 
-fn after(now: Timestamp, until: Timestamp) -> Next {
-    Next::After(Duration::try_from(until.duration_since(now)).unwrap_or_default())
+fn after(now: Timestamp, until: Timestamp) -> ReconcileAction {
+    ReconcileAction::RequeueAfter(Duration::try_from(until.duration_since(now)).unwrap_or_default())
 }
 
 /// What a replacement may be launched from: the offerings that its types and requirements admit.

@@ -15,7 +15,7 @@ use kerf_api::labels;
 use kerf_api::nodepool::{ConsolidationPolicy, DisruptionReason, NodePool};
 use kerf_api::slim::{Node, Str};
 use kerf_engine::{Command, Method};
-use kerf_runtime::{Failure, Next, Queue};
+use kerf_runtime::{ApiError, Queue, ReconcileAction};
 use kerf_state::Claim;
 use tracing::error;
 
@@ -144,8 +144,8 @@ impl Orchestration {
     }
 
     /// One look at a command under way.
-    pub(crate) async fn reconcile(&self, id: &str) -> Result<Next, Error> {
-        let Some(underway) = self.underway().get(id).cloned() else { return Ok(Next::Done) };
+    pub(crate) async fn reconcile(&self, id: &str) -> Result<ReconcileAction, Error> {
+        let Some(underway) = self.underway().get(id).cloned() else { return Ok(ReconcileAction::Done) };
         let look = match self.await_replacements(&underway).await {
             Look::Over => self.delete(&underway).await,
             other => other,
@@ -154,11 +154,11 @@ impl Orchestration {
         let waiting = match look {
             Look::Over => {
                 self.succeed(&underway).await;
-                return Ok(Next::Done);
+                return Ok(ReconcileAction::Done);
             }
             Look::Failed(why) => {
                 self.roll_back(&underway, &why).await;
-                return Ok(Next::Done);
+                return Ok(ReconcileAction::Done);
             }
             Look::Waiting(what) => what,
         };
@@ -166,9 +166,9 @@ impl Orchestration {
         let age = Duration::try_from(now.duration_since(underway.decision.created)).unwrap_or_default();
         if age > patience(nodes) {
             self.roll_back(&underway, &Unrecoverable::Timeout(waiting)).await;
-            return Ok(Next::Done);
+            return Ok(ReconcileAction::Done);
         }
-        Ok(Next::After(DRIVE))
+        Ok(ReconcileAction::RequeueAfter(DRIVE))
     }
 
     /// Whether all replacements are up. Each is only seen to be once; it may not be ready later without effect.
@@ -252,11 +252,11 @@ impl Orchestration {
         };
         match actions::claim::delete(&self.ctx, &claim.object).await {
             Ok(()) => {}
-            Err(Failure::NotFound) => {
+            Err(ApiError::NotFound) => {
                 underway.lock().done.push(node.marked.claim.clone());
                 return true;
             }
-            Err(Failure::Conflict | Failure::Unanswered | Failure::Api(_)) => return false,
+            Err(ApiError::Conflict | ApiError::TimedOut | ApiError::Other(_)) => return false,
         }
         underway.lock().done.push(node.marked.claim.clone());
         let reason = command.reason().to_string();

@@ -11,7 +11,7 @@ use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::Str;
 use kerf_api::taints::DISRUPTED;
-use kerf_runtime::{Failure, Write};
+use kerf_runtime::{ApiError, MergePatch};
 
 use crate::actions;
 use crate::context::Context;
@@ -71,12 +71,12 @@ fn is_disruption_reason(condition: &kerf_api::conditions::Condition) -> bool {
 /// Tries a few times; what is gone needs nothing done to it.
 async fn tried<R>(doing: &'static str, mut attempt: impl FnMut() -> R) -> Result<(), Error>
 where
-    R: Future<Output = Result<(), Failure>>,
+    R: Future<Output = Result<(), ApiError>>,
 {
     let mut delay = RETRY;
     for tries in 1.. {
         match attempt().await {
-            Ok(()) | Err(Failure::NotFound) => break,
+            Ok(()) | Err(ApiError::NotFound) => break,
             Err(cause) if tries == TRIES => return Err(Error::Api { doing, cause }),
             Err(_) => {}
         }
@@ -90,7 +90,7 @@ fn is_ours(taint: &Taint) -> bool {
     taint.key == DISRUPTED && taint.effect == "NoSchedule"
 }
 
-async fn taint(ctx: &Context, name: &str, is_wanted: bool) -> Result<(), Failure> {
+async fn taint(ctx: &Context, name: &str, is_wanted: bool) -> Result<(), ApiError> {
     let before: Node = actions::node::read(ctx, name).await?;
     let mut after = before.clone();
     let taints = after.spec.get_or_insert_default().taints.get_or_insert_default();
@@ -105,7 +105,7 @@ async fn taint(ctx: &Context, name: &str, is_wanted: bool) -> Result<(), Failure
     actions::node::update(ctx, &before, &after).await
 }
 
-async fn condition(ctx: &Context, name: &str, reason: Option<&str>) -> Result<(), Failure> {
+async fn condition(ctx: &Context, name: &str, reason: Option<&str>) -> Result<(), ApiError> {
     let before: NodeClaim = actions::claim::read(ctx, name).await?;
     let stored = before.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
     let mut conditions = ConditionSet::open(dependents::NODECLAIM, ObjectFacts::of(&before.metadata), stored);
@@ -119,5 +119,5 @@ async fn condition(ctx: &Context, name: &str, reason: Option<&str>) -> Result<()
     }
     let mut after = before.clone();
     after.status.get_or_insert_default().conditions = conditions.into_conditions();
-    actions::claim::update(ctx, Write::STATUS, &before, &after).await.map(drop)
+    actions::claim::update(ctx, MergePatch::STATUS, &before, &after).await.map(drop)
 }

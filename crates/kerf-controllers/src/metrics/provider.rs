@@ -8,7 +8,7 @@ use kerf_api::labels::LabelRules;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::{
-    CloudProvider, CreateError, DriftError, InstanceTypesError, ListError, Machine, MachineError, NodeClassKind,
+    CloudProvider, CreateError, DriftError, Instance, InstanceError, InstanceTypesError, ListError, NodeClassKind,
     RegistrationHook, RepairPolicy,
 };
 use kerf_engine::catalogue::InstanceType;
@@ -68,19 +68,19 @@ impl CloudProvider for Measured {
         self.inner.label_rules()
     }
 
-    fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Machine, CreateError>> {
+    fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Instance, CreateError>> {
         self.timed("Create", self.inner.create(claim), CreateError::metric_label)
     }
 
-    fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), MachineError>> {
-        self.timed("Delete", self.inner.delete(provider_id), MachineError::metric_label)
+    fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), InstanceError>> {
+        self.timed("Delete", self.inner.delete(provider_id), InstanceError::metric_label)
     }
 
-    fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Machine, MachineError>> {
-        self.timed("Get", self.inner.get(provider_id), MachineError::metric_label)
+    fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Instance, InstanceError>> {
+        self.timed("Get", self.inner.get(provider_id), InstanceError::metric_label)
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Machine>, ListError>> {
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ListError>> {
         self.timed("List", self.inner.list(), |_| "")
     }
 

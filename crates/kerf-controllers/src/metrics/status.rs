@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use kerf_api::conditions::{Condition, ConditionStatus};
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{Node, Str};
-use kerf_runtime::Next;
+use kerf_runtime::ReconcileAction;
 use kerf_state::Claim;
 
 use super::registry::{Counter, Histogram, Registry};
@@ -210,7 +210,7 @@ impl Status {
 
 impl Reconcile for Status {
     /// Compares the object with what it was; there is nothing that could fail.
-    async fn reconcile(&self, key: &Str) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Str) -> Result<ReconcileAction, Error> {
         let now = self.look(key).map(Arc::new);
         let before = {
             let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -227,6 +227,6 @@ impl Reconcile for Status {
             // One of the same name that has gone has no part in what became of this one.
             self.compare(before.as_deref().filter(|before| is_same(before)), now);
         }
-        Ok(Next::Done)
+        Ok(ReconcileAction::Done)
     }
 }

@@ -12,7 +12,7 @@ use kerf_api::annotations::NODECLAIM_TERMINATION_TIMESTAMP;
 use kerf_api::labels;
 use kerf_api::slim::{Node, Str};
 use kerf_cloud::RepairPolicy;
-use kerf_runtime::{Lock, Next, Target, Write};
+use kerf_runtime::{MergePatch, OptimisticLock, PatchTarget, ReconcileAction};
 use kerf_state::{Claim, Cluster};
 use tracing::info;
 
@@ -51,7 +51,7 @@ impl Health {
         self.ctx.settings.node_repair && !self.ctx.cloud.repair_policies().is_empty()
     }
 
-    async fn repair(&self, claim: &Arc<Claim>, policy: RepairPolicy) -> Result<Next, Stopped> {
+    async fn repair(&self, claim: &Arc<Claim>, policy: RepairPolicy) -> Result<ReconcileAction, Stopped> {
         let now = self.ctx.now();
         let written = claim.seen.annotations.get(NODECLAIM_TERMINATION_TIMESTAMP);
         let is_over = written.and_then(|text| text.parse::<Timestamp>().ok()).is_some_and(|end| end <= now);
@@ -60,7 +60,7 @@ impl Health {
             let mut ending = claim.object.clone();
             let annotations = ending.metadata.annotations.get_or_insert_default();
             annotations.insert(NODECLAIM_TERMINATION_TIMESTAMP.to_owned(), end.clone());
-            let write = Write { target: Target::Object, lock: Lock::None };
+            let write = MergePatch { target: PatchTarget::Object, lock: OptimisticLock::None };
             let stored = actions::claim::update(&self.ctx, write, &claim.object, &ending).await;
             answered("annotating nodeclaim", stored)?;
             info!("karpenter.sh/nodeclaim-termination-timestamp" = end, "annotated nodeclaim");
@@ -69,7 +69,7 @@ impl Health {
             info!(NodeClaim = %reference(claim.name()), "deleting unhealthy node");
             self.ctx.metrics.claim_unhealthy(&claim.object, policy.condition);
         }
-        Ok(Next::Done)
+        Ok(ReconcileAction::Done)
     }
 
     fn tell_blocked(&self, node: &Node, claim: &Claim) {
@@ -87,26 +87,28 @@ impl Health {
 }
 
 impl Reconcile for Health {
-    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
+    async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let (node, claim) = {
             let cluster = self.ctx.cluster.lock();
-            let Some(node) = cluster.get::<Node>(name) else { return Ok(Next::Done) };
+            let Some(node) = cluster.get::<Node>(name) else { return Ok(ReconcileAction::Done) };
             let mut claims = cluster.claims_of(&node.spec.provider_id);
-            let (Some(claim), None) = (claims.next(), claims.next()) else { return Ok(Next::Done) };
+            let (Some(claim), None) = (claims.next(), claims.next()) else { return Ok(ReconcileAction::Done) };
             (node.clone(), claim.clone())
         };
         if !self.ctx.manages_claim(&claim) {
-            return Ok(Next::Done);
+            return Ok(ReconcileAction::Done);
         }
         let policies = self.ctx.cloud.repair_policies();
-        let Some(broken) = soonest(policies, &node) else { return Ok(Next::Done) };
+        let Some(broken) = soonest(policies, &node) else { return Ok(ReconcileAction::Done) };
         let now = self.ctx.now();
         if now < broken.due {
-            return Ok(Next::After(Duration::try_from(broken.due.duration_since(now)).unwrap_or_default()));
+            return Ok(ReconcileAction::RequeueAfter(
+                Duration::try_from(broken.due.duration_since(now)).unwrap_or_default(),
+            ));
         }
         if are_too_many_broken(&self.ctx.cluster.lock(), policies, claim.pool()) {
             self.tell_blocked(&node, &claim);
-            return Ok(Next::After(BLOCKED));
+            return Ok(ReconcileAction::RequeueAfter(BLOCKED));
         }
         Stopped::settle(self.repair(&claim, broken.policy).await)
     }

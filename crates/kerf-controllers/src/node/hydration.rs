@@ -2,7 +2,7 @@
 
 use kerf_api::labels::node_class_key;
 use kerf_api::slim::{Node, Str};
-use kerf_runtime::{Failure, Next};
+use kerf_runtime::{ApiError, ReconcileAction};
 
 use crate::actions;
 use crate::context::Context;
@@ -33,11 +33,11 @@ impl NodeHydration {
 }
 
 impl Reconcile for NodeHydration {
-    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
-        let Some((key, value)) = self.missing_label(name) else { return Ok(Next::Done) };
+    async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
+        let Some((key, value)) = self.missing_label(name) else { return Ok(ReconcileAction::Done) };
         match actions::node::label(&self.ctx, name, &key, &value).await {
-            Ok(()) | Err(Failure::NotFound) => Ok(Next::Done),
-            Err(Failure::Conflict) => Ok(AFTER_CONFLICT),
+            Ok(()) | Err(ApiError::NotFound) => Ok(ReconcileAction::Done),
+            Err(ApiError::Conflict) => Ok(AFTER_CONFLICT),
             Err(cause) => Err(Error::Api { doing: "labelling node", cause }),
         }
     }

@@ -17,8 +17,8 @@ use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
 use kerf_api::finalizers::TERMINATION;
 use kerf_api::slim::{Node, Str, TaintEffect};
 use kerf_api::{labels, taints};
-use kerf_cloud::MachineError;
-use kerf_runtime::{Failure, Next, Write};
+use kerf_cloud::InstanceError;
+use kerf_runtime::{ApiError, MergePatch, ReconcileAction};
 use kerf_state::Claim;
 use tracing::info;
 
@@ -67,7 +67,7 @@ struct Leaving {
 /// Whether a step is over.
 enum Step {
     Over,
-    Again(Next),
+    Again(ReconcileAction),
 }
 
 impl Termination {
@@ -75,12 +75,12 @@ impl Termination {
         Self { ctx, evictions, released: Mutex::default() }
     }
 
-    async fn terminate(&self, name: &str) -> Result<Next, Stopped> {
-        let Some((node, claim)) = self.look(name) else { return Ok(Next::Done) };
+    async fn terminate(&self, name: &str) -> Result<ReconcileAction, Stopped> {
+        let Some((node, claim)) = self.look(name) else { return Ok(ReconcileAction::Done) };
         if let Some(claim) = claim.as_ref().filter(|claim| !claim.is_terminating()) {
             match actions::claim::delete(&self.ctx, &claim.object).await {
-                Ok(()) | Err(Failure::NotFound) => {}
-                Err(Failure::Conflict) => return Ok(AFTER_CONFLICT),
+                Ok(()) | Err(ApiError::NotFound) => {}
+                Err(ApiError::Conflict) => return Ok(AFTER_CONFLICT),
                 Err(cause) => return Err(Error::Api { doing: "deleting nodeclaim", cause }.into()),
             }
         }
@@ -88,7 +88,7 @@ impl Termination {
             return self.release(&node, claim.as_deref()).await;
         }
         // The deletion above is in the index now, and with it what else has come in meanwhile.
-        let Some((node, claim)) = self.look(name) else { return Ok(Next::Done) };
+        let Some((node, claim)) = self.look(name) else { return Ok(ReconcileAction::Done) };
         let mut leaving = self.leaving(node, claim)?;
         self.taint(&leaving).await?;
         let outcome = self.steps(&mut leaving).await;
@@ -142,7 +142,7 @@ impl Termination {
         }
         match self.ctx.cloud.get(&node.spec.provider_id).await {
             Ok(_) => Ok(false),
-            Err(MachineError::NotFound(_)) => Ok(true),
+            Err(InstanceError::NotFound(_)) => Ok(true),
             Err(cause) => Err(Error::Cloud { doing: "getting nodeclaim", cause: Box::new(cause) }),
         }
     }
@@ -197,7 +197,7 @@ impl Termination {
         let Some(claim) = &leaving.claim else { return Ok(Step::Over) };
         let is_gone = match self.ctx.cloud.delete(&claim.seen.provider_id).await {
             Ok(()) => false,
-            Err(MachineError::NotFound(_)) => true,
+            Err(InstanceError::NotFound(_)) => true,
             Err(cause) => {
                 return Err(Error::Cloud { doing: "terminating cloudprovider instance", cause: Box::new(cause) });
             }
@@ -205,7 +205,7 @@ impl Termination {
         if let Some(conditions) = &mut leaving.conditions {
             conditions.set_true(INSTANCE_TERMINATING, leaving.now);
         }
-        Ok(if is_gone { Step::Over } else { Step::Again(Next::After(MACHINE_POLL)) })
+        Ok(if is_gone { Step::Over } else { Step::Again(ReconcileAction::RequeueAfter(MACHINE_POLL)) })
     }
 
     /// Stores what this look made of the claim's conditions.
@@ -214,9 +214,9 @@ impl Termination {
         let was_drained = claim.is_true(DRAINED);
         let mut after = claim.object.clone();
         after.status.get_or_insert_default().conditions = conditions.conditions().to_vec();
-        match actions::claim::update(&self.ctx, Write::STATUS, &claim.object, &after).await {
-            Ok(_) | Err(Failure::NotFound) => {}
-            Err(Failure::Conflict) => return Err(Stopped::Until(AFTER_CONFLICT)),
+        match actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &after).await {
+            Ok(_) | Err(ApiError::NotFound) => {}
+            Err(ApiError::Conflict) => return Err(Stopped::Until(AFTER_CONFLICT)),
             Err(cause) => return Err(Error::Api { doing: "patching nodeclaim status", cause }.into()),
         }
         if !was_drained && conditions.is_true(DRAINED) {
@@ -226,7 +226,7 @@ impl Termination {
     }
 
     /// Lets the node go (spec 04 §7.9).
-    async fn release(&self, node: &Node, claim: Option<&Claim>) -> Result<Next, Stopped> {
+    async fn release(&self, node: &Node, claim: Option<&Claim>) -> Result<ReconcileAction, Stopped> {
         let metadata = &node.metadata;
         answered("removing finalizer", actions::node::remove_finalizer(&self.ctx, &metadata.name).await)?;
         self.released().insert(metadata.uid.clone());
@@ -242,7 +242,7 @@ impl Termination {
             metrics.nodes_lifetime_duration.observe(&[pool], seconds);
         }
         info!(NodeClaim = %reference(claim.map_or("", |claim| claim.name())), "deleted node");
-        Ok(Next::Done)
+        Ok(ReconcileAction::Done)
     }
 
     /// The node is out of the index: nothing about it needs to be remembered.
@@ -256,7 +256,7 @@ impl Termination {
 }
 
 impl Reconcile for Termination {
-    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
+    async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         Stopped::settle(self.terminate(name).await)
     }
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Node, Str};
-use kerf_runtime::{Next, Write};
+use kerf_runtime::{MergePatch, ReconcileAction};
 use kerf_state::Claim;
 use tracing::info;
 
@@ -60,7 +60,7 @@ impl Consistency {
         wait
     }
 
-    async fn tell(&self, claim: &Claim, is_consistent: bool) -> Result<Next, Stopped> {
+    async fn tell(&self, claim: &Claim, is_consistent: bool) -> Result<ReconcileAction, Stopped> {
         let mut told = claim.object.clone();
         let status = told.status.get_or_insert_default();
         let stored = std::mem::take(&mut status.conditions);
@@ -72,20 +72,20 @@ impl Consistency {
             conditions.set_true(CONSISTENT_STATE_FOUND, now);
         }
         status.conditions = conditions.into_conditions();
-        let written = actions::claim::update(&self.ctx, Write::STATUS, &claim.object, &told).await;
+        let written = actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &told).await;
         answered("patching nodeclaim status", written)?;
-        Ok(Next::After(PERIOD))
+        Ok(ReconcileAction::RequeueAfter(PERIOD))
     }
 }
 
 impl Reconcile for Consistency {
-    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
-        let Some(claim) = self.ctx.claim(name) else { return Ok(Next::Done) };
+    async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
+        let Some(claim) = self.ctx.claim(name) else { return Ok(ReconcileAction::Done) };
         if claim.seen.provider_id.is_empty() {
-            return Ok(Next::Done);
+            return Ok(ReconcileAction::Done);
         }
         if let Some(wait) = self.too_early(claim.uid()) {
-            return Ok(Next::After(wait));
+            return Ok(ReconcileAction::RequeueAfter(wait));
         }
         let node = {
             let cluster = self.ctx.cluster.lock();
@@ -94,7 +94,7 @@ impl Reconcile for Consistency {
             // One that has not joined yet is none: there is nothing to compare, and whoever registers it would find the claim changed.
             first.filter(|_| nodes.next().is_none() && claim.is_true("Registered"))
         };
-        let Some(node) = node else { return Ok(Next::Done) };
+        let Some(node) = node else { return Ok(ReconcileAction::Done) };
         let issues = shape_issues(&claim, &node);
         for issue in &issues {
             info!(NodeClaim = name.as_str(), issue, "failed consistency check");

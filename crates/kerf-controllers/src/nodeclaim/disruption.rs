@@ -14,9 +14,9 @@ use kerf_api::annotations::{NODEPOOL_HASH, NODEPOOL_HASH_VERSION};
 use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::Str;
-use kerf_cloud::MachineError;
+use kerf_cloud::InstanceError;
 use kerf_engine::{Consolidatable, Pool, TemplateHash, consolidatable, drift_reason, must_verify_type};
-use kerf_runtime::{Next, Write};
+use kerf_runtime::{MergePatch, ReconcileAction};
 use kerf_state::{Claim, NodeClassState, pool as as_seen};
 use tracing::debug;
 
@@ -79,12 +79,12 @@ impl ClaimDisruption {
         claim: &Claim,
         pool: &Pool,
         object: &NodePool,
-    ) -> Result<Next, Error> {
+    ) -> Result<ReconcileAction, Error> {
         if !conditions.is_true(LAUNCHED) {
             if clear(conditions, DRIFTED) {
                 debug!("removing drift status condition, isn't launched");
             }
-            return Ok(Next::Done);
+            return Ok(ReconcileAction::Done);
         }
         match self.drift(claim, pool, object).await? {
             Drift::Unknown => {}
@@ -100,7 +100,7 @@ impl ClaimDisruption {
                 conditions.set_true_with_reason(DRIFTED, &reason, &reason, self.ctx.now());
             }
         }
-        Ok(Next::After(PERIOD))
+        Ok(ReconcileAction::RequeueAfter(PERIOD))
     }
 
     /// Asks in the order of spec 03 §2.1, the dearest question last.
@@ -126,15 +126,15 @@ impl ClaimDisruption {
         match self.ctx.cloud.drift(&claim.object).await {
             Ok(None) => Ok(Drift::No),
             Ok(Some(reason)) => Ok(Drift::For(Str::from(reason))),
-            Err(why) => match MachineError::classify(why.0) {
+            Err(why) => match InstanceError::classify(why.0) {
                 // Its end is somebody else's business.
-                MachineError::NotFound(_) => Ok(Drift::Unknown),
-                MachineError::Other(cause) => Err(Error::Cloud { doing: "checking drift", cause }),
+                InstanceError::NotFound(_) => Ok(Drift::Unknown),
+                InstanceError::Other(cause) => Err(Error::Cloud { doing: "checking drift", cause }),
             },
         }
     }
 
-    fn say_consolidatable(&self, conditions: &mut ConditionSet, claim: &Claim, pool: &Pool) -> Next {
+    fn say_consolidatable(&self, conditions: &mut ConditionSet, claim: &Claim, pool: &Pool) -> ReconcileAction {
         let now = self.ctx.now();
         let mut seen = claim.seen.clone();
         seen.lifecycle.is_initialized = conditions.is_true(INITIALIZED);
@@ -144,19 +144,19 @@ impl ClaimDisruption {
                     debug!("marking consolidatable");
                 }
                 conditions.set_true(CONSOLIDATABLE, now);
-                Next::Done
+                ReconcileAction::Done
             }
             Consolidatable::Disabled => {
                 if clear(conditions, CONSOLIDATABLE) {
                     debug!(reason = "consolidation is disabled", "removing consolidatable status condition");
                 }
-                Next::Done
+                ReconcileAction::Done
             }
             Consolidatable::NotInitialized => {
                 if clear(conditions, CONSOLIDATABLE) {
                     debug!(reason = "nodeclaim isn't initialized", "removing consolidatable status condition");
                 }
-                Next::Done
+                ReconcileAction::Done
             }
             Consolidatable::Waiting { until } => {
                 if clear(conditions, CONSOLIDATABLE) {
@@ -169,7 +169,7 @@ impl ClaimDisruption {
                         "removing consolidatable status condition"
                     );
                 }
-                Next::After(elapsed(now, until))
+                ReconcileAction::RequeueAfter(elapsed(now, until))
             }
         }
     }
@@ -180,9 +180,11 @@ impl ClaimDisruption {
 }
 
 impl Reconcile for ClaimDisruption {
-    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
-        let Some(claim) = self.ctx.claim(name).filter(|claim| !claim.is_terminating()) else { return Ok(Next::Done) };
-        let Some(object) = claim.pool().and_then(|pool| self.ctx.pool(pool)) else { return Ok(Next::Done) };
+    async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
+        let Some(claim) = self.ctx.claim(name).filter(|claim| !claim.is_terminating()) else {
+            return Ok(ReconcileAction::Done);
+        };
+        let Some(object) = claim.pool().and_then(|pool| self.ctx.pool(pool)) else { return Ok(ReconcileAction::Done) };
         // What is written on the pool counts, not what will be: claims of an older hash version are taken along before it is.
         let mut pool = as_seen(&object, &NodeClassState::Ready, None);
         pool.disruption.hash = template_hash(&object);
@@ -196,7 +198,7 @@ impl Reconcile for ClaimDisruption {
         let wait = match pool.disruption.replicas {
             None => self.say_consolidatable(&mut conditions, &claim, &pool),
             // The nodes of a static pool are all wanted.
-            Some(_) => Next::Done,
+            Some(_) => ReconcileAction::Done,
         };
         let is_same = |kind: &str| conditions.get(kind) == stored.iter().find(|c| c.condition_type == kind);
         if is_same(DRIFTED) && is_same(CONSOLIDATABLE) {
@@ -204,10 +206,10 @@ impl Reconcile for ClaimDisruption {
             return Ok(drift?.soonest(wait));
         }
         status.conditions = conditions.into_conditions();
-        let written = actions::claim::update(&self.ctx, Write::STATUS, &claim.object, &told).await;
+        let written = actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &told).await;
         match answered("patching nodeclaim status", written) {
             Ok(_) => Ok(drift?.soonest(wait)),
-            stopped => Stopped::settle(stopped.map(|_| Next::Done)),
+            stopped => Stopped::settle(stopped.map(|_| ReconcileAction::Done)),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kerf_api::slim::Str;
 use kerf_engine::expires_at;
-use kerf_runtime::Next;
+use kerf_runtime::ReconcileAction;
 use tracing::debug;
 
 use super::disrupt;
@@ -25,16 +25,18 @@ impl Expiration {
 }
 
 impl Reconcile for Expiration {
-    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
-        let Some(claim) = self.ctx.claim(name).filter(|claim| !claim.is_terminating()) else { return Ok(Next::Done) };
-        let Some(end) = expires_at(&claim.seen) else { return Ok(Next::Done) };
+    async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
+        let Some(claim) = self.ctx.claim(name).filter(|claim| !claim.is_terminating()) else {
+            return Ok(ReconcileAction::Done);
+        };
+        let Some(end) = expires_at(&claim.seen) else { return Ok(ReconcileAction::Done) };
         let now = self.ctx.now();
         if now < end {
-            return Ok(Next::After(Duration::try_from(end.duration_since(now)).unwrap_or_default()));
+            return Ok(ReconcileAction::RequeueAfter(Duration::try_from(end.duration_since(now)).unwrap_or_default()));
         }
         if disrupt(&self.ctx, &claim, "expired").await? {
             debug!("deleting expired nodeclaim");
         }
-        Ok(Next::Done)
+        Ok(ReconcileAction::Done)
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use kerf_api::slim::Str;
-use kerf_cloud::{Machine, MachineError};
-use kerf_runtime::Next;
+use kerf_cloud::{Instance, InstanceError};
+use kerf_runtime::ReconcileAction;
 use kerf_state::Claim;
 use tracing::debug;
 
@@ -35,7 +35,7 @@ impl GarbageCollection {
         Self { ctx }
     }
 
-    async fn collect_claims(&self, machines: &[Machine]) -> Vec<Error> {
+    async fn collect_claims(&self, machines: &[Instance]) -> Vec<Error> {
         let there: BTreeSet<&str> = machines
             .iter()
             .filter(|machine| !machine.is_terminating)
@@ -66,18 +66,18 @@ impl GarbageCollection {
         disrupt(&self.ctx, claim, "garbage_collected").await.err()
     }
 
-    async fn collect_machines(&self, machines: &[Machine]) -> Vec<Error> {
+    async fn collect_machines(&self, machines: &[Instance]) -> Vec<Error> {
         let now = self.ctx.now();
-        let orphans: Vec<&Machine> = {
+        let orphans: Vec<&Instance> = {
             let cluster = self.ctx.cluster.lock();
-            let is_claimed = |machine: &Machine| {
+            let is_claimed = |machine: &Instance| {
                 cluster.claims_of(&machine.provider_id).next().is_some()
                     // A claim that has not noted its machine yet will find it again when it is launched.
                     || machine.claim.as_ref().is_some_and(|name| {
                         cluster.get::<Claim>(name).is_some_and(|claim| claim.seen.provider_id.is_empty())
                     })
             };
-            let is_settled = |machine: &Machine| {
+            let is_settled = |machine: &Instance| {
                 let age = machine.launched.map(|at| Duration::try_from(now.duration_since(at)).unwrap_or_default());
                 age.is_some_and(|age| age >= MACHINE_AGE_MIN)
             };
@@ -91,24 +91,24 @@ impl GarbageCollection {
         errors
     }
 
-    async fn collect_machine(&self, machine: &Machine) -> Option<Error> {
+    async fn collect_machine(&self, machine: &Instance) -> Option<Error> {
         debug!("provider-id" = machine.provider_id, "garbage collecting instance with no nodeclaim");
         match self.ctx.cloud.delete(&machine.provider_id).await {
-            Ok(()) | Err(MachineError::NotFound(_)) => None,
+            Ok(()) | Err(InstanceError::NotFound(_)) => None,
             Err(cause) => Some(Error::Cloud { doing: "terminating instance", cause: Box::new(cause) }),
         }
     }
 }
 
 impl Reconcile for GarbageCollection {
-    async fn reconcile(&self, _: &Str) -> Result<Next, Error> {
+    async fn reconcile(&self, _: &Str) -> Result<ReconcileAction, Error> {
         // A claim that we have not heard of yet must not cost its machine.
         let is_whole = {
             let mut cluster = self.ctx.cluster.lock();
             cluster.synced().is_yes() || cluster.was_synced()
         };
         if !is_whole {
-            return Ok(Next::After(Duration::from_secs(1)));
+            return Ok(ReconcileAction::RequeueAfter(Duration::from_secs(1)));
         }
         let machines = self
             .ctx
@@ -119,7 +119,7 @@ impl Reconcile for GarbageCollection {
         let mut errors = self.collect_claims(&machines).await;
         errors.extend(self.collect_machines(&machines).await);
         Error::all(errors)?;
-        Ok(Next::After(PERIOD))
+        Ok(ReconcileAction::RequeueAfter(PERIOD))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use kerf_api::labels::node_class_key;
 use kerf_api::slim::Str;
-use kerf_runtime::{Lock, Next, Target, Write};
+use kerf_runtime::{MergePatch, OptimisticLock, PatchTarget, ReconcileAction};
 
 use crate::actions;
 use crate::context::Context;
@@ -21,14 +21,14 @@ impl ClaimHydration {
 }
 
 impl Reconcile for ClaimHydration {
-    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
-        let Some(claim) = self.ctx.claim(name) else { return Ok(Next::Done) };
+    async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
+        let Some(claim) = self.ctx.claim(name) else { return Ok(ReconcileAction::Done) };
         let class = &claim.object.spec.node_class_ref;
         let mut labelled = claim.object.clone();
         let labels = labelled.metadata.labels.get_or_insert_default();
         labels.insert(node_class_key(&class.group, &class.kind), class.name.clone());
-        let write = Write { target: Target::Object, lock: Lock::None };
+        let write = MergePatch { target: PatchTarget::Object, lock: OptimisticLock::None };
         let written = actions::claim::update(&self.ctx, write, &claim.object, &labelled).await;
-        Stopped::settle(answered("labelling nodeclaim", written).map(|_| Next::Done))
+        Stopped::settle(answered("labelling nodeclaim", written).map(|_| ReconcileAction::Done))
     }
 }

@@ -18,7 +18,7 @@ use kerf_api::conditions::{Condition, ConditionSet, ConditionStatus, ObjectFacts
 use kerf_api::finalizers::TERMINATION;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::Str;
-use kerf_runtime::{Next, Write};
+use kerf_runtime::{MergePatch, ReconcileAction};
 use kerf_state::Claim;
 
 use tracing::info;
@@ -59,7 +59,7 @@ struct Work {
 /// What a step leaves to do.
 enum Step {
     /// The claim goes on.
-    On(Next),
+    On(ReconcileAction),
     /// The claim was deleted; there is nothing left to write.
     Deleted,
 }
@@ -69,14 +69,14 @@ impl Lifecycle {
         Self { ctx, launches: Launches::default(), health }
     }
 
-    async fn advance(&self, known: &Claim) -> Result<Next, Stopped> {
+    async fn advance(&self, known: &Claim) -> Result<ReconcileAction, Stopped> {
         let stored = self.with_finalizer(&known.object).await?;
         let mut work = Work::open(stored.clone());
-        let (mut next, mut errors) = (Next::Done, Vec::new());
+        let (mut next, mut errors) = (ReconcileAction::Done, Vec::new());
 
         match self.launch(&mut work).await {
             Ok(Step::On(wanted)) => next = next.soonest(wanted),
-            Ok(Step::Deleted) => return Ok(Next::Done),
+            Ok(Step::Deleted) => return Ok(ReconcileAction::Done),
             Err(error) => errors.push(error),
         }
         for outcome in [self.register(&mut work).await, self.initialize(&mut work).await] {
@@ -87,13 +87,13 @@ impl Lifecycle {
         }
         match self.check_liveness(&mut work).await {
             Ok(Step::On(wanted)) => next = next.soonest(wanted),
-            Ok(Step::Deleted) => return Ok(Next::Done),
+            Ok(Step::Deleted) => return Ok(ReconcileAction::Done),
             Err(error) => errors.push(error),
         }
 
         if let Some(later) = self.mere_reasons(&stored, &work) {
             Error::all(errors)?;
-            return Ok(next.soonest(Next::After(later)));
+            return Ok(next.soonest(ReconcileAction::RequeueAfter(later)));
         }
         let is_news = |kind: &str| work.conditions.is_true(kind) && !known.is_true(kind);
         let [is_launched, is_registered, is_initialized] = [LAUNCHED, REGISTERED, INITIALIZED].map(is_news);
@@ -143,7 +143,7 @@ impl Lifecycle {
             return Ok(claim.clone());
         }
         finalizers.push(TERMINATION.to_owned());
-        answered("adding finalizer", actions::claim::update(&self.ctx, Write::OBJECT, claim, &with).await)
+        answered("adding finalizer", actions::claim::update(&self.ctx, MergePatch::OBJECT, claim, &with).await)
     }
 
     /// Writes what the steps found: metadata first, then status, both only if nobody else wrote meanwhile. Another controller's condition
@@ -151,19 +151,19 @@ impl Lifecycle {
     async fn store(&self, stored: &NodeClaim, work: Work) -> Result<NodeClaim, Stopped> {
         let Work { mut claim, conditions } = work;
         claim.status.get_or_insert_default().conditions = conditions.into_conditions();
-        let written = actions::claim::update(&self.ctx, Write::OBJECT, stored, &claim).await;
+        let written = actions::claim::update(&self.ctx, MergePatch::OBJECT, stored, &claim).await;
         let written = answered("patching nodeclaim", written)?;
         let with_status = NodeClaim { status: claim.status, ..written.clone() };
         answered(
             "patching nodeclaim status",
-            actions::claim::update(&self.ctx, Write::STATUS, &written, &with_status).await,
+            actions::claim::update(&self.ctx, MergePatch::STATUS, &written, &with_status).await,
         )
     }
 }
 
 impl Reconcile for Lifecycle {
-    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
-        let Some(claim) = self.ctx.claim(name) else { return Ok(Next::Done) };
+    async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
+        let Some(claim) = self.ctx.claim(name) else { return Ok(ReconcileAction::Done) };
         let outcome = if claim.is_terminating() { self.finalize(&claim).await } else { self.advance(&claim).await };
         Stopped::settle(outcome)
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kerf_api::slim::{Node, Pod, Str};
-use kerf_runtime::{Lock, Next, Target, Write};
+use kerf_runtime::{MergePatch, OptimisticLock, PatchTarget, ReconcileAction};
 use kerf_state::{Change, Claim};
 
 use crate::actions;
@@ -69,26 +69,26 @@ impl PodEvents {
 }
 
 impl Reconcile for PodEvents {
-    async fn reconcile(&self, node: &Str) -> Result<Next, Error> {
+    async fn reconcile(&self, node: &Str) -> Result<ReconcileAction, Error> {
         let claim = {
             let cluster = self.ctx.cluster.lock();
-            let Some(node) = cluster.get::<Node>(node) else { return Ok(Next::Done) };
+            let Some(node) = cluster.get::<Node>(node) else { return Ok(ReconcileAction::Done) };
             let mut claims = cluster.claims_of(&node.spec.provider_id);
             let first = claims.next().cloned();
             first.filter(|claim: &std::sync::Arc<Claim>| claims.next().is_none() && self.ctx.manages_claim(claim))
         };
-        let Some(claim) = claim else { return Ok(Next::Done) };
+        let Some(claim) = claim else { return Ok(ReconcileAction::Done) };
         let now = self.ctx.now();
         let noted = claim.object.status.as_ref().and_then(|status| status.last_pod_event_time.as_ref());
         let is_recent =
             noted.is_some_and(|time| Duration::try_from(now.duration_since(time.0)).unwrap_or_default() < WINDOW);
         if is_recent {
-            return Ok(Next::Done);
+            return Ok(ReconcileAction::Done);
         }
         let mut told = claim.object.clone();
         told.status.get_or_insert_default().last_pod_event_time = Some(Time(now));
-        let write = Write { target: Target::Status, lock: Lock::None };
+        let write = MergePatch { target: PatchTarget::Status, lock: OptimisticLock::None };
         let written = actions::claim::update(&self.ctx, write, &claim.object, &told).await;
-        Stopped::settle(answered("patching nodeclaim status", written).map(|_| Next::Done))
+        Stopped::settle(answered("patching nodeclaim status", written).map(|_| ReconcileAction::Done))
     }
 }

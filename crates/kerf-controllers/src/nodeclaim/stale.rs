@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use kerf_api::slim::Str;
-use kerf_runtime::Next;
+use kerf_runtime::ReconcileAction;
 
 use crate::actions;
 use crate::context::Context;
@@ -26,13 +26,13 @@ impl StaleClaims {
 }
 
 impl Reconcile for StaleClaims {
-    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
+    async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let is_there = actions::claim::exists(&self.ctx, name)
             .await
             .map_err(|cause| Error::Api { doing: "getting nodeclaim", cause })?;
         if !is_there {
             self.ctx.cluster.lock().forget_seeded(name);
         }
-        Ok(Next::Done)
+        Ok(ReconcileAction::Done)
     }
 }

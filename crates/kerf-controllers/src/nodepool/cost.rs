@@ -9,7 +9,7 @@ use kerf_api::slim::Str;
 use kerf_engine::Price;
 use kerf_engine::catalogue::InstanceType;
 use kerf_engine::requirement::Requirement;
-use kerf_runtime::Next;
+use kerf_runtime::ReconcileAction;
 use kerf_state::Claim;
 use tracing::error;
 
@@ -32,11 +32,11 @@ impl Cost {
 }
 
 impl Reconcile for Cost {
-    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
+    async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let metrics = &self.ctx.metrics;
         let Some(pool) = self.ctx.pool(name) else {
             metrics.nodepools_cost.remove(&[name]);
-            return Ok(Next::Done);
+            return Ok(ReconcileAction::Done);
         };
         match self.ctx.cloud.instance_types(&pool).await {
             Ok(types) => {
@@ -51,7 +51,7 @@ impl Reconcile for Cost {
                 metrics.nodepools_cost_tracker_errors.inc(&[name]);
             }
         }
-        Ok(Next::After(PERIOD))
+        Ok(ReconcileAction::RequeueAfter(PERIOD))
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::Str;
 use kerf_api::unparsed::{QuantityText, Resources};
-use kerf_runtime::{Lock, Next, Target, Write};
+use kerf_runtime::{MergePatch, OptimisticLock, PatchTarget, ReconcileAction};
 
 use crate::actions;
 use crate::context::Context;
@@ -32,12 +32,12 @@ impl Counter {
 }
 
 impl Reconcile for Counter {
-    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
-        let Some(pool) = self.ctx.pool(name) else { return Ok(Next::Done) };
+    async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
+        let Some(pool) = self.ctx.pool(name) else { return Ok(ReconcileAction::Done) };
         let usage = {
             let mut cluster = self.ctx.cluster.lock();
             if !cluster.synced().is_yes() {
-                return Ok(Next::After(UNSYNCED));
+                return Ok(ReconcileAction::RequeueAfter(UNSYNCED));
             }
             cluster.pool_usage(name)
         };
@@ -45,9 +45,9 @@ impl Reconcile for Counter {
         let status = told.status.get_or_insert_default();
         status.nodes = Some(usage.get("nodes").map_or(0, |nodes| nodes.value()));
         status.resources = Some(written(&usage, status.resources.as_ref()));
-        let write = Write { target: Target::Status, lock: Lock::None };
+        let write = MergePatch { target: PatchTarget::Status, lock: OptimisticLock::None };
         let outcome = answered("patching nodepool status", actions::pool::update(&self.ctx, write, &pool, &told).await);
-        Stopped::settle(outcome.map(|_| Next::After(PERIOD)))
+        Stopped::settle(outcome.map(|_| ReconcileAction::RequeueAfter(PERIOD)))
     }
 }
 

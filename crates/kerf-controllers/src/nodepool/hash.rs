@@ -8,7 +8,7 @@ use kerf_api::hash::{self, Migration, migration, nodepool_hash};
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::Str;
-use kerf_runtime::{Failure, Lock, Next, Target, Write};
+use kerf_runtime::{ApiError, MergePatch, OptimisticLock, PatchTarget, ReconcileAction};
 use kerf_state::Claim;
 
 use crate::actions;
@@ -17,7 +17,7 @@ use crate::controllers::Reconcile;
 use crate::error::{Error, Stopped, answered};
 
 /// Annotations are merged key by key, so nobody else's are lost.
-const UNLOCKED: Write = Write { target: Target::Object, lock: Lock::None };
+const UNLOCKED: MergePatch = MergePatch { target: PatchTarget::Object, lock: OptimisticLock::None };
 
 /// The controller.
 pub(crate) struct Hash {
@@ -29,7 +29,7 @@ impl Hash {
         Self { ctx }
     }
 
-    async fn write(&self, pool: &NodePool, hash: &str) -> Result<Next, Stopped> {
+    async fn write(&self, pool: &NodePool, hash: &str) -> Result<ReconcileAction, Stopped> {
         let version = pool.metadata.annotations.as_ref().and_then(|all| all.get(NODEPOOL_HASH_VERSION));
         if version.map(String::as_str) != Some(hash::NODEPOOL_HASH_VERSION) {
             self.migrate_claims(pool, hash).await?;
@@ -37,7 +37,7 @@ impl Hash {
         let mut hashed = pool.clone();
         set(hashed.metadata.annotations.get_or_insert_default(), Some(hash));
         answered("patching nodepool", actions::pool::update(&self.ctx, UNLOCKED, pool, &hashed).await)?;
-        Ok(Next::Done)
+        Ok(ReconcileAction::Done)
     }
 
     async fn migrate_claims(&self, pool: &NodePool, hash: &str) -> Result<(), Error> {
@@ -50,7 +50,7 @@ impl Hash {
         for claim in claims {
             let migrated = migrated(&claim.object, hash);
             match actions::claim::update(&self.ctx, UNLOCKED, &claim.object, &migrated).await {
-                Ok(_) | Err(Failure::NotFound) => {}
+                Ok(_) | Err(ApiError::NotFound) => {}
                 Err(cause) => return Err(Error::Api { doing: "patching nodeclaim", cause }),
             }
         }
@@ -59,10 +59,10 @@ impl Hash {
 }
 
 impl Reconcile for Hash {
-    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
-        let Some(pool) = self.ctx.pool(name) else { return Ok(Next::Done) };
+    async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
+        let Some(pool) = self.ctx.pool(name) else { return Ok(ReconcileAction::Done) };
         // A template with a duration that means nothing has no hash; validation tells which field it is.
-        let Ok(hash) = nodepool_hash(&pool.spec.template) else { return Ok(Next::Done) };
+        let Ok(hash) = nodepool_hash(&pool.spec.template) else { return Ok(ReconcileAction::Done) };
         Stopped::settle(self.write(&pool, &hash.to_string()).await)
     }
 }

@@ -2,7 +2,7 @@
 
 use kerf_api::conditions::{ConditionStatus, READY};
 use kerf_api::slim::Str;
-use kerf_runtime::Next;
+use kerf_runtime::ReconcileAction;
 use kerf_state::NodeClass;
 
 use crate::context::Context;
@@ -24,13 +24,13 @@ impl Readiness {
 }
 
 impl Reconcile for Readiness {
-    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
-        let Some(pool) = self.ctx.pool(name) else { return Ok(Next::Done) };
+    async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
+        let Some(pool) = self.ctx.pool(name) else { return Ok(ReconcileAction::Done) };
         let class = {
             let cluster = self.ctx.cluster.lock();
             // Before the classes are listed, one that is not known need not be missing.
             if !cluster.all::<NodeClass>().is_listed() {
-                return Ok(Next::Backoff);
+                return Ok(ReconcileAction::RequeueWithBackoff);
             }
             cluster.class_of(&pool).cloned()
         };

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use kerf_api::conditions::{
     AWAITING_RECONCILIATION, AWAITING_RECONCILIATION_MESSAGE, ConditionSet, ObjectFacts, dependents,
 };
-use kerf_api::registration::{Health, NODE_REGISTRATION_HEALTHY, is_outdated};
+use kerf_api::registration::{NODE_REGISTRATION_HEALTHY, PoolRegistrationHealth, is_outdated};
 use kerf_api::slim::Str;
-use kerf_runtime::{Next, Write};
+use kerf_runtime::{MergePatch, ReconcileAction};
 
 use crate::actions;
 use crate::context::Context;
@@ -27,16 +27,16 @@ impl PoolHealth {
         Self { ctx, health }
     }
 
-    async fn update(&self, name: &str) -> Result<Next, Stopped> {
-        let Some(pool) = self.ctx.pool(name) else { return Ok(Next::Done) };
-        let Some(class) = self.ctx.cluster.lock().class_of(&pool).cloned() else { return Ok(Next::Done) };
+    async fn update(&self, name: &str) -> Result<ReconcileAction, Stopped> {
+        let Some(pool) = self.ctx.pool(name) else { return Ok(ReconcileAction::Done) };
+        let Some(class) = self.ctx.cluster.lock().class_of(&pool).cloned() else { return Ok(ReconcileAction::Done) };
         let uid = pool.metadata.uid.clone().unwrap_or_default();
         let mut told = pool.as_ref().clone();
         let status = told.status.get_or_insert_default();
         let stored = std::mem::take(&mut status.conditions);
         let mut conditions = ConditionSet::open(dependents::NODEPOOL, ObjectFacts::of(&pool.metadata), stored);
         let condition = conditions.get(NODE_REGISTRATION_HEALTHY).cloned();
-        if self.health.of(&uid) == Health::Unknown {
+        if self.health.of(&uid) == PoolRegistrationHealth::Unknown {
             self.health.seed(&uid, condition.as_ref());
         }
         let class_generation = class.metadata.generation.unwrap_or_default();
@@ -53,16 +53,16 @@ impl PoolHealth {
         }
         status.node_class_observed_generation = Some(class_generation);
         status.conditions = conditions.into_conditions();
-        answered("patching nodepool status", actions::pool::update(&self.ctx, Write::STATUS, &pool, &told).await)?;
+        answered("patching nodepool status", actions::pool::update(&self.ctx, MergePatch::STATUS, &pool, &told).await)?;
         if is_outdated {
             self.health.clear(&uid);
         }
-        Ok(Next::Done)
+        Ok(ReconcileAction::Done)
     }
 }
 
 impl Reconcile for PoolHealth {
-    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
+    async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         Stopped::settle(self.update(name).await)
     }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
 use kerf_api::nodepool::NodePool;
-use kerf_api::requirement::Requirement;
+use kerf_api::requirement::RequirementWithMinValues;
 use kerf_api::slim::Str;
 use kerf_api::validation::{self, requirement::ignored_values};
-use kerf_runtime::Next;
+use kerf_runtime::ReconcileAction;
 use tracing::error;
 
 use crate::context::Context;
@@ -59,7 +59,7 @@ impl Validation {
         told.retain(|_, ignored| !ignored.is_empty());
     }
 
-    fn ignored(&self, requirement: &Requirement) -> Option<Ignored> {
+    fn ignored(&self, requirement: &RequirementWithMinValues) -> Option<Ignored> {
         let invalid = ignored_values(requirement.into(), self.ctx.cloud.label_rules());
         let is_valid = |value: &&String| !invalid.contains(&value.as_str());
         let valid = requirement.values.iter().flatten().filter(is_valid).cloned().collect();
@@ -69,10 +69,10 @@ impl Validation {
 }
 
 impl Reconcile for Validation {
-    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
+    async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let pool = self.ctx.pool(name);
         self.tell_ignored(name, pool.as_deref());
-        let Some(pool) = pool else { return Ok(Next::Done) };
+        let Some(pool) = pool else { return Ok(ReconcileAction::Done) };
         let failures = validation::nodepool::failures(&pool.spec, self.ctx.cloud.label_rules());
         let outcome = super::tell(&self.ctx, &pool, |conditions, now| {
             if failures.is_empty() {

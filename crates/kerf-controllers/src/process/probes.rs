@@ -12,7 +12,7 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
-use kerf_runtime::{Phase, Watch};
+use kerf_runtime::{WatchHandle, WatchPhase};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
@@ -30,7 +30,7 @@ pub(super) async fn start(
     ctx: &Context,
     history: Arc<History>,
     settings: &ProcessSettings,
-    watches: &[Watch],
+    watches: &[WatchHandle],
     tasks: &mut JoinSet<()>,
 ) -> Result<(), RunError> {
     if let Some(port) = settings.metrics_port {
@@ -63,8 +63,9 @@ struct Checks {
 }
 
 impl Checks {
-    fn of(watches: &[Watch]) -> Self {
-        let is_known = |watch: &Watch| watch.progress().is_synced && watch.progress().phase != Phase::NotInstalled;
+    fn of(watches: &[WatchHandle]) -> Self {
+        let is_known =
+            |watch: &WatchHandle| watch.progress().is_synced && watch.progress().phase != WatchPhase::NotInstalled;
         Self {
             manager: watches.iter().all(|watch| watch.progress().is_synced),
             crd: watches.iter().filter(|watch| NEEDED.contains(&watch.kind().name)).all(is_known),

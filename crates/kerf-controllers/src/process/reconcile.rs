@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::Str;
-use kerf_runtime::Next;
+use kerf_runtime::ReconcileAction;
 use tracing::{Instrument as _, error};
 
 use crate::context::Context;
@@ -58,8 +58,8 @@ pub(crate) async fn observed(
     name: &'static str,
     key: &Str,
     reconcile_id: &str,
-    work: impl Future<Output = Result<Next, Error>>,
-) -> Next {
+    work: impl Future<Output = Result<ReconcileAction, Error>>,
+) -> ReconcileAction {
     let metrics = &ctx.metrics;
     metrics.active_workers.add(&[name], 1.0);
     let started = ctx.clock.elapsed();
@@ -71,13 +71,13 @@ pub(crate) async fn observed(
     metrics.queues.work_duration.observe(&[name, name], took);
     metrics.active_workers.add(&[name], -1.0);
     let (next, result) = match outcome {
-        Ok(Ok(Next::Done)) => (Next::Done, "success"),
-        Ok(Ok(Next::After(delay))) => (Next::After(delay), "requeue_after"),
-        Ok(Ok(Next::Backoff)) => (Next::Backoff, "requeue"),
+        Ok(Ok(ReconcileAction::Done)) => (ReconcileAction::Done, "success"),
+        Ok(Ok(ReconcileAction::RequeueAfter(delay))) => (ReconcileAction::RequeueAfter(delay), "requeue_after"),
+        Ok(Ok(ReconcileAction::RequeueWithBackoff)) => (ReconcileAction::RequeueWithBackoff, "requeue"),
         Ok(Err(cause)) => {
             metrics.reconcile_errors.inc(&[name]);
             span.in_scope(|| error!(error = %cause, "Reconciler error"));
-            (Next::Backoff, "error")
+            (ReconcileAction::RequeueWithBackoff, "error")
         }
         Err(panic) => {
             metrics.reconcile_errors.inc(&[name]);
@@ -85,7 +85,7 @@ pub(crate) async fn observed(
             let words = panic.downcast_ref::<&str>().map(ToString::to_string);
             let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
             span.in_scope(|| error!(error = format!("panic: {words} [recovered]"), "Reconciler error"));
-            (Next::Backoff, "error")
+            (ReconcileAction::RequeueWithBackoff, "error")
         }
     };
     metrics.reconcile_total.inc(&[name, result]);

@@ -8,11 +8,11 @@ use kerf_api::hash;
 use kerf_api::labels::HOSTNAME;
 use kerf_api::nodeclaim::{NodeClaim, NodeClaimSpec, ResourceRequirements};
 use kerf_api::nodepool::NodePool;
-use kerf_api::requirement::Requirement;
+use kerf_api::requirement::RequirementWithMinValues;
 use kerf_api::unparsed::QuantityText;
 use kerf_engine::PlannedClaim;
 use kerf_engine::requirement::SelectorEntry;
-use kerf_runtime::Failure;
+use kerf_runtime::ApiError;
 use tracing::info;
 
 use super::report;
@@ -56,7 +56,7 @@ pub(crate) async fn create(
 ) -> Result<String, Error> {
     let created = match actions::claim::create(ctx, wanted).await {
         Ok(created) => created,
-        Err(cause @ (Failure::NotFound | Failure::Conflict | Failure::Unanswered | Failure::Api(_))) => {
+        Err(cause @ (ApiError::NotFound | ApiError::Conflict | ApiError::TimedOut | ApiError::Other(_))) => {
             return Err(Error::Api { doing: "creating node claim", cause });
         }
     };
@@ -99,9 +99,9 @@ fn owner(pool: &NodePool) -> OwnerReference {
     }
 }
 
-fn requirement(entry: SelectorEntry) -> Requirement {
+fn requirement(entry: SelectorEntry) -> RequirementWithMinValues {
     let values: Vec<String> = entry.values.iter().map(ToString::to_string).collect();
-    Requirement {
+    RequirementWithMinValues {
         key: entry.key.to_string(),
         operator: entry.operator,
         values: (!values.is_empty()).then_some(values),

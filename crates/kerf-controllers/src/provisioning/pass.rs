@@ -13,7 +13,7 @@ use kerf_api::slim::{Pod, Str};
 use kerf_cloud::InstanceTypesError;
 use kerf_engine::catalogue::InstanceType;
 use kerf_engine::{PlannedClaim, PreferencePolicy, Solution, UnsupportedStorage, is_provisionable};
-use kerf_runtime::{Chance, Next, Stop};
+use kerf_runtime::{ReconcileAction, Rng, ShutdownSignal};
 use kerf_state::{Ask, Cluster, Synced, Tracked as _};
 use tokio::time::Instant;
 use tracing::{Level, debug, enabled, error, info};
@@ -57,21 +57,21 @@ pub(crate) struct Provisioner {
     ctx: Context,
     batcher: Arc<Batcher>,
     /// Where the identifiers of passes come from.
-    ids: Mutex<Chance>,
+    ids: Mutex<Rng>,
     /// Where those of simulations come from.
-    simulations: Mutex<Chance>,
+    simulations: Mutex<Rng>,
     warned: Mutex<Warned>,
 }
 
 impl Provisioner {
     pub(crate) fn new(ctx: Context, batcher: Arc<Batcher>) -> Self {
-        let ids = Mutex::new(Chance::new(ctx.settings.seed, NAME));
-        let simulations = Mutex::new(Chance::new(ctx.settings.seed, "provisioner.simulation"));
+        let ids = Mutex::new(Rng::new(ctx.settings.seed, NAME));
+        let simulations = Mutex::new(Rng::new(ctx.settings.seed, "provisioner.simulation"));
         Self { ctx, batcher, ids, simulations, warned: Mutex::default() }
     }
 
     /// Works until told to stop.
-    pub(crate) async fn run(&self, mut stop: Stop) {
+    pub(crate) async fn run(&self, mut stop: ShutdownSignal) {
         let (metrics, batcher) = (&self.ctx.metrics, self.batcher.clone());
         metrics.controller_starts(NAME, 1);
         metrics.queues.follow(NAME, move || batcher.stats());
@@ -87,7 +87,7 @@ impl Provisioner {
                 () = self.until_synced() => {}
             }
             let id = self.ids.lock().unwrap_or_else(PoisonError::into_inner).uuid();
-            let pass = async { self.pass().await.map(|()| Next::Done) };
+            let pass = async { self.pass().await.map(|()| ReconcileAction::Done) };
             // After a failure the pods that are still pending come back by themselves; what they did not get is tried again then.
             metrics.queues.taken(NAME, self.batcher.begin());
             observed(&self.ctx, NAME, &Str::default(), &id, pass).await;

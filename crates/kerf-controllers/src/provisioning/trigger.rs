@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use kerf_api::slim::{Node, Pod, Str, TaintEffect};
 use kerf_api::taints::DISRUPTED;
-use kerf_runtime::Next;
+use kerf_runtime::ReconcileAction;
 
 use super::batch::Batcher;
 use crate::context::Context;
@@ -29,14 +29,14 @@ impl PodTrigger {
 }
 
 impl Reconcile for PodTrigger {
-    async fn reconcile(&self, key: &Str) -> Result<Next, Error> {
-        let Some(pod) = self.ctx.cluster.lock().get::<Pod>(key).cloned() else { return Ok(Next::Done) };
+    async fn reconcile(&self, key: &Str) -> Result<ReconcileAction, Error> {
+        let Some(pod) = self.ctx.cluster.lock().get::<Pod>(key).cloned() else { return Ok(ReconcileAction::Done) };
         if !kerf_engine::is_provisionable(&pod, &self.ctx.settings.engine) {
-            return Ok(Next::Done);
+            return Ok(ReconcileAction::Done);
         }
         self.ctx.metrics.pod_acknowledged(key, self.ctx.now());
         self.batcher.trigger(&pod.metadata.uid);
-        Ok(Next::After(AGAIN))
+        Ok(ReconcileAction::RequeueAfter(AGAIN))
     }
 }
 
@@ -53,13 +53,13 @@ impl NodeTrigger {
 }
 
 impl Reconcile for NodeTrigger {
-    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
-        let Some(node) = self.ctx.cluster.lock().get::<Node>(name).cloned() else { return Ok(Next::Done) };
+    async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
+        let Some(node) = self.ctx.cluster.lock().get::<Node>(name).cloned() else { return Ok(ReconcileAction::Done) };
         if !is_disrupted(&node) {
-            return Ok(Next::Done);
+            return Ok(ReconcileAction::Done);
         }
         self.batcher.trigger(&node.metadata.uid);
-        Ok(Next::After(AGAIN))
+        Ok(ReconcileAction::RequeueAfter(AGAIN))
     }
 }
 

@@ -8,7 +8,7 @@ use futures::future::join_all;
 use jiff::Timestamp;
 use kerf_api::slim::{Pod, Str};
 use kerf_engine::eviction_cost;
-use kerf_runtime::{Failure, Next};
+use kerf_runtime::{ApiError, ReconcileAction};
 use kerf_state::{Claim, Cluster, StateNode};
 use tracing::{debug, info};
 
@@ -36,21 +36,21 @@ impl StaticDeprovisioning {
                 debug!(NodeClaim = %reference(claim.name()), "deleting nodeclaim");
                 Ok(())
             }
-            Err(Failure::NotFound) => Ok(()),
+            Err(ApiError::NotFound) => Ok(()),
             Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
         }
     }
 }
 
 impl Reconcile for StaticDeprovisioning {
-    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
-        let Some((_, replicas)) = static_pool(&self.ctx, name) else { return Ok(Next::Done) };
+    async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
+        let Some((_, replicas)) = static_pool(&self.ctx, name) else { return Ok(ReconcileAction::Done) };
         let victims = {
             let cluster = self.ctx.cluster.lock();
             let active = cluster.pool_claims(name).active;
             let count = active.saturating_sub(replicas);
             if count == 0 {
-                return Ok(Next::After(PERIOD));
+                return Ok(ReconcileAction::RequeueAfter(PERIOD));
             }
             info!(
                 current = active,
@@ -63,7 +63,7 @@ impl Reconcile for StaticDeprovisioning {
         let deleted = join_all(victims.iter().map(|claim| self.delete(claim))).await;
         let errors: Vec<Error> = deleted.into_iter().filter_map(Result::err).collect();
         Error::all(errors).map_err(|cause| cause.while_doing("failed to deprovision nodeclaims"))?;
-        Ok(Next::After(PERIOD))
+        Ok(ReconcileAction::RequeueAfter(PERIOD))
     }
 }
 

@@ -15,7 +15,7 @@ use kerf_api::nodepool::{NODES_RESOURCE, NodePool};
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::Str;
 use kerf_engine::{PlannedClaim, claim_from_template};
-use kerf_runtime::Next;
+use kerf_runtime::ReconcileAction;
 use kerf_state::{NodeClassState, pool as as_seen};
 use tracing::info;
 
@@ -83,28 +83,28 @@ impl StaticProvisioning {
 }
 
 impl Reconcile for StaticProvisioning {
-    async fn reconcile(&self, name: &Str) -> Result<Next, Error> {
+    async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some((pool, replicas)) = static_pool(&self.ctx, name).filter(|(pool, _)| is_ready(pool)) else {
-            return Ok(Next::Done);
+            return Ok(ReconcileAction::Done);
         };
         let granted = {
             let mut cluster = self.ctx.cluster.lock();
             // Once the picture has been whole, a claim that is not launched yet is counted like any other.
             if !cluster.was_synced() && !cluster.synced().is_yes() {
-                return Ok(Next::After(UNSYNCED));
+                return Ok(ReconcileAction::RequeueAfter(UNSYNCED));
             }
             let claims = cluster.pool_claims(name);
             // The replacements of nodes that are about to go are somebody else's business.
             if claims.active + claims.pending >= replicas {
-                return Ok(Next::After(PERIOD));
+                return Ok(ReconcileAction::RequeueAfter(PERIOD));
             }
             if let Some(wait) = self.too_early(&pool, name) {
-                return Ok(Next::After(wait));
+                return Ok(ReconcileAction::RequeueAfter(wait));
             }
             // Replacements that are being created will be there in a moment.
             let missing = (replicas - claims.active).saturating_sub(cluster.reserved_nodes(name));
             if missing == 0 {
-                return Ok(Next::After(PERIOD));
+                return Ok(ReconcileAction::RequeueAfter(PERIOD));
             }
             let granted = cluster.reserve_nodes(name, node_limit(&pool), missing);
             if granted > 0 {
@@ -119,14 +119,14 @@ impl Reconcile for StaticProvisioning {
         };
         if granted == 0 {
             info!("nodepool node limit reached");
-            return Ok(Next::After(LIMITED));
+            return Ok(ReconcileAction::RequeueAfter(LIMITED));
         }
         let planned =
             claim_from_template(&as_seen(&pool, &NodeClassState::Ready, None), &[], self.ctx.cloud.label_rules());
         let created = join_all((0..granted).map(|_| self.create(&planned, &pool, name))).await;
         let errors: Vec<Error> = created.into_iter().filter_map(Result::err).collect();
         Error::all(errors).map_err(|cause| cause.while_doing("creating nodeclaims"))?;
-        Ok(Next::After(PERIOD))
+        Ok(ReconcileAction::RequeueAfter(PERIOD))
     }
 }
 

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
-use kerf_cloud::Machine;
+use kerf_cloud::Instance;
 use kerf_kwok::{Kwok, built_in};
 use serde_json::json;
 
@@ -53,7 +53,7 @@ async fn pools_that_cannot_be_used_are_passed_over() {
 async fn a_provider_that_returns_garbage_holds_up_one_claim() {
     let (rig, cloud) = dictated().await;
     for _ in 0..3 {
-        cloud.launch(Launch::Gives(Machine::default()));
+        cloud.launch(Launch::Gives(Instance::default()));
     }
     rig.hand_made_claim("nameless", json!({})).await;
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
@@ -62,11 +62,11 @@ async fn a_provider_that_returns_garbage_holds_up_one_claim() {
     assert_eq!(of_claim(&rig.claim().await, "Launched"), "True/Launched", "it is tried again");
 
     let nonsense = [("cpu".to_owned(), "lots".into()), ("memory".to_owned(), "-1Gi".into())];
-    cloud.launch(Launch::Gives(Machine {
+    cloud.launch(Launch::Gives(Instance {
         provider_id: "kwok://nonsense".into(),
         capacity: nonsense.clone().into(),
         allocatable: nonsense.into(),
-        ..Machine::default()
+        ..Instance::default()
     }));
     rig.hand_made_claim("nonsense", json!({})).await;
     rig.wait(2).await;

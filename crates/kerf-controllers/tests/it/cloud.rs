@@ -10,7 +10,7 @@ use kerf_api::labels::LabelRules;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::{
-    CloudProvider, CreateError, DriftError, InstanceTypesError, ListError, Machine, MachineError, NodeClassKind,
+    CloudProvider, CreateError, DriftError, Instance, InstanceError, InstanceTypesError, ListError, NodeClassKind,
     RegistrationHook, RepairPolicy,
 };
 use kerf_engine::catalogue::InstanceType;
@@ -19,7 +19,7 @@ use kerf_kwok::Kwok;
 /// What a launch does.
 pub(crate) enum Launch {
     Fails(fn() -> CreateError),
-    Gives(Machine),
+    Gives(Instance),
 }
 
 /// What the cloud says of a machine's drift.
@@ -39,7 +39,7 @@ pub(crate) struct Dictated {
     launches: Mutex<VecDeque<Launch>>,
     pub(crate) always_fails: Mutex<Option<fn() -> CreateError>>,
     terminations: Mutex<VecDeque<Termination>>,
-    pub(crate) machines: Mutex<Option<Vec<Machine>>>,
+    pub(crate) machines: Mutex<Option<Vec<Instance>>>,
     pub(crate) drift: Mutex<Option<DriftAnswer>>,
     pub(crate) sells_nothing: AtomicBool,
     pub(crate) repair: Option<Vec<RepairPolicy>>,
@@ -87,7 +87,7 @@ impl CloudProvider for Dictated {
         self.inner.label_rules()
     }
 
-    fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Machine, CreateError>> {
+    fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Instance, CreateError>> {
         self.created.fetch_add(1, Ordering::SeqCst);
         if let Some(fail) = *self.always_fails.lock().unwrap() {
             return futures::future::ready(Err(fail())).boxed();
@@ -99,21 +99,21 @@ impl CloudProvider for Dictated {
         }
     }
 
-    fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), MachineError>> {
+    fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), InstanceError>> {
         self.deleted.fetch_add(1, Ordering::SeqCst);
         match self.terminations.lock().unwrap().pop_front() {
             None => self.inner.delete(provider_id),
             Some(Termination::UnderWay) => futures::future::ready(Ok(())).boxed(),
-            Some(Termination::Gone) => futures::future::ready(Err(MachineError::NotFound("gone".into()))).boxed(),
-            Some(Termination::Fails) => futures::future::ready(Err(MachineError::Other("throttled".into()))).boxed(),
+            Some(Termination::Gone) => futures::future::ready(Err(InstanceError::NotFound("gone".into()))).boxed(),
+            Some(Termination::Fails) => futures::future::ready(Err(InstanceError::Other("throttled".into()))).boxed(),
         }
     }
 
-    fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Machine, MachineError>> {
+    fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Instance, InstanceError>> {
         self.inner.get(provider_id)
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Machine>, ListError>> {
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ListError>> {
         match self.machines.lock().unwrap().clone() {
             Some(machines) => futures::future::ready(Ok(machines)).boxed(),
             None => self.inner.list(),

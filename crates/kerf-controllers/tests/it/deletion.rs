@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodeclaim::NodeClaim;
-use kerf_cloud::Machine;
+use kerf_cloud::Instance;
 use kerf_sandbox::{Fault, Verb};
 use serde_json::json;
 
@@ -35,7 +35,7 @@ async fn a_registered_claims_nodes_go_before_its_machine() {
 #[tokio::test(start_paused = true)]
 async fn an_unregistered_claims_machine_goes_at_once() {
     let (rig, cloud) = dictated().await;
-    cloud.launch(Launch::Gives(Machine { provider_id: "kwok://n1".into(), ..Machine::default() }));
+    cloud.launch(Launch::Gives(Instance { provider_id: "kwok://n1".into(), ..Instance::default() }));
     cloud.terminate(&[Termination::UnderWay, Termination::UnderWay, Termination::Gone]);
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(3).await;
@@ -105,7 +105,7 @@ async fn a_claim_without_a_machine_just_goes() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_stays_until_its_machine_is_gone() {
     let (rig, cloud) = dictated().await;
-    cloud.launch(Launch::Gives(Machine { provider_id: "kwok://m1".into(), ..Machine::default() }));
+    cloud.launch(Launch::Gives(Instance { provider_id: "kwok://m1".into(), ..Instance::default() }));
     // A status that is written is looked at once more, at once.
     cloud.terminate(&[
         Termination::Fails,
@@ -136,7 +136,7 @@ async fn the_end_of_a_drain_is_written_down_once() {
     let (rig, cloud) = dictated().await;
     let key = "karpenter.sh/nodeclaim-termination-timestamp";
     for (n, grace) in [("a", json!("300s")), ("b", json!("300s")), ("c", json!(null))] {
-        cloud.launch(Launch::Gives(Machine { provider_id: format!("kwok://{n}"), ..Machine::default() }));
+        cloud.launch(Launch::Gives(Instance { provider_id: format!("kwok://{n}"), ..Instance::default() }));
         cloud.terminate(&[Termination::UnderWay; 5]);
         rig.hand_made_claim(n, json!({"terminationGracePeriod": grace})).await;
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
-use kerf_cloud::{DriftError, MachineError};
+use kerf_cloud::{DriftError, InstanceError};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
@@ -189,7 +189,7 @@ async fn a_provider_that_fails_changes_nothing_about_the_other_condition() {
     *cloud.drift.lock().unwrap() = Some(|| Ok(Some("ImageDrift".into())));
     rig.wait(301).await;
     for fails in [(|| Err(DriftError("throttled".into()))) as DriftAnswer, || {
-        Err(DriftError(Box::new(MachineError::NotFound("i-1".into()))))
+        Err(DriftError(Box::new(InstanceError::NotFound("i-1".into()))))
     }] {
         *cloud.drift.lock().unwrap() = Some(fails);
         rig.patch::<NodePool>("general", json!({"spec": {"disruption": {"consolidateAfter": "0s"}}})).await;

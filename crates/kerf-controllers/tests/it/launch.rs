@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodepool::NodePool;
-use kerf_cloud::{CreateError, Machine};
+use kerf_cloud::{CreateError, Instance};
 use kerf_kwok::{Kwok, built_in};
 use kerf_sandbox::{Fault, FaultRule, Verb};
 use serde_json::json;
@@ -145,11 +145,11 @@ async fn a_write_that_fails_after_a_launch_does_not_launch_twice() {
 #[tokio::test(start_paused = true)]
 async fn a_claims_own_labels_win_and_the_machines_annotations_do() {
     let (rig, cloud) = dictated().await;
-    cloud.launch(Launch::Gives(Machine {
+    cloud.launch(Launch::Gives(Instance {
         provider_id: "kwok://elsewhere".into(),
         labels: [("zone".to_owned(), "a".to_owned()), ("rack".to_owned(), "7".to_owned())].into(),
         annotations: [("note".to_owned(), "machine".to_owned())].into(),
-        ..Machine::default()
+        ..Instance::default()
     }));
     rig.create::<kerf_api::nodeclaim::NodeClaim>(json!({
         "metadata": {"name": "a", "labels": {"zone": "b"}, "annotations": {"note": "claim", "own": "1"}},

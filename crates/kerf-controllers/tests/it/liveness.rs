@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodepool::NodePool;
-use kerf_cloud::{CreateError, Machine};
+use kerf_cloud::{CreateError, Instance};
 use kube::api::DeleteParams;
 use serde_json::json;
 
@@ -16,7 +16,7 @@ use crate::test_env::{Rig, of_claim, of_pool, pool};
 const HEALTH: &str = "NodeRegistrationHealthy";
 
 fn never_joins(n: usize) -> Launch {
-    Launch::Gives(Machine { provider_id: format!("kwok://never-{n}"), ..Machine::default() })
+    Launch::Gives(Instance { provider_id: format!("kwok://never-{n}"), ..Instance::default() })
 }
 
 async fn with_pool() -> (Rig, Arc<Dictated>) {

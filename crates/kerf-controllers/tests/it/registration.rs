@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodeclaim::NodeClaim;
-use kerf_cloud::{BoxError, Machine, Progress, RegistrationHook};
+use kerf_cloud::{BoxError, HookResult, Instance, RegistrationHook};
 use kerf_controllers::logs::Level;
 use kerf_kwok::{Kwok, built_in};
 use kerf_sandbox::{Fault, Verb};
@@ -21,11 +21,11 @@ use crate::test_env::{Lines, Rig, of_claim};
 const MACHINE: &str = "kwok://m1";
 
 fn machine() -> Launch {
-    Launch::Gives(Machine {
+    Launch::Gives(Instance {
         provider_id: MACHINE.into(),
         capacity: [("cpu".to_owned(), "4".into()), ("memory".to_owned(), "8Gi".into())].into(),
         allocatable: [("cpu".to_owned(), "4".into())].into(),
-        ..Machine::default()
+        ..Instance::default()
     })
 }
 
@@ -223,12 +223,12 @@ async fn what_was_requested_must_be_there() {
 
 struct Hook {
     name: &'static str,
-    answer: Mutex<Result<Progress, &'static str>>,
+    answer: Mutex<Result<HookResult, &'static str>>,
     asked: AtomicUsize,
 }
 
 impl Hook {
-    fn new(name: &'static str, answer: Result<Progress, &'static str>) -> Arc<Self> {
+    fn new(name: &'static str, answer: Result<HookResult, &'static str>) -> Arc<Self> {
         Arc::new(Self { name, answer: Mutex::new(answer), asked: AtomicUsize::new(0) })
     }
 }
@@ -238,7 +238,7 @@ impl RegistrationHook for Hook {
         self.name
     }
 
-    fn registered<'a>(&'a self, _: &'a NodeClaim) -> BoxFuture<'a, Result<Progress, BoxError>> {
+    fn registered<'a>(&'a self, _: &'a NodeClaim) -> BoxFuture<'a, Result<HookResult, BoxError>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         futures::future::ready(self.answer.lock().unwrap().clone().map_err(Into::into)).boxed()
     }
@@ -259,7 +259,7 @@ async fn hooked(hooks: Vec<Arc<Hook>>) -> Rig {
 // spec 04 #52, #53, #55, spec 01 #70
 #[tokio::test(start_paused = true)]
 async fn hooks_hold_registration_up_until_all_are_satisfied() {
-    let pending = Progress { requeue_after: Duration::from_secs(7), ..Progress::default() };
+    let pending = HookResult { requeue_after: Duration::from_secs(7), ..HookResult::default() };
     let (dns, lb) = (Hook::new("dns", Ok(pending.clone())), Hook::new("lb", Ok(pending)));
     let rig = hooked(vec![dns.clone(), lb.clone()]).await;
     let claim = rig.claim().await;
@@ -270,8 +270,8 @@ async fn hooks_hold_registration_up_until_all_are_satisfied() {
     assert_eq!(taints(&rig.node().await), ["karpenter.sh/unregistered"]);
     assert!(rig.node().await.metadata.finalizers.is_some(), "what can be stored already is");
     assert_eq!(dns.asked.load(Ordering::SeqCst), lb.asked.load(Ordering::SeqCst), "all are asked each time");
-    let given = Progress { labels: [("lb".to_owned(), "7".to_owned())].into(), ..Progress::default() };
-    *dns.answer.lock().unwrap() = Ok(Progress::satisfied());
+    let given = HookResult { labels: [("lb".to_owned(), "7".to_owned())].into(), ..HookResult::default() };
+    *dns.answer.lock().unwrap() = Ok(HookResult::satisfied());
     *lb.answer.lock().unwrap() = Ok(given);
     rig.wait(10).await;
     let (claim, node) = (rig.claim().await, rig.node().await);
@@ -290,7 +290,7 @@ async fn a_hook_that_fails_is_asked_again() {
     let asked = dns.asked.load(Ordering::SeqCst);
     rig.wait(10).await;
     assert!(dns.asked.load(Ordering::SeqCst) > asked);
-    *dns.answer.lock().unwrap() = Ok(Progress::satisfied());
+    *dns.answer.lock().unwrap() = Ok(HookResult::satisfied());
     rig.wait(60).await;
     assert_eq!(of_claim(&rig.claim().await, "Registered"), "True/Registered");
 }

@@ -33,7 +33,7 @@ async fn a_claim_whose_machine_is_gone_is_collected() {
     assert!(rig.claims().await.iter().all(|claim| claim.metadata.deletion_timestamp.is_some()));
 
     let (rig, cloud) = dictated().await;
-    let never = kerf_cloud::Machine { provider_id: "kwok://never".into(), ..Default::default() };
+    let never = kerf_cloud::Instance { provider_id: "kwok://never".into(), ..Default::default() };
     cloud.launch(crate::cloud::Launch::Gives(never));
     *cloud.machines.lock().unwrap() = Some(Vec::new());
     rig.hand_made_claim("a", json!({})).await;
@@ -46,7 +46,7 @@ async fn a_claim_whose_machine_is_gone_is_collected() {
 async fn a_claim_whose_node_was_deleted_stays_while_its_machine_exists() {
     let (rig, cloud, node) = registered("a").await;
     let id = rig.claim().await.status.unwrap().provider_id.unwrap();
-    *cloud.machines.lock().unwrap() = Some(vec![kerf_cloud::Machine { provider_id: id, ..Default::default() }]);
+    *cloud.machines.lock().unwrap() = Some(vec![kerf_cloud::Instance { provider_id: id, ..Default::default() }]);
     rig.patch::<Node>(&node, json!({"metadata": {"finalizers": null}})).await;
     rig.all::<Node>().delete(&node, &DeleteParams::default()).await.unwrap();
     rig.wait(600).await;

@@ -14,7 +14,7 @@ use kerf_api::labels::LabelRules;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::{
-    CloudProvider, CreateError, DriftError, InstanceTypesError, ListError, Machine, MachineError, NodeClassKind,
+    CloudProvider, CreateError, DriftError, Instance, InstanceError, InstanceTypesError, ListError, NodeClassKind,
     RepairPolicy,
 };
 use kerf_engine::catalogue::InstanceType;
@@ -52,8 +52,8 @@ impl Machines {
         self.deletions.lock().unwrap().len()
     }
 
-    fn gone() -> MachineError {
-        MachineError::NotFound("no such machine".into())
+    fn gone() -> InstanceError {
+        InstanceError::NotFound("no such machine".into())
     }
 }
 
@@ -70,11 +70,11 @@ impl CloudProvider for Machines {
         &self.rules
     }
 
-    fn create<'a>(&'a self, _: &'a NodeClaim) -> BoxFuture<'a, Result<Machine, CreateError>> {
+    fn create<'a>(&'a self, _: &'a NodeClaim) -> BoxFuture<'a, Result<Instance, CreateError>> {
         ready(Err(CreateError::Other("none are made here".into()))).boxed()
     }
 
-    fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), MachineError>> {
+    fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), InstanceError>> {
         self.deletions.lock().unwrap().push(provider_id.to_owned());
         let mut left = self.left.lock().unwrap();
         let outcome = match left.get_mut(provider_id) {
@@ -91,15 +91,15 @@ impl CloudProvider for Machines {
         ready(outcome).boxed()
     }
 
-    fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Machine, MachineError>> {
+    fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Instance, InstanceError>> {
         let known = self.left.lock().unwrap().contains_key(provider_id);
-        let machine = Machine { provider_id: provider_id.to_owned(), ..Machine::default() };
+        let machine = Instance { provider_id: provider_id.to_owned(), ..Instance::default() };
         ready(if known { Ok(machine) } else { Err(Self::gone()) }).boxed()
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Machine>, ListError>> {
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ListError>> {
         let left = self.left.lock().unwrap();
-        let machine = |id: &String| Machine { provider_id: id.clone(), ..Machine::default() };
+        let machine = |id: &String| Instance { provider_id: id.clone(), ..Instance::default() };
         ready(Ok(left.keys().map(machine).collect())).boxed()
     }
 

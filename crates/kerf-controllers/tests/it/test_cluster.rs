@@ -9,7 +9,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::nodepool::NodePool;
-use kerf_kwok::{Catalogue, Kwok, Refusal, Stock, parse};
+use kerf_kwok::{AvailabilityError, Catalogue, InstanceAvailability, Kwok, parse};
 use kerf_runtime::Clock;
 use kerf_sandbox::sim::Witness;
 use kerf_sandbox::{Cluster, ClusterConfig, Delay, Timing};
@@ -53,13 +53,13 @@ pub(crate) struct SoldOut {
     pub(crate) refusals: Mutex<BTreeMap<String, u32>>,
 }
 
-impl Stock for SoldOut {
-    fn check(&self, instance_type: &str, _: &str, _: &str) -> Result<(), Refusal> {
+impl InstanceAvailability for SoldOut {
+    fn check(&self, instance_type: &str, _: &str, _: &str) -> Result<(), AvailabilityError> {
         if !self.types.lock().unwrap().contains(&instance_type) {
             return Ok(());
         }
         *self.refusals.lock().unwrap().entry(instance_type.to_owned()).or_default() += 1;
-        Err(Refusal::OutOfStock(format!("{instance_type} is sold out")))
+        Err(AvailabilityError::InsufficientCapacity(format!("{instance_type} is sold out")))
     }
 }
 

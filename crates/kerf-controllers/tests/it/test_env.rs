@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kerf_api::conditions::Condition;
-use kerf_api::crds::Flavour;
+use kerf_api::crds::CrdVariant;
 use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
@@ -197,7 +197,7 @@ impl Rig {
     }
 
     pub(crate) async fn install_definitions(&self) {
-        install_crds(&self.client, Flavour::Kwok).await.unwrap();
+        install_crds(&self.client, CrdVariant::Kwok).await.unwrap();
     }
 
     /// Lets virtual time go by.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]
 
 use jiff::Timestamp;
-use kerf_api::crds::Flavour;
+use kerf_api::crds::CrdVariant;
 use kerf_sandbox::{ApiServer, Config, install_crds};
 use serde_json::json;
 
@@ -15,7 +15,7 @@ async fn cluster(class: serde_json::Value) -> (ApiServer, Client, Clock) {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
     let server = ApiServer::new(Config::new(clock, 7));
     let client = server.client_as("test");
-    install_crds(&client, Flavour::Kwok).await.unwrap();
+    install_crds(&client, CrdVariant::Kwok).await.unwrap();
     let classes: Api<KWOKNodeClass> = Api::all(client.clone());
     let class = json!({"apiVersion": "karpenter.kwok.sh/v1alpha1", "kind": "KWOKNodeClass",
         "metadata": {"name": "default"}, "spec": class});
@@ -155,27 +155,27 @@ async fn without_its_class_there_is_no_capacity_and_with_a_delay_the_node_comes_
 
 struct NoSpot;
 
-impl Stock for NoSpot {
-    fn check(&self, _: &str, zone: &str, capacity_type: &str) -> Result<(), Refusal> {
+impl InstanceAvailability for NoSpot {
+    fn check(&self, _: &str, zone: &str, capacity_type: &str) -> Result<(), AvailabilityError> {
         match capacity_type {
-            "spot" => Err(Refusal::OutOfStock(format!("no spot capacity in {zone}"))),
+            "spot" => Err(AvailabilityError::InsufficientCapacity(format!("no spot capacity in {zone}"))),
             _ => Ok(()),
         }
     }
 }
 
-struct Busy;
+struct AlwaysThrottled;
 
-impl Stock for Busy {
-    fn check(&self, _: &str, _: &str, _: &str) -> Result<(), Refusal> {
-        Err(Refusal::Throttled("request limit exceeded".to_owned()))
+impl InstanceAvailability for AlwaysThrottled {
+    fn check(&self, _: &str, _: &str, _: &str) -> Result<(), AvailabilityError> {
+        Err(AvailabilityError::Throttled("request limit exceeded".to_owned()))
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_cloud_that_is_busy_has_everything_in_stock_all_the_same() {
     let (_server, client, clock) = cluster(json!({})).await;
-    let provider = Kwok::new(client, clock, built_in()).with_stock(Arc::new(Busy));
+    let provider = Kwok::new(client, clock, built_in()).with_stock(Arc::new(AlwaysThrottled));
     let refusal = provider.create(&claim(spot_linux())).await.unwrap_err();
     assert!(matches!(refusal, CreateError::Other(_)), "it is tried again: {refusal}");
     let types = provider.instance_types(&pool()).await.unwrap();

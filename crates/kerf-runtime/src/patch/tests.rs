@@ -26,10 +26,10 @@ fn object_and_status_are_written_apart() {
             .unwrap()
     };
     let (before, after) = (node("1", "Pending"), node("2", "Running"));
-    let between = |write: Write| difference(&write.part(&before).unwrap(), &write.part(&after).unwrap());
-    let object = between(Write::OBJECT);
+    let between = |write: MergePatch| difference(&write.part(&before).unwrap(), &write.part(&after).unwrap());
+    let object = between(MergePatch::OBJECT);
     assert_eq!(object, Some(json!({"metadata": {"labels": {"l": "2"}}})));
-    let status = between(Write::STATUS);
+    let status = between(MergePatch::STATUS);
     assert_eq!(status, Some(json!({"status": {"phase": "Running"}})));
     let mut locked = status.unwrap();
     lock_to(&mut locked, "17");
@@ -57,16 +57,19 @@ async fn no_call_is_repeated_or_waited_for_without_end() {
         *calls.borrow_mut() += 1;
         std::future::ready(Err::<(), _>(refusal(429, 0)))
     });
-    assert!(matches!(busy.await, Err(Failure::Api(_))));
+    assert!(matches!(busy.await, Err(ApiError::Other(_))));
     assert_eq!(*calls.borrow(), 4);
-    assert!(matches!(retried(std::future::pending::<Result<(), _>>).await, Err(Failure::Unanswered)));
+    assert!(matches!(retried(std::future::pending::<Result<(), _>>).await, Err(ApiError::TimedOut)));
 }
 
 #[tokio::test]
 async fn what_a_caller_does_differently_has_a_name() {
     let of = async |code| retried(|| std::future::ready(Err::<(), _>(refusal(code, 0)))).await.unwrap_err();
-    assert!(matches!(of(404).await, Failure::NotFound));
-    assert!(matches!(of(409).await, Failure::Conflict));
-    assert!(matches!(of(500).await, Failure::Api(_)));
-    assert!(matches!(of(503).await, Failure::Api(_)), "a server that does not say when to come back may have done it");
+    assert!(matches!(of(404).await, ApiError::NotFound));
+    assert!(matches!(of(409).await, ApiError::Conflict));
+    assert!(matches!(of(500).await, ApiError::Other(_)));
+    assert!(
+        matches!(of(503).await, ApiError::Other(_)),
+        "a server that does not say when to come back may have done it"
+    );
 }

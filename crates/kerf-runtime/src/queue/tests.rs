@@ -15,7 +15,7 @@ fn settings(workers: usize) -> QueueSettings {
 }
 
 /// Runs a queue for a while and says when which key was worked on, in milliseconds.
-async fn worked<R: Future<Output = Next>>(
+async fn worked<R: Future<Output = ReconcileAction>>(
     queue: &Queue<&'static str>,
     millis: u64,
     reconcile: impl Fn(&'static str) -> R,
@@ -44,7 +44,7 @@ async fn keys_leave_in_the_order_in_which_they_are_due() {
     queue.add("b");
     queue.add_after("a", Duration::from_millis(500));
     assert_eq!((queue.len(), queue.depth()), (3, 2));
-    let seen = worked(&queue, 1000, |_| async { Next::Done }).await;
+    let seen = worked(&queue, 1000, |_| async { ReconcileAction::Done }).await;
     assert_eq!(seen, [("b", 0), ("a", 0), ("c", 30)], "each once, at the earliest time that anybody asked for");
 }
 
@@ -62,7 +62,7 @@ async fn a_key_is_never_worked_on_twice_at_once_and_loses_nothing() {
                 again.add("a");
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
-            Next::Done
+            ReconcileAction::Done
         }
     });
     assert_eq!(seen.await, [("a", 0), ("b", 0), ("a", 20)]);
@@ -78,10 +78,10 @@ async fn failures_back_off_by_key_and_are_forgotten() {
         async move {
             *tries.borrow_mut() += 1;
             match *tries.borrow() {
-                1..=3 => Next::Backoff,
-                4 => Next::After(Duration::from_millis(300)),
-                5 => Next::Backoff,
-                _ => Next::Done,
+                1..=3 => ReconcileAction::RequeueWithBackoff,
+                4 => ReconcileAction::RequeueAfter(Duration::from_millis(300)),
+                5 => ReconcileAction::RequeueWithBackoff,
+                _ => ReconcileAction::Done,
             }
         }
     });
@@ -99,7 +99,7 @@ async fn all_failures_together_are_limited() {
     let seen = worked(&queue, 5000, |key| {
         let is_first = !first.borrow().contains(&key);
         first.borrow_mut().push(key);
-        async move { if is_first { Next::Backoff } else { Next::Done } }
+        async move { if is_first { ReconcileAction::RequeueWithBackoff } else { ReconcileAction::Done } }
     });
     let again: Vec<_> = seen.await.split_off(4);
     assert_eq!(again, [("a", 100), ("b", 100), ("c", 1000), ("d", 2000)]);
@@ -112,7 +112,7 @@ async fn a_panic_is_a_failure_and_takes_nobody_along() {
     queue.add("good");
     let seen = worked(&queue, 150, |key| async move {
         assert_ne!(key, "bad", "on purpose");
-        Next::Done
+        ReconcileAction::Done
     });
     assert_eq!(seen.await, [("bad", 0), ("good", 0), ("bad", 100)]);
 }
@@ -128,7 +128,7 @@ async fn what_runs_when_the_end_is_asked_for_may_finish() {
         async move {
             tokio::time::sleep(Duration::from_secs(5)).await;
             *finished.borrow_mut() += 1;
-            Next::Done
+            ReconcileAction::Done
         }
     });
     assert_eq!(seen.await, [("a", 0)]);
@@ -138,10 +138,16 @@ async fn what_runs_when_the_end_is_asked_for_may_finish() {
 #[test]
 fn the_soonest_of_two_results_wins() {
     let (long, short) = (Duration::from_secs(9), Duration::from_secs(1));
-    assert_eq!(Next::Done.soonest(Next::After(long)), Next::After(long));
-    assert_eq!(Next::After(short).soonest(Next::After(long)), Next::After(short));
-    assert_eq!(Next::After(short).soonest(Next::Backoff), Next::Backoff);
-    assert_eq!(Next::Done.soonest(Next::Done), Next::Done);
+    assert_eq!(ReconcileAction::Done.soonest(ReconcileAction::RequeueAfter(long)), ReconcileAction::RequeueAfter(long));
+    assert_eq!(
+        ReconcileAction::RequeueAfter(short).soonest(ReconcileAction::RequeueAfter(long)),
+        ReconcileAction::RequeueAfter(short)
+    );
+    assert_eq!(
+        ReconcileAction::RequeueAfter(short).soonest(ReconcileAction::RequeueWithBackoff),
+        ReconcileAction::RequeueWithBackoff
+    );
+    assert_eq!(ReconcileAction::Done.soonest(ReconcileAction::Done), ReconcileAction::Done);
 }
 
 #[tokio::test(start_paused = true)]
@@ -156,7 +162,7 @@ async fn a_reconcile_is_told_for_how_long_its_key_was_due() {
         waits.borrow_mut().push((key, waited.as_millis()));
         async {
             tokio::time::sleep(Duration::from_millis(100)).await;
-            Next::Done
+            ReconcileAction::Done
         }
     });
     let end = async {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use tracing::error;
 
-use super::{Kind, WatchSettings};
+use super::{WatchSettings, WatchedKind};
 use crate::causes::Causes;
 
 /// Why there is no list.
@@ -87,7 +87,7 @@ pub(super) async fn list<T: DeserializeOwned>(
 
 /// What a line of a watch says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said<T> {
+pub(super) enum DecodedWatchEvent<T> {
     /// An object is new or has changed; none if it could not be read.
     Applied { object: Option<T>, version: String },
     /// An object is gone.
@@ -102,7 +102,7 @@ pub(super) async fn open<T: DeserializeOwned + Send>(
     settings: &WatchSettings,
     version: &str,
     lifetime: Duration,
-) -> Result<impl TryStream<Ok = Said<T>, Error = WatchFailure> + Unpin + use<T>, WatchFailure> {
+) -> Result<impl TryStream<Ok = DecodedWatchEvent<T>, Error = WatchFailure> + Unpin + use<T>, WatchFailure> {
     let query = format!(
         "watch=true&allowWatchBookmarks=true&resourceVersion={}&timeoutSeconds={}",
         escaped(version),
@@ -121,9 +121,9 @@ pub(super) async fn open<T: DeserializeOwned + Send>(
 }
 
 /// Reads a line. One that was cut off by the end of the connection says nothing.
-fn said<T: DeserializeOwned>(kind: Kind, line: &str) -> Result<Option<Said<T>>, WatchFailure> {
+fn said<T: DeserializeOwned>(kind: WatchedKind, line: &str) -> Result<Option<DecodedWatchEvent<T>>, WatchFailure> {
     let refused = |status: Status| WatchFailure::of(&kube::Error::Api(Box::new(status)));
-    let line: Line<'_> = match serde_json::from_str(line) {
+    let line: WatchLine<'_> = match serde_json::from_str(line) {
         Ok(line) => line,
         Err(cause) if cause.is_eof() => return Ok(None),
         Err(cause) => {
@@ -137,9 +137,9 @@ fn said<T: DeserializeOwned>(kind: Kind, line: &str) -> Result<Option<Said<T>>, 
     }
     let version = version(line.object).map_err(unreadable)?;
     match &*line.what {
-        "ADDED" | "MODIFIED" => Ok(Some(Said::Applied { object: decode(kind, line.object), version })),
-        "DELETED" => Ok(Some(Said::Deleted { object: decode(kind, line.object), version })),
-        "BOOKMARK" => Ok(Some(Said::Bookmark { version })),
+        "ADDED" | "MODIFIED" => Ok(Some(DecodedWatchEvent::Applied { object: decode(kind, line.object), version })),
+        "DELETED" => Ok(Some(DecodedWatchEvent::Deleted { object: decode(kind, line.object), version })),
+        "BOOKMARK" => Ok(Some(DecodedWatchEvent::Bookmark { version })),
         other => Err(WatchFailure::Failed(format!("unknown watch event {other:?}"))),
     }
 }
@@ -148,7 +148,7 @@ fn said<T: DeserializeOwned>(kind: Kind, line: &str) -> Result<Option<Said<T>>, 
 /// metadata comes first as servers write it.
 fn version(object: &RawValue) -> Result<String, serde_json::Error> {
     let mut found = None;
-    let read = Metadata(&mut found).deserialize(&mut serde_json::Deserializer::from_str(object.get()));
+    let read = ResourceVersionVisitor(&mut found).deserialize(&mut serde_json::Deserializer::from_str(object.get()));
     match (found, read) {
         (Some(version), _) => Ok(version),
         (None, Err(cause)) => Err(cause),
@@ -157,9 +157,9 @@ fn version(object: &RawValue) -> Result<String, serde_json::Error> {
 }
 
 /// Reads an object up to its metadata, leaves the version there, and reads no further.
-struct Metadata<'f>(&'f mut Option<String>);
+struct ResourceVersionVisitor<'f>(&'f mut Option<String>);
 
-impl<'de> DeserializeSeed<'de> for Metadata<'_> {
+impl<'de> DeserializeSeed<'de> for ResourceVersionVisitor<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -167,7 +167,7 @@ impl<'de> DeserializeSeed<'de> for Metadata<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Metadata<'_> {
+impl<'de> Visitor<'de> for ResourceVersionVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -188,7 +188,7 @@ impl<'de> Visitor<'de> for Metadata<'_> {
     }
 }
 
-fn request(kind: Kind, query: &str) -> Result<http::Request<Vec<u8>>, ListFailure> {
+fn request(kind: WatchedKind, query: &str) -> Result<http::Request<Vec<u8>>, ListFailure> {
     let root = if kind.group.is_empty() { String::from("/api") } else { format!("/apis/{}", kind.group) };
     http::Request::get(format!("{root}/{}/{}?{query}", kind.version, kind.plural))
         .body(Vec::new())
@@ -229,7 +229,7 @@ struct PageMetadata {
 
 /// A line of a watch.
 #[derive(Deserialize)]
-struct Line<'a> {
+struct WatchLine<'a> {
     #[serde(borrow, rename = "type")]
     what: Cow<'a, str>,
     #[serde(borrow)]
@@ -253,7 +253,7 @@ struct Identity<'a> {
     resource_version: Cow<'a, str>,
 }
 
-fn decode<T: DeserializeOwned>(kind: Kind, raw: &RawValue) -> Option<T> {
+fn decode<T: DeserializeOwned>(kind: WatchedKind, raw: &RawValue) -> Option<T> {
     match serde_json::from_str(raw.get()) {
         Ok(object) => Some(object),
         Err(cause) => {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::*;
 
-const KIND: Kind = Kind { group: "x.io", version: "v1", plural: "things", name: "Thing" };
+const KIND: WatchedKind = WatchedKind { group: "x.io", version: "v1", plural: "things", name: "Thing" };
 
 #[derive(Debug, Deserialize, PartialEq, Clone)]
 struct Thing {
@@ -20,12 +20,12 @@ struct Thing {
 
 /// A server that gives its answers one after the other, and remembers what it was asked and when.
 #[derive(Clone, Default)]
-struct Script {
+struct ScriptedServer {
     answers: Arc<Mutex<VecDeque<(u16, String)>>>,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
-impl Script {
+impl ScriptedServer {
     fn new(answers: Vec<(u16, String)>) -> Self {
         Self { answers: Arc::new(Mutex::new(answers.into())), asked: Arc::default() }
     }
@@ -79,8 +79,8 @@ fn status(code: u16) -> Value {
 }
 
 /// What is told until the script is at its end, what was asked for, and how long it took.
-async fn told(answers: Vec<(u16, String)>) -> (Vec<Event<Thing>>, Vec<String>, Duration, Progress) {
-    let script = Script::new(answers);
+async fn told(answers: Vec<(u16, String)>) -> (Vec<WatchUpdate<Thing>>, Vec<String>, Duration, WatchProgress) {
+    let script = ScriptedServer::new(answers);
     let mut events = Vec::new();
     let start = Instant::now();
     let mut end = Duration::ZERO;
@@ -108,15 +108,15 @@ async fn a_list_comes_in_pages_and_is_told_whole() {
     assert_eq!(
         events,
         [
-            Event::Reset(vec![Thing { size: 1 }, Thing { size: 2 }]),
-            Event::Applied(Thing { size: 3 }),
-            Event::Applied(Thing { size: 4 }),
-            Event::Deleted(Thing { size: 2 }),
+            WatchUpdate::Reset(vec![Thing { size: 1 }, Thing { size: 2 }]),
+            WatchUpdate::Applied(Thing { size: 3 }),
+            WatchUpdate::Applied(Thing { size: 4 }),
+            WatchUpdate::Deleted(Thing { size: 2 }),
         ]
     );
     let watched = "watch=true&allowWatchBookmarks=true&resourceVersion";
     assert_eq!(asked, ["limit=500", "limit=500&continue=a%20b", &format!("{watched}=9"), &format!("{watched}=14")]);
-    assert_eq!(progress, Progress { phase: Phase::Following, is_synced: true, version: 14 });
+    assert_eq!(progress, WatchProgress { phase: WatchPhase::Watching, is_synced: true, version: 14 });
 }
 
 /// No server promises that the type of a change stands before its object.
@@ -131,17 +131,17 @@ async fn the_order_in_a_line_does_not_matter() {
     for changes in [changes(&said), changes_backwards(&said)] {
         let (events, _, _, progress) = told(vec![page(1, "", &[]), changes]).await;
         let expected = [
-            Event::Reset(vec![]),
-            Event::Applied(Thing { size: 1 }),
-            Event::Applied(Thing { size: 2 }),
-            Event::Deleted(Thing { size: 2 }),
+            WatchUpdate::Reset(vec![]),
+            WatchUpdate::Applied(Thing { size: 1 }),
+            WatchUpdate::Applied(Thing { size: 2 }),
+            WatchUpdate::Deleted(Thing { size: 2 }),
         ];
         assert_eq!(events, expected);
         assert_eq!(progress.version, 5);
     }
     let gone = changes_backwards(&[("ERROR", status(410))]);
     let (events, ..) = told(vec![page(1, "", &[]), gone, page(7, "", &[thing("a", 3, 5.into())])]).await;
-    assert_eq!(events, [Event::Reset(vec![]), Event::Reset(vec![Thing { size: 5 }])]);
+    assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![Thing { size: 5 }])]);
 }
 
 /// What is no change at all is weather, and a line that the end of a connection cut off is nothing.
@@ -149,13 +149,13 @@ async fn the_order_in_a_line_does_not_matter() {
 async fn lines_that_say_nothing_cost_nothing_but_time() {
     let bare = (200, format!("{}\n", status(410)));
     let (events, ..) = told(vec![page(1, "", &[]), bare, page(7, "", &[])]).await;
-    assert_eq!(events, [Event::Reset(vec![]), Event::Reset(vec![])], "a refusal in place of a change");
+    assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![])], "a refusal in place of a change");
     for odd in
         ["{\"type\":\"ADDED\",\"object\":{\"meta", "no json\n", "{\"type\":\"RENAMED\",\"object\":{\"metadata\":{}}}\n"]
     {
         let after = changes(&[("ADDED", thing("a", 2, 1.into()))]);
         let (events, asked, ..) = told(vec![page(1, "", &[]), (200, odd.to_owned()), after]).await;
-        assert_eq!(events, [Event::Reset(vec![]), Event::Applied(Thing { size: 1 })], "{odd}");
+        assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Applied(Thing { size: 1 })], "{odd}");
         assert!(asked[2].ends_with("resourceVersion=1"), "{asked:?}");
     }
 }
@@ -164,7 +164,7 @@ async fn lines_that_say_nothing_cost_nothing_but_time() {
 async fn lost_history_is_a_new_list() {
     for gone in [changes(&[("ERROR", status(410))]), refusal(410)] {
         let (events, ..) = told(vec![page(1, "", &[]), gone, page(7, "", &[thing("a", 3, 5.into())])]).await;
-        assert_eq!(events, [Event::Reset(vec![]), Event::Reset(vec![Thing { size: 5 }])]);
+        assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![Thing { size: 5 }])]);
     }
 }
 
@@ -173,7 +173,7 @@ async fn a_list_whose_rest_is_gone_starts_over() {
     let first = thing("a", 1, 1.into());
     let (events, ..) =
         told(vec![page(1, "t", std::slice::from_ref(&first)), refusal(410), page(2, "", &[first])]).await;
-    assert_eq!(events, [Event::Reset(vec![Thing { size: 1 }])]);
+    assert_eq!(events, [WatchUpdate::Reset(vec![Thing { size: 1 }])]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,11 +197,11 @@ async fn a_kind_that_is_not_installed_is_waited_for() {
     let mut answers = vec![refusal(404); 30];
     answers.push(page(1, "", &[thing("a", 1, 1.into())]));
     let (events, _, end, progress) = told(answers).await;
-    assert_eq!(events, [Event::Reset(vec![]), Event::Reset(vec![Thing { size: 1 }])]);
+    assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![Thing { size: 1 }])]);
     assert!(end < Duration::from_secs(50), "it is found within two seconds of its arrival: {end:?}");
     assert!(progress.is_synced);
     let (_, _, _, progress) = told(vec![refusal(404); 500]).await;
-    assert_eq!((progress.phase, progress.is_synced), (Phase::NotInstalled, false));
+    assert_eq!((progress.phase, progress.is_synced), (WatchPhase::NotInstalled, false));
 }
 
 #[tokio::test(start_paused = true)]
@@ -211,14 +211,14 @@ async fn an_object_that_cannot_be_read_spoils_nothing() {
         changes(&[("ADDED", thing("bad", 2, "y".into())), ("ADDED", thing("good", 3, 2.into()))]),
     ])
     .await;
-    assert_eq!(events, [Event::Reset(vec![Thing { size: 1 }]), Event::Applied(Thing { size: 2 })]);
+    assert_eq!(events, [WatchUpdate::Reset(vec![Thing { size: 1 }]), WatchUpdate::Applied(Thing { size: 2 })]);
     assert_eq!(progress.version, 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_for_a_version_hears_of_it() {
-    let script = Script::new(vec![page(3, "", &[]), changes(&[("ADDED", thing("a", 5, 1.into()))])]);
-    let (mut outside, work) = watch(script.client(), WatchSettings::new(KIND, 1), |_: Event<Thing>| {});
+    let script = ScriptedServer::new(vec![page(3, "", &[]), changes(&[("ADDED", thing("a", 5, 1.into()))])]);
+    let (mut outside, work) = watch(script.client(), WatchSettings::new(KIND, 1), |_: WatchUpdate<Thing>| {});
     assert!(!outside.progress().is_synced);
     let wait = async {
         outside.synced().await;

@@ -8,7 +8,7 @@ mod lifecycle;
 
 use std::sync::Arc;
 
-use kerf_api::admission::{Admitted, CustomResource, FieldValidation, Malformed, Operation, Rejection};
+use kerf_api::admission::{AdmissionRejection, Admitted, CustomResource, FieldValidation, MalformedObject, Operation};
 use serde_json::Value;
 use smol_str::SmolStr;
 
@@ -67,7 +67,7 @@ impl CustomKind {
     /// What a strict reader would refuse an object for.
     fn unknown_fields(&self, operation: Operation<'_>, object: Value) -> Vec<String> {
         match self.compiled.admit(&self.version, operation, object, FieldValidation::Strict) {
-            Err(Rejection::Malformed(Malformed::UnknownFields(fields))) => fields,
+            Err(AdmissionRejection::Malformed(MalformedObject::UnknownFields(fields))) => fields,
             Ok(_) | Err(_) => Vec::new(),
         }
     }
@@ -99,11 +99,11 @@ impl CustomKind {
     }
 }
 
-fn refuse(call: &Call<'_>, name: &str, rejection: &Rejection) -> Refusal {
+fn refuse(call: &Call<'_>, name: &str, rejection: &AdmissionRejection) -> Refusal {
     let resource = &call.resource;
     match rejection {
-        Rejection::Invalid(errors) => Refusal::invalid(&resource.group, &resource.kind, name, errors),
-        Rejection::Malformed(_) => {
+        AdmissionRejection::Invalid(errors) => Refusal::invalid(&resource.group, &resource.kind, name, errors),
+        AdmissionRejection::Malformed(_) => {
             Refusal::bad_request(rejection.message(&resource.group, &resource.version, &resource.kind, name))
         }
     }

@@ -1,39 +1,39 @@
 //! What is wrong with one field of a built-in kind, in the one form that the house has for it (that of `kerf_api::admission`, whose
 //! words are the API server's).
 
-use kerf_api::admission::ErrorKind;
 pub(crate) use kerf_api::admission::FieldError;
+use kerf_api::admission::FieldErrorKind;
 use serde_json::Value;
 
-fn error(kind: ErrorKind, path: impl Into<String>, value: Option<Value>, detail: impl Into<String>) -> FieldError {
+fn error(kind: FieldErrorKind, path: impl Into<String>, value: Option<Value>, detail: impl Into<String>) -> FieldError {
     FieldError::at(path, kind, value, detail)
 }
 
 pub(crate) fn required(path: impl Into<String>, detail: &str) -> FieldError {
-    error(ErrorKind::Required, path, None, detail)
+    error(FieldErrorKind::Required, path, None, detail)
 }
 
 pub(crate) fn invalid(path: impl Into<String>, value: impl Into<Value>, detail: impl Into<String>) -> FieldError {
-    error(ErrorKind::Invalid, path, Some(value.into()), detail)
+    error(FieldErrorKind::Invalid, path, Some(value.into()), detail)
 }
 
 pub(crate) fn forbidden(path: impl Into<String>, detail: impl Into<String>) -> FieldError {
-    error(ErrorKind::Forbidden, path, None, detail)
+    error(FieldErrorKind::Forbidden, path, None, detail)
 }
 
 pub(crate) fn duplicate(path: impl Into<String>, value: impl Into<Value>) -> FieldError {
-    error(ErrorKind::Duplicate, path, Some(value.into()), "")
+    error(FieldErrorKind::Duplicate, path, Some(value.into()), "")
 }
 
 pub(crate) fn not_found(path: impl Into<String>, value: impl Into<Value>) -> FieldError {
-    error(ErrorKind::NotFound, path, Some(value.into()), "")
+    error(FieldErrorKind::NotFound, path, Some(value.into()), "")
 }
 
 pub(crate) fn too_long(path: impl Into<String>, limit: usize) -> FieldError {
-    error(ErrorKind::TooLong, path, None, format!("may not be more than {limit} bytes"))
+    error(FieldErrorKind::TooLong, path, None, format!("may not be more than {limit} bytes"))
 }
 
 pub(crate) fn not_supported(path: impl Into<String>, value: impl Into<Value>, supported: &[&str]) -> FieldError {
     let quoted: Vec<String> = supported.iter().map(|value| format!("\"{value}\"")).collect();
-    error(ErrorKind::NotSupported, path, Some(value.into()), format!("supported values: {}", quoted.join(", ")))
+    error(FieldErrorKind::NotSupported, path, Some(value.into()), format!("supported values: {}", quoted.join(", ")))
 }

@@ -2,7 +2,7 @@
 
 use http::Request;
 use http_body_util::Full;
-use kerf_api::crds::{self, Flavour};
+use kerf_api::crds::{self, CrdVariant};
 use serde_json::{Value, json};
 use tower::ServiceExt as _;
 
@@ -13,7 +13,7 @@ const POOLS: &str = "/apis/karpenter.sh/v1/nodepools";
 
 async fn with_crds() -> kerf_sandbox::ApiServer {
     let server = server();
-    for crd in crds::all(Flavour::Kwok) {
+    for crd in crds::all(CrdVariant::Kwok) {
         let (code, answer) = call(&server, "POST", CRDS, crd.json().clone()).await;
         assert_eq!(code, 201, "{answer}");
         assert_eq!(answer["status"]["conditions"][1]["type"], "Established");
@@ -151,7 +151,7 @@ async fn a_definition_takes_its_objects_with_it() {
     assert_eq!(get(&server, &name).await.0, 404);
     assert_eq!(get(&server, POOLS).await.0, 404, "and the resource is no longer served");
     assert_eq!(
-        call(&server, "POST", CRDS, crds::of::<kerf_api::nodepool::NodePool>(Flavour::Kwok).json().clone()).await.0,
+        call(&server, "POST", CRDS, crds::of::<kerf_api::nodepool::NodePool>(CrdVariant::Kwok).json().clone()).await.0,
         201
     );
     assert_eq!(get(&server, POOLS).await.1["items"], json!([]), "it can come back, empty");

@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use kerf_api::crds::{self, Flavour};
+use kerf_api::crds::{self, CrdVariant};
 use kerf_runtime::Clock;
 use kerf_sandbox::{ApiServer, Config, Serving};
 use tempfile::TempDir;
@@ -218,7 +218,7 @@ async fn fields_are_owned_and_custom_kinds_live() {
         )
         .await;
     cluster.says("get cm m -o jsonpath={.data.k}", "", &["two"]).await;
-    for crd in crds::all(Flavour::Kwok) {
+    for crd in crds::all(CrdVariant::Kwok) {
         cluster.says("apply -f -", &crd.to_yaml(), &["created"]).await;
     }
     cluster

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
-use kerf_api::crds::{self, Flavour};
+use kerf_api::crds::{self, CrdVariant};
 use kerf_sandbox::ApiServer;
 use proptest::prelude::*;
 use tower::ServiceExt as _;
@@ -248,7 +248,7 @@ static FURNISHED: LazyLock<ApiServer> = LazyLock::new(|| {
 
 async fn furnished() -> ApiServer {
     let server = server();
-    for crd in crds::all(Flavour::Kwok) {
+    for crd in crds::all(CrdVariant::Kwok) {
         call(&server, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd.json().clone()).await;
     }
     call(&server, "POST", "/api/v1/namespaces/default/pods", pod("a")).await;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use kerf_api::crds::Flavour;
+use kerf_api::crds::CrdVariant;
 
 /// Print the CRD manifests that Kerf needs.
 #[derive(Debug, Args)]
@@ -36,8 +36,8 @@ enum Provider {
 impl TypedCrds {
     pub(super) fn resolve(self) -> Crds {
         let flavour = match self.provider {
-            Provider::Aws => Flavour::Aws,
-            Provider::Kwok => Flavour::Kwok,
+            Provider::Aws => CrdVariant::Aws,
+            Provider::Kwok => CrdVariant::Kwok,
         };
         Crds { group: self.group, flavour, output: self.output }
     }
@@ -49,7 +49,7 @@ pub(crate) struct Crds {
     /// Only this group.
     pub(crate) group: Option<String>,
     /// Whose labels they know.
-    pub(crate) flavour: Flavour,
+    pub(crate) flavour: CrdVariant,
     /// Where to and in which form.
     pub(crate) output: CrdsOutput,
 }

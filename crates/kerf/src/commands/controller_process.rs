@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use kerf_controllers::logs::{Level, LogLayer};
 use kerf_controllers::{Context, Metrics, ProcessSettings, Recorder, SharedCluster};
 use kerf_kwok::Kwok;
-use kerf_runtime::{Clock, Stop};
+use kerf_runtime::{Clock, ShutdownSignal};
 use kube::Client;
 use tracing_subscriber::layer::SubscriberExt as _;
 
@@ -49,7 +49,12 @@ pub(super) struct Work {
 }
 
 /// Runs the controllers until told to stop.
-pub(super) async fn run(on: Controlled, work: &Work, process: &ProcessSettings, stop: Stop) -> anyhow::Result<()> {
+pub(super) async fn run(
+    on: Controlled,
+    work: &Work,
+    process: &ProcessSettings,
+    stop: ShutdownSignal,
+) -> anyhow::Result<()> {
     let recorder = Arc::new(Recorder::new(on.client.clone(), on.clock, on.seed));
     // Ties are decided as in a plan: what a plan says is what is done.
     let engine = plan::engine_settings(&work.settings, true, work.cores);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::Context;
-use kerf_api::crds::{self, Crd, Flavour};
+use kerf_api::crds::{self, Crd, CrdVariant};
 use serde_json::{Value, json};
 
 use crate::args::{Crds, CrdsOutput};
@@ -22,7 +22,7 @@ pub(super) fn run(wish: &Crds) -> Result<Exit, Failure> {
     Ok(Exit::Done)
 }
 
-fn choose(flavour: Flavour, group: Option<&str>) -> Result<Vec<Crd>, Failure> {
+fn choose(flavour: CrdVariant, group: Option<&str>) -> Result<Vec<Crd>, Failure> {
     let all = crds::all(flavour);
     let Some(group) = group else { return Ok(all) };
     let mut groups: Vec<&str> = all.iter().map(Crd::group).collect();

@@ -11,10 +11,10 @@ use std::process::ExitStatus;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use kerf_api::crds::Flavour;
+use kerf_api::crds::CrdVariant;
 use kerf_controllers::{Metrics, ProcessSettings, logs};
-use kerf_kwok::{Catalogue, Kwok, Refusal, Stock};
-use kerf_runtime::{Clock, Shutdown, Stop};
+use kerf_kwok::{AvailabilityError, Catalogue, InstanceAvailability, Kwok};
+use kerf_runtime::{Clock, Shutdown, ShutdownSignal};
 use kerf_sandbox::{ApiServer, Cloud, Cluster, ClusterConfig, LaunchRefused, News, Offering, Timing, install_crds};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
@@ -128,7 +128,7 @@ impl Kerf {
         self,
         cluster: &Cluster,
         catalogue: Catalogue,
-        stop: Stop,
+        stop: ShutdownSignal,
     ) -> impl Future<Output = anyhow::Result<()>> + Send + use<> {
         let (metrics, clock) = (Arc::new(Metrics::new()), cluster.api().clock());
         let client = kerf_controllers::measured(cluster.api().client_as("kerf"), metrics.clone(), clock);
@@ -156,20 +156,20 @@ impl Kerf {
 /// What can be had is what the cluster's cloud says can be had.
 struct CloudStock(Cloud);
 
-impl Stock for CloudStock {
-    fn check(&self, instance_type: &str, zone: &str, capacity_type: &str) -> Result<(), Refusal> {
+impl InstanceAvailability for CloudStock {
+    fn check(&self, instance_type: &str, zone: &str, capacity_type: &str) -> Result<(), AvailabilityError> {
         self.0.launch(Offering { instance_type, zone, capacity_type }).map_err(|refused| match refused {
             LaunchRefused::OutOfStock => {
-                Refusal::OutOfStock(format!("{refused} ({instance_type}, {zone}, {capacity_type})"))
+                AvailabilityError::InsufficientCapacity(format!("{refused} ({instance_type}, {zone}, {capacity_type})"))
             }
-            LaunchRefused::Throttled => Refusal::Throttled(refused.to_string()),
+            LaunchRefused::Throttled => AvailabilityError::Throttled(refused.to_string()),
         })
     }
 }
 
 /// Makes Kerf's API known.
 pub(super) async fn install(server: &ApiServer) -> anyhow::Result<()> {
-    Ok(install_crds(&server.client_as("kerf"), Flavour::Kwok).await?)
+    Ok(install_crds(&server.client_as("kerf"), CrdVariant::Kwok).await?)
 }
 
 /// Runs a command against the cluster. Its end is ours, and so is its exit code.

@@ -4,8 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use kerf_api::admission::{CustomResource, FieldValidation, Malformed, Operation, RULES_UNCHECKED, Rejection};
-use kerf_api::crds::{self, Flavour};
+use kerf_api::admission::{
+    AdmissionRejection, CustomResource, FieldValidation, MalformedObject, Operation, RULES_UNCHECKED,
+};
+use kerf_api::crds::{self, CrdVariant};
 use kerf_api::kind::CustomKind;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -34,25 +36,25 @@ impl Admission {
     pub(super) fn of<K: CustomKind>() -> Arc<Self> {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let make = || Self {
-            kwok: LazyLock::new(|| compile::<K>(Flavour::Kwok)),
-            aws: LazyLock::new(|| compile::<K>(Flavour::Aws)),
+            kwok: LazyLock::new(|| compile::<K>(CrdVariant::Kwok)),
+            aws: LazyLock::new(|| compile::<K>(CrdVariant::Aws)),
         };
         known.entry(K::KIND).or_insert_with(|| Arc::new(make())).clone()
     }
 
     /// Admits an object, or says everything that is wrong with it. An object that names no node class is judged by the flavour.
-    pub(super) fn read<K: CustomKind + DeserializeOwned>(&self, body: &Body<'_>, unsaid: Flavour) -> Outcome<K> {
+    pub(super) fn read<K: CustomKind + DeserializeOwned>(&self, body: &Body<'_>, unsaid: CrdVariant) -> Outcome<K> {
         let tree = whole::<K>(body)?;
         let crd = match (class_group(&tree), unsaid) {
-            (Some(AWS_GROUP), _) | (None, Flavour::Aws) => &self.aws,
-            (Some(_), _) | (None, Flavour::Kwok) => &self.kwok,
+            (Some(AWS_GROUP), _) | (None, CrdVariant::Aws) => &self.aws,
+            (Some(_), _) | (None, CrdVariant::Kwok) => &self.kwok,
         };
         match crd.admit(K::VERSION, Operation::Snapshot, tree, FieldValidation::Warn) {
             Ok(admitted) => {
                 let object = decode_tree(admitted.object)?;
                 Ok(Reading { object, warnings: admitted.warnings })
             }
-            Err(Rejection::Invalid(errors)) => {
+            Err(AdmissionRejection::Invalid(errors)) => {
                 let mut warnings = unknown_fields(crd, K::VERSION, whole::<K>(body)?);
                 // The API server may say the same twice; once is enough for a person.
                 let mut seen = BTreeSet::new();
@@ -66,7 +68,7 @@ impl Admission {
                 }
                 Err(Refused { problems, warnings })
             }
-            Err(Rejection::Malformed(malformed)) => {
+            Err(AdmissionRejection::Malformed(malformed)) => {
                 Err(vec![FieldProblem { path: String::new(), message: malformed.to_string() }].into())
             }
         }
@@ -86,12 +88,12 @@ fn whole<K: CustomKind>(body: &Body<'_>) -> Result<Value, Vec<FieldProblem>> {
 /// The fields that a CRD does not know, of an object that it refuses for other reasons: asked to be strict, it names them.
 fn unknown_fields(crd: &CustomResource, version: &str, tree: Value) -> Vec<String> {
     match crd.admit(version, Operation::Snapshot, tree, FieldValidation::Strict) {
-        Err(Rejection::Malformed(Malformed::UnknownFields(fields))) => fields,
+        Err(AdmissionRejection::Malformed(MalformedObject::UnknownFields(fields))) => fields,
         Ok(_) | Err(_) => Vec::new(),
     }
 }
 
-fn compile<K: CustomKind>(flavour: Flavour) -> CustomResource {
+fn compile<K: CustomKind>(flavour: CrdVariant) -> CustomResource {
     CustomResource::compile(crds::of::<K>(flavour).json()).expect("tests of kerf-api compile every CRD")
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use std::num::NonZeroUsize;
 
 use kerf_api::capacitybuffer::CapacityBuffer;
-use kerf_api::crds::Flavour;
+use kerf_api::crds::CrdVariant;
 use kerf_api::kind::CustomKind;
 use kerf_api::nodeoverlay::NodeOverlay;
 use kerf_api::slim::{ReplicaOwner, Str, VolumeAttachment};
@@ -109,7 +109,7 @@ fn load_sources(
         problems: Vec::new(),
         warnings: Vec::new(),
         counts: BTreeMap::new(),
-        flavour: Flavour::default(),
+        flavour: CrdVariant::default(),
     };
     for (source, index) in sources.iter().zip(0..) {
         let split = documents::split(index, &source.text);
@@ -121,7 +121,7 @@ fn load_sources(
         }
     }
     if loader.is_simulated() {
-        loader.flavour = Flavour::Kwok;
+        loader.flavour = CrdVariant::Kwok;
     }
     let defaults = PodDefaults::new(
         loader.read_with(Kind::PriorityClass, &read_priority_class),
@@ -184,7 +184,7 @@ struct Loader<'n, 's> {
     warnings: Vec<(Origin, String)>,
     counts: BTreeMap<Kind, usize>,
     /// Whose labels objects must not use that name no node class, as overlays do.
-    flavour: Flavour,
+    flavour: CrdVariant,
 }
 
 impl<'s> Loader<'_, 's> {

@@ -175,7 +175,7 @@ fn price_of(labels: &Labels, types: &[InstanceType]) -> Option<Price> {
     let described = types.iter().find(|described| described.name == name)?;
     let offering = described.offerings.iter().find(|offering| {
         offering.requirements.iter().all(|requirement| {
-            let is_needed = labels::OFFERING.contains(&requirement.key().as_str());
+            let is_needed = labels::OFFERING_LABELS.contains(&requirement.key().as_str());
             labels.get(requirement.key()).map_or(!is_needed, |value| requirement.has(value))
         })
     });

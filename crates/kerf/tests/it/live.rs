@@ -4,7 +4,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, Service};
-use kerf_api::crds::Flavour;
+use kerf_api::crds::CrdVariant;
 use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
@@ -29,7 +29,7 @@ impl Cluster {
         let folder = folder(&[("kubeconfig", serving.kubeconfig())]);
         let cluster = Self { server, serving, folder };
         let client = cluster.server.client();
-        install_crds(&client, Flavour::Kwok).await.unwrap();
+        install_crds(&client, CrdVariant::Kwok).await.unwrap();
         let class = json!({"metadata": {"name": "default"}, "spec": {}});
         let classes: Api<KWOKNodeClass> = Api::all(client.clone());
         classes.create(&PostParams::default(), &serde_json::from_value(class).unwrap()).await.unwrap();

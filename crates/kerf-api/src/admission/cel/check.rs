@@ -9,15 +9,15 @@ use super::super::regexp::Regexp;
 use super::library::{self, Function};
 use super::literals;
 use super::parse::{Issue, Parsed};
-use super::program::{Constant, Element, Entry, Fold, Node, SelectMode, Step};
-use super::types::{Solution, Type};
+use super::program::{AccumulatorStep, ComprehensionNode, Constant, Element, MapEntryNode, ProgramNode, SelectMode};
+use super::types::{Type, TypeSubstitution};
 
 /// A checked expression.
 pub(super) struct Checked<'s> {
-    pub(super) node: Node,
+    pub(super) node: ProgramNode,
     pub(super) type_: Type<'s>,
     /// The types of all parts, by the identity that the parser gave them.
-    pub(super) types: Types<'s>,
+    pub(super) types: ExpressionTypes<'s>,
     /// Which function and which of its overloads each call may mean.
     pub(super) calls: HashMap<u64, CalledOverloads>,
     /// Whether `oldSelf` is read.
@@ -25,7 +25,7 @@ pub(super) struct Checked<'s> {
 }
 
 /// Types by the identity of the expression.
-pub(super) type Types<'s> = HashMap<u64, Type<'s>>;
+pub(super) type ExpressionTypes<'s> = HashMap<u64, Type<'s>>;
 
 /// What a call may mean: more than one overload if its arguments are dynamic.
 pub(super) struct CalledOverloads {
@@ -43,7 +43,7 @@ pub(super) fn check<'s>(
 ) -> Result<Checked<'s>, Vec<Issue>> {
     let mut checker = Checker {
         parsed,
-        solution: Solution::default(),
+        solution: TypeSubstitution::default(),
         scope: vec![("self".to_owned(), self_type), ("oldSelf".to_owned(), old_self_type)],
         types: HashMap::new(),
         calls: HashMap::new(),
@@ -65,19 +65,19 @@ pub(super) fn check<'s>(
 
 struct Checker<'p, 's> {
     parsed: &'p Parsed,
-    solution: Solution<'s>,
+    solution: TypeSubstitution<'s>,
     /// Variables in the order of their places on the stack; later ones hide earlier ones.
     scope: Vec<(String, Type<'s>)>,
-    types: Types<'s>,
+    types: ExpressionTypes<'s>,
     calls: HashMap<u64, CalledOverloads>,
     issues: Vec<Issue>,
     uses_old_self: bool,
 }
 
-const OLD_SELF: usize = 1;
+const OLD_SELF_STACK_INDEX: usize = 1;
 
 impl<'s> Checker<'_, 's> {
-    fn expr(&mut self, expr: &IdedExpr) -> (Node, Type<'s>) {
+    fn expr(&mut self, expr: &IdedExpr) -> (ProgramNode, Type<'s>) {
         let (node, type_) = match &expr.expr {
             Expr::Literal(literal) => literal_node(literal),
             Expr::Ident(name) => self.identifier(expr.id, name),
@@ -100,30 +100,36 @@ impl<'s> Checker<'_, 's> {
         (node, type_)
     }
 
-    fn identifier(&mut self, id: u64, name: &str) -> (Node, Type<'s>) {
+    fn identifier(&mut self, id: u64, name: &str) -> (ProgramNode, Type<'s>) {
         if let Some((place, (_, type_))) = self.scope.iter().enumerate().rev().find(|(_, (known, _))| known == name) {
-            self.uses_old_self |= place == OLD_SELF;
-            return (Node::Variable(place), type_.clone());
+            self.uses_old_self |= place == OLD_SELF_STACK_INDEX;
+            return (ProgramNode::Variable(place), type_.clone());
         }
         if let Some((type_name, type_)) = type_identifier(name) {
-            return (Node::Constant(Constant::Type(type_name.to_owned())), Type::Meta(std::sync::Arc::new(type_)));
+            return (
+                ProgramNode::Constant(Constant::Type(type_name.to_owned())),
+                Type::Meta(std::sync::Arc::new(type_)),
+            );
         }
         self.report(id, format!("undeclared reference to '{name}' (in container '')"));
         failed()
     }
 
-    fn select(&mut self, expr: &IdedExpr, select: &SelectExpr) -> (Node, Type<'s>) {
+    fn select(&mut self, expr: &IdedExpr, select: &SelectExpr) -> (ProgramNode, Type<'s>) {
         if let Some(name) = qualified_name(expr)
             && let Some((type_name, type_)) = type_identifier(&name)
         {
-            return (Node::Constant(Constant::Type(type_name.to_owned())), Type::Meta(std::sync::Arc::new(type_)));
+            return (
+                ProgramNode::Constant(Constant::Type(type_name.to_owned())),
+                Type::Meta(std::sync::Arc::new(type_)),
+            );
         }
         let mode = if select.test { SelectMode::Presence } else { SelectMode::Field };
         let (node, type_) = self.field(expr.id, &select.operand, &select.field, mode);
         (node, if select.test { Type::Bool } else { type_ })
     }
 
-    fn field(&mut self, id: u64, operand: &IdedExpr, field: &str, mode: SelectMode) -> (Node, Type<'s>) {
+    fn field(&mut self, id: u64, operand: &IdedExpr, field: &str, mode: SelectMode) -> (ProgramNode, Type<'s>) {
         let (node, type_) = self.expr(operand);
         let operand_type = self.solution.resolve(&type_);
         let (target, is_optional) = operand_type.unwrap_optional();
@@ -143,14 +149,14 @@ impl<'s> Checker<'_, 's> {
                 Type::Dyn
             }
         };
-        let node = Node::Select { operand: Box::new(node), field: field.to_owned(), mode };
+        let node = ProgramNode::Select { operand: Box::new(node), field: field.to_owned(), mode };
         if is_optional || mode == SelectMode::Optional {
             return (node, Type::optional(field_type));
         }
         (node, field_type)
     }
 
-    fn call(&mut self, id: u64, call: &CallExpr) -> (Node, Type<'s>) {
+    fn call(&mut self, id: u64, call: &CallExpr) -> (ProgramNode, Type<'s>) {
         let name = call.func_name.as_str();
         match (name, &call.args[..], &call.target) {
             (operators::OPT_SELECT, [operand, field], None) => {
@@ -191,7 +197,7 @@ impl<'s> Checker<'_, 's> {
         (call_node(call, function, nodes), result)
     }
 
-    fn logical(&mut self, id: u64, call: &CallExpr) -> (Node, Type<'s>) {
+    fn logical(&mut self, id: u64, call: &CallExpr) -> (ProgramNode, Type<'s>) {
         let mut nodes = Vec::with_capacity(2);
         for arg in &call.args {
             let (node, type_) = self.expr(arg);
@@ -202,13 +208,16 @@ impl<'s> Checker<'_, 's> {
             nodes.push(node);
         }
         self.called(id, &call.func_name, vec![0], false);
-        let Ok(pair) = <[Node; 2]>::try_from(nodes) else { return failed() };
-        let node =
-            if call.func_name == operators::LOGICAL_AND { Node::And(Box::new(pair)) } else { Node::Or(Box::new(pair)) };
+        let Ok(pair) = <[ProgramNode; 2]>::try_from(nodes) else { return failed() };
+        let node = if call.func_name == operators::LOGICAL_AND {
+            ProgramNode::And(Box::new(pair))
+        } else {
+            ProgramNode::Or(Box::new(pair))
+        };
         (node, Type::Bool)
     }
 
-    fn conditional(&mut self, id: u64, call: &CallExpr) -> (Node, Type<'s>) {
+    fn conditional(&mut self, id: u64, call: &CallExpr) -> (ProgramNode, Type<'s>) {
         let mut nodes = Vec::with_capacity(3);
         let mut types = Vec::with_capacity(3);
         for arg in &call.args {
@@ -223,8 +232,8 @@ impl<'s> Checker<'_, 's> {
             return failed();
         }
         self.called(id, operators::CONDITIONAL, vec![0], false);
-        let Ok(parts) = <[Node; 3]>::try_from(nodes) else { return failed() };
-        (Node::Conditional(Box::new(parts)), self.solution.resolve(&result))
+        let Ok(parts) = <[ProgramNode; 3]>::try_from(nodes) else { return failed() };
+        (ProgramNode::Conditional(Box::new(parts)), self.solution.resolve(&result))
     }
 
     /// The result type of the overloads that take these arguments: their common one, or dynamic where they differ.
@@ -268,7 +277,7 @@ impl<'s> Checker<'_, 's> {
         self.report(id, format!("found no matching overload for '{name}' applied to '{signature}'"));
     }
 
-    fn list(&mut self, list: &cel::common::ast::ListExpr) -> (Node, Type<'s>) {
+    fn list(&mut self, list: &cel::common::ast::ListExpr) -> (ProgramNode, Type<'s>) {
         let mut elements = Vec::with_capacity(list.elements.len());
         let mut element_type = None;
         for (i, element) in list.elements.iter().enumerate() {
@@ -279,10 +288,10 @@ impl<'s> Checker<'_, 's> {
             elements.push(Element { value, optional });
         }
         let element_type = element_type.unwrap_or_else(|| self.solution.fresh());
-        (Node::List(elements), Type::list(element_type))
+        (ProgramNode::List(elements), Type::list(element_type))
     }
 
-    fn map(&mut self, map: &cel::common::ast::MapExpr) -> (Node, Type<'s>) {
+    fn map(&mut self, map: &cel::common::ast::MapExpr) -> (ProgramNode, Type<'s>) {
         let mut entries = Vec::with_capacity(map.entries.len());
         let (mut key_type, mut value_type) = (None, None);
         for entry in &map.entries {
@@ -292,11 +301,11 @@ impl<'s> Checker<'_, 's> {
             let (value, this_value) = self.expr(&entry.value);
             let this_value = self.optional_part(entry.value.id, this_value, entry.optional);
             value_type = Some(self.join(value_type, this_value));
-            entries.push(Entry { key, value, optional: entry.optional });
+            entries.push(MapEntryNode { key, value, optional: entry.optional });
         }
         let key_type = key_type.unwrap_or_else(|| self.solution.fresh());
         let value_type = value_type.unwrap_or_else(|| self.solution.fresh());
-        (Node::Map(entries), Type::map(key_type, value_type))
+        (ProgramNode::Map(entries), Type::map(key_type, value_type))
     }
 
     /// The type inside of an optional element.
@@ -325,7 +334,7 @@ impl<'s> Checker<'_, 's> {
         }
     }
 
-    fn comprehension(&mut self, fold: &ComprehensionExpr) -> (Node, Type<'s>) {
+    fn comprehension(&mut self, fold: &ComprehensionExpr) -> (ProgramNode, Type<'s>) {
         let (range, range_type) = self.expr(&fold.iter_range);
         let (init, accumulator_type) = self.expr(&fold.accu_init);
         let range_type = self.solution.resolve(&range_type);
@@ -360,8 +369,9 @@ impl<'s> Checker<'_, 's> {
         self.scope.truncate(place + 1);
         let (result, result_type) = self.expr(&fold.result);
         self.scope.truncate(place);
-        let node = Fold { range, init, condition, step: in_place(step, place), result, place, two_variables };
-        (Node::Fold(Box::new(node)), self.solution.resolve(&result_type))
+        let node =
+            ComprehensionNode { range, init, condition, step: in_place(step, place), result, place, two_variables };
+        (ProgramNode::Comprehension(Box::new(node)), self.solution.resolve(&result_type))
     }
 
     fn expect(&mut self, id: u64, expected: &Type<'s>, found: &Type<'s>) {
@@ -376,7 +386,7 @@ impl<'s> Checker<'_, 's> {
     }
 }
 
-fn literal_node<'s>(literal: &LiteralValue) -> (Node, Type<'s>) {
+fn literal_node<'s>(literal: &LiteralValue) -> (ProgramNode, Type<'s>) {
     let (constant, type_) = match literal {
         LiteralValue::Null => (Constant::Null, Type::Null),
         LiteralValue::Boolean(b) => (Constant::Bool(*b.inner()), Type::Bool),
@@ -386,20 +396,20 @@ fn literal_node<'s>(literal: &LiteralValue) -> (Node, Type<'s>) {
         LiteralValue::String(text) => (Constant::String(text.inner().to_owned()), Type::String),
         LiteralValue::Bytes(bytes) => (Constant::Bytes(bytes.inner().to_vec()), Type::Bytes),
     };
-    (Node::Constant(constant), type_)
+    (ProgramNode::Constant(constant), type_)
 }
 
-fn failed<'s>() -> (Node, Type<'s>) {
-    (Node::Constant(Constant::Null), Type::Error)
+fn failed<'s>() -> (ProgramNode, Type<'s>) {
+    (ProgramNode::Constant(Constant::Null), Type::Error)
 }
 
-fn call_node(call: &CallExpr, function: &'static Function, mut nodes: Vec<Node>) -> Node {
+fn call_node(call: &CallExpr, function: &'static Function, mut nodes: Vec<ProgramNode>) -> ProgramNode {
     match (function.name, nodes.len()) {
-        (operators::NOT_STRICTLY_FALSE, 1) => return Node::NotStrictlyFalse(Box::new(nodes.remove(0))),
+        (operators::NOT_STRICTLY_FALSE, 1) => return ProgramNode::NotStrictlyFalse(Box::new(nodes.remove(0))),
         ("or" | "orValue", 2) => {
             let second = nodes.remove(1);
             let first = nodes.remove(0);
-            return Node::OptionalOr { operands: Box::new([first, second]), unwrap: function.name == "orValue" };
+            return ProgramNode::OptionalOr { operands: Box::new([first, second]), unwrap: function.name == "orValue" };
         }
         _ => {}
     }
@@ -410,42 +420,42 @@ fn call_node(call: &CallExpr, function: &'static Function, mut nodes: Vec<Node>)
             pattern = Regexp::new(text.inner()).ok();
         }
     }
-    Node::Call { function, args: nodes, pattern }
+    ProgramNode::Call { function, args: nodes, pattern }
 }
 
 /// Recognises the steps that only grow the accumulator.
-fn in_place(node: Node, place: usize) -> Step {
+fn in_place(node: ProgramNode, place: usize) -> AccumulatorStep {
     match node {
-        Node::Variable(variable) if variable == place => Step::Keep,
-        Node::Conditional(parts) => {
+        ProgramNode::Variable(variable) if variable == place => AccumulatorStep::Keep,
+        ProgramNode::Conditional(parts) => {
             let [condition, then, otherwise] = *parts;
-            Step::If {
+            AccumulatorStep::If {
                 condition,
                 then: Box::new(in_place(then, place)),
                 otherwise: Box::new(in_place(otherwise, place)),
             }
         }
-        Node::Call { function, mut args, pattern } => {
-            let grows = matches!(args.first(), Some(Node::Variable(variable)) if *variable == place);
+        ProgramNode::Call { function, mut args, pattern } => {
+            let grows = matches!(args.first(), Some(ProgramNode::Variable(variable)) if *variable == place);
             match (function.name, args.len()) {
                 (operators::ADD, 2) if grows => match args.pop() {
-                    Some(Node::List(mut elements)) if elements.len() == 1 && !elements[0].optional => {
-                        elements.pop().map_or(Step::Keep, |element| Step::Append(element.value))
+                    Some(ProgramNode::List(mut elements)) if elements.len() == 1 && !elements[0].optional => {
+                        elements.pop().map_or(AccumulatorStep::Keep, |element| AccumulatorStep::Append(element.value))
                     }
                     Some(other) => {
                         args.push(other);
-                        Step::Set(Node::Call { function, args, pattern })
+                        AccumulatorStep::Set(ProgramNode::Call { function, args, pattern })
                     }
-                    None => Step::Keep,
+                    None => AccumulatorStep::Keep,
                 },
                 ("cel.@mapInsert", 3) if grows => match (args.pop(), args.pop()) {
-                    (Some(value), Some(key)) => Step::Insert { key, value },
-                    _ => Step::Keep,
+                    (Some(value), Some(key)) => AccumulatorStep::Insert { key, value },
+                    _ => AccumulatorStep::Keep,
                 },
-                _ => Step::Set(Node::Call { function, args, pattern }),
+                _ => AccumulatorStep::Set(ProgramNode::Call { function, args, pattern }),
             }
         }
-        other => Step::Set(other),
+        other => AccumulatorStep::Set(other),
     }
 }
 
@@ -475,11 +485,11 @@ fn type_identifier<'s>(name: &str) -> Option<(&'static str, Type<'s>)> {
         "google.protobuf.Timestamp" => ("google.protobuf.Timestamp", Type::Timestamp),
         "google.protobuf.Duration" => ("google.protobuf.Duration", Type::Duration),
         "optional_type" => ("optional_type", Type::optional(dynamic())),
-        "net.IP" => ("net.IP", Type::Opaque(super::types::Opaque::Ip)),
-        "net.CIDR" => ("net.CIDR", Type::Opaque(super::types::Opaque::Cidr)),
-        "kubernetes.Quantity" => ("kubernetes.Quantity", Type::Opaque(super::types::Opaque::Quantity)),
-        "kubernetes.URL" => ("kubernetes.URL", Type::Opaque(super::types::Opaque::Url)),
-        "kubernetes.Semver" => ("kubernetes.Semver", Type::Opaque(super::types::Opaque::Semver)),
+        "net.IP" => ("net.IP", Type::Opaque(super::types::OpaqueType::Ip)),
+        "net.CIDR" => ("net.CIDR", Type::Opaque(super::types::OpaqueType::Cidr)),
+        "kubernetes.Quantity" => ("kubernetes.Quantity", Type::Opaque(super::types::OpaqueType::Quantity)),
+        "kubernetes.URL" => ("kubernetes.URL", Type::Opaque(super::types::OpaqueType::Url)),
+        "kubernetes.Semver" => ("kubernetes.Semver", Type::Opaque(super::types::OpaqueType::Semver)),
         _ => return None,
     })
 }

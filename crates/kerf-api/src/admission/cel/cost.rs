@@ -3,13 +3,13 @@
 use super::value::{Map, Value};
 
 /// Reading a variable or a field.
-pub(super) const READ: u64 = 1;
-pub(super) const NEW_LIST: u64 = 10;
-pub(super) const NEW_MAP: u64 = 30;
+pub(super) const READ_COST: u64 = 1;
+pub(super) const NEW_LIST_COST: u64 = 10;
+pub(super) const NEW_MAP_COST: u64 = 30;
 /// What one rule may cost on one value.
-pub(super) const RULE_LIMIT: u64 = 1_000_000;
+pub(super) const RULE_COST_MAX: u64 = 1_000_000;
 /// What all rules of one object may cost together.
-pub(super) const OBJECT_BUDGET: i64 = 10_000_000;
+pub(super) const OBJECT_COST_MAX: i64 = 10_000_000;
 
 /// A tenth of a unit for each character, rounded up.
 fn traversal(size: u64) -> u64 {

@@ -12,11 +12,11 @@ use std::collections::HashMap;
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
 pub(crate) use self::budget::{Cardinality, CostTotal};
-use self::declared::Declared;
-use self::range::{Entry, Range};
+use self::declared::DeclaredNode;
+use self::range::{EntrySizes, EstimateRange};
 use super::super::schema::Schema;
 use super::check::{CalledOverloads, Checked};
-use super::cost::{NEW_LIST, NEW_MAP};
+use super::cost::{NEW_LIST_COST, NEW_MAP_COST};
 use super::types::Type;
 
 /// The most that a checked expression about values of `schema` can cost.
@@ -24,7 +24,7 @@ pub(super) fn cost(expr: &IdedExpr, checked: &Checked<'_>, schema: &Schema, reso
     let mut estimator = Estimator {
         types: &checked.types,
         calls: &checked.calls,
-        root: Declared::Value(schema, resource),
+        root: DeclaredNode::Value(schema, resource),
         paths: HashMap::new(),
         sizes: HashMap::new(),
         entries: HashMap::new(),
@@ -33,52 +33,52 @@ pub(super) fn cost(expr: &IdedExpr, checked: &Checked<'_>, schema: &Schema, reso
     estimator.cost(expr).max
 }
 
-struct Local {
+struct LocalVariable {
     name: String,
     path: Vec<String>,
-    size: Option<Range>,
-    entry: Option<Entry>,
+    size: Option<EstimateRange>,
+    entry: Option<EntrySizes>,
 }
 
 struct Estimator<'c, 's> {
     types: &'c HashMap<u64, Type<'s>>,
     calls: &'c HashMap<u64, CalledOverloads>,
-    root: Declared<'s>,
+    root: DeclaredNode<'s>,
     paths: HashMap<u64, Vec<String>>,
-    sizes: HashMap<u64, Range>,
-    entries: HashMap<u64, Entry>,
-    locals: Vec<Local>,
+    sizes: HashMap<u64, EstimateRange>,
+    entries: HashMap<u64, EntrySizes>,
+    locals: Vec<LocalVariable>,
 }
 
 /// A call's cost, and how large its result is where that is known.
-struct Called {
-    cost: Range,
-    size: Option<Range>,
+struct CallEstimate {
+    cost: EstimateRange,
+    size: Option<EstimateRange>,
 }
 
-impl Called {
-    fn costs(cost: Range) -> Self {
+impl CallEstimate {
+    fn costs(cost: EstimateRange) -> Self {
         Self { cost, size: None }
     }
 
-    fn sized(cost: Range, size: Range) -> Self {
+    fn sized(cost: EstimateRange, size: EstimateRange) -> Self {
         Self { cost, size: Some(size) }
     }
 }
 
 impl Estimator<'_, '_> {
-    fn cost(&mut self, expr: &IdedExpr) -> Range {
+    fn cost(&mut self, expr: &IdedExpr) -> EstimateRange {
         match &expr.expr {
-            Expr::Literal(_) | Expr::Unspecified | Expr::Struct(_) => Range::ZERO,
+            Expr::Literal(_) | Expr::Unspecified | Expr::Struct(_) => EstimateRange::ZERO,
             Expr::Ident(name) => {
                 let path = self.local(name).map_or_else(|| vec![name.clone()], |local| local.path.clone());
                 self.paths.insert(expr.id, path);
-                Range::fixed(1)
+                EstimateRange::fixed(1)
             }
             // The name of a type, which has no operand.
             Expr::Select(select) if !self.types.contains_key(&select.operand.id) => {
                 self.paths.insert(expr.id, vec![select.field.clone()]);
-                Range::fixed(1)
+                EstimateRange::fixed(1)
             }
             Expr::Select(select) => {
                 let operand = self.cost(&select.operand);
@@ -86,8 +86,8 @@ impl Estimator<'_, '_> {
                     return operand;
                 }
                 let read = match self.types.get(&select.operand.id) {
-                    Some(Type::Map(_) | Type::Object(_) | Type::Param(_)) => Range::fixed(1),
-                    _ => Range::ZERO,
+                    Some(Type::Map(_) | Type::Object(_) | Type::Param(_)) => EstimateRange::fixed(1),
+                    _ => EstimateRange::ZERO,
                 };
                 let mut path = self.path(&select.operand);
                 path.push(select.field.clone());
@@ -96,27 +96,27 @@ impl Estimator<'_, '_> {
             }
             Expr::Call(call) => self.call(expr, call),
             Expr::List(list) => {
-                let mut sum = Range::ZERO;
-                let mut size = Range { min: if list.elements.is_empty() { 0 } else { u64::MAX }, max: 0 };
+                let mut sum = EstimateRange::ZERO;
+                let mut size = EstimateRange { min: if list.elements.is_empty() { 0 } else { u64::MAX }, max: 0 };
                 for element in &list.elements {
                     sum = sum.add(self.cost(element));
                     size = size.union(self.size_or_unknown(element));
                 }
-                self.entries.insert(expr.id, Entry { is_list: true, key: Range::fixed(1), value: size });
-                sum.add(Range::fixed(NEW_LIST))
+                self.entries.insert(expr.id, EntrySizes { is_list: true, key: EstimateRange::fixed(1), value: size });
+                sum.add(EstimateRange::fixed(NEW_LIST_COST))
             }
             Expr::Map(map) => {
                 let least = if map.entries.is_empty() { 0 } else { u64::MAX };
-                let (mut key, mut value) = (Range { min: least, max: 0 }, Range { min: least, max: 0 });
-                let mut sum = Range::ZERO;
+                let (mut key, mut value) = (EstimateRange { min: least, max: 0 }, EstimateRange { min: least, max: 0 });
+                let mut sum = EstimateRange::ZERO;
                 for entry in &map.entries {
                     let EntryExpr::MapEntry(entry) = &entry.expr else { continue };
                     sum = sum.add(self.cost(&entry.key)).add(self.cost(&entry.value));
                     key = key.union(self.size_or_unknown(&entry.key));
                     value = value.union(self.size_or_unknown(&entry.value));
                 }
-                self.entries.insert(expr.id, Entry { is_list: false, key, value });
-                sum.add(Range::fixed(NEW_MAP))
+                self.entries.insert(expr.id, EntrySizes { is_list: false, key, value });
+                sum.add(EstimateRange::fixed(NEW_MAP_COST))
             }
             Expr::Comprehension(fold) => {
                 let binds = matches!(&fold.iter_range.expr, Expr::List(list) if list.elements.is_empty())
@@ -126,17 +126,17 @@ impl Estimator<'_, '_> {
         }
     }
 
-    fn fold(&mut self, expr: &IdedExpr, fold: &ComprehensionExpr) -> Range {
+    fn fold(&mut self, expr: &IdedExpr, fold: &ComprehensionExpr) -> EstimateRange {
         let mut sum = self.cost(&fold.iter_range).add(self.cost(&fold.accu_init));
         self.push_bound(&fold.accu_var, &fold.accu_init);
         let entry = self.entry(&fold.iter_range);
         let is_list = entry
             .map_or_else(|| matches!(self.types.get(&fold.iter_range.id), Some(Type::List(_))), |entry| entry.is_list);
         let path = self.path(&fold.iter_range);
-        let mut push = |name: &str, step: &str, size: Option<Range>| {
+        let mut push = |name: &str, step: &str, size: Option<EstimateRange>| {
             let mut path = path.clone();
             path.push(step.to_owned());
-            self.locals.push(Local { name: name.to_owned(), path, size, entry: None });
+            self.locals.push(LocalVariable { name: name.to_owned(), path, size, entry: None });
         };
         let depth = match &fold.iter_var2 {
             Some(second) => {
@@ -176,7 +176,7 @@ impl Estimator<'_, '_> {
     }
 
     /// A comprehension that only names a value.
-    fn bind(&mut self, expr: &IdedExpr, fold: &ComprehensionExpr) -> Range {
+    fn bind(&mut self, expr: &IdedExpr, fold: &ComprehensionExpr) -> EstimateRange {
         let mut sum = self.cost(&fold.iter_range).add(self.cost(&fold.accu_init));
         self.push_bound(&fold.accu_var, &fold.accu_init);
         sum = sum.add(self.cost(&fold.result));
@@ -186,8 +186,12 @@ impl Estimator<'_, '_> {
     }
 
     fn push_bound(&mut self, name: &str, value: &IdedExpr) {
-        let local =
-            Local { name: name.to_owned(), path: self.path(value), size: self.size(value), entry: self.entry(value) };
+        let local = LocalVariable {
+            name: name.to_owned(),
+            path: self.path(value),
+            size: self.size(value),
+            entry: self.entry(value),
+        };
         self.locals.push(local);
     }
 
@@ -200,7 +204,7 @@ impl Estimator<'_, '_> {
         }
     }
 
-    fn local(&self, name: &str) -> Option<&Local> {
+    fn local(&self, name: &str) -> Option<&LocalVariable> {
         self.locals.iter().rev().find(|local| local.name == name)
     }
 
@@ -214,16 +218,16 @@ impl Estimator<'_, '_> {
     }
 
     /// The size that the schema declares at a path. The first step is whichever variable; all start at the root.
-    fn declared_size(&self, path: &[String]) -> Option<Range> {
+    fn declared_size(&self, path: &[String]) -> Option<EstimateRange> {
         let (_, steps) = path.split_first()?;
         let mut node = self.root;
         for step in steps {
             node = node.step(step)?;
         }
-        Some(Range { min: 0, max: node.max_elements() })
+        Some(EstimateRange { min: 0, max: node.max_elements() })
     }
 
-    fn size(&mut self, expr: &IdedExpr) -> Option<Range> {
+    fn size(&mut self, expr: &IdedExpr) -> Option<EstimateRange> {
         if let Some(size) = self.sizes.get(&expr.id) {
             return Some(*size);
         }
@@ -236,14 +240,14 @@ impl Estimator<'_, '_> {
             _ => None,
         };
         if let Some(size) = literal {
-            return Some(Range::fixed(size));
+            return Some(EstimateRange::fixed(size));
         }
         if let Some(size) = self.declared_size(&self.path(expr)) {
             self.sizes.insert(expr.id, size);
             return Some(size);
         }
         if self.types.get(&expr.id).is_some_and(is_scalar) {
-            return Some(Range::fixed(1));
+            return Some(EstimateRange::fixed(1));
         }
         match &expr.expr {
             Expr::Ident(name) => self.local(name)?.size,
@@ -251,11 +255,11 @@ impl Estimator<'_, '_> {
         }
     }
 
-    fn size_or_unknown(&mut self, expr: &IdedExpr) -> Range {
-        self.size(expr).unwrap_or(Range::UNKNOWN)
+    fn size_or_unknown(&mut self, expr: &IdedExpr) -> EstimateRange {
+        self.size(expr).unwrap_or(EstimateRange::UNKNOWN)
     }
 
-    fn entry(&self, expr: &IdedExpr) -> Option<Entry> {
+    fn entry(&self, expr: &IdedExpr) -> Option<EntrySizes> {
         if let Some(entry) = self.entries.get(&expr.id) {
             return Some(*entry);
         }
@@ -265,24 +269,24 @@ impl Estimator<'_, '_> {
         }
     }
 
-    fn call(&mut self, expr: &IdedExpr, call: &CallExpr) -> Range {
+    fn call(&mut self, expr: &IdedExpr, call: &CallExpr) -> EstimateRange {
         if call.func_name == "dyn"
             && let [arg] = &call.args[..]
         {
-            let cost = self.cost(arg).add(Range::fixed(1));
+            let cost = self.cost(arg).add(EstimateRange::fixed(1));
             self.copy_sizes(expr.id, arg);
             return cost;
         }
-        let arg_costs: Vec<Range> = call.args.iter().map(|arg| self.cost(arg)).collect();
-        let Some(called) = self.calls.get(&expr.id) else { return Range::ZERO };
+        let arg_costs: Vec<EstimateRange> = call.args.iter().map(|arg| self.cost(arg)).collect();
+        let Some(called) = self.calls.get(&expr.id) else { return EstimateRange::ZERO };
         let (name, overloads) = (called.function.name, called.overloads.clone());
-        let mut target_cost = Range::ZERO;
+        let mut target_cost = EstimateRange::ZERO;
         let target = call.target.as_deref().filter(|_| called.member);
         if let Some(target) = target {
             target_cost = self.cost(target);
         }
-        let mut cost = Range { min: u64::MAX, max: 0 };
-        let mut size: Option<Range> = None;
+        let mut cost = EstimateRange { min: u64::MAX, max: 0 };
+        let mut size: Option<EstimateRange> = None;
         for index in overloads {
             let Some(overload) = self.calls.get(&expr.id).and_then(|called| called.function.overloads.get(index))
             else {

@@ -5,51 +5,51 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::cost;
-use super::program::{Constant, Fold, Node, SelectMode, Step};
-use super::value::{Arguments, Evaluated, Failure, Items, List, Map, Text, Value, error, no_such_overload};
+use super::program::{AccumulatorStep, ComprehensionNode, Constant, ProgramNode, SelectMode};
+use super::value::{Arguments, EvalFailure, EvalResult, Items, List, Map, Text, Value, error, no_such_overload};
 
 /// Evaluates `node` with the variables `self` and `oldSelf`; also returns what it cost, at most a little more than `limit`.
 pub(super) fn evaluate<'a>(
-    node: &'a Node,
-    this: Evaluated<'a>,
-    old: Option<Evaluated<'a>>,
+    node: &'a ProgramNode,
+    this: EvalResult<'a>,
+    old: Option<EvalResult<'a>>,
     limit: u64,
-) -> (Evaluated<'a>, u64) {
+) -> (EvalResult<'a>, u64) {
     let absent = || error("no such attribute(s): oldSelf");
-    let mut run = Run { stack: vec![this, old.unwrap_or_else(absent)], cost: 0, limit };
+    let mut run = Evaluator { stack: vec![this, old.unwrap_or_else(absent)], cost: 0, limit };
     let value = run.node(node);
     (value, run.cost)
 }
 
-struct Run<'a> {
+struct Evaluator<'a> {
     /// Variables by their place. One may hold an error: it counts only when it is read.
-    stack: Vec<Evaluated<'a>>,
+    stack: Vec<EvalResult<'a>>,
     cost: u64,
     limit: u64,
 }
 
-impl<'a> Run<'a> {
-    fn pay(&mut self, cost: u64) -> Result<(), Failure> {
+impl<'a> Evaluator<'a> {
+    fn pay(&mut self, cost: u64) -> Result<(), EvalFailure> {
         self.cost = self.cost.saturating_add(cost);
-        if self.cost > self.limit { Err(Failure::OverBudget) } else { Ok(()) }
+        if self.cost > self.limit { Err(EvalFailure::OverBudget) } else { Ok(()) }
     }
 
-    fn node(&mut self, node: &'a Node) -> Evaluated<'a> {
+    fn node(&mut self, node: &'a ProgramNode) -> EvalResult<'a> {
         match node {
-            Node::Constant(constant) => Ok(value_of(constant)),
-            Node::Variable(place) => {
-                self.pay(cost::READ)?;
+            ProgramNode::Constant(constant) => Ok(value_of(constant)),
+            ProgramNode::Variable(place) => {
+                self.pay(cost::READ_COST)?;
                 self.stack.get(*place).cloned().unwrap_or_else(no_such_overload)
             }
-            Node::Select { operand, field, mode } => self.select(operand, field, *mode),
-            Node::And(operands) => self.logical(operands, false),
-            Node::Or(operands) => self.logical(operands, true),
-            Node::NotStrictlyFalse(operand) => match self.node(operand) {
+            ProgramNode::Select { operand, field, mode } => self.select(operand, field, *mode),
+            ProgramNode::And(operands) => self.logical(operands, false),
+            ProgramNode::Or(operands) => self.logical(operands, true),
+            ProgramNode::NotStrictlyFalse(operand) => match self.node(operand) {
                 Ok(Value::Bool(b)) => self.pay(1).map(|()| Value::Bool(b)),
-                Err(Failure::OverBudget) => Err(Failure::OverBudget),
-                Ok(_) | Err(Failure::Error(_)) => self.pay(1).map(|()| Value::Bool(true)),
+                Err(EvalFailure::OverBudget) => Err(EvalFailure::OverBudget),
+                Ok(_) | Err(EvalFailure::Error(_)) => self.pay(1).map(|()| Value::Bool(true)),
             },
-            Node::Conditional(parts) => {
+            ProgramNode::Conditional(parts) => {
                 let [condition, then, otherwise] = &**parts;
                 match self.node(condition)? {
                     Value::Bool(true) => self.node(then),
@@ -57,8 +57,8 @@ impl<'a> Run<'a> {
                     _ => no_such_overload(),
                 }
             }
-            Node::OptionalOr { operands, unwrap } => self.optional_or(operands, *unwrap),
-            Node::Call { function, args, pattern } => {
+            ProgramNode::OptionalOr { operands, unwrap } => self.optional_or(operands, *unwrap),
+            ProgramNode::Call { function, args, pattern } => {
                 let values = args.iter().map(|arg| self.node(arg)).collect::<Result<Vec<_>, _>>()?;
                 // What a call costs is known from its arguments, so it is paid before the work is done.
                 self.pay(cost::of_call(function.name, &values))?;
@@ -66,7 +66,7 @@ impl<'a> Run<'a> {
                 self.pay(cost::of_result(function.name, &result))?;
                 Ok(result)
             }
-            Node::List(elements) => {
+            ProgramNode::List(elements) => {
                 let mut items = Vec::with_capacity(elements.len());
                 for element in elements {
                     let value = self.node(&element.value)?;
@@ -82,18 +82,18 @@ impl<'a> Run<'a> {
                         }
                     }
                 }
-                self.pay(cost::NEW_LIST)?;
+                self.pay(cost::NEW_LIST_COST)?;
                 Ok(Value::list(items))
             }
-            Node::Map(entries) => self.map(entries),
-            Node::Fold(fold) => self.fold(fold),
+            ProgramNode::Map(entries) => self.map(entries),
+            ProgramNode::Comprehension(fold) => self.fold(fold),
         }
     }
 
-    fn select(&mut self, operand: &'a Node, field: &str, mode: SelectMode) -> Evaluated<'a> {
+    fn select(&mut self, operand: &'a ProgramNode, field: &str, mode: SelectMode) -> EvalResult<'a> {
         let operand = self.node(operand)?;
         if mode != SelectMode::Presence {
-            self.pay(cost::READ)?;
+            self.pay(cost::READ_COST)?;
         }
         let (target, is_optional) = match operand {
             Value::Optional(None) => {
@@ -118,21 +118,21 @@ impl<'a> Run<'a> {
     }
 
     /// `&&` and `||`: one operand alone may decide, and then the other may even fail.
-    fn logical(&mut self, operands: &'a [Node; 2], decides: bool) -> Evaluated<'a> {
+    fn logical(&mut self, operands: &'a [ProgramNode; 2], decides: bool) -> EvalResult<'a> {
         let mut failure = None;
         for operand in operands {
             match self.node(operand) {
                 Ok(Value::Bool(b)) if b == decides => return Ok(Value::Bool(b)),
                 Ok(Value::Bool(_)) => {}
-                Ok(_) => failure = failure.or(Some(Failure::Error("no such overload".into()))),
-                Err(Failure::OverBudget) => return Err(Failure::OverBudget),
+                Ok(_) => failure = failure.or(Some(EvalFailure::Error("no such overload".into()))),
+                Err(EvalFailure::OverBudget) => return Err(EvalFailure::OverBudget),
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
         failure.map_or(Ok(Value::Bool(!decides)), Err)
     }
 
-    fn optional_or(&mut self, operands: &'a [Node; 2], unwrap: bool) -> Evaluated<'a> {
+    fn optional_or(&mut self, operands: &'a [ProgramNode; 2], unwrap: bool) -> EvalResult<'a> {
         match self.node(&operands[0])? {
             Value::Optional(Some(inner)) => {
                 self.pay(1)?;
@@ -146,7 +146,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn map(&mut self, entries: &'a [super::program::Entry]) -> Evaluated<'a> {
+    fn map(&mut self, entries: &'a [super::program::MapEntryNode]) -> EvalResult<'a> {
         let mut map = BTreeMap::new();
         for entry in entries {
             let key = self.node(&entry.key)?;
@@ -165,11 +165,11 @@ impl<'a> Run<'a> {
             // Of two entries with one key the later one counts.
             map.insert(key.as_key()?, value);
         }
-        self.pay(cost::NEW_MAP)?;
+        self.pay(cost::NEW_MAP_COST)?;
         Ok(Value::Map(Map::Built(Rc::new(map))))
     }
 
-    fn fold(&mut self, fold: &'a Fold) -> Evaluated<'a> {
+    fn fold(&mut self, fold: &'a ComprehensionNode) -> EvalResult<'a> {
         let range = self.node(&fold.range)?;
         let init = self.node(&fold.init);
         debug_assert_eq!(self.stack.len(), fold.place, "the checker and the run agree on where variables are");
@@ -181,7 +181,7 @@ impl<'a> Run<'a> {
         result
     }
 
-    fn rounds(&mut self, fold: &'a Fold, range: &Value<'a>) -> Result<(), Failure> {
+    fn rounds(&mut self, fold: &'a ComprehensionNode, range: &Value<'a>) -> Result<(), EvalFailure> {
         match range {
             Value::List(list) => {
                 for (i, item) in list.iter().enumerate() {
@@ -208,7 +208,12 @@ impl<'a> Run<'a> {
     }
 
     /// One round; false when the loop's condition ended it.
-    fn round(&mut self, fold: &'a Fold, first: Evaluated<'a>, second: Evaluated<'a>) -> Result<bool, Failure> {
+    fn round(
+        &mut self,
+        fold: &'a ComprehensionNode,
+        first: EvalResult<'a>,
+        second: EvalResult<'a>,
+    ) -> Result<bool, EvalFailure> {
         self.stack.truncate(fold.place + 1);
         self.stack.push(first);
         if fold.two_variables {
@@ -222,12 +227,12 @@ impl<'a> Run<'a> {
         Ok(true)
     }
 
-    fn step(&mut self, step: &'a Step, place: usize) -> Result<(), Failure> {
+    fn step(&mut self, step: &'a AccumulatorStep, place: usize) -> Result<(), EvalFailure> {
         match step {
-            Step::Keep => self.pay(cost::READ),
-            Step::Append(node) => {
+            AccumulatorStep::Keep => self.pay(cost::READ_COST),
+            AccumulatorStep::Append(node) => {
                 let element = self.node(node);
-                self.pay(cost::READ + cost::NEW_LIST + 1)?;
+                self.pay(cost::READ_COST + cost::NEW_LIST_COST + 1)?;
                 self.grow(place, element, |accumulator, element| {
                     let Value::List(List { items: Items::Built(items), .. }) = accumulator else {
                         return no_such_overload();
@@ -236,10 +241,10 @@ impl<'a> Run<'a> {
                     Ok(())
                 })
             }
-            Step::Insert { key, value } => {
+            AccumulatorStep::Insert { key, value } => {
                 let key = self.node(key).and_then(|key| key.as_key());
                 let value = self.node(value);
-                self.pay(cost::READ + 1)?;
+                self.pay(cost::READ_COST + 1)?;
                 let entry = key.and_then(|key| value.map(|value| (key, value)));
                 self.grow(place, entry, |accumulator, (key, value)| {
                     let Value::Map(Map::Built(entries)) = accumulator else { return no_such_overload() };
@@ -249,13 +254,13 @@ impl<'a> Run<'a> {
                     Ok(())
                 })
             }
-            Step::If { condition, then, otherwise } => match self.node(condition) {
+            AccumulatorStep::If { condition, then, otherwise } => match self.node(condition) {
                 Ok(Value::Bool(true)) => self.step(then, place),
                 Ok(Value::Bool(false)) => self.step(otherwise, place),
                 Ok(_) => self.set(place, no_such_overload()),
                 Err(failure) => self.set(place, Err(failure)),
             },
-            Step::Set(node) => {
+            AccumulatorStep::Set(node) => {
                 let value = self.node(node);
                 self.set(place, value)
             }
@@ -265,9 +270,9 @@ impl<'a> Run<'a> {
     fn grow<T>(
         &mut self,
         place: usize,
-        part: Result<T, Failure>,
-        add: impl FnOnce(&mut Value<'a>, T) -> Result<(), Failure>,
-    ) -> Result<(), Failure> {
+        part: Result<T, EvalFailure>,
+        add: impl FnOnce(&mut Value<'a>, T) -> Result<(), EvalFailure>,
+    ) -> Result<(), EvalFailure> {
         let part = match part {
             Ok(part) => part,
             Err(failure) => return self.set(place, Err(failure)),
@@ -281,9 +286,9 @@ impl<'a> Run<'a> {
     }
 
     /// The accumulator may hold an error, which a later round may still make up for; running out of budget may not.
-    fn set(&mut self, place: usize, value: Evaluated<'a>) -> Result<(), Failure> {
-        if matches!(value, Err(Failure::OverBudget)) {
-            return Err(Failure::OverBudget);
+    fn set(&mut self, place: usize, value: EvalResult<'a>) -> Result<(), EvalFailure> {
+        if matches!(value, Err(EvalFailure::OverBudget)) {
+            return Err(EvalFailure::OverBudget);
         }
         if let Some(accumulator) = self.stack.get_mut(place) {
             *accumulator = value;

@@ -10,11 +10,11 @@ use std::sync::LazyLock;
 use super::functions::{
     conversion, format, lists, network, operators, optional, printf, quantity, regex, semver, sets, strings, times,
 };
-use super::types::{Opaque, Type};
-use super::value::{Arguments, Evaluated};
+use super::types::{OpaqueType, Type};
+use super::value::{Arguments, EvalResult};
 
 /// What a function does with its evaluated arguments, the receiver first.
-pub(super) type Implementation = for<'a> fn(Arguments<'a, '_>) -> Evaluated<'a>;
+pub(super) type Implementation = for<'a> fn(Arguments<'a, '_>) -> EvalResult<'a>;
 
 /// A function: what it is called, what it takes, what it does.
 pub(super) struct Function {
@@ -38,14 +38,14 @@ pub(super) fn find(name: &str) -> Option<&'static Function> {
 
 static LIBRARY: LazyLock<HashMap<&'static str, Function>> = LazyLock::new(|| {
     let mut library: HashMap<&'static str, Function> = HashMap::new();
-    for (name, signatures, implementation) in TABLE {
+    for (name, signatures, implementation) in FUNCTION_TABLE {
         let overloads = signatures.split(';').map(|signature| parse_signature(signature, name)).collect();
         library.insert(name, Function { name, overloads, implementation: *implementation });
     }
     library
 });
 
-const TABLE: &[(&str, &str, Implementation)] = &[
+const FUNCTION_TABLE: &[(&str, &str, Implementation)] = &[
     // The three operators that do not always look at all their operands; the run does them itself.
     ("_&&_", "(bool, bool) -> bool", operators::identity),
     ("_||_", "(bool, bool) -> bool", operators::identity),
@@ -246,7 +246,7 @@ const SORT_BY_KEYS: &str = "[list(A)](list(int)) -> list(A); [list(A)](list(uint
 /// Reads `[receiver](params) -> result`. The table is a constant: a signature that cannot be read fails every test.
 fn parse_signature(text: &str, name: &str) -> Overload {
     let broken = || -> ! { panic!("the signature {text:?} of {name} cannot be read") };
-    let mut reader = Reader { rest: text.trim(), letters: Vec::new() };
+    let mut reader = SignatureReader { rest: text.trim(), letters: Vec::new() };
     let mut params = Vec::new();
     let member = reader.eat("[");
     if member {
@@ -269,12 +269,12 @@ fn parse_signature(text: &str, name: &str) -> Overload {
     Overload { member, params, result, type_params: reader.letters.len() }
 }
 
-struct Reader<'t> {
+struct SignatureReader<'t> {
     rest: &'t str,
     letters: Vec<char>,
 }
 
-impl Reader<'_> {
+impl SignatureReader<'_> {
     fn eat(&mut self, token: &str) -> bool {
         match self.rest.strip_prefix(token) {
             Some(rest) => {
@@ -305,12 +305,12 @@ impl Reader<'_> {
             "bytes" => Type::Bytes,
             "duration" => Type::Duration,
             "timestamp" => Type::Timestamp,
-            "quantity" => Type::Opaque(Opaque::Quantity),
-            "url" => Type::Opaque(Opaque::Url),
-            "ip" => Type::Opaque(Opaque::Ip),
-            "cidr" => Type::Opaque(Opaque::Cidr),
-            "semver" => Type::Opaque(Opaque::Semver),
-            "format" => Type::Opaque(Opaque::Format),
+            "quantity" => Type::Opaque(OpaqueType::Quantity),
+            "url" => Type::Opaque(OpaqueType::Url),
+            "ip" => Type::Opaque(OpaqueType::Ip),
+            "cidr" => Type::Opaque(OpaqueType::Cidr),
+            "semver" => Type::Opaque(OpaqueType::Semver),
+            "format" => Type::Opaque(OpaqueType::Format),
             "list" | "optional" | "type" => {
                 let element = inner(self)?;
                 self.eat(")");

@@ -5,25 +5,25 @@ use cel::common::ast::{EntryExpr, Expr, IdedExpr, LiteralValue};
 
 use super::super::regexp::Regexp;
 use super::super::time;
-use super::check::Types;
+use super::check::ExpressionTypes;
 use super::functions::printf::{self, Verb};
 use super::parse::{Issue, Parsed};
 use super::types::Type;
 
 /// Everything that the validators find.
-pub(super) fn validate(parsed: &Parsed, types: &Types<'_>) -> Vec<Issue> {
-    let mut literals = Literals { parsed, types, issues: Vec::new() };
+pub(super) fn validate(parsed: &Parsed, types: &ExpressionTypes<'_>) -> Vec<Issue> {
+    let mut literals = LiteralValidator { parsed, types, issues: Vec::new() };
     literals.node(&parsed.expr, false);
     literals.issues
 }
 
-struct Literals<'p, 's> {
+struct LiteralValidator<'p, 's> {
     parsed: &'p Parsed,
-    types: &'p Types<'s>,
+    types: &'p ExpressionTypes<'s>,
     issues: Vec<Issue>,
 }
 
-impl Literals<'_, '_> {
+impl LiteralValidator<'_, '_> {
     /// `exempt` inside of `format`, whose arguments may be mixed.
     fn node(&mut self, expr: &IdedExpr, exempt: bool) {
         match &expr.expr {

@@ -156,16 +156,16 @@ static ENVIRONMENT: LazyLock<Env> = LazyLock::new(|| {
     environment
 });
 
-type Expanded = Result<IdedExpr, ParseError>;
+type MacroResult = Result<IdedExpr, ParseError>;
 
 const ACCUMULATOR: &str = "@result";
 
 /// Takes what an expander was lent.
-struct Expander<'h, 'p> {
+struct ExprBuilder<'h, 'p> {
     helper: &'h mut MacroExprHelper<'p>,
 }
 
-impl Expander<'_, '_> {
+impl ExprBuilder<'_, '_> {
     fn accumulator(&mut self) -> IdedExpr {
         self.helper.next_expr(Expr::Ident(ACCUMULATOR.to_owned()))
     }
@@ -203,7 +203,7 @@ impl Expander<'_, '_> {
         Ok((first, second))
     }
 
-    fn fold(&mut self, range: Option<IdedExpr>, variables: (String, String), parts: Fold) -> IdedExpr {
+    fn fold(&mut self, range: Option<IdedExpr>, variables: (String, String), parts: ComprehensionParts) -> IdedExpr {
         self.helper.next_expr(Expr::Comprehension(Box::new(ComprehensionExpr {
             iter_range: range.unwrap_or_default(),
             iter_var: variables.0,
@@ -217,19 +217,19 @@ impl Expander<'_, '_> {
     }
 }
 
-struct Fold {
+struct ComprehensionParts {
     init: IdedExpr,
     condition: IdedExpr,
     step: IdedExpr,
     result: IdedExpr,
 }
 
-fn all(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> Expanded {
-    let mut make = Expander { helper };
+fn all(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> MacroResult {
+    let mut make = ExprBuilder { helper };
     let variables = make.variables(args)?;
     let predicate = args.pop().unwrap_or_default();
     let (accumulator, again, result) = (make.accumulator(), make.accumulator(), make.accumulator());
-    let parts = Fold {
+    let parts = ComprehensionParts {
         init: make.boolean(true),
         condition: make.call(operators::NOT_STRICTLY_FALSE, vec![accumulator]),
         step: make.call(operators::LOGICAL_AND, vec![again, predicate]),
@@ -238,13 +238,13 @@ fn all(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &m
     Ok(make.fold(target.take(), variables, parts))
 }
 
-fn exists(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> Expanded {
-    let mut make = Expander { helper };
+fn exists(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> MacroResult {
+    let mut make = ExprBuilder { helper };
     let variables = make.variables(args)?;
     let predicate = args.pop().unwrap_or_default();
     let (accumulator, again, result) = (make.accumulator(), make.accumulator(), make.accumulator());
     let not = make.call(operators::LOGICAL_NOT, vec![accumulator]);
-    let parts = Fold {
+    let parts = ComprehensionParts {
         init: make.boolean(false),
         condition: make.call(operators::NOT_STRICTLY_FALSE, vec![not]),
         step: make.call(operators::LOGICAL_OR, vec![again, predicate]),
@@ -253,14 +253,18 @@ fn exists(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args:
     Ok(make.fold(target.take(), variables, parts))
 }
 
-fn exists_one(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> Expanded {
-    let mut make = Expander { helper };
+fn exists_one(
+    helper: &mut MacroExprHelper<'_>,
+    target: &mut Option<IdedExpr>,
+    args: &mut Vec<IdedExpr>,
+) -> MacroResult {
+    let mut make = ExprBuilder { helper };
     let variables = make.variables(args)?;
     let predicate = args.pop().unwrap_or_default();
     let (accumulator, unchanged, result) = (make.accumulator(), make.accumulator(), make.accumulator());
     let (one, expected) = (make.int(1), make.int(1));
     let more = make.call(operators::ADD, vec![accumulator, one]);
-    let parts = Fold {
+    let parts = ComprehensionParts {
         init: make.int(0),
         condition: make.boolean(true),
         step: make.call(operators::CONDITIONAL, vec![predicate, more, unchanged]),
@@ -273,15 +277,15 @@ fn transform_list(
     helper: &mut MacroExprHelper<'_>,
     target: &mut Option<IdedExpr>,
     args: &mut Vec<IdedExpr>,
-) -> Expanded {
-    let mut make = Expander { helper };
+) -> MacroResult {
+    let mut make = ExprBuilder { helper };
     let variables = make.variables(args)?;
     let transform = args.pop().unwrap_or_default();
     let (accumulator, result) = (make.accumulator(), make.accumulator());
     let element = make.list(vec![transform]);
     let step = make.call(operators::ADD, vec![accumulator, element]);
     let step = filtered(&mut make, args.pop(), step);
-    let parts = Fold { init: make.list(Vec::new()), condition: make.boolean(true), step, result };
+    let parts = ComprehensionParts { init: make.list(Vec::new()), condition: make.boolean(true), step, result };
     Ok(make.fold(target.take(), variables, parts))
 }
 
@@ -290,8 +294,8 @@ fn transform_map(
     target: &mut Option<IdedExpr>,
     args: &mut Vec<IdedExpr>,
     keep_key: bool,
-) -> Expanded {
-    let mut make = Expander { helper };
+) -> MacroResult {
+    let mut make = ExprBuilder { helper };
     let variables = make.variables(args)?;
     let transform = args.pop().unwrap_or_default();
     let (accumulator, result) = (make.accumulator(), make.accumulator());
@@ -303,11 +307,11 @@ fn transform_map(
     let step = make.call("cel.@mapInsert", insert);
     let step = filtered(&mut make, args.pop(), step);
     let init = make.helper.next_expr(Expr::Map(MapExpr { entries: Vec::new() }));
-    let parts = Fold { init, condition: make.boolean(true), step, result };
+    let parts = ComprehensionParts { init, condition: make.boolean(true), step, result };
     Ok(make.fold(target.take(), variables, parts))
 }
 
-fn filtered(make: &mut Expander<'_, '_>, filter: Option<IdedExpr>, step: IdedExpr) -> IdedExpr {
+fn filtered(make: &mut ExprBuilder<'_, '_>, filter: Option<IdedExpr>, step: IdedExpr) -> IdedExpr {
     match filter {
         Some(filter) => {
             let unchanged = make.accumulator();
@@ -318,15 +322,15 @@ fn filtered(make: &mut Expander<'_, '_>, filter: Option<IdedExpr>, step: IdedExp
 }
 
 /// `list.sortBy(e, key)`: the list is bound once, its keys are mapped, and both are sorted together.
-fn sort_by(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> Expanded {
+fn sort_by(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> MacroResult {
     const INPUT: &str = "@__sortBy_input__";
-    let mut make = Expander { helper };
+    let mut make = ExprBuilder { helper };
     let key = args.pop().unwrap_or_default();
     let variable = args.pop().unwrap_or_default();
     let Expr::Ident(name) = variable.expr else {
         return Err(make.helper.new_error(variable.id, "argument must be a simple name"));
     };
-    let input = |make: &mut Expander<'_, '_>| make.helper.next_expr(Expr::Ident(INPUT.to_owned()));
+    let input = |make: &mut ExprBuilder<'_, '_>| make.helper.next_expr(Expr::Ident(INPUT.to_owned()));
     let (accumulator, result) = (make.accumulator(), make.accumulator());
     let element = make.list(vec![key]);
     let (init, condition, range) = (make.list(Vec::new()), make.boolean(true), input(&mut make));

@@ -5,34 +5,34 @@ use super::library::Function;
 
 /// A part of a checked expression.
 #[derive(Debug)]
-pub(super) enum Node {
+pub(super) enum ProgramNode {
     Constant(Constant),
     /// A variable, by its place on the stack.
     Variable(usize),
     Select {
-        operand: Box<Node>,
+        operand: Box<ProgramNode>,
         /// As the expression spells it.
         field: String,
         mode: SelectMode,
     },
-    And(Box<[Node; 2]>),
-    Or(Box<[Node; 2]>),
+    And(Box<[ProgramNode; 2]>),
+    Or(Box<[ProgramNode; 2]>),
     /// The condition of a loop: an error does not end it.
-    NotStrictlyFalse(Box<Node>),
-    Conditional(Box<[Node; 3]>),
+    NotStrictlyFalse(Box<ProgramNode>),
+    Conditional(Box<[ProgramNode; 3]>),
     /// `or` and `orValue`, which look at their second operand only if they need it.
     OptionalOr {
-        operands: Box<[Node; 2]>,
+        operands: Box<[ProgramNode; 2]>,
         unwrap: bool,
     },
     Call {
         function: &'static Function,
-        args: Vec<Node>,
+        args: Vec<ProgramNode>,
         pattern: Option<Regexp>,
     },
     List(Vec<Element>),
-    Map(Vec<Entry>),
-    Fold(Box<Fold>),
+    Map(Vec<MapEntryNode>),
+    Comprehension(Box<ComprehensionNode>),
 }
 
 /// What a selection asks for.
@@ -60,40 +60,40 @@ pub(super) enum Constant {
 
 #[derive(Debug)]
 pub(super) struct Element {
-    pub(super) value: Node,
+    pub(super) value: ProgramNode,
     pub(super) optional: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) key: Node,
-    pub(super) value: Node,
+pub(super) struct MapEntryNode {
+    pub(super) key: ProgramNode,
+    pub(super) value: ProgramNode,
     pub(super) optional: bool,
 }
 
 /// A comprehension. Its accumulator stands at `place`, its iteration variables after it.
 #[derive(Debug)]
-pub(super) struct Fold {
-    pub(super) range: Node,
-    pub(super) init: Node,
-    pub(super) condition: Node,
-    pub(super) step: Step,
-    pub(super) result: Node,
+pub(super) struct ComprehensionNode {
+    pub(super) range: ProgramNode,
+    pub(super) init: ProgramNode,
+    pub(super) condition: ProgramNode,
+    pub(super) step: AccumulatorStep,
+    pub(super) result: ProgramNode,
     pub(super) place: usize,
     pub(super) two_variables: bool,
 }
 
-impl Fold {
+impl ComprehensionNode {
     /// All expressions in it.
-    pub(super) fn parts(&self) -> Vec<&Node> {
+    pub(super) fn parts(&self) -> Vec<&ProgramNode> {
         let mut parts = vec![&self.range, &self.init, &self.condition, &self.result];
         self.step.parts(&mut parts);
         parts
     }
 }
 
-impl Step {
-    fn parts<'n>(&'n self, parts: &mut Vec<&'n Node>) {
+impl AccumulatorStep {
+    fn parts<'n>(&'n self, parts: &mut Vec<&'n ProgramNode>) {
         match self {
             Self::Keep => {}
             Self::Append(node) | Self::Set(node) => parts.push(node),
@@ -109,12 +109,12 @@ impl Step {
 
 /// What a round does to the accumulator. Lists and maps grow in place: copying them each round would cost the square of their size.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum AccumulatorStep {
     Keep,
-    Append(Node),
-    Insert { key: Node, value: Node },
-    If { condition: Node, then: Box<Step>, otherwise: Box<Step> },
-    Set(Node),
+    Append(ProgramNode),
+    Insert { key: ProgramNode, value: ProgramNode },
+    If { condition: ProgramNode, then: Box<AccumulatorStep>, otherwise: Box<AccumulatorStep> },
+    Set(ProgramNode),
 }
 
 impl std::fmt::Debug for Function {

@@ -2,37 +2,37 @@
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::ValidationRule;
 
-use super::super::error::{ErrorKind, FieldError};
+use super::super::error::{FieldError, FieldErrorKind};
 use super::super::path::Path;
 use super::super::schema::Schema;
 use super::super::text;
 use super::check::{Checked, check};
-use super::cost::RULE_LIMIT;
+use super::cost::RULE_COST_MAX;
 use super::estimate::{self, Cardinality, CostTotal};
 use super::eval::evaluate;
 use super::parse::{Parsed, parse, print};
-use super::program::{Constant, Node};
+use super::program::{Constant, ProgramNode};
 use super::types::Type;
-use super::value::{Failure, Value};
+use super::value::{EvalFailure, Value};
 
 /// A rule that can run.
 #[derive(Debug)]
-pub(super) struct Rule {
-    pub(super) program: Node,
-    pub(super) message_program: Option<Node>,
+pub(super) struct CompiledRule {
+    pub(super) program: ProgramNode,
+    pub(super) message_program: Option<ProgramNode>,
     pub(super) uses_old_self: bool,
     /// Whether `oldSelf` is an optional, so that the rule also runs where there is nothing old.
     pub(super) optional_old_self: bool,
     pub(super) message: String,
     pub(super) text: String,
-    pub(super) reason: Option<ErrorKind>,
+    pub(super) reason: Option<FieldErrorKind>,
     pub(super) field_path: Option<String>,
     /// The most that one run can cost, of the rule and of its message.
     cost: u64,
     message_cost: u64,
 }
 
-impl Rule {
+impl CompiledRule {
     /// What the rule says of itself: its message, or else its text.
     pub(super) fn name(&self) -> &str {
         if self.message.is_empty() { &self.text } else { &self.message }
@@ -40,39 +40,44 @@ impl Rule {
 }
 
 /// Why a rule cannot be compiled.
-pub(super) struct Refused {
+pub(super) struct RuleCompileError {
     /// `rule` or `messageExpression`.
     pub(super) field: &'static str,
     pub(super) detail: String,
 }
 
 /// Compiles a rule about values of `schema`; `None` for a rule without text.
-pub(super) fn compile(schema: &Schema, resource: bool, rule: &ValidationRule) -> Result<Option<Rule>, Refused> {
+pub(super) fn compile(
+    schema: &Schema,
+    resource: bool,
+    rule: &ValidationRule,
+) -> Result<Option<CompiledRule>, RuleCompileError> {
     if rule.rule.trim().is_empty() {
         return Ok(None);
     }
     let Some(self_type) = Type::declare(schema, resource) else {
-        return Err(Refused {
+        return Err(RuleCompileError {
             field: "rule",
             detail: "failed to convert to declType for CEL validation rules".to_owned(),
         });
     };
     let optional_old_self = rule.optional_old_self == Some(true);
     let old_type = if optional_old_self { Type::optional(self_type.clone()) } else { self_type.clone() };
-    let compiled = |source: &str, field: &'static str, prefix: &str| -> Result<(Parsed, Checked<'_>), Refused> {
-        parse(source)
-            .and_then(|parsed| check(&parsed, self_type.clone(), old_type.clone()).map(|checked| (parsed, checked)))
-            .map_err(|issues| Refused {
-                field,
-                detail: format!("{prefix}compilation failed: {}", print(source, issues)),
-            })
-    };
+    let compiled =
+        |source: &str, field: &'static str, prefix: &str| -> Result<(Parsed, Checked<'_>), RuleCompileError> {
+            parse(source)
+                .and_then(|parsed| check(&parsed, self_type.clone(), old_type.clone()).map(|checked| (parsed, checked)))
+                .map_err(|issues| RuleCompileError {
+                    field,
+                    detail: format!("{prefix}compilation failed: {}", print(source, issues)),
+                })
+        };
     let (parsed, program) = compiled(&rule.rule, "rule", "")?;
     if !matches!(program.type_, Type::Bool) {
-        return Err(Refused { field: "rule", detail: "cel expression must evaluate to a bool".to_owned() });
+        return Err(RuleCompileError { field: "rule", detail: "cel expression must evaluate to a bool".to_owned() });
     }
     if let Some(text) = constant_failure(&program.node) {
-        return Err(Refused { field: "rule", detail: format!("program instantiation failed: {text}") });
+        return Err(RuleCompileError { field: "rule", detail: format!("program instantiation failed: {text}") });
     }
     let cost = estimate::cost(&parsed.expr, &program, schema, resource);
     let (mut message_program, mut message_cost) = (None, 0);
@@ -80,16 +85,16 @@ pub(super) fn compile(schema: &Schema, resource: bool, rule: &ValidationRule) ->
         let (parsed, message) = compiled(source, "messageExpression", "messageExpression ")?;
         if !matches!(message.type_, Type::String) {
             let detail = "messageExpression must evaluate to a string".to_owned();
-            return Err(Refused { field: "messageExpression", detail });
+            return Err(RuleCompileError { field: "messageExpression", detail });
         }
         if let Some(text) = constant_failure(&message.node) {
             let detail = format!("messageExpression instantiation failed: {text}");
-            return Err(Refused { field: "messageExpression", detail });
+            return Err(RuleCompileError { field: "messageExpression", detail });
         }
         message_cost = estimate::cost(&parsed.expr, &message, schema, resource);
         message_program = Some(message.node);
     }
-    Ok(Some(Rule {
+    Ok(Some(CompiledRule {
         program: program.node,
         message_program,
         uses_old_self: program.uses_old_self,
@@ -97,10 +102,10 @@ pub(super) fn compile(schema: &Schema, resource: bool, rule: &ValidationRule) ->
         message: rule.message.as_deref().unwrap_or_default().trim().to_owned(),
         text: rule.rule.trim().to_owned(),
         reason: rule.reason.as_deref().map(|reason| match reason {
-            "FieldValueForbidden" => ErrorKind::Forbidden,
-            "FieldValueRequired" => ErrorKind::Required,
-            "FieldValueDuplicate" => ErrorKind::Duplicate,
-            _ => ErrorKind::Invalid,
+            "FieldValueForbidden" => FieldErrorKind::Forbidden,
+            "FieldValueRequired" => FieldErrorKind::Required,
+            "FieldValueDuplicate" => FieldErrorKind::Duplicate,
+            _ => FieldErrorKind::Invalid,
         }),
         field_path: rule.field_path.as_deref().filter(|path| !path.is_empty()).map(normal_path),
         cost,
@@ -109,33 +114,35 @@ pub(super) fn compile(schema: &Schema, resource: bool, rule: &ValidationRule) ->
 }
 
 /// Conversions of constants are done when a rule is made, and so they fail then.
-fn constant_failure(node: &Node) -> Option<String> {
-    let parts: Vec<&Node> = match node {
-        Node::Constant(_) | Node::Variable(_) => return None,
-        Node::Select { operand, .. } => vec![operand],
-        Node::NotStrictlyFalse(operand) => vec![operand],
-        Node::And(operands) | Node::Or(operands) | Node::OptionalOr { operands, .. } => operands.iter().collect(),
-        Node::Conditional(parts) => parts.iter().collect(),
-        Node::Call { args, .. } => args.iter().collect(),
-        Node::List(elements) => elements.iter().map(|element| &element.value).collect(),
-        Node::Map(entries) => entries.iter().flat_map(|entry| [&entry.key, &entry.value]).collect(),
-        Node::Fold(fold) => fold.parts(),
+fn constant_failure(node: &ProgramNode) -> Option<String> {
+    let parts: Vec<&ProgramNode> = match node {
+        ProgramNode::Constant(_) | ProgramNode::Variable(_) => return None,
+        ProgramNode::Select { operand, .. } => vec![operand],
+        ProgramNode::NotStrictlyFalse(operand) => vec![operand],
+        ProgramNode::And(operands) | ProgramNode::Or(operands) | ProgramNode::OptionalOr { operands, .. } => {
+            operands.iter().collect()
+        }
+        ProgramNode::Conditional(parts) => parts.iter().collect(),
+        ProgramNode::Call { args, .. } => args.iter().collect(),
+        ProgramNode::List(elements) => elements.iter().map(|element| &element.value).collect(),
+        ProgramNode::Map(entries) => entries.iter().flat_map(|entry| [&entry.key, &entry.value]).collect(),
+        ProgramNode::Comprehension(fold) => fold.parts(),
     };
     if let Some(text) = parts.into_iter().find_map(constant_failure) {
         return Some(text);
     }
-    let Node::Call { function, args, .. } = node else { return None };
+    let ProgramNode::Call { function, args, .. } = node else { return None };
     let converts = matches!(
         function.name,
         "bool" | "bytes" | "double" | "duration" | "dyn" | "int" | "string" | "timestamp" | "type" | "uint"
     );
     match &args[..] {
-        [Node::Constant(Constant::Null)] if converts && !matches!(function.name, "dyn" | "type") => {
+        [ProgramNode::Constant(Constant::Null)] if converts && !matches!(function.name, "dyn" | "type") => {
             Some(format!("no such overload: {}(null_type)", function.name))
         }
-        [Node::Constant(_)] if converts => match evaluate(node, Ok(Value::Null), None, RULE_LIMIT).0 {
-            Err(Failure::Error(text)) => Some(text.to_string()),
-            Ok(_) | Err(Failure::OverBudget) => None,
+        [ProgramNode::Constant(_)] if converts => match evaluate(node, Ok(Value::Null), None, RULE_COST_MAX).0 {
+            Err(EvalFailure::Error(text)) => Some(text.to_string()),
+            Ok(_) | Err(EvalFailure::OverBudget) => None,
         },
         _ => None,
     }
@@ -147,7 +154,7 @@ fn normal_path(path: &str) -> String {
 }
 
 /// Where a rule stands in a definition.
-pub(crate) struct RulePlace<'a> {
+pub(crate) struct RuleContext<'a> {
     pub(crate) at: &'a Path<'a>,
     pub(crate) schema: &'a Schema,
     pub(crate) is_resource: bool,
@@ -157,7 +164,7 @@ pub(crate) struct RulePlace<'a> {
 
 /// Everything that is wrong with a rule of a definition.
 pub(crate) fn check_rule(
-    place: &RulePlace<'_>,
+    place: &RuleContext<'_>,
     rule: &ValidationRule,
     costs: &mut CostTotal,
     errors: &mut Vec<FieldError>,

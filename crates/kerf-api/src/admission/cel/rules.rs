@@ -5,30 +5,30 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
-use super::super::correlate::{Correlated, old_element};
-use super::super::error::{ErrorKind, FieldError};
+use super::super::correlate::{CorrelatedValue, old_element};
+use super::super::error::{FieldError, FieldErrorKind};
 use super::super::path::Path;
 use super::super::schema::{Schema, SchemaType};
-use super::cost::{OBJECT_BUDGET, RULE_LIMIT};
+use super::cost::{OBJECT_COST_MAX, RULE_COST_MAX};
 use super::eval::evaluate;
-use super::rule::{Rule, compile};
+use super::rule::{CompiledRule, compile};
 use super::types::Type;
-use super::value::{Failure, Value};
+use super::value::{EvalFailure, Value};
 
 /// The largest message that a messageExpression may make.
 const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 
 /// The compiled rules of a schema node and of all below it.
 #[derive(Debug, Default)]
-pub(crate) struct Rules {
-    here: Vec<Rule>,
+pub(crate) struct CompiledRules {
+    here: Vec<CompiledRule>,
     resource: bool,
-    properties: BTreeMap<String, Rules>,
-    items: Option<Box<Rules>>,
-    values: Option<Box<Rules>>,
+    properties: BTreeMap<String, CompiledRules>,
+    items: Option<Box<CompiledRules>>,
+    values: Option<Box<CompiledRules>>,
 }
 
-impl Rules {
+impl CompiledRules {
     /// Compiles the rules of a schema that was found sound; `None` where there are none.
     pub(crate) fn build(schema: &Schema, resource: bool) -> Option<Self> {
         // Values whose type rules cannot see have no rules that could run.
@@ -58,7 +58,7 @@ impl Rules {
         ratchet: Ratchet<'_>,
         warnings: &mut Vec<String>,
     ) -> Vec<FieldError> {
-        let mut run = Run { errors: Vec::new(), warnings, budget: OBJECT_BUDGET };
+        let mut run = RuleRunner { errors: Vec::new(), warnings, budget: OBJECT_COST_MAX };
         // The budget's end is in the errors; there is nothing more to do about it.
         let _ = run.node(&Path::ROOT, self, schema, object, old, ratchet);
         run.errors
@@ -67,10 +67,10 @@ impl Rules {
 
 /// A default must pass the rules as a new value and as an unchanged one.
 pub(crate) fn check_default(at: &Path<'_>, schema: &Schema, default: &Json) -> Vec<FieldError> {
-    let Some(rules) = Rules::build(schema, schema.embedded) else { return Vec::new() };
+    let Some(rules) = CompiledRules::build(schema, schema.embedded) else { return Vec::new() };
     let mut warnings = Vec::new();
     for old in [Some(default), None] {
-        let mut run = Run { errors: Vec::new(), warnings: &mut warnings, budget: OBJECT_BUDGET };
+        let mut run = RuleRunner { errors: Vec::new(), warnings: &mut warnings, budget: OBJECT_COST_MAX };
         let _ = run.node(at, &rules, schema, default, old, Ratchet::default());
         if !run.errors.is_empty() {
             return run.errors;
@@ -82,18 +82,18 @@ pub(crate) fn check_default(at: &Path<'_>, schema: &Schema, default: &Json) -> V
 /// What is known of the stored value at a place, for ratcheting.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Ratchet<'a> {
-    here: Option<Correlated<'a>>,
+    here: Option<CorrelatedValue<'a>>,
     /// The nearest ancestor that has a stored value, where this place has none.
-    above: Option<Correlated<'a>>,
+    above: Option<CorrelatedValue<'a>>,
 }
 
 impl<'a> Ratchet<'a> {
-    pub(crate) fn new(root: Correlated<'a>) -> Self {
+    pub(crate) fn new(root: CorrelatedValue<'a>) -> Self {
         Self { here: Some(root), above: None }
     }
 
     fn unchanged(self) -> bool {
-        self.here.or(self.above).is_some_and(Correlated::unchanged)
+        self.here.or(self.above).is_some_and(CorrelatedValue::unchanged)
     }
 
     fn key(self, name: &str) -> Self {
@@ -111,24 +111,24 @@ impl<'a> Ratchet<'a> {
 }
 
 /// The object's budget is used up; nothing more is checked.
-struct Stopped;
+struct BudgetExhausted;
 
-struct Run<'w> {
+struct RuleRunner<'w> {
     errors: Vec<FieldError>,
     warnings: &'w mut Vec<String>,
     budget: i64,
 }
 
-impl Run<'_> {
+impl RuleRunner<'_> {
     fn node(
         &mut self,
         at: &Path<'_>,
-        rules: &Rules,
+        rules: &CompiledRules,
         schema: &Schema,
         value: &Json,
         old: Option<&Json>,
         ratchet: Ratchet<'_>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), BudgetExhausted> {
         if value.is_null() {
             return Ok(());
         }
@@ -175,12 +175,12 @@ impl Run<'_> {
     fn rules(
         &mut self,
         at: &Path<'_>,
-        rules: &Rules,
+        rules: &CompiledRules,
         schema: &Schema,
         value: &Json,
         old: Option<&Json>,
         ratchet: Ratchet<'_>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), BudgetExhausted> {
         let type_name = schema.type_.map_or("", SchemaType::name);
         if self.budget <= 0 {
             return self.out_of_budget(at, type_name);
@@ -196,8 +196,8 @@ impl Run<'_> {
             } else {
                 before
             };
-            let (result, cost) = evaluate(&rule.program, this.clone(), before.clone(), RULE_LIMIT);
-            if !matches!(result, Err(Failure::OverBudget)) {
+            let (result, cost) = evaluate(&rule.program, this.clone(), before.clone(), RULE_COST_MAX);
+            if !matches!(result, Err(EvalFailure::OverBudget)) {
                 self.pay(cost, at, type_name)?;
             }
             match result {
@@ -209,16 +209,16 @@ impl Run<'_> {
                     };
                     self.failed(at, rule, schema, value, message, ratchet);
                 }
-                Err(Failure::OverBudget) => {
+                Err(EvalFailure::OverBudget) => {
                     let detail = format!(
                         "'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost \
                          exceeds limit for rule: {}",
                         rule.name()
                     );
                     self.errors.push(FieldError::invalid(at, type_name, detail));
-                    return Err(Stopped);
+                    return Err(BudgetExhausted);
                 }
-                Err(Failure::Error(text)) => {
+                Err(EvalFailure::Error(text)) => {
                     let detail = if text.starts_with("no such overload") {
                         format!(
                             "'{text}': call arguments did not match a supported operator, function or macro signature for rule: {}",
@@ -234,7 +234,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn pay(&mut self, cost: u64, at: &Path<'_>, type_name: &str) -> Result<(), Stopped> {
+    fn pay(&mut self, cost: u64, at: &Path<'_>, type_name: &str) -> Result<(), BudgetExhausted> {
         let cost = i64::try_from(cost).unwrap_or(i64::MAX);
         if cost > self.budget {
             return self.out_of_budget(at, type_name);
@@ -243,27 +243,27 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn out_of_budget(&mut self, at: &Path<'_>, type_name: &str) -> Result<(), Stopped> {
+    fn out_of_budget(&mut self, at: &Path<'_>, type_name: &str) -> Result<(), BudgetExhausted> {
         let detail = "validation failed due to running out of cost budget, no further validation rules will be run";
         self.errors.push(FieldError::invalid(at, type_name, detail));
-        Err(Stopped)
+        Err(BudgetExhausted)
     }
 
     /// The message that the rule computes; where it fails to, the one that it carries.
     fn message<'a>(
         &mut self,
-        program: &'a super::program::Node,
-        this: Result<Value<'a>, Failure>,
-        before: Option<Result<Value<'a>, Failure>>,
+        program: &'a super::program::ProgramNode,
+        this: Result<Value<'a>, EvalFailure>,
+        before: Option<Result<Value<'a>, EvalFailure>>,
         at: &Path<'_>,
         type_name: &str,
-        rule: &Rule,
-    ) -> Result<String, Stopped> {
-        let (result, cost) = evaluate(program, this, before, RULE_LIMIT);
-        if matches!(result, Err(Failure::OverBudget)) || i64::try_from(cost).unwrap_or(i64::MAX) > self.budget {
+        rule: &CompiledRule,
+    ) -> Result<String, BudgetExhausted> {
+        let (result, cost) = evaluate(program, this, before, RULE_COST_MAX);
+        if matches!(result, Err(EvalFailure::OverBudget)) || i64::try_from(cost).unwrap_or(i64::MAX) > self.budget {
             let detail = "messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run";
             self.errors.push(FieldError::invalid(at, type_name, detail));
-            return Err(Stopped);
+            return Err(BudgetExhausted);
         }
         self.budget -= cost as i64;
         if let Ok(Value::String(text)) = result {
@@ -278,7 +278,7 @@ impl Run<'_> {
     fn failed(
         &mut self,
         at: &Path<'_>,
-        rule: &Rule,
+        rule: &CompiledRule,
         schema: &Schema,
         value: &Json,
         message: String,
@@ -290,11 +290,11 @@ impl Run<'_> {
             Some(SchemaType::Object | SchemaType::Array) => None,
             _ => Some(value.clone()),
         };
-        let error = match rule.reason.unwrap_or(ErrorKind::Invalid) {
-            ErrorKind::Forbidden => FieldError::forbidden(at, message),
-            ErrorKind::Required => FieldError::required(at, message),
-            ErrorKind::Duplicate => FieldError::new(at, ErrorKind::Duplicate, shown, ""),
-            _ => FieldError::new(at, ErrorKind::Invalid, shown, message),
+        let error = match rule.reason.unwrap_or(FieldErrorKind::Invalid) {
+            FieldErrorKind::Forbidden => FieldError::forbidden(at, message),
+            FieldErrorKind::Required => FieldError::required(at, message),
+            FieldErrorKind::Duplicate => FieldError::new(at, FieldErrorKind::Duplicate, shown, ""),
+            _ => FieldError::new(at, FieldErrorKind::Invalid, shown, message),
         };
         if !rule.uses_old_self && ratchet.unchanged() {
             self.warnings.push(error.to_string());
@@ -304,6 +304,6 @@ impl Run<'_> {
     }
 }
 
-fn default_message(rule: &Rule) -> String {
+fn default_message(rule: &CompiledRule) -> String {
     if rule.message.is_empty() { format!("failed rule: {}", rule.name()) } else { rule.message.clone() }
 }

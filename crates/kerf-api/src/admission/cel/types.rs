@@ -28,15 +28,15 @@ pub(super) enum Type<'s> {
     Optional(Arc<Type<'s>>),
     /// The type of a type.
     Meta(Arc<Type<'s>>),
-    Object(Object<'s>),
-    Opaque(Opaque),
+    Object(ObjectType<'s>),
+    Opaque(OpaqueType),
     /// A type parameter, to be solved.
     Param(usize),
 }
 
 /// An object with declared fields.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Object<'s> {
+pub(super) struct ObjectType<'s> {
     pub(super) schema: &'s Schema,
     /// Whether it is a resource, whose type and name can be read though the schema does not declare them.
     pub(super) resource: bool,
@@ -44,7 +44,7 @@ pub(super) struct Object<'s> {
 
 /// The types that Kubernetes adds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Opaque {
+pub(super) enum OpaqueType {
     Quantity,
     Url,
     Ip,
@@ -53,7 +53,7 @@ pub(super) enum Opaque {
     Format,
 }
 
-impl Opaque {
+impl OpaqueType {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Quantity => "kubernetes.Quantity",
@@ -91,7 +91,7 @@ impl<'s> Type<'s> {
             }
             SchemaType::Object => match schema.map_values() {
                 Some(values) => Self::map(Self::String, Self::declare(values, values.embedded)?),
-                None => Self::Object(Object { schema, resource }),
+                None => Self::Object(ObjectType { schema, resource }),
             },
             SchemaType::String => match schema.format_name.as_str() {
                 "byte" => Self::Bytes,
@@ -178,7 +178,7 @@ impl<'s> Type<'s> {
     }
 }
 
-impl<'s> Object<'s> {
+impl<'s> ObjectType<'s> {
     /// The type of the field that an identifier names.
     pub(super) fn field(self, identifier: &str) -> Option<Type<'s>> {
         let name = escape::unescape(identifier)?;
@@ -193,8 +193,8 @@ impl<'s> Object<'s> {
     pub(super) fn property(self, name: &str) -> Option<&'s Schema> {
         if self.resource && !declares_metadata(self.schema) {
             match name {
-                "kind" | "apiVersion" => return Some(&TEXT),
-                "metadata" => return Some(&NAMED),
+                "kind" | "apiVersion" => return Some(&TEXT_SCHEMA),
+                "metadata" => return Some(&METADATA_SCHEMA),
                 _ => {}
             }
         }
@@ -202,10 +202,11 @@ impl<'s> Object<'s> {
     }
 }
 
-static TEXT: LazyLock<Schema> = LazyLock::new(|| Schema { type_: Some(SchemaType::String), ..Schema::default() });
+static TEXT_SCHEMA: LazyLock<Schema> =
+    LazyLock::new(|| Schema { type_: Some(SchemaType::String), ..Schema::default() });
 
 /// Metadata as far as rules see it.
-static NAMED: LazyLock<Schema> = LazyLock::new(|| {
+static METADATA_SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     let text = || Schema { type_: Some(SchemaType::String), ..Schema::default() };
     Schema {
         type_: Some(SchemaType::Object),
@@ -253,11 +254,11 @@ impl fmt::Display for Type<'_> {
 
 /// What is known of the type parameters so far.
 #[derive(Clone, Default)]
-pub(super) struct Solution<'s> {
+pub(super) struct TypeSubstitution<'s> {
     params: Vec<Option<Type<'s>>>,
 }
 
-impl<'s> Solution<'s> {
+impl<'s> TypeSubstitution<'s> {
     /// A parameter that nothing is known of.
     pub(super) fn fresh(&mut self) -> Type<'s> {
         Type::Param(self.reserve(1))
@@ -301,13 +302,13 @@ impl<'s> Solution<'s> {
     fn unify(&mut self, a: &Type<'s>, b: &Type<'s>) -> bool {
         if let Type::Param(param) = b {
             match self.substitute(a, *param) {
-                Substituted::Yes => return true,
-                Substituted::Contradicts => return false,
-                Substituted::Occurs => {}
+                SubstitutionResult::Substituted => return true,
+                SubstitutionResult::Contradicts => return false,
+                SubstitutionResult::Occurs => {}
             }
         }
         if let Type::Param(param) = a {
-            return matches!(self.substitute(b, *param), Substituted::Yes);
+            return matches!(self.substitute(b, *param), SubstitutionResult::Substituted);
         }
         match (a, b) {
             (Type::Dyn | Type::Error, _) | (_, Type::Dyn | Type::Error) => true,
@@ -319,32 +320,32 @@ impl<'s> Solution<'s> {
         }
     }
 
-    fn substitute(&mut self, type_: &Type<'s>, param: usize) -> Substituted {
+    fn substitute(&mut self, type_: &Type<'s>, param: usize) -> SubstitutionResult {
         if matches!(type_, Type::Param(same) if *same == param) {
-            return Substituted::Yes;
+            return SubstitutionResult::Substituted;
         }
         if let Some(solved) = self.params[param].clone() {
             if !type_.same(&solved) {
                 if !self.unify(type_, &solved) {
-                    return Substituted::Contradicts;
+                    return SubstitutionResult::Contradicts;
                 }
                 let general = type_.clone().most_general(solved);
                 if !self.resolve(&general).mentions(param) {
                     self.params[param] = Some(general);
                 }
             }
-            return Substituted::Yes;
+            return SubstitutionResult::Substituted;
         }
         if self.resolve(type_).mentions(param) {
-            return Substituted::Occurs;
+            return SubstitutionResult::Occurs;
         }
         self.params[param] = Some(type_.clone());
-        Substituted::Yes
+        SubstitutionResult::Substituted
     }
 }
 
-enum Substituted {
-    Yes,
+enum SubstitutionResult {
+    Substituted,
     Contradicts,
     Occurs,
 }

@@ -13,14 +13,14 @@ use std::rc::Rc;
 use serde_json::Value as Json;
 
 pub(super) use self::list::{Items, List, ListKind};
-pub(super) use self::map::{Key, Map};
+pub(super) use self::map::{CelMapKey, Map};
 use super::super::regexp::Regexp;
 use super::super::text;
 use super::super::url::Url;
 use super::functions::format::NamedFormat;
 use super::functions::network::Cidr;
-use super::functions::semver::Version;
-use super::types::Opaque;
+use super::functions::semver::SemanticVersion;
+use super::types::OpaqueType;
 use crate::quantity::Quantity;
 
 /// A value of a rule, borrowing from the object and the rule.
@@ -45,7 +45,7 @@ pub(super) enum Value<'a> {
     Url(Rc<Url>),
     Ip(IpAddr),
     Cidr(Cidr),
-    Semver(Rc<Version>),
+    Semver(Rc<SemanticVersion>),
     Format(&'static NamedFormat),
     /// Data without a schema: it can only be compared.
     Unknown(&'a Json),
@@ -71,14 +71,14 @@ impl std::ops::Deref for Text<'_> {
 
 /// Why there is no value.
 #[derive(Clone, Debug)]
-pub(super) enum Failure {
+pub(super) enum EvalFailure {
     /// The expression failed; `&&` and `||` may do without it.
     Error(Rc<str>),
     /// The rule has used up what it may cost; nothing may do without that.
     OverBudget,
 }
 
-pub(super) type Evaluated<'a> = Result<Value<'a>, Failure>;
+pub(super) type EvalResult<'a> = Result<Value<'a>, EvalFailure>;
 
 /// The arguments of a call, the receiver first, and the pattern if it was known when the rule was compiled.
 pub(super) struct Arguments<'a, 'p> {
@@ -87,12 +87,12 @@ pub(super) struct Arguments<'a, 'p> {
 }
 
 /// An error in the words given.
-pub(super) fn error<T>(message: impl Into<String>) -> Result<T, Failure> {
-    Err(Failure::Error(message.into().into()))
+pub(super) fn error<T>(message: impl Into<String>) -> Result<T, EvalFailure> {
+    Err(EvalFailure::Error(message.into().into()))
 }
 
 /// The error for values that no overload takes.
-pub(super) fn no_such_overload<T>() -> Result<T, Failure> {
+pub(super) fn no_such_overload<T>() -> Result<T, EvalFailure> {
     error("no such overload")
 }
 
@@ -127,12 +127,12 @@ impl<'a> Value<'a> {
             Self::Map(_) => "map",
             Self::Optional(_) => "optional_type",
             Self::Type(_) => "type",
-            Self::Quantity(_) => Opaque::Quantity.name(),
-            Self::Url(_) => Opaque::Url.name(),
-            Self::Ip(_) => Opaque::Ip.name(),
-            Self::Cidr(_) => Opaque::Cidr.name(),
-            Self::Semver(_) => Opaque::Semver.name(),
-            Self::Format(_) => Opaque::Format.name(),
+            Self::Quantity(_) => OpaqueType::Quantity.name(),
+            Self::Url(_) => OpaqueType::Url.name(),
+            Self::Ip(_) => OpaqueType::Ip.name(),
+            Self::Cidr(_) => OpaqueType::Cidr.name(),
+            Self::Semver(_) => OpaqueType::Semver.name(),
+            Self::Format(_) => OpaqueType::Format.name(),
             Self::Unknown(_) => "unknown",
         }
     }
@@ -150,7 +150,7 @@ impl<'a> Value<'a> {
     }
 
     /// Whether two values are equal. Numbers are compared across types, values of different types are not equal.
-    pub(super) fn equals(&self, other: &Self) -> Result<bool, Failure> {
+    pub(super) fn equals(&self, other: &Self) -> Result<bool, EvalFailure> {
         Ok(match (self, other) {
             (Self::Null, Self::Null) => true,
             (Self::Null, _) | (_, Self::Null) => false,
@@ -206,7 +206,7 @@ impl<'a> Value<'a> {
     }
 
     /// The order of two values that have one; `None` for not-a-number.
-    pub(super) fn compare(&self, other: &Self) -> Result<Option<Ordering>, Failure> {
+    pub(super) fn compare(&self, other: &Self) -> Result<Option<Ordering>, EvalFailure> {
         Ok(match (self, other) {
             (Self::Bool(a), Self::Bool(b)) => Some(a.cmp(b)),
             (Self::String(a), Self::String(b)) => Some((**a).cmp(&**b)),
@@ -225,13 +225,13 @@ impl<'a> Value<'a> {
     }
 
     /// The value as a key of a map.
-    pub(super) fn as_key(&self) -> Result<Key, Failure> {
+    pub(super) fn as_key(&self) -> Result<CelMapKey, EvalFailure> {
         match self {
-            Self::Bool(b) => Ok(Key::Bool(*b)),
-            Self::Int(n) => Ok(Key::Number((*n).into())),
-            Self::Uint(n) => Ok(Key::Number((*n).into())),
-            Self::Double(d) if d.fract() == 0.0 && d.abs() < 1e18 => Ok(Key::Number(*d as i128)),
-            Self::String(text) => Ok(Key::String(Rc::from(&**text))),
+            Self::Bool(b) => Ok(CelMapKey::Bool(*b)),
+            Self::Int(n) => Ok(CelMapKey::Number((*n).into())),
+            Self::Uint(n) => Ok(CelMapKey::Number((*n).into())),
+            Self::Double(d) if d.fract() == 0.0 && d.abs() < 1e18 => Ok(CelMapKey::Number(*d as i128)),
+            Self::String(text) => Ok(CelMapKey::String(Rc::from(&**text))),
             _ => error(format!("unsupported key type: {}", self.type_name())),
         }
     }

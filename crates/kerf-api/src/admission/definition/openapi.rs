@@ -12,8 +12,9 @@ use super::super::schema::{Schema, additional, items, properties};
 use super::version::field_path;
 use super::{defaults, structural};
 
-const TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
-const REASONS: [&str; 4] = ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
+const SCHEMA_TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
+const RULE_REASONS: [&str; 4] =
+    ["FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired"];
 
 /// Everything that is wrong with a version's schema.
 pub(crate) fn validate(at: &Path<'_>, schema: &JSONSchemaProps, has_status: bool, errors: &mut Vec<FieldError>) {
@@ -41,8 +42,10 @@ pub(crate) fn validate(at: &Path<'_>, schema: &JSONSchemaProps, has_status: bool
             errors.extend(structural_errors);
         }
     }
-    let mut walk = Walk { schema_errors: Vec::new(), cel_errors: Vec::new(), costs: cel::CostTotal::default() };
-    let place = Place { root: true, defaults: Defaults::Allowed, inside_metadata: false, uncorrelatable: None };
+    let mut walk =
+        OpenApiValidator { schema_errors: Vec::new(), cel_errors: Vec::new(), costs: cel::CostTotal::default() };
+    let place =
+        SchemaPosition { root: true, defaults: DefaultsPolicy::Allowed, inside_metadata: false, uncorrelatable: None };
     walk.node(&at, schema, built.as_ref(), &place, cel::Cardinality::ONE);
     errors.extend(walk.schema_errors);
     errors.extend(walk.cel_errors);
@@ -89,7 +92,7 @@ fn root_keywords(at: &Path<'_>, schema: &JSONSchemaProps, errors: &mut Vec<Field
         let detail = "only [Description Type Format Title Maximum ExclusiveMaximum Minimum ExclusiveMinimum MaxLength MinLength Pattern \
                       MaxItems MinItems UniqueItems MultipleOf Required Items Properties ExternalDocs Example XPreserveUnknownFields \
                       XValidations] fields are allowed at the root of the schema if the status subresource is enabled";
-        errors.push(FieldError::new(at, super::super::error::ErrorKind::Invalid, None, detail));
+        errors.push(FieldError::new(at, super::super::error::FieldErrorKind::Invalid, None, detail));
     }
 }
 
@@ -125,33 +128,33 @@ fn unsupported_keyword(schema: &JSONSchemaProps) -> Option<String> {
 
 /// What the place of a node in the schema forbids.
 #[derive(Clone)]
-struct Place {
+struct SchemaPosition {
     root: bool,
-    defaults: Defaults,
+    defaults: DefaultsPolicy,
     inside_metadata: bool,
     /// The nearest ancestor whose elements cannot be told apart between two versions of an object.
     uncorrelatable: Option<String>,
 }
 
 #[derive(Clone)]
-enum Defaults {
+enum DefaultsPolicy {
     Allowed,
     Forbidden(String),
 }
 
-struct Walk {
+struct OpenApiValidator {
     schema_errors: Vec<FieldError>,
     cel_errors: Vec<FieldError>,
     costs: cel::CostTotal,
 }
 
-impl Walk {
+impl OpenApiValidator {
     fn node(
         &mut self,
         at: &Path<'_>,
         schema: &JSONSchemaProps,
         built: Option<&Schema>,
-        place: &Place,
+        place: &SchemaPosition,
         cardinality: cel::Cardinality,
     ) {
         let before = self.schema_errors.len();
@@ -164,29 +167,29 @@ impl Walk {
                 self.schema_errors.push(FieldError::forbidden(&at, detail));
             }
             if let Some(values) = additional(schema) {
-                let mut place = Place { root: false, ..place.clone() };
+                let mut place = SchemaPosition { root: false, ..place.clone() };
                 if place.inside_metadata {
                     let reason = "inside additionalProperties applying to object metadata".to_owned();
-                    place.defaults = Defaults::Forbidden(reason);
+                    place.defaults = DefaultsPolicy::Forbidden(reason);
                 }
                 self.node(&at, values, built.and_then(Schema::map_values), &place, below);
             }
         }
         let properties_at = at.child("properties");
         for (name, property) in properties(schema) {
-            let mut inner = Place { root: false, ..place.clone() };
+            let mut inner = SchemaPosition { root: false, ..place.clone() };
             if (place.root || schema.x_kubernetes_embedded_resource == Some(true))
                 && super::super::prune::is_meta_field(name)
             {
                 inner.inside_metadata = true;
                 if place.root {
-                    inner.defaults = Defaults::Forbidden(format!("in top-level {name}"));
+                    inner.defaults = DefaultsPolicy::Forbidden(format!("in top-level {name}"));
                 }
             }
             let built = built.and_then(|built| built.properties.get(name));
             self.node(&properties_at.key(name), property, built, &inner, below);
         }
-        let nested = Place { root: false, ..place.clone() };
+        let nested = SchemaPosition { root: false, ..place.clone() };
         if let Some(not) = schema.not.as_deref() {
             self.node(&at.child("not"), not, None, &nested, cardinality);
         }
@@ -196,7 +199,7 @@ impl Walk {
             }
         }
         if let Some(items) = items(schema) {
-            let mut inner = Place { root: false, ..place.clone() };
+            let mut inner = SchemaPosition { root: false, ..place.clone() };
             if schema.x_kubernetes_list_type.as_deref() != Some("map") && inner.uncorrelatable.is_none() {
                 inner.uncorrelatable = Some(at.to_string());
             }
@@ -211,13 +214,13 @@ impl Walk {
         }
     }
 
-    fn keywords(&mut self, at: &Path<'_>, schema: &JSONSchemaProps, place: &Place) {
+    fn keywords(&mut self, at: &Path<'_>, schema: &JSONSchemaProps, place: &SchemaPosition) {
         let errors = &mut self.schema_errors;
         let type_ = schema.type_.as_deref().unwrap_or_default();
-        if !type_.is_empty() && !TYPES.contains(&type_) {
-            errors.push(FieldError::not_supported(&at.child("type"), type_, &TYPES));
+        if !type_.is_empty() && !SCHEMA_TYPES.contains(&type_) {
+            errors.push(FieldError::not_supported(&at.child("type"), type_, &SCHEMA_TYPES));
         }
-        if let (Some(_), Defaults::Forbidden(reason)) = (&schema.default, &place.defaults) {
+        if let (Some(_), DefaultsPolicy::Forbidden(reason)) = (&schema.default, &place.defaults) {
             errors.push(FieldError::forbidden(&at.child("default"), format!("must not be set {reason}")));
         }
         for (keyword, set) in [
@@ -303,7 +306,7 @@ impl Walk {
         at: &Path<'_>,
         schema: &JSONSchemaProps,
         built: &Schema,
-        place: &Place,
+        place: &SchemaPosition,
         cardinality: cel::Cardinality,
     ) {
         let rules_at = at.child("x-kubernetes-validations");
@@ -311,7 +314,7 @@ impl Walk {
         for (i, rule) in schema.x_kubernetes_validations.iter().flatten().enumerate() {
             let at = rules_at.index(i);
             cel::check_rule(
-                &cel::RulePlace {
+                &cel::RuleContext {
                     at: &at,
                     schema: built,
                     is_resource,
@@ -346,8 +349,8 @@ fn rule_text(at: &Path<'_>, schema: &JSONSchemaProps, rule: &ValidationRule, err
         let detail = "messageExpression must be non-empty if specified";
         errors.push(FieldError::required(&at.child("messageExpression"), detail));
     }
-    if let Some(reason) = rule.reason.as_deref().filter(|reason| !REASONS.contains(reason)) {
-        errors.push(FieldError::not_supported(&at.child("reason"), reason, &REASONS));
+    if let Some(reason) = rule.reason.as_deref().filter(|reason| !RULE_REASONS.contains(reason)) {
+        errors.push(FieldError::not_supported(&at.child("reason"), reason, &RULE_REASONS));
     }
     let path_at = at.child("fieldPath");
     if blank(&path) {

@@ -9,7 +9,7 @@ use super::super::regexp::Regexp;
 use super::super::schema::{additional, items, properties};
 
 #[derive(Clone, Copy, PartialEq)]
-enum Level {
+enum SchemaLevel {
     Root,
     Item,
     Field,
@@ -18,7 +18,7 @@ enum Level {
 /// Everything that keeps `schema` from being structural.
 pub(crate) fn validate(at: &Path<'_>, schema: &JSONSchemaProps) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    invariants(at, schema, Level::Root, &mut errors);
+    invariants(at, schema, SchemaLevel::Root, &mut errors);
     for (keyword, branches) in junctors(schema) {
         for (i, branch) in branches {
             complete(at, Some(schema), &junctor_path(&at.child(keyword), i), branch, &mut errors);
@@ -32,7 +32,7 @@ fn flag(flag: Option<bool>) -> bool {
     flag.unwrap_or_default()
 }
 
-fn invariants(at: &Path<'_>, schema: &JSONSchemaProps, level: Level, errors: &mut Vec<FieldError>) {
+fn invariants(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLevel, errors: &mut Vec<FieldError>) {
     let type_ = schema.type_.as_deref().unwrap_or_default();
     let embedded = flag(schema.x_kubernetes_embedded_resource);
     let preserves = flag(schema.x_kubernetes_preserve_unknown_fields);
@@ -40,19 +40,19 @@ fn invariants(at: &Path<'_>, schema: &JSONSchemaProps, level: Level, errors: &mu
         errors.push(FieldError::required(&at.child("items"), "must be specified"));
     }
     if let Some(items) = items(schema) {
-        invariants(&at.child("items"), items, Level::Item, errors);
+        invariants(&at.child("items"), items, SchemaLevel::Item, errors);
     }
     let properties_at = at.child("properties");
     for (name, property) in properties(schema) {
-        invariants(&properties_at.key(name), property, Level::Field, errors);
+        invariants(&properties_at.key(name), property, SchemaLevel::Field, errors);
     }
     if schema.additional_properties.is_some() {
         let at = at.child("additionalProperties");
-        if level == Level::Root {
+        if level == SchemaLevel::Root {
             errors.push(FieldError::forbidden(&at, "must not be used at the root"));
         }
         if let Some(values) = additional(schema) {
-            invariants(&at, values, Level::Field, errors);
+            invariants(&at, values, SchemaLevel::Field, errors);
         }
         if embedded {
             errors.push(FieldError::forbidden(&at, "must not be used if x-kubernetes-embedded-resource is set"));
@@ -80,7 +80,7 @@ fn invariants(at: &Path<'_>, schema: &JSONSchemaProps, level: Level, errors: &mu
     }
 }
 
-fn type_rules(at: &Path<'_>, schema: &JSONSchemaProps, level: Level, errors: &mut Vec<FieldError>) {
+fn type_rules(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLevel, errors: &mut Vec<FieldError>) {
     let type_ = schema.type_.as_deref().unwrap_or_default();
     let type_at = at.child("type");
     if flag(schema.x_kubernetes_embedded_resource) && type_ != "object" {
@@ -95,20 +95,20 @@ fn type_rules(at: &Path<'_>, schema: &JSONSchemaProps, level: Level, errors: &mu
         && !flag(schema.x_kubernetes_preserve_unknown_fields)
     {
         let detail = match level {
-            Level::Root => "must not be empty at the root",
-            Level::Item => "must not be empty for specified array items",
-            Level::Field => "must not be empty for specified object fields",
+            SchemaLevel::Root => "must not be empty at the root",
+            SchemaLevel::Item => "must not be empty for specified array items",
+            SchemaLevel::Field => "must not be empty for specified object fields",
         };
         errors.push(FieldError::required(&type_at, detail));
     }
-    if level == Level::Root && !type_.is_empty() && type_ != "object" {
+    if level == SchemaLevel::Root && !type_.is_empty() && type_ != "object" {
         errors.push(FieldError::invalid(&type_at, type_, "must be object at the root"));
     }
 }
 
 /// `kind` and `apiVersion` are strings, and of metadata only the name may be restricted.
-fn metadata_rules(at: &Path<'_>, schema: &JSONSchemaProps, level: Level, errors: &mut Vec<FieldError>) {
-    let checked = level == Level::Root || flag(schema.x_kubernetes_embedded_resource);
+fn metadata_rules(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLevel, errors: &mut Vec<FieldError>) {
+    let checked = level == SchemaLevel::Root || flag(schema.x_kubernetes_embedded_resource);
     let properties_at = at.child("properties");
     for (name, property) in properties(schema) {
         let at = properties_at.key(name);
@@ -121,7 +121,7 @@ fn metadata_rules(at: &Path<'_>, schema: &JSONSchemaProps, level: Level, errors:
                 if checked && type_ != "object" {
                     errors.push(FieldError::invalid(&at.child("type"), type_, "must be object"));
                 }
-                if level == Level::Root && !restricts_name_only(property) {
+                if level == SchemaLevel::Root && !restricts_name_only(property) {
                     let detail = "must not specify anything other than name and generateName, but metadata is implicitly specified";
                     errors.push(FieldError::forbidden(&at, detail));
                 }

@@ -7,13 +7,13 @@ use super::super::number::{JsonNumber, whole_i64};
 use super::super::{text, time};
 
 /// Decoded metadata, and the paths (below `metadata`) of fields that `ObjectMeta` does not have.
-pub(crate) struct Decoded {
+pub(crate) struct DecodedMetadata {
     pub(crate) metadata: Map<String, Value>,
     pub(crate) unknown: Vec<String>,
 }
 
 /// Decodes the value of an object's `metadata`.
-pub(crate) fn decode(metadata: &Value) -> Result<Decoded, String> {
+pub(crate) fn decode(metadata: &Value) -> Result<DecodedMetadata, String> {
     let mut unknown = Vec::new();
     let metadata = match metadata {
         Value::Null => Map::new(),
@@ -22,22 +22,22 @@ pub(crate) fn decode(metadata: &Value) -> Result<Decoded, String> {
             return Err(format!("json: cannot unmarshal {} into Go value of type v1.ObjectMeta", json_type(other)));
         }
     };
-    Ok(Decoded { metadata, unknown })
+    Ok(DecodedMetadata { metadata, unknown })
 }
 
-struct Struct {
+struct GoStruct {
     go_name: &'static str,
-    fields: &'static [Field],
+    fields: &'static [GoField],
 }
 
-struct Field {
+struct GoField {
     name: &'static str,
-    shape: Shape,
+    shape: GoFieldType,
     /// Whether the zero value is left out when the object is written.
     omit_empty: bool,
 }
 
-enum Shape {
+enum GoFieldType {
     Text,
     Uid,
     Int64,
@@ -46,67 +46,67 @@ enum Shape {
     Instant,
     TextMap,
     TextList,
-    List(&'static Struct),
+    List(&'static GoStruct),
     /// Raw JSON that is kept as it is.
     Raw,
 }
 
-const fn field(name: &'static str, shape: Shape) -> Field {
-    Field { name, shape, omit_empty: true }
+const fn field(name: &'static str, shape: GoFieldType) -> GoField {
+    GoField { name, shape, omit_empty: true }
 }
 
-const fn always(name: &'static str, shape: Shape) -> Field {
-    Field { name, shape, omit_empty: false }
+const fn always(name: &'static str, shape: GoFieldType) -> GoField {
+    GoField { name, shape, omit_empty: false }
 }
 
-static OBJECT_META: Struct = Struct {
+static OBJECT_META: GoStruct = GoStruct {
     go_name: "ObjectMeta",
     fields: &[
-        field("name", Shape::Text),
-        field("generateName", Shape::Text),
-        field("namespace", Shape::Text),
-        field("selfLink", Shape::Text),
-        field("uid", Shape::Uid),
-        field("resourceVersion", Shape::Text),
-        field("generation", Shape::Int64),
-        field("creationTimestamp", Shape::Instant),
-        field("deletionTimestamp", Shape::Instant),
-        field("deletionGracePeriodSeconds", Shape::Int64Pointer),
-        field("labels", Shape::TextMap),
-        field("annotations", Shape::TextMap),
-        field("ownerReferences", Shape::List(&OWNER_REFERENCE)),
-        field("finalizers", Shape::TextList),
-        field("managedFields", Shape::List(&MANAGED_FIELDS)),
+        field("name", GoFieldType::Text),
+        field("generateName", GoFieldType::Text),
+        field("namespace", GoFieldType::Text),
+        field("selfLink", GoFieldType::Text),
+        field("uid", GoFieldType::Uid),
+        field("resourceVersion", GoFieldType::Text),
+        field("generation", GoFieldType::Int64),
+        field("creationTimestamp", GoFieldType::Instant),
+        field("deletionTimestamp", GoFieldType::Instant),
+        field("deletionGracePeriodSeconds", GoFieldType::Int64Pointer),
+        field("labels", GoFieldType::TextMap),
+        field("annotations", GoFieldType::TextMap),
+        field("ownerReferences", GoFieldType::List(&OWNER_REFERENCE)),
+        field("finalizers", GoFieldType::TextList),
+        field("managedFields", GoFieldType::List(&MANAGED_FIELDS)),
     ],
 };
 
-static OWNER_REFERENCE: Struct = Struct {
+static OWNER_REFERENCE: GoStruct = GoStruct {
     go_name: "OwnerReference",
     fields: &[
-        always("apiVersion", Shape::Text),
-        always("kind", Shape::Text),
-        always("name", Shape::Text),
-        always("uid", Shape::Uid),
-        field("controller", Shape::BoolPointer),
-        field("blockOwnerDeletion", Shape::BoolPointer),
+        always("apiVersion", GoFieldType::Text),
+        always("kind", GoFieldType::Text),
+        always("name", GoFieldType::Text),
+        always("uid", GoFieldType::Uid),
+        field("controller", GoFieldType::BoolPointer),
+        field("blockOwnerDeletion", GoFieldType::BoolPointer),
     ],
 };
 
-static MANAGED_FIELDS: Struct = Struct {
+static MANAGED_FIELDS: GoStruct = GoStruct {
     go_name: "ManagedFieldsEntry",
     fields: &[
-        field("manager", Shape::Text),
-        field("operation", Shape::Text),
-        field("apiVersion", Shape::Text),
-        field("time", Shape::Instant),
-        field("fieldsType", Shape::Text),
-        field("fieldsV1", Shape::Raw),
-        field("subresource", Shape::Text),
+        field("manager", GoFieldType::Text),
+        field("operation", GoFieldType::Text),
+        field("apiVersion", GoFieldType::Text),
+        field("time", GoFieldType::Instant),
+        field("fieldsType", GoFieldType::Text),
+        field("fieldsV1", GoFieldType::Raw),
+        field("subresource", GoFieldType::Text),
     ],
 };
 
 fn decode_struct(
-    shape: &Struct,
+    shape: &GoStruct,
     fields: &Map<String, Value>,
     path: &str,
     unknown: &mut Vec<String>,
@@ -133,7 +133,7 @@ fn decode_struct(
 
 /// `None` for null, which leaves a field at its zero value.
 fn decode_field(
-    shape: &Shape,
+    shape: &GoFieldType,
     value: &Value,
     at: &str,
     context: &str,
@@ -151,12 +151,12 @@ fn decode_field(
         return Ok(None);
     }
     match (shape, value) {
-        (Shape::Raw, value) => Ok(Some(value.clone())),
-        (Shape::Text, value) => text_or(value, "string"),
-        (Shape::Uid, value) => text_or(value, "types.UID"),
-        (Shape::BoolPointer, Value::Bool(_)) => Ok(Some(value.clone())),
-        (Shape::BoolPointer, other) => wrong(other, "bool"),
-        (Shape::Int64 | Shape::Int64Pointer, Value::Number(number)) => match JsonNumber::of(number) {
+        (GoFieldType::Raw, value) => Ok(Some(value.clone())),
+        (GoFieldType::Text, value) => text_or(value, "string"),
+        (GoFieldType::Uid, value) => text_or(value, "types.UID"),
+        (GoFieldType::BoolPointer, Value::Bool(_)) => Ok(Some(value.clone())),
+        (GoFieldType::BoolPointer, other) => wrong(other, "bool"),
+        (GoFieldType::Int64 | GoFieldType::Int64Pointer, Value::Number(number)) => match JsonNumber::of(number) {
             JsonNumber::Int(n) => Ok(Some(n.into())),
             // Metadata goes through JSON text once more, where a whole float has lost its point.
             JsonNumber::Float(f) => match whole_i64(f) {
@@ -167,10 +167,10 @@ fn decode_field(
                 )),
             },
         },
-        (Shape::Int64 | Shape::Int64Pointer, other) => wrong(other, "int64"),
-        (Shape::Instant, Value::String(instant)) => decode_instant(instant).map(Some),
-        (Shape::Instant, other) => wrong(other, "string"),
-        (Shape::TextMap, Value::Object(entries)) => {
+        (GoFieldType::Int64 | GoFieldType::Int64Pointer, other) => wrong(other, "int64"),
+        (GoFieldType::Instant, Value::String(instant)) => decode_instant(instant).map(Some),
+        (GoFieldType::Instant, other) => wrong(other, "string"),
+        (GoFieldType::TextMap, Value::Object(entries)) => {
             let mut decoded = Map::new();
             for (key, value) in entries {
                 if let Some(value) = text_or(value, "string")? {
@@ -179,13 +179,13 @@ fn decode_field(
             }
             Ok(Some(Value::Object(decoded)))
         }
-        (Shape::TextMap, other) => wrong(other, "map[string]string"),
-        (Shape::TextList, Value::Array(items)) => {
+        (GoFieldType::TextMap, other) => wrong(other, "map[string]string"),
+        (GoFieldType::TextList, Value::Array(items)) => {
             let items: Result<Vec<Option<Value>>, String> = items.iter().map(|item| text_or(item, "string")).collect();
             Ok(Some(items?.into_iter().flatten().collect()))
         }
-        (Shape::TextList, other) => wrong(other, "[]string"),
-        (Shape::List(element), Value::Array(items)) => {
+        (GoFieldType::TextList, other) => wrong(other, "[]string"),
+        (GoFieldType::List(element), Value::Array(items)) => {
             let mut decoded = Vec::with_capacity(items.len());
             for (i, item) in items.iter().enumerate() {
                 let at = format!("{at}[{i}]");
@@ -197,7 +197,7 @@ fn decode_field(
             }
             Ok(Some(Value::Array(decoded)))
         }
-        (Shape::List(element), other) => wrong(other, &format!("[]v1.{}", element.go_name)),
+        (GoFieldType::List(element), other) => wrong(other, &format!("[]v1.{}", element.go_name)),
     }
 }
 
@@ -213,12 +213,12 @@ fn decode_instant(instant: &str) -> Result<Value, String> {
     }
 }
 
-fn is_empty(value: &Value, shape: &Shape) -> bool {
+fn is_empty(value: &Value, shape: &GoFieldType) -> bool {
     match value {
         Value::String(text) => text.is_empty(),
-        Value::Object(entries) => entries.is_empty() && !matches!(shape, Shape::Raw),
+        Value::Object(entries) => entries.is_empty() && !matches!(shape, GoFieldType::Raw),
         Value::Array(items) => items.is_empty(),
-        Value::Number(number) => matches!(shape, Shape::Int64) && number.as_i64() == Some(0),
+        Value::Number(number) => matches!(shape, GoFieldType::Int64) && number.as_i64() == Some(0),
         Value::Null | Value::Bool(_) => false,
     }
 }

@@ -12,7 +12,7 @@ use super::super::text;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
-const ANNOTATIONS_LIMIT: i64 = 256 << 10;
+const ANNOTATIONS_MAX_BYTES: i64 = 256 << 10;
 
 /// Which names an object may have.
 #[derive(Clone, Copy)]
@@ -154,8 +154,8 @@ fn annotations(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> 
         errors.extend(details.into_iter().map(|detail| FieldError::invalid(at, key, detail)));
         size += key.len() + value.len();
     }
-    if size as i64 > ANNOTATIONS_LIMIT {
-        errors.push(FieldError::too_long(at, ANNOTATIONS_LIMIT));
+    if size as i64 > ANNOTATIONS_MAX_BYTES {
+        errors.push(FieldError::too_long(at, ANNOTATIONS_MAX_BYTES));
     }
     errors
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::*;
 
 /// Cases whose answer differs, with the reason. An answer that agrees after all fails the test too.
-const KNOWN: &[(&str, &str)] = &[
+const KNOWN_DIFFERENCES: &[(&str, &str)] = &[
     ("cel: google.protobuf.Duration{", "no rule on a definition needs protobuf messages, and they are not built here"),
     (
         "cel: authorizer.path(",
@@ -63,7 +63,7 @@ fn answer(case: &Value, crd: &Value) -> Value {
     };
     let version = resource.storage_version().name.clone();
     let strict = resource.admit(&version, operation, case["object"].clone(), FieldValidation::Strict);
-    if let Err(Rejection::Malformed(Malformed::UnknownFields(fields))) = &strict {
+    if let Err(AdmissionRejection::Malformed(MalformedObject::UnknownFields(fields))) = &strict {
         answer["unknown"] =
             fields.iter().map(|field| json!(field.trim_start_matches("unknown field ").trim_matches('"'))).collect();
     }
@@ -80,10 +80,10 @@ fn answer(case: &Value, crd: &Value) -> Value {
             }
             answer["object"] = object;
         }
-        Err(Rejection::Malformed(malformed)) => {
+        Err(AdmissionRejection::Malformed(malformed)) => {
             answer = json!({"malformed": malformed.to_string()});
         }
-        Err(Rejection::Invalid(errors)) => answer["causes"] = causes(&errors),
+        Err(AdmissionRejection::Invalid(errors)) => answer["causes"] = causes(&errors),
     }
     answer
 }
@@ -112,7 +112,7 @@ fn every_answer_is_kubernetes_answer() {
         number::settle(&mut ours);
         number::settle(&mut theirs);
         compared += 1;
-        let known = KNOWN.iter().any(|(known, _)| name.starts_with(known));
+        let known = KNOWN_DIFFERENCES.iter().any(|(known, _)| name.starts_with(known));
         if known == (ours == theirs) {
             differing.push(format!("{name}\n  ours:   {ours}\n  theirs: {theirs}"));
         }

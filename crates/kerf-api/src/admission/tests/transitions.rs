@@ -20,7 +20,7 @@ fn immutable() -> CustomResource {
     }))
 }
 
-fn update(resource: &CustomResource, old: &Value, new: Value) -> Result<Admitted, Rejection> {
+fn update(resource: &CustomResource, old: &Value, new: Value) -> Result<Admitted, AdmissionRejection> {
     resource.admit("v1", Operation::Update { old }, new, FieldValidation::Ignore)
 }
 

@@ -10,7 +10,7 @@ const TABLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../doc
 
 /// What is said of one field.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Row {
+pub(super) struct FieldRow {
     pub(super) kind: String,
     pub(super) path: String,
     field_type: String,
@@ -21,7 +21,7 @@ pub(super) struct Row {
     pub(super) validations: Vec<String>,
 }
 
-impl fmt::Display for Row {
+impl fmt::Display for FieldRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}: {}", self.kind, self.path, self.field_type)?;
         match self.is_required {
@@ -36,7 +36,7 @@ impl fmt::Display for Row {
     }
 }
 
-pub(super) fn of_specification() -> Vec<Row> {
+pub(super) fn of_specification() -> Vec<FieldRow> {
     let mut records = csv_records(TABLE).into_iter();
     assert_eq!(records.next().unwrap(), ["kind", "path", "type", "default", "required", "validation"]);
     records
@@ -61,7 +61,7 @@ pub(super) fn of_specification() -> Vec<Row> {
                 Ok(json) => json.to_string(),
                 Err(_) => Value::String(default).to_string(),
             });
-            Row { kind, path, field_type, default, is_required, validations }
+            FieldRow { kind, path, field_type, default, is_required, validations }
         })
         .collect()
 }
@@ -101,7 +101,7 @@ fn sorted(mut validations: Vec<String>) -> Vec<String> {
     validations
 }
 
-pub(super) fn of_schema(crd: &Crd) -> Vec<Row> {
+pub(super) fn of_schema(crd: &Crd) -> Vec<FieldRow> {
     let schema = &crd.json["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     let mut rows = Vec::new();
     walk(crd.kind, schema, "", &mut rows);
@@ -109,7 +109,7 @@ pub(super) fn of_schema(crd: &Crd) -> Vec<Row> {
     rows
 }
 
-fn walk(kind: &str, schema: &Value, path: &str, rows: &mut Vec<Row>) {
+fn walk(kind: &str, schema: &Value, path: &str, rows: &mut Vec<FieldRow>) {
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
@@ -118,7 +118,7 @@ fn walk(kind: &str, schema: &Value, path: &str, rows: &mut Vec<Row>) {
     }
 }
 
-fn walk_inside(kind: &str, schema: &Value, path: &str, rows: &mut Vec<Row>) {
+fn walk_inside(kind: &str, schema: &Value, path: &str, rows: &mut Vec<FieldRow>) {
     for (keyword, mark) in [("items", "[]"), ("additionalProperties", "{}")] {
         let inner = &schema[keyword];
         let path = format!("{path}{mark}");
@@ -134,8 +134,8 @@ fn walk_inside(kind: &str, schema: &Value, path: &str, rows: &mut Vec<Row>) {
     walk(kind, schema, path, rows);
 }
 
-fn row(kind: &str, schema: &Value, path: &str, is_required: Option<bool>) -> Row {
-    Row {
+fn row(kind: &str, schema: &Value, path: &str, is_required: Option<bool>) -> FieldRow {
+    FieldRow {
         kind: kind.to_owned(),
         path: path.to_owned(),
         field_type: type_of(schema),

@@ -8,7 +8,7 @@ const SPECIFICATION: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/.
 
 /// The names of a kind, and what it offers beside itself.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Inventory {
+pub(super) struct InventoryRow {
     pub(super) kind: String,
     pub(super) version: String,
     pub(super) scope: String,
@@ -19,7 +19,7 @@ pub(super) struct Inventory {
     subresources: Vec<String>,
 }
 
-impl Inventory {
+impl InventoryRow {
     pub(super) fn of(crd: &Crd) -> Self {
         let spec = &crd.json["spec"];
         let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -41,7 +41,7 @@ impl Inventory {
     }
 }
 
-pub(super) fn inventory() -> Vec<Inventory> {
+pub(super) fn inventory() -> Vec<InventoryRow> {
     table("| Kind | Group/version |")
         .into_iter()
         .map(|row| {
@@ -52,7 +52,7 @@ pub(super) fn inventory() -> Vec<Inventory> {
             let (plural, singular) = names.split_once(" / ").unwrap();
             let mut subresources = list(&subresources);
             subresources.sort();
-            Inventory {
+            InventoryRow {
                 kind: unquoted(&kind),
                 version: unquoted(&version),
                 scope: unquoted(&scope),

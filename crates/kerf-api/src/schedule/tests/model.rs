@@ -7,7 +7,7 @@ use super::*;
 
 /// One range of a field, in words of its own.
 #[derive(Debug, Clone)]
-enum Item {
+enum CronRange {
     Star,
     StarStep(i8),
     One(i8),
@@ -16,7 +16,7 @@ enum Item {
     RangeStep(i8, i8, i8),
 }
 
-impl Item {
+impl CronRange {
     fn text(&self) -> String {
         match self {
             Self::Star => "*".to_owned(),
@@ -45,14 +45,14 @@ impl Item {
 }
 
 #[derive(Debug, Clone)]
-struct WrittenField {
+struct ModelField {
     min: i8,
-    items: Vec<Item>,
+    items: Vec<CronRange>,
 }
 
-impl WrittenField {
+impl ModelField {
     fn text(&self) -> String {
-        self.items.iter().map(Item::text).collect::<Vec<_>>().join(",")
+        self.items.iter().map(CronRange::text).collect::<Vec<_>>().join(",")
     }
 
     fn has(&self, value: i8) -> bool {
@@ -60,29 +60,29 @@ impl WrittenField {
     }
 
     fn is_star(&self) -> bool {
-        self.items.iter().any(Item::is_star)
+        self.items.iter().any(CronRange::is_star)
     }
 }
 
-fn field(min: i8, max: i8) -> impl Strategy<Value = WrittenField> {
+fn field(min: i8, max: i8) -> impl Strategy<Value = ModelField> {
     let range = (min..=max, min..=max).prop_map(|(a, b)| (a.min(b), a.max(b)));
     let item = prop_oneof![
-        3 => Just(Item::Star),
-        1 => (1..20_i8).prop_map(Item::StarStep),
-        3 => (min..=max).prop_map(Item::One),
-        1 => (min..=max, 1..20_i8).prop_map(|(one, step)| Item::OneStep(one, step)),
-        2 => range.clone().prop_map(|(a, b)| Item::Range(a, b)),
-        1 => (range, 1..20_i8).prop_map(|((a, b), step)| Item::RangeStep(a, b, step)),
+        3 => Just(CronRange::Star),
+        1 => (1..20_i8).prop_map(CronRange::StarStep),
+        3 => (min..=max).prop_map(CronRange::One),
+        1 => (min..=max, 1..20_i8).prop_map(|(one, step)| CronRange::OneStep(one, step)),
+        2 => range.clone().prop_map(|(a, b)| CronRange::Range(a, b)),
+        1 => (range, 1..20_i8).prop_map(|((a, b), step)| CronRange::RangeStep(a, b, step)),
     ];
-    prop::collection::vec(item, 1..3).prop_map(move |items| WrittenField { min, items })
+    prop::collection::vec(item, 1..3).prop_map(move |items| ModelField { min, items })
 }
 
 /// Minute, hour, day of month, month, day of week.
-fn fields() -> impl Strategy<Value = [WrittenField; 5]> {
+fn fields() -> impl Strategy<Value = [ModelField; 5]> {
     (field(0, 59), field(0, 23), field(1, 31), field(1, 12), field(0, 6)).prop_map(|(a, b, c, d, e)| [a, b, c, d, e])
 }
 
-fn hits_day(fields: &[WrittenField; 5], date: Date) -> bool {
+fn hits_day(fields: &[ModelField; 5], date: Date) -> bool {
     let [_, _, days, months, weekdays] = fields;
     let by_month = days.has(date.day());
     let by_week = weekdays.has(date.weekday().to_sunday_zero_offset());
@@ -90,12 +90,12 @@ fn hits_day(fields: &[WrittenField; 5], date: Date) -> bool {
     months.has(date.month()) && if both { by_month && by_week } else { by_month || by_week }
 }
 
-fn hits(fields: &[WrittenField; 5], minute: i64) -> bool {
+fn hits(fields: &[ModelField; 5], minute: i64) -> bool {
     let at = TimeZone::UTC.to_datetime(Timestamp::from_second(minute * 60).unwrap());
     fields[0].has(at.minute()) && fields[1].has(at.hour()) && hits_day(fields, at.date())
 }
 
-fn is_active(fields: &[WrittenField; 5], window_seconds: i64, now: i64) -> bool {
+fn is_active(fields: &[ModelField; 5], window_seconds: i64, now: i64) -> bool {
     let first = (now - window_seconds).div_euclid(60) + 1;
     let last = now.div_euclid(60);
     if (first..=last).any(|minute| hits(fields, minute)) {
@@ -116,7 +116,7 @@ proptest! {
         // 2020 to 2045
         now in 1_577_836_800..2_366_841_600_i64,
     ) {
-        let text = fields.iter().map(WrittenField::text).collect::<Vec<_>>().join(" ");
+        let text = fields.iter().map(ModelField::text).collect::<Vec<_>>().join(" ");
         let schedule = schedule(&text);
         let window = Duration::from_secs(window_minutes * 60);
         let ours = schedule.is_active(window, Timestamp::from_second(now).unwrap());
@@ -125,7 +125,7 @@ proptest! {
 
     #[test]
     fn the_next_hit_is_a_hit_and_none_lies_before_it(fields in fields(), after in 1_577_836_800..2_366_841_600_i64) {
-        let text = fields.iter().map(WrittenField::text).collect::<Vec<_>>().join(" ");
+        let text = fields.iter().map(ModelField::text).collect::<Vec<_>>().join(" ");
         let next = schedule(&text).next_after(Timestamp::from_second(after).unwrap());
         let first = after.div_euclid(60) + 1;
         let model = (first..first + 4_000).find(|minute| hits(&fields, *minute)).map(|minute| minute * 60);

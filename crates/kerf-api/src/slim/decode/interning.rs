@@ -15,14 +15,14 @@ use super::super::meta::Str;
 use crate::quantity::Quantity;
 
 /// How many values of a sort are remembered; a new one takes the place of an older one of the same hash.
-const SLOTS: usize = 1024;
+const SLOTS_PER_CACHE: usize = 1024;
 
-type Recent<T> = RefCell<Vec<Option<T>>>;
+type RecentValues<T> = RefCell<Vec<Option<T>>>;
 
 thread_local! {
-    static TEXTS: Recent<Str> = const { RefCell::new(Vec::new()) };
-    static LABELS: Recent<Arc<[(Str, Str)]>> = const { RefCell::new(Vec::new()) };
-    static RESOURCES: Recent<Arc<[(Str, Quantity)]>> = const { RefCell::new(Vec::new()) };
+    static TEXTS: RecentValues<Str> = const { RefCell::new(Vec::new()) };
+    static LABELS: RecentValues<Arc<[(Str, Str)]>> = const { RefCell::new(Vec::new()) };
+    static RESOURCES: RecentValues<Arc<[(Str, Quantity)]>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A string, shared with an equal one if there is one.
@@ -49,16 +49,16 @@ pub(super) fn resources(pairs: Vec<(Str, Quantity)>) -> Arc<[(Str, Quantity)]> {
 }
 
 fn recent<T: Clone>(
-    values: &'static LocalKey<Recent<T>>,
+    values: &'static LocalKey<RecentValues<T>>,
     hash: usize,
     is_same: impl FnOnce(&T) -> bool,
     make: impl FnOnce() -> T,
 ) -> T {
     values.with_borrow_mut(|slots| {
         if slots.is_empty() {
-            slots.resize_with(SLOTS, || None);
+            slots.resize_with(SLOTS_PER_CACHE, || None);
         }
-        let slot = &mut slots[hash % SLOTS];
+        let slot = &mut slots[hash % SLOTS_PER_CACHE];
         match slot {
             Some(known) if is_same(known) => known.clone(),
             _ => slot.insert(make()).clone(),

@@ -3,8 +3,8 @@
 use serde::de::{Deserialize, Deserializer};
 
 use super::super::meta::{Labels, ObjectMeta, OwnerReference, ResourceList, sorted};
-use super::text::Text;
-use super::{Entries, Str, decode_object, interning};
+use super::text::SharedText;
+use super::{EntriesVisitor, Str, decode_object, interning};
 use crate::quantity::Quantity;
 
 decode_object!(ObjectMeta(out, field) {
@@ -12,7 +12,7 @@ decode_object!(ObjectMeta(out, field) {
     "namespace" => out.namespace = field.text()?,
     "uid" => out.uid = field.unique_text()?,
     "labels" => out.labels = field.get()?,
-    "annotations" => out.annotations = field.get::<Annotations>()?.0,
+    "annotations" => out.annotations = field.get::<KeptAnnotations>()?.0,
     "creationTimestamp" => out.creation_timestamp = field.optional()?,
     "deletionTimestamp" => out.deletion_timestamp = field.optional()?,
     "ownerReferences" => out.owner_references = field.list()?,
@@ -29,28 +29,28 @@ decode_object!(OwnerReference(out, field) {
 
 impl<'de> Deserialize<'de> for Labels {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Entries::<Text>::all()).map(labels)
+        deserializer.deserialize_map(EntriesVisitor::<SharedText>::all()).map(labels)
     }
 }
 
 impl<'de> Deserialize<'de> for ResourceList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let pairs = deserializer.deserialize_map(Entries::<Quantity>::all())?;
+        let pairs = deserializer.deserialize_map(EntriesVisitor::<Quantity>::all())?;
         Ok(Self::of_sorted(interning::resources(sorted(pairs))))
     }
 }
 
-fn labels(pairs: Vec<(Str, Text)>) -> Labels {
+fn labels(pairs: Vec<(Str, SharedText)>) -> Labels {
     Labels::of_sorted(interning::labels(sorted(pairs.into_iter().map(|(key, value)| (key, value.0)))))
 }
 
 /// Annotations that some decision reads; most of the bytes of the others are for people and tools.
 #[derive(Default)]
-struct Annotations(Labels);
+struct KeptAnnotations(Labels);
 
-impl<'de> Deserialize<'de> for Annotations {
+impl<'de> Deserialize<'de> for KeptAnnotations {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Entries::<Text>::only(is_read)).map(|pairs| Self(labels(pairs)))
+        deserializer.deserialize_map(EntriesVisitor::<SharedText>::only(is_read)).map(|pairs| Self(labels(pairs)))
     }
 }
 

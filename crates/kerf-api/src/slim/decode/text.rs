@@ -13,9 +13,9 @@ use super::interning;
 
 /// A string, as a slim object keeps it.
 #[derive(Default)]
-pub(super) struct Text(pub(super) Str);
+pub(super) struct SharedText(pub(super) Str);
 
-impl<'de> Deserialize<'de> for Text {
+impl<'de> Deserialize<'de> for SharedText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_str(TextVisitor)
     }
@@ -24,14 +24,14 @@ impl<'de> Deserialize<'de> for Text {
 struct TextVisitor;
 
 impl Visitor<'_> for TextVisitor {
-    type Value = Text;
+    type Value = SharedText;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a string")
     }
 
-    fn visit_str<E: Error>(self, value: &str) -> Result<Text, E> {
-        Ok(Text(text(value)))
+    fn visit_str<E: Error>(self, value: &str) -> Result<SharedText, E> {
+        Ok(SharedText(text(value)))
     }
 }
 
@@ -41,14 +41,14 @@ pub(super) fn text(value: &str) -> Str {
     if value.len() <= LONGEST_IN_PLACE {
         return Str::new(value);
     }
-    match COMMON.iter().find(|known| **known == value) {
+    match COMMON_NAMES.iter().find(|known| **known == value) {
         Some(known) => Str::new_static(known),
         None => interning::text(value),
     }
 }
 
 /// Names longer than what fits in place, those of pods first.
-const COMMON: [&str; 27] = [
+const COMMON_NAMES: [&str; 27] = [
     "node.kubernetes.io/not-ready",
     "node.kubernetes.io/unreachable",
     "topology.kubernetes.io/zone",

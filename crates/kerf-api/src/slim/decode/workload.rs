@@ -9,7 +9,7 @@ use super::super::pod::LabelSelector;
 use super::super::workload::{
     DaemonSet, IntOrPercent, Namespace, PodDisruptionBudget, PodTemplate, ReplicaOwner, Service,
 };
-use super::{Key, List, Str, Text, decode_object, text, within};
+use super::{FieldNameSeed, List, SharedText, Str, decode_object, text, within};
 
 decode_object!(PodTemplate(out, field) {
     "metadata" => out.metadata = field.get()?,
@@ -68,7 +68,7 @@ impl<'de> Visitor<'de> for OwnerSelectorVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OwnerSelector, A::Error> {
         let mut selector = LabelSelector::default();
         let mut plain: Vec<(Str, Str)> = Vec::new();
-        while let Some(key) = map.next_key_seed(Key(text::text))? {
+        while let Some(key) = map.next_key_seed(FieldNameSeed(text::text))? {
             let located = |error| within(format_args!(".{key}"), &error);
             match key.as_str() {
                 "matchLabels" => match map.next_value::<Option<TextOr<Labels>>>().map_err(located)? {
@@ -81,7 +81,7 @@ impl<'de> Visitor<'de> for OwnerSelectorVisitor {
                     selector.match_expressions = list.map(|list| list.0).unwrap_or_default();
                 }
                 _ => {
-                    if let Some(value) = map.next_value::<Option<Text>>().map_err(located)? {
+                    if let Some(value) = map.next_value::<Option<SharedText>>().map_err(located)? {
                         plain.push((key, value.0));
                     }
                 }
@@ -186,9 +186,9 @@ enum TextOr<T> {
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for TextOr<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Either<T>(std::marker::PhantomData<T>);
+        struct TextOrVisitor<T>(std::marker::PhantomData<T>);
 
-        impl<'de, T: Deserialize<'de>> Visitor<'de> for Either<T> {
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for TextOrVisitor<T> {
             type Value = TextOr<T>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -204,6 +204,6 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for TextOr<T> {
             }
         }
 
-        deserializer.deserialize_any(Either(std::marker::PhantomData))
+        deserializer.deserialize_any(TextOrVisitor(std::marker::PhantomData))
     }
 }

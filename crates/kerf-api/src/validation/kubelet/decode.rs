@@ -2,33 +2,38 @@
 
 use serde_json::{Map, Value};
 
-use super::fields::{KUBELET_CONFIGURATION, Struct, Type};
+use super::fields::{KUBELET_CONFIGURATION, KubeletFieldType, StructFields};
 use crate::admission::text::quote;
 use crate::duration::Duration;
 use crate::quantity::Quantity;
 
 /// Settings that are judged elsewhere, whatever their type.
-const EXEMPT: [&str; 1] = ["registerWithTaints"];
+const EXEMPT_FIELDS: [&str; 1] = ["registerWithTaints"];
 
 /// Wrong types; or if there are none, fields that the kubelet does not know.
 pub(super) fn failures(kubelet: &Map<String, Value>) -> Vec<String> {
-    let mut found = Found::default();
+    let mut found = DecodeFailures::default();
     let checked = kubelet.iter().filter(|(name, value)| {
         // A text for the number of pods is an expression.
         let is_expression = *name == "maxPods" && value.is_string();
-        !is_expression && !EXEMPT.contains(&name.as_str())
+        !is_expression && !EXEMPT_FIELDS.contains(&name.as_str())
     });
     object(&KUBELET_CONFIGURATION, checked, "", &mut found);
     if found.mistyped.is_empty() { found.unknown } else { found.mistyped }
 }
 
 #[derive(Default)]
-struct Found {
+struct DecodeFailures {
     mistyped: Vec<String>,
     unknown: Vec<String>,
 }
 
-fn object<'a>(kind: &Struct, fields: impl IntoIterator<Item = (&'a String, &'a Value)>, path: &str, found: &mut Found) {
+fn object<'a>(
+    kind: &StructFields,
+    fields: impl IntoIterator<Item = (&'a String, &'a Value)>,
+    path: &str,
+    found: &mut DecodeFailures,
+) {
     for (name, value) in fields {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         match kind.iter().find(|(field, _)| field == name) {
@@ -38,32 +43,36 @@ fn object<'a>(kind: &Struct, fields: impl IntoIterator<Item = (&'a String, &'a V
     }
 }
 
-fn check(field_type: &Type, value: &Value, path: &str, found: &mut Found) {
+fn check(field_type: &KubeletFieldType, value: &Value, path: &str, found: &mut DecodeFailures) {
     let fits = match (field_type, value) {
         (_, Value::Null) => true,
-        (Type::Struct(kind), Value::Object(fields)) => {
+        (KubeletFieldType::Struct(kind), Value::Object(fields)) => {
             object(kind, fields, path, found);
             true
         }
-        (Type::List(element), Value::Array(elements)) => {
+        (KubeletFieldType::List(element), Value::Array(elements)) => {
             for (i, value) in elements.iter().enumerate() {
                 check(element, value, &format!("{path}[{i}]"), found);
             }
             true
         }
-        (Type::Map(values), Value::Object(entries)) => {
+        (KubeletFieldType::Map(values), Value::Object(entries)) => {
             for (key, value) in entries {
                 check(values, value, &format!("{path}[{key}]"), found);
             }
             true
         }
-        (Type::Bool, Value::Bool(_)) | (Type::Text, Value::String(_)) | (Type::Float, Value::Number(_)) => true,
-        (Type::Int32, Value::Number(number)) => number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
-        (Type::Uint32, Value::Number(number)) => number.as_u64().is_some_and(|n| u32::try_from(n).is_ok()),
-        (Type::Int64 | Type::DurationOrNanoseconds, Value::Number(number)) => number.is_i64(),
-        (Type::Duration | Type::DurationOrNanoseconds, Value::String(text)) => text.parse::<Duration>().is_ok(),
-        (Type::Quantity, Value::String(text)) => text.parse::<Quantity>().is_ok(),
-        (Type::Quantity, Value::Number(number)) => number.is_i64(),
+        (KubeletFieldType::Bool, Value::Bool(_))
+        | (KubeletFieldType::Text, Value::String(_))
+        | (KubeletFieldType::Float, Value::Number(_)) => true,
+        (KubeletFieldType::Int32, Value::Number(number)) => number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
+        (KubeletFieldType::Uint32, Value::Number(number)) => number.as_u64().is_some_and(|n| u32::try_from(n).is_ok()),
+        (KubeletFieldType::Int64 | KubeletFieldType::DurationOrNanoseconds, Value::Number(number)) => number.is_i64(),
+        (KubeletFieldType::Duration | KubeletFieldType::DurationOrNanoseconds, Value::String(text)) => {
+            text.parse::<Duration>().is_ok()
+        }
+        (KubeletFieldType::Quantity, Value::String(text)) => text.parse::<Quantity>().is_ok(),
+        (KubeletFieldType::Quantity, Value::Number(number)) => number.is_i64(),
         _ => false,
     };
     if !fits {

@@ -2,10 +2,10 @@
 //! `registerWithTaints`, which is refused whatever it says.
 
 /// Fields by name.
-pub(super) type Struct = [(&'static str, Type)];
+pub(super) type StructFields = [(&'static str, KubeletFieldType)];
 
 /// What a field may hold. `null` is allowed everywhere and means nothing.
-pub(super) enum Type {
+pub(super) enum KubeletFieldType {
     Bool,
     Text,
     Int32,
@@ -15,12 +15,12 @@ pub(super) enum Type {
     Duration,
     DurationOrNanoseconds,
     Quantity,
-    List(&'static Type),
-    Map(&'static Type),
-    Struct(&'static Struct),
+    List(&'static KubeletFieldType),
+    Map(&'static KubeletFieldType),
+    Struct(&'static StructFields),
 }
 
-impl Type {
+impl KubeletFieldType {
     pub(super) fn words(&self) -> &'static str {
         match self {
             Self::Bool => "true or false",
@@ -38,17 +38,17 @@ impl Type {
     }
 }
 
-use Type::{Bool, Duration, DurationOrNanoseconds, Float, Int32, Int64, List, Map, Quantity, Text, Uint32};
+use KubeletFieldType::{Bool, Duration, DurationOrNanoseconds, Float, Int32, Int64, List, Map, Quantity, Text, Uint32};
 
-const TEXTS: Type = List(&Text);
-const TEXT_MAP: Type = Map(&Text);
+const TEXTS: KubeletFieldType = List(&Text);
+const TEXT_MAP: KubeletFieldType = Map(&Text);
 
-pub(super) static KUBELET_CONFIGURATION: [(&str, Type); 126] = [
+pub(super) static KUBELET_CONFIGURATION: [(&str, KubeletFieldType); 126] = [
     ("address", Text),
     ("allowedUnsafeSysctls", TEXTS),
     ("apiVersion", Text),
-    ("authentication", Type::Struct(&AUTHENTICATION)),
-    ("authorization", Type::Struct(&AUTHORIZATION)),
+    ("authentication", KubeletFieldType::Struct(&AUTHENTICATION)),
+    ("authorization", KubeletFieldType::Struct(&AUTHORIZATION)),
     ("cgroupDriver", Text),
     ("cgroupRoot", Text),
     ("cgroupsPerQOS", Bool),
@@ -66,7 +66,7 @@ pub(super) static KUBELET_CONFIGURATION: [(&str, Type); 126] = [
     ("cpuManagerPolicy", Text),
     ("cpuManagerPolicyOptions", TEXT_MAP),
     ("cpuManagerReconcilePeriod", Duration),
-    ("crashLoopBackOff", Type::Struct(&[("maxContainerRestartPeriod", Duration)])),
+    ("crashLoopBackOff", KubeletFieldType::Struct(&[("maxContainerRestartPeriod", Duration)])),
     ("enableContentionProfiling", Bool),
     ("enableControllerAttachDetach", Bool),
     ("enableDebugFlagsHandler", Bool),
@@ -108,14 +108,14 @@ pub(super) static KUBELET_CONFIGURATION: [(&str, Type); 126] = [
     ("kubeReservedCgroup", Text),
     ("kubeletCgroups", Text),
     ("localStorageCapacityIsolation", Bool),
-    ("logging", Type::Struct(&LOGGING)),
+    ("logging", KubeletFieldType::Struct(&LOGGING)),
     ("makeIPTablesUtilChains", Bool),
     ("maxOpenFiles", Int64),
     ("maxParallelImagePulls", Int32),
     ("maxPods", Int32),
     ("memoryManagerPolicy", Text),
     ("memoryReservationPolicy", Text),
-    ("memorySwap", Type::Struct(&[("swapBehavior", Text)])),
+    ("memorySwap", KubeletFieldType::Struct(&[("swapBehavior", Text)])),
     ("memoryThrottlingFactor", Float),
     ("mergeDefaultEvictionSettings", Bool),
     ("nodeLeaseDurationSeconds", Int32),
@@ -136,7 +136,7 @@ pub(super) static KUBELET_CONFIGURATION: [(&str, Type); 126] = [
     ("registerNode", Bool),
     ("registryBurst", Int32),
     ("registryPullQPS", Int32),
-    ("reservedMemory", List(&Type::Struct(&[("limits", Map(&Quantity)), ("numaNode", Int32)]))),
+    ("reservedMemory", List(&KubeletFieldType::Struct(&[("limits", Map(&Quantity)), ("numaNode", Int32)]))),
     ("reservedSystemCPUs", Text),
     ("resolvConf", Text),
     ("rotateCertificates", Bool),
@@ -149,7 +149,7 @@ pub(super) static KUBELET_CONFIGURATION: [(&str, Type); 126] = [
     ("shutdownGracePeriod", Duration),
     (
         "shutdownGracePeriodByPodPriority",
-        List(&Type::Struct(&[("priority", Int32), ("shutdownGracePeriodSeconds", Int64)])),
+        List(&KubeletFieldType::Struct(&[("priority", Int32), ("shutdownGracePeriodSeconds", Int64)])),
     ),
     ("shutdownGracePeriodCriticalPods", Duration),
     ("singleProcessOOMKill", Bool),
@@ -169,29 +169,35 @@ pub(super) static KUBELET_CONFIGURATION: [(&str, Type); 126] = [
     ("topologyManagerPolicy", Text),
     ("topologyManagerPolicyOptions", TEXT_MAP),
     ("topologyManagerScope", Text),
-    ("tracing", Type::Struct(&[("endpoint", Text), ("samplingRatePerMillion", Int32)])),
-    ("userNamespaces", Type::Struct(&[("idsPerPod", Int64)])),
+    ("tracing", KubeletFieldType::Struct(&[("endpoint", Text), ("samplingRatePerMillion", Int32)])),
+    ("userNamespaces", KubeletFieldType::Struct(&[("idsPerPod", Int64)])),
     ("volumePluginDir", Text),
     ("volumeStatsAggPeriod", Duration),
 ];
 
-static AUTHENTICATION: [(&str, Type); 3] = [
-    ("anonymous", Type::Struct(&[("enabled", Bool)])),
-    ("webhook", Type::Struct(&[("cacheTTL", Duration), ("enabled", Bool)])),
-    ("x509", Type::Struct(&[("clientCAFile", Text)])),
+static AUTHENTICATION: [(&str, KubeletFieldType); 3] = [
+    ("anonymous", KubeletFieldType::Struct(&[("enabled", Bool)])),
+    ("webhook", KubeletFieldType::Struct(&[("cacheTTL", Duration), ("enabled", Bool)])),
+    ("x509", KubeletFieldType::Struct(&[("clientCAFile", Text)])),
 ];
 
-static AUTHORIZATION: [(&str, Type); 2] = [
+static AUTHORIZATION: [(&str, KubeletFieldType); 2] = [
     ("mode", Text),
-    ("webhook", Type::Struct(&[("cacheAuthorizedTTL", Duration), ("cacheUnauthorizedTTL", Duration)])),
+    ("webhook", KubeletFieldType::Struct(&[("cacheAuthorizedTTL", Duration), ("cacheUnauthorizedTTL", Duration)])),
 ];
 
-static LOGGING: [(&str, Type); 5] = [
+static LOGGING: [(&str, KubeletFieldType); 5] = [
     ("flushFrequency", DurationOrNanoseconds),
     ("format", Text),
-    ("options", Type::Struct(&[("json", Type::Struct(&ROUTING)), ("text", Type::Struct(&ROUTING))])),
+    (
+        "options",
+        KubeletFieldType::Struct(&[
+            ("json", KubeletFieldType::Struct(&LOG_FORMAT_OPTIONS)),
+            ("text", KubeletFieldType::Struct(&LOG_FORMAT_OPTIONS)),
+        ]),
+    ),
     ("verbosity", Uint32),
-    ("vmodule", List(&Type::Struct(&[("filePattern", Text), ("verbosity", Uint32)]))),
+    ("vmodule", List(&KubeletFieldType::Struct(&[("filePattern", Text), ("verbosity", Uint32)]))),
 ];
 
-static ROUTING: [(&str, Type); 2] = [("infoBufferSize", Quantity), ("splitStream", Bool)];
+static LOG_FORMAT_OPTIONS: [(&str, KubeletFieldType); 2] = [("infoBufferSize", Quantity), ("splitStream", Bool)];

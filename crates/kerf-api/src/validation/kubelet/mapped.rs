@@ -22,7 +22,7 @@ pub(super) const FIELDS: [&str; 12] = [
 ];
 
 /// Texts by key; a `null` stands for no entry.
-type Texts = BTreeMap<String, Option<String>>;
+type TextsByKey = BTreeMap<String, Option<String>>;
 
 /// How many pods a node takes: a number, or an expression over the instance type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,19 +49,19 @@ pub struct MappedKubelet {
     pub pods_per_core: Option<i32>,
     /// Resources kept for the system.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub system_reserved: Option<Texts>,
+    pub system_reserved: Option<TextsByKey>,
     /// Resources kept for Kubernetes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kube_reserved: Option<Texts>,
+    pub kube_reserved: Option<TextsByKey>,
     /// Below what is free of these, pods are evicted at once.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub eviction_hard: Option<Texts>,
+    pub eviction_hard: Option<TextsByKey>,
     /// Below what is free of these, pods are evicted after a while.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub eviction_soft: Option<Texts>,
+    pub eviction_soft: Option<TextsByKey>,
     /// How long that while is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub eviction_soft_grace_period: Option<Texts>,
+    pub eviction_soft_grace_period: Option<TextsByKey>,
     /// The most seconds that such a pod may take to end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub eviction_max_pod_grace_period: Option<i32>,

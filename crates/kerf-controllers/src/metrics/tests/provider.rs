@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use kerf_api::labels::LabelRules;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_cloud::{
-    CloudProvider, CreateError, DriftError, InstanceTypesError, ListError, Machine, MachineError, NodeClassKind,
+    CloudProvider, CreateError, DriftError, Instance, InstanceError, InstanceTypesError, ListError, NodeClassKind,
     RepairPolicy,
 };
 use kerf_engine::catalogue::InstanceType;
@@ -31,7 +31,7 @@ impl CloudProvider for Failing {
     }
 
     /// How it fails is in the claim's name.
-    fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Machine, CreateError>> {
+    fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Instance, CreateError>> {
         let error = match claim.metadata.name.as_deref() {
             Some("capacity") => CreateError::InsufficientCapacity("x".into()),
             Some("class") => CreateError::NodeClassNotReady("x".into()),
@@ -40,15 +40,15 @@ impl CloudProvider for Failing {
         async { Err(error) }.boxed()
     }
 
-    fn delete<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), MachineError>> {
-        async { Err(MachineError::NotFound("x".into())) }.boxed()
+    fn delete<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), InstanceError>> {
+        async { Err(InstanceError::NotFound("x".into())) }.boxed()
     }
 
-    fn get<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Machine, MachineError>> {
-        async { Err(MachineError::Other("x".into())) }.boxed()
+    fn get<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Instance, InstanceError>> {
+        async { Err(InstanceError::Other("x".into())) }.boxed()
     }
 
-    fn list(&self) -> BoxFuture<'_, Result<Vec<Machine>, ListError>> {
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ListError>> {
         async { Ok(Vec::new()) }.boxed()
     }
 

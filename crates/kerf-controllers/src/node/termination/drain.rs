@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kerf_api::conditions::ConditionStatus;
 use kerf_api::slim::Pod;
-use kerf_runtime::Next;
+use kerf_runtime::ReconcileAction;
 
 use super::pods::{is_waiting, needs_force_delete, tier, until_force_delete};
 use super::{DRAINED, Leaving, POLL, Step, Termination};
@@ -34,14 +34,14 @@ impl Termination {
             self.ctx.publish(events::failed_draining(&leaving.node, &why));
             // Those whose tier has not come yet are in no queue that would wake for them.
             let forced = waiting.iter().filter_map(|pod| until_force_delete(pod, leaving.deadline, now)).min();
-            return Step::Again(Next::After(forced.map_or(POLL, |until| until.min(POLL))));
+            return Step::Again(ReconcileAction::RequeueAfter(forced.map_or(POLL, |until| until.min(POLL))));
         }
         let Some(conditions) = &mut leaving.conditions else { return Step::Over };
         if let Some(drained) = conditions.get(DRAINED)
             && drained.status == ConditionStatus::Unknown
             && now.duration_since(drained.last_transition_time.0).unsigned_abs() < SETTLE
         {
-            return Step::Again(Next::After(POLL));
+            return Step::Again(ReconcileAction::RequeueAfter(POLL));
         }
         conditions.set_true(DRAINED, now);
         Step::Over

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use jiff::Timestamp;
 use kerf_api::slim::{Node, Pod, Str};
-use kerf_runtime::{Failure, Next, Queue};
+use kerf_runtime::{ApiError, Queue, ReconcileAction};
 use kerf_state::Tracked as _;
 use tracing::debug;
 
@@ -76,23 +76,23 @@ impl Evictions {
         }
     }
 
-    async fn ask_to_leave(&self, pod: &Pod, wanted: Wanted, now: Timestamp) -> Result<Next, Error> {
+    async fn ask_to_leave(&self, pod: &Pod, wanted: Wanted, now: Timestamp) -> Result<ReconcileAction, Error> {
         if needs_force_delete(pod, wanted.deadline, now) {
             self.force_delete(pod, wanted.deadline.unwrap_or(now), now).await
         } else if pod.is_terminal() || pod.is_terminating() {
-            Ok(Next::Done)
+            Ok(ReconcileAction::Done)
         } else if !is_evictable(pod, now) {
             self.pass_over(pod);
             self.say_why_protected(pod, now);
-            Ok(Next::Backoff)
+            Ok(ReconcileAction::RequeueWithBackoff)
         } else if self.waits(pod, wanted, now) {
-            Ok(Next::After(eviction_order::POLL))
+            Ok(ReconcileAction::RequeueAfter(eviction_order::POLL))
         } else {
             self.evict(pod).await
         }
     }
 
-    async fn evict(&self, pod: &Pod) -> Result<Next, Error> {
+    async fn evict(&self, pod: &Pod) -> Result<ReconcileAction, Error> {
         let metrics = &self.ctx.metrics;
         let (code, answer) = pod::evict(&self.ctx, pod).await;
         if let Some(code) = code {
@@ -106,9 +106,9 @@ impl Evictions {
                 if reason == UNDERUTILIZED {
                     self.turns().sent(pod, self.ctx.now());
                 }
-                return Ok(Next::Done);
+                return Ok(ReconcileAction::Done);
             }
-            Eviction::Gone => return Ok(Next::Done),
+            Eviction::Gone => return Ok(ReconcileAction::Done),
             Eviction::Blocked => "evicting pod violates a PDB",
             Eviction::BlockedByMany => "eviction does not support multiple PDBs",
             Eviction::Failed(cause) => return Err(Error::Api { doing: "evicting pod", cause }),
@@ -118,7 +118,7 @@ impl Evictions {
             let why = format!("{blocked} (Pod={})", pod.namespaced_name());
             self.ctx.publish(events::failed_draining(&node, &why));
         }
-        Ok(Next::Backoff)
+        Ok(ReconcileAction::RequeueWithBackoff)
     }
 
     /// Others need not wait for the pod.
@@ -128,7 +128,7 @@ impl Evictions {
         }
     }
 
-    async fn force_delete(&self, pod: &Pod, deadline: Timestamp, now: Timestamp) -> Result<Next, Error> {
+    async fn force_delete(&self, pod: &Pod, deadline: Timestamp, now: Timestamp) -> Result<ReconcileAction, Error> {
         // Never zero, which would break that a pod of a name runs at most once.
         let seconds = deadline.duration_since(now).as_secs().max(1);
         self.ctx.publish(events::disrupted(pod, deadline, seconds));
@@ -141,9 +141,9 @@ impl Evictions {
                     "deleting pod"
                 );
                 self.ctx.metrics.pods_drained.inc(&[&self.reason(pod)]);
-                Ok(Next::Done)
+                Ok(ReconcileAction::Done)
             }
-            Err(Failure::NotFound | Failure::Conflict) => Ok(Next::Done),
+            Err(ApiError::NotFound | ApiError::Conflict) => Ok(ReconcileAction::Done),
             Err(cause) => Err(Error::Api { doing: "force-deleting pod", cause }),
         }
     }
@@ -195,17 +195,17 @@ impl Evictions {
 
 impl Reconcile for Evictions {
     /// Deals with one pod.
-    async fn reconcile(&self, key: &Str) -> Result<Next, Error> {
+    async fn reconcile(&self, key: &Str) -> Result<ReconcileAction, Error> {
         let pod = self.ctx.cluster.lock().get::<Pod>(key).cloned();
         let uid = pod.as_ref().map(|pod| pod.metadata.uid.clone());
         // A pod that is gone, or another of its name, is nobody's business here.
         self.wanted().retain(|(name, id), _| name != key || Some(id) == uid.as_ref());
-        let Some(pod) = pod else { return Ok(Next::Done) };
+        let Some(pod) = pod else { return Ok(ReconcileAction::Done) };
         let Some(wanted) = self.wanted().get(&(key.clone(), pod.metadata.uid.clone())).copied() else {
-            return Ok(Next::Done);
+            return Ok(ReconcileAction::Done);
         };
         let outcome = self.ask_to_leave(&pod, wanted, self.ctx.now()).await;
-        if matches!(outcome, Ok(Next::Done)) {
+        if matches!(outcome, Ok(ReconcileAction::Done)) {
             self.wanted().remove(&(key.clone(), pod.metadata.uid.clone()));
         } else if let Some(queue) = self.queue.get()
             && let Some(until) = until_force_delete(&pod, wanted.deadline, self.ctx.now())

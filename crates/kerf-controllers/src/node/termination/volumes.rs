@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kerf_api::slim::{PersistentVolumeClaim, Pod, Str, VolumeAttachment, VolumeClaimSource};
-use kerf_runtime::Next;
+use kerf_runtime::ReconcileAction;
 use kerf_state::Cluster;
 
 use super::pods::is_drainable;
@@ -34,7 +34,7 @@ impl Termination {
         }
         let names: Vec<&str> = pending.iter().map(Str::as_str).collect();
         self.ctx.publish(events::awaiting_volume_detachment(&leaving.node, &names));
-        Step::Again(Next::After(POLL))
+        Step::Again(ReconcileAction::RequeueAfter(POLL))
     }
 }
 

@@ -6,8 +6,8 @@ use kerf_api::annotations::NODECLAIM_TERMINATION_TIMESTAMP;
 use kerf_api::finalizers::TERMINATION;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::Node;
-use kerf_cloud::MachineError;
-use kerf_runtime::{Failure, Next, Write};
+use kerf_cloud::InstanceError;
+use kerf_runtime::{ApiError, MergePatch, ReconcileAction};
 use kerf_state::Claim;
 use tracing::info;
 
@@ -21,27 +21,27 @@ use crate::logs::reference;
 const TERMINATION_POLL: Duration = Duration::from_secs(5);
 
 impl Lifecycle {
-    pub(super) async fn finalize(&self, known: &Claim) -> Result<Next, Stopped> {
+    pub(super) async fn finalize(&self, known: &Claim) -> Result<ReconcileAction, Stopped> {
         let has_finalizer = known.object.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == TERMINATION);
         if !has_finalizer {
-            return Ok(Next::Done);
+            return Ok(ReconcileAction::Done);
         }
         let known = &self.with_machine(known).await?;
         let claim = self.with_deadline(&known.object).await?;
         if self.has_joined(known) && self.delete_nodes(&known.seen.provider_id).await? {
-            return Ok(Next::Done);
+            return Ok(ReconcileAction::Done);
         }
         let claim = if known.seen.provider_id.is_empty() {
             claim
         } else {
             let is_gone = match self.ctx.cloud.delete(&known.seen.provider_id).await {
                 Ok(()) => false,
-                Err(MachineError::NotFound(_)) => true,
+                Err(InstanceError::NotFound(_)) => true,
                 Err(cause) => return Err(Error::Cloud { doing: "terminating instance", cause: Box::new(cause) }.into()),
             };
             let claim = self.say_terminating(claim).await?;
             if !is_gone {
-                return Ok(Next::After(TERMINATION_POLL));
+                return Ok(ReconcileAction::RequeueAfter(TERMINATION_POLL));
             }
             let conditions = claim.status.as_ref().map_or(&[][..], |status| &status.conditions);
             if let Some(condition) = conditions.iter().find(|c| c.condition_type == INSTANCE_TERMINATING) {
@@ -51,11 +51,11 @@ impl Lifecycle {
         };
         let mut without = claim.clone();
         without.metadata.finalizers.get_or_insert_default().retain(|finalizer| finalizer != TERMINATION);
-        answered("removing finalizer", actions::claim::update(&self.ctx, Write::OBJECT, &claim, &without).await)?;
+        answered("removing finalizer", actions::claim::update(&self.ctx, MergePatch::OBJECT, &claim, &without).await)?;
         let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref()).unwrap_or_default();
         info!("provider-id" = %known.seen.provider_id, Node = %reference(node), "deleted nodeclaim");
         self.ctx.metrics.claim_terminated(&claim, self.ctx.now());
-        Ok(Next::Done)
+        Ok(ReconcileAction::Done)
     }
 
     /// The claim with the machine that was launched for it, if the write that should have said so lost against the deletion.
@@ -99,7 +99,7 @@ impl Lifecycle {
         let mut annotated = claim.clone();
         let annotations = annotated.metadata.annotations.get_or_insert_default();
         annotations.insert(NODECLAIM_TERMINATION_TIMESTAMP.to_owned(), at.clone());
-        let written = actions::claim::update(&self.ctx, Write::OBJECT, claim, &annotated).await;
+        let written = actions::claim::update(&self.ctx, MergePatch::OBJECT, claim, &annotated).await;
         let written = answered("annotating nodeclaim", written)?;
         info!(
             NodeClaim = claim.metadata.name.as_deref().unwrap_or_default(),
@@ -115,8 +115,8 @@ impl Lifecycle {
         let nodes: Vec<_> = self.ctx.cluster.lock().nodes_of(provider_id).cloned().collect();
         for node in nodes.iter().filter(|node| !node.metadata.is_terminating()) {
             match actions::node::delete(&self.ctx, &node.metadata.name, &node.metadata.uid).await {
-                Ok(()) | Err(Failure::NotFound) => {}
-                Err(Failure::Conflict) => return Err(Stopped::Until(AFTER_CONFLICT)),
+                Ok(()) | Err(ApiError::NotFound) => {}
+                Err(ApiError::Conflict) => return Err(Stopped::Until(AFTER_CONFLICT)),
                 Err(cause) => return Err(Error::Api { doing: "deleting node", cause }.into()),
             }
         }
@@ -127,6 +127,9 @@ impl Lifecycle {
         let Work { claim: mut told, mut conditions } = Work::open(claim.clone());
         conditions.set_true(INSTANCE_TERMINATING, self.ctx.now());
         told.status.get_or_insert_default().conditions = conditions.into_conditions();
-        answered("patching nodeclaim status", actions::claim::update(&self.ctx, Write::STATUS, &claim, &told).await)
+        answered(
+            "patching nodeclaim status",
+            actions::claim::update(&self.ctx, MergePatch::STATUS, &claim, &told).await,
+        )
     }
 }

@@ -6,8 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use kerf_api::conditions::{Condition, ConditionSet, ObjectFacts, dependents};
 use kerf_api::labels;
 use kerf_api::nodepool::NodePool;
-use kerf_api::registration::{Health, NODE_REGISTRATION_HEALTHY, Outcome, RegistrationHistory, counts_for};
-use kerf_runtime::{Failure, Write};
+use kerf_api::registration::{
+    NODE_REGISTRATION_HEALTHY, PoolRegistrationHealth, RegistrationHistory, RegistrationOutcome, counts_for,
+};
+use kerf_runtime::{ApiError, MergePatch};
 
 use super::{LAUNCHED, Work};
 use crate::actions;
@@ -24,8 +26,8 @@ impl RegistrationHealth {
     }
 
     /// What a pool's history says.
-    pub(crate) fn of(&self, uid: &str) -> Health {
-        self.lock().get(uid).map_or(Health::Unknown, RegistrationHistory::health)
+    pub(crate) fn of(&self, uid: &str) -> PoolRegistrationHealth {
+        self.lock().get(uid).map_or(PoolRegistrationHealth::Unknown, RegistrationHistory::health)
     }
 
     /// Starts a pool's history with what its condition says.
@@ -38,12 +40,12 @@ impl RegistrationHealth {
         self.lock().remove(uid);
     }
 
-    fn after(&self, uid: &str, outcome: Outcome) -> Health {
+    fn after(&self, uid: &str, outcome: RegistrationOutcome) -> PoolRegistrationHealth {
         self.lock().entry(uid.to_owned()).or_default().health_after(outcome)
     }
 
     /// Tells a claim's pool how it fared. A claim of a pool that is gone, or that was made anew, tells nobody.
-    pub(super) async fn update(&self, ctx: &Context, work: &Work, outcome: Outcome) -> Result<(), Stopped> {
+    pub(super) async fn update(&self, ctx: &Context, work: &Work, outcome: RegistrationOutcome) -> Result<(), Stopped> {
         let pool_name = work.claim.metadata.labels.as_ref().and_then(|labels| labels.get(labels::NODEPOOL));
         let Some(pool) = pool_name.and_then(|name| ctx.pool(name)) else { return Ok(()) };
         let uid = pool.metadata.uid.clone().unwrap_or_default();
@@ -51,10 +53,10 @@ impl RegistrationHealth {
             return Ok(());
         }
         let told = verdict(&pool, self.after(&uid, outcome), work, outcome, ctx.now());
-        match actions::pool::update(ctx, Write::STATUS, &pool, &told).await {
+        match actions::pool::update(ctx, MergePatch::STATUS, &pool, &told).await {
             Ok(_) => {}
-            Err(Failure::NotFound) => return Ok(()),
-            Err(Failure::Conflict) => return Err(Stopped::Until(AFTER_CONFLICT)),
+            Err(ApiError::NotFound) => return Ok(()),
+            Err(ApiError::Conflict) => return Err(Stopped::Until(AFTER_CONFLICT)),
             Err(cause) => return Err(Error::Api { doing: "updating nodepool registration health", cause }.into()),
         }
         self.lock().entry(uid).or_default().record(outcome);
@@ -63,16 +65,24 @@ impl RegistrationHealth {
 }
 
 /// The pool with what an outcome makes of its condition.
-fn verdict(pool: &NodePool, health: Health, work: &Work, outcome: Outcome, now: jiff::Timestamp) -> NodePool {
+fn verdict(
+    pool: &NodePool,
+    health: PoolRegistrationHealth,
+    work: &Work,
+    outcome: RegistrationOutcome,
+    now: jiff::Timestamp,
+) -> NodePool {
     let mut told = pool.clone();
     let status = told.status.get_or_insert_default();
     let stored = std::mem::take(&mut status.conditions);
     let mut conditions = ConditionSet::open(dependents::NODEPOOL, ObjectFacts::of(&pool.metadata), stored);
     match (outcome, health) {
-        (Outcome::Registered, Health::Healthy) => {
+        (RegistrationOutcome::Registered, PoolRegistrationHealth::Healthy) => {
             conditions.set_true(NODE_REGISTRATION_HEALTHY, now);
         }
-        (Outcome::Failed, Health::Unhealthy) if !conditions.is_false(NODE_REGISTRATION_HEALTHY) => {
+        (RegistrationOutcome::Failed, PoolRegistrationHealth::Unhealthy)
+            if !conditions.is_false(NODE_REGISTRATION_HEALTHY) =>
+        {
             let (reason, message) = match work.conditions.get(LAUNCHED) {
                 Some(launched) if !work.conditions.is_true(LAUNCHED) => {
                     (launched.reason.as_str(), launched.message.as_str())
@@ -81,7 +91,7 @@ fn verdict(pool: &NodePool, health: Health, work: &Work, outcome: Outcome, now: 
             };
             conditions.set_false(NODE_REGISTRATION_HEALTHY, reason, message, now);
         }
-        (Outcome::Registered | Outcome::Failed, _) => {}
+        (RegistrationOutcome::Registered | RegistrationOutcome::Failed, _) => {}
     }
     status.conditions = conditions.into_conditions();
     told

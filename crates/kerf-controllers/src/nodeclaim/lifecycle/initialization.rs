@@ -6,7 +6,7 @@ use kerf_api::labels;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Node, ResourceList, Taint};
 use kerf_api::taints::{Taint as WrittenTaint, is_ephemeral};
-use kerf_runtime::{Failure, Next};
+use kerf_runtime::{ApiError, ReconcileAction};
 use tracing::info;
 
 use super::{INITIALIZED, Lifecycle, REGISTERED, Work};
@@ -21,10 +21,10 @@ struct Lack {
 }
 
 impl Lifecycle {
-    pub(super) async fn initialize(&self, work: &mut Work) -> Result<Next, Error> {
+    pub(super) async fn initialize(&self, work: &mut Work) -> Result<ReconcileAction, Error> {
         let now = self.ctx.now();
         if work.is_settled(INITIALIZED, now) || !work.conditions.is_true(REGISTERED) {
-            return Ok(Next::Done);
+            return Ok(ReconcileAction::Done);
         }
         let node = {
             let cluster = self.ctx.cluster.lock();
@@ -40,18 +40,18 @@ impl Lifecycle {
             if let Some(lack) = lack {
                 work.conditions.set_unknown(INITIALIZED, lack.reason, &lack.message, now);
             }
-            return Ok(Next::Done);
+            return Ok(ReconcileAction::Done);
         };
         // It may be the claim's own write that came too late the last time.
         if !node.metadata.labels.is(labels::INITIALIZED, "true") {
             match actions::node::label(&self.ctx, &node.metadata.name, labels::INITIALIZED, "true").await {
                 Ok(()) => {}
-                Err(Failure::NotFound | Failure::Conflict) => return Ok(Next::Backoff),
+                Err(ApiError::NotFound | ApiError::Conflict) => return Ok(ReconcileAction::RequeueWithBackoff),
                 Err(cause) => return Err(Error::Api { doing: "patching node", cause }),
             }
         }
         work.conditions.set_true(INITIALIZED, self.ctx.now());
-        Ok(Next::Done)
+        Ok(ReconcileAction::Done)
     }
 
     /// Says that a claim is initialized.

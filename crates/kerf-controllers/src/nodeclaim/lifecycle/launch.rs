@@ -9,8 +9,8 @@ use kerf_api::labels;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::quantity::Quantity;
 use kerf_api::unparsed::Resources;
-use kerf_cloud::{CreateError, Machine};
-use kerf_runtime::{Failure, Next};
+use kerf_cloud::{CreateError, Instance};
+use kerf_runtime::{ApiError, ReconcileAction};
 use tracing::{error, info};
 
 use super::{LAUNCHED, Lifecycle, Step, Work, truncated};
@@ -25,14 +25,14 @@ const REMEMBERED: Duration = Duration::from_hours(1);
 /// Machines that were launched and whose claims may not say so yet, by the claim's uid: a write that failed must not launch a second
 /// one.
 #[derive(Debug, Default)]
-pub(super) struct Launches(Mutex<BTreeMap<String, (Machine, Timestamp)>>);
+pub(super) struct Launches(Mutex<BTreeMap<String, (Instance, Timestamp)>>);
 
 impl Launches {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, (Machine, Timestamp)>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, (Instance, Timestamp)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn remembered(&self, uid: &str, now: Timestamp) -> Option<Machine> {
+    pub(super) fn remembered(&self, uid: &str, now: Timestamp) -> Option<Instance> {
         let mut launches = self.lock();
         launches.retain(|_, (_, at)| Duration::try_from(now.duration_since(*at)).unwrap_or_default() < REMEMBERED);
         launches.get(uid).map(|(machine, _)| machine.clone())
@@ -45,7 +45,7 @@ impl Lifecycle {
         // A claim that lost its machine by somebody's hand finds it again: a launch that is repeated gives the same machine.
         if work.is_settled(LAUNCHED, now) && !work.provider_id().is_empty() {
             self.launches.lock().remove(work.uid());
-            return Ok(Step::On(Next::Done));
+            return Ok(Step::On(ReconcileAction::Done));
         }
         let machine = match self.launches.remembered(work.uid(), now) {
             Some(machine) => machine,
@@ -61,7 +61,7 @@ impl Lifecycle {
         let now = self.ctx.now();
         self.launches.lock().insert(work.uid().to_owned(), (machine.clone(), now));
         take_over(work, machine, now);
-        Ok(Step::On(Next::Done))
+        Ok(Step::On(ReconcileAction::Done))
     }
 
     /// What follows from a launch that failed (spec 04 §2.2).
@@ -96,7 +96,7 @@ impl Lifecycle {
                 self.ctx.metrics.claim_disrupted(&work.claim, reason, 0);
                 Ok(Step::Deleted)
             }
-            Err(Failure::NotFound) => Ok(Step::Deleted),
+            Err(ApiError::NotFound) => Ok(Step::Deleted),
             Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
         }
     }
@@ -118,7 +118,7 @@ pub(super) fn tell_launched(claim: &NodeClaim) {
 }
 
 /// Writes down what the claim has become. The claim's own labels win over the machine's, the machine's annotations over the claim's.
-pub(super) fn take_over(work: &mut Work, machine: Machine, now: Timestamp) {
+pub(super) fn take_over(work: &mut Work, machine: Instance, now: Timestamp) {
     let metadata = &mut work.claim.metadata;
     let mut labels = machine.labels;
     labels.extend(metadata.labels.take().unwrap_or_default());

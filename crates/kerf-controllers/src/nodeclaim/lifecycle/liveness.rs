@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use kerf_api::registration::Outcome;
-use kerf_runtime::{Failure, Next};
+use kerf_api::registration::RegistrationOutcome;
+use kerf_runtime::{ApiError, ReconcileAction};
 use tracing::debug;
 
 use super::{LAUNCHED, Lifecycle, REGISTERED, Step, Work};
@@ -18,7 +18,7 @@ const REGISTRATION: Duration = Duration::from_mins(15);
 impl Lifecycle {
     pub(super) async fn check_liveness(&self, work: &mut Work) -> Result<Step, Error> {
         if work.conditions.is_true(REGISTERED) {
-            return Ok(Step::On(Next::Done));
+            return Ok(Step::On(ReconcileAction::Done));
         }
         let now = self.ctx.now();
         let (condition, timeout, reason) = if work.conditions.is_true(LAUNCHED) {
@@ -28,9 +28,9 @@ impl Lifecycle {
         };
         let age = work.age(condition, now);
         if age < timeout {
-            return Ok(Step::On(Next::After(timeout.saturating_sub(age))));
+            return Ok(Step::On(ReconcileAction::RequeueAfter(timeout.saturating_sub(age))));
         }
-        match self.health.update(&self.ctx, work, Outcome::Failed).await {
+        match self.health.update(&self.ctx, work, RegistrationOutcome::Failed).await {
             Ok(()) => {}
             // Without the pool's say the claim stays, so that no failure is lost.
             Err(Stopped::Until(next)) => return Ok(Step::On(next)),
@@ -42,7 +42,7 @@ impl Lifecycle {
                 self.ctx.metrics.claim_disrupted(&work.claim, reason, 0);
                 Ok(Step::Deleted)
             }
-            Err(Failure::NotFound) => Ok(Step::Deleted),
+            Err(ApiError::NotFound) => Ok(Step::Deleted),
             Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
         }
     }

@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kerf_api::finalizers::TERMINATION;
 use kerf_api::nodeclaim::NodeClaim;
-use kerf_api::registration::Outcome;
+use kerf_api::registration::RegistrationOutcome;
 use kerf_api::{labels, slim, taints};
-use kerf_cloud::Progress;
-use kerf_runtime::{Failure, Next};
+use kerf_cloud::HookResult;
+use kerf_runtime::{ApiError, ReconcileAction};
 use tracing::error;
 
 use super::{Lifecycle, REGISTERED, Work};
@@ -28,32 +28,32 @@ enum Found {
 /// How far a node's registration has come.
 enum Registration {
     Done,
-    Pending(Next),
+    Pending(ReconcileAction),
 }
 
 /// What registration hooks say, all together.
 struct Hooks {
     pending: Vec<String>,
-    next: Next,
+    next: ReconcileAction,
     errors: Vec<Error>,
 }
 
 impl Lifecycle {
-    pub(super) async fn register(&self, work: &mut Work) -> Result<Next, Error> {
+    pub(super) async fn register(&self, work: &mut Work) -> Result<ReconcileAction, Error> {
         let now = self.ctx.now();
         if work.is_settled(REGISTERED, now) {
-            return Ok(Next::Done);
+            return Ok(ReconcileAction::Done);
         }
         let known = match self.find_node(work.provider_id()) {
             Found::One(node) => node,
             Found::None => {
                 work.conditions.set_unknown(REGISTERED, "NodeNotFound", "Node not registered with cluster", now);
-                return Ok(Next::Done);
+                return Ok(ReconcileAction::Done);
             }
             Found::Several => {
                 let message = "Invariant violated, matched multiple nodes";
                 work.conditions.set_false(REGISTERED, "MultipleNodesFound", message, now);
-                return Ok(Next::Done);
+                return Ok(ReconcileAction::Done);
             }
         };
         // It may be the claim's own write that came too late the last time.
@@ -64,14 +64,14 @@ impl Lifecycle {
                 Registration::Pending(next) => return Ok(next),
             }
         }
-        match self.health.update(&self.ctx, work, Outcome::Registered).await {
+        match self.health.update(&self.ctx, work, RegistrationOutcome::Registered).await {
             Ok(()) => {}
             Err(Stopped::Until(next)) => return Ok(next),
             Err(Stopped::By(error)) => return Err(error),
         }
         work.claim.status.get_or_insert_default().node_name = Some(known.metadata.name.to_string());
         work.conditions.set_true(REGISTERED, self.ctx.now());
-        Ok(Next::Done)
+        Ok(ReconcileAction::Done)
     }
 
     /// Puts on the node what its claim says and, if no hook wants to wait, lets pods come.
@@ -80,7 +80,7 @@ impl Lifecycle {
         let stored = match actions::node::read(&self.ctx, name).await {
             Ok(node) => node,
             // The watch is late: the node is gone again.
-            Err(Failure::NotFound) => return Ok(Registration::Pending(Next::Backoff)),
+            Err(ApiError::NotFound) => return Ok(Registration::Pending(ReconcileAction::RequeueWithBackoff)),
             Err(cause) => return Err(Error::Api { doing: "getting node", cause }),
         };
         let is_unguarded = !has_label(&stored, labels::REGISTERED) && !node_taints(&stored).iter().any(is_unregistered);
@@ -99,8 +99,8 @@ impl Lifecycle {
         }
         match actions::node::update(&self.ctx, &stored, &node).await {
             Ok(()) => {}
-            Err(Failure::Conflict) => return Ok(Registration::Pending(AFTER_CONFLICT)),
-            Err(Failure::NotFound) => return Ok(Registration::Pending(Next::Backoff)),
+            Err(ApiError::Conflict) => return Ok(Registration::Pending(AFTER_CONFLICT)),
+            Err(ApiError::NotFound) => return Ok(Registration::Pending(ReconcileAction::RequeueWithBackoff)),
             Err(cause) => return Err(Error::Api { doing: "patching node", cause }),
         }
         // Not before: a write that lost against another is made again.
@@ -129,7 +129,7 @@ impl Lifecycle {
     async fn ask_hooks(&self, work: &mut Work) -> Hooks {
         let hooks = self.ctx.cloud.registration_hooks();
         let answers = join_all(hooks.iter().map(|hook| hook.registered(&work.claim))).await;
-        let mut all = Hooks { pending: Vec::new(), next: Next::Done, errors: Vec::new() };
+        let mut all = Hooks { pending: Vec::new(), next: ReconcileAction::Done, errors: Vec::new() };
         for (hook, answer) in hooks.iter().zip(answers) {
             match answer {
                 Ok(progress) => {
@@ -151,8 +151,12 @@ impl Lifecycle {
     }
 }
 
-fn when(progress: &Progress) -> Next {
-    if progress.requeue { Next::Backoff } else { Next::After(progress.requeue_after) }
+fn when(progress: &HookResult) -> ReconcileAction {
+    if progress.requeue {
+        ReconcileAction::RequeueWithBackoff
+    } else {
+        ReconcileAction::RequeueAfter(progress.requeue_after)
+    }
 }
 
 /// Puts on the node what its claim says: finalizer, owner, taints, annotations and labels. Whoever manages taints by another way says so

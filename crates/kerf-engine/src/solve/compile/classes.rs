@@ -4,7 +4,7 @@ use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
 use kerf_api::slim::{Affinity, Labels, NodeSelectorOperator, Pod, PodSpec, Str, TopologySpreadConstraint};
-use kerf_api::validation::requirement::{self, RequirementFacts};
+use kerf_api::validation::requirement::{self, RequirementRef};
 use rustc_hash::{FxHashMap, FxHasher};
 use smallvec::SmallVec;
 
@@ -100,7 +100,7 @@ fn refusal(problem: &Problem, pod: &Pod) -> Option<Reason> {
     let mut problems: Vec<String> = Vec::new();
     let rules = &problem.world.label_rules;
     for (key, value) in pod.spec.node_selector.iter() {
-        let facts = RequirementFacts {
+        let facts = RequirementRef {
             key,
             operator: &NodeSelectorOperator::In,
             values: std::slice::from_ref(value),
@@ -114,7 +114,7 @@ fn refusal(problem: &Problem, pod: &Pod) -> Option<Reason> {
             problems.push(requirement::MATCH_FIELDS_NOT_SUPPORTED.into());
         }
         for e in &term.match_expressions {
-            let facts = RequirementFacts { key: &e.key, operator: &e.operator, values: &e.values, min_values: None };
+            let facts = RequirementRef { key: &e.key, operator: &e.operator, values: &e.values, min_values: None };
             problems.extend(requirement::failures(facts, rules));
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kerf_api::admission::{CustomResource, Scope};
+use kerf_api::admission::{CrdScope, CustomResource};
 use serde_json::Value;
 use smol_str::SmolStr;
 
@@ -44,7 +44,7 @@ pub(crate) fn resources(definition: &Value, table: TableIx, revision: u64) -> Ve
                 singular: text(&compiled.names.singular),
                 short_names: compiled.names.short_names.iter().map(|name| text(name)).collect(),
                 categories: compiled.names.categories.iter().map(|name| text(name)).collect(),
-                namespaced: compiled.scope == Scope::Namespaced,
+                namespaced: compiled.scope == CrdScope::Namespaced,
                 access: Access::All,
                 status: if version.status { StatusRule::Subresource } else { StatusRule::None },
                 scale: version.scale.as_ref().map(|scale| ScalePaths {

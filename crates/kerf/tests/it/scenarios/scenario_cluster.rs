@@ -10,7 +10,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kerf_api::crds::Flavour;
+use kerf_api::crds::CrdVariant;
 use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
@@ -119,7 +119,7 @@ impl Ground {
 
     /// Kerf's API, and a node class.
     async fn prepare(&self) {
-        install_crds(&self.client, Flavour::Kwok).await.unwrap();
+        install_crds(&self.client, CrdVariant::Kwok).await.unwrap();
         self.until("the definitions are served", async || {
             self.all::<KWOKNodeClass>().list(&ListParams::default()).await.is_ok()
                 && self.all::<NodePool>().list(&ListParams::default()).await.is_ok()

@@ -7,8 +7,8 @@ use super::super::super::path::Path;
 use super::super::super::schema::Schema;
 use super::declared::{MAX_REQUEST_BYTES, min_bytes};
 
-const RULE_LIMIT: u64 = 10_000_000;
-const DEFINITION_LIMIT: u64 = 100_000_000;
+const ESTIMATED_RULE_COST_MAX: u64 = 10_000_000;
+const ESTIMATED_DEFINITION_COST_MAX: u64 = 100_000_000;
 
 /// How often a node can occur in one object, by the bounds of the lists and maps around it; `None` where one of them has no bound.
 #[derive(Clone, Copy)]
@@ -45,11 +45,11 @@ pub(crate) struct CostTotal {
 impl CostTotal {
     /// Counts a rule, and says if it is too expensive by itself.
     pub(in super::super) fn observe(&mut self, at: &Path<'_>, what: &str, cost: u64, errors: &mut Vec<FieldError>) {
-        if cost > RULE_LIMIT {
-            errors.push(FieldError::forbidden(at, exceeds(what, cost, RULE_LIMIT)));
+        if cost > ESTIMATED_RULE_COST_MAX {
+            errors.push(FieldError::forbidden(at, exceeds(what, cost, ESTIMATED_RULE_COST_MAX)));
         }
         self.total = self.total.saturating_add(cost);
-        if cost >= DEFINITION_LIMIT / 100 {
+        if cost >= ESTIMATED_DEFINITION_COST_MAX / 100 {
             self.most_expensive.push((at.to_string(), cost));
             self.most_expensive.sort_by_key(|(_, cost)| std::cmp::Reverse(*cost));
             self.most_expensive.truncate(4);
@@ -58,7 +58,7 @@ impl CostTotal {
 
     /// What is wrong if all rules together are too expensive.
     pub(crate) fn errors(&self, at: &Path<'_>) -> Vec<FieldError> {
-        if self.total <= DEFINITION_LIMIT {
+        if self.total <= ESTIMATED_DEFINITION_COST_MAX {
             return Vec::new();
         }
         let contributed = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema";
@@ -68,7 +68,7 @@ impl CostTotal {
             .map(|(path, _)| FieldError::forbidden(&Path::ROOT.child(path), contributed))
             .collect();
         let what = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema";
-        errors.push(FieldError::forbidden(at, exceeds(what, self.total, DEFINITION_LIMIT)));
+        errors.push(FieldError::forbidden(at, exceeds(what, self.total, ESTIMATED_DEFINITION_COST_MAX)));
         errors
     }
 }

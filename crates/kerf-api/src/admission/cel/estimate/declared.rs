@@ -1,19 +1,19 @@
 //! How large the values of a schema can be at most, and how small as JSON: where the schema sets no bound, the largest request does.
 
 use super::super::super::schema::{Schema, SchemaType};
-use super::super::types::{Object, Type};
+use super::super::types::{ObjectType, Type};
 
 /// The largest request that the API server takes.
 pub(super) const MAX_REQUEST_BYTES: u64 = 3 << 20;
 
 /// A node of the declared types, as far as sizes go.
 #[derive(Clone, Copy)]
-pub(super) enum Declared<'s> {
+pub(super) enum DeclaredNode<'s> {
     Value(&'s Schema, bool),
     MapKey,
 }
 
-impl Declared<'_> {
+impl DeclaredNode<'_> {
     pub(super) fn step(self, name: &str) -> Option<Self> {
         let Self::Value(schema, resource) = self else { return None };
         match name {
@@ -29,7 +29,7 @@ impl Declared<'_> {
                 if schema.map_values().is_some() {
                     return None;
                 }
-                let object = Object { schema, resource };
+                let object = ObjectType { schema, resource };
                 object.field(field)?;
                 let property = object.property(&super::super::escape::unescape(field)?)?;
                 Some(Self::Value(property, property.embedded))
@@ -80,7 +80,7 @@ pub(super) fn min_bytes(schema: &Schema, resource: bool) -> u64 {
     }
     match schema.type_ {
         Some(SchemaType::Object) if schema.map_values().is_none() => {
-            let object = Object { schema, resource };
+            let object = ObjectType { schema, resource };
             let required = schema.required.iter().filter_map(|name| Some((name, object.property(name)?)));
             required
                 .filter(|(_, property)| {

@@ -2,12 +2,12 @@
 
 use cel::common::ast::{Expr, IdedExpr, LiteralValue};
 
-use super::super::types::{Opaque, Type};
-use super::range::{Entry, Range};
-use super::{Called, Estimator};
+use super::super::types::{OpaqueType, Type};
+use super::range::{EntrySizes, EstimateRange};
+use super::{CallEstimate, Estimator};
 
-const TRAVERSAL: f64 = 0.1;
-const PATTERN: f64 = 0.25;
+const TRAVERSAL_COST_FACTOR: f64 = 0.1;
+const PATTERN_COST_FACTOR: f64 = 0.25;
 
 impl Estimator<'_, '_> {
     pub(super) fn overload(
@@ -17,72 +17,79 @@ impl Estimator<'_, '_> {
         params: &[Type<'static>],
         target: Option<&IdedExpr>,
         args: &[IdedExpr],
-        arg_costs: &[Range],
-    ) -> Called {
-        let args_cost = arg_costs.iter().fold(Range::ZERO, |sum, cost| sum.add(*cost));
+        arg_costs: &[EstimateRange],
+    ) -> CallEstimate {
+        let args_cost = arg_costs.iter().fold(EstimateRange::ZERO, |sum, cost| sum.add(*cost));
         if let Some(called) =
             self.list_library(name, params, target, args).or_else(|| self.kubernetes(name, params, target, args))
         {
-            return Called { cost: called.cost.add(args_cost), size: called.size };
+            return CallEstimate { cost: called.cost.add(args_cost), size: called.size };
         }
         let param = |at: usize| params.get(at);
         let texts = matches!(param(0), Some(Type::String | Type::Bytes));
         match (name, target, args) {
-            ("format", Some(target), _) => Called::costs(self.size_or_unknown(target).factor(TRAVERSAL).add(args_cost)),
+            ("format", Some(target), _) => {
+                CallEstimate::costs(self.size_or_unknown(target).factor(TRAVERSAL_COST_FACTOR).add(args_cost))
+            }
             ("bytes", None, [arg]) if matches!(param(0), Some(Type::String)) => {
                 let size = self.size_or_unknown(arg);
-                Called::sized(
-                    size.factor(TRAVERSAL).add(args_cost),
-                    Range { min: size.min, max: size.max.wrapping_mul(4) },
+                CallEstimate::sized(
+                    size.factor(TRAVERSAL_COST_FACTOR).add(args_cost),
+                    EstimateRange { min: size.min, max: size.max.wrapping_mul(4) },
                 )
             }
             ("string", None, [arg]) if matches!(param(0), Some(Type::Bytes)) => {
                 let size = self.size_or_unknown(arg);
-                Called::sized(size.factor(TRAVERSAL).add(args_cost), Range { min: size.min / 4, max: size.max })
+                CallEstimate::sized(
+                    size.factor(TRAVERSAL_COST_FACTOR).add(args_cost),
+                    EstimateRange { min: size.min / 4, max: size.max },
+                )
             }
             ("startsWith" | "endsWith", Some(_), [arg]) => {
-                Called::costs(self.size_or_unknown(arg).factor(TRAVERSAL).add(args_cost))
+                CallEstimate::costs(self.size_or_unknown(arg).factor(TRAVERSAL_COST_FACTOR).add(args_cost))
             }
             ("@in", None, [_, list]) if matches!(param(1), Some(Type::List(_))) => {
-                Called::costs(self.size_or_unknown(list).add(args_cost))
+                CallEstimate::costs(self.size_or_unknown(list).add(args_cost))
             }
             ("matches", Some(text), [pattern]) => {
-                let text = self.size_or_unknown(text).add(Range::fixed(1)).factor(TRAVERSAL);
-                Called::costs(text.times(self.size_or_unknown(pattern).factor(PATTERN)).add(args_cost))
+                let text = self.size_or_unknown(text).add(EstimateRange::fixed(1)).factor(TRAVERSAL_COST_FACTOR);
+                CallEstimate::costs(
+                    text.times(self.size_or_unknown(pattern).factor(PATTERN_COST_FACTOR)).add(args_cost),
+                )
             }
             ("contains", Some(text), [part]) => {
-                let text = self.size_or_unknown(text).factor(TRAVERSAL);
-                Called::costs(text.times(self.size_or_unknown(part).factor(TRAVERSAL)).add(args_cost))
+                let text = self.size_or_unknown(text).factor(TRAVERSAL_COST_FACTOR);
+                CallEstimate::costs(text.times(self.size_or_unknown(part).factor(TRAVERSAL_COST_FACTOR)).add(args_cost))
             }
             ("_+_", None, [left, right]) if texts || matches!(param(0), Some(Type::List(_))) => {
                 let size = self.size_or_unknown(left).add(self.size_or_unknown(right));
-                if let Some(entry) = Entry::union(self.entry(left), self.entry(right)) {
+                if let Some(entry) = EntrySizes::union(self.entry(left), self.entry(right)) {
                     self.entries.insert(expr.id, entry);
                 }
-                let cost = if texts { size.factor(TRAVERSAL) } else { Range::fixed(1) };
-                Called::sized(cost.add(args_cost), size)
+                let cost = if texts { size.factor(TRAVERSAL_COST_FACTOR) } else { EstimateRange::fixed(1) };
+                CallEstimate::sized(cost.add(args_cost), size)
             }
             ("_<_" | "_<=_" | "_>_" | "_>=_", None, [left, right]) if texts => {
-                Called::costs(self.comparison(left, right).add(args_cost))
+                CallEstimate::costs(self.comparison(left, right).add(args_cost))
             }
-            ("_==_" | "_!=_", None, [left, right]) => Called::costs(self.comparison(left, right).add(args_cost)),
+            ("_==_" | "_!=_", None, [left, right]) => CallEstimate::costs(self.comparison(left, right).add(args_cost)),
             ("_&&_" | "_||_", None, [_, _]) => {
-                Called::costs(Range { min: arg_costs[0].min, max: arg_costs[0].add(arg_costs[1]).max })
+                CallEstimate::costs(EstimateRange { min: arg_costs[0].min, max: arg_costs[0].add(arg_costs[1]).max })
             }
             ("_?_:_", None, [_, then, otherwise]) => {
                 let size = self.size_or_unknown(then).union(self.size_or_unknown(otherwise));
-                if let Some(entry) = Entry::union(self.entry(then), self.entry(otherwise)) {
+                if let Some(entry) = EntrySizes::union(self.entry(then), self.entry(otherwise)) {
                     self.entries.insert(expr.id, entry);
                 }
-                Called::sized(arg_costs[0].add(arg_costs[1].union(arg_costs[2])), size)
+                CallEstimate::sized(arg_costs[0].add(arg_costs[1].union(arg_costs[2])), size)
             }
-            _ => Called::costs(Range::fixed(1).add(args_cost)),
+            _ => CallEstimate::costs(EstimateRange::fixed(1).add(args_cost)),
         }
     }
 
-    fn comparison(&mut self, left: &IdedExpr, right: &IdedExpr) -> Range {
+    fn comparison(&mut self, left: &IdedExpr, right: &IdedExpr) -> EstimateRange {
         let max = self.size_or_unknown(left).max.min(self.size_or_unknown(right).max);
-        Range { min: u64::from(max > 0), max }.factor(TRAVERSAL)
+        EstimateRange { min: u64::from(max > 0), max }.factor(TRAVERSAL_COST_FACTOR)
     }
 
     /// The functions on lists and sets that came with cel-go's extensions.
@@ -92,29 +99,32 @@ impl Estimator<'_, '_> {
         params: &[Type<'static>],
         target: Option<&IdedExpr>,
         args: &[IdedExpr],
-    ) -> Option<Called> {
-        let allocating = |factor: f64, size: Range| {
-            Called::sized(size.factor(factor).add(Range::fixed(1 + super::super::cost::NEW_LIST)), size)
+    ) -> Option<CallEstimate> {
+        let allocating = |factor: f64, size: EstimateRange| {
+            CallEstimate::sized(
+                size.factor(factor).add(EstimateRange::fixed(1 + super::super::cost::NEW_LIST_COST)),
+                size,
+            )
         };
         let literal = |expr: &IdedExpr, otherwise: u64| match &expr.expr {
             Expr::Literal(LiteralValue::Int(n)) => u64::try_from(*n.inner()).unwrap_or(0),
             _ => otherwise,
         };
         let sorting = |params: &[Type<'static>], at: usize| match params.get(at) {
-            Some(Type::List(element)) if matches!(**element, Type::String | Type::Bytes) => 2.0 + TRAVERSAL,
+            Some(Type::List(element)) if matches!(**element, Type::String | Type::Bytes) => 2.0 + TRAVERSAL_COST_FACTOR,
             _ => 2.0,
         };
         Some(match (name, target, args) {
             ("sets.contains" | "sets.intersects" | "sets.equivalent", None, [a, b]) => {
                 let factor = if name == "sets.equivalent" { 2.0 } else { 1.0 };
                 let pairs = self.size_or_unknown(a).times(self.size_or_unknown(b));
-                Called::costs(pairs.factor(factor).add(Range::fixed(1)))
+                CallEstimate::costs(pairs.factor(factor).add(EstimateRange::fixed(1)))
             }
             ("slice", Some(list), [start, end]) => {
                 let size = self.size_or_unknown(list);
-                allocating(1.0, Range::fixed(literal(end, size.max).wrapping_sub(literal(start, 0))))
+                allocating(1.0, EstimateRange::fixed(literal(end, size.max).wrapping_sub(literal(start, 0))))
             }
-            ("lists.range", None, [end]) => allocating(1.0, Range::fixed(literal(end, u64::MAX))),
+            ("lists.range", None, [end]) => allocating(1.0, EstimateRange::fixed(literal(end, u64::MAX))),
             ("reverse", Some(list), []) => allocating(1.0, self.size_or_unknown(list)),
             ("flatten", Some(list), [] | [_]) => {
                 let depth = args.first().map_or(1, |depth| literal(depth, u64::MAX));
@@ -137,7 +147,7 @@ impl Estimator<'_, '_> {
     }
 
     /// How large the elements of a list are, by its path; and whether they are texts.
-    fn element(&mut self, list: &IdedExpr) -> Option<(Range, bool)> {
+    fn element(&mut self, list: &IdedExpr) -> Option<(EstimateRange, bool)> {
         let element_type = match self.types.get(&list.id)? {
             Type::List(element) => (**element).clone(),
             Type::Map(entry) => entry.0.clone(),
@@ -154,7 +164,7 @@ impl Estimator<'_, '_> {
             path.push("@items".to_owned());
             self.declared_size(&path)
         };
-        Some((size.unwrap_or(Range::UNKNOWN), matches!(element_type, Type::String | Type::Bytes)))
+        Some((size.unwrap_or(EstimateRange::UNKNOWN), matches!(element_type, Type::String | Type::Bytes)))
     }
 
     /// The functions that Kubernetes adds, and those of strings, which it prices itself.
@@ -164,32 +174,35 @@ impl Estimator<'_, '_> {
         params: &[Type<'static>],
         target: Option<&IdedExpr>,
         args: &[IdedExpr],
-    ) -> Option<Called> {
-        let one = || Called::costs(Range::fixed(1));
+    ) -> Option<CallEstimate> {
+        let one = || CallEstimate::costs(EstimateRange::fixed(1));
         Some(match (name, target, args) {
             ("isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf", Some(target), _) => {
                 let size = self.size_or_unknown(target);
                 match self.element(target) {
                     Some((element, is_text)) => {
-                        let each =
-                            if is_text { Range::fixed(1).add(element.factor(TRAVERSAL)) } else { Range::fixed(1) };
-                        Called::costs(size.times(each))
+                        let each = if is_text {
+                            EstimateRange::fixed(1).add(element.factor(TRAVERSAL_COST_FACTOR))
+                        } else {
+                            EstimateRange::fixed(1)
+                        };
+                        CallEstimate::costs(size.times(each))
                     }
-                    None => Called::costs(size.factor(TRAVERSAL)),
+                    None => CallEstimate::costs(size.factor(TRAVERSAL_COST_FACTOR)),
                 }
             }
             ("url", None, [text]) => {
                 let size = self.size_or_unknown(text);
-                Called::sized(size.factor(TRAVERSAL), size)
+                CallEstimate::sized(size.factor(TRAVERSAL_COST_FACTOR), size)
             }
             ("lowerAscii" | "upperAscii" | "substring" | "trim", Some(text), _) => {
                 let size = self.size_or_unknown(text);
-                Called::sized(size.factor(TRAVERSAL), size)
+                CallEstimate::sized(size.factor(TRAVERSAL_COST_FACTOR), size)
             }
             ("replace", Some(text), [from, to, ..]) => {
                 let (text, from, to) =
                     (self.size_or_unknown(text), self.size_or_unknown(from), self.size_or_unknown(to));
-                Called::sized(text.factor(2.0 * TRAVERSAL), replaced(text, from, to))
+                CallEstimate::sized(text.factor(2.0 * TRAVERSAL_COST_FACTOR), replaced(text, from, to))
             }
             ("split", Some(text), _) => {
                 let size = self.size_or_unknown(text);
@@ -197,44 +210,48 @@ impl Estimator<'_, '_> {
                     Some(Expr::Literal(LiteralValue::Int(n))) => *n.inner() as u64,
                     _ => size.max,
                 };
-                Called::sized(size.factor(2.0 * TRAVERSAL), Range { min: 0, max })
+                CallEstimate::sized(size.factor(2.0 * TRAVERSAL_COST_FACTOR), EstimateRange { min: 0, max })
             }
             ("join", Some(list), _) => {
                 let count = self.size_or_unknown(list);
-                let mut size = self.element(list).map_or(Range::ZERO, |(element, _)| count.times(element));
+                let mut size = self.element(list).map_or(EstimateRange::ZERO, |(element, _)| count.times(element));
                 if let Some(separator) = args.first() {
-                    let between = Range { min: count.min.saturating_sub(1), max: count.max.saturating_sub(1) };
+                    let between = EstimateRange { min: count.min.saturating_sub(1), max: count.max.saturating_sub(1) };
                     size = size.add(self.size_or_unknown(separator).times(between));
                 }
-                Called::sized(size.factor(TRAVERSAL), size)
+                CallEstimate::sized(size.factor(TRAVERSAL_COST_FACTOR), size)
             }
             ("find" | "findAll", Some(text), [pattern, ..]) => {
                 let size = self.size_or_unknown(text);
-                let cost =
-                    size.add(Range::fixed(1)).factor(TRAVERSAL).times(self.size_or_unknown(pattern).factor(PATTERN));
-                Called::sized(cost, Range { min: 0, max: size.max })
+                let cost = size
+                    .add(EstimateRange::fixed(1))
+                    .factor(TRAVERSAL_COST_FACTOR)
+                    .times(self.size_or_unknown(pattern).factor(PATTERN_COST_FACTOR));
+                CallEstimate::sized(cost, EstimateRange { min: 0, max: size.max })
             }
             ("ip", Some(_), _) => one(),
             (
                 "cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver",
                 None,
                 [text, ..],
-            ) => Called::costs(self.size_or_unknown(text).factor(TRAVERSAL)),
-            ("ip.isCanonical", None, [text]) => Called::costs(self.size_or_unknown(text).factor(2.0 * TRAVERSAL)),
+            ) => CallEstimate::costs(self.size_or_unknown(text).factor(TRAVERSAL_COST_FACTOR)),
+            ("ip.isCanonical", None, [text]) => {
+                CallEstimate::costs(self.size_or_unknown(text).factor(2.0 * TRAVERSAL_COST_FACTOR))
+            }
             ("containsIP" | "containsCIDR", Some(_), [other]) => {
-                let bytes = Range { min: 4, max: 16 };
-                let mut cost = bytes.add(bytes).factor(TRAVERSAL);
+                let bytes = EstimateRange { min: 4, max: 16 };
+                let mut cost = bytes.add(bytes).factor(TRAVERSAL_COST_FACTOR);
                 if name == "containsCIDR" {
-                    cost = cost.add(bytes.factor(TRAVERSAL)).add(Range::fixed(1));
+                    cost = cost.add(bytes.factor(TRAVERSAL_COST_FACTOR)).add(EstimateRange::fixed(1));
                 }
                 if matches!(params.get(1), Some(Type::String)) {
-                    cost = cost.add(self.size_or_unknown(other).factor(TRAVERSAL));
+                    cost = cost.add(self.size_or_unknown(other).factor(TRAVERSAL_COST_FACTOR));
                 }
-                Called::costs(cost)
+                CallEstimate::costs(cost)
             }
-            ("validate", Some(_), [text]) => {
-                Called::costs(self.size_or_unknown(text).factor(TRAVERSAL).factor(128.0 * PATTERN))
-            }
+            ("validate", Some(_), [text]) => CallEstimate::costs(
+                self.size_or_unknown(text).factor(TRAVERSAL_COST_FACTOR).factor(128.0 * PATTERN_COST_FACTOR),
+            ),
             (
                 "masked"
                 | "prefixLength"
@@ -268,11 +285,13 @@ impl Estimator<'_, '_> {
             ) => one(),
             ("_==_", None, [left, right]) => match (self.types.get(&left.id), self.types.get(&right.id)) {
                 (Some(Type::Opaque(a)), Some(Type::Opaque(b))) if a == b => match a {
-                    Opaque::Ip | Opaque::Cidr | Opaque::Quantity | Opaque::Semver => one(),
-                    Opaque::Format => Called::costs(Range { min: 1, max: 64 }.factor(TRAVERSAL)),
-                    Opaque::Url => {
-                        let size = self.size(right).unwrap_or(Range::fixed(1));
-                        Called::costs(Range { min: 1, max: size.max }.factor(TRAVERSAL))
+                    OpaqueType::Ip | OpaqueType::Cidr | OpaqueType::Quantity | OpaqueType::Semver => one(),
+                    OpaqueType::Format => {
+                        CallEstimate::costs(EstimateRange { min: 1, max: 64 }.factor(TRAVERSAL_COST_FACTOR))
+                    }
+                    OpaqueType::Url => {
+                        let size = self.size(right).unwrap_or(EstimateRange::fixed(1));
+                        CallEstimate::costs(EstimateRange { min: 1, max: size.max }.factor(TRAVERSAL_COST_FACTOR))
                     }
                 },
                 _ => return None,
@@ -283,8 +302,8 @@ impl Estimator<'_, '_> {
 }
 
 /// How long a text can be after a replacement.
-fn replaced(text: Range, from: Range, to: Range) -> Range {
-    let (mut count, mut kept) = (Range::ZERO, Range::ZERO);
+fn replaced(text: EstimateRange, from: EstimateRange, to: EstimateRange) -> EstimateRange {
+    let (mut count, mut kept) = (EstimateRange::ZERO, EstimateRange::ZERO);
     if from.min == 0 {
         count.max = text.max.saturating_add(1);
         kept.max = text.max;

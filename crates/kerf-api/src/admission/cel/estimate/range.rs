@@ -2,12 +2,12 @@
 
 /// From the least to the most, of a size or of a cost; what cannot be known ends at the largest number.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Range {
+pub(super) struct EstimateRange {
     pub(super) min: u64,
     pub(super) max: u64,
 }
 
-impl Range {
+impl EstimateRange {
     pub(super) const UNKNOWN: Self = Self { min: 0, max: u64::MAX };
     pub(super) const ZERO: Self = Self::fixed(0);
 
@@ -35,13 +35,13 @@ impl Range {
 
 /// How large the keys and values in a list or map are.
 #[derive(Clone, Copy)]
-pub(super) struct Entry {
+pub(super) struct EntrySizes {
     pub(super) is_list: bool,
-    pub(super) key: Range,
-    pub(super) value: Range,
+    pub(super) key: EstimateRange,
+    pub(super) value: EstimateRange,
 }
 
-impl Entry {
+impl EntrySizes {
     pub(super) fn union(a: Option<Self>, b: Option<Self>) -> Option<Self> {
         let (a, b) = (a?, b?);
         Some(Self { is_list: a.is_list, key: a.key.union(b.key), value: a.value.union(b.value) })

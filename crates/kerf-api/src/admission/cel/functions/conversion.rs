@@ -3,9 +3,9 @@
 use super::super::super::number::whole_i64;
 use super::super::super::text;
 use super::super::super::time::{self, SECOND};
-use super::super::value::{Arguments, Evaluated, Failure, Value, error, no_such_overload};
+use super::super::value::{Arguments, EvalFailure, EvalResult, Value, error, no_such_overload};
 
-fn only<'a>(args: Arguments<'a, '_>) -> Result<Value<'a>, Failure> {
+fn only<'a>(args: Arguments<'a, '_>) -> Result<Value<'a>, EvalFailure> {
     let mut values = args.values.into_iter();
     match (values.next(), values.next()) {
         (Some(value), None) => Ok(value),
@@ -13,15 +13,15 @@ fn only<'a>(args: Arguments<'a, '_>) -> Result<Value<'a>, Failure> {
     }
 }
 
-fn cannot<'a>(from: &Value<'a>, to: &str) -> Evaluated<'a> {
+fn cannot<'a>(from: &Value<'a>, to: &str) -> EvalResult<'a> {
     error(format!("type conversion error from '{}' to '{to}'", from.type_name()))
 }
 
-pub(in super::super) fn type_of<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn type_of<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     Ok(Value::Type(only(args)?.type_name().to_owned().into()))
 }
 
-pub(in super::super) fn to_bool<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn to_bool<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match only(args)? {
         Value::Bool(b) => Ok(Value::Bool(b)),
         Value::String(text) => match &*text {
@@ -33,7 +33,7 @@ pub(in super::super) fn to_bool<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }
 }
 
-pub(in super::super) fn to_bytes<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn to_bytes<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match only(args)? {
         Value::Bytes(bytes) => Ok(Value::Bytes(bytes)),
         Value::String(text) => Ok(Value::Bytes(text.as_bytes().into())),
@@ -41,7 +41,7 @@ pub(in super::super) fn to_bytes<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }
 }
 
-pub(in super::super) fn to_double<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn to_double<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match only(args)? {
         Value::Double(d) => Ok(Value::Double(d)),
         Value::Int(n) => Ok(Value::Double(n as f64)),
@@ -62,7 +62,7 @@ fn parse_double(text: &str) -> Option<f64> {
     text.parse().ok()
 }
 
-pub(in super::super) fn to_int<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn to_int<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match only(args)? {
         Value::Int(n) => Ok(Value::Int(n)),
         Value::Uint(n) => i64::try_from(n).map_or_else(|_| error("integer overflow"), |n| Ok(Value::Int(n))),
@@ -86,7 +86,7 @@ fn parse_integer(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-pub(in super::super) fn to_uint<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn to_uint<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match only(args)? {
         Value::Uint(n) => Ok(Value::Uint(n)),
         Value::Int(n) => u64::try_from(n).map_or_else(|_| error("unsigned integer overflow"), |n| Ok(Value::Uint(n))),
@@ -102,7 +102,7 @@ pub(in super::super) fn to_uint<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }
 }
 
-pub(in super::super) fn to_string<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn to_string<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     Ok(match only(args)? {
         Value::String(text) => Value::String(text),
         Value::Bool(b) => Value::text(b.to_string()),
@@ -132,7 +132,7 @@ pub(in super::super) fn seconds_text(nanoseconds: i64) -> String {
     format!("{sign}{seconds}.{}s", decimals.trim_end_matches('0'))
 }
 
-pub(in super::super) fn to_duration<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn to_duration<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match only(args)? {
         Value::Duration(nanoseconds) => Ok(Value::Duration(nanoseconds)),
         Value::Int(nanoseconds) => Ok(Value::Duration(nanoseconds)),
@@ -144,7 +144,7 @@ pub(in super::super) fn to_duration<'a>(args: Arguments<'a, '_>) -> Evaluated<'a
     }
 }
 
-pub(in super::super) fn to_timestamp<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn to_timestamp<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match only(args)? {
         Value::Timestamp(instant) => Ok(Value::Timestamp(instant)),
         Value::Int(seconds) => match jiff::Timestamp::from_second(seconds) {

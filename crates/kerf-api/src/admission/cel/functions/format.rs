@@ -1,7 +1,7 @@
 //! `format.*`: Kubernetes' named formats.
 
 use super::super::super::{format::Format as SchemaFormat, names, text, url};
-use super::super::value::{Arguments, Evaluated, Value, no_such_overload};
+use super::super::value::{Arguments, EvalResult, Value, no_such_overload};
 
 /// A format by its name, with the sentences for what it refuses.
 pub(in super::super) struct NamedFormat {
@@ -60,14 +60,14 @@ fn by_name<'a>(name: &str) -> Option<Value<'a>> {
     FORMATS.iter().find(|format| format.name == name).map(Value::Format)
 }
 
-pub(in super::super) fn named<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn named<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::String(name)] => Ok(by_name(name).map_or(Value::NONE, Value::some)),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn validate<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn validate<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Format(format), Value::String(text)] => {
             let problems = (format.problems)(text);
@@ -82,7 +82,7 @@ pub(in super::super) fn validate<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
 
 macro_rules! constant_formats {
     ($($function:ident => $name:literal),* $(,)?) => {$(
-        pub(in super::super) fn $function<'a>(_: Arguments<'a, '_>) -> Evaluated<'a> {
+        pub(in super::super) fn $function<'a>(_: Arguments<'a, '_>) -> EvalResult<'a> {
             by_name($name).map_or_else(no_such_overload, Ok)
         }
     )*};

@@ -3,10 +3,10 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use super::super::value::{Arguments, Evaluated, Failure, Items, List, Map, Value, error, no_such_overload};
+use super::super::value::{Arguments, EvalFailure, EvalResult, Items, List, Map, Value, error, no_such_overload};
 use super::{operators, strings};
 
-pub(in super::super) fn index_of<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn index_of<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     Ok(Value::Int(match &args.values[..] {
         [Value::String(text), Value::String(part)] => strings::index_of(text, part, 0)?,
         [Value::String(text), Value::String(part), Value::Int(offset)] => strings::index_of(text, part, *offset)?,
@@ -15,7 +15,7 @@ pub(in super::super) fn index_of<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }))
 }
 
-pub(in super::super) fn last_index_of<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn last_index_of<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     Ok(Value::Int(match &args.values[..] {
         [Value::String(text), Value::String(part)] => strings::last_index_of(text, part, None)?,
         [Value::String(text), Value::String(part), Value::Int(offset)] => {
@@ -29,21 +29,21 @@ pub(in super::super) fn last_index_of<'a>(args: Arguments<'a, '_>) -> Evaluated<
     }))
 }
 
-fn position<'a>(items: impl Iterator<Item = (usize, Evaluated<'a>)>, value: &Value<'a>) -> i64 {
+fn position<'a>(items: impl Iterator<Item = (usize, EvalResult<'a>)>, value: &Value<'a>) -> i64 {
     let mut items = items;
     items
         .find(|(_, item)| item.as_ref().is_ok_and(|item| item.equals(value).unwrap_or(false)))
         .map_or(-1, |(i, _)| i as i64)
 }
 
-fn receiver<'v, 'a>(args: &'v Arguments<'a, '_>) -> Result<&'v List<'a>, Failure> {
+fn receiver<'v, 'a>(args: &'v Arguments<'a, '_>) -> Result<&'v List<'a>, EvalFailure> {
     match args.values.first() {
         Some(Value::List(list)) => Ok(list),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn is_sorted<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn is_sorted<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let items = receiver(&args)?.values()?;
     for pair in items.windows(2) {
         if pair[0].compare(&pair[1])? == Some(Ordering::Greater) {
@@ -53,7 +53,7 @@ pub(in super::super) fn is_sorted<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> 
     Ok(Value::Bool(true))
 }
 
-pub(in super::super) fn sum<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn sum<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let mut total: Option<Value<'a>> = None;
     for item in receiver(&args)?.iter() {
         let item = item?;
@@ -71,7 +71,7 @@ pub(in super::super) fn sum<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }))
 }
 
-fn extreme<'a>(args: &Arguments<'a, '_>, name: &str, better: Ordering) -> Evaluated<'a> {
+fn extreme<'a>(args: &Arguments<'a, '_>, name: &str, better: Ordering) -> EvalResult<'a> {
     let mut best: Option<Value<'a>> = None;
     for item in receiver(args)?.iter() {
         let item = item?;
@@ -83,15 +83,15 @@ fn extreme<'a>(args: &Arguments<'a, '_>, name: &str, better: Ordering) -> Evalua
     best.map_or_else(|| error(format!("{name} called on empty list")), Ok)
 }
 
-pub(in super::super) fn max<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn max<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     extreme(&args, "max", Ordering::Greater)
 }
 
-pub(in super::super) fn min<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn min<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     extreme(&args, "min", Ordering::Less)
 }
 
-pub(in super::super) fn slice<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn slice<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let [Value::List(list), Value::Int(start), Value::Int(end)] = &args.values[..] else { return no_such_overload() };
     let length = list.len();
     if *start < 0 || *end < 0 {
@@ -107,7 +107,7 @@ pub(in super::super) fn slice<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     Ok(Value::list(list.iter().skip(from).take(to - from).collect::<Result<Vec<_>, _>>()?))
 }
 
-pub(in super::super) fn flatten<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn flatten<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let depth = match &args.values[..] {
         [_] => 1,
         [_, Value::Int(depth)] if *depth < 0 => return error("level must be non-negative"),
@@ -119,7 +119,7 @@ pub(in super::super) fn flatten<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     Ok(Value::list(out))
 }
 
-fn flatten_into<'a>(list: &List<'a>, depth: i64, out: &mut Vec<Value<'a>>) -> Result<(), Failure> {
+fn flatten_into<'a>(list: &List<'a>, depth: i64, out: &mut Vec<Value<'a>>) -> Result<(), EvalFailure> {
     for item in list.iter() {
         match item? {
             Value::List(inner) if depth > 0 => flatten_into(&inner, depth - 1, out)?,
@@ -129,12 +129,12 @@ fn flatten_into<'a>(list: &List<'a>, depth: i64, out: &mut Vec<Value<'a>>) -> Re
     Ok(())
 }
 
-pub(in super::super) fn sort<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn sort<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let items = receiver(&args)?.values()?;
     sorted(items.clone(), items)
 }
 
-pub(in super::super) fn sort_by_keys<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn sort_by_keys<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let [Value::List(list), Value::List(keys)] = &args.values[..] else { return no_such_overload() };
     if list.len() != keys.len() {
         return error(format!(
@@ -147,7 +147,7 @@ pub(in super::super) fn sort_by_keys<'a>(args: Arguments<'a, '_>) -> Evaluated<'
 }
 
 /// The items in the order of their keys; equal keys keep theirs.
-fn sorted<'a>(items: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> Evaluated<'a> {
+fn sorted<'a>(items: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> EvalResult<'a> {
     // All keys are compared with the first, so that what cannot be ordered is found before sorting starts.
     if let Some(first) = keys.first() {
         for key in &keys {
@@ -164,20 +164,20 @@ fn sorted<'a>(items: Vec<Value<'a>>, keys: Vec<Value<'a>>) -> Evaluated<'a> {
     Ok(Value::list(pairs.into_iter().map(|(_, item)| item).collect()))
 }
 
-pub(in super::super) fn range<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn range<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Int(end)] => Ok(Value::list((0..*end).map(Value::Int).collect())),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn reverse<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn reverse<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let mut items = receiver(&args)?.values()?;
     items.reverse();
     Ok(Value::list(items))
 }
 
-pub(in super::super) fn distinct<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn distinct<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let mut unique: Vec<Value<'a>> = Vec::new();
     for item in receiver(&args)?.iter() {
         let item = item?;
@@ -188,14 +188,14 @@ pub(in super::super) fn distinct<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     Ok(Value::list(unique))
 }
 
-pub(in super::super) fn first<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn first<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match receiver(&args)?.get(0) {
         Some(item) => Ok(Value::some(item?)),
         None => Ok(Value::NONE),
     }
 }
 
-pub(in super::super) fn last<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn last<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let list = receiver(&args)?;
     match list.len().checked_sub(1).and_then(|last| list.get(last)) {
         Some(item) => Ok(Value::some(item?)),
@@ -204,7 +204,7 @@ pub(in super::super) fn last<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
 }
 
 /// The two-variable comprehensions that build maps, where they could not do it in place.
-pub(in super::super) fn map_insert<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn map_insert<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let (Some(Value::Map(Map::Built(map))), added) = (args.values.first(), args.values.get(1..).unwrap_or_default())
     else {
         return no_such_overload();

@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use super::super::super::text;
 use super::super::super::url::Url;
-use super::super::value::{Arguments, Evaluated, Failure, Key, Map, Value, error, no_such_overload};
+use super::super::value::{Arguments, CelMapKey, EvalFailure, EvalResult, Map, Value, error, no_such_overload};
 
 /// An address and how many of its bits name the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ fn parse_cidr(raw: &str) -> Result<Cidr, String> {
     Ok(Cidr { address, bits })
 }
 
-pub(in super::super) fn ip<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn ip<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::String(text)] => parse_ip(text).map_or_else(error, |address| Ok(Value::Ip(address))),
         [Value::Cidr(cidr)] => Ok(Value::Ip(cidr.address)),
@@ -89,14 +89,14 @@ pub(in super::super) fn ip<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }
 }
 
-pub(in super::super) fn is_ip<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn is_ip<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::String(text)] => Ok(Value::Bool(parse_ip(text).is_ok())),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn is_canonical<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn is_canonical<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::String(text)] => {
             parse_ip(text).map_or_else(error, |address| Ok(Value::Bool(address.to_string() == **text)))
@@ -105,26 +105,26 @@ pub(in super::super) fn is_canonical<'a>(args: Arguments<'a, '_>) -> Evaluated<'
     }
 }
 
-fn address(args: &Arguments<'_, '_>) -> Result<IpAddr, Failure> {
+fn address(args: &Arguments<'_, '_>) -> Result<IpAddr, EvalFailure> {
     match &args.values[..] {
         [Value::Ip(address)] => Ok(*address),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn family<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn family<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     Ok(Value::Int(if address(&args)?.is_ipv4() { 4 } else { 6 }))
 }
 
-pub(in super::super) fn is_unspecified<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn is_unspecified<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     Ok(Value::Bool(address(&args)?.is_unspecified()))
 }
 
-pub(in super::super) fn is_loopback<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn is_loopback<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     Ok(Value::Bool(address(&args)?.is_loopback()))
 }
 
-pub(in super::super) fn is_link_local_multicast<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn is_link_local_multicast<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     Ok(Value::Bool(match address(&args)? {
         IpAddr::V4(address) => matches!(address.octets(), [224, 0, 0, _]),
         IpAddr::V6(address) => address.segments()[0] & 0xff0f == 0xff02,
@@ -138,11 +138,11 @@ fn link_local_unicast(address: IpAddr) -> bool {
     }
 }
 
-pub(in super::super) fn is_link_local_unicast<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn is_link_local_unicast<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     Ok(Value::Bool(link_local_unicast(address(&args)?)))
 }
 
-pub(in super::super) fn is_global_unicast<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn is_global_unicast<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let address = address(&args)?;
     let broadcast = matches!(address, IpAddr::V4(address) if address.is_broadcast());
     let special =
@@ -150,7 +150,7 @@ pub(in super::super) fn is_global_unicast<'a>(args: Arguments<'a, '_>) -> Evalua
     Ok(Value::Bool(!broadcast && !special))
 }
 
-pub(in super::super) fn cidr<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn cidr<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::String(text)] => parse_cidr(text).map_or_else(
             |text| error(format!("network address parse error during conversion from string: {text}")),
@@ -160,14 +160,14 @@ pub(in super::super) fn cidr<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }
 }
 
-pub(in super::super) fn is_cidr<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn is_cidr<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::String(text)] => Ok(Value::Bool(parse_cidr(text).is_ok())),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn contains_ip<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn contains_ip<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Cidr(cidr), Value::Ip(address)] => Ok(Value::Bool(cidr.contains(*address))),
         [Value::Cidr(cidr), Value::String(text)] => {
@@ -177,7 +177,7 @@ pub(in super::super) fn contains_ip<'a>(args: Arguments<'a, '_>) -> Evaluated<'a
     }
 }
 
-pub(in super::super) fn contains_cidr<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn contains_cidr<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let within = |outer: &Cidr, inner: Cidr| Ok(Value::Bool(outer.bits <= inner.bits && outer.contains(inner.address)));
     match &args.values[..] {
         [Value::Cidr(outer), Value::Cidr(inner)] => within(outer, *inner),
@@ -189,21 +189,21 @@ pub(in super::super) fn contains_cidr<'a>(args: Arguments<'a, '_>) -> Evaluated<
     }
 }
 
-pub(in super::super) fn prefix_length<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn prefix_length<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Cidr(cidr)] => Ok(Value::Int(cidr.bits.into())),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn masked<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn masked<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Cidr(cidr)] => Ok(Value::Cidr(cidr.masked())),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn url<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn url<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::String(text)] => match Url::parse(text) {
             Some(url) => Ok(Value::Url(Rc::new(url))),
@@ -216,46 +216,48 @@ pub(in super::super) fn url<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }
 }
 
-pub(in super::super) fn is_url<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn is_url<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::String(text)] => Ok(Value::Bool(Url::parse(text).is_some())),
         _ => no_such_overload(),
     }
 }
 
-fn url_part<'a>(args: &Arguments<'a, '_>, part: impl Fn(&Url) -> String) -> Evaluated<'a> {
+fn url_part<'a>(args: &Arguments<'a, '_>, part: impl Fn(&Url) -> String) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Url(url)] => Ok(Value::text(part(url))),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn scheme<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn scheme<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     url_part(&args, |url| url.scheme.clone())
 }
 
-pub(in super::super) fn host<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn host<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     url_part(&args, |url| url.host.clone())
 }
 
-pub(in super::super) fn hostname<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn hostname<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     url_part(&args, |url| url.hostname().to_owned())
 }
 
-pub(in super::super) fn port<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn port<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     url_part(&args, |url| url.port().to_owned())
 }
 
-pub(in super::super) fn escaped_path<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn escaped_path<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     url_part(&args, Url::escaped_path)
 }
 
-pub(in super::super) fn query<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn query<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let [Value::Url(url)] = &args.values[..] else { return no_such_overload() };
-    let entries: BTreeMap<Key, Value<'a>> = url
+    let entries: BTreeMap<CelMapKey, Value<'a>> = url
         .query_parameters()
         .into_iter()
-        .map(|(name, values)| (Key::String(name.into()), Value::list(values.into_iter().map(Value::text).collect())))
+        .map(|(name, values)| {
+            (CelMapKey::String(name.into()), Value::list(values.into_iter().map(Value::text).collect()))
+        })
         .collect();
     Ok(Value::Map(Map::Built(Rc::new(entries))))
 }

@@ -4,36 +4,36 @@ use std::cmp::Ordering;
 use std::rc::Rc;
 
 use super::super::super::time::SECOND;
-use super::super::value::{Arguments, Evaluated, Failure, Text, Value, error, no_such_overload};
+use super::super::value::{Arguments, EvalFailure, EvalResult, Text, Value, error, no_such_overload};
 
-fn overflow<T>() -> Result<T, Failure> {
+fn overflow<T>() -> Result<T, EvalFailure> {
     error("integer overflow")
 }
 
-fn int<'a>(n: Option<i64>) -> Evaluated<'a> {
+fn int<'a>(n: Option<i64>) -> EvalResult<'a> {
     n.map_or_else(overflow, |n| Ok(Value::Int(n)))
 }
 
-fn uint<'a>(n: Option<u64>) -> Evaluated<'a> {
+fn uint<'a>(n: Option<u64>) -> EvalResult<'a> {
     n.map_or_else(|| error("unsigned integer overflow"), |n| Ok(Value::Uint(n)))
 }
 
-fn duration<'a>(n: Option<i64>) -> Evaluated<'a> {
+fn duration<'a>(n: Option<i64>) -> EvalResult<'a> {
     n.map_or_else(|| error("duration overflow"), |n| Ok(Value::Duration(n)))
 }
 
-pub(in super::super) fn identity<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn identity<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     args.values.into_iter().next().map_or_else(no_such_overload, Ok)
 }
 
-pub(in super::super) fn not<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn not<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Bool(b)] => Ok(Value::Bool(!b)),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn negate<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn negate<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Int(n)] => int(n.checked_neg()),
         [Value::Double(d)] => Ok(Value::Double(-d)),
@@ -42,7 +42,7 @@ pub(in super::super) fn negate<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }
 }
 
-pub(in super::super) fn add<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn add<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Int(a), Value::Int(b)] => int(a.checked_add(*b)),
         [Value::Uint(a), Value::Uint(b)] => uint(a.checked_add(*b)),
@@ -58,14 +58,14 @@ pub(in super::super) fn add<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }
 }
 
-fn shift<'a>(instant: jiff::Timestamp, nanoseconds: i64) -> Evaluated<'a> {
+fn shift<'a>(instant: jiff::Timestamp, nanoseconds: i64) -> EvalResult<'a> {
     match instant.checked_add(jiff::SignedDuration::from_nanos(nanoseconds)) {
         Ok(shifted) => Ok(Value::Timestamp(shifted)),
         Err(_) => error("timestamp overflow"),
     }
 }
 
-pub(in super::super) fn subtract<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn subtract<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Int(a), Value::Int(b)] => int(a.checked_sub(*b)),
         [Value::Uint(a), Value::Uint(b)] => uint(a.checked_sub(*b)),
@@ -84,7 +84,7 @@ pub(in super::super) fn subtract<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }
 }
 
-pub(in super::super) fn multiply<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn multiply<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Int(a), Value::Int(b)] => int(a.checked_mul(*b)),
         [Value::Uint(a), Value::Uint(b)] => uint(a.checked_mul(*b)),
@@ -93,7 +93,7 @@ pub(in super::super) fn multiply<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }
 }
 
-pub(in super::super) fn divide<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn divide<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => error("division by zero"),
         [Value::Int(a), Value::Int(b)] => int(a.checked_div(*b)),
@@ -103,7 +103,7 @@ pub(in super::super) fn divide<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }
 }
 
-pub(in super::super) fn modulo<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn modulo<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Int(_), Value::Int(0)] | [Value::Uint(_), Value::Uint(0)] => error("modulus by zero"),
         [Value::Int(a), Value::Int(b)] => int(a.checked_rem(*b)),
@@ -112,44 +112,44 @@ pub(in super::super) fn modulo<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }
 }
 
-fn order<'a>(args: Arguments<'a, '_>, holds: impl Fn(Ordering) -> bool) -> Evaluated<'a> {
+fn order<'a>(args: Arguments<'a, '_>, holds: impl Fn(Ordering) -> bool) -> EvalResult<'a> {
     match &args.values[..] {
         [a, b] => Ok(Value::Bool(a.compare(b)?.is_some_and(holds))),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn less<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn less<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     order(args, Ordering::is_lt)
 }
 
-pub(in super::super) fn less_equals<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn less_equals<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     order(args, Ordering::is_le)
 }
 
-pub(in super::super) fn greater<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn greater<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     order(args, Ordering::is_gt)
 }
 
-pub(in super::super) fn greater_equals<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn greater_equals<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     order(args, Ordering::is_ge)
 }
 
-pub(in super::super) fn equals<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn equals<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [a, b] => Ok(Value::Bool(a.equals(b)?)),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn not_equals<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn not_equals<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [a, b] => Ok(Value::Bool(!a.equals(b)?)),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn is_in<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn is_in<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [value, Value::List(list)] => Ok(Value::Bool(list.contains(value)?)),
         [key, Value::Map(map)] => Ok(Value::Bool(map.get(key)?.is_some())),
@@ -158,7 +158,7 @@ pub(in super::super) fn is_in<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
 }
 
 /// The element or entry, or the error of its absence; `None` where only the place is wrong.
-fn at<'a>(container: &Value<'a>, key: &Value<'a>) -> Result<Result<Value<'a>, Rc<str>>, Failure> {
+fn at<'a>(container: &Value<'a>, key: &Value<'a>) -> Result<Result<Value<'a>, Rc<str>>, EvalFailure> {
     match (container, key) {
         (Value::List(list), key) => {
             let index = match key {
@@ -180,16 +180,16 @@ fn at<'a>(container: &Value<'a>, key: &Value<'a>) -> Result<Result<Value<'a>, Rc
     }
 }
 
-pub(in super::super) fn index<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn index<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Optional(None), _] => Ok(Value::NONE),
         [Value::Optional(Some(inner)), key] => Ok(at(inner, key)?.map_or(Value::NONE, Value::some)),
-        [container, key] => at(container, key)?.map_err(Failure::Error),
+        [container, key] => at(container, key)?.map_err(EvalFailure::Error),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn optional_index<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn optional_index<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Optional(None), _] => Ok(Value::NONE),
         [Value::Optional(Some(inner)), key] => Ok(at(inner, key)?.map_or(Value::NONE, Value::some)),
@@ -198,7 +198,7 @@ pub(in super::super) fn optional_index<'a>(args: Arguments<'a, '_>) -> Evaluated
     }
 }
 
-pub(in super::super) fn size<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn size<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [
             value @ (Value::String(Text::Borrowed(_) | Text::Owned(_))

@@ -1,12 +1,12 @@
 //! Values that may be absent. (`or` and `orValue` are not here: they do not always look at both operands, so the run does them itself.)
 
-use super::super::value::{Arguments, Evaluated, Value, error, no_such_overload};
+use super::super::value::{Arguments, EvalResult, Value, error, no_such_overload};
 
-pub(in super::super) fn of<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn of<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     args.values.into_iter().next().map_or_else(no_such_overload, |value| Ok(Value::some(value)))
 }
 
-pub(in super::super) fn of_non_zero_value<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn of_non_zero_value<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let Some(value) = args.values.into_iter().next() else { return no_such_overload() };
     let zero = match &value {
         Value::Null
@@ -22,11 +22,11 @@ pub(in super::super) fn of_non_zero_value<'a>(args: Arguments<'a, '_>) -> Evalua
     Ok(if zero { Value::NONE } else { Value::some(value) })
 }
 
-pub(in super::super) fn none<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn none<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     if args.values.is_empty() { Ok(Value::NONE) } else { no_such_overload() }
 }
 
-pub(in super::super) fn value<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn value<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Optional(Some(inner))] => Ok((**inner).clone()),
         [Value::Optional(None)] => error("optional.none() dereference"),
@@ -34,14 +34,14 @@ pub(in super::super) fn value<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }
 }
 
-pub(in super::super) fn has_value<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn has_value<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Optional(inner)] => Ok(Value::Bool(inner.is_some())),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn or<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn or<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [first @ Value::Optional(Some(_)), _] => Ok(first.clone()),
         [Value::Optional(None), second] => Ok(second.clone()),
@@ -49,7 +49,7 @@ pub(in super::super) fn or<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }
 }
 
-pub(in super::super) fn or_value<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn or_value<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Optional(Some(inner)), _] => Ok((**inner).clone()),
         [Value::Optional(None), second] => Ok(second.clone()),
@@ -57,7 +57,7 @@ pub(in super::super) fn or_value<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }
 }
 
-pub(in super::super) fn unwrap<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn unwrap<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let [Value::List(list)] = &args.values[..] else { return no_such_overload() };
     let mut out = Vec::new();
     for item in list.iter() {

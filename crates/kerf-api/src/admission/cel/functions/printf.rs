@@ -2,9 +2,9 @@
 //! between thousands, and `×10⁰³` for an exponent.
 
 use super::super::super::text;
-use super::super::value::{Arguments, Evaluated, Failure, Value, error, no_such_overload};
+use super::super::value::{Arguments, EvalFailure, EvalResult, Value, error, no_such_overload};
 use super::conversion::seconds_text;
-use super::strings::MAX_BYTES;
+use super::strings::TEXT_MAX_BYTES;
 
 /// What a clause prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ pub(in super::super) fn wrong_type(verb: Verb, type_name: &str) -> String {
 }
 
 /// `'%s has %d'.format([a, b])`.
-pub(in super::super) fn format<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn format<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let [Value::String(pattern), Value::List(list)] = &args.values[..] else { return no_such_overload() };
     let mut out = String::new();
     let mut rest = &**pattern;
@@ -103,8 +103,8 @@ pub(in super::super) fn format<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
             Err(text) => return error(text),
         };
         out.push_str(&print(&argument?, verb, precision)?);
-        if out.len() > MAX_BYTES {
-            return Err(Failure::OverBudget);
+        if out.len() > TEXT_MAX_BYTES {
+            return Err(EvalFailure::OverBudget);
         }
         used += 1;
         rest = after;
@@ -113,7 +113,7 @@ pub(in super::super) fn format<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     Ok(Value::text(out))
 }
 
-fn print(value: &Value<'_>, verb: Verb, precision: Option<usize>) -> Result<String, Failure> {
+fn print(value: &Value<'_>, verb: Verb, precision: Option<usize>) -> Result<String, EvalFailure> {
     let wrong = || error(format!("error during formatting: {}", wrong_type(verb, value.type_name())));
     let (negative, magnitude) = match value {
         Value::Int(n) => (*n < 0, n.unsigned_abs()),
@@ -205,7 +205,7 @@ fn scientific(number: f64) -> String {
     format!("{digits}×10{sign}{raised}")
 }
 
-fn as_text(value: &Value<'_>) -> Result<String, Failure> {
+fn as_text(value: &Value<'_>) -> Result<String, EvalFailure> {
     Ok(match value {
         Value::String(text) => text.to_string(),
         Value::Null => "null".to_owned(),
@@ -236,7 +236,7 @@ fn as_text(value: &Value<'_>) -> Result<String, Failure> {
 }
 
 /// Inside of lists and maps values are printed as CEL writes them.
-fn nested(value: &Value<'_>) -> Result<String, Failure> {
+fn nested(value: &Value<'_>) -> Result<String, EvalFailure> {
     Ok(match value {
         Value::String(text) => text::quote(text),
         Value::Bytes(bytes) => format!("b{}", text::quote(&String::from_utf8_lossy(bytes))),

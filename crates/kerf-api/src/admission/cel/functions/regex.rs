@@ -1,7 +1,7 @@
 //! Regular expressions. A pattern that is a literal was compiled with the rule; any other is compiled when it is used.
 
 use super::super::super::regexp::Regexp;
-use super::super::value::{Arguments, Evaluated, Failure, Value, error, no_such_overload};
+use super::super::value::{Arguments, EvalFailure, EvalResult, Value, error, no_such_overload};
 
 /// The pattern, and how its mistake reads where there is one.
 fn with_pattern<T>(
@@ -9,7 +9,7 @@ fn with_pattern<T>(
     pattern: &str,
     wording: &str,
     run: impl FnOnce(&Regexp) -> T,
-) -> Result<T, Failure> {
+) -> Result<T, EvalFailure> {
     match compiled {
         Some(regexp) => Ok(run(regexp)),
         None => match Regexp::new(pattern) {
@@ -19,7 +19,7 @@ fn with_pattern<T>(
     }
 }
 
-pub(in super::super) fn matches<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn matches<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::String(text), Value::String(pattern)] => {
             Ok(Value::Bool(with_pattern(args.pattern, pattern, "", |regexp| regexp.is_match(text))?))
@@ -28,7 +28,7 @@ pub(in super::super) fn matches<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }
 }
 
-pub(in super::super) fn find<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn find<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::String(text), Value::String(pattern)] => {
             with_pattern(args.pattern, pattern, "Illegal regex: ", |regexp| {
@@ -39,7 +39,7 @@ pub(in super::super) fn find<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     }
 }
 
-pub(in super::super) fn find_all<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn find_all<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let (text, pattern, limit) = match &args.values[..] {
         [Value::String(text), Value::String(pattern)] => (text, pattern, usize::MAX),
         [Value::String(text), Value::String(pattern), Value::Int(n)] => {

@@ -3,11 +3,11 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use super::super::value::{Arguments, Evaluated, Failure, Value, error, no_such_overload};
+use super::super::value::{Arguments, EvalFailure, EvalResult, Value, error, no_such_overload};
 
 /// A version.
 #[derive(Debug)]
-pub(in super::super) struct Version {
+pub(in super::super) struct SemanticVersion {
     numbers: [u64; 3],
     prerelease: Vec<Identifier>,
 }
@@ -19,7 +19,7 @@ enum Identifier {
     Word(String),
 }
 
-impl Version {
+impl SemanticVersion {
     fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() {
             return Err("Version string empty".to_owned());
@@ -109,40 +109,40 @@ fn identifier(text: &str) -> Result<Identifier, String> {
     }
 }
 
-fn read(args: &Arguments<'_, '_>) -> Result<Result<Version, String>, Failure> {
+fn read(args: &Arguments<'_, '_>) -> Result<Result<SemanticVersion, String>, EvalFailure> {
     match &args.values[..] {
-        [Value::String(text)] | [Value::String(text), Value::Bool(false)] => Ok(Version::parse(text)),
-        [Value::String(text), Value::Bool(true)] => Ok(Version::parse_normalized(text)),
+        [Value::String(text)] | [Value::String(text), Value::Bool(false)] => Ok(SemanticVersion::parse(text)),
+        [Value::String(text), Value::Bool(true)] => Ok(SemanticVersion::parse_normalized(text)),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn parse<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn parse<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match read(&args)? {
         Ok(version) => Ok(Value::Semver(Rc::new(version))),
         Err(text) => error(text),
     }
 }
 
-pub(in super::super) fn is_semver<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn is_semver<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     Ok(Value::Bool(read(&args)?.is_ok()))
 }
 
-fn part<'a>(args: &Arguments<'a, '_>, at: usize) -> Evaluated<'a> {
+fn part<'a>(args: &Arguments<'a, '_>, at: usize) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Semver(version)] => Ok(Value::Int(i64::try_from(version.numbers[at]).unwrap_or(i64::MAX))),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn major<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn major<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     part(&args, 0)
 }
 
-pub(in super::super) fn minor<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn minor<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     part(&args, 1)
 }
 
-pub(in super::super) fn patch<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn patch<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     part(&args, 2)
 }

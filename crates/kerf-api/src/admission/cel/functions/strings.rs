@@ -1,30 +1,30 @@
 //! Strings, counted in characters. Results that would not fit any object are refused before they are built.
 
-use super::super::value::{Arguments, Evaluated, Failure, Value, error, no_such_overload};
+use super::super::value::{Arguments, EvalFailure, EvalResult, Value, error, no_such_overload};
 
 /// No object is larger than 3 MiB, so no text that is worth building is.
-pub(super) const MAX_BYTES: usize = 4 << 20;
+pub(super) const TEXT_MAX_BYTES: usize = 4 << 20;
 
-fn boolean<'a>(args: Arguments<'a, '_>, holds: impl Fn(&str, &str) -> bool) -> Evaluated<'a> {
+fn boolean<'a>(args: Arguments<'a, '_>, holds: impl Fn(&str, &str) -> bool) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::String(text), Value::String(part)] => Ok(Value::Bool(holds(text, part))),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn contains<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn contains<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     boolean(args, |text, part| text.contains(part))
 }
 
-pub(in super::super) fn starts_with<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn starts_with<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     boolean(args, |text, part| text.starts_with(part))
 }
 
-pub(in super::super) fn ends_with<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn ends_with<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     boolean(args, |text, part| text.ends_with(part))
 }
 
-fn out_of_range<T>(index: i64) -> Result<T, Failure> {
+fn out_of_range<T>(index: i64) -> Result<T, EvalFailure> {
     error(format!("index out of range: {index}"))
 }
 
@@ -34,7 +34,7 @@ fn byte_of(text: &str, index: i64) -> Option<usize> {
     text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(index)
 }
 
-pub(in super::super) fn char_at<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn char_at<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::String(text), Value::Int(index)] => match byte_of(text, *index) {
             Some(at) => Ok(Value::text(text[at..].chars().next().map(String::from).unwrap_or_default())),
@@ -45,7 +45,7 @@ pub(in super::super) fn char_at<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
 }
 
 /// The character at which `part` first stands, from `offset` on.
-pub(super) fn index_of(text: &str, part: &str, offset: i64) -> Result<i64, Failure> {
+pub(super) fn index_of(text: &str, part: &str, offset: i64) -> Result<i64, EvalFailure> {
     if part.is_empty() {
         return Ok(offset);
     }
@@ -57,7 +57,7 @@ pub(super) fn index_of(text: &str, part: &str, offset: i64) -> Result<i64, Failu
 }
 
 /// The character at which `part` last stands, at `offset` or before.
-pub(super) fn last_index_of(text: &str, part: &str, offset: Option<i64>) -> Result<i64, Failure> {
+pub(super) fn last_index_of(text: &str, part: &str, offset: Option<i64>) -> Result<i64, EvalFailure> {
     let length = text.chars().count() as i64;
     let offset = match offset {
         _ if part.is_empty() => return Ok(offset.unwrap_or(length)),
@@ -77,21 +77,21 @@ pub(super) fn last_index_of(text: &str, part: &str, offset: Option<i64>) -> Resu
     Ok(text[..end].rfind(part).filter(|at| *at <= start).map_or(-1, |at| text[..at].chars().count() as i64))
 }
 
-pub(in super::super) fn lower_ascii<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn lower_ascii<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::String(text)] => Ok(Value::text(text.to_ascii_lowercase())),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn upper_ascii<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn upper_ascii<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::String(text)] => Ok(Value::text(text.to_ascii_uppercase())),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn replace<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn replace<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let (text, from, to, count) = match &args.values[..] {
         [Value::String(text), Value::String(from), Value::String(to)] => (text, from, to, usize::MAX),
         [Value::String(text), Value::String(from), Value::String(to), Value::Int(n)] => {
@@ -100,13 +100,13 @@ pub(in super::super) fn replace<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
         _ => return no_such_overload(),
     };
     let found = text.matches(&**from).take(count).count();
-    if text.len().saturating_add(found.saturating_mul(to.len())) > MAX_BYTES {
-        return Err(Failure::OverBudget);
+    if text.len().saturating_add(found.saturating_mul(to.len())) > TEXT_MAX_BYTES {
+        return Err(EvalFailure::OverBudget);
     }
     Ok(Value::text(text.replacen(&**from, to, found)))
 }
 
-pub(in super::super) fn split<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn split<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let (text, separator, limit) = match &args.values[..] {
         [Value::String(text), Value::String(separator)] => (text, separator, None),
         [Value::String(text), Value::String(separator), Value::Int(n)] => (text, separator, usize::try_from(*n).ok()),
@@ -136,7 +136,7 @@ pub(in super::super) fn split<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     Ok(Value::list(parts))
 }
 
-pub(in super::super) fn substring<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn substring<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let (text, start, end) = match &args.values[..] {
         [Value::String(text), Value::Int(start)] => (text, *start, None),
         [Value::String(text), Value::Int(start), Value::Int(end)] => (text, *start, Some(*end)),
@@ -156,14 +156,14 @@ pub(in super::super) fn substring<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> 
     Ok(Value::text(&text[from..to]))
 }
 
-pub(in super::super) fn trim<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn trim<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::String(text)] => Ok(Value::text(text.trim())),
         _ => no_such_overload(),
     }
 }
 
-pub(in super::super) fn quote<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn quote<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let [Value::String(text)] = &args.values[..] else { return no_such_overload() };
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -185,7 +185,7 @@ pub(in super::super) fn quote<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
     Ok(Value::text(out))
 }
 
-pub(in super::super) fn join<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
+pub(in super::super) fn join<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     let (list, separator) = match &args.values[..] {
         [Value::List(list)] => (list, ""),
         [Value::List(list), Value::String(separator)] => (list, &**separator),
@@ -202,8 +202,8 @@ pub(in super::super) fn join<'a>(args: Arguments<'a, '_>) -> Evaluated<'a> {
             }
             other => return error(format!("join: invalid input: {}", other.shown())),
         }
-        if out.len() > MAX_BYTES {
-            return Err(Failure::OverBudget);
+        if out.len() > TEXT_MAX_BYTES {
+            return Err(EvalFailure::OverBudget);
         }
     }
     Ok(Value::text(out))

@@ -7,12 +7,12 @@ use super::super::super::scale::go_type;
 use super::super::super::schema::{ListType, Schema, SchemaType};
 use super::super::super::{text, time};
 use super::super::functions::conversion::decode_base64;
-use super::super::types::Object;
-use super::{Evaluated, Items, List, ListKind, Map, Text, Value, error};
+use super::super::types::ObjectType;
+use super::{EvalResult, Items, List, ListKind, Map, Text, Value, error};
 
 impl<'a> Value<'a> {
     /// Reads a value of the object through its schema.
-    pub(in super::super) fn read(json: &'a Json, schema: &'a Schema, resource: bool) -> Evaluated<'a> {
+    pub(in super::super) fn read(json: &'a Json, schema: &'a Schema, resource: bool) -> EvalResult<'a> {
         if json.is_null() {
             return if schema.nullable {
                 Ok(Self::Null)
@@ -31,7 +31,7 @@ impl<'a> Value<'a> {
         match schema.type_ {
             Some(SchemaType::Object) => match json {
                 Json::Object(fields) => {
-                    Ok(Self::Map(Map::Json(fields, Object { schema, resource: resource || schema.embedded })))
+                    Ok(Self::Map(Map::Json(fields, ObjectType { schema, resource: resource || schema.embedded })))
                 }
                 _ => error("invalid data, expected a map for the provided schema with type=object"),
             },
@@ -68,7 +68,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    fn read_text(text: &'a str, format: &str) -> Evaluated<'a> {
+    fn read_text(text: &'a str, format: &str) -> EvalResult<'a> {
         match format {
             "duration" => match time::parse_lenient_duration(text) {
                 Some(nanoseconds) => Ok(Self::Duration(nanoseconds)),

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use serde_json::Value as Json;
 
 use super::super::super::schema::Schema;
-use super::{Evaluated, Failure, Key, Value, no_such_overload};
+use super::{CelMapKey, EvalFailure, EvalResult, Value, no_such_overload};
 
 /// A list: of the object, or made by the rule.
 #[derive(Clone, Debug)]
@@ -37,36 +37,36 @@ impl<'a> List<'a> {
         }
     }
 
-    pub(in super::super) fn get(&self, index: usize) -> Option<Evaluated<'a>> {
+    pub(in super::super) fn get(&self, index: usize) -> Option<EvalResult<'a>> {
         match &self.items {
             Items::Json(items, schema) => items.get(index).map(|item| Value::read(item, schema, false)),
             Items::Built(items) => items.get(index).map(|item| Ok(item.clone())),
         }
     }
 
-    pub(in super::super) fn iter(&self) -> impl DoubleEndedIterator<Item = Evaluated<'a>> {
+    pub(in super::super) fn iter(&self) -> impl DoubleEndedIterator<Item = EvalResult<'a>> {
         (0..self.len()).filter_map(|index| self.get(index))
     }
 
     /// All elements, or the first error among them.
-    pub(in super::super) fn values(&self) -> Result<Vec<Value<'a>>, Failure> {
+    pub(in super::super) fn values(&self) -> Result<Vec<Value<'a>>, EvalFailure> {
         self.iter().collect()
     }
 
-    pub(in super::super) fn contains(&self, value: &Value<'a>) -> Result<bool, Failure> {
+    pub(in super::super) fn contains(&self, value: &Value<'a>) -> Result<bool, EvalFailure> {
         let mut failure = None;
         for item in self.iter() {
             match item.and_then(|item| item.equals(value)) {
                 Ok(true) => return Ok(true),
                 Ok(false) => {}
-                Err(Failure::OverBudget) => return Err(Failure::OverBudget),
+                Err(EvalFailure::OverBudget) => return Err(EvalFailure::OverBudget),
                 Err(error) => failure = failure.or(Some(error)),
             }
         }
         failure.map_or(Ok(false), Err)
     }
 
-    pub(super) fn equals(&self, other: &List<'a>) -> Result<bool, Failure> {
+    pub(super) fn equals(&self, other: &List<'a>) -> Result<bool, EvalFailure> {
         if self.len() != other.len() {
             return Ok(false);
         }
@@ -101,7 +101,7 @@ impl<'a> List<'a> {
         }
     }
 
-    fn by_key(&self, keys: &[String]) -> Result<BTreeMap<Vec<Option<Key>>, Value<'a>>, Failure> {
+    fn by_key(&self, keys: &[String]) -> Result<BTreeMap<Vec<Option<CelMapKey>>, Value<'a>>, EvalFailure> {
         let mut map = BTreeMap::new();
         for item in self.iter() {
             let item = item?;
@@ -111,7 +111,7 @@ impl<'a> List<'a> {
     }
 
     /// Concatenation; sets stay sets and maps stay maps.
-    pub(in super::super) fn add(&self, other: &List<'a>) -> Evaluated<'a> {
+    pub(in super::super) fn add(&self, other: &List<'a>) -> EvalResult<'a> {
         let mut items = self.values()?;
         match self.kind {
             ListKind::Atomic => items.extend(other.values()?),
@@ -119,7 +119,7 @@ impl<'a> List<'a> {
                 for item in other.iter() {
                     let item = item?;
                     let known =
-                        items.iter().map(|known| known.equals(&item)).collect::<Result<Vec<bool>, Failure>>()?;
+                        items.iter().map(|known| known.equals(&item)).collect::<Result<Vec<bool>, EvalFailure>>()?;
                     if !known.contains(&true) {
                         items.push(item);
                     }
@@ -143,7 +143,7 @@ impl<'a> List<'a> {
     }
 }
 
-fn element_key(element: &Value<'_>, keys: &[String]) -> Result<Vec<Option<Key>>, Failure> {
+fn element_key(element: &Value<'_>, keys: &[String]) -> Result<Vec<Option<CelMapKey>>, EvalFailure> {
     let Value::Map(map) = element else { return no_such_overload() };
     keys.iter().map(|key| map.raw(key).map(|value| value.and_then(|value| value.as_key())).transpose()).collect()
 }

@@ -6,19 +6,19 @@ use std::rc::Rc;
 use serde_json::Value as Json;
 
 use super::super::escape::{escape, unescape};
-use super::super::types::Object;
-use super::{Evaluated, Failure, Text, Value, no_such_overload};
+use super::super::types::ObjectType;
+use super::{EvalFailure, EvalResult, Text, Value, no_such_overload};
 
 /// A map: of the object, or made by the rule.
 #[derive(Clone, Debug)]
 pub(in super::super) enum Map<'a> {
-    Json(&'a serde_json::Map<String, Json>, Object<'a>),
-    Built(Rc<BTreeMap<Key, Value<'a>>>),
+    Json(&'a serde_json::Map<String, Json>, ObjectType<'a>),
+    Built(Rc<BTreeMap<CelMapKey, Value<'a>>>),
 }
 
 /// A key of a map. Numbers of one value are one key, whatever their type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in super::super) enum Key {
+pub(in super::super) enum CelMapKey {
     Bool(bool),
     Number(i128),
     String(Rc<str>),
@@ -41,7 +41,7 @@ impl<'a> Map<'a> {
     }
 
     /// The entry of a property or key as the object spells it. A null field of an object counts as absent.
-    pub(in super::super) fn raw(&self, name: &str) -> Option<Evaluated<'a>> {
+    pub(in super::super) fn raw(&self, name: &str) -> Option<EvalResult<'a>> {
         match self {
             Self::Json(fields, object) => {
                 let json = fields.get(name)?;
@@ -51,12 +51,12 @@ impl<'a> Map<'a> {
                 let schema = object.property(name).or_else(|| object.schema.map_values())?;
                 Some(Value::read(json, schema, false))
             }
-            Self::Built(entries) => entries.get(&Key::String(Rc::from(name))).map(|value| Ok(value.clone())),
+            Self::Built(entries) => entries.get(&CelMapKey::String(Rc::from(name))).map(|value| Ok(value.clone())),
         }
     }
 
     /// The entry of a key, as an expression spells it: identifiers of objects are escaped.
-    pub(in super::super) fn get(&self, key: &Value<'a>) -> Result<Option<Evaluated<'a>>, Failure> {
+    pub(in super::super) fn get(&self, key: &Value<'a>) -> Result<Option<EvalResult<'a>>, EvalFailure> {
         match self {
             Self::Json(..) => match key {
                 Value::String(name) if self.is_object() => Ok(unescape(name).and_then(|name| self.raw(&name))),
@@ -84,15 +84,15 @@ impl<'a> Map<'a> {
             Self::Built(entries) => entries
                 .keys()
                 .map(|key| match key {
-                    Key::Bool(b) => Value::Bool(*b),
-                    Key::Number(n) => i64::try_from(*n).map_or_else(|_| Value::Uint(*n as u64), Value::Int),
-                    Key::String(text) => Value::String(Text::Owned(Rc::clone(text))),
+                    CelMapKey::Bool(b) => Value::Bool(*b),
+                    CelMapKey::Number(n) => i64::try_from(*n).map_or_else(|_| Value::Uint(*n as u64), Value::Int),
+                    CelMapKey::String(text) => Value::String(Text::Owned(Rc::clone(text))),
                 })
                 .collect(),
         }
     }
 
-    pub(super) fn equals(&self, other: &Map<'a>) -> Result<bool, Failure> {
+    pub(super) fn equals(&self, other: &Map<'a>) -> Result<bool, EvalFailure> {
         if self.len() != other.len() {
             return Ok(false);
         }

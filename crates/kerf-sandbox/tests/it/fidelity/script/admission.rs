@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::Section;
 use crate::fidelity::step::{Demand, MERGE};
-use kerf_api::crds::{self, Flavour};
+use kerf_api::crds::{self, CrdVariant};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
@@ -87,14 +87,14 @@ pub(super) fn with(object: &Value, pointer: &str, value: Value) -> Value {
 
 pub(super) fn section() -> Section {
     let mut section = Section::new("admission");
-    for definition in crds::all(Flavour::Aws) {
+    for definition in crds::all(CrdVariant::Aws) {
         // The server's own word for the whole definition is long and says little; that it takes it says much.
         section
             .post(&format!("the definition of {}", definition.kind()), DEFINITIONS, definition.json().clone())
             .without(&["/spec", "/status", "/metadata/annotations"])
             .demand = Some(Demand::Accepted);
     }
-    for definition in crds::all(Flavour::Aws) {
+    for definition in crds::all(CrdVariant::Aws) {
         let path = format!("{}?limit=1", collection(definition.kind()));
         section.get(&format!("{} are served", definition.kind()), &path).until_code(200);
     }
