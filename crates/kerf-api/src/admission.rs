@@ -38,7 +38,7 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use error::{AdmissionRejection, FieldError, FieldErrorKind, MalformedObject, join};
+pub use error::{AdmissionRejection, FieldError, FieldErrorKind, MalformedObject, join_field_errors};
 pub use resource::{CrdNames, CrdScope, CrdVersion, CustomResource, PrinterColumn};
 pub use scale::Scale;
 pub use schema::{ListType, Schema, SchemaType};
@@ -109,8 +109,8 @@ impl CustomResource {
             );
             return Err(AdmissionRejection::Malformed(MalformedObject::Decoding(text)));
         };
-        let (mut object, unknown) =
-            read(version, object).map_err(|text| AdmissionRejection::Malformed(MalformedObject::Decoding(text)))?;
+        let (mut object, unknown) = decode_object(version, object)
+            .map_err(|text| AdmissionRejection::Malformed(MalformedObject::Decoding(text)))?;
         let unknown: Vec<String> = unknown.into_iter().map(|path| format!("unknown field \"{path}\"")).collect();
         let mut warnings = match field_validation {
             FieldValidation::Strict if !unknown.is_empty() => {
@@ -119,7 +119,7 @@ impl CustomResource {
             FieldValidation::Warn => unknown,
             FieldValidation::Strict | FieldValidation::Ignore => Vec::new(),
         };
-        self.prepare(version, operation, &mut object);
+        self.prepare_for_operation(version, operation, &mut object);
         let mut errors = match operation {
             Operation::Create | Operation::Snapshot => self.validate(version, &object),
             Operation::Update { old } => self.validate_update(version, &object, old),
@@ -137,15 +137,15 @@ impl CustomResource {
             }
             Operation::UpdateStatus { .. } => {}
         }
-        number::settle(&mut object);
+        number::write_whole_floats_as_integers(&mut object);
         Ok(Admitted { object, warnings })
     }
 
     fn validate(&self, version: &CrdVersion, object: &Value) -> Vec<FieldError> {
-        let mut errors = self.type_meta(version, object);
+        let mut errors = self.validate_type_meta(version, object);
         if errors.is_empty() {
             let at = Path::ROOT.child("metadata");
-            errors.extend(objectmeta::validate(&at, metadata_of(object), self.namespaced(), NameRule::Subdomain));
+            errors.extend(objectmeta::validate(&at, metadata_of(object), self.is_namespaced(), NameRule::Subdomain));
             errors.extend(validate::validate(&Path::ROOT, &version.schema, object, None));
             if let Some(scale) = &version.scale {
                 errors.extend(scale.validate_spec(object));
@@ -161,10 +161,10 @@ impl CustomResource {
         let at = Path::ROOT.child("metadata");
         let (metadata, old_metadata) = (metadata_of(object), metadata_of(old));
         // The generic rules come first and the kind's own repeat a part of them; the causes that a client sees repeat too.
-        let mut errors = objectmeta::validate(&at, metadata, self.namespaced(), NameRule::PathSegment);
+        let mut errors = objectmeta::validate(&at, metadata, self.is_namespaced(), NameRule::PathSegment);
         let changes = objectmeta::validate_update(&at, metadata, old_metadata);
         errors.extend(changes.iter().cloned());
-        let type_errors = self.type_meta(version, object);
+        let type_errors = self.validate_type_meta(version, object);
         if type_errors.is_empty() {
             errors.extend(changes);
             let stored = CorrelatedValue { schema: Some(&version.schema), new: object, old };
@@ -186,10 +186,10 @@ impl CustomResource {
     fn validate_status(&self, version: &CrdVersion, object: &Value, old: &Value) -> Vec<FieldError> {
         let at = Path::ROOT.child("metadata");
         let (metadata, old_metadata) = (metadata_of(object), metadata_of(old));
-        let mut errors = objectmeta::validate(&at, metadata, self.namespaced(), NameRule::PathSegment);
+        let mut errors = objectmeta::validate(&at, metadata, self.is_namespaced(), NameRule::PathSegment);
         let changes = objectmeta::validate_update(&at, metadata, old_metadata);
         errors.extend(changes.iter().cloned());
-        let type_errors = self.type_meta(version, object);
+        let type_errors = self.validate_type_meta(version, object);
         if type_errors.is_empty() {
             errors.extend(changes);
             if let (Some(status), Some(schema)) = (object.get("status"), version.schema.properties.get("status")) {
@@ -210,7 +210,7 @@ impl CustomResource {
         errors
     }
 
-    fn type_meta(&self, version: &CrdVersion, object: &Value) -> Vec<FieldError> {
+    fn validate_type_meta(&self, version: &CrdVersion, object: &Value) -> Vec<FieldError> {
         let text = |name: &str| object.get(name).and_then(Value::as_str).unwrap_or_default();
         let api_version = format!("{}/{}", self.group, version.name);
         [("kind", self.names.kind.as_str()), ("apiVersion", api_version.as_str())]
@@ -221,9 +221,9 @@ impl CustomResource {
     }
 
     /// What the API server changes before it validates: who may write the status, and which metadata an update cannot touch.
-    fn prepare(&self, version: &CrdVersion, operation: Operation<'_>, object: &mut Value) {
+    fn prepare_for_operation(&self, version: &CrdVersion, operation: Operation<'_>, object: &mut Value) {
         let Value::Object(fields) = object else { return };
-        if !self.namespaced()
+        if !self.is_namespaced()
             && let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut)
         {
             metadata.remove("namespace");
@@ -231,7 +231,7 @@ impl CustomResource {
         match operation {
             Operation::Snapshot => {}
             Operation::Create => {
-                if version.status {
+                if version.has_status {
                     fields.remove("status");
                 }
                 if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -239,7 +239,7 @@ impl CustomResource {
                 }
             }
             Operation::Update { old } => {
-                if version.status {
+                if version.has_status {
                     match old.get("status") {
                         Some(status) => fields.insert("status".to_owned(), status.clone()),
                         None => fields.remove("status"),
@@ -267,13 +267,13 @@ impl CustomResource {
         }
     }
 
-    fn namespaced(&self) -> bool {
+    fn is_namespaced(&self) -> bool {
         self.scope == CrdScope::Namespaced
     }
 }
 
 /// Decoding: metadata in its stored form, unknown fields and meaningless nulls gone, defaults in. Also the paths of the unknown fields.
-fn read(version: &CrdVersion, mut object: Value) -> Result<(Value, Vec<String>), String> {
+fn decode_object(version: &CrdVersion, mut object: Value) -> Result<(Value, Vec<String>), String> {
     let Value::Object(fields) = &mut object else {
         return Err("json: cannot unmarshal into Go value of type map[string]interface {}".to_owned());
     };
@@ -301,7 +301,7 @@ fn read(version: &CrdVersion, mut object: Value) -> Result<(Value, Vec<String>),
     unknown.extend(prune::prune(&mut object, &version.schema));
     defaulting::drop_nulls(&mut object, &version.schema);
     unknown.extend(objectmeta::coerce(&mut object, &version.schema).map_err(|error| error.to_string())?);
-    defaulting::fill(&mut object, &version.schema);
+    defaulting::apply_defaults(&mut object, &version.schema);
     Ok((object, unknown))
 }
 

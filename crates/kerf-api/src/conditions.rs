@@ -263,14 +263,14 @@ impl ConditionSet {
             Some(_) | None => now,
         };
         let condition = Condition {
-            last_transition_time: Time(whole_seconds(since)),
-            message: cut(message),
+            last_transition_time: Time(truncate_to_seconds(since)),
+            message: truncate_message(message),
             observed_generation: Some(self.object.generation),
             reason: reason.to_owned(),
             status,
             condition_type: condition_type.to_owned(),
         };
-        let is_current = self.get(condition_type) == Some(&condition) && !self.lags_behind_deletion();
+        let is_current = self.get(condition_type) == Some(&condition) && !self.has_stale_generation_while_deleting();
         if is_current {
             return false;
         }
@@ -289,7 +289,7 @@ impl ConditionSet {
         true
     }
 
-    fn lags_behind_deletion(&self) -> bool {
+    fn has_stale_generation_while_deleting(&self) -> bool {
         self.object.is_deleting
             && self.conditions.iter().any(|condition| condition.observed_generation != Some(self.object.generation))
     }
@@ -319,11 +319,11 @@ impl ConditionSet {
 }
 
 /// The wire holds whole seconds; a finer time in memory would differ from what is read back.
-fn whole_seconds(time: Timestamp) -> Timestamp {
+fn truncate_to_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 
-fn cut(message: &str) -> String {
+fn truncate_message(message: &str) -> String {
     match message.char_indices().nth(MESSAGE_LENGTH_MAX) {
         Some((end, _)) => message[..end].to_owned(),
         None => message.to_owned(),

@@ -54,7 +54,7 @@ pub fn all(flavour: CrdVariant) -> Vec<Crd> {
 
 /// The CRD of one kind.
 pub fn of<K: CustomKind>(flavour: CrdVariant) -> Crd {
-    let schema = label_keys::guard(structural::schema_of::<K>(), flavour);
+    let schema = label_keys::with_label_key_rules(structural::schema_of::<K>(), flavour);
     let mut names = json!({
         "categories": K::CATEGORIES,
         "kind": K::KIND,

@@ -13,7 +13,7 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
-pub use do_not_disrupt::{DoNotDisrupt, do_not_disrupt, node_is_protected};
+pub use do_not_disrupt::{DoNotDisrupt, evaluate_do_not_disrupt, is_node_protected};
 pub use parse::DurationError;
 
 const SECOND: u64 = 1_000_000_000;

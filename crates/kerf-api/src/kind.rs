@@ -92,7 +92,7 @@ pub(crate) struct DeserializedObject<Spec, Status> {
 
 impl<Spec, Status> DeserializedObject<Spec, Status> {
     /// Refuses an object that says it is something else than a `K`.
-    pub(crate) fn check<K: Resource, E: Error>(&self) -> Result<(), E> {
+    pub(crate) fn check_kind<K: Resource, E: Error>(&self) -> Result<(), E> {
         let is_other = |said: &Option<String>, meant: &str| said.as_deref().is_some_and(|said| said != meant);
         if is_other(&self.api_version, K::API_VERSION) || is_other(&self.kind, K::KIND) {
             let api_version = self.api_version.as_deref().unwrap_or_default();
@@ -171,7 +171,7 @@ macro_rules! kind {
         impl<'de> ::serde::Deserialize<'de> for $name {
             fn deserialize<D: ::serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let incoming = $crate::kind::DeserializedObject::deserialize(deserializer)?;
-                incoming.check::<Self, D::Error>()?;
+                incoming.check_kind::<Self, D::Error>()?;
                 Ok(Self { metadata: incoming.metadata, spec: incoming.spec, status: incoming.status })
             }
         }

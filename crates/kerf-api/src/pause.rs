@@ -19,7 +19,7 @@ pub enum Pause {
 
 impl Pause {
     /// Reads the value of the annotation.
-    pub fn read(value: &str) -> Self {
+    pub fn parse(value: &str) -> Self {
         match value.trim() {
             "true" => Self::Indefinite,
             "false" => Self::Off,
@@ -44,13 +44,13 @@ mod tests {
     #[test]
     fn what_cannot_be_read_pauses() {
         let end: Timestamp = "2026-01-01T06:00:00Z".parse().unwrap_or_default();
-        assert_eq!(Pause::read("2026-01-01T06:00:00Z").until(), Some(end));
-        assert_eq!(Pause::read("2026-01-01T07:00:00+01:00").until(), Some(end));
-        assert_eq!(Pause::read("true").until(), Some(Timestamp::MAX));
-        assert_eq!(Pause::read("false").until(), None);
+        assert_eq!(Pause::parse("2026-01-01T06:00:00Z").until(), Some(end));
+        assert_eq!(Pause::parse("2026-01-01T07:00:00+01:00").until(), Some(end));
+        assert_eq!(Pause::parse("true").until(), Some(Timestamp::MAX));
+        assert_eq!(Pause::parse("false").until(), None);
         for odd in ["", "yes", "tomorrow", "2026-13-01T00:00:00Z", "2026-01-01"] {
-            assert_eq!(Pause::read(odd), Pause::Malformed(odd.to_owned()));
-            assert_eq!(Pause::read(odd).until(), Some(Timestamp::MAX));
+            assert_eq!(Pause::parse(odd), Pause::Malformed(odd.to_owned()));
+            assert_eq!(Pause::parse(odd).until(), Some(Timestamp::MAX));
         }
     }
 }

@@ -44,7 +44,7 @@ pub struct RegistrationHistory(VecDeque<RegistrationOutcome>);
 
 impl RegistrationHistory {
     /// The history of a pool after a restart, as far as its condition tells.
-    pub fn seeded(condition: Option<&Condition>) -> Self {
+    pub fn from_condition(condition: Option<&Condition>) -> Self {
         let outcomes: &[RegistrationOutcome] = match condition.map(|condition| &condition.status) {
             Some(ConditionStatus::True) => &[RegistrationOutcome::Registered],
             Some(ConditionStatus::False) => &[RegistrationOutcome::Failed; UNHEALTHY_FAILURES_MIN],
@@ -97,7 +97,7 @@ pub fn is_outdated(
 }
 
 /// Whether a claim's outcome counts for a pool: the claim is owned by the pool with this uid, not just by one of its name.
-pub fn counts_for(claim: &ObjectMeta, pool_uid: &str) -> bool {
+pub fn is_owned_by_pool(claim: &ObjectMeta, pool_uid: &str) -> bool {
     claim.owner_references.iter().flatten().any(|owner| owner.kind == "NodePool" && owner.uid == pool_uid)
 }
 
@@ -166,10 +166,16 @@ mod tests {
     // spec 01 §3.5: after a restart
     #[test]
     fn a_restart_remembers_what_the_condition_says() {
-        assert_eq!(RegistrationHistory::seeded(Some(&condition(ConditionStatus::True))), history(&[Registered]));
-        assert_eq!(RegistrationHistory::seeded(Some(&condition(ConditionStatus::False))), history(&[Failed, Failed]));
-        assert_eq!(RegistrationHistory::seeded(Some(&condition(ConditionStatus::Unknown))), history(&[]));
-        assert_eq!(RegistrationHistory::seeded(None), history(&[]));
+        assert_eq!(
+            RegistrationHistory::from_condition(Some(&condition(ConditionStatus::True))),
+            history(&[Registered])
+        );
+        assert_eq!(
+            RegistrationHistory::from_condition(Some(&condition(ConditionStatus::False))),
+            history(&[Failed, Failed])
+        );
+        assert_eq!(RegistrationHistory::from_condition(Some(&condition(ConditionStatus::Unknown))), history(&[]));
+        assert_eq!(RegistrationHistory::from_condition(None), history(&[]));
     }
 
     // spec 01 #77
@@ -191,10 +197,10 @@ mod tests {
     fn a_claim_counts_for_the_pool_that_owns_it() {
         let owner = OwnerReference { kind: "NodePool".into(), name: "a".into(), uid: "1".into(), ..Default::default() };
         let claim = ObjectMeta { owner_references: Some(vec![owner.clone()]), ..Default::default() };
-        assert!(counts_for(&claim, "1"));
-        assert!(!counts_for(&claim, "2"), "a pool of that name, made anew");
+        assert!(is_owned_by_pool(&claim, "1"));
+        assert!(!is_owned_by_pool(&claim, "2"), "a pool of that name, made anew");
         let other = OwnerReference { kind: "Node".into(), ..owner };
-        assert!(!counts_for(&ObjectMeta { owner_references: Some(vec![other]), ..Default::default() }, "1"));
-        assert!(!counts_for(&ObjectMeta::default(), "1"));
+        assert!(!is_owned_by_pool(&ObjectMeta { owner_references: Some(vec![other]), ..Default::default() }, "1"));
+        assert!(!is_owned_by_pool(&ObjectMeta::default(), "1"));
     }
 }

@@ -96,17 +96,17 @@ const MIN_VALUES_ARE_LISTED: CelRule = rule(
 
 /// Schema of the requirements of a NodePool's template.
 pub(crate) fn of_nodepool(schema: &mut Schema) {
-    list(schema, &[IN_HAS_VALUES, BOUND_IS_AN_INTEGER, MIN_VALUES_ARE_LISTED], LabelKeys::NodePool);
+    set_list_schema(schema, &[IN_HAS_VALUES, BOUND_IS_AN_INTEGER, MIN_VALUES_ARE_LISTED], LabelKeys::NodePool);
 }
 
 /// Schema of the requirements of a NodeClaim.
 pub(crate) fn of_nodeclaim(schema: &mut Schema) {
-    list(schema, &[IN_HAS_VALUES, BOUND_IS_AN_INTEGER, MIN_VALUES_ARE_LISTED], LabelKeys::NodeClaim);
+    set_list_schema(schema, &[IN_HAS_VALUES, BOUND_IS_AN_INTEGER, MIN_VALUES_ARE_LISTED], LabelKeys::NodeClaim);
 }
 
 /// Schema of the requirements of a NodeOverlay.
 pub(crate) fn of_overlay(schema: &mut Schema) {
-    list(schema, &[NOT_IN_HAS_VALUES, IN_HAS_VALUES, OVERLAY_BOUND_IS_AN_INTEGER], LabelKeys::NodeOverlay);
+    set_list_schema(schema, &[NOT_IN_HAS_VALUES, IN_HAS_VALUES, OVERLAY_BOUND_IS_AN_INTEGER], LabelKeys::NodeOverlay);
 }
 
 /// Schema of requirements that a controller writes into a status: nothing is checked.
@@ -124,7 +124,7 @@ pub(crate) fn of_status(schema: &mut Schema) {
     }
 }
 
-fn list(schema: &mut Schema, rules: &[CelRule], keys: LabelKeys) {
+fn set_list_schema(schema: &mut Schema, rules: &[CelRule], keys: LabelKeys) {
     schema.insert("maxItems".into(), json!(100));
     schema.insert("x-kubernetes-list-type".into(), json!("atomic"));
     schema.insert("x-kubernetes-validations".into(), json!(rules));

@@ -65,12 +65,12 @@ impl Schedule {
         let next_second =
             Timestamp::from_second(instant.as_second() + i64::from(instant.subsec_nanosecond() >= 0)).ok()?;
         let last_year = TimeZone::UTC.to_datetime(next_second).year().saturating_add(SEARCH_YEARS_MAX);
-        let mut from = TimeZone::UTC.to_datetime(full_minute(next_second)?);
+        let mut from = TimeZone::UTC.to_datetime(round_up_to_minute(next_second)?);
         while from.year() <= last_year {
             let date = from.date();
             if !self.months.has(date.month()) {
                 from = next_month(date)?.at(0, 0, 0, 0);
-            } else if let Some(hit) = self.hit_of_day(from) {
+            } else if let Some(hit) = self.first_match_of_day(from) {
                 return Offset::UTC.to_timestamp(hit).ok();
             } else {
                 from = date.tomorrow().ok()?.at(0, 0, 0, 0);
@@ -80,7 +80,7 @@ impl Schedule {
     }
 
     /// The first hit on the day of an instant, from that instant on.
-    fn hit_of_day(&self, from: DateTime) -> Option<DateTime> {
+    fn first_match_of_day(&self, from: DateTime) -> Option<DateTime> {
         if !self.matches_day(from.date()) {
             return None;
         }
@@ -101,7 +101,7 @@ impl Schedule {
 }
 
 /// The first full minute from an instant on.
-fn full_minute(second: Timestamp) -> Option<Timestamp> {
+fn round_up_to_minute(second: Timestamp) -> Option<Timestamp> {
     let rest = second.as_second().rem_euclid(60);
     second.checked_add(SignedDuration::from_secs(if rest == 0 { 0 } else { 60 - rest })).ok()
 }

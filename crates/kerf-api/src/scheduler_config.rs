@@ -10,7 +10,7 @@ use crate::admission::text::quote;
 use crate::slim::{NodeInclusionPolicy, Str, TopologySpreadConstraint, WhenUnsatisfiable};
 
 /// The default spread constraints of a configuration in YAML or JSON, none if the text is empty; or everything that is wrong with it.
-pub fn default_spread(text: &str) -> Result<Vec<TopologySpreadConstraint>, Vec<String>> {
+pub fn parse_default_spread(text: &str) -> Result<Vec<TopologySpreadConstraint>, Vec<String>> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
@@ -28,7 +28,11 @@ pub fn default_spread(text: &str) -> Result<Vec<TopologySpreadConstraint>, Vec<S
             violations(&constraints, index).into_iter().map(move |violation| format!("{prefix}{violation}"))
         })
         .collect();
-    if failures.is_empty() { Ok(constraints.into_iter().map(Constraint::meant).collect()) } else { Err(failures) }
+    if failures.is_empty() {
+        Ok(constraints.into_iter().map(Constraint::into_spread_constraint).collect())
+    } else {
+        Err(failures)
+    }
 }
 
 /// What is wrong with one of the constraints, seen beside those before it.
@@ -45,7 +49,7 @@ fn violations(constraints: &[Constraint], index: usize) -> Vec<String> {
     } else if !reasons.is_empty() {
         violations.push(format!(".topologyKey {} is not a valid label name, {reasons}", quote(key)));
     }
-    if constraint.when().is_none() {
+    if constraint.parsed_when_unsatisfiable().is_none() {
         let quoted = quote(when);
         violations.push(format!(".whenUnsatisfiable {quoted} must be one of \"DoNotSchedule\" or \"ScheduleAnyway\""));
     }
@@ -92,7 +96,7 @@ struct Constraint {
 }
 
 impl Constraint {
-    fn when(&self) -> Option<WhenUnsatisfiable> {
+    fn parsed_when_unsatisfiable(&self) -> Option<WhenUnsatisfiable> {
         match self.when_unsatisfiable.as_str() {
             "DoNotSchedule" => Some(WhenUnsatisfiable::DoNotSchedule),
             "ScheduleAnyway" => Some(WhenUnsatisfiable::ScheduleAnyway),
@@ -100,10 +104,10 @@ impl Constraint {
         }
     }
 
-    fn meant(self) -> TopologySpreadConstraint {
+    fn into_spread_constraint(self) -> TopologySpreadConstraint {
         TopologySpreadConstraint {
             max_skew: self.max_skew,
-            when_unsatisfiable: self.when().unwrap_or_default(),
+            when_unsatisfiable: self.parsed_when_unsatisfiable().unwrap_or_default(),
             topology_key: Str::from(self.topology_key),
             label_selector: None,
             min_domains: self.min_domains,
@@ -121,7 +125,7 @@ mod tests {
     use super::*;
 
     /// A configuration with these constraints.
-    fn with(constraints: &str) -> String {
+    fn config_with(constraints: &str) -> String {
         format!("podTopologySpread: {{defaultConstraints: [{constraints}]}}")
     }
 
@@ -159,13 +163,14 @@ mod tests {
             ),
         ];
         for (constraint, suffix) in cases {
-            assert_eq!(default_spread(&with(&constraint)).unwrap_err(), [at(0, suffix)], "{constraint}");
+            assert_eq!(parse_default_spread(&config_with(&constraint)).unwrap_err(), [at(0, suffix)], "{constraint}");
         }
-        let twice = with(&format!("{ZONE}, {}", ZONE.replace("maxSkew: 1", "maxSkew: 2")));
+        let twice = config_with(&format!("{ZONE}, {}", ZONE.replace("maxSkew: 1", "maxSkew: 2")));
         let duplicate = at(1, " is a duplicate of [0], {topology.kubernetes.io/zone, DoNotSchedule}");
-        assert_eq!(default_spread(&twice).unwrap_err(), [duplicate]);
-        let much = with("{}, {maxSkew: 1, topologyKey: a/b/c, whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}");
-        assert_eq!(default_spread(&much).unwrap_err().len(), 5, "everything is found at once");
+        assert_eq!(parse_default_spread(&twice).unwrap_err(), [duplicate]);
+        let much =
+            config_with("{}, {maxSkew: 1, topologyKey: a/b/c, whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}");
+        assert_eq!(parse_default_spread(&much).unwrap_err().len(), 5, "everything is found at once");
     }
 
     #[test]
@@ -173,28 +178,28 @@ mod tests {
         for text in [
             "podTopologySpread: {defaultConstraints: []}\nextra: 1",
             "podTopologySpread: {constraints: []}",
-            &with("{maxSkew: 1, topologykey: zone}"),
-            &with("{maxSkew: \"1\"}"),
-            &with("{nodeTaintsPolicy: Perhaps}"),
-            &with("{maxSkew: 1, maxSkew: 2}"),
+            &config_with("{maxSkew: 1, topologykey: zone}"),
+            &config_with("{maxSkew: \"1\"}"),
+            &config_with("{nodeTaintsPolicy: Perhaps}"),
+            &config_with("{maxSkew: 1, maxSkew: 2}"),
             "podTopologySpread: [",
             "[]",
             "a text",
         ] {
-            let failures = default_spread(text).unwrap_err();
+            let failures = parse_default_spread(text).unwrap_err();
             assert_eq!(failures.len(), 1, "{text}");
             assert!(
                 failures[0].starts_with("parsing scheduler config, decoding scheduler config, "),
                 "{text}: {failures:?}"
             );
         }
-        assert!(default_spread("extra: 1").unwrap_err()[0].contains("unknown field `extra`"));
+        assert!(parse_default_spread("extra: 1").unwrap_err()[0].contains("unknown field `extra`"));
     }
 
     #[test]
     fn spec_07_12_one_key_may_be_a_must_and_a_wish() {
         let soft = ZONE.replace("DoNotSchedule", "ScheduleAnyway");
-        let constraints = default_spread(&with(&format!("{ZONE}, {soft}"))).unwrap();
+        let constraints = parse_default_spread(&config_with(&format!("{ZONE}, {soft}"))).unwrap();
         let expected = |when_unsatisfiable| TopologySpreadConstraint {
             max_skew: 1,
             topology_key: "topology.kubernetes.io/zone".into(),
@@ -207,19 +212,19 @@ mod tests {
 
     #[test]
     fn yaml_and_json_say_the_same_and_nothing_is_nothing() {
-        let yaml = with(
+        let yaml = config_with(
             "{maxSkew: 2, minDomains: 3, topologyKey: rack, whenUnsatisfiable: DoNotSchedule, nodeAffinityPolicy: Ignore, nodeTaintsPolicy: Honor, matchLabelKeys: [], labelSelector: null}",
         );
         let json = r#"{"podTopologySpread": {"defaultConstraints": [{"maxSkew": 2, "minDomains": 3, "topologyKey": "rack",
             "whenUnsatisfiable": "DoNotSchedule", "nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor"}]}}"#;
-        let constraints = default_spread(&yaml).unwrap();
-        assert_eq!(default_spread(json).unwrap(), constraints);
+        let constraints = parse_default_spread(&yaml).unwrap();
+        assert_eq!(parse_default_spread(json).unwrap(), constraints);
         assert_eq!((constraints[0].min_domains, constraints[0].max_skew), (Some(3), 2));
         assert_eq!(constraints[0].node_affinity_policy, Some(NodeInclusionPolicy::Ignore));
         assert_eq!(constraints[0].node_taints_policy, Some(NodeInclusionPolicy::Honor));
         for empty in ["", " \n", "{}", "null", "podTopologySpread: {}", "podTopologySpread: {defaultConstraints: null}"]
         {
-            assert_eq!(default_spread(empty).unwrap(), [], "{empty:?}");
+            assert_eq!(parse_default_spread(empty).unwrap(), [], "{empty:?}");
         }
     }
 }

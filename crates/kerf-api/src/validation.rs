@@ -16,6 +16,6 @@ pub fn join(failures: &[String]) -> String {
 }
 
 /// A list as Go prints one: `[a b]`.
-fn list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
+fn go_list<'a>(texts: impl IntoIterator<Item = &'a str>) -> String {
     format!("[{}]", texts.into_iter().collect::<Vec<_>>().join(" "))
 }

@@ -61,9 +61,9 @@ pub fn parse(text: &str) -> Result<Value, Vec<YamlError>> {
     options.set_emit_comments(false);
     let mut composer = Composer {
         parser: Parser::new_from_str_with_options(text, options),
-        margin: IndentationChecker { lines: text.lines(), passed: 0, flows: 0 },
+        indentation: IndentationChecker { lines: text.lines(), lines_read: 0, open_flow_collections: 0 },
         anchors: BTreeMap::new(),
-        aliased: 0,
+        aliased_values: 0,
         errors: Vec::new(),
     };
     let value = composer.document().unwrap_or_else(|fatal| {
@@ -84,11 +84,11 @@ enum YamlNode {
 /// Turns events into a tree. Functions return what ends the reading; what does not is put with the errors.
 struct Composer<'s> {
     parser: Parser<'s, StrInput<'s>>,
-    margin: IndentationChecker<'s>,
+    indentation: IndentationChecker<'s>,
     /// What anchors stand for, by their number. A collection comes in when it is whole.
     anchors: BTreeMap<usize, YamlNode>,
     /// How many values aliases have added so far.
-    aliased: usize,
+    aliased_values: usize,
     errors: Vec<YamlError>,
 }
 
@@ -117,7 +117,7 @@ impl<'s> Composer<'s> {
     fn next(&mut self) -> Result<(Event<'s>, u32), YamlError> {
         match self.parser.next_event() {
             Some(Ok((event, span))) => {
-                self.margin.pass(&event, &span)?;
+                self.indentation.advance(&event, &span)?;
                 Ok((event, span.start.line() as u32))
             }
             Some(Err(cause)) => Err(syntax(cause.marker().line() as u32, cause.info())),
@@ -133,7 +133,7 @@ impl<'s> Composer<'s> {
         let (anchor, node) = match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let resolved = scalar::resolve(text, style, tag.as_deref());
-                (anchor, YamlNode::Scalar(self.or_complain(line, resolved)))
+                (anchor, YamlNode::Scalar(self.value_or_report(line, resolved)))
             }
             Event::SequenceStart(_, anchor, _) => (anchor, self.list(depth)?),
             Event::MappingStart(_, anchor, _) => (anchor, self.fields(depth)?),
@@ -178,7 +178,7 @@ impl<'s> Composer<'s> {
             let value = self.value(node, line);
             match key.into_key() {
                 Ok(key) => drop(fields.insert(key, value)),
-                Err(why) => self.complain(key_line, why),
+                Err(why) => self.report_error(key_line, why),
             }
         }
     }
@@ -196,7 +196,7 @@ impl<'s> Composer<'s> {
                 }
             }
             YamlNode::Sequence(_) | YamlNode::Scalar(_) => {
-                self.complain(line, "map merge requires map or sequence of maps as the value".to_owned());
+                self.report_error(line, "map merge requires map or sequence of maps as the value".to_owned());
             }
         }
     }
@@ -208,14 +208,14 @@ impl<'s> Composer<'s> {
         };
         let (values, deep) = match node {
             YamlNode::Scalar(_) => (1, 0),
-            YamlNode::Sequence(items) => extent(items.iter()),
-            YamlNode::Mapping(fields) => extent(fields.values()),
+            YamlNode::Sequence(items) => count_and_depth(items.iter()),
+            YamlNode::Mapping(fields) => count_and_depth(fields.values()),
         };
         if depth + deep > DEPTH_MAX {
             return Err(too_deep(line));
         }
-        self.aliased += values;
-        if self.aliased > ALIASED_VALUES_MAX {
+        self.aliased_values += values;
+        if self.aliased_values > ALIASED_VALUES_MAX {
             return Err(syntax(line, "document contains excessive aliasing"));
         }
         Ok(node.clone())
@@ -224,21 +224,21 @@ impl<'s> Composer<'s> {
     /// A node as the value of a field or of a list.
     fn value(&mut self, node: YamlNode, line: u32) -> Value {
         match node {
-            YamlNode::Scalar(scalar) => self.or_complain(line, scalar.into_value()),
+            YamlNode::Scalar(scalar) => self.value_or_report(line, scalar.into_value()),
             YamlNode::Sequence(items) => Value::Array(items),
             YamlNode::Mapping(fields) => Value::Object(fields),
         }
     }
 
     /// What was found, or null in its place, which is never seen: what is wrong is noted.
-    fn or_complain<T: Default>(&mut self, line: u32, outcome: Result<T, String>) -> T {
+    fn value_or_report<T: Default>(&mut self, line: u32, outcome: Result<T, String>) -> T {
         outcome.unwrap_or_else(|what| {
-            self.complain(line, what);
+            self.report_error(line, what);
             T::default()
         })
     }
 
-    fn complain(&mut self, line: u32, what: String) {
+    fn report_error(&mut self, line: u32, what: String) {
         self.errors.push(YamlError { line, kind: YamlErrorKind::NotJson(what) });
     }
 }
@@ -247,32 +247,34 @@ impl<'s> Composer<'s> {
 struct IndentationChecker<'s> {
     lines: std::str::Lines<'s>,
     /// How many lines are behind us.
-    passed: usize,
+    lines_read: usize,
     /// How many lists and fields in brackets are open: between brackets nobody minds.
-    flows: usize,
+    open_flow_collections: usize,
 }
 
 impl IndentationChecker<'_> {
     /// Goes on to where an event begins, minding the margin, and from there to its end, not minding it: that is the inside of a scalar.
-    fn pass(&mut self, event: &Event<'_>, span: &Span) -> Result<(), YamlError> {
-        while self.passed < span.start.line() {
+    fn advance(&mut self, event: &Event<'_>, span: &Span) -> Result<(), YamlError> {
+        while self.lines_read < span.start.line() {
             let Some(line) = self.lines.next() else { return Ok(()) };
-            self.passed += 1;
+            self.lines_read += 1;
             let margin = line.len() - line.trim_start_matches([' ', '\t']).len();
-            if self.flows == 0 && line[..margin].contains('\t') {
-                return Err(syntax(self.passed as u32, "tab cannot be used as indentation"));
+            if self.open_flow_collections == 0 && line[..margin].contains('\t') {
+                return Err(syntax(self.lines_read as u32, "tab cannot be used as indentation"));
             }
         }
         match event {
             Event::SequenceStart(StructureStyle::Flow, ..) | Event::MappingStart(StructureStyle::Flow, ..) => {
-                self.flows += 1;
+                self.open_flow_collections += 1;
             }
-            Event::SequenceEnd | Event::MappingEnd => self.flows = self.flows.saturating_sub(1),
+            Event::SequenceEnd | Event::MappingEnd => {
+                self.open_flow_collections = self.open_flow_collections.saturating_sub(1)
+            }
             // A scalar that ends with its line has its end on the next one.
             Event::Scalar(..) => {
                 let last = span.end.line() - usize::from(span.end.col() == 0 && span.end.line() > span.start.line());
-                while self.passed < last && self.lines.next().is_some() {
-                    self.passed += 1;
+                while self.lines_read < last && self.lines.next().is_some() {
+                    self.lines_read += 1;
                 }
             }
             _ => {}
@@ -302,11 +304,11 @@ fn is_merge_key(event: &Event<'_>) -> bool {
 }
 
 /// How many values there are in a collection, with itself, and how deep they stand in it.
-fn extent<'v>(values: impl Iterator<Item = &'v Value>) -> (usize, usize) {
+fn count_and_depth<'v>(values: impl Iterator<Item = &'v Value>) -> (usize, usize) {
     values.fold((1, 0), |(count, depth), value| {
         let (more, deeper) = match value {
-            Value::Array(items) => extent(items.iter()),
-            Value::Object(fields) => extent(fields.values()),
+            Value::Array(items) => count_and_depth(items.iter()),
+            Value::Object(fields) => count_and_depth(fields.values()),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (1, 0),
         };
         (count + more, depth.max(deeper + 1))

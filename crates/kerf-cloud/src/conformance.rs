@@ -16,15 +16,15 @@ const DELETE_ATTEMPTS_MAX: usize = 10;
 
 /// Runs every check with a claim that can be launched and a pool that it could come from; panics at the first that fails.
 pub async fn check(provider: &dyn CloudProvider, claim: &NodeClaim, pool: &NodePool) {
-    describes_types_that_can_be_sold(provider, pool).await;
-    launches_once_finds_and_terminates(provider, claim).await;
-    knows_nothing_of_machines_that_never_were(provider).await;
+    check_instance_types(provider, pool).await;
+    check_instance_lifecycle(provider, claim).await;
+    check_unknown_instances(provider).await;
     assert!(!provider.node_classes().is_empty(), "a provider supports at least one kind of node class");
     assert!(provider.supports(&claim.spec.node_class_ref), "the claim refers to a kind that the provider supports");
 }
 
-async fn describes_types_that_can_be_sold(provider: &dyn CloudProvider, pool: &NodePool) {
-    let types = expected(provider.instance_types(pool).await, "instance types can be listed");
+async fn check_instance_types(provider: &dyn CloudProvider, pool: &NodePool) {
+    let types = expect_ok(provider.instance_types(pool).await, "instance types can be listed");
     assert!(!types.is_empty(), "there are instance types");
     for described in types.iter() {
         for key in [labels::INSTANCE_TYPE, labels::ARCH, labels::OS, labels::ZONE, labels::CAPACITY_TYPE] {
@@ -47,10 +47,10 @@ async fn describes_types_that_can_be_sold(provider: &dyn CloudProvider, pool: &N
     }
 }
 
-async fn launches_once_finds_and_terminates(provider: &dyn CloudProvider, claim: &NodeClaim) {
-    let machine = expected(provider.create(claim).await, "the claim can be launched");
+async fn check_instance_lifecycle(provider: &dyn CloudProvider, claim: &NodeClaim) {
+    let machine = expect_ok(provider.create(claim).await, "the claim can be launched");
     assert!(!machine.provider_id.is_empty(), "a machine has a provider id");
-    let again = expected(provider.create(claim).await, "a launch can be repeated");
+    let again = expect_ok(provider.create(claim).await, "a launch can be repeated");
     assert_eq!(again.provider_id, machine.provider_id, "a claim is launched once, however often it is asked for");
     for key in [labels::INSTANCE_TYPE, labels::ZONE, labels::CAPACITY_TYPE] {
         assert!(machine.labels.contains_key(key), "a machine says its {key}");
@@ -70,9 +70,9 @@ async fn launches_once_finds_and_terminates(provider: &dyn CloudProvider, claim:
             assert!(requirement.has(value), "the machine's {}={value} is what was asked for", requirement.key());
         }
     }
-    let found = expected(provider.get(&machine.provider_id).await, "what is launched is found");
+    let found = expect_ok(provider.get(&machine.provider_id).await, "what is launched is found");
     assert_eq!(found.provider_id, machine.provider_id, "what is found is what was asked for");
-    let listed = expected(provider.list().await, "machines can be listed");
+    let listed = expect_ok(provider.list().await, "machines can be listed");
     assert!(
         listed.iter().any(|m| m.provider_id == machine.provider_id && !m.is_terminating),
         "what is launched is listed: {} is not among {listed:?}",
@@ -88,7 +88,7 @@ async fn launches_once_finds_and_terminates(provider: &dyn CloudProvider, claim:
     }
     let gone = provider.get(&machine.provider_id).await;
     assert!(matches!(gone, Err(InstanceError::NotFound(_))), "what is terminated is gone: {gone:?}");
-    let listed = expected(provider.list().await, "machines can be listed");
+    let listed = expect_ok(provider.list().await, "machines can be listed");
     assert!(
         !listed.iter().any(|m| m.provider_id == machine.provider_id && !m.is_terminating),
         "what is terminated is no longer listed: {} is among {listed:?}",
@@ -96,7 +96,7 @@ async fn launches_once_finds_and_terminates(provider: &dyn CloudProvider, claim:
     );
 }
 
-async fn knows_nothing_of_machines_that_never_were(provider: &dyn CloudProvider) {
+async fn check_unknown_instances(provider: &dyn CloudProvider) {
     for id in ["", "nonsense", "kwok://never-was", "aws:///us-east-1a/i-0000000000000000f"] {
         let found = provider.get(id).await;
         assert!(matches!(found, Err(InstanceError::NotFound(_))), "{id:?} is not found: {found:?}");
@@ -107,6 +107,6 @@ async fn knows_nothing_of_machines_that_never_were(provider: &dyn CloudProvider)
 
 /// What a call gave; if it failed, what should have been and what the provider says in its own words.
 #[track_caller]
-fn expected<T, E: std::fmt::Display>(outcome: Result<T, E>, what: &str) -> T {
+fn expect_ok<T, E: std::fmt::Display>(outcome: Result<T, E>, what: &str) -> T {
     outcome.unwrap_or_else(|why| panic!("{what}, but: {why}"))
 }

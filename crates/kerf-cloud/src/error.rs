@@ -38,7 +38,7 @@ impl CreateError {
             Ok(classified) => return *classified,
             Err(other) => other,
         };
-        match inner::<Self>(error.as_ref()) {
+        match find_in_chain::<Self>(error.as_ref()) {
             Some(Self::InsufficientCapacity(_)) => Self::InsufficientCapacity(error),
             Some(Self::NodeClassNotReady(_)) => Self::NodeClassNotReady(error),
             Some(Self::Refused { reason, message, .. }) => {
@@ -76,7 +76,7 @@ impl InstanceError {
             Ok(classified) => return *classified,
             Err(other) => other,
         };
-        match inner::<Self>(error.as_ref()) {
+        match find_in_chain::<Self>(error.as_ref()) {
             Some(Self::NotFound(_)) => Self::NotFound(error),
             Some(Self::Other(_)) | None => Self::Other(error),
         }
@@ -116,7 +116,7 @@ pub enum InstanceTypesError {
 pub struct DriftError(#[source] pub BoxError);
 
 /// The first error of type `E` in a chain of causes.
-fn inner<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
+fn find_in_chain<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e E> {
     let mut current = Some(error);
     while let Some(link) = current {
         if let Some(found) = link.downcast_ref() {

@@ -26,7 +26,7 @@ pub struct Instance {
     /// Resources for pods.
     pub allocatable: Resources,
     /// When it was launched.
-    pub launched: Option<Timestamp>,
+    pub launched_at: Option<Timestamp>,
     /// Whether its termination is under way.
     pub is_terminating: bool,
 }
@@ -46,7 +46,7 @@ pub struct NodeClassKind {
 
 impl NodeClassKind {
     /// Whether a reference is to a class of this kind; name and version play no part.
-    pub fn is_meant_by(&self, reference: &NodeClassReference) -> bool {
+    pub fn matches(&self, reference: &NodeClassReference) -> bool {
         reference.is_kind(self.group, self.kind)
     }
 

@@ -56,6 +56,6 @@ pub trait CloudProvider: Send + Sync {
 
     /// Whether a claim or pool is this provider's, by the class that it refers to.
     fn supports(&self, class: &kerf_api::nodepool::NodeClassReference) -> bool {
-        self.node_classes().iter().any(|kind| kind.is_meant_by(class))
+        self.node_classes().iter().any(|kind| kind.matches(class))
     }
 }

@@ -113,12 +113,13 @@ pub async fn run(
             identity: election.identity.clone(),
             duration: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
-            retry: Duration::from_secs(2),
+            retry_period: Duration::from_secs(2),
             seed: ctx.settings.seed,
         };
         let (metrics, name) = (ctx.metrics.clone(), election.name.clone());
         metrics.leader_election_slowpath.add(&[&name], 0.0);
-        Lease::new(lease_client, settings, ctx.clock).telling(move || metrics.leader_election_slowpath.inc(&[&name]))
+        Lease::new(lease_client, settings, ctx.clock)
+            .with_slow_path_callback(move || metrics.leader_election_slowpath.inc(&[&name]))
     });
     // Who holds no lease is master of none.
     let leads = |does: f64| {
@@ -138,7 +139,7 @@ pub async fn run(
     let outcome = {
         let held = async {
             match &mut lease {
-                Some(lease) => lease.hold().await,
+                Some(lease) => lease.renew_until_lost().await,
                 None => std::future::pending().await,
             }
         };
@@ -180,7 +181,7 @@ async fn lead(controllers: &Arc<Controllers>, watches: Vec<WatchHandle>, mut sto
         tokio::select! {
             biased;
             () = stop.requested() => return,
-            () = watch.synced() => {}
+            () = watch.wait_until_synced() => {}
         }
     }
     let mut working = JoinSet::new();

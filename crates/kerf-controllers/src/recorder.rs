@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1 as core;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
-use kerf_runtime::{ApiError, Clock, Rng, retried};
+use kerf_runtime::{ApiError, Clock, Rng, with_retries};
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -131,7 +131,7 @@ impl Writer {
                 let patch = json!({"count": count, "lastTimestamp": Time(now), "message": message});
                 let (api, params, patch) = (self.api(&event), PatchParams::default(), Patch::Merge(patch));
                 // Whatever else went wrong, the next one counts on.
-                if let Err(ApiError::NotFound) = retried(|| api.patch(&name, &params, &patch)).await {
+                if let Err(ApiError::NotFound) = with_retries(|| api.patch(&name, &params, &patch)).await {
                     let created = self.create(&event, &message, count, now).await;
                     self.correlator.written(&event, &message, created, now);
                 }
@@ -165,7 +165,7 @@ impl Writer {
             ..core::Event::default()
         };
         let api = self.api(event);
-        retried(|| async { api.create(&PostParams::default(), &object).await }).await.ok().map(|_| name)
+        with_retries(|| async { api.create(&PostParams::default(), &object).await }).await.ok().map(|_| name)
     }
 }
 

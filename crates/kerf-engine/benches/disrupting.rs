@@ -212,7 +212,7 @@ pub(crate) fn cluster_of(nodes: usize, shape: Shape) -> Input {
         node.status.allocatable = resources(&[("cpu", "8"), ("memory", "16Gi"), ("pods", "80")]);
         node.status.capacity = node.status.allocatable.clone();
         node.status.conditions = vec![NodeCondition {
-            kind: "Ready".into(),
+            condition_type: "Ready".into(),
             status: "True".into(),
             last_transition_time: Some(long_ago),
             ..NodeCondition::default()

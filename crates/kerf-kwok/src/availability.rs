@@ -47,16 +47,20 @@ pub(crate) type OfferingKey = (Str, Str, Str);
 pub(crate) struct UnavailableOfferings(BTreeMap<OfferingKey, Timestamp>);
 
 impl UnavailableOfferings {
-    pub(crate) fn note(&mut self, offered: OfferingKey, now: Timestamp) {
+    pub(crate) fn mark_unavailable(&mut self, offered: OfferingKey, now: Timestamp) {
         self.0.insert(offered, now.saturating_add(UNAVAILABLE_OFFERING_TTL).unwrap_or(Timestamp::MAX));
     }
 
-    pub(crate) fn is_noted(&self, offered: &OfferingKey, now: Timestamp) -> bool {
+    pub(crate) fn is_unavailable(&self, offered: &OfferingKey, now: Timestamp) -> bool {
         self.0.get(offered).is_some_and(|until| now < *until)
     }
 
     /// The instance types with what is out of stock marked so; the very same list if nothing is.
-    pub(crate) fn applied_to(&mut self, types: &Arc<Vec<InstanceType>>, now: Timestamp) -> Arc<Vec<InstanceType>> {
+    pub(crate) fn mark_instance_types(
+        &mut self,
+        types: &Arc<Vec<InstanceType>>,
+        now: Timestamp,
+    ) -> Arc<Vec<InstanceType>> {
         self.0.retain(|_, until| now < *until);
         if self.0.is_empty() {
             return types.clone();
@@ -64,7 +68,7 @@ impl UnavailableOfferings {
         let mut types = types.as_ref().clone();
         for described in &mut types {
             for offering in &mut described.offerings {
-                if let Some(offered) = crate::node::offered(&described.name, offering)
+                if let Some(offered) = crate::node::offering_key(&described.name, offering)
                     && self.0.contains_key(&offered)
                 {
                     offering.available = false;

@@ -35,7 +35,7 @@ pub struct CatalogueProblem {
 }
 
 /// Reads a file, or says everything that is wrong with it.
-pub fn parse(text: &str) -> Result<Catalogue, Vec<CatalogueProblem>> {
+pub fn parse_catalogue(text: &str) -> Result<Catalogue, Vec<CatalogueProblem>> {
     let problem = |path: &str, what: String| vec![CatalogueProblem { path: path.into(), what }];
     let value: Value = serde_json::from_str(text).map_err(|e| problem("file", format!("is not JSON: {e}")))?;
     let Value::Array(entries) = value else {
@@ -59,13 +59,13 @@ struct CatalogueReader {
 }
 
 impl CatalogueReader {
-    fn problem(&mut self, path: &str, what: String) {
+    fn add_problem(&mut self, path: &str, what: String) {
         self.problems.push(CatalogueProblem { path: path.into(), what });
     }
 
     fn instance_type(&mut self, path: &str, entry: &Value) -> Option<InstanceType> {
         let Some(fields) = entry.as_object() else {
-            self.problem(
+            self.add_problem(
                 path,
                 "expected an object with name, architecture, operatingSystems, resources, offerings".into(),
             );
@@ -74,12 +74,12 @@ impl CatalogueReader {
         // All of it is read before any of it is missed.
         let name = self.text(path, fields, "name");
         if let Some(name) = name.as_ref().filter(|name| !self.names.insert((*name).clone())) {
-            self.problem(&format!("{path}.name"), format!("instance type {name:?} is there twice"));
+            self.add_problem(&format!("{path}.name"), format!("instance type {name:?} is there twice"));
         }
         let arch = self.text(path, fields, "architecture");
         let systems = self.texts(path, fields, "operatingSystems");
         let resources = self.resources(path, fields);
-        let offerings = match field(fields, "offerings") {
+        let offerings = match field_ignoring_case(fields, "offerings") {
             Some(Value::Array(list)) => list
                 .iter()
                 .enumerate()
@@ -87,46 +87,52 @@ impl CatalogueReader {
                 .collect(),
             Some(Value::Null) | None => Vec::new(),
             Some(other) => {
-                self.problem(&format!("{path}.offerings"), format!("expected a list, found {other}"));
+                self.add_problem(&format!("{path}.offerings"), format!("expected a list, found {other}"));
                 Vec::new()
             }
         };
-        Some(describe(Str::from(name?), &arch?, &systems, resources?, offerings))
+        Some(build_instance_type(Str::from(name?), &arch?, &systems, resources?, offerings))
     }
 
     fn offering(&mut self, path: &str, entry: &Value) -> Option<Offering> {
         let Some(fields) = entry.as_object() else {
-            self.problem(path, "expected an object with Price, Available and Requirements".into());
+            self.add_problem(path, "expected an object with Price, Available and Requirements".into());
             return None;
         };
         let before = self.problems.len();
-        let price = match field(fields, "Price") {
+        let price = match field_ignoring_case(fields, "Price") {
             None | Some(Value::Null) => Some(Price::ZERO),
-            Some(Value::Number(number)) => money::price(&number.to_string()),
+            Some(Value::Number(number)) => money::parse_price(&number.to_string()),
             Some(_) => None,
         };
         if price.is_none() {
-            self.problem(&format!("{path}.Price"), "expected a number of dollars an hour that is not negative".into());
+            self.add_problem(
+                &format!("{path}.Price"),
+                "expected a number of dollars an hour that is not negative".into(),
+            );
         }
-        let available = match field(fields, "Available") {
+        let available = match field_ignoring_case(fields, "Available") {
             None | Some(Value::Null) => true,
             Some(Value::Bool(available)) => *available,
             Some(other) => {
-                self.problem(&format!("{path}.Available"), format!("expected true or false, found {other}"));
+                self.add_problem(&format!("{path}.Available"), format!("expected true or false, found {other}"));
                 false
             }
         };
-        let reservation_capacity = match field(fields, "ReservationCapacity") {
+        let reservation_capacity = match field_ignoring_case(fields, "ReservationCapacity") {
             None | Some(Value::Null) => 0,
             Some(value) => value.as_i64().and_then(|n| i32::try_from(n).ok()).unwrap_or_else(|| {
-                self.problem(&format!("{path}.ReservationCapacity"), format!("expected a whole number, found {value}"));
+                self.add_problem(
+                    &format!("{path}.ReservationCapacity"),
+                    format!("expected a whole number, found {value}"),
+                );
                 0
             }),
         };
         let requirements = self.requirements(path, fields);
         for key in labels::OFFERING_LABELS {
             if requirements.get(key).is_none_or(|r| r.operator() != EffectiveOperator::In) {
-                self.problem(&format!("{path}.Requirements"), format!("expected a requirement {key} In [...]"));
+                self.add_problem(&format!("{path}.Requirements"), format!("expected a requirement {key} In [...]"));
             }
         }
         (self.problems.len() == before).then(|| Offering {
@@ -141,14 +147,14 @@ impl CatalogueReader {
 
     fn requirements(&mut self, path: &str, fields: &Map<String, Value>) -> Requirements {
         let mut all = Requirements::default();
-        let list = match field(fields, "Requirements") {
+        let list = match field_ignoring_case(fields, "Requirements") {
             Some(Value::Array(list)) => list.as_slice(),
             _ => &[],
         };
         for (i, entry) in list.iter().enumerate() {
             let at = format!("{path}.Requirements[{i}]");
             let Some(entry) = entry.as_object() else {
-                self.problem(&at, "expected an object with key, operator and values".into());
+                self.add_problem(&at, "expected an object with key, operator and values".into());
                 continue;
             };
             let (Some(key), Some(operator)) = (self.text(&at, entry, "key"), self.text(&at, entry, "operator")) else {
@@ -161,7 +167,7 @@ impl CatalogueReader {
                     self.label_rules.add_well_known(requirement.key().as_str());
                     all.add(requirement);
                 }
-                Err(e) => self.problem(&at, e.to_string()),
+                Err(e) => self.add_problem(&at, e.to_string()),
             }
         }
         all
@@ -169,8 +175,8 @@ impl CatalogueReader {
 
     fn resources(&mut self, path: &str, fields: &Map<String, Value>) -> Option<Vec<(Str, Quantity)>> {
         let at = format!("{path}.resources");
-        let Some(Value::Object(map)) = field(fields, "resources") else {
-            self.problem(&at, "expected an object of quantities".into());
+        let Some(Value::Object(map)) = field_ignoring_case(fields, "resources") else {
+            self.add_problem(&at, "expected an object of quantities".into());
             return None;
         };
         let mut all = Vec::new();
@@ -181,8 +187,8 @@ impl CatalogueReader {
             };
             match text.parse::<Quantity>() {
                 Ok(quantity) if !quantity.is_negative() => all.push((Str::from(name.as_str()), quantity)),
-                Ok(_) => self.problem(&format!("{at}.{name}"), format!("{text} is negative")),
-                Err(e) => self.problem(&format!("{at}.{name}"), e.to_string()),
+                Ok(_) => self.add_problem(&format!("{at}.{name}"), format!("{text} is negative")),
+                Err(e) => self.add_problem(&format!("{at}.{name}"), e.to_string()),
             }
         }
         if !all.iter().any(|(name, _)| *name == "pods") {
@@ -192,35 +198,35 @@ impl CatalogueReader {
     }
 
     fn text(&mut self, path: &str, fields: &Map<String, Value>, key: &str) -> Option<String> {
-        match field(fields, key) {
+        match field_ignoring_case(fields, key) {
             Some(Value::String(text)) if !text.is_empty() => Some(text.clone()),
             _ => {
-                self.problem(&format!("{path}.{key}"), "expected a text".into());
+                self.add_problem(&format!("{path}.{key}"), "expected a text".into());
                 None
             }
         }
     }
 
     fn texts(&mut self, path: &str, fields: &Map<String, Value>, key: &str) -> Vec<String> {
-        match field(fields, key) {
+        match field_ignoring_case(fields, key) {
             Some(Value::Array(list)) if list.iter().all(Value::is_string) => {
                 list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
             }
             None | Some(Value::Null) => Vec::new(),
             Some(other) => {
-                self.problem(&format!("{path}.{key}"), format!("expected a list of texts, found {other}"));
+                self.add_problem(&format!("{path}.{key}"), format!("expected a list of texts, found {other}"));
                 Vec::new()
             }
         }
     }
 }
 
-fn field<'a>(fields: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+fn field_ignoring_case<'a>(fields: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     fields.get(key).or_else(|| fields.iter().find(|(k, _)| k.eq_ignore_ascii_case(key)).map(|(_, v)| v))
 }
 
 /// The type that an entry describes, with the labels that follow from its name and resources.
-fn describe(
+fn build_instance_type(
     name: Str,
     arch: &str,
     systems: &[String],
@@ -245,8 +251,8 @@ fn describe(
         Requirement::one_of(labels::OS, systems.iter().map(Str::from)),
         Requirement::one_of(labels::ZONE, values_of(labels::ZONE)),
         Requirement::one_of(labels::CAPACITY_TYPE, values_of(labels::CAPACITY_TYPE)),
-        Requirement::one_of(kwok::INSTANCE_SIZE, [Str::from(size(&name, &cpu))]),
-        Requirement::one_of(kwok::INSTANCE_FAMILY, [Str::from(family(&name))]),
+        Requirement::one_of(kwok::INSTANCE_SIZE, [Str::from(instance_size(&name, &cpu))]),
+        Requirement::one_of(kwok::INSTANCE_FAMILY, [Str::from(instance_family(&name))]),
         Requirement::one_of(kwok::INSTANCE_CPU, [Str::from(cpu.as_str())]),
         Requirement::one_of(kwok::INSTANCE_MEMORY, [Str::from(memory.as_str())]),
     ]
@@ -267,7 +273,7 @@ fn overhead() -> Overhead {
 }
 
 /// `8xlarge` of `m5.8xlarge`; of a name of another form, its CPUs.
-fn size<'a>(name: &'a str, cpu: &'a str) -> &'a str {
+fn instance_size<'a>(name: &'a str, cpu: &'a str) -> &'a str {
     let after_dot = name.split_once('.').filter(|(before, _)| is_word(before)).map(|(_, after)| after);
     let named = after_dot.filter(|after| {
         matches!(*after, "nano" | "micro" | "small" | "medium" | "large" | "metal")
@@ -281,7 +287,7 @@ fn is_word(text: &str) -> bool {
 }
 
 /// The text before the first `.` or `-`; without one, the first character.
-fn family(name: &str) -> &str {
+fn instance_family(name: &str) -> &str {
     match name.find(['.', '-']) {
         Some(end) => &name[..end],
         None => name.chars().next().map_or("", |c| &name[..c.len_utf8()]),
@@ -289,7 +295,7 @@ fn family(name: &str) -> &str {
 }
 
 /// The set that is used when no file is given: 12 sizes, three ratios of memory to CPU, two systems, two architectures.
-pub fn built_in() -> Catalogue {
+pub fn built_in_catalogue() -> Catalogue {
     let mut types = Vec::new();
     for cpus in [1_i64, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256] {
         for (ratio, family) in [(2, "c"), (4, "s"), (8, "m")] {
@@ -338,7 +344,7 @@ fn built_in_type(cpus: i64, ratio: i64, family: &str, system: &str, arch: &str) 
         (Str::new_static("pods"), Quantity::from_units((16 * cpus).min(1024))),
         (Str::new_static("ephemeral-storage"), storage),
     ];
-    describe(name, arch, &[system.to_owned()], resources, offerings)
+    build_instance_type(name, arch, &[system.to_owned()], resources, offerings)
 }
 
 #[cfg(test)]
@@ -348,7 +354,7 @@ mod tests {
 
     #[test]
     fn the_built_in_set_has_its_published_size_and_prices() {
-        let catalogue = built_in();
+        let catalogue = built_in_catalogue();
         assert_eq!(catalogue.types.len(), 144);
         let small = catalogue.types.iter().find(|t| t.name == "c-1x-amd64-linux").unwrap();
         assert_eq!(small.offerings.len(), 8);
@@ -360,14 +366,14 @@ mod tests {
 
     #[test]
     fn names_give_family_and_size() {
-        assert_eq!(size("m5.8xlarge", "32"), "8xlarge");
-        assert_eq!(size("m5.xlarge", "4"), "xlarge");
-        assert_eq!(size("m5.weird", "4"), "4");
-        assert_eq!(size("c-4x-amd64-linux", "4"), "4");
-        assert_eq!(family("m5.8xlarge"), "m5");
-        assert_eq!(family("c-4x"), "c");
-        assert_eq!(family("plain"), "p");
-        assert_eq!(family(""), "");
+        assert_eq!(instance_size("m5.8xlarge", "32"), "8xlarge");
+        assert_eq!(instance_size("m5.xlarge", "4"), "xlarge");
+        assert_eq!(instance_size("m5.weird", "4"), "4");
+        assert_eq!(instance_size("c-4x-amd64-linux", "4"), "4");
+        assert_eq!(instance_family("m5.8xlarge"), "m5");
+        assert_eq!(instance_family("c-4x"), "c");
+        assert_eq!(instance_family("plain"), "p");
+        assert_eq!(instance_family(""), "");
     }
 
     // spec 09 #10: each problem is named, however many a type has
@@ -375,7 +381,7 @@ mod tests {
     fn a_type_that_is_wrong_in_several_ways_says_all_of_them() {
         let text = r#"[{"name":"a","architecture":"amd64","operatingSystems":["linux"],"resources":{"cpu":"1","memory":"1Gi"}},
             {"name":"a","architecture":3,"operatingSystems":["linux"],"resources":{"cpu":"x","memory":"y"},"offerings":[{"Price":-1}]}]"#;
-        let problems = parse(text).unwrap_err();
+        let problems = parse_catalogue(text).unwrap_err();
         let paths: Vec<&str> = problems.iter().map(|problem| problem.path.as_str()).collect();
         let offering = "[1].offerings[0]";
         let expected = [
@@ -397,7 +403,7 @@ mod tests {
                 {"key":"topology.kubernetes.io/zone","operator":"In","values":["z"]},
                 {"key":"karpenter.sh/capacity-type","operator":"In","values":["spot"]},
                 {"key":"example.com/rack","operator":"In","values":["r1"]}]}]}]"#;
-        let catalogue = parse(text).unwrap();
+        let catalogue = parse_catalogue(text).unwrap();
         assert!(!catalogue.types[0].offerings[0].available);
         assert_eq!(catalogue.types[0].offerings[0].price, Price::from_nanos(500_000_000));
         assert_eq!(catalogue.types[0].capacity.get("pods"), Some(Quantity::from_units(110)));
@@ -407,7 +413,7 @@ mod tests {
     // spec 09 #10
     #[test]
     fn every_problem_of_a_file_is_named() {
-        assert!(parse("nonsense").unwrap_err()[0].what.contains("is not JSON"));
+        assert!(parse_catalogue("nonsense").unwrap_err()[0].what.contains("is not JSON"));
         let offering = |price: &str| {
             format!(
                 r#"{{"Price":{price},"Requirements":[{{"key":"topology.kubernetes.io/zone","operator":"In","values":["z"]}},
@@ -421,7 +427,7 @@ mod tests {
             )
         };
         let text = format!("[{},{},{{\"name\":\"b\"}}]", entry("a", "-1"), entry("a", "1"));
-        let problems = parse(&text).unwrap_err();
+        let problems = parse_catalogue(&text).unwrap_err();
         let all: Vec<String> = problems.iter().map(ToString::to_string).collect();
         assert!(all.iter().any(|p| p.starts_with("[0].offerings[0].Price")), "{all:?}");
         assert!(all.iter().any(|p| p.contains("\"a\" is there twice")), "{all:?}");

@@ -8,5 +8,5 @@ mod node;
 mod provider;
 
 pub use availability::{AvailabilityError, InstanceAvailability, UnlimitedAvailability};
-pub use catalogue::{Catalogue, CatalogueProblem, built_in, parse};
+pub use catalogue::{Catalogue, CatalogueProblem, built_in_catalogue, parse_catalogue};
 pub use provider::Kwok;

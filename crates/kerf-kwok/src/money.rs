@@ -3,7 +3,7 @@
 use kerf_engine::Price;
 
 /// The price that a decimal text names, rounded half up to a nano-dollar; none if it is no price.
-pub(crate) fn price(text: &str) -> Option<Price> {
+pub(crate) fn parse_price(text: &str) -> Option<Price> {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
         None => (text, 0),
@@ -42,14 +42,14 @@ mod tests {
             ("2.5e1", 25_000_000_000),
             ("1e-400", 0),
         ] {
-            assert_eq!(price(text), Some(Price::from_nanos(nanos)), "{text}");
+            assert_eq!(parse_price(text), Some(Price::from_nanos(nanos)), "{text}");
         }
     }
 
     #[test]
     fn what_is_no_price_is_refused() {
         for text in ["-1", "", ".", "x", "1e99", "NaN", "99999999999999999999999"] {
-            assert_eq!(price(text), None, "{text}");
+            assert_eq!(parse_price(text), None, "{text}");
         }
     }
 }

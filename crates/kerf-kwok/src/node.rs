@@ -35,36 +35,36 @@ const KUBELET_LABELS: [(&str, &str); 2] =
 /// What a machine is launched as.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChosenOffering<'c> {
-    pub(crate) described: &'c InstanceType,
+    pub(crate) instance_type: &'c InstanceType,
     pub(crate) offering: &'c Offering,
 }
 
 /// The offering in three words.
-pub(crate) fn offered(name: &Str, offering: &Offering) -> Option<OfferingKey> {
+pub(crate) fn offering_key(name: &Str, offering: &Offering) -> Option<OfferingKey> {
     let one = |key: &str| offering.requirements.get(key)?.allowed_values()?.first().cloned();
     Some((name.clone(), one(labels::ZONE)?, one(labels::CAPACITY_TYPE)?))
 }
 
 /// The node's name follows from the claim's name and uid, so that a launch that is repeated finds the node that it made before.
-pub(crate) fn name(claim: &NodeClaim) -> String {
-    format!("kwok-{}-{}", claim.metadata.name.as_deref().unwrap_or_default(), draw(claim))
+pub(crate) fn node_name(claim: &NodeClaim) -> String {
+    format!("kwok-{}-{}", claim.metadata.name.as_deref().unwrap_or_default(), claim_hash(claim))
 }
 
 /// What stands for chance in a launch: a number that is the claim's own, and the same each time.
-pub(crate) fn draw(claim: &NodeClaim) -> u32 {
+pub(crate) fn claim_hash(claim: &NodeClaim) -> u32 {
     let uid = claim.metadata.uid.as_deref().unwrap_or_default();
     // FNV-1a: short, and the same everywhere.
     uid.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
 
 /// The node as it is created.
-pub(crate) fn node(claim: &NodeClaim, asked: &Requirements, choice: ChosenOffering<'_>, partition: &str) -> Node {
-    let name = name(claim);
+pub(crate) fn build_node(claim: &NodeClaim, asked: &Requirements, choice: ChosenOffering<'_>, partition: &str) -> Node {
+    let name = node_name(claim);
     let mut labels = claim.metadata.labels.clone().unwrap_or_default();
-    labels.extend(singles(asked));
-    labels.insert(labels::INSTANCE_TYPE.to_owned(), choice.described.name.to_string());
-    labels.extend(singles(&choice.described.requirements));
-    labels.extend(singles(&choice.offering.requirements));
+    labels.extend(single_value_labels(asked));
+    labels.insert(labels::INSTANCE_TYPE.to_owned(), choice.instance_type.name.to_string());
+    labels.extend(single_value_labels(&choice.instance_type.requirements));
+    labels.extend(single_value_labels(&choice.offering.requirements));
     labels.insert(PRICE_LABEL.to_owned(), six_decimals(choice.offering.price));
     labels.insert(PARTITION_LABEL.to_owned(), partition.to_owned());
     labels.insert(CLAIM_LABEL.to_owned(), claim.metadata.name.clone().unwrap_or_default());
@@ -80,8 +80,8 @@ pub(crate) fn node(claim: &NodeClaim, asked: &Requirements, choice: ChosenOfferi
     let requested = claim.spec.resources.as_ref().and_then(|resources| resources.requests.clone()).unwrap_or_default();
     let status = NodeStatus {
         phase: Some("Pending".to_owned()),
-        capacity: Some(quantities(&requested, &choice.described.capacity)),
-        allocatable: Some(quantities(&requested, &choice.described.allocatable())),
+        capacity: Some(quantities(&requested, &choice.instance_type.capacity)),
+        allocatable: Some(quantities(&requested, &choice.instance_type.allocatable())),
         ..NodeStatus::default()
     };
     let unregistered = Taint { key: taints::UNREGISTERED.into(), effect: "NoExecute".into(), ..Taint::default() };
@@ -97,7 +97,7 @@ pub(crate) fn node(claim: &NodeClaim, asked: &Requirements, choice: ChosenOfferi
 
 /// Whether a node stands for a machine of ours: it was made here, or has been registered since and says so by a node class of ours, of which
 /// `classes` are the label keys. Others may simulate nodes in the same cluster by the same scheme.
-pub(crate) fn is_machine(node: &Node, classes: &[String]) -> bool {
+pub(crate) fn is_managed_node(node: &Node, classes: &[String]) -> bool {
     let has_scheme = |id: &String| id.starts_with(PROVIDER_ID_PREFIX);
     let is_ours = |label: &String| label == PARTITION_LABEL || classes.contains(label);
     node.spec.as_ref().and_then(|spec| spec.provider_id.as_ref()).is_some_and(has_scheme)
@@ -105,7 +105,7 @@ pub(crate) fn is_machine(node: &Node, classes: &[String]) -> bool {
 }
 
 /// The machine that a node stands for.
-pub(crate) fn machine(node: &Node) -> Instance {
+pub(crate) fn instance_from_node(node: &Node) -> Instance {
     let status = node.status.as_ref();
     let mut labels = node.metadata.labels.clone().unwrap_or_default();
     labels.retain(|key, _| KUBELET_LABELS.iter().all(|(own, _)| own != key));
@@ -117,13 +117,13 @@ pub(crate) fn machine(node: &Node) -> Instance {
         image_id: None,
         capacity: texts(status.and_then(|status| status.capacity.as_ref())),
         allocatable: texts(status.and_then(|status| status.allocatable.as_ref())),
-        launched: node.metadata.creation_timestamp.as_ref().map(|time| time.0),
+        launched_at: node.metadata.creation_timestamp.as_ref().map(|time| time.0),
         is_terminating: node.metadata.deletion_timestamp.is_some(),
     }
 }
 
 /// Labels that follow from requirements which leave one value.
-fn singles(requirements: &Requirements) -> impl Iterator<Item = (String, String)> {
+fn single_value_labels(requirements: &Requirements) -> impl Iterator<Item = (String, String)> {
     requirements.iter().filter(|r| r.operator() == EffectiveOperator::In).filter_map(|r| match r.values() {
         [value] => Some((r.key().to_string(), value.to_string())),
         _ => None,

@@ -57,10 +57,10 @@ pub struct Kwok {
     types: Arc<Vec<InstanceType>>,
     label_rules: LabelRules,
     partition: String,
-    stock: Arc<dyn InstanceAvailability>,
-    sold_out: Mutex<UnavailableOfferings>,
+    availability: Arc<dyn InstanceAvailability>,
+    unavailable_offerings: Mutex<UnavailableOfferings>,
     /// The classes that were read lately, and when.
-    classes: tokio::sync::Mutex<BTreeMap<String, (Arc<KWOKNodeClass>, Timestamp)>>,
+    node_class_cache: tokio::sync::Mutex<BTreeMap<String, (Arc<KWOKNodeClass>, Timestamp)>>,
 }
 
 impl std::fmt::Debug for Kwok {
@@ -78,40 +78,43 @@ impl Kwok {
             types: Arc::new(catalogue.types),
             label_rules: catalogue.label_rules,
             partition: "a".to_owned(),
-            stock: Arc::new(UnlimitedAvailability),
-            sold_out: Mutex::default(),
-            classes: tokio::sync::Mutex::default(),
+            availability: Arc::new(UnlimitedAvailability),
+            unavailable_offerings: Mutex::default(),
+            node_class_cache: tokio::sync::Mutex::default(),
         }
     }
 
     /// The same cloud with somebody who says what can be had.
     #[must_use]
-    pub fn with_stock(self, stock: Arc<dyn InstanceAvailability>) -> Self {
-        Self { stock, ..self }
+    pub fn with_availability(self, stock: Arc<dyn InstanceAvailability>) -> Self {
+        Self { availability: stock, ..self }
     }
 
     fn nodes(&self) -> Api<Node> {
         Api::all(self.client.clone())
     }
 
-    fn sold_out(&self) -> MutexGuard<'_, UnavailableOfferings> {
-        self.sold_out.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unavailable_offerings(&self) -> MutexGuard<'_, UnavailableOfferings> {
+        self.unavailable_offerings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Launches the claim's machine, or finds the one that was launched for it before, whatever would speak against it now.
     async fn launch(&self, claim: &NodeClaim) -> Result<Instance, CreateError> {
-        let refusal = match self.order(claim).await {
+        let refusal = match self.create_instance(claim).await {
             Ok(Some(machine)) => return Ok(machine),
             Ok(None) => CreateError::Other("the node came and went".into()),
             Err(refusal) => refusal,
         };
-        let existing = self.nodes().get_opt(&node::name(claim)).await;
-        existing.map_err(|error| CreateError::Other(said(&error)))?.map(|node| node::machine(&node)).ok_or(refusal)
+        let existing = self.nodes().get_opt(&node::node_name(claim)).await;
+        existing
+            .map_err(|error| CreateError::Other(error_text(&error)))?
+            .map(|node| node::instance_from_node(&node))
+            .ok_or(refusal)
     }
 
     /// The claim's machine, as a rule a new one; none if its node is there already.
-    async fn order(&self, claim: &NodeClaim) -> Result<Option<Instance>, CreateError> {
-        let other = |error: kube::Error| CreateError::Other(said(&error));
+    async fn create_instance(&self, claim: &NodeClaim) -> Result<Option<Instance>, CreateError> {
+        let other = |error: kube::Error| CreateError::Other(error_text(&error));
         let asked = self.requirements(claim);
         let wanted = asked.get(labels::INSTANCE_TYPE).filter(|r| r.operator() == EffectiveOperator::In);
         if let Some(unknown) = wanted
@@ -124,16 +127,16 @@ impl Kwok {
         let delay = self.registration_delay(claim).await?;
         // A node that comes later does not say by its creation that there is one.
         if !delay.is_zero()
-            && let Some(existing) = self.nodes().get_opt(&node::name(claim)).await.map_err(other)?
+            && let Some(existing) = self.nodes().get_opt(&node::node_name(claim)).await.map_err(other)?
         {
-            return Ok(Some(node::machine(&existing)));
+            return Ok(Some(node::instance_from_node(&existing)));
         }
         let nothing = Resources::new();
         let requested =
             claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref()).unwrap_or(&nothing);
-        let choice = self.choose(&asked, requested, node::draw(claim))?;
-        let node = node::node(claim, &asked, choice, &self.partition);
-        let machine = node::machine(&node);
+        let choice = self.choose_offering(&asked, requested, node::claim_hash(claim))?;
+        let node = node::build_node(claim, &asked, choice, &self.partition);
+        let machine = node::instance_from_node(&node);
         if delay.is_zero() {
             match self.nodes().create(&PostParams::default(), &node).await {
                 Ok(_) => {}
@@ -141,7 +144,7 @@ impl Kwok {
                 Err(error) => return Err(other(error)),
             }
         } else {
-            tokio::spawn(appear(self.nodes(), node, delay));
+            tokio::spawn(create_node_after(self.nodes(), node, delay));
         }
         Ok(Some(machine))
     }
@@ -149,7 +152,7 @@ impl Kwok {
     /// The node class's say: whether it can be used, and how long its machines take to boot.
     async fn registration_delay(&self, claim: &NodeClaim) -> Result<Duration, CreateError> {
         let name = &claim.spec.node_class_ref.name;
-        let class = self.class(name).await.map_err(|error| CreateError::Other(said(&error)))?;
+        let class = self.cached_node_class(name).await.map_err(|error| CreateError::Other(error_text(&error)))?;
         let Some(class) = class else {
             let gone = format!("resolving node class, nodeclasses.karpenter.kwok.sh {name:?} not found");
             return Err(CreateError::InsufficientCapacity(gone.into()));
@@ -170,8 +173,8 @@ impl Kwok {
     }
 
     /// A node class. Machines are launched in crowds, which need not read it one by one.
-    async fn class(&self, name: &str) -> Result<Option<Arc<KWOKNodeClass>>, kube::Error> {
-        let mut classes = self.classes.lock().await;
+    async fn cached_node_class(&self, name: &str) -> Result<Option<Arc<KWOKNodeClass>>, kube::Error> {
+        let mut classes = self.node_class_cache.lock().await;
         let now = self.clock.now();
         let is_fresh =
             |read: Timestamp| Duration::try_from(now.duration_since(read)).is_ok_and(|age| age < NODE_CLASS_CACHE_TTL);
@@ -189,7 +192,7 @@ impl Kwok {
 
     /// The cheapest offering that will do and can be had; of those of a type at one price, the one that was drawn. What turns out to be out of
     /// stock is remembered, so that the next decision does not count on it.
-    fn choose(
+    fn choose_offering(
         &self,
         asked: &Requirements,
         requested: &Resources,
@@ -202,29 +205,29 @@ impl Kwok {
             // What a type does not name at all are labels that the claim itself puts on the node.
             .filter(|described| described.requirements.intersects(asked).is_ok() && fits(requested, described))
             .flat_map(|described| {
-                described.offerings.iter().map(move |offering| ChosenOffering { described, offering })
+                described.offerings.iter().map(move |offering| ChosenOffering { instance_type: described, offering })
             })
             .filter(|choice| choice.offering.available && choice.offering.requirements.intersects(asked).is_ok())
             .collect();
         // A stable sort: of equal prices the first type in the catalogue's order.
         choices.sort_by_key(|choice| choice.offering.price);
         let is_tie = |a: &ChosenOffering<'_>, b: &ChosenOffering<'_>| {
-            a.offering.price == b.offering.price && a.described.name == b.described.name
+            a.offering.price == b.offering.price && a.instance_type.name == b.instance_type.name
         };
         for equals in choices.chunk_by_mut(is_tie) {
             equals.rotate_left(draw as usize % equals.len());
         }
         let mut refusals: Vec<String> = Vec::new();
         for choice in choices {
-            let Some(offered) = node::offered(&choice.described.name, choice.offering) else { continue };
-            if self.sold_out().is_noted(&offered, now) {
+            let Some(offered) = node::offering_key(&choice.instance_type.name, choice.offering) else { continue };
+            if self.unavailable_offerings().is_unavailable(&offered, now) {
                 continue;
             }
-            match self.stock.check(&offered.0, &offered.1, &offered.2) {
+            match self.availability.check(&offered.0, &offered.1, &offered.2) {
                 Ok(()) => return Ok(choice),
                 Err(refusal @ AvailabilityError::Throttled(_)) => return Err(CreateError::Other(Box::new(refusal))),
                 Err(AvailabilityError::InsufficientCapacity(why)) => {
-                    self.sold_out().note(offered, now);
+                    self.unavailable_offerings().mark_unavailable(offered, now);
                     if !refusals.contains(&why) {
                         refusals.push(why);
                     }
@@ -258,7 +261,7 @@ impl Kwok {
         match self.nodes().delete(&name, &DeleteParams { preconditions, ..DeleteParams::default() }).await {
             Ok(_) => Err(not_found("instance terminated")),
             Err(kube::Error::Api(status)) if status.is_not_found() => Err(not_found("instance terminated")),
-            Err(error) => Err(InstanceError::Other(said(&error))),
+            Err(error) => Err(InstanceError::Other(error_text(&error))),
         }
     }
 
@@ -270,7 +273,7 @@ impl Kwok {
         match self.nodes().get_opt(name).await {
             Ok(Some(node)) if node.metadata.deletion_timestamp.is_none() => Ok(node),
             Ok(_) => Err(not_found("no such node")),
-            Err(error) => Err(InstanceError::Other(said(&error))),
+            Err(error) => Err(InstanceError::Other(error_text(&error))),
         }
     }
 }
@@ -285,7 +288,7 @@ fn fits(requested: &Resources, described: &InstanceType) -> bool {
 }
 
 /// What the API server or the way there says.
-fn said(error: &kube::Error) -> BoxError {
+fn error_text(error: &kube::Error) -> BoxError {
     Causes(error).to_string().into()
 }
 
@@ -294,7 +297,7 @@ fn not_found(why: &str) -> InstanceError {
 }
 
 /// Creates the Node of a machine that takes its time to boot.
-async fn appear(nodes: Api<Node>, node: Node, delay: Duration) {
+async fn create_node_after(nodes: Api<Node>, node: Node, delay: Duration) {
     tokio::time::sleep(delay).await;
     let mut retry = DELAYED_CREATE_RETRY_BASE;
     for attempt in 1..=DELAYED_CREATE_ATTEMPTS_MAX {
@@ -334,14 +337,20 @@ impl CloudProvider for Kwok {
     }
 
     fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Instance, InstanceError>> {
-        async move { self.lookup(provider_id).await.map(|node| node::machine(&node)) }.boxed()
+        async move { self.lookup(provider_id).await.map(|node| node::instance_from_node(&node)) }.boxed()
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ListError>> {
         async move {
-            let nodes = self.nodes().list(&ListParams::default()).await.map_err(|error| ListError(said(&error)))?;
+            let nodes =
+                self.nodes().list(&ListParams::default()).await.map_err(|error| ListError(error_text(&error)))?;
             let classes: Vec<String> = NODE_CLASSES.iter().map(NodeClassKind::label_key).collect();
-            Ok(nodes.items.iter().filter(|node| node::is_machine(node, &classes)).map(node::machine).collect())
+            Ok(nodes
+                .items
+                .iter()
+                .filter(|node| node::is_managed_node(node, &classes))
+                .map(node::instance_from_node)
+                .collect())
         }
         .boxed()
     }
@@ -350,7 +359,7 @@ impl CloudProvider for Kwok {
         &'a self,
         _pool: &'a NodePool,
     ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
-        let types = self.sold_out().applied_to(&self.types, self.clock.now());
+        let types = self.unavailable_offerings().mark_instance_types(&self.types, self.clock.now());
         futures::future::ready(Ok(types)).boxed()
     }
 

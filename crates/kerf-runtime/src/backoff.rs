@@ -45,17 +45,17 @@ pub(crate) struct TokenBucket {
 
 impl TokenBucket {
     pub(crate) fn new(rate: Rate, now: Instant) -> Self {
-        Self { rate, empty_at: now.checked_sub(Self::time(rate, rate.burst)).unwrap_or(now) }
+        Self { rate, empty_at: now.checked_sub(Self::refill_time(rate, rate.burst)).unwrap_or(now) }
     }
 
     /// Takes one token; says how long to wait until it is there.
-    pub(crate) fn take(&mut self, now: Instant) -> Duration {
-        let fullest = now.checked_sub(Self::time(self.rate, self.rate.burst)).unwrap_or(self.empty_at);
-        self.empty_at = self.empty_at.max(fullest) + Self::time(self.rate, 1);
+    pub(crate) fn reserve(&mut self, now: Instant) -> Duration {
+        let fullest = now.checked_sub(Self::refill_time(self.rate, self.rate.burst)).unwrap_or(self.empty_at);
+        self.empty_at = self.empty_at.max(fullest) + Self::refill_time(self.rate, 1);
         self.empty_at.saturating_duration_since(now)
     }
 
-    fn time(rate: Rate, tokens: u32) -> Duration {
+    fn refill_time(rate: Rate, tokens: u32) -> Duration {
         Duration::from_secs(1) * tokens / rate.per_second.max(1)
     }
 }
@@ -126,10 +126,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_bucket_gives_its_burst_and_then_its_rate() {
         let mut bucket = TokenBucket::new(Rate { per_second: 10, burst: 3 }, Instant::now());
-        let waits: Vec<u128> = (0..5).map(|_| bucket.take(Instant::now()).as_millis()).collect();
+        let waits: Vec<u128> = (0..5).map(|_| bucket.reserve(Instant::now()).as_millis()).collect();
         assert_eq!(waits, [0, 0, 0, 100, 200]);
         tokio::time::advance(Duration::from_mins(1)).await;
-        let waits: Vec<u128> = (0..4).map(|_| bucket.take(Instant::now()).as_millis()).collect();
+        let waits: Vec<u128> = (0..4).map(|_| bucket.reserve(Instant::now()).as_millis()).collect();
         assert_eq!(waits, [0, 0, 0, 100], "it never holds more than its burst");
     }
 

@@ -11,13 +11,13 @@ pub struct Causes<'a>(pub &'a (dyn Error + 'static));
 
 impl fmt::Display for Causes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(answer) = answer(self.0) {
+        if let Some(answer) = api_error_message(self.0) {
             return f.write_str(&answer);
         }
         let mut said = self.0.to_string();
         let mut cause = self.0.source();
         while let Some(error) = cause {
-            if let Some(answer) = answer(error) {
+            if let Some(answer) = api_error_message(error) {
                 said = format!("{said}: {answer}");
                 break;
             }
@@ -33,7 +33,7 @@ impl fmt::Display for Causes<'_> {
 }
 
 /// What the API server answered, if the error is an answer.
-fn answer(error: &(dyn Error + 'static)) -> Option<String> {
+fn api_error_message(error: &(dyn Error + 'static)) -> Option<String> {
     let Some(kube::Error::Api(status)) = error.downcast_ref::<kube::Error>() else { return None };
     let words = if status.message.is_empty() { &status.reason } else { &status.message };
     Some(format!("{words} ({})", status.code))

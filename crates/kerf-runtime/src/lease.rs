@@ -34,7 +34,7 @@ pub struct LeaseSettings {
     /// How long a holder tries to renew before it gives up.
     pub renew_deadline: Duration,
     /// How long between two tries.
-    pub retry: Duration,
+    pub retry_period: Duration,
     /// Where jitter comes from.
     pub seed: u64,
 }
@@ -55,11 +55,11 @@ pub struct Lease {
     api: Api<coordination::Lease>,
     settings: LeaseSettings,
     clock: Clock,
-    chance: Rng,
+    rng: Rng,
     /// The object as last read or written, and when we first saw it so.
     observed: Option<(coordination::Lease, Instant)>,
     /// Is told when a renewal had to look first.
-    slow: Box<dyn Fn() + Send + Sync>,
+    on_slow_path: Box<dyn Fn() + Send + Sync>,
 }
 
 impl std::fmt::Debug for Lease {
@@ -84,27 +84,27 @@ impl Lease {
     pub fn new(client: Client, settings: LeaseSettings, clock: Clock) -> Self {
         let api = Api::namespaced(client, &settings.namespace);
         let chance = Rng::new(settings.seed, &settings.identity);
-        Self { api, settings, clock, chance, observed: None, slow: Box::new(|| ()) }
+        Self { api, settings, clock, rng: chance, observed: None, on_slow_path: Box::new(|| ()) }
     }
 
     /// Calls `slow` whenever a renewal cannot write on what it wrote last and has to look first.
     #[must_use]
-    pub fn telling(self, slow: impl Fn() + Send + Sync + 'static) -> Self {
-        Self { slow: Box::new(slow), ..self }
+    pub fn with_slow_path_callback(self, slow: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { on_slow_path: Box::new(slow), ..self }
     }
 
     /// Resolves once the lease is ours.
     pub async fn acquire(&mut self) {
         loop {
-            let pause = self.chance.jittered(self.settings.retry, 20);
-            match self.attempt().await {
+            let pause = self.rng.jittered(self.settings.retry_period, 20);
+            match self.try_acquire_or_renew().await {
                 Ok(Attempt::Held) => return,
                 // Nobody needs to look before it runs out, but its holder may let go of it at any time.
                 Ok(Attempt::HeldByOther(until)) => {
                     let until = until.min(Instant::now() + pause);
                     tokio::select! {
                         biased;
-                        () = self.released() => {}
+                        () = self.wait_until_released() => {}
                         () = tokio::time::sleep_until(until) => {}
                     }
                 }
@@ -117,13 +117,13 @@ impl Lease {
     }
 
     /// Renews the lease until it is lost, and says why it was.
-    pub async fn hold(&mut self) -> LeaseLost {
+    pub async fn renew_until_lost(&mut self) -> LeaseLost {
         let mut renewed = Instant::now();
         loop {
-            tokio::time::sleep(self.settings.retry).await;
+            tokio::time::sleep(self.settings.retry_period).await;
             let deadline = renewed + self.settings.renew_deadline;
             let started = Instant::now();
-            match tokio::time::timeout_at(deadline, self.attempt()).await {
+            match tokio::time::timeout_at(deadline, self.try_acquire_or_renew()).await {
                 Ok(Ok(Attempt::Held)) => renewed = started,
                 Ok(Ok(Attempt::HeldByOther(_))) => return LeaseLost::Taken,
                 Ok(Err(cause)) if started < deadline => error!(error = %Causes(&cause), "cannot renew the lease"),
@@ -146,7 +146,7 @@ impl Lease {
         spec.acquire_time = Some(now);
         let params = PostParams::default();
         let release = self.api.replace(&self.settings.name, &params, &lease);
-        match tokio::time::timeout(self.settings.retry, release).await {
+        match tokio::time::timeout(self.settings.retry_period, release).await {
             Ok(Ok(_)) => {}
             Ok(Err(cause)) => debug!(error = %Causes(&cause), "cannot release the lease"),
             Err(_) => debug!("cannot release the lease in time"),
@@ -154,43 +154,46 @@ impl Lease {
     }
 
     /// Takes the lease, or renews it, if nobody else has it.
-    async fn attempt(&mut self) -> Result<Attempt, kube::Error> {
+    async fn try_acquire_or_renew(&mut self) -> Result<Attempt, kube::Error> {
         // A holder writes on what it wrote last, and looks only if that failed.
         if let Some((lease, _)) = self.observed.clone()
             && self.is_ours(&lease)
         {
-            match self.write(lease).await {
+            match self.write_as_holder(lease).await {
                 Ok(written) => {
-                    self.observe(written);
+                    self.record_observed(written);
                     return Ok(Attempt::Held);
                 }
-                Err(_) => (self.slow)(),
+                Err(_) => (self.on_slow_path)(),
             }
         }
         let Some(found) = self.api.get_opt(&self.settings.name).await? else {
             let fresh = coordination::Lease {
                 metadata: ObjectMeta { name: Some(self.settings.name.clone()), ..ObjectMeta::default() },
-                spec: Some(coordination::LeaseSpec { lease_transitions: Some(0), ..self.claim(self.clock.now()) }),
+                spec: Some(coordination::LeaseSpec {
+                    lease_transitions: Some(0),
+                    ..self.holder_spec(self.clock.now())
+                }),
             };
             let written = self.api.create(&PostParams::default(), &fresh).await?;
-            self.observe(written);
+            self.record_observed(written);
             return Ok(Attempt::Held);
         };
-        self.observe(found.clone());
+        self.record_observed(found.clone());
         if !self.is_ours(&found)
             && let Some(until) = self.valid_until(&found)
             && until > Instant::now()
         {
             return Ok(Attempt::HeldByOther(until));
         }
-        let written = self.write(found).await?;
-        self.observe(written);
+        let written = self.write_as_holder(found).await?;
+        self.record_observed(written);
         Ok(Attempt::Held)
     }
 
     /// Writes that the lease is ours from now, on the version that was read.
-    async fn write(&self, mut lease: coordination::Lease) -> Result<coordination::Lease, kube::Error> {
-        let mut ours = self.claim(self.clock.now());
+    async fn write_as_holder(&self, mut lease: coordination::Lease) -> Result<coordination::Lease, kube::Error> {
+        let mut ours = self.holder_spec(self.clock.now());
         let before = lease.spec.take().unwrap_or_default();
         let was_ours = before.holder_identity.as_deref() == Some(&self.settings.identity);
         let transitions = before.lease_transitions.unwrap_or_default();
@@ -202,7 +205,7 @@ impl Lease {
         self.api.replace(&self.settings.name, &PostParams::default(), &lease).await
     }
 
-    fn claim(&self, now: Timestamp) -> coordination::LeaseSpec {
+    fn holder_spec(&self, now: Timestamp) -> coordination::LeaseSpec {
         coordination::LeaseSpec {
             holder_identity: Some(self.settings.identity.clone()),
             lease_duration_seconds: i32::try_from(self.settings.duration.as_secs()).ok(),
@@ -216,7 +219,7 @@ impl Lease {
         holder(lease) == self.settings.identity
     }
 
-    fn observe(&mut self, lease: coordination::Lease) {
+    fn record_observed(&mut self, lease: coordination::Lease) {
         if self.observed.as_ref().is_none_or(|(seen, _)| seen.spec != lease.spec) {
             self.observed = Some((lease, Instant::now()));
         } else if let Some((seen, _)) = &mut self.observed {
@@ -232,7 +235,7 @@ impl Lease {
     }
 
     /// Resolves when the lease changes so that nobody holds it.
-    async fn released(&self) {
+    async fn wait_until_released(&self) {
         let version = self.observed.as_ref().and_then(|(lease, _)| lease.metadata.resource_version.clone());
         let only_this = WatchParams::default().fields(&format!("metadata.name={}", self.settings.name)).timeout(60);
         let Ok(changes) = self.api.watch(&only_this, &version.unwrap_or_default()).await else {

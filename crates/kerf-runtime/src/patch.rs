@@ -93,11 +93,11 @@ impl MergePatch {
     where
         K: Metadata<Ty = ObjectMeta> + Serialize + DeserializeOwned + Clone + Debug,
     {
-        self.send_part(api, before.metadata(), &self.part(before)?, &self.part(after)?).await
+        self.send_part(api, before.metadata(), &self.serialize_target(before)?, &self.serialize_target(after)?).await
     }
 
     /// What of an object is written.
-    fn part<K: Serialize>(self, object: &K) -> Result<Value, ApiError> {
+    fn serialize_target<K: Serialize>(self, object: &K) -> Result<Value, ApiError> {
         let mut value = serde_json::to_value(object)?;
         if let Value::Object(fields) = &mut value {
             fields.retain(|name, _| (name == "status") == (self.target == PatchTarget::Status));
@@ -117,12 +117,12 @@ impl MergePatch {
         K: DeserializeOwned + Clone + Debug,
     {
         let name = of.name.as_deref().unwrap_or_default();
-        let Some(mut patch) = difference(before, after) else { return Ok(None) };
+        let Some(mut patch) = merge_patch_between(before, after) else { return Ok(None) };
         if self.lock == OptimisticLock::ResourceVersion {
-            lock_to(&mut patch, of.resource_version.as_deref().unwrap_or_default());
+            set_resource_version(&mut patch, of.resource_version.as_deref().unwrap_or_default());
         }
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
-        let written = retried(|| async {
+        let written = with_retries(|| async {
             match self.target {
                 PatchTarget::Object => api.patch(name, &params, &patch).await,
                 PatchTarget::Status => api.patch_status(name, &params, &patch).await,
@@ -132,7 +132,7 @@ impl MergePatch {
     }
 }
 
-fn lock_to(patch: &mut Value, version: &str) {
+fn set_resource_version(patch: &mut Value, version: &str) {
     let Value::Object(fields) = patch else { return };
     let metadata = fields.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
     if let Value::Object(metadata) = metadata {
@@ -141,13 +141,13 @@ fn lock_to(patch: &mut Value, version: &str) {
 }
 
 /// The JSON merge patch (RFC 7386) that makes `after` of `before`; `None` if they are equal. Lists are replaced whole.
-pub fn difference(before: &Value, after: &Value) -> Option<Value> {
+pub fn merge_patch_between(before: &Value, after: &Value) -> Option<Value> {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
             let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name.clone(), Value::Null));
             let changed = after.iter().filter_map(|(name, value)| {
                 let old = before.get(name).unwrap_or(&Value::Null);
-                Some((name.clone(), difference(old, value)?))
+                Some((name.clone(), merge_patch_between(old, value)?))
             });
             let patch: Map<String, Value> = gone.chain(changed).collect();
             (!patch.is_empty()).then_some(Value::Object(patch))
@@ -157,7 +157,7 @@ pub fn difference(before: &Value, after: &Value) -> Option<Value> {
 }
 
 /// Makes a call, again if the server says that it was too busy to do anything, and not for ever.
-pub async fn retried<T, R>(mut call: impl FnMut() -> R) -> Result<T, ApiError>
+pub async fn with_retries<T, R>(mut call: impl FnMut() -> R) -> Result<T, ApiError>
 where
     R: Future<Output = Result<T, kube::Error>>,
 {
@@ -169,7 +169,7 @@ where
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(cause)) => cause,
         };
-        match asked_to_wait(&cause).filter(|_| tries <= RETRIES_MAX) {
+        match retry_after(&cause).filter(|_| tries <= RETRIES_MAX) {
             Some(delay) => tokio::time::sleep(delay.min(RETRY_AFTER_MAX)).await,
             None => return Err(cause.into()),
         }
@@ -177,7 +177,7 @@ where
 }
 
 /// How long a server that did nothing wants to be left alone.
-fn asked_to_wait(cause: &kube::Error) -> Option<Duration> {
+fn retry_after(cause: &kube::Error) -> Option<Duration> {
     let kube::Error::Api(status) = cause else { return None };
     let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
     let did_nothing = status.code == 429 || (status.code == 503 && seconds > 0);

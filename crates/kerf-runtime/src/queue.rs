@@ -49,7 +49,7 @@ pub struct QueueSettings {
     /// Delays of keys that failed.
     pub backoff: Backoff,
     /// How many failed keys come back at most, all together.
-    pub rate: Option<Rate>,
+    pub retry_rate: Option<Rate>,
 }
 
 /// A queue of keys. Copies are the same queue.
@@ -76,15 +76,15 @@ struct WorkQueueState<K> {
     /// Keys by when they are due and by when they came.
     due: BTreeMap<(Instant, u64), K>,
     /// Where each waiting key stands in `due`.
-    places: BTreeMap<K, (Instant, u64)>,
+    position_by_key: BTreeMap<K, (Instant, u64)>,
     /// Keys that are being worked on, with the earliest time at which somebody wants them again.
-    working: BTreeMap<K, Option<Instant>>,
+    processing: BTreeMap<K, Option<Instant>>,
     /// Since when each of them is.
     started: BTreeMap<K, Instant>,
     /// Failures in a row.
     failures: BTreeMap<K, u32>,
     bucket: Option<TokenBucket>,
-    arrivals: u64,
+    adds: u64,
     retries: u64,
 }
 
@@ -98,9 +98,9 @@ pub struct QueueStats {
     /// Keys that came back because they failed, ever.
     pub retries: u64,
     /// For how long keys have been worked on that still are, all together.
-    pub unfinished: Duration,
+    pub unfinished_work: Duration,
     /// For how long the one has been worked on that takes longest.
-    pub longest: Duration,
+    pub longest_running: Duration,
 }
 
 impl<K: Ord + Clone> Queue<K> {
@@ -108,12 +108,12 @@ impl<K: Ord + Clone> Queue<K> {
     pub fn new(settings: QueueSettings) -> Self {
         let state = WorkQueueState {
             due: BTreeMap::new(),
-            places: BTreeMap::new(),
-            working: BTreeMap::new(),
+            position_by_key: BTreeMap::new(),
+            processing: BTreeMap::new(),
             started: BTreeMap::new(),
             failures: BTreeMap::new(),
-            bucket: settings.rate.map(|rate| TokenBucket::new(rate, Instant::now())),
-            arrivals: 0,
+            bucket: settings.retry_rate.map(|rate| TokenBucket::new(rate, Instant::now())),
+            adds: 0,
             retries: 0,
         };
         Self { shared: Arc::new(Shared { state: Mutex::new(state), changed: Notify::new(), settings }) }
@@ -126,8 +126,8 @@ impl<K: Ord + Clone> Queue<K> {
 
     /// Wants a key looked at after a while; sooner, if it waits for a sooner time already.
     pub fn add_after(&self, key: K, delay: Duration) {
-        let due = later(Instant::now(), delay);
-        self.state().want(key, due);
+        let due = saturating_deadline(Instant::now(), delay);
+        self.state().schedule(key, due);
         self.shared.changed.notify_one();
     }
 
@@ -158,10 +158,10 @@ impl<K: Ord + Clone> Queue<K> {
         let running = || state.started.values().map(|started| now.saturating_duration_since(*started));
         QueueStats {
             depth,
-            adds: state.arrivals,
+            adds: state.adds,
             retries: state.retries,
-            unfinished: running().sum(),
-            longest: running().max().unwrap_or_default(),
+            unfinished_work: running().sum(),
+            longest_running: running().max().unwrap_or_default(),
         }
     }
 
@@ -178,7 +178,7 @@ impl<K: Ord + Clone> Queue<K> {
                 biased;
                 () = stop.requested() => break,
                 Some((key, next)) = running.next(), if !running.is_empty() => self.finish(key, next),
-                (key, waited) = self.take(), if running.len() < self.shared.settings.workers => {
+                (key, waited) = self.next_due(), if running.len() < self.shared.settings.workers => {
                     let work = AssertUnwindSafe(reconcile(key.clone(), waited)).catch_unwind();
                     running.push(async move { (key, work.await.unwrap_or(ReconcileAction::RequeueWithBackoff)) });
                 }
@@ -190,9 +190,9 @@ impl<K: Ord + Clone> Queue<K> {
     }
 
     /// Waits for the next key that is due and takes it; says for how long it was.
-    async fn take(&self) -> (K, Duration) {
+    async fn next_due(&self) -> (K, Duration) {
         loop {
-            let wait = match self.state().take(Instant::now()) {
+            let wait = match self.state().pop_due(Instant::now()) {
                 Ok(taken) => return taken,
                 Err(wait) => wait,
             };
@@ -213,7 +213,7 @@ impl<K: Ord + Clone> Queue<K> {
     fn finish(&self, key: K, next: ReconcileAction) {
         let now = Instant::now();
         let mut state = self.state();
-        let wanted = state.working.remove(&key).flatten();
+        let wanted = state.processing.remove(&key).flatten();
         state.started.remove(&key);
         let again = match next {
             ReconcileAction::Done => {
@@ -222,19 +222,19 @@ impl<K: Ord + Clone> Queue<K> {
             }
             ReconcileAction::RequeueAfter(delay) => {
                 state.failures.remove(&key);
-                Some(later(now, delay))
+                Some(saturating_deadline(now, delay))
             }
             ReconcileAction::RequeueWithBackoff => {
                 state.retries += 1;
                 let failures = state.failures.entry(key.clone()).or_insert(0);
                 *failures = failures.saturating_add(1);
                 let own = self.shared.settings.backoff.delay(*failures);
-                let of_all = state.bucket.as_mut().map_or(Duration::ZERO, |bucket| bucket.take(now));
-                Some(later(now, own.max(of_all)))
+                let of_all = state.bucket.as_mut().map_or(Duration::ZERO, |bucket| bucket.reserve(now));
+                Some(saturating_deadline(now, own.max(of_all)))
             }
         };
         if let Some(due) = [wanted, again].into_iter().flatten().min() {
-            state.want(key, due);
+            state.schedule(key, due);
             drop(state);
             self.shared.changed.notify_one();
         }
@@ -247,32 +247,32 @@ impl<K: Ord + Clone> Queue<K> {
 }
 
 impl<K: Ord + Clone> WorkQueueState<K> {
-    fn want(&mut self, key: K, due: Instant) {
-        if let Some(wanted) = self.working.get_mut(&key) {
+    fn schedule(&mut self, key: K, due: Instant) {
+        if let Some(wanted) = self.processing.get_mut(&key) {
             *wanted = Some(wanted.map_or(due, |earlier| earlier.min(due)));
             return;
         }
-        if let Some(place) = self.places.get(&key) {
+        if let Some(place) = self.position_by_key.get(&key) {
             if place.0 <= due {
                 return;
             }
             self.due.remove(place);
         }
-        self.arrivals += 1;
-        let place = (due, self.arrivals);
+        self.adds += 1;
+        let place = (due, self.adds);
         self.due.insert(place, key.clone());
-        self.places.insert(key, place);
+        self.position_by_key.insert(key, place);
     }
 
     /// The first key that is due, and for how long it was; else when the next one is, if any waits.
-    fn take(&mut self, now: Instant) -> Result<(K, Duration), Option<Instant>> {
+    fn pop_due(&mut self, now: Instant) -> Result<(K, Duration), Option<Instant>> {
         match self.due.first_key_value() {
             None => Err(None),
             Some(((due, _), _)) if *due > now => Err(Some(*due)),
             Some(_) => {
                 let ((due, _), key) = self.due.pop_first().ok_or(None)?;
-                self.places.remove(&key);
-                self.working.insert(key.clone(), None);
+                self.position_by_key.remove(&key);
+                self.processing.insert(key.clone(), None);
                 self.started.insert(key.clone(), now);
                 Ok((key, now.saturating_duration_since(due)))
             }
@@ -280,7 +280,7 @@ impl<K: Ord + Clone> WorkQueueState<K> {
     }
 }
 
-fn later(now: Instant, delay: Duration) -> Instant {
+fn saturating_deadline(now: Instant, delay: Duration) -> Instant {
     // Thirty years from now is as good as never, and timers can hold it.
     now + delay.min(Duration::from_hours(24 * 365 * 30))
 }

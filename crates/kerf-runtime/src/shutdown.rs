@@ -38,7 +38,7 @@ impl ShutdownSignal {
 }
 
 /// Resolves at the next SIGTERM or SIGINT. Where signals cannot be heard it never does: the process then dies of them, as without us.
-pub async fn signal() {
+pub async fn termination_signal() {
     use tokio::signal::unix::{SignalKind, signal};
     match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {
         (Ok(mut terminate), Ok(mut interrupt)) => {

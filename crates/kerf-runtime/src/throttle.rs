@@ -62,7 +62,7 @@ where
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         if matches!(self.token, Token::None) {
-            let wait = self.throttle.0.lock().unwrap_or_else(PoisonError::into_inner).take(Instant::now());
+            let wait = self.throttle.0.lock().unwrap_or_else(PoisonError::into_inner).reserve(Instant::now());
             self.token = if wait.is_zero() { Token::Held } else { Token::Awaited(Box::pin(tokio::time::sleep(wait))) };
         }
         if let Token::Awaited(wait) = &mut self.token {

@@ -81,7 +81,7 @@ pub struct WatchSettings {
     /// The kind.
     pub kind: WatchedKind,
     /// How many objects a page of the list has.
-    pub page: u32,
+    pub page_size: u32,
     /// Delays after failures.
     pub backoff: Backoff,
     /// How long a watch lasts before it is opened anew; up to twice as long.
@@ -94,7 +94,7 @@ impl WatchSettings {
     /// The settings that client-go uses: pages of 500, watches of 5 to 10 minutes, back-off from 0.8 to 30 seconds.
     pub const fn new(kind: WatchedKind, seed: u64) -> Self {
         let backoff = Backoff { base: Duration::from_millis(800), max: Duration::from_secs(30) };
-        Self { kind, page: 500, backoff, lifetime: Duration::from_mins(5), seed }
+        Self { kind, page_size: 500, backoff, lifetime: Duration::from_mins(5), seed }
     }
 }
 
@@ -117,14 +117,14 @@ impl WatchHandle {
     }
 
     /// Resolves once the first list has been handed over. Never, if the watch was dropped before.
-    pub async fn synced(&mut self) {
+    pub async fn wait_until_synced(&mut self) {
         if self.progress.wait_for(|progress| progress.is_synced).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 
     /// Resolves once everything up to a version has been told. At once, if the version is no number.
-    pub async fn caught_up(&mut self, version: &str) {
+    pub async fn wait_for_version(&mut self, version: &str) {
         let Ok(version) = version.parse::<u64>() else { return };
         if self.progress.wait_for(|progress| progress.version >= version).await.is_err() {
             std::future::pending::<()>().await;
@@ -150,19 +150,27 @@ where
     let (said, progress) = signal::channel(start);
     let chance = Rng::new(settings.seed, settings.kind.plural);
     let outside = WatchHandle { kind: settings.kind, progress };
-    let work = Watcher { client, settings, said, chance, failures: 0, tell, told: std::marker::PhantomData };
+    let work = Watcher {
+        client,
+        settings,
+        progress: said,
+        rng: chance,
+        failures: 0,
+        on_update: tell,
+        marker: std::marker::PhantomData,
+    };
     (outside, work.run())
 }
 
 struct Watcher<T, F> {
     client: Client,
     settings: WatchSettings,
-    said: signal::Sender<WatchProgress>,
-    chance: Rng,
+    progress: signal::Sender<WatchProgress>,
+    rng: Rng,
     /// Failures in a row.
     failures: u32,
-    tell: F,
-    told: std::marker::PhantomData<fn(T)>,
+    on_update: F,
+    marker: std::marker::PhantomData<fn(T)>,
 }
 
 /// What the watcher does next.
@@ -179,7 +187,7 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
         loop {
             step = match step {
                 WatchStep::List => self.list().await,
-                WatchStep::Watch(version) => self.follow(version).await,
+                WatchStep::Watch(version) => self.watch_from(version).await,
             };
         }
     }
@@ -187,16 +195,16 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
     async fn list(&mut self) -> WatchStep {
         match requests::list::<T>(&self.client, &self.settings).await {
             Ok((objects, version)) => {
-                if self.said.borrow().phase == WatchPhase::NotInstalled {
+                if self.progress.borrow().phase == WatchPhase::NotInstalled {
                     info!(kind = self.settings.kind.name, "kind is installed now");
                 }
                 self.failures = 0;
-                (self.tell)(WatchUpdate::Reset(objects));
-                self.say(WatchPhase::Watching, true, &version);
+                (self.on_update)(WatchUpdate::Reset(objects));
+                self.set_progress(WatchPhase::Watching, true, &version);
                 WatchStep::Watch(version)
             }
             Err(ListFailure::NotInstalled) => {
-                if self.said.borrow().phase != WatchPhase::NotInstalled {
+                if self.progress.borrow().phase != WatchPhase::NotInstalled {
                     let kind = self.settings.kind;
                     error!(
                         kind = kind.name,
@@ -205,12 +213,12 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
                         "kind is not installed, waiting for it"
                     );
                     // If it was there before, its objects are gone with it.
-                    (self.tell)(WatchUpdate::Reset(Vec::new()));
+                    (self.on_update)(WatchUpdate::Reset(Vec::new()));
                 }
-                let is_synced = self.said.borrow().is_synced;
-                self.say(WatchPhase::NotInstalled, is_synced, "");
+                let is_synced = self.progress.borrow().is_synced;
+                self.set_progress(WatchPhase::NotInstalled, is_synced, "");
                 // It is looked for at a steady pace: whoever installs it does not want to wait for a back-off.
-                tokio::time::sleep(self.chance.jittered(Duration::from_secs(1), 50)).await;
+                tokio::time::sleep(self.rng.jittered(Duration::from_secs(1), 50)).await;
                 WatchStep::List
             }
             Err(ListFailure::Failed(cause)) => {
@@ -220,8 +228,8 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
                 } else {
                     debug!(kind = self.settings.kind.name, error = %cause, "cannot list");
                 }
-                let is_synced = self.said.borrow().is_synced;
-                self.say(WatchPhase::Failing(cause), is_synced, "");
+                let is_synced = self.progress.borrow().is_synced;
+                self.set_progress(WatchPhase::Failing(cause), is_synced, "");
                 self.back_off().await;
                 WatchStep::List
             }
@@ -229,19 +237,19 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
     }
 
     /// Follows the changes until the watch ends, one way or another.
-    async fn follow(&mut self, mut version: String) -> WatchStep {
-        let lifetime = self.chance.jittered(self.settings.lifetime, 100);
+    async fn watch_from(&mut self, mut version: String) -> WatchStep {
+        let lifetime = self.rng.jittered(self.settings.lifetime, 100);
         let opened = tokio::time::Instant::now();
-        let mut stream = match requests::open::<T>(&self.client, &self.settings, &version, lifetime).await {
+        let mut stream = match requests::open_watch::<T>(&self.client, &self.settings, &version, lifetime).await {
             Ok(stream) => stream,
-            Err(failure) => return self.broken(failure, version).await,
+            Err(failure) => return self.handle_watch_failure(failure, version).await,
         };
         // The server ends the watch after its lifetime; a connection that is silent for longer than that is dead.
         let patience = lifetime + Duration::from_secs(30);
         loop {
             let said = match tokio::time::timeout(patience, stream.try_next()).await {
                 Ok(Ok(Some(said))) => said,
-                Ok(Err(failure)) => return self.broken(failure, version).await,
+                Ok(Err(failure)) => return self.handle_watch_failure(failure, version).await,
                 Ok(Ok(None)) | Err(_) => break,
             };
             let (reached, event) = match said {
@@ -249,16 +257,16 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
                 DecodedWatchEvent::Deleted { object, version } => (version, object.map(WatchUpdate::Deleted)),
                 DecodedWatchEvent::Bookmark { version: reached } => {
                     version = reached;
-                    self.say(WatchPhase::Watching, true, &version);
+                    self.set_progress(WatchPhase::Watching, true, &version);
                     continue;
                 }
             };
             self.failures = 0;
             version = reached;
             if let Some(event) = event {
-                (self.tell)(event);
+                (self.on_update)(event);
             }
-            self.say(WatchPhase::Watching, true, &version);
+            self.set_progress(WatchPhase::Watching, true, &version);
         }
         // A server that ends watches as soon as they are opened must not be asked in a hot loop.
         if opened.elapsed() < Duration::from_secs(1) {
@@ -267,7 +275,7 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
         WatchStep::Watch(version)
     }
 
-    async fn broken(&mut self, failure: WatchFailure, version: String) -> WatchStep {
+    async fn handle_watch_failure(&mut self, failure: WatchFailure, version: String) -> WatchStep {
         match failure {
             WatchFailure::Gone => WatchStep::List,
             WatchFailure::Failed(cause) => {
@@ -281,11 +289,11 @@ impl<T: DeserializeOwned + Send, F: FnMut(WatchUpdate<T>)> Watcher<T, F> {
     async fn back_off(&mut self) {
         self.failures = self.failures.saturating_add(1);
         let delay = self.settings.backoff.delay(self.failures);
-        tokio::time::sleep(self.chance.jittered(delay, 50)).await;
+        tokio::time::sleep(self.rng.jittered(delay, 50)).await;
     }
 
-    fn say(&self, phase: WatchPhase, is_synced: bool, version: &str) {
-        self.said.send_modify(|progress| {
+    fn set_progress(&self, phase: WatchPhase, is_synced: bool, version: &str) {
+        self.progress.send_modify(|progress| {
             progress.phase = phase;
             progress.is_synced = is_synced;
             progress.version = version.parse().unwrap_or(progress.version);

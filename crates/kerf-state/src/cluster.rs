@@ -220,7 +220,7 @@ impl Cluster {
     pub fn pool_usage(&self, pool: &str) -> BTreeMap<Str, Quantity> {
         let mut usage: BTreeMap<Str, Quantity> = BTreeMap::new();
         for node in self.state_nodes().filter(|node| !node.is_marked_for_deletion()) {
-            if node.labels().is(labels::NODEPOOL, pool) {
+            if node.labels().has_value(labels::NODEPOOL, pool) {
                 for (name, amount) in node.capacity().iter() {
                     *usage.entry(name.clone()).or_default() += amount;
                 }

@@ -26,7 +26,7 @@ impl<'c> StateNode<'c> {
     }
 
     fn is_labelled(&self, key: &str) -> bool {
-        self.node.is_some_and(|node| node.metadata.labels.is(key, "true"))
+        self.node.is_some_and(|node| node.metadata.labels.has_value(key, "true"))
     }
 
     /// Whether the node speaks for itself: its labels say so, not the claim's conditions.

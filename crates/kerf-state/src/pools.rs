@@ -76,7 +76,7 @@ fn disruption(object: &NodePool) -> PoolDisruption {
 /// What the pool's brake says, if it has one.
 pub fn pause_of(object: &NodePool) -> Option<Pause> {
     let annotations = object.metadata.annotations.as_ref();
-    annotations.and_then(|all| all.get(PAUSE_DISRUPTION)).map(|value| Pause::read(value))
+    annotations.and_then(|all| all.get(PAUSE_DISRUPTION)).map(|value| Pause::parse(value))
 }
 
 /// Static pools, pools that are not ready and pools on their way out take no pods (spec 02 §5.1). A pool or class that no controller

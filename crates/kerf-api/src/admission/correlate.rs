@@ -30,7 +30,7 @@ impl CorrelatedValue<'_> {
     }
 
     /// Whether nothing changed. Map lists are compared by key; a field that the schema does not know counts as changed.
-    pub(crate) fn unchanged(self) -> bool {
+    pub(crate) fn is_unchanged(self) -> bool {
         match (self.new, self.old) {
             (Value::Null, Value::Null) => true,
             (Value::Null, _) | (_, Value::Null) => false,
@@ -39,10 +39,10 @@ impl CorrelatedValue<'_> {
                     return false;
                 }
                 let by_key = self.schema.is_some_and(|schema| matches!(schema.list_type, Some(ListType::Map(_))));
-                if by_key { (0..new.len()).all(|i| self.index(i).is_some_and(Self::unchanged)) } else { new == old }
+                if by_key { (0..new.len()).all(|i| self.index(i).is_some_and(Self::is_unchanged)) } else { new == old }
             }
             (Value::Object(new), Value::Object(old)) => {
-                new.len() == old.len() && new.keys().all(|key| self.key(key).is_some_and(Self::unchanged))
+                new.len() == old.len() && new.keys().all(|key| self.key(key).is_some_and(Self::is_unchanged))
             }
             (new, old) => new == old,
         }

@@ -31,7 +31,7 @@ fn drop_nulls_below(value: &mut Value, schema: Option<&Schema>) {
 }
 
 /// Fills in defaults, those inside of defaults included.
-pub(crate) fn fill(value: &mut Value, schema: &Schema) {
+pub(crate) fn apply_defaults(value: &mut Value, schema: &Schema) {
     match value {
         Value::Object(fields) => {
             for (name, property) in &schema.properties {
@@ -43,18 +43,18 @@ pub(crate) fn fill(value: &mut Value, schema: &Schema) {
             }
             for (name, value) in fields.iter_mut() {
                 if let Some(property) = schema.properties.get(name) {
-                    fill(value, property);
+                    apply_defaults(value, property);
                 } else if let Some(values) = schema.map_values() {
-                    fill_null(value, values);
-                    fill(value, values);
+                    apply_default_to_null(value, values);
+                    apply_defaults(value, values);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(item_schema) = schema.items.as_deref() {
                 for item in items {
-                    fill_null(item, item_schema);
-                    fill(item, item_schema);
+                    apply_default_to_null(item, item_schema);
+                    apply_defaults(item, item_schema);
                 }
             }
         }
@@ -62,7 +62,7 @@ pub(crate) fn fill(value: &mut Value, schema: &Schema) {
     }
 }
 
-fn fill_null(value: &mut Value, schema: &Schema) {
+fn apply_default_to_null(value: &mut Value, schema: &Schema) {
     if value.is_null()
         && !schema.nullable
         && let Some(default) = &schema.default

@@ -24,7 +24,7 @@ use super::{text, url};
 const APPROVED_ANNOTATION: &str = "api-approved.kubernetes.io";
 
 /// Reads a definition, filling in what the API server would, or says everything that is wrong with it.
-pub(crate) fn read(crd: &Value) -> Result<CustomResourceDefinition, Vec<FieldError>> {
+pub(crate) fn decode_and_validate(crd: &Value) -> Result<CustomResourceDefinition, Vec<FieldError>> {
     let malformed = |detail: String| vec![FieldError::invalid(&Path::ROOT, Value::Null, detail)];
     let metadata = objectmeta::decode(crd.get("metadata").unwrap_or(&Value::Null)).map_err(malformed)?.metadata;
     // k8s-openapi insists on metadata and reads it in its own way; the decoded form is the one that counts here.
@@ -62,7 +62,7 @@ pub(crate) fn read(crd: &Value) -> Result<CustomResourceDefinition, Vec<FieldErr
             errors.push(FieldError::invalid(&at.child("storedVersions"), vec![first], detail));
         }
     }
-    errors.extend(approval(&definition));
+    errors.extend(approval_error(&definition));
     if spec.preserve_unknown_fields == Some(true) {
         let at = Path::ROOT.child("spec");
         let detail =
@@ -85,7 +85,7 @@ fn set_defaults(spec: &mut CustomResourceDefinitionSpec) {
 fn validate_spec(spec: &CustomResourceDefinitionSpec) -> Vec<FieldError> {
     let at = Path::ROOT.child("spec");
     let mut errors = Vec::new();
-    group(&at.child("group"), &spec.group, &mut errors);
+    validate_group(&at.child("group"), &spec.group, &mut errors);
     let scope_at = at.child("scope");
     match spec.scope.as_str() {
         "Cluster" | "Namespaced" => {}
@@ -93,7 +93,7 @@ fn validate_spec(spec: &CustomResourceDefinitionSpec) -> Vec<FieldError> {
         other => errors.push(FieldError::not_supported(&scope_at, other, &["Cluster", "Namespaced"])),
     }
     let versions_at = at.child("versions");
-    let shared_schema = shared(&spec.versions, |version| &version.schema);
+    let shared_schema = shared_by_all_versions(&spec.versions, |version| &version.schema);
     if shared_schema.is_none_or(|schema| schema.open_api_v3_schema.is_none()) {
         for (i, _) in spec.versions.iter().enumerate().filter(|(_, version)| schema_of(version).is_none()) {
             errors.push(FieldError::required(&versions_at.index(i).child("schema").child("openAPIV3Schema"), ""));
@@ -104,17 +104,17 @@ fn validate_spec(spec: &CustomResourceDefinitionSpec) -> Vec<FieldError> {
         let detail = "must be false in order to use defaults in the schema";
         errors.push(FieldError::invalid(&at.child("preserveUnknownFields"), true, detail));
     }
-    versions(&versions_at, spec, &mut errors);
-    names::required(&at.child("names"), &spec.names, &mut errors);
+    validate_versions(&versions_at, spec, &mut errors);
+    names::validate_required(&at.child("names"), &spec.names, &mut errors);
     names::validate(&at.child("names"), &spec.names, &mut errors);
     if let Some(first) = spec.versions.first() {
         version::validate_shared(&at, first, &spec.versions, &mut errors);
     }
-    conversion(&at.child("conversion"), spec, preserves, &mut errors);
+    validate_conversion(&at.child("conversion"), spec, preserves, &mut errors);
     errors
 }
 
-fn group(at: &Path<'_>, group: &str, errors: &mut Vec<FieldError>) {
+fn validate_group(at: &Path<'_>, group: &str, errors: &mut Vec<FieldError>) {
     if group.is_empty() {
         errors.push(FieldError::required(at, ""));
         return;
@@ -127,7 +127,7 @@ fn group(at: &Path<'_>, group: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-fn versions(at: &Path<'_>, spec: &CustomResourceDefinitionSpec, errors: &mut Vec<FieldError>) {
+fn validate_versions(at: &Path<'_>, spec: &CustomResourceDefinitionSpec, errors: &mut Vec<FieldError>) {
     for (i, version) in spec.versions.iter().enumerate() {
         let at = at.index(i);
         let details = dns1035_label(&version.name);
@@ -138,12 +138,12 @@ fn versions(at: &Path<'_>, spec: &CustomResourceDefinitionSpec, errors: &mut Vec
     }
     let names: std::collections::BTreeSet<&str> = spec.versions.iter().map(|version| version.name.as_str()).collect();
     if names.len() != spec.versions.len() {
-        errors.push(FieldError::shown(at, shown_versions(spec), "must contain unique version names"));
+        errors.push(FieldError::invalid_with_display(at, format_versions(spec), "must contain unique version names"));
     }
     if spec.versions.iter().filter(|version| version.storage).count() != 1 {
-        errors.push(FieldError::shown(
+        errors.push(FieldError::invalid_with_display(
             at,
-            shown_versions(spec),
+            format_versions(spec),
             "must have exactly one version marked as storage version",
         ));
     }
@@ -157,7 +157,7 @@ fn versions(at: &Path<'_>, spec: &CustomResourceDefinitionSpec, errors: &mut Vec
 }
 
 /// The versions as the API server prints them: its own type, field by field, without the parts that all versions share.
-fn shown_versions(spec: &CustomResourceDefinitionSpec) -> String {
+fn format_versions(spec: &CustomResourceDefinitionSpec) -> String {
     let versions: Vec<String> = spec
         .versions
         .iter()
@@ -177,7 +177,12 @@ fn shown_versions(spec: &CustomResourceDefinitionSpec) -> String {
     format!("[{}]", versions.join(","))
 }
 
-fn conversion(at: &Path<'_>, spec: &CustomResourceDefinitionSpec, preserves: bool, errors: &mut Vec<FieldError>) {
+fn validate_conversion(
+    at: &Path<'_>,
+    spec: &CustomResourceDefinitionSpec,
+    preserves: bool,
+    errors: &mut Vec<FieldError>,
+) {
     let Some(conversion) = &spec.conversion else { return };
     let strategy_at = at.child("strategy");
     if preserves && conversion.strategy != "None" {
@@ -228,7 +233,7 @@ fn conversion(at: &Path<'_>, spec: &CustomResourceDefinitionSpec, preserves: boo
 }
 
 /// Groups of the Kubernetes community need a note of approval.
-fn approval(definition: &CustomResourceDefinition) -> Option<FieldError> {
+fn approval_error(definition: &CustomResourceDefinition) -> Option<FieldError> {
     let group = &definition.spec.group;
     let protected = ["k8s.io", "kubernetes.io"]
         .iter()
@@ -264,7 +269,7 @@ fn approval(definition: &CustomResourceDefinition) -> Option<FieldError> {
 }
 
 /// What all versions have in common, by which the API server decides where an error is.
-pub(crate) fn shared<T: PartialEq>(
+pub(crate) fn shared_by_all_versions<T: PartialEq>(
     versions: &[CustomResourceDefinitionVersion],
     part: impl Fn(&CustomResourceDefinitionVersion) -> &Option<T>,
 ) -> Option<&T> {
@@ -280,5 +285,5 @@ fn has_defaults(schema: &JSONSchemaProps) -> bool {
     schema.default.is_some()
         || super::schema::properties(schema).any(|(_, property)| has_defaults(property))
         || super::schema::items(schema).is_some_and(has_defaults)
-        || super::schema::additional(schema).is_some_and(has_defaults)
+        || super::schema::additional_schema(schema).is_some_and(has_defaults)
 }

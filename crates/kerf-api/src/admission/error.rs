@@ -50,7 +50,7 @@ impl FieldErrorKind {
         }
     }
 
-    fn words(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
             Self::Required => "Required value",
             Self::Invalid | Self::TypeInvalid => "Invalid value",
@@ -77,17 +77,22 @@ pub struct FieldError {
     /// The rule that it broke; may be empty.
     pub detail: String,
     /// How the value reads where it is not JSON of the object but a part of a definition.
-    pub(crate) shown: Option<String>,
+    pub(crate) display_value: Option<String>,
 }
 
 impl FieldError {
     /// An error in the field at `path`, for kinds that are judged elsewhere (the sandbox's built-in ones).
-    pub fn at(path: impl Into<String>, kind: FieldErrorKind, value: Option<Value>, detail: impl Into<String>) -> Self {
-        Self { path: path.into(), kind, value, detail: detail.into(), shown: None }
+    pub fn at_path(
+        path: impl Into<String>,
+        kind: FieldErrorKind,
+        value: Option<Value>,
+        detail: impl Into<String>,
+    ) -> Self {
+        Self { path: path.into(), kind, value, detail: detail.into(), display_value: None }
     }
 
     pub(crate) fn new(path: &Path<'_>, kind: FieldErrorKind, value: Option<Value>, detail: impl Into<String>) -> Self {
-        Self { path: path.to_string(), kind, value, detail: detail.into(), shown: None }
+        Self { path: path.to_string(), kind, value, detail: detail.into(), display_value: None }
     }
 
     pub(crate) fn required(path: &Path<'_>, detail: impl Into<String>) -> Self {
@@ -98,8 +103,8 @@ impl FieldError {
         Self::new(path, FieldErrorKind::Invalid, Some(value.into()), detail)
     }
 
-    pub(crate) fn shown(path: &Path<'_>, shown: String, detail: impl Into<String>) -> Self {
-        Self { shown: Some(shown), ..Self::new(path, FieldErrorKind::Invalid, None, detail) }
+    pub(crate) fn invalid_with_display(path: &Path<'_>, shown: String, detail: impl Into<String>) -> Self {
+        Self { display_value: Some(shown), ..Self::new(path, FieldErrorKind::Invalid, None, detail) }
     }
 
     pub(crate) fn forbidden(path: &Path<'_>, detail: impl Into<String>) -> Self {
@@ -111,21 +116,21 @@ impl FieldError {
     }
 
     pub(crate) fn not_supported<S: AsRef<str>>(path: &Path<'_>, value: impl Into<Value>, supported: &[S]) -> Self {
-        Self::new(path, FieldErrorKind::NotSupported, Some(value.into()), supported_values(supported))
+        Self::new(path, FieldErrorKind::NotSupported, Some(value.into()), supported_values_detail(supported))
     }
 
-    pub(crate) fn too_long(path: &Path<'_>, max: i64) -> Self {
+    pub(crate) fn too_long_detail(path: &Path<'_>, max: i64) -> Self {
         Self::new(path, FieldErrorKind::TooLong, None, too_long(max))
     }
 
-    pub(crate) fn too_many(path: &Path<'_>, actual: usize, max: i64) -> Self {
+    pub(crate) fn too_many_detail(path: &Path<'_>, actual: usize, max: i64) -> Self {
         Self::new(path, FieldErrorKind::TooMany, Some(actual.into()), too_many(max))
     }
 
     /// The text without the field's path, as the cause of a `Status` carries it.
     pub fn body(&self) -> String {
-        let mut body = self.kind.words().to_owned();
-        if let Some(shown) = &self.shown {
+        let mut body = self.kind.description().to_owned();
+        if let Some(shown) = &self.display_value {
             body.push_str(": ");
             body.push_str(shown);
         }
@@ -153,7 +158,7 @@ impl fmt::Display for FieldError {
 
 impl std::error::Error for FieldError {}
 
-pub(crate) fn supported_values<S: AsRef<str>>(supported: &[S]) -> String {
+pub(crate) fn supported_values_detail<S: AsRef<str>>(supported: &[S]) -> String {
     if supported.is_empty() {
         return String::new();
     }
@@ -178,7 +183,7 @@ pub(crate) fn too_many(max: i64) -> String {
 }
 
 /// The field errors in one line: alone as it is, several in brackets; a text that repeats is said once.
-pub fn join(errors: &[FieldError]) -> String {
+pub fn join_field_errors(errors: &[FieldError]) -> String {
     let mut texts: Vec<String> = Vec::with_capacity(errors.len());
     let mut seen = std::collections::HashSet::new();
     for error in errors {
@@ -221,7 +226,7 @@ impl fmt::Display for AdmissionRejection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Malformed(malformed) => malformed.fmt(f),
-            Self::Invalid(errors) => f.write_str(&join(errors)),
+            Self::Invalid(errors) => f.write_str(&join_field_errors(errors)),
         }
     }
 }
@@ -253,7 +258,7 @@ impl AdmissionRejection {
             }
             Self::Invalid(errors) => {
                 let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
-                format!("{qualified} {} is invalid: {}", text::quote(name), join(errors))
+                format!("{qualified} {} is invalid: {}", text::quote(name), join_field_errors(errors))
             }
         }
     }

@@ -12,11 +12,11 @@ use super::text;
 /// Every duplicate in every set and map list below `value`; the second appearance is the one that is named.
 pub(crate) fn validate(at: &Path<'_>, schema: &Schema, value: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    node(at, schema, value, &mut errors);
+    check_node(at, schema, value, &mut errors);
     errors
 }
 
-fn node(at: &Path<'_>, schema: &Schema, value: &Value, errors: &mut Vec<FieldError>) {
+fn check_node(at: &Path<'_>, schema: &Schema, value: &Value, errors: &mut Vec<FieldError>) {
     match value {
         Value::Array(items) => {
             match &schema.list_type {
@@ -30,17 +30,17 @@ fn node(at: &Path<'_>, schema: &Schema, value: &Value, errors: &mut Vec<FieldErr
             }
             if let Some(item_schema) = schema.items.as_deref() {
                 for (i, item) in items.iter().enumerate() {
-                    node(&at.index(i), item_schema, item, errors);
+                    check_node(&at.index(i), item_schema, item, errors);
                 }
             }
         }
         Value::Object(fields) => {
             for (name, value) in fields {
                 if let Some(values) = schema.map_values() {
-                    node(&at.key(name), values, value, errors);
+                    check_node(&at.key(name), values, value, errors);
                 }
                 if let Some(property) = schema.properties.get(name) {
-                    node(&at.child(name), property, value, errors);
+                    check_node(&at.child(name), property, value, errors);
                 }
             }
         }
@@ -72,7 +72,7 @@ fn second_appearances(items: &[Value]) -> Vec<usize> {
     let mut times: HashMap<String, u32> = HashMap::with_capacity(items.len());
     let mut seconds = Vec::new();
     for (i, item) in items.iter().enumerate() {
-        let seen = times.entry(identity(item)).or_default();
+        let seen = times.entry(comparison_key(item)).or_default();
         *seen += 1;
         if *seen == 2 {
             seconds.push(i);
@@ -82,7 +82,7 @@ fn second_appearances(items: &[Value]) -> Vec<usize> {
 }
 
 /// Integers and floats of one value are two values, as they are upstream; everything else is its JSON.
-fn identity(value: &Value) -> String {
+fn comparison_key(value: &Value) -> String {
     match value {
         Value::Number(n) if n.is_f64() => format!("float {n}"),
         other => text::json(other),

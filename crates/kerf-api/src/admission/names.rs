@@ -14,7 +14,7 @@ pub(crate) fn dns1123_label(name: &str) -> Vec<String> {
         errors.push(if is_subdomain(name) {
             "must not contain dots".to_owned()
         } else {
-            shape(
+            format_message(
                 "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character",
                 LABEL_FORMAT,
                 &["my-name", "123-abc"],
@@ -34,7 +34,7 @@ pub(crate) fn dns1123_subdomain(name: &str) -> Vec<String> {
 fn subdomain_shape(name: &str) -> Vec<String> {
     let mut errors = Vec::new();
     if !is_subdomain(name) {
-        errors.push(shape(
+        errors.push(format_message(
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character",
             SUBDOMAIN_FORMAT,
             &["example.com"],
@@ -47,7 +47,7 @@ fn subdomain_shape(name: &str) -> Vec<String> {
 pub(crate) fn dns1035_label(name: &str) -> Vec<String> {
     let mut errors = too_many_characters(name, 63);
     if !is_label(name) || !name.starts_with(|c: char| c.is_ascii_lowercase()) {
-        errors.push(shape(
+        errors.push(format_message(
             "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, and end with an alphanumeric character",
             "[a-z]([-a-z0-9]*[a-z0-9])?",
             &["my-name", "abc-123"],
@@ -87,7 +87,7 @@ pub(crate) fn qualified_name(name: &str) -> Vec<String> {
         _ => {
             return vec![format!(
                 "a valid label key {} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')",
-                shape(QUALIFIED_RULE, QUALIFIED_FORMAT, &examples)
+                format_message(QUALIFIED_RULE, QUALIFIED_FORMAT, &examples)
             )];
         }
     };
@@ -97,7 +97,7 @@ pub(crate) fn qualified_name(name: &str) -> Vec<String> {
         errors.push("name part must be no more than 63 bytes".to_owned());
     }
     if !is_qualified(name) {
-        errors.push(format!("name part {}", shape(QUALIFIED_RULE, QUALIFIED_FORMAT, &examples)));
+        errors.push(format!("name part {}", format_message(QUALIFIED_RULE, QUALIFIED_FORMAT, &examples)));
     }
     errors
 }
@@ -106,7 +106,7 @@ pub(crate) fn qualified_name(name: &str) -> Vec<String> {
 pub(crate) fn label_value(value: &str) -> Vec<String> {
     let mut errors = too_long(value, 63);
     if !value.is_empty() && !is_qualified(value) {
-        errors.push(shape(
+        errors.push(format_message(
             "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character",
             &format!("({QUALIFIED_FORMAT})?"),
             &["MyValue", "my_value", "12345"],
@@ -152,7 +152,7 @@ fn too_long(name: &str, max: usize) -> Vec<String> {
     if name.len() > max { vec![format!("must be no more than {max} bytes")] } else { Vec::new() }
 }
 
-fn shape(rule: &str, format: &str, examples: &[&str]) -> String {
+fn format_message(rule: &str, format: &str, examples: &[&str]) -> String {
     let examples: Vec<String> = examples.iter().map(|example| format!("'{example}', ")).collect();
     format!("{rule} (e.g. {}regex used for validation is '{format}')", examples.join(" or "))
 }

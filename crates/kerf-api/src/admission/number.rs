@@ -123,7 +123,7 @@ pub(crate) fn whole_i64(f: f64) -> Option<i64> {
 }
 
 /// Writes whole floats as integers, everywhere: what storage does to them.
-pub(crate) fn settle(value: &mut Value) {
+pub(crate) fn write_whole_floats_as_integers(value: &mut Value) {
     match value {
         Value::Number(number) => {
             // What is no int64 is a float64, however it was written.
@@ -131,8 +131,8 @@ pub(crate) fn settle(value: &mut Value) {
                 *value = whole_i64(f).map_or_else(|| f.into(), Value::from);
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(settle),
-        Value::Object(fields) => fields.values_mut().for_each(settle),
+        Value::Array(items) => items.iter_mut().for_each(write_whole_floats_as_integers),
+        Value::Object(fields) => fields.values_mut().for_each(write_whole_floats_as_integers),
         Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
 }

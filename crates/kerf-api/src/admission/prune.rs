@@ -10,7 +10,7 @@ use super::schema::{AdditionalProperties, Schema};
 /// Removes unknown fields from a whole object; returns their paths, sorted.
 pub(crate) fn prune(object: &mut Value, schema: &Schema) -> Vec<String> {
     let mut pruner = Pruner { path: String::new(), unknown: Vec::new() };
-    pruner.node(object, Some(schema), true);
+    pruner.prune_value(object, Some(schema), true);
     pruner.unknown.sort();
     pruner.unknown
 }
@@ -18,7 +18,7 @@ pub(crate) fn prune(object: &mut Value, schema: &Schema) -> Vec<String> {
 /// Removes unknown fields from a default, which is no object of its own unless the schema embeds one.
 pub(crate) fn prune_default(default: &mut Value, schema: &Schema) {
     let mut pruner = Pruner { path: String::new(), unknown: Vec::new() };
-    pruner.node(default, Some(schema), schema.embedded);
+    pruner.prune_value(default, Some(schema), schema.is_embedded_resource);
 }
 
 struct Pruner {
@@ -28,29 +28,30 @@ struct Pruner {
 
 impl Pruner {
     /// `schema` is `None` below an `additionalProperties: true`, where everything nested is unknown.
-    fn node(&mut self, value: &mut Value, schema: Option<&Schema>, is_resource: bool) {
-        if let Some(schema) = schema.filter(|schema| schema.preserve_unknown) {
-            self.preserving(value, schema, is_resource);
+    fn prune_value(&mut self, value: &mut Value, schema: Option<&Schema>, is_resource: bool) {
+        if let Some(schema) = schema.filter(|schema| schema.preserves_unknown_fields) {
+            self.prune_declared_fields(value, schema, is_resource);
             return;
         }
         match value {
             Value::Object(fields) => fields.retain(|name, value| {
-                let keep_meta = schema.is_some_and(|schema| schema.embedded || is_resource) && is_meta_field(name);
+                let keep_meta =
+                    schema.is_some_and(|schema| schema.is_embedded_resource || is_resource) && is_meta_field(name);
                 if keep_meta {
                     return true;
                 }
                 let mark = self.enter(name);
-                let known = match schema.map(|schema| (schema.properties.get(name), &schema.additional)) {
+                let known = match schema.map(|schema| (schema.properties.get(name), &schema.additional_properties)) {
                     Some((Some(property), _)) => {
-                        self.node(value, Some(property), false);
+                        self.prune_value(value, Some(property), false);
                         true
                     }
                     Some((None, Some(AdditionalProperties::Schema(values)))) => {
-                        self.node(value, Some(values), false);
+                        self.prune_value(value, Some(values), false);
                         true
                     }
                     Some((None, Some(AdditionalProperties::Bool(_)))) => {
-                        self.node(value, None, false);
+                        self.prune_value(value, None, false);
                         true
                     }
                     Some((None, None)) | None => false,
@@ -64,25 +65,27 @@ impl Pruner {
             }),
             Value::Array(items) => {
                 let item_schema = schema.and_then(|schema| schema.items.as_deref());
-                self.items(items, |pruner, item| pruner.node(item, item_schema, false));
+                self.items(items, |pruner, item| pruner.prune_value(item, item_schema, false));
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
 
     /// Below `x-kubernetes-preserve-unknown-fields` everything stays, but declared fields are pruned again by their own schema.
-    fn preserving(&mut self, value: &mut Value, schema: &Schema, is_resource: bool) {
+    fn prune_declared_fields(&mut self, value: &mut Value, schema: &Schema, is_resource: bool) {
         match value {
             Value::Object(fields) => {
                 for (name, value) in fields.iter_mut() {
-                    if (schema.embedded || is_resource) && is_meta_field(name) {
+                    if (schema.is_embedded_resource || is_resource) && is_meta_field(name) {
                         continue;
                     }
                     let mark = self.enter(name);
-                    match (schema.properties.get(name), &schema.additional) {
-                        (Some(property), _) => self.node(value, Some(property), false),
-                        (None, Some(AdditionalProperties::Schema(values))) => self.node(value, Some(values), false),
-                        (None, Some(AdditionalProperties::Bool(_))) => self.node(value, None, false),
+                    match (schema.properties.get(name), &schema.additional_properties) {
+                        (Some(property), _) => self.prune_value(value, Some(property), false),
+                        (None, Some(AdditionalProperties::Schema(values))) => {
+                            self.prune_value(value, Some(values), false)
+                        }
+                        (None, Some(AdditionalProperties::Bool(_))) => self.prune_value(value, None, false),
                         (None, None) => {}
                     }
                     self.path.truncate(mark);
@@ -90,7 +93,7 @@ impl Pruner {
             }
             Value::Array(items) => {
                 if let Some(item_schema) = schema.items.as_deref() {
-                    self.items(items, |pruner, item| pruner.preserving(item, item_schema, false));
+                    self.items(items, |pruner, item| pruner.prune_declared_fields(item, item_schema, false));
                 }
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

@@ -26,7 +26,7 @@ impl Regexp {
         let regex = RegexBuilder::new(&translated)
             .size_limit(COMPILED_MAX_BYTES)
             .build()
-            .map_err(|error| format!("error parsing regexp: {}", reason(&error, source)))?;
+            .map_err(|error| format!("error parsing regexp: {}", go_error_message(&error, source)))?;
         Ok(Self { source: source.to_owned(), regex })
     }
 
@@ -43,7 +43,7 @@ impl Regexp {
     }
 }
 
-fn reason(error: &regex::Error, source: &str) -> String {
+fn go_error_message(error: &regex::Error, source: &str) -> String {
     match error {
         regex::Error::CompiledTooBig(_) => "expression nests too deeply".to_owned(),
         other => {
@@ -74,8 +74,8 @@ fn translate(source: &str) -> Result<String, String> {
     while let Some(c) = chars.next() {
         let was_repeated = std::mem::take(&mut repeated);
         match c {
-            '\\' => escape(&mut chars, &mut out, false)?,
-            '[' => class(&mut chars, &mut out)?,
+            '\\' => translate_escape(&mut chars, &mut out, false)?,
+            '[' => translate_class(&mut chars, &mut out)?,
             '(' => {
                 out.push('(');
                 if let Some(bad) = unsupported_group(&chars) {
@@ -145,7 +145,7 @@ fn repeat(rest: &Peekable<Chars<'_>>) -> Option<(String, u32, Option<u32>)> {
 }
 
 /// What follows a backslash, inside a class or outside.
-fn escape(chars: &mut Peekable<Chars<'_>>, out: &mut String, in_class: bool) -> Result<(), String> {
+fn translate_escape(chars: &mut Peekable<Chars<'_>>, out: &mut String, in_class: bool) -> Result<(), String> {
     let Some(c) = chars.next() else { return Err("trailing backslash at end of expression: ``".to_owned()) };
     match c {
         'd' => out.push_str(if in_class { "0-9" } else { "[0-9]" }),
@@ -202,7 +202,7 @@ fn push_literal(out: &mut String, c: char) {
 }
 
 /// A bracketed class: `[`, `&` and `~` have no meaning inside in RE2 and get a backslash here; `[:alpha:]` stays.
-fn class(chars: &mut Peekable<Chars<'_>>, out: &mut String) -> Result<(), String> {
+fn translate_class(chars: &mut Peekable<Chars<'_>>, out: &mut String) -> Result<(), String> {
     out.push('[');
     if chars.peek() == Some(&'^') {
         chars.next();
@@ -225,7 +225,7 @@ fn class(chars: &mut Peekable<Chars<'_>>, out: &mut String) -> Result<(), String
                 out.push(c);
             }
             '-' if first || matches!(chars.peek(), Some('-' | ']')) => out.push_str("\\-"),
-            '\\' => escape(chars, out, true)?,
+            '\\' => translate_escape(chars, out, true)?,
             c => out.push(c),
         }
         first = false;

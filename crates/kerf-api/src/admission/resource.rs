@@ -60,11 +60,11 @@ pub struct CrdVersion {
     /// Whether objects are stored in it.
     pub storage: bool,
     /// What a client of a deprecated version is told.
-    pub deprecation: Option<String>,
+    pub deprecation_warning: Option<String>,
     /// What objects look like.
     pub schema: Schema,
     /// Whether there is a status subresource.
-    pub status: bool,
+    pub has_status: bool,
     /// Where the scale subresource finds its counts, if there is one.
     pub scale: Option<Scale>,
     /// The columns of `kubectl get`, after the name.
@@ -94,9 +94,9 @@ pub struct PrinterColumn {
 impl CustomResource {
     /// Compiles a `CustomResourceDefinition` (`apiextensions.k8s.io/v1`), or says everything that is wrong with it.
     pub fn compile(crd: &Value) -> Result<Self, Vec<FieldError>> {
-        let spec = definition::read(crd)?.spec;
+        let spec = definition::decode_and_validate(crd)?.spec;
         let deprecations: Vec<Option<String>> =
-            spec.versions.iter().map(|version| deprecation(&spec, version)).collect();
+            spec.versions.iter().map(|version| deprecation_warning(&spec, version)).collect();
         let names = spec.names;
         Ok(Self {
             group: spec.group,
@@ -138,11 +138,11 @@ fn build(version: CustomResourceDefinitionVersion, deprecation: Option<String>) 
     CrdVersion {
         rules: CompiledRules::build(&schema, true),
         schema,
-        deprecation,
+        deprecation_warning: deprecation,
         name: version.name,
         served: version.served,
         storage: version.storage,
-        status: subresources.status.is_some(),
+        has_status: subresources.status.is_some(),
         scale: subresources.scale.map(|scale| Scale {
             spec_replicas_path: scale.spec_replicas_path,
             status_replicas_path: scale.status_replicas_path,
@@ -166,7 +166,10 @@ fn build(version: CustomResourceDefinitionVersion, deprecation: Option<String>) 
 }
 
 /// The warning of a deprecated version; if it brings none of its own, it names the newest version that is not deprecated.
-fn deprecation(spec: &CustomResourceDefinitionSpec, version: &CustomResourceDefinitionVersion) -> Option<String> {
+fn deprecation_warning(
+    spec: &CustomResourceDefinitionSpec,
+    version: &CustomResourceDefinitionVersion,
+) -> Option<String> {
     if version.deprecated != Some(true) {
         return None;
     }

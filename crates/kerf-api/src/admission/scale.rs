@@ -19,44 +19,44 @@ pub struct Scale {
 
 impl Scale {
     pub(crate) fn validate_spec(&self, object: &Value) -> Vec<FieldError> {
-        replicas(object, &self.spec_replicas_path)
+        validate_replicas(object, &self.spec_replicas_path)
     }
 
     pub(crate) fn validate_status(&self, object: &Value) -> Vec<FieldError> {
-        let mut errors = replicas(object, &self.status_replicas_path);
+        let mut errors = validate_replicas(object, &self.status_replicas_path);
         if let Some(path) = &self.label_selector_path {
-            match find(object, path) {
+            match find_at_path(object, path) {
                 Ok(None | Some(Value::String(_))) => {}
-                Ok(Some(other)) => errors.push(refused(path, "", &wrong_type(path, other, "string"))),
-                Err(detail) => errors.push(refused(path, "", &detail)),
+                Ok(Some(other)) => errors.push(path_error(path, "", &wrong_type(path, other, "string"))),
+                Err(detail) => errors.push(path_error(path, "", &detail)),
             }
         }
         errors
     }
 }
 
-fn replicas(object: &Value, path: &str) -> Vec<FieldError> {
-    let refusal = match find(object, path) {
+fn validate_replicas(object: &Value, path: &str) -> Vec<FieldError> {
+    let refusal = match find_at_path(object, path) {
         Ok(None) => return Vec::new(),
         Ok(Some(value)) => match value.as_i64() {
-            Some(n) if n < 0 => refused(path, n, "should be a non-negative integer"),
+            Some(n) if n < 0 => path_error(path, n, "should be a non-negative integer"),
             Some(n) if n > i64::from(i32::MAX) => {
-                refused(path, n, &format!("should be less than or equal to {}", i32::MAX))
+                path_error(path, n, &format!("should be less than or equal to {}", i32::MAX))
             }
             Some(_) => return Vec::new(),
-            None => refused(path, 0, &wrong_type(path, value, "int64")),
+            None => path_error(path, 0, &wrong_type(path, value, "int64")),
         },
-        Err(detail) => refused(path, 0, &detail),
+        Err(detail) => path_error(path, 0, &detail),
     };
     vec![refusal]
 }
 
-fn refused(path: &str, value: impl Into<Value>, detail: &str) -> FieldError {
+fn path_error(path: &str, value: impl Into<Value>, detail: &str) -> FieldError {
     FieldError::invalid(&Path::ROOT.child(path), value, detail)
 }
 
 /// The value at a dotted path; an error where something on the way is no object.
-fn find<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
+fn find_at_path<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
     let mut value = object;
     let mut walked = String::new();
     for name in path.strip_prefix('.').unwrap_or(path).split('.') {
@@ -65,7 +65,7 @@ fn find<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> 
         let Value::Object(fields) = value else {
             let detail = format!(
                 "{walked} accessor error: {} is of the type {}, expected map[string]interface{{}}",
-                shown(value),
+                go_value(value),
                 go_type(value)
             );
             return if value.is_null() { Ok(None) } else { Err(detail) };
@@ -80,19 +80,19 @@ fn find<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> 
 
 fn wrong_type(path: &str, value: &Value, wanted: &str) -> String {
     let path = path.strip_prefix('.').unwrap_or(path);
-    format!(".{path} accessor error: {} is of the type {}, expected {wanted}", shown(value), go_type(value))
+    format!(".{path} accessor error: {} is of the type {}, expected {wanted}", go_value(value), go_type(value))
 }
 
 /// `%v` of a decoded value.
-fn shown(value: &Value) -> String {
+fn go_value(value: &Value) -> String {
     match value {
         Value::Null => "<nil>".to_owned(),
         Value::Bool(b) => b.to_string(),
         Value::Number(n) => JsonNumber::of(n).to_string(),
         Value::String(s) => s.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(shown).collect::<Vec<_>>().join(" ")),
+        Value::Array(items) => format!("[{}]", items.iter().map(go_value).collect::<Vec<_>>().join(" ")),
         Value::Object(fields) => {
-            let mut entries: Vec<String> = fields.iter().map(|(k, v)| format!("{k}:{}", shown(v))).collect();
+            let mut entries: Vec<String> = fields.iter().map(|(k, v)| format!("{k}:{}", go_value(v))).collect();
             entries.sort();
             format!("map[{}]", entries.join(" "))
         }

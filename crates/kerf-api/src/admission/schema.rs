@@ -76,12 +76,12 @@ pub struct Schema {
     pub(crate) nullable: bool,
     pub(crate) default: Option<Value>,
     pub(crate) int_or_string: bool,
-    pub(crate) preserve_unknown: bool,
-    pub(crate) embedded: bool,
+    pub(crate) preserves_unknown_fields: bool,
+    pub(crate) is_embedded_resource: bool,
     pub(crate) list_type: Option<ListType>,
-    pub(crate) atomic_map: bool,
+    pub(crate) is_atomic_map: bool,
     pub(crate) properties: BTreeMap<String, Schema>,
-    pub(crate) additional: Option<AdditionalProperties>,
+    pub(crate) additional_properties: Option<AdditionalProperties>,
     pub(crate) items: Option<Box<Schema>>,
     pub(crate) format: Option<Format>,
     /// The format as written, known or not: CEL reads it too.
@@ -120,16 +120,16 @@ impl Schema {
             nullable: props.nullable.unwrap_or_default(),
             default: props.default.as_ref().map(|default| default.0.clone()),
             int_or_string,
-            preserve_unknown: props.x_kubernetes_preserve_unknown_fields.unwrap_or_default(),
-            embedded: props.x_kubernetes_embedded_resource.unwrap_or_default(),
+            preserves_unknown_fields: props.x_kubernetes_preserve_unknown_fields.unwrap_or_default(),
+            is_embedded_resource: props.x_kubernetes_embedded_resource.unwrap_or_default(),
             list_type: props.x_kubernetes_list_type.as_deref().map(|list_type| match list_type {
                 "set" => ListType::Set,
                 "map" => ListType::Map(props.x_kubernetes_list_map_keys.clone().unwrap_or_default()),
                 _ => ListType::Atomic,
             }),
-            atomic_map: props.x_kubernetes_map_type.as_deref() == Some("atomic"),
+            is_atomic_map: props.x_kubernetes_map_type.as_deref() == Some("atomic"),
             properties: properties(props).map(|(name, schema)| (name.clone(), Self::build(schema))).collect(),
-            additional: props.additional_properties.as_ref().map(|additional| match additional {
+            additional_properties: props.additional_properties.as_ref().map(|additional| match additional {
                 JSONSchemaPropsOrBool::Bool(allowed) => AdditionalProperties::Bool(*allowed),
                 JSONSchemaPropsOrBool::Schema(schema) => AdditionalProperties::Schema(Box::new(Self::build(schema))),
             }),
@@ -160,7 +160,7 @@ impl Schema {
 
     /// The schema of the values of a map, if this is one.
     pub(crate) fn map_values(&self) -> Option<&Schema> {
-        match &self.additional {
+        match &self.additional_properties {
             Some(AdditionalProperties::Schema(schema)) => Some(schema),
             Some(AdditionalProperties::Bool(_)) | None => None,
         }
@@ -198,12 +198,12 @@ impl Schema {
 
     /// Whether an object or map is replaced as a whole (`x-kubernetes-map-type: atomic`).
     pub fn is_atomic_map(&self) -> bool {
-        self.atomic_map
+        self.is_atomic_map
     }
 
     /// Whether unknown fields below are kept.
     pub fn preserves_unknown_fields(&self) -> bool {
-        self.preserve_unknown
+        self.preserves_unknown_fields
     }
 }
 
@@ -221,7 +221,7 @@ pub(crate) fn items(props: &JSONSchemaProps) -> Option<&JSONSchemaProps> {
 }
 
 /// The schema under `additionalProperties`, if it is one.
-pub(crate) fn additional(props: &JSONSchemaProps) -> Option<&JSONSchemaProps> {
+pub(crate) fn additional_schema(props: &JSONSchemaProps) -> Option<&JSONSchemaProps> {
     match &props.additional_properties {
         Some(JSONSchemaPropsOrBool::Schema(schema)) => Some(schema),
         Some(JSONSchemaPropsOrBool::Bool(_)) | None => None,

@@ -9,7 +9,7 @@ mod transitions;
 
 use super::*;
 
-fn crd(spec: Value) -> Value {
+fn widget_crd(spec: Value) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -32,8 +32,8 @@ fn crd(spec: Value) -> Value {
     })
 }
 
-fn widgets(spec: Value) -> CustomResource {
-    CustomResource::compile(&crd(spec)).unwrap_or_else(|errors| panic!("{}", join(&errors)))
+fn compile_widgets(spec: Value) -> CustomResource {
+    CustomResource::compile(&widget_crd(spec)).unwrap_or_else(|errors| panic!("{}", join_field_errors(&errors)))
 }
 
 fn widget(spec: Value) -> Value {
@@ -46,13 +46,13 @@ fn create(resource: &CustomResource, spec: Value) -> Result<Value, AdmissionReje
         .map(|admitted| admitted.object["spec"].clone())
 }
 
-fn refusal(resource: &CustomResource, spec: Value) -> String {
+fn rejection_text(resource: &CustomResource, spec: Value) -> String {
     create(resource, spec).map_or_else(|rejection| rejection.to_string(), |spec| format!("admitted: {spec}"))
 }
 
 #[test]
 fn schema_errors_read_as_the_api_server_writes_them() {
-    let resource = widgets(json!({"type": "object", "required": ["name"], "properties": {
+    let resource = compile_widgets(json!({"type": "object", "required": ["name"], "properties": {
         "name": {"type": "string", "maxLength": 3, "pattern": "^[a-z]*$"},
         "weight": {"type": "integer", "format": "int32", "minimum": 1, "maximum": 100},
         "policy": {"type": "string", "enum": ["Balanced", "WhenEmpty"]},
@@ -89,13 +89,13 @@ fn schema_errors_read_as_the_api_server_writes_them() {
             "spec.limits.a/b: Invalid value: \"integer\": spec.limits.a/b in body must be of type string: \"integer\"",
         ),
     ] {
-        assert_eq!(refusal(&resource, spec.clone()), text, "{spec}");
+        assert_eq!(rejection_text(&resource, spec.clone()), text, "{spec}");
     }
 }
 
 #[test]
 fn spec_01_2_1_numbers() {
-    let resource = widgets(json!({"type": "object", "properties": {
+    let resource = compile_widgets(json!({"type": "object", "properties": {
         "count": {"type": "integer", "format": "int32"},
         "big": {"type": "integer", "format": "int64"},
         "quantity": {"x-kubernetes-int-or-string": true, "anyOf": [{"type": "integer"}, {"type": "string"}]},
@@ -103,14 +103,14 @@ fn spec_01_2_1_numbers() {
     }}));
     // Whole floats pass for integers and are stored as such, except where the scale subresource reads them.
     assert_eq!(create(&resource, json!({"count": 2.0, "big": 1e3})).unwrap(), json!({"count": 2, "big": 1000}));
-    assert!(refusal(&resource, json!({"replicas": 3.0})).starts_with(".spec.replicas: Invalid value: 0: "));
+    assert!(rejection_text(&resource, json!({"replicas": 3.0})).starts_with(".spec.replicas: Invalid value: 0: "));
     // A quantity written as a number is an integer.
     assert!(create(&resource, json!({"quantity": 1})).is_ok());
     assert!(create(&resource, json!({"quantity": 1.5})).is_err());
     // Integer fields keep their range.
     assert!(create(&resource, json!({"count": 2_147_483_647})).is_ok());
     assert!(
-        refusal(&resource, json!({"count": 2_147_483_648_i64}))
+        rejection_text(&resource, json!({"count": 2_147_483_648_i64}))
             .contains("must be of type integer with format int32 in spec.count")
     );
     assert!(create(&resource, json!({"big": 9_223_372_036_854_775_808_u64})).is_err());
@@ -118,7 +118,7 @@ fn spec_01_2_1_numbers() {
 
 #[test]
 fn spec_01_13_1_nulls() {
-    let resource = widgets(json!({"type": "object", "properties": {
+    let resource = compile_widgets(json!({"type": "object", "properties": {
         "policy": {"type": "string", "default": "x"},
         "plain": {"type": "string"},
         "open": {"type": "string", "nullable": true},
@@ -135,14 +135,14 @@ fn spec_01_13_1_nulls() {
     assert_eq!(create(&resource, json!({"open": null})).unwrap()["open"], Value::Null);
     // As a list element it is refused.
     assert_eq!(
-        refusal(&resource, json!({"list": [null]})),
+        rejection_text(&resource, json!({"list": [null]})),
         "spec.list[0]: Invalid value: \"null\": spec.list[0] in body must be of type string: \"null\""
     );
 }
 
 #[test]
 fn unknown_fields_by_validation_mode() {
-    let resource = widgets(json!({"type": "object", "properties": {
+    let resource = compile_widgets(json!({"type": "object", "properties": {
         "a": {"type": "object", "properties": {"b": {"type": "string"}}},
         "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
     }}));
@@ -164,7 +164,7 @@ fn unknown_fields_by_validation_mode() {
 #[test]
 fn the_status_a_client_receives() {
     let resource =
-        widgets(json!({"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}));
+        compile_widgets(json!({"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type": "string"}}}));
     let rejection = create(&resource, json!({"n": "x", "s": 1})).unwrap_err();
     let status = rejection.status("kerf.test", "v1", "Widget", "w");
     assert_eq!(

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::correlate::CorrelatedValue;
-use super::error::{FieldError, FieldErrorKind, supported_values, too_long, too_many};
+use super::error::{FieldError, FieldErrorKind, supported_values_detail, too_long, too_many};
 use super::format::Format;
 use super::number::{JsonNumber, is_whole};
 use super::path::Path;
@@ -24,7 +24,7 @@ pub(crate) fn validate(
     stored: Option<CorrelatedValue<'_>>,
 ) -> Vec<FieldError> {
     let mut validator = Validator { base, errors: Vec::new() };
-    validator.node(schema, value, &Path::ROOT, stored);
+    validator.validate_node(schema, value, &Path::ROOT, stored);
     let mut seen = HashSet::new();
     validator.errors.retain(|error| seen.insert(error.to_string()));
     validator.errors
@@ -37,16 +37,28 @@ struct Validator<'a> {
 
 impl Validator<'_> {
     /// Checks one value; returns how many checks matched, by which failed alternatives are ranked.
-    fn node(&mut self, schema: &Schema, value: &Value, at: &Path<'_>, stored: Option<CorrelatedValue<'_>>) -> usize {
+    fn validate_node(
+        &mut self,
+        schema: &Schema,
+        value: &Value,
+        at: &Path<'_>,
+        stored: Option<CorrelatedValue<'_>>,
+    ) -> usize {
         let mark = self.errors.len();
-        let matches = self.checks(schema, value, at, stored);
-        if self.errors.len() > mark && stored.is_some_and(CorrelatedValue::unchanged) {
+        let matches = self.validate_value(schema, value, at, stored);
+        if self.errors.len() > mark && stored.is_some_and(CorrelatedValue::is_unchanged) {
             self.errors.truncate(mark);
         }
         matches
     }
 
-    fn checks(&mut self, schema: &Schema, value: &Value, at: &Path<'_>, stored: Option<CorrelatedValue<'_>>) -> usize {
+    fn validate_value(
+        &mut self,
+        schema: &Schema,
+        value: &Value,
+        at: &Path<'_>,
+        stored: Option<CorrelatedValue<'_>>,
+    ) -> usize {
         if self.errors.len() >= MAX_ERRORS {
             return 0;
         }
@@ -208,7 +220,7 @@ impl Validator<'_> {
                 _ => "(default format)",
             };
             let detail = format!("{what} value must be of type {type_name} {form} in {}", at.name());
-            self.whole_object(detail);
+            self.push_object_error(detail);
         }
         fits
     }
@@ -236,7 +248,8 @@ impl Validator<'_> {
         let mut matches = 0;
         if let Some(item_schema) = schema.items.as_deref() {
             for (i, item) in items.iter().enumerate() {
-                matches += self.node(item_schema, item, &at.index(i), stored.and_then(|stored| stored.index(i)));
+                matches +=
+                    self.validate_node(item_schema, item, &at.index(i), stored.and_then(|stored| stored.index(i)));
             }
         }
         if let Some(min) = schema.min_items.filter(|min| (items.len() as i64) < *min) {
@@ -263,20 +276,20 @@ impl Validator<'_> {
             self.push(at, FieldErrorKind::TooMany, Some(fields.len().into()), too_many(max));
         }
         for (name, value) in fields.iter().filter(|(name, _)| !schema.properties.contains_key(*name)) {
-            match &schema.additional {
+            match &schema.additional_properties {
                 Some(AdditionalProperties::Bool(false)) => {
                     let detail = format!("{}.{name} in body is a forbidden property", at.name());
                     self.push(at, FieldErrorKind::Invalid, Some(name.as_str().into()), detail);
                 }
                 Some(AdditionalProperties::Schema(values)) => {
-                    matches += self.node(values, value, &at.child(name), stored_field(at, stored, name));
+                    matches += self.validate_node(values, value, &at.child(name), stored_field(at, stored, name));
                 }
                 Some(AdditionalProperties::Bool(true)) | None => {}
             }
         }
         for (name, property) in &schema.properties {
             if let Some(value) = fields.get(name) {
-                matches += self.node(property, value, &at.child(name), stored_field(at, stored, name));
+                matches += self.validate_node(property, value, &at.child(name), stored_field(at, stored, name));
             }
         }
         for name in schema.required.iter().filter(|name| !fields.contains_key(*name)) {
@@ -294,7 +307,7 @@ impl Validator<'_> {
             .iter()
             .map(|allowed| allowed.as_str().map_or_else(|| text::json(allowed), str::to_owned))
             .collect();
-        self.push(at, FieldErrorKind::NotSupported, Some(value.clone()), supported_values(&supported));
+        self.push(at, FieldErrorKind::NotSupported, Some(value.clone()), supported_values_detail(&supported));
     }
 
     /// `anyOf`, `oneOf`, `allOf` and `not`, in the order in which their errors are told.
@@ -310,7 +323,7 @@ impl Validator<'_> {
         if !schema.any_of.is_empty() {
             let tried = self.alternatives(&schema.any_of, value, at, stored, true);
             if tried.valid == 0 {
-                self.whole_object(format!("{} must validate at least one schema (anyOf)", name()));
+                self.push_object_error(format!("{} must validate at least one schema (anyOf)", name()));
             }
             matches += tried.matches;
             self.errors.extend(tried.errors);
@@ -322,7 +335,7 @@ impl Validator<'_> {
                     0 => "Found none valid".to_owned(),
                     n => format!("Found {n} valid alternatives"),
                 };
-                self.whole_object(format!("{} must validate one and only one schema (oneOf). {found}", name()));
+                self.push_object_error(format!("{} must validate one and only one schema (oneOf). {found}", name()));
             }
             if tried.valid <= 1 {
                 matches += tried.matches;
@@ -333,21 +346,21 @@ impl Validator<'_> {
             let mut valid = 0;
             for branch in &schema.all_of {
                 let mark = self.errors.len();
-                matches += self.checks(branch, value, at, stored);
+                matches += self.validate_value(branch, value, at, stored);
                 valid += usize::from(self.errors.len() == mark);
             }
             if valid != schema.all_of.len() {
                 let none = if valid == 0 { ". None validated" } else { "" };
-                self.whole_object(format!("{} must validate all the schemas (allOf){none}", name()));
+                self.push_object_error(format!("{} must validate all the schemas (allOf){none}", name()));
             }
         }
         if let Some(not) = &schema.not {
             let mark = self.errors.len();
-            self.checks(not, value, at, stored);
+            self.validate_value(not, value, at, stored);
             let validates = self.errors.len() == mark;
             self.errors.truncate(mark);
             if validates {
-                self.whole_object(format!("{} must not validate the schema (not)", name()));
+                self.push_object_error(format!("{} must not validate the schema (not)", name()));
             }
         }
         matches
@@ -366,7 +379,7 @@ impl Validator<'_> {
         let mut failed = false;
         for branch in branches {
             let mark = self.errors.len();
-            let matches = self.checks(branch, value, at, stored);
+            let matches = self.validate_value(branch, value, at, stored);
             let errors = self.errors.split_off(mark);
             if errors.is_empty() {
                 if tried.valid == 0 {
@@ -395,14 +408,14 @@ impl Validator<'_> {
         let relative = at.name();
         let error = match (self.base.is_root(), relative.is_empty()) {
             (_, true) => FieldError::new(self.base, kind, value, detail),
-            (true, false) => FieldError { path: relative, kind, value, detail, shown: None },
+            (true, false) => FieldError { path: relative, kind, value, detail, display_value: None },
             (false, false) => FieldError::new(&self.base.child(&relative), kind, value, detail),
         };
         self.errors.push(error);
     }
 
     /// Some sentences name no field of their own; the API server hangs them on the object.
-    fn whole_object(&mut self, detail: String) {
+    fn push_object_error(&mut self, detail: String) {
         self.errors.push(FieldError::invalid(self.base, "", detail));
     }
 }

@@ -20,7 +20,7 @@ fn open(generation: i64, conditions: Vec<Condition>) -> ConditionSet {
 }
 
 /// `Type=Status(reason)@seconds/generation` of each condition, in stored order.
-fn show(set: &ConditionSet) -> Vec<String> {
+fn describe_conditions(set: &ConditionSet) -> Vec<String> {
     set.conditions()
         .iter()
         .map(|c| {
@@ -44,7 +44,7 @@ fn all_true(generation: i64) -> ConditionSet {
 fn opening_adds_what_is_missing_as_unknown_since_creation() {
     let set = open(3, vec![]);
     assert_eq!(
-        show(&set),
+        describe_conditions(&set),
         [
             "Launched=Unknown(AwaitingReconciliation)@1000/3",
             "Registered=Unknown(AwaitingReconciliation)@1000/3",
@@ -56,7 +56,7 @@ fn opening_adds_what_is_missing_as_unknown_since_creation() {
     assert_eq!(set.get(READY).unwrap().message, "Launched=Unknown, Registered=Unknown, Initialized=Unknown");
 
     let lone = ConditionSet::open(dependents::KWOKNODECLASS, object(1), vec![]);
-    assert_eq!(show(&lone), ["Ready=Unknown(AwaitingReconciliation)@1000/1"]);
+    assert_eq!(describe_conditions(&lone), ["Ready=Unknown(AwaitingReconciliation)@1000/1"]);
 }
 
 // spec 01 §8 rule 1: what is there stays as it is.
@@ -123,7 +123,7 @@ fn deletion_does_not_turn_the_root_unknown() {
 #[test]
 fn the_root_says_what_the_dependents_say() {
     let mut set = all_true(1);
-    assert_eq!(show(&set)[3], "Ready=True(Ready)@1030/1");
+    assert_eq!(describe_conditions(&set)[3], "Ready=True(Ready)@1030/1");
     assert_eq!(set.get(READY).unwrap().message, "");
 
     set.set_unknown("Initialized", "NodeNotReady", "", at(1_040));
@@ -162,7 +162,7 @@ fn after_a_generation_bump_rewriting_all_dependents_makes_the_root_current_again
         assert!(set.set_true(name, at(2_000)));
     }
     assert_eq!(
-        show(&set),
+        describe_conditions(&set),
         [
             "Launched=True(Launched)@1010/2",
             "Registered=True(Registered)@1020/2",

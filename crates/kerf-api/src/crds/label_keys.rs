@@ -10,12 +10,12 @@ use crate::labels::{self, aws, kwok};
 use crate::schema::{CelRule, LabelKeys, rule};
 
 /// Puts the flavour's rules where the types have marked label keys.
-pub(super) fn guard(mut schema: Value, flavour: CrdVariant) -> Value {
-    place(&mut schema, flavour);
+pub(super) fn with_label_key_rules(mut schema: Value, flavour: CrdVariant) -> Value {
+    insert_label_key_rules(&mut schema, flavour);
     schema
 }
 
-fn place(schema: &mut Value, flavour: CrdVariant) {
+fn insert_label_key_rules(schema: &mut Value, flavour: CrdVariant) {
     match schema {
         Value::Object(object) => {
             if let Some(mark) = object.remove(LabelKeys::MARKER)
@@ -23,9 +23,9 @@ fn place(schema: &mut Value, flavour: CrdVariant) {
             {
                 object.insert("x-kubernetes-validations".into(), json!(rules(keys, flavour)));
             }
-            object.values_mut().for_each(|inner| place(inner, flavour));
+            object.values_mut().for_each(|inner| insert_label_key_rules(inner, flavour));
         }
-        Value::Array(elements) => elements.iter_mut().for_each(|inner| place(inner, flavour)),
+        Value::Array(elements) => elements.iter_mut().for_each(|inner| insert_label_key_rules(inner, flavour)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }

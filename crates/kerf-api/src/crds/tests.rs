@@ -15,12 +15,12 @@ use super::*;
 
 /// The rows of all kinds whose fields the table lists.
 fn rows(flavour: CrdVariant) -> Vec<fields::FieldRow> {
-    all(flavour).iter().filter(|crd| crd.kind != "KWOKNodeClass").flat_map(fields::of_schema).collect()
+    all(flavour).iter().filter(|crd| crd.kind != "KWOKNodeClass").flat_map(fields::schema_fields).collect()
 }
 
 #[test]
 fn the_schemas_have_every_field_of_the_specification_and_no_other() {
-    let (mut specified, mut generated) = (fields::of_specification(), rows(CrdVariant::Aws));
+    let (mut specified, mut generated) = (fields::specified_fields(), rows(CrdVariant::Aws));
     specified.sort();
     generated.sort();
     let show = |rows: &[fields::FieldRow]| rows.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -35,7 +35,7 @@ fn the_schemas_have_every_field_of_the_specification_and_no_other() {
 #[test]
 fn the_fields_of_the_simulated_node_class_are_those_of_spec_04_14_1() {
     let rows: Vec<String> =
-        fields::of_schema(&of::<KWOKNodeClass>(CrdVariant::Kwok)).iter().map(ToString::to_string).collect();
+        fields::schema_fields(&of::<KWOKNodeClass>(CrdVariant::Kwok)).iter().map(ToString::to_string).collect();
     for row in [
         "KWOKNodeClass spec: object, optional",
         "KWOKNodeClass spec.nodeRegistrationDelay: string, optional, pattern ^([0-9]+(s|m|h))+$",
@@ -140,7 +140,7 @@ fn check_nothing_is_lost(typed: &JSONSchemaProps, json: &Value, path: &str) {
     }
 }
 
-fn deployed(crd: &Crd) -> PathBuf {
+fn deployed_path(crd: &Crd) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds")).join(crd.file_name())
 }
 
@@ -150,14 +150,14 @@ fn the_deployed_files_are_what_the_types_say() {
     for crd in all(CrdVariant::default()) {
         let yaml = crd.to_yaml();
         if std::env::var_os("KERF_UPDATE").is_some() {
-            std::fs::write(deployed(&crd), &yaml).unwrap();
+            std::fs::write(deployed_path(&crd), &yaml).unwrap();
         }
-        let stored = std::fs::read_to_string(deployed(&crd)).unwrap_or_default();
+        let stored = std::fs::read_to_string(deployed_path(&crd)).unwrap_or_default();
         assert!(stored == yaml, "deploy/crds/{} is out of date; set KERF_UPDATE=1 to write it anew", crd.file_name());
         assert_eq!(serde_yaml_ng::from_str::<Value>(&yaml).unwrap(), crd.json);
     }
     let names: Vec<String> = all(CrdVariant::default()).iter().map(Crd::file_name).collect();
-    for entry in std::fs::read_dir(deployed(&all(CrdVariant::default())[0]).parent().unwrap()).unwrap() {
+    for entry in std::fs::read_dir(deployed_path(&all(CrdVariant::default())[0]).parent().unwrap()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         assert!(names.contains(&name), "deploy/crds/{name} belongs to no kind");
     }

@@ -32,7 +32,7 @@ impl DoNotDisrupt {
 }
 
 /// Judges the value of a pod's annotation at an instant. `started` is the pod's `status.startTime`.
-pub fn do_not_disrupt(value: &str, started: Option<Timestamp>, now: Timestamp) -> DoNotDisrupt {
+pub fn evaluate_do_not_disrupt(value: &str, started: Option<Timestamp>, now: Timestamp) -> DoNotDisrupt {
     if value == "true" {
         return DoNotDisrupt::Protected { until: None };
     }
@@ -50,6 +50,6 @@ pub fn do_not_disrupt(value: &str, started: Option<Timestamp>, now: Timestamp) -
 }
 
 /// Whether the annotation of a node protects it from voluntary disruption. Only `true` does: durations mean nothing there.
-pub fn node_is_protected(value: Option<&str>) -> bool {
+pub fn is_node_protected(value: Option<&str>) -> bool {
     value == Some("true")
 }

@@ -51,7 +51,7 @@ impl FromStr for Duration {
         }
         let mut total = 0_u64;
         while !rest.is_empty() {
-            let (whole, fraction, after) = number(rest).ok_or_else(invalid)?;
+            let (whole, fraction, after) = parse_number(rest).ok_or_else(invalid)?;
             let end = after.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(after.len());
             let (unit, after) = after.split_at(end);
             if unit.is_empty() {
@@ -99,7 +99,7 @@ impl Fraction {
 }
 
 /// Takes a decimal number off the front; none if there is no digit, or too many in front of the point.
-fn number(text: &str) -> Option<(u64, Fraction, &str)> {
+fn parse_number(text: &str) -> Option<(u64, Fraction, &str)> {
     let (digits, mut rest) = leading_digits(text);
     let mut whole = 0_u64;
     for digit in digits.bytes() {

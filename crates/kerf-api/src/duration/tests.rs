@@ -8,7 +8,7 @@ use super::*;
 const MINUTE: i64 = 60 * 1_000_000_000;
 const HOUR: i64 = 60 * MINUTE;
 
-fn d(text: &str) -> Duration {
+fn parse_duration(text: &str) -> Duration {
     text.parse().unwrap()
 }
 
@@ -48,7 +48,7 @@ fn texts_have_the_value_that_go_gives_them() {
         ("-9223372036s854ms775us808ns", i64::MIN),
         ("2562047h", 2_562_047 * HOUR),
     ] {
-        assert_eq!(d(text).nanos(), nanos, "{text}");
+        assert_eq!(parse_duration(text).nanos(), nanos, "{text}");
     }
 }
 
@@ -114,18 +114,18 @@ fn durations_print_with_their_leading_zero_units_dropped() {
         ("9223372036854775807ns", "2562047h47m16.854775807s"),
         ("-9223372036854775808ns", "-2562047h47m16.854775808s"),
     ] {
-        assert_eq!(d(text).to_string(), printed);
+        assert_eq!(parse_duration(text).to_string(), printed);
     }
 }
 
 #[test]
 fn instants_stay_within_time() {
     let start: Timestamp = "2026-03-04T12:00:00Z".parse().unwrap();
-    assert_eq!(d("1h").after(start), "2026-03-04T13:00:00Z".parse().unwrap());
-    assert_eq!(d("1h").before(start), "2026-03-04T11:00:00Z".parse().unwrap());
-    assert_eq!(d("2562047h").after(Timestamp::MAX), Timestamp::MAX);
-    assert_eq!(d("-2562047h").after(Timestamp::MIN), Timestamp::MIN);
-    assert_eq!(d("2562047h").before(Timestamp::MIN), Timestamp::MIN);
+    assert_eq!(parse_duration("1h").after(start), "2026-03-04T13:00:00Z".parse().unwrap());
+    assert_eq!(parse_duration("1h").before(start), "2026-03-04T11:00:00Z".parse().unwrap());
+    assert_eq!(parse_duration("2562047h").after(Timestamp::MAX), Timestamp::MAX);
+    assert_eq!(parse_duration("-2562047h").after(Timestamp::MIN), Timestamp::MIN);
+    assert_eq!(parse_duration("2562047h").before(Timestamp::MIN), Timestamp::MIN);
 }
 
 fn at(minutes: i64) -> Timestamp {
@@ -135,14 +135,14 @@ fn at(minutes: i64) -> Timestamp {
 #[test]
 fn spec_01_120_a_duration_protects_from_the_start_of_the_pod() {
     let started = Some(at(0));
-    assert_eq!(do_not_disrupt("15m", started, at(10)), DoNotDisrupt::Protected { until: Some(at(15)) });
-    assert_eq!(do_not_disrupt("5m", started, at(10)), DoNotDisrupt::Elapsed { at: at(5) });
-    assert_eq!(do_not_disrupt("10m", started, at(10)), DoNotDisrupt::Elapsed { at: at(10) });
-    assert_eq!(do_not_disrupt("5m", None, at(10)), DoNotDisrupt::Protected { until: None });
-    assert_eq!(do_not_disrupt("true", started, at(10)), DoNotDisrupt::Protected { until: None });
-    assert!(do_not_disrupt("0.5h", started, at(29)).is_protected());
-    assert!(!do_not_disrupt("0.5h", started, at(30)).is_protected());
-    assert!(do_not_disrupt("2562047h", started, at(10)).is_protected());
+    assert_eq!(evaluate_do_not_disrupt("15m", started, at(10)), DoNotDisrupt::Protected { until: Some(at(15)) });
+    assert_eq!(evaluate_do_not_disrupt("5m", started, at(10)), DoNotDisrupt::Elapsed { at: at(5) });
+    assert_eq!(evaluate_do_not_disrupt("10m", started, at(10)), DoNotDisrupt::Elapsed { at: at(10) });
+    assert_eq!(evaluate_do_not_disrupt("5m", None, at(10)), DoNotDisrupt::Protected { until: None });
+    assert_eq!(evaluate_do_not_disrupt("true", started, at(10)), DoNotDisrupt::Protected { until: None });
+    assert!(evaluate_do_not_disrupt("0.5h", started, at(29)).is_protected());
+    assert!(!evaluate_do_not_disrupt("0.5h", started, at(30)).is_protected());
+    assert!(evaluate_do_not_disrupt("2562047h", started, at(10)).is_protected());
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn spec_01_121_other_values_protect_nobody_and_say_why() {
         ("", "failed to parse \"\" as a duration: time: invalid duration \"\""),
     ] {
         for started in [None, Some(at(0))] {
-            let judged = do_not_disrupt(value, started, at(10));
+            let judged = evaluate_do_not_disrupt(value, started, at(10));
             assert_eq!(judged, DoNotDisrupt::Invalid { why: why.to_owned() });
             assert!(!judged.is_protected());
         }
@@ -170,9 +170,9 @@ fn spec_01_121_other_values_protect_nobody_and_say_why() {
 
 #[test]
 fn spec_01_122_on_a_node_only_true_counts() {
-    assert!(node_is_protected(Some("true")));
+    assert!(is_node_protected(Some("true")));
     for value in [None, Some("false"), Some("4h"), Some("True"), Some("")] {
-        assert!(!node_is_protected(value), "{value:?}");
+        assert!(!is_node_protected(value), "{value:?}");
     }
 }
 
@@ -180,13 +180,13 @@ proptest! {
     #[test]
     fn printed_durations_read_back(nanos in any::<i64>()) {
         let duration = Duration::from_nanos(nanos);
-        prop_assert_eq!(d(&duration.to_string()), duration);
+        prop_assert_eq!(parse_duration(&duration.to_string()), duration);
     }
 
     #[test]
     fn a_text_is_the_sum_of_its_pairs(pairs in prop::collection::vec((0..100_000_u32, prop::sample::select(vec!["s", "m", "h"])), 1..6)) {
         let text = pairs.iter().map(|(count, unit)| format!("{count}{unit}")).collect::<Vec<_>>().concat();
         let seconds = pairs.iter().map(|(count, unit)| i64::from(*count) * match *unit { "s" => 1, "m" => 60, _ => 3600 }).sum();
-        prop_assert_eq!(d(&text), Duration::from_secs(seconds));
+        prop_assert_eq!(parse_duration(&text), Duration::from_secs(seconds));
     }
 }

@@ -13,7 +13,7 @@ fn template(object: Value) -> NodeClaimTemplate {
 }
 
 /// A template with Karpenter's usual reference, some fields of its spec, and metadata if any.
-fn pool(metadata: &Value, spec: Value) -> u64 {
+fn pool_hash(metadata: &Value, spec: Value) -> u64 {
     let mut spec = spec;
     spec["requirements"] = json!([]);
     spec["nodeClassRef"] = json!({"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"});
@@ -30,18 +30,18 @@ fn spec_01_119_node_pool_vectors() {
 
     let none = Value::Null;
     let team = json!({"labels": {"eks-immersion-team": "my-team"}});
-    assert_eq!(pool(&team, json!({"expireAfter": "Never"})), 16_405_996_431_342_975_497);
-    assert_eq!(pool(&none, json!({"expireAfter": "720h"})), 6_821_555_240_594_823_858);
-    assert_eq!(pool(&none, json!({"expireAfter": "Never"})), 17_369_979_337_536_258_260);
-    assert_eq!(pool(&none, json!({})), 17_369_979_337_536_258_260);
+    assert_eq!(pool_hash(&team, json!({"expireAfter": "Never"})), 16_405_996_431_342_975_497);
+    assert_eq!(pool_hash(&none, json!({"expireAfter": "720h"})), 6_821_555_240_594_823_858);
+    assert_eq!(pool_hash(&none, json!({"expireAfter": "Never"})), 17_369_979_337_536_258_260);
+    assert_eq!(pool_hash(&none, json!({})), 17_369_979_337_536_258_260);
 
     let (a, c) =
         (json!({"key": "a", "value": "b", "effect": "NoSchedule"}), json!({"key": "c", "effect": "NoExecute"}));
     for taints in [json!([a, c]), json!([c, a])] {
-        assert_eq!(pool(&none, json!({"expireAfter": "720h", "taints": taints})), 10_450_290_681_353_908_783);
+        assert_eq!(pool_hash(&none, json!({"expireAfter": "720h", "taints": taints})), 10_450_290_681_353_908_783);
     }
-    assert_eq!(pool(&none, json!({"expireAfter": "720h", "taints": []})), 17_700_736_223_175_069_915);
-    assert_eq!(pool(&json!({"labels": {}}), json!({"expireAfter": "720h"})), 1_287_117_484_082_965_808);
+    assert_eq!(pool_hash(&none, json!({"expireAfter": "720h", "taints": []})), 17_700_736_223_175_069_915);
+    assert_eq!(pool_hash(&json!({"labels": {}}), json!({"expireAfter": "720h"})), 1_287_117_484_082_965_808);
 
     let metadata = json!({
         "labels": {"keyLabel": "valueLabel"},
@@ -49,10 +49,10 @@ fn spec_01_119_node_pool_vectors() {
     });
     let taint = json!([{"key": "key", "effect": "NoExecute"}]);
     let full = json!({"expireAfter": "5m", "terminationGracePeriod": "5m", "taints": taint, "startupTaints": taint});
-    assert_eq!(pool(&metadata, full), 7_280_272_686_889_155_491);
+    assert_eq!(pool_hash(&metadata, full), 7_280_272_686_889_155_491);
 }
 
-fn base() -> Value {
+fn base_class_spec() -> Value {
     json!({
         "amiFamily": "Custom", "amiSelectorTerms": [{"id": "ami-1"}],
         "subnetSelectorTerms": [{"id": "subnet-1"}], "securityGroupSelectorTerms": [{"id": "sg-1"}],
@@ -79,8 +79,8 @@ fn class_hash(spec: Value, ca_bundle: &str) -> u64 {
 }
 
 /// The base with some top-level fields replaced; `null` takes one away.
-fn class(changes: Value) -> u64 {
-    let mut spec = base();
+fn changed_class_hash(changes: Value) -> u64 {
+    let mut spec = base_class_spec();
     for (field, value) in changes.as_object().unwrap() {
         spec[field] = value.clone();
     }
@@ -89,7 +89,7 @@ fn class(changes: Value) -> u64 {
 
 #[test]
 fn spec_01_119_node_class_vectors() {
-    let mut bigger = base()["blockDeviceMappings"].clone();
+    let mut bigger = base_class_spec()["blockDeviceMappings"].clone();
     bigger[0]["ebs"]["volumeSize"] = json!("10G");
     for (changes, hash) in [
         (json!({}), 11_148_166_120_438_674_859),
@@ -101,7 +101,7 @@ fn spec_01_119_node_class_vectors() {
         (json!({"cpuOptions": {"nestedVirtualization": "enabled"}}), 6_157_846_767_212_910_604),
         (json!({"kubelet": {"maxPods": 110}}), 5_128_599_174_861_426_106),
     ] {
-        assert_eq!(class(changes.clone()), hash, "{changes}");
+        assert_eq!(changed_class_hash(changes.clone()), hash, "{changes}");
     }
 }
 
@@ -165,21 +165,21 @@ fn spec_01_114_order_does_not_matter() {
     let none = Value::Null;
     let (a, b) = (json!({"key": "a", "effect": "NoSchedule"}), json!({"key": "b", "effect": "NoSchedule"}));
     for field in ["taints", "startupTaints"] {
-        assert_eq!(pool(&none, json!({field: [a, b]})), pool(&none, json!({field: [b, a]})));
+        assert_eq!(pool_hash(&none, json!({field: [a, b]})), pool_hash(&none, json!({field: [b, a]})));
     }
-    let mut devices = base()["blockDeviceMappings"].clone();
+    let mut devices = base_class_spec()["blockDeviceMappings"].clone();
     devices.as_array_mut().unwrap().reverse();
-    assert_eq!(class(json!({"blockDeviceMappings": devices})), class(json!({})));
+    assert_eq!(changed_class_hash(json!({"blockDeviceMappings": devices})), changed_class_hash(json!({})));
     // Tags are a map, whose order the types do not keep; the text gives the other order.
-    let reordered: EC2NodeClassSpec = serde_json::from_str(&base().to_string().replace(
+    let reordered: EC2NodeClassSpec = serde_json::from_str(&base_class_spec().to_string().replace(
         r#""keyTag-1":"valueTag-1","keyTag-2":"valueTag-2""#,
         r#""keyTag-2":"valueTag-2","keyTag-1":"valueTag-1""#,
     ))
     .unwrap();
-    assert_eq!(ec2nodeclass_hash(&reordered, "test-ca-bundle").unwrap(), class(json!({})));
+    assert_eq!(ec2nodeclass_hash(&reordered, "test-ca-bundle").unwrap(), changed_class_hash(json!({})));
     let interfaces = |a: i32, b: i32| {
         let interface = |index: i32| json!({"networkCardIndex": index, "deviceIndex": 0, "interfaceType": "interface"});
-        class(json!({"networkInterfaces": [interface(a), interface(b)]}))
+        changed_class_hash(json!({"networkInterfaces": [interface(a), interface(b)]}))
     };
     assert_eq!(interfaces(0, 1), interfaces(1, 0));
     assert_ne!(interfaces(0, 1), interfaces(0, 2));
@@ -187,9 +187,9 @@ fn spec_01_114_order_does_not_matter() {
 
 #[test]
 fn spec_01_115_the_ca_bundle_counts_and_selectors_do_not() {
-    let same = class(json!({}));
-    assert_ne!(class_hash(base(), "another-ca-bundle"), same);
-    assert_ne!(class_hash(base(), ""), same);
+    let same = changed_class_hash(json!({}));
+    assert_ne!(class_hash(base_class_spec(), "another-ca-bundle"), same);
+    assert_ne!(class_hash(base_class_spec(), ""), same);
     for changes in [
         json!({"subnetSelectorTerms": [{"tags": {"a": "b"}}]}),
         json!({"securityGroupSelectorTerms": [{"name": "x"}]}),
@@ -197,17 +197,17 @@ fn spec_01_115_the_ca_bundle_counts_and_selectors_do_not() {
         json!({"capacityReservationSelectorTerms": [{"id": "cr-1"}]}),
         json!({"ipPrefixCount": 3}),
     ] {
-        assert_eq!(class(changes.clone()), same, "{changes}");
+        assert_eq!(changed_class_hash(changes.clone()), same, "{changes}");
     }
     let alias = json!([{"alias": "al2023@latest"}]);
-    let by_alias = class(json!({"amiFamily": null, "amiSelectorTerms": alias}));
-    assert_eq!(by_alias, class(json!({"amiFamily": "AL2023", "amiSelectorTerms": alias})));
+    let by_alias = changed_class_hash(json!({"amiFamily": null, "amiSelectorTerms": alias}));
+    assert_eq!(by_alias, changed_class_hash(json!({"amiFamily": "AL2023", "amiSelectorTerms": alias})));
     assert_ne!(by_alias, same);
 }
 
 #[test]
 fn absent_empty_and_zero_are_three_things() {
-    let mut seen = vec![class(json!({}))];
+    let mut seen = vec![changed_class_hash(json!({}))];
     for changes in [
         json!({"tags": null}),
         json!({"tags": {}}),
@@ -229,17 +229,18 @@ fn absent_empty_and_zero_are_three_things() {
         json!({"blockDeviceMappings": [{"deviceName": "map-device-1"}]}),
         json!({"blockDeviceMappings": [{"ebs": {"volumeInitializationRate": 100}}]}),
     ] {
-        let hash = class(changes.clone());
+        let hash = changed_class_hash(changes.clone());
         assert!(!seen.contains(&hash), "{changes}");
         seen.push(hash);
     }
-    let mapping = |root: Value| class(json!({"blockDeviceMappings": [{"deviceName": "a", "rootVolume": root}]}));
+    let mapping =
+        |root: Value| changed_class_hash(json!({"blockDeviceMappings": [{"deviceName": "a", "rootVolume": root}]}));
     assert_eq!(mapping(json!(false)), mapping(json!(null)));
 }
 
 #[test]
 fn volume_sizes_count_in_canonical_form() {
-    let sized = |size: &str| class(json!({"blockDeviceMappings": [{"ebs": {"volumeSize": size}}]}));
+    let sized = |size: &str| changed_class_hash(json!({"blockDeviceMappings": [{"ebs": {"volumeSize": size}}]}));
     assert_eq!(sized("1024Gi"), sized("1Ti"));
     assert_eq!(sized("1000G"), sized("1T"));
     assert_ne!(sized("1Ti"), sized("1T"));
@@ -257,8 +258,11 @@ fn volume_sizes_count_in_canonical_form() {
 
 #[test]
 fn spec_01_116_the_kubelets_configuration_counts() {
-    assert_ne!(class(json!({"kubelet": {"maxPods": 12}})), class(json!({"kubelet": {"maxPods": 21}})));
-    assert_eq!(class(json!({"kubelet": {}})), class(json!({"kubelet": null})));
+    assert_ne!(
+        changed_class_hash(json!({"kubelet": {"maxPods": 12}})),
+        changed_class_hash(json!({"kubelet": {"maxPods": 21}}))
+    );
+    assert_eq!(changed_class_hash(json!({"kubelet": {}})), changed_class_hash(json!({"kubelet": null})));
 }
 
 #[test]

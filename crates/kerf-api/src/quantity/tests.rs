@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn q(text: &str) -> Quantity {
+fn parse_quantity(text: &str) -> Quantity {
     text.parse().unwrap()
 }
 
@@ -76,18 +76,18 @@ fn texts_have_their_kubernetes_value_and_canonical_form() {
         ("-99999999Ei", -i128::from(i64::MAX) * 1_000_000_000, "-9223372036854775807"),
         ("-3.5Mi", -3_670_016_000_000_000, "-3584Ki"),
     ] {
-        let parsed = q(text);
+        let parsed = parse_quantity(text);
         assert_eq!(parsed.nanos(), nanos, "value of {text}");
         assert_eq!(parsed.to_string(), canonical, "canonical text of {text}");
-        assert_eq!(q(canonical), parsed, "canonical text of {text} read again");
+        assert_eq!(parse_quantity(canonical), parsed, "canonical text of {text} read again");
     }
 }
 
 #[test]
 fn amounts_beyond_the_representation_saturate() {
-    assert_eq!(q("1e30").nanos(), i128::MAX);
-    assert_eq!(q("-1e9223372036854775807").nanos(), -i128::MAX);
-    assert_eq!(q("1e-9223372036854775808").nanos(), 1);
+    assert_eq!(parse_quantity("1e30").nanos(), i128::MAX);
+    assert_eq!(parse_quantity("-1e9223372036854775807").nanos(), -i128::MAX);
+    assert_eq!(parse_quantity("1e-9223372036854775808").nanos(), 1);
     let most = Quantity::from_nanos(i128::MAX, QuantityFormat::DecimalSi);
     assert_eq!((most + most).nanos(), i128::MAX);
     assert_eq!((Quantity::ZERO - most - most).nanos(), i128::MIN);
@@ -139,8 +139,8 @@ fn values_round_away_from_zero() {
         ("1e25", i64::MAX, i64::MAX),
         ("-1e25", i64::MIN, i64::MIN),
     ] {
-        assert_eq!(q(text).value(), units, "{text}");
-        assert_eq!(q(text).milli_value(), millis, "{text}");
+        assert_eq!(parse_quantity(text).value(), units, "{text}");
+        assert_eq!(parse_quantity(text).milli_value(), millis, "{text}");
     }
 }
 
@@ -157,30 +157,30 @@ fn sums_keep_the_format_of_the_first_operand_that_is_not_zero() {
         ("1k", "1Ki", "2024"),
         ("1e3", "1k", "2e3"),
     ] {
-        assert_eq!((q(a) + q(b)).to_string(), sum, "{a} + {b}");
+        assert_eq!((parse_quantity(a) + parse_quantity(b)).to_string(), sum, "{a} + {b}");
     }
-    let mut rest = q("1Gi");
-    rest -= q("1Mi");
+    let mut rest = parse_quantity("1Gi");
+    rest -= parse_quantity("1Mi");
     assert_eq!(rest.to_string(), "1023Mi");
-    rest += q("1Mi");
-    assert_eq!(rest, q("1Gi"));
-    assert_eq!(["1", "500m", "250m"].map(q).into_iter().sum::<Quantity>().to_string(), "1750m");
+    rest += parse_quantity("1Mi");
+    assert_eq!(rest, parse_quantity("1Gi"));
+    assert_eq!(["1", "500m", "250m"].map(parse_quantity).into_iter().sum::<Quantity>().to_string(), "1750m");
 }
 
 // spec 01 §2.1
 #[test]
 fn json_is_a_string_or_an_integer() {
     let read = |json: &str| serde_json::from_str::<Quantity>(json);
-    assert_eq!(read("\"1500m\"").unwrap(), q("1500m"));
-    assert_eq!(read("\" 2 \"").unwrap(), q("2"));
-    assert_eq!(read("3").unwrap(), q("3"));
-    assert_eq!(read("-3").unwrap(), q("-3"));
-    assert_eq!(read("18446744073709551615").unwrap(), q("18446744073709551615"));
+    assert_eq!(read("\"1500m\"").unwrap(), parse_quantity("1500m"));
+    assert_eq!(read("\" 2 \"").unwrap(), parse_quantity("2"));
+    assert_eq!(read("3").unwrap(), parse_quantity("3"));
+    assert_eq!(read("-3").unwrap(), parse_quantity("-3"));
+    assert_eq!(read("18446744073709551615").unwrap(), parse_quantity("18446744073709551615"));
     for bad in ["1.5", "1e400", "true", "null", "[]", "{}", "\"x\""] {
         assert!(read(bad).is_err(), "{bad}");
     }
     assert!(read("1.5").unwrap_err().to_string().contains("floating point `1.5`, expected a quantity"));
-    assert_eq!(serde_json::to_string(&q("1024Mi")).unwrap(), "\"1Gi\"");
+    assert_eq!(serde_json::to_string(&parse_quantity("1024Mi")).unwrap(), "\"1Gi\"");
 }
 
 /// A quantity's text in parts small enough that its value is an exact rational of two `i128`.
@@ -226,7 +226,7 @@ impl QuantityParts {
     }
 }
 
-fn written() -> impl Strategy<Value = QuantityParts> {
+fn any_quantity_parts() -> impl Strategy<Value = QuantityParts> {
     let suffix =
         prop::sample::select(vec!["n", "u", "m", "", "k", "M", "G", "Ki", "Mi", "Gi", "e3", "e9", "e-9", "E-3"]);
     (any::<bool>(), 0..2_000_000_u32, prop::option::of("[0-9]{0,6}"), suffix)
@@ -240,15 +240,15 @@ fn nanos_rounded_away_from_zero((numerator, denominator): (i128, i128)) -> i128 
 
 proptest! {
     #[test]
-    fn a_text_is_worth_its_exact_rational(text in written()) {
-        prop_assert_eq!(q(&text.text()).nanos(), nanos_rounded_away_from_zero(text.rational()));
+    fn a_text_is_worth_its_exact_rational(text in any_quantity_parts()) {
+        prop_assert_eq!(parse_quantity(&text.text()).nanos(), nanos_rounded_away_from_zero(text.rational()));
     }
 
     #[test]
-    fn quantities_compare_like_exact_rationals(a in written(), b in written()) {
+    fn quantities_compare_like_exact_rationals(a in any_quantity_parts(), b in any_quantity_parts()) {
         let ((an, ad), (bn, bd)) = (a.rational(), b.rational());
         let exact = (an * bd).cmp(&(bn * ad));
-        let ours = q(&a.text()).cmp(&q(&b.text()));
+        let ours = parse_quantity(&a.text()).cmp(&parse_quantity(&b.text()));
         // Rounding to nanos may make two different amounts equal, but never swaps them.
         prop_assert!(ours == exact || ours == Ordering::Equal);
         if an * 1_000_000_000 % ad == 0 && bn * 1_000_000_000 % bd == 0 {
@@ -257,8 +257,8 @@ proptest! {
     }
 
     #[test]
-    fn sums_and_differences_are_exact(a in written(), b in written()) {
-        let (a, b) = (q(&a.text()), q(&b.text()));
+    fn sums_and_differences_are_exact(a in any_quantity_parts(), b in any_quantity_parts()) {
+        let (a, b) = (parse_quantity(&a.text()), parse_quantity(&b.text()));
         prop_assert_eq!((a + b).nanos(), a.nanos() + b.nanos());
         prop_assert_eq!((a - b).nanos(), a.nanos() - b.nanos());
         prop_assert_eq!(a + b, b + a);
@@ -270,8 +270,8 @@ proptest! {
         let nanos = if format == QuantityFormat::BinarySi { nanos % (i128::from(i64::MAX) * 1_000_000_000) } else { nanos.max(-i128::MAX) };
         let quantity = Quantity::from_nanos(nanos, format);
         let text = quantity.to_string();
-        prop_assert_eq!(q(&text), quantity);
-        prop_assert_eq!(q(&text).to_string(), text.clone());
+        prop_assert_eq!(parse_quantity(&text), quantity);
+        prop_assert_eq!(parse_quantity(&text).to_string(), text.clone());
         prop_assert!(!text.contains('.'));
         let json = serde_json::to_string(&quantity).unwrap();
         prop_assert_eq!(serde_json::from_str::<Quantity>(&json).unwrap(), quantity);

@@ -49,7 +49,7 @@ pub fn allowed_disruptions(
 ) -> Result<u32, BudgetError> {
     let mut allowed = UNLIMITED;
     for (index, budget) in budgets.iter().enumerate() {
-        let limit = limit(budget, nodes, now).map_err(|problem| BudgetError { index, problem })?;
+        let limit = active_limit(budget, nodes, now).map_err(|problem| BudgetError { index, problem })?;
         if budget.reasons.as_ref().is_none_or(|reasons| reasons.contains(reason)) {
             allowed = allowed.min(limit);
         }
@@ -57,8 +57,8 @@ pub fn allowed_disruptions(
     Ok(allowed)
 }
 
-fn limit(budget: &Budget, nodes: u32, now: Timestamp) -> Result<u32, BudgetProblem> {
-    let limit = limit_of(&budget.nodes, nodes).ok_or_else(|| BudgetProblem::Nodes(budget.nodes.clone()))?;
+fn active_limit(budget: &Budget, nodes: u32, now: Timestamp) -> Result<u32, BudgetProblem> {
+    let limit = resolve_limit(&budget.nodes, nodes).ok_or_else(|| BudgetProblem::Nodes(budget.nodes.clone()))?;
     Ok(if is_active(budget, now)? { limit } else { UNLIMITED })
 }
 
@@ -73,7 +73,7 @@ fn is_active(budget: &Budget, now: Timestamp) -> Result<bool, BudgetProblem> {
 }
 
 /// A number as it is, a percentage of the nodes rounded up; never more than [`UNLIMITED`].
-fn limit_of(text: &str, nodes: u32) -> Option<u32> {
+fn resolve_limit(text: &str, nodes: u32) -> Option<u32> {
     let (digits, is_percentage) = text.strip_suffix('%').map_or((text, false), |digits| (digits, true));
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

@@ -108,20 +108,20 @@ impl FromStr for Schedule {
             return Err(ScheduleError::FieldCount { fields: fields.into_iter().map(str::to_owned).collect() });
         };
         Ok(Self {
-            minutes: field(minutes, &MINUTES)?,
-            hours: field(hours, &HOURS)?,
-            days_of_month: field(days_of_month, &DAYS_OF_MONTH)?,
-            months: field(months, &MONTHS)?,
-            days_of_week: field(days_of_week, &DAYS_OF_WEEK)?,
+            minutes: parse_field(minutes, &MINUTES)?,
+            hours: parse_field(hours, &HOURS)?,
+            days_of_month: parse_field(days_of_month, &DAYS_OF_MONTH)?,
+            months: parse_field(months, &MONTHS)?,
+            days_of_week: parse_field(days_of_week, &DAYS_OF_WEEK)?,
         })
     }
 }
 
 /// A list of ranges. Empty members are passed over, so a lone comma is a field without values.
-fn field(text: &str, bounds: &Bounds) -> Result<CronField, ScheduleError> {
+fn parse_field(text: &str, bounds: &Bounds) -> Result<CronField, ScheduleError> {
     let mut all = CronField { values: 0, is_star: false };
     for expression in text.split(',').filter(|expression| !expression.is_empty()) {
-        let CronField { values, is_star } = range(expression, bounds)?;
+        let CronField { values, is_star } = parse_range(expression, bounds)?;
         all.values |= values;
         all.is_star |= is_star;
     }
@@ -129,7 +129,7 @@ fn field(text: &str, bounds: &Bounds) -> Result<CronField, ScheduleError> {
 }
 
 /// `*`, `?`, `a`, `a-b`, each with or without `/step`.
-fn range(expression: &str, bounds: &Bounds) -> Result<CronField, ScheduleError> {
+fn parse_range(expression: &str, bounds: &Bounds) -> Result<CronField, ScheduleError> {
     let mut by_slash = expression.split('/');
     let values = by_slash.next().unwrap_or_default();
     let (step, is_too_long) = (by_slash.next(), by_slash.next().is_some());
@@ -141,18 +141,18 @@ fn range(expression: &str, bounds: &Bounds) -> Result<CronField, ScheduleError> 
     let (start, mut end) = if star {
         (bounds.min, bounds.max)
     } else {
-        let start = value(low, bounds)?;
+        let start = parse_value(low, bounds)?;
         if has_more {
             return Err(ScheduleError::Hyphens(expression.to_owned()));
         }
-        (start, high.map_or(Ok(start), |high| value(high, bounds))?)
+        (start, high.map_or(Ok(start), |high| parse_value(high, bounds))?)
     };
     if is_too_long {
         return Err(ScheduleError::Slashes(expression.to_owned()));
     }
     let step = match step {
         Some(step) => {
-            let step = number(step)?;
+            let step = parse_number(step)?;
             if high.is_none() {
                 end = bounds.max;
             }
@@ -178,12 +178,12 @@ fn range(expression: &str, bounds: &Bounds) -> Result<CronField, ScheduleError> 
     Ok(CronField { values, is_star: star && step == 1 })
 }
 
-fn value(text: &str, bounds: &Bounds) -> Result<u64, ScheduleError> {
+fn parse_value(text: &str, bounds: &Bounds) -> Result<u64, ScheduleError> {
     let named = bounds.names.iter().zip(bounds.min..).find(|(name, _)| name.eq_ignore_ascii_case(text));
-    named.map_or_else(|| number(text), |(_, value)| Ok(value))
+    named.map_or_else(|| parse_number(text), |(_, value)| Ok(value))
 }
 
-fn number(text: &str) -> Result<u64, ScheduleError> {
+fn parse_number(text: &str) -> Result<u64, ScheduleError> {
     use std::num::IntErrorKind::{NegOverflow, PosOverflow};
     let number = text.parse::<i64>().map_err(|error| {
         let is_too_big = matches!(error.kind(), PosOverflow | NegOverflow);

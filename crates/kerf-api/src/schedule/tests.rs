@@ -7,7 +7,7 @@ use super::*;
 use crate::nodepool::{Budget, DisruptionReason};
 use DisruptionReason::{Drifted, Empty, Underutilized};
 
-fn t(text: &str) -> Timestamp {
+fn timestamp(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
@@ -33,16 +33,16 @@ const NOON: &str = "2026-03-04T12:00:00Z";
 #[test]
 fn spec_01_44_the_least_budget_of_a_reason_counts() {
     let budgets = [budget("10"), budget("100"), budget("100%"), for_reasons(budget("5"), &[Drifted])];
-    assert_eq!(allowed_disruptions(&budgets, &Drifted, 100, t(NOON)), Ok(5));
-    assert_eq!(allowed_disruptions(&budgets, &Empty, 100, t(NOON)), Ok(10));
+    assert_eq!(allowed_disruptions(&budgets, &Drifted, 100, timestamp(NOON)), Ok(5));
+    assert_eq!(allowed_disruptions(&budgets, &Empty, 100, timestamp(NOON)), Ok(10));
 }
 
 #[test]
 fn spec_01_45_without_an_active_budget_there_is_no_limit() {
     let asleep = scheduled("0", "0 0 * * *", "1h");
     for reason in &REASONS {
-        assert_eq!(allowed_disruptions(std::slice::from_ref(&asleep), reason, 10, t(NOON)), Ok(2_147_483_647));
-        assert_eq!(allowed_disruptions(&[], reason, 10, t(NOON)), Ok(2_147_483_647));
+        assert_eq!(allowed_disruptions(std::slice::from_ref(&asleep), reason, 10, timestamp(NOON)), Ok(2_147_483_647));
+        assert_eq!(allowed_disruptions(&[], reason, 10, timestamp(NOON)), Ok(2_147_483_647));
     }
 }
 
@@ -50,18 +50,18 @@ fn spec_01_45_without_an_active_budget_there_is_no_limit() {
 fn spec_01_46_a_bad_schedule_in_any_budget_stops_everything() {
     let budgets = [budget("10"), for_reasons(scheduled("5", "@wrongly", "1h"), &[Drifted])];
     for reason in &REASONS {
-        let error = allowed_disruptions(&budgets, reason, 10, t(NOON)).unwrap_err();
+        let error = allowed_disruptions(&budgets, reason, 10, timestamp(NOON)).unwrap_err();
         assert_eq!(error.to_string(), "budgets[1], invalid schedule \"@wrongly\", unrecognized descriptor: @wrongly");
     }
     // These pass admission's pattern.
     for text in ["@dailyfoo", "0 0 * * * *", "TZ=UTC 0 0 * * *", "CRON_TZ=UTC 0 0 * * *", "0 0 * * 7"] {
-        assert!(allowed_disruptions(&[scheduled("5", text, "1h")], &Empty, 10, t(NOON)).is_err(), "{text}");
+        assert!(allowed_disruptions(&[scheduled("5", text, "1h")], &Empty, 10, timestamp(NOON)).is_err(), "{text}");
     }
     let too_long = scheduled("5", "@daily", "9999999999h");
-    let error = allowed_disruptions(&[too_long], &Empty, 10, t(NOON)).unwrap_err();
+    let error = allowed_disruptions(&[too_long], &Empty, 10, timestamp(NOON)).unwrap_err();
     assert_eq!(error.to_string(), "budgets[0], invalid duration, time: invalid duration \"9999999999h\"");
     let half = Budget { schedule: None, ..scheduled("5", "", "1h") };
-    assert!(allowed_disruptions(&[half], &Empty, 10, t(NOON)).is_err());
+    assert!(allowed_disruptions(&[half], &Empty, 10, timestamp(NOON)).is_err());
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn spec_01_47_bad_nodes_stop_everything() {
     for nodes in ["1000a%", "", "%", "-5", "+5", "5.5", "a", "99999999999999999999", " 5", "5 %"] {
         // Even where the budget does not apply now.
         for bad in [budget(nodes), scheduled(nodes, "0 0 * * *", "1h"), for_reasons(budget(nodes), &[])] {
-            let error = allowed_disruptions(&[bad], &Empty, 10, t(NOON)).unwrap_err();
+            let error = allowed_disruptions(&[bad], &Empty, 10, timestamp(NOON)).unwrap_err();
             assert_eq!(error.problem, BudgetProblem::Nodes(nodes.to_owned()));
         }
     }
@@ -91,7 +91,11 @@ fn spec_01_48_percentages_round_up() {
         ("4294967296", 3, 2_147_483_647),
         ("9223372036854775807%", u32::MAX, 2_147_483_647),
     ] {
-        assert_eq!(allowed_disruptions(&[budget(nodes)], &Empty, total, t(NOON)), Ok(allowed), "{nodes} of {total}");
+        assert_eq!(
+            allowed_disruptions(&[budget(nodes)], &Empty, total, timestamp(NOON)),
+            Ok(allowed),
+            "{nodes} of {total}"
+        );
     }
 }
 
@@ -99,7 +103,7 @@ fn spec_01_48_percentages_round_up() {
 fn spec_01_49_a_window_longer_than_its_period_never_closes() {
     let daily = schedule("@daily");
     for minute in 0..(3 * 24 * 60) {
-        let now = Duration::from_secs(minute * 60 + 59).after(t(NOON));
+        let now = Duration::from_secs(minute * 60 + 59).after(timestamp(NOON));
         assert!(daily.is_active(Duration::from_secs(48 * 3600), now));
     }
 }
@@ -108,18 +112,18 @@ fn spec_01_49_a_window_longer_than_its_period_never_closes() {
 fn spec_01_50_the_window_of_last_sunday_is_over() {
     let sundays = schedule("30 6 * * SUN");
     let six_hours = Duration::from_secs(6 * 3600);
-    assert!(!sundays.is_active(six_hours, t("2026-03-01T00:00:00Z")));
-    assert!(sundays.is_active(six_hours, t("2026-03-01T06:30:00Z")));
-    assert!(sundays.is_active(six_hours, t("2026-03-01T12:29:59Z")));
-    assert!(!sundays.is_active(six_hours, t("2026-03-01T12:30:00Z")));
-    assert!(!sundays.is_active(six_hours, t("2026-03-02T08:00:00Z")));
+    assert!(!sundays.is_active(six_hours, timestamp("2026-03-01T00:00:00Z")));
+    assert!(sundays.is_active(six_hours, timestamp("2026-03-01T06:30:00Z")));
+    assert!(sundays.is_active(six_hours, timestamp("2026-03-01T12:29:59Z")));
+    assert!(!sundays.is_active(six_hours, timestamp("2026-03-01T12:30:00Z")));
+    assert!(!sundays.is_active(six_hours, timestamp("2026-03-02T08:00:00Z")));
 }
 
 #[test]
 fn spec_01_51_midnight_is_that_of_utc() {
     let half_an_hour = Duration::from_secs(1800);
-    assert!(!schedule("@daily").is_active(half_an_hour, t("2026-03-04T00:00:00+01:00")));
-    assert!(schedule("@daily").is_active(half_an_hour, t("2026-03-04T01:00:00+01:00")));
+    assert!(!schedule("@daily").is_active(half_an_hour, timestamp("2026-03-04T00:00:00+01:00")));
+    assert!(schedule("@daily").is_active(half_an_hour, timestamp("2026-03-04T01:00:00+01:00")));
 }
 
 #[test]
@@ -132,18 +136,18 @@ fn spec_01_52_backward_ranges_are_named() {
 fn spec_01_53_a_window_is_closed_at_its_end() {
     let hour = Duration::from_secs(3600);
     let daily = schedule("0 11 * * *");
-    assert!(daily.is_active(hour, t("2026-03-04T11:59:59.999999999Z")));
-    assert!(!daily.is_active(hour, t("2026-03-04T12:00:00Z")));
-    assert!(daily.is_active(hour, t("2026-03-04T11:00:00Z")));
-    assert!(!daily.is_active(hour, t("2026-03-04T10:59:59.999999999Z")));
-    assert!(!daily.is_active(Duration::ZERO, t("2026-03-04T11:00:00Z")));
+    assert!(daily.is_active(hour, timestamp("2026-03-04T11:59:59.999999999Z")));
+    assert!(!daily.is_active(hour, timestamp("2026-03-04T12:00:00Z")));
+    assert!(daily.is_active(hour, timestamp("2026-03-04T11:00:00Z")));
+    assert!(!daily.is_active(hour, timestamp("2026-03-04T10:59:59.999999999Z")));
+    assert!(!daily.is_active(Duration::ZERO, timestamp("2026-03-04T11:00:00Z")));
 }
 
 #[test]
 fn spec_01_54_an_empty_list_of_reasons_limits_nothing() {
     let none = for_reasons(budget("0"), &[]);
     for reason in &REASONS {
-        assert_eq!(allowed_disruptions(std::slice::from_ref(&none), reason, 10, t(NOON)), Ok(UNLIMITED));
+        assert_eq!(allowed_disruptions(std::slice::from_ref(&none), reason, 10, timestamp(NOON)), Ok(UNLIMITED));
     }
 }
 
@@ -151,15 +155,15 @@ fn spec_01_54_an_empty_list_of_reasons_limits_nothing() {
 #[test]
 fn a_schedule_that_never_fires_is_active() {
     let never = schedule("0 0 30 2 *");
-    assert_eq!(never.next_after(t(NOON)), None);
-    assert!(never.is_active(Duration::from_secs(60), t(NOON)));
-    assert!(schedule(", * * * *").is_active(Duration::from_secs(60), t(NOON)));
+    assert_eq!(never.next_after(timestamp(NOON)), None);
+    assert!(never.is_active(Duration::from_secs(60), timestamp(NOON)));
+    assert!(schedule(", * * * *").is_active(Duration::from_secs(60), timestamp(NOON)));
     // From 2097 the next 29 February is seven years away, beyond the horizon of five.
     let leap_day = schedule("0 0 29 2 *");
-    assert_eq!(leap_day.next_after(t("2097-03-01T00:00:00Z")), None);
-    assert_eq!(leap_day.next_after(t("2096-02-29T00:00:00Z")), None);
-    assert_eq!(leap_day.next_after(t("2099-01-01T00:00:00Z")), Some(t("2104-02-29T00:00:00Z")));
-    assert_eq!(leap_day.next_after(t(NOON)), Some(t("2028-02-29T00:00:00Z")));
+    assert_eq!(leap_day.next_after(timestamp("2097-03-01T00:00:00Z")), None);
+    assert_eq!(leap_day.next_after(timestamp("2096-02-29T00:00:00Z")), None);
+    assert_eq!(leap_day.next_after(timestamp("2099-01-01T00:00:00Z")), Some(timestamp("2104-02-29T00:00:00Z")));
+    assert_eq!(leap_day.next_after(timestamp(NOON)), Some(timestamp("2028-02-29T00:00:00Z")));
 }
 
 #[test]
@@ -193,7 +197,7 @@ fn hits_are_found_where_the_calendar_has_them() {
         // The high end of a star's range is not looked at.
         ("*-5 * * * *", "2026-03-04T12:06:00Z", "2026-03-04T12:07:00Z"),
     ] {
-        assert_eq!(schedule(text).next_after(t(after)), Some(t(hit)), "{text} after {after}");
+        assert_eq!(schedule(text).next_after(timestamp(after)), Some(timestamp(hit)), "{text} after {after}");
     }
     assert_eq!(schedule("* * * * *").next_after(Timestamp::MAX), None);
     assert!(schedule("* * * * *").next_after(Timestamp::MIN).is_some());

@@ -79,7 +79,7 @@ pub(super) struct ObjectField<'m, A> {
 impl<'de, A: MapAccess<'de>> ObjectField<'_, A> {
     /// The value, or none when it is `null`.
     fn optional<T: Deserialize<'de>>(self) -> Result<Option<T>, A::Error> {
-        self.map.next_value().map_err(|error| within(format_args!(".{}", self.name), &error))
+        self.map.next_value().map_err(|error| prefix_error_path(format_args!(".{}", self.name), &error))
     }
 
     /// The value, or the default when it is `null`.
@@ -108,7 +108,7 @@ impl<'de, A: MapAccess<'de>> ObjectField<'_, A> {
     }
 
     /// A list of strings.
-    fn texts(self) -> Result<Vec<Str>, A::Error> {
+    fn text_list(self) -> Result<Vec<Str>, A::Error> {
         Ok(self.list::<SharedText>()?.into_iter().map(|text| text.0).collect())
     }
 
@@ -125,7 +125,7 @@ impl<'de, A: MapAccess<'de>> ObjectField<'_, A> {
 
 /// Puts a step of the path in front of an error. Causes start with a letter, paths with a dot or a bracket.
 #[cold]
-fn within<E: Error>(step: fmt::Arguments<'_>, error: &E) -> E {
+fn prefix_error_path<E: Error>(step: fmt::Arguments<'_>, error: &E) -> E {
     let inner = error.to_string();
     if inner.starts_with(['.', '[']) {
         E::custom(format_args!("{step}{inner}"))
@@ -177,7 +177,9 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for ListVisitor<T> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<List<T>, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = seq.next_element().map_err(|error| within(format_args!("[{}]", items.len()), &error))? {
+        while let Some(item) =
+            seq.next_element().map_err(|error| prefix_error_path(format_args!("[{}]", items.len()), &error))?
+        {
             items.push(item);
         }
         items.shrink_to_fit();
@@ -210,7 +212,9 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for EntriesVisitor<V> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut entries = Vec::new();
-        while let Some(key) = map.next_key_seed(FieldNameSeed(|key: &str| (self.keep)(key).then(|| text::text(key))))? {
+        while let Some(key) =
+            map.next_key_seed(FieldNameSeed(|key: &str| (self.keep)(key).then(|| text::shared_text(key))))?
+        {
             let Some(key) = key else {
                 map.next_value::<IgnoredAny>()?;
                 continue;
@@ -218,7 +222,7 @@ impl<'de, V: Deserialize<'de>> Visitor<'de> for EntriesVisitor<V> {
             match map.next_value::<Option<V>>() {
                 Ok(Some(value)) => entries.push((key, value)),
                 Ok(None) => {}
-                Err(error) => return Err(within(format_args!("[{key}]"), &error)),
+                Err(error) => return Err(prefix_error_path(format_args!("[{key}]"), &error)),
             }
         }
         Ok(entries)

@@ -15,7 +15,7 @@ pub struct Labels(Arc<[(Str, Str)]>);
 
 impl Labels {
     /// Pairs that are sorted by key, each key once.
-    pub(super) fn of_sorted(pairs: Arc<[(Str, Str)]>) -> Self {
+    pub(super) fn from_sorted(pairs: Arc<[(Str, Str)]>) -> Self {
         debug_assert!(pairs.is_sorted_by(|a, b| a.0 < b.0), "labels are sorted");
         Self(pairs)
     }
@@ -26,7 +26,7 @@ impl Labels {
     }
 
     /// Whether the key is there with exactly this value.
-    pub fn is(&self, key: &str, value: &str) -> bool {
+    pub fn has_value(&self, key: &str, value: &str) -> bool {
         self.get(key) == Some(value)
     }
 
@@ -78,7 +78,7 @@ pub struct ResourceList(Arc<[(Str, Quantity)]>);
 
 impl ResourceList {
     /// Pairs that are sorted by name, each name once.
-    pub(super) fn of_sorted(pairs: Arc<[(Str, Quantity)]>) -> Self {
+    pub(super) fn from_sorted(pairs: Arc<[(Str, Quantity)]>) -> Self {
         debug_assert!(pairs.is_sorted_by(|a, b| a.0 < b.0), "resources are sorted");
         Self(pairs)
     }

@@ -53,7 +53,7 @@ pub struct NodeStatus {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeCondition {
     /// Type.
-    pub kind: Str,
+    pub condition_type: Str,
     /// `True`, `False` or `Unknown`.
     pub status: Str,
     /// Why, in one word for programs.

@@ -51,7 +51,7 @@ impl Pod {
 
     /// The condition of that type.
     pub fn condition(&self, kind: &str) -> Option<&PodCondition> {
-        self.status.conditions.iter().find(|condition| condition.kind == kind)
+        self.status.conditions.iter().find(|condition| condition.condition_type == kind)
     }
 }
 
@@ -407,7 +407,7 @@ impl From<Str> for PodPhase {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodCondition {
     /// Type.
-    pub kind: Str,
+    pub condition_type: Str,
     /// `True`, `False` or `Unknown`.
     pub status: Str,
     /// Machine-readable cause.

@@ -7,7 +7,7 @@ use super::*;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-fn read<T: DeserializeOwned>(object: Value) -> T {
+fn decode<T: DeserializeOwned>(object: Value) -> T {
     let text = object.to_string();
     let from_text = serde_json::from_str(&text).unwrap();
     // `kerf plan` reads YAML through a value: both ways must work.
@@ -15,7 +15,7 @@ fn read<T: DeserializeOwned>(object: Value) -> T {
     from_text
 }
 
-fn error<T: DeserializeOwned + std::fmt::Debug>(object: &Value) -> String {
+fn decode_error<T: DeserializeOwned + std::fmt::Debug>(object: &Value) -> String {
     serde_json::from_str::<T>(&object.to_string()).unwrap_err().to_string()
 }
 
@@ -28,18 +28,18 @@ fn labels_are_sorted_and_the_last_of_a_key_counts() {
     let labels = Labels::from([("b", "1"), ("a", "2"), ("b", "3")]);
     assert_eq!(labels.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect::<Vec<_>>(), [("a", "2"), ("b", "3")]);
     assert_eq!(labels.get("b"), Some("3"));
-    assert!(labels.is("a", "2") && !labels.is("c", ""));
+    assert!(labels.has_value("a", "2") && !labels.has_value("c", ""));
     let decoded: Labels = serde_json::from_str(r#"{"b":"1","a":"2","b":"3","gone":null}"#).unwrap();
     assert_eq!(decoded, labels);
     assert_eq!(
-        error::<Labels>(&json!({"a": 5})),
+        decode_error::<Labels>(&json!({"a": 5})),
         "[a]: invalid type: integer `5`, expected a string at line 1 column 6"
     );
 }
 
 #[test]
 fn resource_lists_hold_exact_quantities() {
-    let list: ResourceList = read(json!({"memory": "1Gi", "cpu": "1500m", "nvidia.com/gpu": 2, "none": null}));
+    let list: ResourceList = decode(json!({"memory": "1Gi", "cpu": "1500m", "nvidia.com/gpu": 2, "none": null}));
     assert_eq!(list, quantities([("cpu", "1500m"), ("memory", "1Gi"), ("nvidia.com/gpu", "2")]));
     assert_eq!(list.get("cpu").unwrap().milli_value(), 1500);
     assert_eq!(list.len(), 3);
@@ -48,12 +48,12 @@ fn resource_lists_hold_exact_quantities() {
 
 #[test]
 fn equal_values_are_shared_and_different_ones_never_mixed_up() {
-    let labels = |value: &str| read::<Labels>(json!({"app": value, "key-of-a-label-that-is-long": "x"}));
+    let labels = |value: &str| decode::<Labels>(json!({"app": value, "key-of-a-label-that-is-long": "x"}));
     let (a, b, other) = (labels("web"), labels("web"), labels("api"));
     assert!(std::ptr::eq(a.get("app").unwrap(), b.get("app").unwrap()), "one copy");
     assert_eq!((a.get("app"), other.get("app")), (Some("web"), Some("api")));
     // Equal in value, but not in writing.
-    let memory = |text: &str| read::<ResourceList>(json!({"memory": text})).get("memory").unwrap().to_string();
+    let memory = |text: &str| decode::<ResourceList>(json!({"memory": text})).get("memory").unwrap().to_string();
     for _ in 0..2 {
         assert_eq!(memory("1Gi"), "1Gi");
         assert_eq!(memory("1073741824"), "1073741824");
@@ -61,13 +61,13 @@ fn equal_values_are_shared_and_different_ones_never_mixed_up() {
     // Far more values than are remembered.
     for i in 0..5_000 {
         let name = format!("ip-10-0-{i}.eu-central-1.compute.internal");
-        assert_eq!(read::<Pod>(json!({"spec": {"nodeName": name}})).spec.node_name.unwrap(), name);
+        assert_eq!(decode::<Pod>(json!({"spec": {"nodeName": name}})).spec.node_name.unwrap(), name);
     }
 }
 
 #[test]
 fn only_annotations_that_someone_reads_are_kept() {
-    let meta: ObjectMeta = read(json!({"annotations": {
+    let meta: ObjectMeta = decode(json!({"annotations": {
         "kubectl.kubernetes.io/last-applied-configuration": "{\"long\": true}",
         "karpenter.sh/do-not-disrupt": "true",
         "compatibility.karpenter.k8s.aws/cluster-name-tagged": "true",
@@ -98,7 +98,7 @@ fn only_annotations_that_someone_reads_are_kept() {
 
 #[test]
 fn nodes_are_read() {
-    let node: Node = read(json!({
+    let node: Node = decode(json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {
             "name": "ip-10-0-1-7.ec2.internal", "uid": "8b1f4f3e-2f1c-4f39-9c55-1f2f9d3f7a10", "resourceVersion": "812",
@@ -125,20 +125,20 @@ fn nodes_are_read() {
     assert_eq!(node.metadata.namespaced_name(), "ip-10-0-1-7.ec2.internal");
     assert_eq!(node.metadata.creation_timestamp, Some("2026-03-04T12:00:00Z".parse().unwrap()));
     assert!(!node.metadata.is_terminating());
-    assert!(node.metadata.labels.is("topology.kubernetes.io/zone", "us-east-1a"));
+    assert!(node.metadata.labels.has_value("topology.kubernetes.io/zone", "us-east-1a"));
     assert_eq!(node.spec.provider_id, "aws:///us-east-1a/i-0123456789abcdef0");
     assert!(node.spec.unschedulable);
     let effects: Vec<_> = node.spec.taints.iter().map(|taint| taint.effect.clone()).collect();
     assert_eq!(effects, [TaintEffect::NoExecute, TaintEffect::PreferNoSchedule, TaintEffect::Unsupported("".into())]);
     assert_eq!(node.status.allocatable.get("cpu").unwrap().to_string(), "3920m");
-    assert_eq!(node.status.conditions[0].kind, "Ready");
+    assert_eq!(node.status.conditions[0].condition_type, "Ready");
     assert_eq!(node.status.conditions[0].reason, "KubeletReady");
     assert!(node.status.conditions[0].last_transition_time.is_some());
 }
 
 #[test]
 fn volumes_are_read() {
-    let claim: PersistentVolumeClaim = read(json!({
+    let claim: PersistentVolumeClaim = decode(json!({
         "metadata": {"name": "data", "namespace": "db", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
         "spec": {"accessModes": ["ReadWriteOnce"], "volumeName": "pvc-1", "storageClassName": "gp3", "volumeMode": "Filesystem"},
         "status": {"phase": "Bound"},
@@ -147,29 +147,30 @@ fn volumes_are_read() {
         (&*claim.volume_name, claim.storage_class_name.as_deref(), &*claim.phase),
         ("pvc-1", Some("gp3"), "Bound")
     );
-    let unnamed: PersistentVolumeClaim = read(json!({"spec": {"storageClassName": null}}));
+    let unnamed: PersistentVolumeClaim = decode(json!({"spec": {"storageClassName": null}}));
     assert_eq!(unnamed.storage_class_name, None);
-    let without_class: PersistentVolumeClaim = read(json!({"spec": {"storageClassName": ""}}));
+    let without_class: PersistentVolumeClaim = decode(json!({"spec": {"storageClassName": ""}}));
     assert_eq!(without_class.storage_class_name.as_deref(), Some(""));
 
     let affinity = json!({"required": {"nodeSelectorTerms": [
         {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1a"]}]},
     ]}});
-    let csi: PersistentVolume = read(
+    let csi: PersistentVolume = decode(
         json!({"spec": {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1"}, "nodeAffinity": affinity}}),
     );
     assert_eq!((csi.driver.as_deref(), csi.is_local, csi.node_affinity.len()), (Some("ebs.csi.aws.com"), false, 1));
     assert_eq!(csi.node_affinity[0].match_expressions[0].values, ["us-east-1a"]);
-    let in_tree: PersistentVolume = read(json!({"spec": {"awsElasticBlockStore": {"volumeID": "vol-1"}, "csi": null}}));
+    let in_tree: PersistentVolume =
+        decode(json!({"spec": {"awsElasticBlockStore": {"volumeID": "vol-1"}, "csi": null}}));
     assert_eq!(in_tree.driver.as_deref(), Some("ebs.csi.aws.com"));
-    let nfs: PersistentVolume = read(json!({"spec": {"nfs": {"server": "a"}}}));
+    let nfs: PersistentVolume = decode(json!({"spec": {"nfs": {"server": "a"}}}));
     assert_eq!((nfs.driver, nfs.is_local), (None, false));
     for source in ["local", "hostPath"] {
-        let local: PersistentVolume = read(json!({"spec": {source: {"path": "/x"}}}));
+        let local: PersistentVolume = decode(json!({"spec": {source: {"path": "/x"}}}));
         assert!(local.is_local, "{source}");
     }
 
-    let class: StorageClass = read(json!({
+    let class: StorageClass = decode(json!({
         "metadata": {"name": "gp3"}, "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer",
         "allowedTopologies": [{"matchLabelExpressions": [{"key": "topology.ebs.csi.aws.com/zone", "values": ["a", "b"]}]}],
     }));
@@ -177,10 +178,10 @@ fn volumes_are_read() {
     let expression = &class.allowed_topologies[0][0];
     assert_eq!((&expression.operator, expression.values.len()), (&NodeSelectorOperator::In, 2));
     let immediate: StorageClass =
-        read(json!({"provisioner": "x", "volumeBindingMode": null, "allowedTopologies": null}));
+        decode(json!({"provisioner": "x", "volumeBindingMode": null, "allowedTopologies": null}));
     assert_eq!(immediate.volume_binding_mode, VolumeBindingMode::Immediate);
 
-    let csi_node: CsiNode = read(json!({"metadata": {"name": "n"}, "spec": {"drivers": [
+    let csi_node: CsiNode = decode(json!({"metadata": {"name": "n"}, "spec": {"drivers": [
         {"name": "ebs.csi.aws.com", "nodeID": "i-1", "topologyKeys": null, "allocatable": {"count": 26}},
         {"name": "efs.csi.aws.com", "nodeID": "i-1"},
         {"name": "x", "allocatable": null},
@@ -188,7 +189,7 @@ fn volumes_are_read() {
     let counts: Vec<_> = csi_node.drivers.iter().map(|driver| driver.count).collect();
     assert_eq!(counts, [Some(26), None, None]);
 
-    let attachment: VolumeAttachment = read(
+    let attachment: VolumeAttachment = decode(
         json!({"spec": {"attacher": "ebs.csi.aws.com", "nodeName": "n", "source": {"persistentVolumeName": "pvc-1"}}}),
     );
     assert_eq!((&*attachment.node_name, attachment.persistent_volume_name.as_deref()), ("n", Some("pvc-1")));
@@ -196,7 +197,7 @@ fn volumes_are_read() {
 
 #[test]
 fn workloads_are_read() {
-    let set: DaemonSet = read(json!({
+    let set: DaemonSet = decode(json!({
         "metadata": {"name": "cni", "namespace": "kube-system"},
         "spec": {"selector": {"matchLabels": {"app": "cni"}}, "template": {
             "metadata": {"creationTimestamp": null, "labels": {"app": "cni"}},
@@ -204,38 +205,38 @@ fn workloads_are_read() {
         }},
         "status": {"currentNumberScheduled": 3},
     }));
-    assert!(set.template.metadata.labels.is("app", "cni"));
+    assert!(set.template.metadata.labels.has_value("app", "cni"));
     assert_eq!(set.template.spec.containers[0].resources.requests, quantities([("cpu", "50m")]));
 
-    let replica_set: ReplicaOwner = read(json!({"kind": "ReplicaSet", "spec": {"selector": {
+    let replica_set: ReplicaOwner = decode(json!({"kind": "ReplicaSet", "spec": {"selector": {
         "matchLabels": {"app": "web"}, "matchExpressions": [{"key": "tier", "operator": "Exists"}],
     }}}));
     assert_eq!(replica_set.kind, "ReplicaSet");
-    assert!(replica_set.selector.match_labels.is("app", "web"));
+    assert!(replica_set.selector.match_labels.has_value("app", "web"));
     assert_eq!(replica_set.selector.match_expressions[0].operator, LabelSelectorOperator::Exists);
     let controller: ReplicaOwner =
-        read(json!({"kind": "ReplicationController", "spec": {"selector": {"app": "old", "tier": "x"}}}));
+        decode(json!({"kind": "ReplicationController", "spec": {"selector": {"app": "old", "tier": "x"}}}));
     assert_eq!(controller.selector.match_labels, Labels::from([("app", "old"), ("tier", "x")]));
-    let odd: ReplicaOwner = read(json!({"spec": {"selector": {"matchLabels": "a label of that name"}}}));
-    assert!(odd.selector.match_labels.is("matchLabels", "a label of that name"));
+    let odd: ReplicaOwner = decode(json!({"spec": {"selector": {"matchLabels": "a label of that name"}}}));
+    assert!(odd.selector.match_labels.has_value("matchLabels", "a label of that name"));
     assert!(
-        error::<ReplicaOwner>(&json!({"spec": {"selector": {"app": 1}}}))
+        decode_error::<ReplicaOwner>(&json!({"spec": {"selector": {"app": 1}}}))
             .starts_with(".spec.selector.app: invalid type")
     );
 
-    let service: Service = read(json!({"spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}}));
+    let service: Service = decode(json!({"spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}}));
     assert_eq!(service.selector, Some(Labels::from([("app", "web")])));
-    let headless: Service = read(json!({"spec": {"externalName": "x"}}));
+    let headless: Service = decode(json!({"spec": {"externalName": "x"}}));
     assert_eq!(headless.selector, None);
 
     let namespace: Namespace =
-        read(json!({"metadata": {"name": "a", "labels": {"team": "b"}}, "status": {"phase": "Active"}}));
-    assert!(namespace.metadata.labels.is("team", "b"));
+        decode(json!({"metadata": {"name": "a", "labels": {"team": "b"}}, "status": {"phase": "Active"}}));
+    assert!(namespace.metadata.labels.has_value("team", "b"));
 }
 
 #[test]
 fn disruption_budgets_are_read() {
-    let budget: PodDisruptionBudget = read(json!({
+    let budget: PodDisruptionBudget = decode(json!({
         "metadata": {"name": "web", "namespace": "shop"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": "50%", "unhealthyPodEvictionPolicy": "AlwaysAllow"},
         "status": {"disruptionsAllowed": 0, "currentHealthy": 2, "disruptedPods": null},
@@ -245,17 +246,20 @@ fn disruption_budgets_are_read() {
         (budget.max_unavailable, budget.disruptions_allowed, budget.always_allow_unhealthy),
         (None, Some(0), true)
     );
-    let max = |value: Value| read::<PodDisruptionBudget>(json!({"spec": {"maxUnavailable": value}})).max_unavailable;
+    let max = |value: Value| decode::<PodDisruptionBudget>(json!({"spec": {"maxUnavailable": value}})).max_unavailable;
     assert_eq!(max(json!(1)), Some(IntOrPercent::Int(1)));
     assert_eq!(max(json!("0%")), Some(IntOrPercent::Percent(0)));
     assert_eq!(max(json!(null)), None);
     for text in ["5", "%", "-5%", "+5%", "a%", "99999999999%", ""] {
         assert_eq!(max(json!(text)), Some(IntOrPercent::Invalid(text.into())), "{text}");
     }
-    let bare: PodDisruptionBudget = read(json!({"spec": {"selector": null}}));
+    let bare: PodDisruptionBudget = decode(json!({"spec": {"selector": null}}));
     assert_eq!((bare.selector, bare.disruptions_allowed), (None, None));
-    assert_eq!(read::<PodDisruptionBudget>(json!({"spec": {"selector": {}}})).selector, Some(LabelSelector::default()));
-    let too_big = error::<PodDisruptionBudget>(&json!({"spec": {"minAvailable": 4_294_967_296_i64}}));
+    assert_eq!(
+        decode::<PodDisruptionBudget>(json!({"spec": {"selector": {}}})).selector,
+        Some(LabelSelector::default())
+    );
+    let too_big = decode_error::<PodDisruptionBudget>(&json!({"spec": {"minAvailable": 4_294_967_296_i64}}));
     assert!(
         too_big.starts_with(
             ".spec.minAvailable: invalid value: integer `4294967296`, expected a 32-bit integer or a percentage"
@@ -294,7 +298,7 @@ fn a_wrong_type_is_an_error_that_names_its_place() {
         (json!({"spec": {"schedulingGates": 1}}), ".spec.schedulingGates: invalid type"),
         (json!({"status": {"phase": {}}}), ".status.phase: invalid type: map, expected a string"),
     ] {
-        let error = error::<Pod>(&object);
+        let error = decode_error::<Pod>(&object);
         assert!(error.starts_with(place), "{error}");
         assert!(error.contains(" at line 1 column "), "{error}");
     }

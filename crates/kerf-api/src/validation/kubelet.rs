@@ -50,16 +50,16 @@ pub fn failures(kubelet: &Map<String, Value>) -> Vec<String> {
         );
     }
     for field in ["evictionHard", "evictionSoft", "evictionSoftGracePeriod", "evictionMinimumReclaim"] {
-        failures.extend(unknown_keys(kubelet, field, &EVICTION_SIGNALS, "a valid eviction signal"));
+        failures.extend(unknown_key_failures(kubelet, field, &EVICTION_SIGNALS, "a valid eviction signal"));
     }
     for field in ["evictionHard", "evictionSoft", "evictionMinimumReclaim"] {
-        failures.extend(values(kubelet, field, threshold_failure));
+        failures.extend(value_failures(kubelet, field, threshold_failure));
     }
-    failures.extend(values(kubelet, "evictionSoftGracePeriod", grace_period_failure));
-    failures.extend(unmatched_soft_evictions(kubelet));
+    failures.extend(value_failures(kubelet, "evictionSoftGracePeriod", grace_period_failure));
+    failures.extend(soft_eviction_failures(kubelet));
     for field in ["kubeReserved", "systemReserved"] {
-        failures.extend(unknown_keys(kubelet, field, &RESERVABLE_RESOURCES, "a reservable resource"));
-        failures.extend(values(kubelet, field, |value| value.starts_with('-').then_some(NEGATIVE_QUANTITY)));
+        failures.extend(unknown_key_failures(kubelet, field, &RESERVABLE_RESOURCES, "a reservable resource"));
+        failures.extend(value_failures(kubelet, field, |value| value.starts_with('-').then_some(NEGATIVE_QUANTITY)));
     }
     failures.extend(image_gc_failures(kubelet));
     for field in ["podsPerCore", "evictionMaxPodGracePeriod", "maxPods"] {
@@ -76,11 +76,11 @@ pub fn has_expression(kubelet: &Map<String, Value>) -> bool {
     kubelet.get("maxPods").is_some_and(Value::is_string)
         || ["kubeReserved", "systemReserved"]
             .into_iter()
-            .any(|field| entries(kubelet, field).any(|(_, value)| is_expression(value)))
+            .any(|field| text_entries(kubelet, field).any(|(_, value)| is_expression(value)))
 }
 
 /// Settings that instances of a family would silently not get.
-pub fn unsupported(kubelet: &Map<String, Value>, family: &AmiFamily) -> Vec<String> {
+pub fn unsupported_failures(kubelet: &Map<String, Value>, family: &AmiFamily) -> Vec<String> {
     let is_applied = |field: &str| match family {
         AmiFamily::Al2023 | AmiFamily::Custom => true,
         AmiFamily::Bottlerocket => mapped::FIELDS.contains(&field) && field != "podsPerCore",
@@ -133,8 +133,8 @@ fn grace_period_failure(value: &str) -> Option<&'static str> {
     }
 }
 
-fn unmatched_soft_evictions(kubelet: &Map<String, Value>) -> Vec<String> {
-    let keys = |field| entries(kubelet, field).map(|(key, _)| key).collect::<BTreeSet<_>>();
+fn soft_eviction_failures(kubelet: &Map<String, Value>) -> Vec<String> {
+    let keys = |field| text_entries(kubelet, field).map(|(key, _)| key).collect::<BTreeSet<_>>();
     let (soft, periods) = (keys("evictionSoft"), keys("evictionSoftGracePeriod"));
     let without_period = soft
         .difference(&periods)
@@ -163,8 +163,8 @@ fn image_gc_failures(kubelet: &Map<String, Value>) -> Vec<String> {
     failures
 }
 
-fn unknown_keys(kubelet: &Map<String, Value>, field: &str, known: &[&str], meaning: &str) -> Vec<String> {
-    entries(kubelet, field)
+fn unknown_key_failures(kubelet: &Map<String, Value>, field: &str, known: &[&str], meaning: &str) -> Vec<String> {
+    text_entries(kubelet, field)
         .filter(|(key, _)| !known.contains(key))
         .map(|(key, _)| {
             let known = known.join(", ");
@@ -173,8 +173,12 @@ fn unknown_keys(kubelet: &Map<String, Value>, field: &str, known: &[&str], meani
         .collect()
 }
 
-fn values(kubelet: &Map<String, Value>, field: &str, failure: impl Fn(&str) -> Option<&'static str>) -> Vec<String> {
-    entries(kubelet, field)
+fn value_failures(
+    kubelet: &Map<String, Value>,
+    field: &str,
+    failure: impl Fn(&str) -> Option<&'static str>,
+) -> Vec<String> {
+    text_entries(kubelet, field)
         .filter_map(|(key, value)| {
             failure(value).map(|why| format!("spec.kubelet.{field}[{key}]: {} {why}", quote(value)))
         })
@@ -182,7 +186,7 @@ fn values(kubelet: &Map<String, Value>, field: &str, failure: impl Fn(&str) -> O
 }
 
 /// The texts of a map by key; what is no text is a type error and reported as that.
-fn entries<'a>(kubelet: &'a Map<String, Value>, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
+fn text_entries<'a>(kubelet: &'a Map<String, Value>, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     let mut entries: Vec<(&str, &str)> = kubelet
         .get(field)
         .and_then(Value::as_object)

@@ -26,7 +26,7 @@ pub const AWS_RESOURCES: &[&str] = &[
 pub fn failures(spec: &NodeOverlaySpec, rules: &LabelRules, provider_resources: &[&str]) -> Vec<String> {
     let mut failures = Vec::new();
     for requirement in &spec.requirements {
-        failures.extend(requirement::wrapped(requirement.into(), rules));
+        failures.extend(requirement::requirement_failure(requirement.into(), rules));
         if requirement.operator == Operator::NotIn && requirement.values.as_deref().unwrap_or_default().is_empty() {
             let key = rules.normalise(&requirement.key);
             failures.push(format!("key {key} with operator NotIn must have a value defined"));

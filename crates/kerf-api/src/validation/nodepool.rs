@@ -22,12 +22,12 @@ pub fn failures(spec: &NodePoolSpec, rules: &LabelRules) -> Vec<String> {
     }
     failures.extend(taints_failures(&template.spec));
     for requirement in &template.spec.requirements {
-        failures.extend(requirement::wrapped(requirement.into(), rules));
+        failures.extend(requirement::requirement_failure(requirement.into(), rules));
     }
     if template.spec.requirements.iter().any(|requirement| requirement.key == NODEPOOL) {
         failures.push(format!("invalid key: {} in requirements, restricted", quote(NODEPOOL)));
     }
-    failures.extend(worthless_texts(spec));
+    failures.extend(unparsable_value_failures(spec));
     failures
 }
 
@@ -79,7 +79,7 @@ fn taint_failures(taint: &Taint, field: &str) -> Vec<String> {
 
 /// Durations and quantities that match their pattern and still mean nothing, such as `9999999999h`. Karpenter cannot read such an
 /// object at all; Kerf reads it and says which field it is.
-fn worthless_texts(spec: &NodePoolSpec) -> Vec<String> {
+fn unparsable_value_failures(spec: &NodePoolSpec) -> Vec<String> {
     let disruption = spec.disruption.as_ref();
     let durations = [
         ("expireAfter", spec.template.spec.expire_after.as_ref()),

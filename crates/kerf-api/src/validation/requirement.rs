@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::list;
+use super::go_list;
 use crate::admission::names;
 use crate::labels::LabelRules;
 use crate::requirement::{NodeSelectorRequirement, Operator, RequirementWithMinValues};
@@ -63,23 +63,23 @@ pub fn failures<Text: AsRef<str>>(requirement: RequirementRef<'_, Text>, rules: 
     if let Operator::Unsupported(text) = operator {
         let mut supported = Operator::SUPPORTED.to_vec();
         supported.sort_unstable();
-        failures.push(format!("key {key} has an unsupported operator {text} not in {}", list(supported)));
+        failures.push(format!("key {key} has an unsupported operator {text} not in {}", go_list(supported)));
     }
     if rules.is_restricted(key) {
         failures.push(restricted_label(key, rules));
     }
-    failures.extend(unusable_values(requirement, rules));
+    failures.extend(known_value_failure(requirement, rules));
     failures.extend(names::qualified_name(key).iter().map(|why| format!("key {key} is not a qualified name, {why}")));
     for value in values.iter().map(AsRef::as_ref) {
         failures
             .extend(names::label_value(value).iter().map(|why| format!("invalid value {value} for key {key}, {why}")));
     }
-    failures.extend(misused_operator(requirement));
+    failures.extend(operator_failures(requirement));
     failures
 }
 
 /// Failures of one requirement as a NodePool or NodeOverlay reports them; none if it is good.
-pub(super) fn wrapped(requirement: RequirementRef<'_, String>, rules: &LabelRules) -> Option<String> {
+pub(super) fn requirement_failure(requirement: RequirementRef<'_, String>, rules: &LabelRules) -> Option<String> {
     let failures = failures(requirement, rules);
     (!failures.is_empty()).then(|| format!("invalid value: {} in requirements, restricted", super::join(&failures)))
 }
@@ -87,7 +87,7 @@ pub(super) fn wrapped(requirement: RequirementRef<'_, String>, rules: &LabelRule
 /// Values outside the closed set of a key's known ones, where some others are in it. The requirement works all the same; a log
 /// line should say so.
 pub fn ignored_values<'a, Text: AsRef<str>>(requirement: RequirementRef<'a, Text>, rules: &LabelRules) -> Vec<&'a str> {
-    match known_and_unknown(requirement, rules) {
+    match partition_known_values(requirement, rules) {
         Some((known, unknown)) if !known.is_empty() => unknown.into_iter().collect(),
         Some(_) | None => Vec::new(),
     }
@@ -98,13 +98,13 @@ pub(super) fn restricted_label(key: &str, rules: &LabelRules) -> String {
     format!(
         "using label {key} is not allowed as it might interfere with the internal provisioning logic; specify a well known \
          label: {}, or a custom label that does not use a restricted domain: {}",
-        list(rules.well_known()),
-        list(rules.restricted_domains()),
+        go_list(rules.well_known()),
+        go_list(rules.restricted_domains()),
     )
 }
 
 /// The different values of an `In` on a key with a closed set, those in it and those not.
-fn known_and_unknown<'a, Text: AsRef<str>>(
+fn partition_known_values<'a, Text: AsRef<str>>(
     requirement: RequirementRef<'a, Text>,
     rules: &LabelRules,
 ) -> Option<(BTreeSet<&'a str>, BTreeSet<&'a str>)> {
@@ -113,13 +113,13 @@ fn known_and_unknown<'a, Text: AsRef<str>>(
     Some(requirement.values.iter().map(AsRef::as_ref).partition(|value| known.contains(value)))
 }
 
-fn unusable_values<Text: AsRef<str>>(requirement: RequirementRef<'_, Text>, rules: &LabelRules) -> Option<String> {
-    let (known, unknown) = known_and_unknown(requirement, rules)?;
+fn known_value_failure<Text: AsRef<str>>(requirement: RequirementRef<'_, Text>, rules: &LabelRules) -> Option<String> {
+    let (known, unknown) = partition_known_values(requirement, rules)?;
     let key = requirement.key;
-    let values = list(requirement.values.iter().map(AsRef::as_ref));
-    let expected = list(rules.known_values(key)?.iter().copied());
+    let values = go_list(requirement.values.iter().map(AsRef::as_ref));
+    let expected = go_list(rules.known_values(key)?.iter().copied());
     if known.is_empty() {
-        let unknown = list(unknown);
+        let unknown = go_list(unknown);
         return Some(format!(
             "no valid values found in {values} for {key}, expected one of: {expected}, got: {unknown}"
         ));
@@ -131,7 +131,7 @@ fn unusable_values<Text: AsRef<str>>(requirement: RequirementRef<'_, Text>, rule
     ))
 }
 
-fn misused_operator<Text: AsRef<str>>(requirement: RequirementRef<'_, Text>) -> Vec<String> {
+fn operator_failures<Text: AsRef<str>>(requirement: RequirementRef<'_, Text>) -> Vec<String> {
     let RequirementRef { key, operator, values, min_values } = requirement;
     match operator {
         Operator::In => {

@@ -34,11 +34,11 @@ pub(super) enum Scalar {
 /// What a scalar with this text means: plain ones by their text, quoted ones are text, and a tag of YAML's own asks for a type.
 pub(super) fn resolve(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>) -> Result<Scalar, String> {
     let Some(tag) = tag else {
-        let plain = (style == ScalarStyle::Plain).then(|| plain(&text)).flatten();
+        let plain = (style == ScalarStyle::Plain).then(|| resolve_plain(&text)).flatten();
         return Ok(plain.unwrap_or_else(|| Scalar::Text(text.into_owned())));
     };
     let name = tag.suffix_in_namespace(YAML_TAG_NAMESPACE).unwrap_or_default();
-    match (name.as_ref(), plain(&text)) {
+    match (name.as_ref(), resolve_plain(&text)) {
         ("null", Some(Scalar::Null)) => Ok(Scalar::Null),
         ("bool", Some(value @ Scalar::Bool(_)))
         | ("int", Some(value @ (Scalar::Int(_) | Scalar::Uint(_))))
@@ -113,7 +113,7 @@ fn float_key(value: f64) -> String {
 }
 
 /// What a text without quotes is, unless it is just text.
-fn plain(text: &str) -> Option<Scalar> {
+fn resolve_plain(text: &str) -> Option<Scalar> {
     Some(match text {
         "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => Scalar::Bool(true),
         "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => Scalar::Bool(false),
@@ -122,23 +122,23 @@ fn plain(text: &str) -> Option<Scalar> {
         ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => Scalar::Float(f64::INFINITY),
         "-.inf" | "-.Inf" | "-.INF" => Scalar::Float(f64::NEG_INFINITY),
         _ => match text.as_bytes()[0] {
-            b'.' => Scalar::Float(finite(&without_separators(text)?)?),
-            b'+' | b'-' | b'0'..=b'9' => number(&text.replace('_', ""))?,
+            b'.' => Scalar::Float(parse_finite_float(&without_separators(text)?)?),
+            b'+' | b'-' | b'0'..=b'9' => parse_number(&text.replace('_', ""))?,
             _ => return None,
         },
     })
 }
 
 /// A number that begins with a digit or a sign, its underscores taken out.
-fn number(text: &str) -> Option<Scalar> {
-    integer(text)
-        .or_else(|| is_decimal(text).then(|| finite(text)).flatten().map(Scalar::Float))
+fn parse_number(text: &str) -> Option<Scalar> {
+    parse_integer(text)
+        .or_else(|| is_decimal(text).then(|| parse_finite_float(text)).flatten().map(Scalar::Float))
         // Go's integers know `0b` too, but go-yaml is more generous: the sign may stand behind it.
         .or_else(|| i64::from_str_radix(text.strip_prefix("0b")?, 2).ok().map(Scalar::Int))
 }
 
 /// An integer as Go writes it: a sign, a prefix that names the base (`0` alone means 8), digits.
-fn integer(text: &str) -> Option<Scalar> {
+fn parse_integer(text: &str) -> Option<Scalar> {
     let (is_negative, digits) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
         b'+' => (false, &text[1..]),
@@ -188,7 +188,7 @@ fn is_date(text: &str) -> bool {
 }
 
 /// The float that a text is. One that is too large is just text.
-fn finite(text: &str) -> Option<f64> {
+fn parse_finite_float(text: &str) -> Option<f64> {
     text.parse().ok().filter(|value: &f64| value.is_finite())
 }
 

@@ -55,7 +55,7 @@ impl Manifest {
         Self(changed)
     }
 
-    fn ask(&self, flavour: CrdVariant, operation: Operation<'_>) -> Result<Value, AdmissionRejection> {
+    fn admit(&self, flavour: CrdVariant, operation: Operation<'_>) -> Result<Value, AdmissionRejection> {
         let resources = match flavour {
             CrdVariant::Aws => &AWS,
             CrdVariant::Kwok => &KWOK,
@@ -74,24 +74,24 @@ impl Manifest {
     /// The object as it is stored.
     #[track_caller]
     pub(crate) fn accepted(&self) -> Value {
-        self.ask(CrdVariant::Aws, Operation::Create).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
+        self.admit(CrdVariant::Aws, Operation::Create).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
     }
 
     #[track_caller]
     pub(crate) fn accepted_by(&self, flavour: CrdVariant) -> Value {
-        self.ask(flavour, Operation::Create).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
+        self.admit(flavour, Operation::Create).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
     }
 
     #[track_caller]
     pub(crate) fn accepted_with_status(&self) -> Value {
-        self.ask(CrdVariant::Aws, Operation::Snapshot).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
+        self.admit(CrdVariant::Aws, Operation::Snapshot).unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
     }
 
     /// The object as it is stored after this manifest replaced another.
     #[track_caller]
     pub(crate) fn accepted_after(&self, old: &Manifest) -> Value {
         let old = old.accepted();
-        self.ask(CrdVariant::Aws, Operation::Update { old: &old })
+        self.admit(CrdVariant::Aws, Operation::Update { old: &old })
             .unwrap_or_else(|rejection| panic!("{rejection}\n{:#}", self.0))
     }
 
@@ -102,18 +102,18 @@ impl Manifest {
 
     #[track_caller]
     pub(crate) fn refused_by(&self, flavour: CrdVariant) -> RejectedFields {
-        RejectedFields::of(self.ask(flavour, Operation::Create), &self.0)
+        RejectedFields::from_result(self.admit(flavour, Operation::Create), &self.0)
     }
 
     #[track_caller]
     pub(crate) fn refused_with_status(&self) -> RejectedFields {
-        RejectedFields::of(self.ask(CrdVariant::Aws, Operation::Snapshot), &self.0)
+        RejectedFields::from_result(self.admit(CrdVariant::Aws, Operation::Snapshot), &self.0)
     }
 
     #[track_caller]
     pub(crate) fn refused_after(&self, old: &Manifest) -> RejectedFields {
         let old = old.accepted();
-        RejectedFields::of(self.ask(CrdVariant::Aws, Operation::Update { old: &old }), &self.0)
+        RejectedFields::from_result(self.admit(CrdVariant::Aws, Operation::Update { old: &old }), &self.0)
     }
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct RejectedFields(Vec<FieldError>);
 
 impl RejectedFields {
     #[track_caller]
-    fn of(answer: Result<Value, AdmissionRejection>, object: &Value) -> Self {
+    fn from_result(answer: Result<Value, AdmissionRejection>, object: &Value) -> Self {
         match answer {
             // The remark that rules were skipped on account of other errors is no error of its own.
             Err(AdmissionRejection::Invalid(mut errors)) => {
@@ -136,14 +136,14 @@ impl RejectedFields {
 
     /// There is exactly one error, at this path and with this text somewhere in it.
     #[track_caller]
-    pub(crate) fn only(&self, path: &str, text: &str) {
-        self.has(path, text);
+    pub(crate) fn assert_only(&self, path: &str, text: &str) {
+        self.assert_has(path, text);
         assert_eq!(self.0.len(), 1, "{}", self.texts());
     }
 
     /// There is an error at this path with this text somewhere in it.
     #[track_caller]
-    pub(crate) fn has(&self, path: &str, text: &str) -> &Self {
+    pub(crate) fn assert_has(&self, path: &str, text: &str) -> &Self {
         assert!(
             self.0.iter().any(|error| error.path == path && error.to_string().contains(text)),
             "no {path}: {text} in\n{}",

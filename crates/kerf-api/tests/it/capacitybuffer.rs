@@ -24,13 +24,13 @@ fn spec_01_86_one_reference_and_a_count() {
         .with("/spec/replicas", 1)
         .with("/spec/scalableRef", workload.clone())
         .refused()
-        .only("spec", "You must define either PodTemplateRef or ScalableRef, but not both");
-    template.refused().only("spec", "If podTemplateRef is set, replicas or limits must also be set");
+        .assert_only("spec", "You must define either PodTemplateRef or ScalableRef, but not both");
+    template.refused().assert_only("spec", "If podTemplateRef is set, replicas or limits must also be set");
     template.with("/spec/replicas", 1).accepted();
     template.with("/spec/limits", json!({ "cpu": "1" })).accepted();
     buffer().with("/spec/scalableRef", workload).accepted();
     buffer().accepted();
-    buffer().without("/spec").refused().only("spec", "Required value");
+    buffer().without("/spec").refused().assert_only("spec", "Required value");
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn spec_01_87_numbers_and_names() {
         buffer()
             .with(&format!("/spec/{field}"), -1)
             .refused()
-            .only(&format!("spec.{field}"), "should be greater than or equal to 0");
+            .assert_only(&format!("spec.{field}"), "should be greater than or equal to 0");
         buffer().with(&format!("/spec/{field}"), 0).accepted();
     }
     buffer().with("/spec/percentage", 250).accepted();
@@ -47,13 +47,13 @@ fn spec_01_87_numbers_and_names() {
         .with("/spec/podTemplateRef/name", "")
         .with("/spec/replicas", 1)
         .refused()
-        .only("spec.podTemplateRef.name", "should be at least 1 chars long");
+        .assert_only("spec.podTemplateRef.name", "should be at least 1 chars long");
     for field in ["kind", "name"] {
         buffer()
             .with("/spec/scalableRef", json!({ "kind": "Deployment", "name": "d" }))
             .with(&format!("/spec/scalableRef/{field}"), "")
             .refused()
-            .only(&format!("spec.scalableRef.{field}"), "should be at least 1 chars long");
+            .assert_only(&format!("spec.scalableRef.{field}"), "should be at least 1 chars long");
     }
 }
 

@@ -81,7 +81,7 @@ fn failures(kind: &str, stored: Value) -> Vec<String> {
             let spec = class.spec.unwrap();
             let settings = spec.kubelet.clone().unwrap_or_default();
             let mut failures = kubelet::failures(&settings);
-            failures.extend(kubelet::unsupported(&settings, &spec.effective_ami_family()));
+            failures.extend(kubelet::unsupported_failures(&settings, &spec.effective_ami_family()));
             failures.extend(validation::ec2nodeclass::volume_size_failures(&spec));
             failures
         }

@@ -21,7 +21,7 @@ fn parses<T: std::str::FromStr>(input: &[u8]) -> bool {
 fn quantities() {
     let start = texts(&["1", "100m", "1.5Gi", "-3e-3", "+.5", "5.", "9223372036854775807", "12E", "0.000000001n"]);
     let words = &["n", "u", "m", "k", "M", "E", "Ki", "Ei", "e", "E+", "e-9", ".", "-", "+", "0", "999999999999", " "];
-    Mutator::of(start, words).run(200_000, |input| {
+    Mutator::new(start, words).run(200_000, |input| {
         properties::quantity(input);
         parses::<Quantity>(input)
     });
@@ -31,7 +31,7 @@ fn quantities() {
 fn durations() {
     let start = texts(&["0", "720h", "1h30m5s", "-1.5h", "250ms", "12µs", "Never", "true", "9223372036854775807ns"]);
     let words = &["h", "m", "s", "ms", "us", "µs", "μs", "ns", ".", "-", "+", "0", "9999999999", "d", "Never"];
-    Mutator::of(start, words).run(60_000, |input| {
+    Mutator::new(start, words).run(60_000, |input| {
         properties::duration(input);
         parses::<Duration>(input)
     });
@@ -50,7 +50,7 @@ fn schedules() {
     ]);
     let words =
         &["*", "?", "-", "/", ",", " ", "@", "@hourly", "TZ=UTC ", "jan", "SUN", "0", "7", "31", "59", "60", "29 2"];
-    Mutator::of(start, words).run(60_000, |input| {
+    Mutator::new(start, words).run(60_000, |input| {
         properties::schedule(input);
         parses::<Schedule>(input)
     });
@@ -79,7 +79,7 @@ fn manifests() {
         "\"Never\"",
         "\"1Gi\"",
     ];
-    Mutator::of(start, words).run(8_000, |input| {
+    Mutator::new(start, words).run(8_000, |input| {
         properties::manifest(input);
         serde_json::from_slice::<Value>(input).is_ok()
     });

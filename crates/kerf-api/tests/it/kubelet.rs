@@ -1,7 +1,7 @@
 //! The kubelet's settings of an EC2NodeClass: open at admission, checked in full after it (spec 01 §7.5).
 
 use kerf_api::ec2nodeclass::{AmiFamily, EC2NodeClass};
-use kerf_api::validation::kubelet::{self, MappedKubelet, MaxPods, failures, has_expression, unsupported};
+use kerf_api::validation::kubelet::{self, MappedKubelet, MaxPods, failures, has_expression, unsupported_failures};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -46,7 +46,7 @@ fn nothing_and_everything_ordinary_is_valid() {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
     }));
     assert_eq!(failures(&ordinary), Vec::<String>::new());
-    node_class().with("/spec/kubelet", 1).refused().has("spec.kubelet", "must be of type object");
+    node_class().with("/spec/kubelet", 1).refused().assert_has("spec.kubelet", "must be of type object");
 }
 
 #[test]
@@ -154,16 +154,19 @@ fn spec_01_111_expressions_are_found() {
     );
     assert!(has_expression(&settings(json!({ "kubeReserved": { "memory": "11 * max_pods + 255" } }))));
     assert!(!has_expression(&settings(json!({ "maxPods": 10, "systemReserved": { "cpu": "100m" } }))));
-    assert_eq!(MappedKubelet::read(&expression).unwrap().max_pods, Some(MaxPods::Expression("vcpus * 10".to_owned())));
+    assert_eq!(
+        MappedKubelet::from_settings(&expression).unwrap().max_pods,
+        Some(MaxPods::Expression("vcpus * 10".to_owned()))
+    );
 }
 
 #[test]
 fn spec_01_112_families_that_take_only_some_settings() {
     let settings = settings(json!({ "registryPullQPS": 5, "podsPerCore": 2, "maxPods": 5, "clusterDNS": ["a", "b"] }));
-    assert!(unsupported(&settings, &AmiFamily::Al2023).is_empty());
-    assert!(unsupported(&settings, &AmiFamily::Custom).is_empty());
+    assert!(unsupported_failures(&settings, &AmiFamily::Al2023).is_empty());
+    assert!(unsupported_failures(&settings, &AmiFamily::Custom).is_empty());
     assert_eq!(
-        unsupported(&settings, &AmiFamily::Bottlerocket),
+        unsupported_failures(&settings, &AmiFamily::Bottlerocket),
         [
             "spec.kubelet has fields not applied by the Bottlerocket AMI family that would be silently dropped: podsPerCore, \
              registryPullQPS",
@@ -171,7 +174,7 @@ fn spec_01_112_families_that_take_only_some_settings() {
         ]
     );
     for family in [AmiFamily::Al2, AmiFamily::Windows2019, AmiFamily::Windows2022, AmiFamily::Windows2025] {
-        assert!(unsupported(&settings, &family)[0].ends_with("silently dropped: registryPullQPS"));
+        assert!(unsupported_failures(&settings, &family)[0].ends_with("silently dropped: registryPullQPS"));
     }
     assert_eq!(kubelet::UNSUPPORTED_REASON, "UnsupportedKubeletConfiguration");
 }
@@ -223,9 +226,9 @@ proptest! {
     #[test]
     fn what_is_valid_can_be_read(settings in any_settings()) {
         if failures(&settings).is_empty() {
-            prop_assert!(MappedKubelet::read(&settings).is_ok(), "{settings:?}");
+            prop_assert!(MappedKubelet::from_settings(&settings).is_ok(), "{settings:?}");
         }
         has_expression(&settings);
-        unsupported(&settings, &AmiFamily::Bottlerocket);
+        unsupported_failures(&settings, &AmiFamily::Bottlerocket);
     }
 }

@@ -25,5 +25,5 @@ fn delays() {
     node_class()
         .with("/spec/nodeRegistrationDelay", "Never")
         .refused()
-        .only("spec.nodeRegistrationDelay", "should match '^([0-9]+(s|m|h))+$'");
+        .assert_only("spec.nodeRegistrationDelay", "should match '^([0-9]+(s|m|h))+$'");
 }

@@ -15,7 +15,7 @@ pub(crate) struct Mutator {
 
 impl Mutator {
     /// Starts from some ordinary inputs; `words` are pieces that mean something to the parser.
-    pub(crate) fn of(inputs: impl IntoIterator<Item = Vec<u8>>, words: &'static [&'static str]) -> Self {
+    pub(crate) fn new(inputs: impl IntoIterator<Item = Vec<u8>>, words: &'static [&'static str]) -> Self {
         let seed = from_environment("KERF_FUZZ_SEED").unwrap_or(1);
         Self { state: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1, pool: inputs.into_iter().collect(), words }
     }
@@ -25,7 +25,7 @@ impl Mutator {
         for _ in 0..from_environment("KERF_FUZZ_ROUNDS").unwrap_or(rounds) {
             let input = self.next();
             if check(&input) {
-                self.keep(input);
+                self.add_to_pool(input);
             }
         }
     }
@@ -33,12 +33,12 @@ impl Mutator {
     fn next(&mut self) -> Vec<u8> {
         let mut input = self.pick().clone();
         for _ in 0..=self.below(3) {
-            self.change(&mut input);
+            self.mutate(&mut input);
         }
         input
     }
 
-    fn keep(&mut self, input: Vec<u8>) {
+    fn add_to_pool(&mut self, input: Vec<u8>) {
         if self.pool.len() < POOL_INPUTS_MAX {
             self.pool.push(input);
         } else {
@@ -48,7 +48,7 @@ impl Mutator {
         }
     }
 
-    fn change(&mut self, input: &mut Vec<u8>) {
+    fn mutate(&mut self, input: &mut Vec<u8>) {
         let at = self.below(input.len() + 1);
         let end = (at + 1 + self.below(8)).min(input.len());
         let at_byte = at.min(input.len().saturating_sub(1));

@@ -37,11 +37,11 @@ fn spec_01_21_restricted_keys() {
         ("kubernetes.io/hostname", "label \"kubernetes.io/hostname\" is restricted"),
         ("karpenter.k8s.aws/foo", "label domain \"karpenter.k8s.aws\" is restricted"),
     ] {
-        with_requirement(requirement(key, "In", &["a"])).refused().only("spec.requirements[0].key", text);
+        with_requirement(requirement(key, "In", &["a"])).refused().assert_only("spec.requirements[0].key", text);
     }
     with_requirement(requirement("karpenter.kwok.sh/foo", "In", &["a"]))
         .refused_by(CrdVariant::Kwok)
-        .only("spec.requirements[0].key", "label domain \"karpenter.kwok.sh\" is restricted");
+        .assert_only("spec.requirements[0].key", "label domain \"karpenter.kwok.sh\" is restricted");
 }
 
 #[test]
@@ -53,12 +53,12 @@ fn spec_01_22_kubernetes_keys_are_free() {
 
 #[test]
 fn spec_01_26_to_29_requirements_have_the_pools_rules() {
-    with_requirement(requirement("a", "Gt", &["-1"])).refused().only(
+    with_requirement(requirement("a", "Gt", &["-1"])).refused().assert_only(
         "spec.requirements",
         "requirements operator 'Gt', 'Lt', 'Gte', or 'Lte' must have a single positive integer value",
     );
     with_requirement(requirement("a", "NotIn", &[])).accepted();
-    with_requirement(json!({ "key": "a", "operator": "In", "values": ["b"], "minValues": 2 })).refused().only(
+    with_requirement(json!({ "key": "a", "operator": "In", "values": ["b"], "minValues": 2 })).refused().assert_only(
         "spec.requirements",
         "requirements with 'minValues' must have at least that many values specified in the 'values' field",
     );
@@ -79,7 +79,7 @@ fn spec_01_56_the_spec_is_immutable() {
         old.with("/spec/startupTaints", json!([])),
         old.with("/spec/requirements", vec![requirement("a", "Exists", &[])]),
     ] {
-        changed.refused_after(&old).only("spec", "spec is immutable");
+        changed.refused_after(&old).assert_only("spec", "spec is immutable");
     }
     for same in [
         old.clone(),

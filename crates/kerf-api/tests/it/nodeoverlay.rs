@@ -42,7 +42,7 @@ fn spec_01_21_restricted_keys() {
         ("kubernetes.io/hostname", "label \"kubernetes.io/hostname\" is restricted"),
         ("karpenter.k8s.aws/foo", "label domain \"karpenter.k8s.aws\" is restricted"),
     ] {
-        with_requirement(requirement(key, "In", &["a"])).refused().only("spec.requirements[0].key", text);
+        with_requirement(requirement(key, "In", &["a"])).refused().assert_only("spec.requirements[0].key", text);
     }
 }
 
@@ -59,7 +59,9 @@ fn spec_01_36_the_reduced_allow_list() {
     for key in labels::aws::ALLOWED {
         let manifest = with_requirement(requirement(key, "In", &["1"]));
         if labels::aws::DISALLOWED_FOR_OVERLAYS.contains(&key) {
-            manifest.refused().only("spec.requirements[0].key", "label domain \"karpenter.k8s.aws\" is restricted");
+            manifest
+                .refused()
+                .assert_only("spec.requirements[0].key", "label domain \"karpenter.k8s.aws\" is restricted");
         } else {
             manifest.accepted();
         }
@@ -73,13 +75,13 @@ fn spec_01_79_one_way_to_price() {
         .with("/spec/price", "1")
         .with("/spec/priceAdjustment", "+1")
         .refused()
-        .only("spec", "cannot set both 'price' and 'priceAdjustment'");
+        .assert_only("spec", "cannot set both 'price' and 'priceAdjustment'");
 }
 
 #[test]
 fn spec_01_80_prices() {
     for price in ["+42", ".5", "42.", "42%", "1e10", " 42", "-", "", "-1"] {
-        overlay().with("/spec/price", price).refused().only("spec.price", "should match");
+        overlay().with("/spec/price", price).refused().assert_only("spec.price", "should match");
     }
     for price in ["43", "34.43", "0"] {
         overlay().with("/spec/price", price).accepted();
@@ -89,7 +91,10 @@ fn spec_01_80_prices() {
 #[test]
 fn spec_01_81_price_adjustments() {
     for adjustment in ["1", "1.3", "1%", "-100.0%", "-101.1%", "-101%", "-.5%", "+5.", "", "+", "10%"] {
-        overlay().with("/spec/priceAdjustment", adjustment).refused().only("spec.priceAdjustment", "should match");
+        overlay()
+            .with("/spec/priceAdjustment", adjustment)
+            .refused()
+            .assert_only("spec.priceAdjustment", "should match");
     }
     for adjustment in [
         "+1%",
@@ -117,7 +122,7 @@ fn spec_01_82_only_extended_resources() {
         overlay()
             .with("/spec/capacity", json!({ resource: "1" }))
             .refused()
-            .only("spec.capacity", "invalid resource restricted");
+            .assert_only("spec.capacity", "invalid resource restricted");
     }
     assert!(runtime_failures(&overlay().with("/spec/capacity", json!({ "smarter-devices/fuse": "1" }))).is_empty());
 }
@@ -126,11 +131,11 @@ fn spec_01_82_only_extended_resources() {
 fn spec_01_83_not_in_needs_values() {
     with_requirement(requirement("a", "NotIn", &[]))
         .refused()
-        .only("spec.requirements", "requirements with operator 'NotIn' must have a value defined");
+        .assert_only("spec.requirements", "requirements with operator 'NotIn' must have a value defined");
     with_requirement(json!({ "key": "a", "operator": "NotIn" }))
         .refused()
-        .has("spec.requirements", "no such key: values");
-    with_requirement(requirement("a", "Gte", &["1", "2"])).refused().only(
+        .assert_has("spec.requirements", "no such key: values");
+    with_requirement(requirement("a", "Gte", &["1", "2"])).refused().assert_only(
         "spec.requirements",
         "requirements operator 'Gt', 'Lt', 'Gte' or 'Lte' must have a single positive integer value",
     );
@@ -160,8 +165,11 @@ fn weights_and_required_fields() {
     for weight in [1, 10_000] {
         overlay().with("/spec/weight", weight).accepted();
     }
-    overlay().with("/spec/weight", 0).refused().only("spec.weight", "should be greater than or equal to 1");
-    overlay().with("/spec/weight", 10_001).refused().only("spec.weight", "should be less than or equal to 10000");
-    overlay().without("/spec/requirements").refused().only("spec.requirements", "Required value");
-    overlay().without("/spec").refused().only("spec", "Required value");
+    overlay().with("/spec/weight", 0).refused().assert_only("spec.weight", "should be greater than or equal to 1");
+    overlay()
+        .with("/spec/weight", 10_001)
+        .refused()
+        .assert_only("spec.weight", "should be less than or equal to 10000");
+    overlay().without("/spec/requirements").refused().assert_only("spec.requirements", "Required value");
+    overlay().without("/spec").refused().assert_only("spec", "Required value");
 }

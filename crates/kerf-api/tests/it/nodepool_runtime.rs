@@ -35,7 +35,7 @@ fn with_taints(field: &str, taints: Value) -> Manifest {
     nodepool().with(&format!("/spec/template/spec/{field}"), taints)
 }
 
-fn restricted(key: &str) -> String {
+fn restricted_label_message(key: &str) -> String {
     let rules = LabelRules::aws();
     format!(
         "using label {key} is not allowed as it might interfere with the internal provisioning logic; specify a well known label: \
@@ -122,7 +122,7 @@ fn spec_01_20_nobody_asks_for_a_pool() {
 #[test]
 fn spec_01_21_restricted_keys() {
     for key in ["karpenter.sh/test", "kubernetes.io/hostname"] {
-        let text = restricted(key);
+        let text = restricted_label_message(key);
         assert_eq!(
             runtime_failures(&with_requirement(requirement(key, "Exists", &[]))),
             [format!("invalid value: {text} in requirements, restricted")]
@@ -256,7 +256,7 @@ fn spec_01_42_the_node_class_label_passes_admission_only() {
     manifest.accepted();
     assert_eq!(
         runtime_failures(&manifest),
-        [format!("invalid value: {} in requirements, restricted", restricted(labels::aws::EC2NODECLASS))]
+        [format!("invalid value: {} in requirements, restricted", restricted_label_message(labels::aws::EC2NODECLASS))]
     );
 }
 
@@ -326,7 +326,7 @@ fn all_failures_come_at_once() {
 #[test]
 fn a_pods_requirement_is_checked_alike() {
     let facts = RequirementRef { key: "karpenter.sh/x", operator: &Operator::In, values: &["a"], min_values: None };
-    assert_eq!(checks::failures(facts, &LabelRules::aws()), [restricted("karpenter.sh/x")]);
+    assert_eq!(checks::failures(facts, &LabelRules::aws()), [restricted_label_message("karpenter.sh/x")]);
     let facts = RequirementRef { key: "a", operator: &Operator::In, values: &["b c"], min_values: None };
     assert_eq!(checks::failures(facts, &LabelRules::kwok()).len(), 1);
 }

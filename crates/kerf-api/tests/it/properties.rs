@@ -6,7 +6,7 @@
 use std::fmt::Debug;
 
 use jiff::Timestamp;
-use kerf_api::duration::{Duration, do_not_disrupt, parse_nillable};
+use kerf_api::duration::{Duration, evaluate_do_not_disrupt, parse_nillable};
 use kerf_api::quantity::Quantity;
 use kerf_api::schedule::{Schedule, allowed_disruptions};
 use kerf_api::{capacitybuffer, ec2nodeclass, hash, kwoknodeclass, nodeclaim, nodeoverlay, nodepool, slim};
@@ -43,7 +43,7 @@ pub(crate) fn duration(input: &[u8]) {
     assert_eq!(parse_nillable(Some(text)).ok().flatten(), text.parse().ok());
     for now in [Timestamp::MIN, Timestamp::UNIX_EPOCH, Timestamp::MAX] {
         for started in [None, Some(Timestamp::MIN), Some(Timestamp::UNIX_EPOCH), Some(Timestamp::MAX)] {
-            do_not_disrupt(text, started, now);
+            evaluate_do_not_disrupt(text, started, now);
         }
     }
 }
@@ -68,35 +68,35 @@ pub(crate) fn schedule(input: &[u8]) {
 
 /// Any JSON is decoded or refused, and what is decoded can be written and read again.
 pub(crate) fn manifest(input: &[u8]) {
-    kept::<nodepool::NodePool>(input, |pool| {
+    check_round_trip::<nodepool::NodePool>(input, |pool| {
         let _ = hash::nodepool_hash(&pool.spec.template);
         let budgets = pool.spec.disruption.iter().filter_map(|disruption| disruption.budgets.as_deref());
         for budgets in budgets {
             let _ = allowed_disruptions(budgets, &nodepool::DisruptionReason::Empty, 10, Timestamp::UNIX_EPOCH);
         }
     });
-    kept::<ec2nodeclass::EC2NodeClass>(input, |class| {
+    check_round_trip::<ec2nodeclass::EC2NodeClass>(input, |class| {
         let _ = class.spec.as_ref().map(|spec| hash::ec2nodeclass_hash(spec, ""));
     });
-    kept::<nodeclaim::NodeClaim>(input, |_| ());
-    kept::<nodeoverlay::NodeOverlay>(input, |_| ());
-    kept::<capacitybuffer::CapacityBuffer>(input, |_| ());
-    kept::<kwoknodeclass::KWOKNodeClass>(input, |_| ());
-    read::<slim::Pod>(input);
-    read::<slim::Node>(input);
-    read::<slim::PersistentVolume>(input);
-    read::<slim::PersistentVolumeClaim>(input);
-    read::<slim::StorageClass>(input);
-    read::<slim::CsiNode>(input);
-    read::<slim::VolumeAttachment>(input);
-    read::<slim::DaemonSet>(input);
-    read::<slim::ReplicaOwner>(input);
-    read::<slim::Service>(input);
-    read::<slim::Namespace>(input);
-    read::<slim::PodDisruptionBudget>(input);
+    check_round_trip::<nodeclaim::NodeClaim>(input, |_| ());
+    check_round_trip::<nodeoverlay::NodeOverlay>(input, |_| ());
+    check_round_trip::<capacitybuffer::CapacityBuffer>(input, |_| ());
+    check_round_trip::<kwoknodeclass::KWOKNodeClass>(input, |_| ());
+    decode::<slim::Pod>(input);
+    decode::<slim::Node>(input);
+    decode::<slim::PersistentVolume>(input);
+    decode::<slim::PersistentVolumeClaim>(input);
+    decode::<slim::StorageClass>(input);
+    decode::<slim::CsiNode>(input);
+    decode::<slim::VolumeAttachment>(input);
+    decode::<slim::DaemonSet>(input);
+    decode::<slim::ReplicaOwner>(input);
+    decode::<slim::Service>(input);
+    decode::<slim::Namespace>(input);
+    decode::<slim::PodDisruptionBudget>(input);
 }
 
-fn read<T: DeserializeOwned>(input: &[u8]) -> Option<T> {
+fn decode<T: DeserializeOwned>(input: &[u8]) -> Option<T> {
     match serde_json::from_slice(input) {
         Ok(object) => Some(object),
         Err(error) => {
@@ -106,8 +106,8 @@ fn read<T: DeserializeOwned>(input: &[u8]) -> Option<T> {
     }
 }
 
-fn kept<T: DeserializeOwned + Serialize + PartialEq + Debug>(input: &[u8], look: impl FnOnce(&T)) {
-    let Some(object) = read::<T>(input) else { return };
+fn check_round_trip<T: DeserializeOwned + Serialize + PartialEq + Debug>(input: &[u8], look: impl FnOnce(&T)) {
+    let Some(object) = decode::<T>(input) else { return };
     let json = serde_json::to_string(&object).expect("what was read can be written");
     let again: T = serde_json::from_str(&json).expect("and read again");
     assert_eq!(again, object);

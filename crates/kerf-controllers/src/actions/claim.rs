@@ -1,7 +1,7 @@
 //! Writes to NodeClaims. Their spec never changes: what is written is metadata and status.
 
 use kerf_api::nodeclaim::NodeClaim;
-use kerf_runtime::{ApiError, MergePatch, PatchTarget, retried};
+use kerf_runtime::{ApiError, MergePatch, PatchTarget, with_retries};
 use kerf_state::Claim;
 use kube::api::{Api, DeleteParams, PostParams, Preconditions};
 use serde_json::json;
@@ -16,7 +16,7 @@ fn api(ctx: &Context) -> Api<NodeClaim> {
 ///
 /// A create whose answer is lost may have been done. Then the watch tells of the claim, and the next pass counts on its machine.
 pub(crate) async fn create(ctx: &Context, claim: &NodeClaim) -> Result<NodeClaim, ApiError> {
-    let created = retried(|| async { api(ctx).create(&PostParams::default(), claim).await }).await?;
+    let created = with_retries(|| async { api(ctx).create(&PostParams::default(), claim).await }).await?;
     ctx.cluster.lock().seed(Claim::from(created.clone()));
     Ok(created)
 }
@@ -50,7 +50,7 @@ pub(crate) async fn delete(ctx: &Context, claim: &NodeClaim) -> Result<(), ApiEr
     let name = claim.metadata.name.as_deref().unwrap_or_default();
     let preconditions = Some(Preconditions { uid: claim.metadata.uid.clone(), resource_version: None });
     let params = DeleteParams { preconditions, ..DeleteParams::default() };
-    let deleted = retried(|| async { api(ctx).delete(name, &params).await }).await?;
+    let deleted = with_retries(|| async { api(ctx).delete(name, &params).await }).await?;
     if let Some(going) = deleted.left() {
         ctx.cluster.lock().wrote(Claim::from(going));
     }
@@ -59,10 +59,10 @@ pub(crate) async fn delete(ctx: &Context, claim: &NodeClaim) -> Result<(), ApiEr
 
 /// The claim as the API server knows it.
 pub(crate) async fn read(ctx: &Context, name: &str) -> Result<NodeClaim, ApiError> {
-    retried(|| async { api(ctx).get(name).await }).await
+    with_retries(|| async { api(ctx).get(name).await }).await
 }
 
 /// Whether a claim is there, asked of the API server itself.
 pub(crate) async fn exists(ctx: &Context, name: &str) -> Result<bool, ApiError> {
-    retried(|| async { api(ctx).get_opt(name).await }).await.map(|claim| claim.is_some())
+    with_retries(|| async { api(ctx).get_opt(name).await }).await.map(|claim| claim.is_some())
 }

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::finalizers::TERMINATION;
-use kerf_runtime::{ApiError, MergePatch, retried};
+use kerf_runtime::{ApiError, MergePatch, with_retries};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::json;
 
@@ -14,7 +14,7 @@ fn api(ctx: &Context) -> Api<Node> {
 
 /// The whole node.
 pub(crate) async fn read(ctx: &Context, name: &str) -> Result<Node, ApiError> {
-    retried(|| async { api(ctx).get(name).await }).await
+    with_retries(|| async { api(ctx).get(name).await }).await
 }
 
 /// Writes the difference between two states of a node, if nobody else wrote since.
@@ -25,18 +25,18 @@ pub(crate) async fn update(ctx: &Context, before: &Node, after: &Node) -> Result
 /// Sets one label.
 pub(crate) async fn label(ctx: &Context, name: &str, key: &str, value: &str) -> Result<(), ApiError> {
     let patch = Patch::Merge(json!({"metadata": {"labels": {key: value}}}));
-    retried(|| async { api(ctx).patch(name, &PatchParams::default(), &patch).await }).await.map(drop)
+    with_retries(|| async { api(ctx).patch(name, &PatchParams::default(), &patch).await }).await.map(drop)
 }
 
 /// Deletes a node, and not another one of its name.
 pub(crate) async fn delete(ctx: &Context, name: &str, uid: &str) -> Result<(), ApiError> {
     let preconditions = Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None });
     let params = DeleteParams { preconditions, ..DeleteParams::default() };
-    retried(|| async { api(ctx).delete(name, &params).await }).await.map(drop)
+    with_retries(|| async { api(ctx).delete(name, &params).await }).await.map(drop)
 }
 
 /// Lets a node go, as far as it is up to us. Other finalizers stay, whoever adds or removes them meanwhile.
 pub(crate) async fn remove_finalizer(ctx: &Context, name: &str) -> Result<(), ApiError> {
     let patch = Patch::Strategic(json!({"metadata": {"$deleteFromPrimitiveList/finalizers": [TERMINATION]}}));
-    retried(|| async { api(ctx).patch(name, &PatchParams::default(), &patch).await }).await.map(drop)
+    with_retries(|| async { api(ctx).patch(name, &PatchParams::default(), &patch).await }).await.map(drop)
 }

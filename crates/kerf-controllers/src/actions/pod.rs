@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kerf_api::slim::Pod;
-use kerf_runtime::{ApiError, retried};
+use kerf_runtime::{ApiError, with_retries};
 use kube::api::{Api, DeleteParams, EvictParams, Preconditions};
 
 use crate::context::Context;
@@ -65,5 +65,5 @@ pub(crate) async fn delete(ctx: &Context, pod: &Pod, grace_seconds: i64) -> Resu
     let grace_period_seconds = Some(u32::try_from(grace_seconds).unwrap_or(u32::MAX));
     let params = DeleteParams { grace_period_seconds, preconditions: Some(this_pod(pod)), ..DeleteParams::default() };
     let api = api(ctx, pod);
-    retried(|| async { api.delete(&pod.metadata.name, &params).await }).await.map(drop)
+    with_retries(|| async { api.delete(&pod.metadata.name, &params).await }).await.map(drop)
 }

@@ -1,7 +1,7 @@
 //! Writes to NodePools.
 
 use kerf_api::nodepool::NodePool;
-use kerf_runtime::{ApiError, MergePatch, retried};
+use kerf_runtime::{ApiError, MergePatch, with_retries};
 use kube::api::Api;
 
 use crate::context::Context;
@@ -30,5 +30,5 @@ pub(crate) async fn update(
 /// The pool as the API server knows it.
 pub(crate) async fn read(ctx: &Context, name: &str) -> Result<NodePool, ApiError> {
     let api: Api<NodePool> = Api::all(ctx.client.clone());
-    retried(|| async { api.get(name).await }).await
+    with_retries(|| async { api.get(name).await }).await
 }

@@ -24,7 +24,7 @@ impl Widths {
 
     /// So many keys at a time, failed ones as they usually come back.
     pub(super) fn scaled(self, min: usize, max: usize) -> QueueSettings {
-        QueueSettings { workers: self.workers(min, max), backoff: Backoff::DEFAULT, rate: None }
+        QueueSettings { workers: self.workers(min, max), backoff: Backoff::DEFAULT, retry_rate: None }
     }
 
     /// For small repairs of many objects.
@@ -32,7 +32,7 @@ impl Widths {
         QueueSettings {
             workers: self.workers(1000, 5000),
             backoff: Backoff { base: Duration::from_millis(100), max: Duration::from_mins(1) },
-            rate: Some(Rate { per_second: 10, burst: 100 }),
+            retry_rate: Some(Rate { per_second: 10, burst: 100 }),
         }
     }
 
@@ -43,7 +43,7 @@ impl Widths {
         QueueSettings {
             workers,
             backoff: Backoff { base: Duration::from_secs(1), max: Duration::from_mins(1) },
-            rate: Some(Rate { per_second, burst: per_second.saturating_mul(10) }),
+            retry_rate: Some(Rate { per_second, burst: per_second.saturating_mul(10) }),
         }
     }
 
@@ -54,7 +54,7 @@ impl Widths {
         QueueSettings {
             workers,
             backoff: Backoff { base: Duration::from_millis(100), max: Duration::from_secs(10) },
-            rate: Some(Rate { per_second, burst: per_second.saturating_mul(10) }),
+            retry_rate: Some(Rate { per_second, burst: per_second.saturating_mul(10) }),
         }
     }
 
@@ -63,7 +63,7 @@ impl Widths {
         QueueSettings {
             workers: self.workers(100, 1000),
             backoff: Backoff { base: Duration::from_secs(1), max: Duration::from_secs(10) },
-            rate: Some(Rate { per_second: 100, burst: 1000 }),
+            retry_rate: Some(Rate { per_second: 100, burst: 1000 }),
         }
     }
 }

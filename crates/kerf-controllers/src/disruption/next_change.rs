@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use kerf_api::annotations::DO_NOT_DISRUPT;
-use kerf_api::duration::{DoNotDisrupt, Duration, do_not_disrupt};
+use kerf_api::duration::{DoNotDisrupt, Duration, evaluate_do_not_disrupt};
 use kerf_api::nodepool::Budget;
 use kerf_api::schedule::Schedule;
 use kerf_engine::{Block, DisruptionPlan, Input};
@@ -19,7 +19,7 @@ pub(crate) fn next(input: &Input, plan: &DisruptionPlan, latest: Timestamp) -> T
     let windows = budgets.flat_map(|budget| windows(budget, input.at)).flatten();
     let protections = input.pods.iter().filter(|pod| pod.spec.node_name.is_some()).filter_map(|pod| {
         let value = pod.metadata.annotations.get(DO_NOT_DISRUPT)?;
-        match do_not_disrupt(value, pod.status.start_time, input.at) {
+        match evaluate_do_not_disrupt(value, pod.status.start_time, input.at) {
             DoNotDisrupt::Protected { until } => until,
             DoNotDisrupt::Elapsed { .. } | DoNotDisrupt::Invalid { .. } => None,
         }

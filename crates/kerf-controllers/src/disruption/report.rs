@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kerf_api::annotations::DO_NOT_DISRUPT;
 use kerf_api::conditions::ConditionStatus;
-use kerf_api::duration::do_not_disrupt;
+use kerf_api::duration::evaluate_do_not_disrupt;
 use kerf_api::nodepool::NodePool;
 use kerf_api::pause::Pause;
 use kerf_api::slim::{Node, Str};
@@ -158,7 +158,7 @@ fn tell_pods(ctx: &Context, input: &Input) {
         input.pods.iter().filter(|pod| pod.spec.node_name.is_some() && !pod.is_terminal() && !pod.is_terminating())
     {
         let Some(value) = pod.metadata.annotations.get(DO_NOT_DISRUPT) else { continue };
-        let protection = do_not_disrupt(value, pod.status.start_time, input.at);
+        let protection = evaluate_do_not_disrupt(value, pod.status.start_time, input.at);
         if let Some(event) = events::do_not_disrupt(pod, &protection) {
             ctx.publish(event);
         }

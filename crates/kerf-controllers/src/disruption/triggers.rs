@@ -33,7 +33,8 @@ impl News for Pod {
 
 impl News for Node {
     fn differs(before: &Self, after: &Self) -> bool {
-        let ready = |node: &Self| node.status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "True");
+        let ready =
+            |node: &Self| node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
         before.metadata.labels != after.metadata.labels
             || before.metadata.annotations != after.metadata.annotations
             || before.metadata.is_terminating() != after.metadata.is_terminating()

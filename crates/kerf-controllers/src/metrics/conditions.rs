@@ -65,7 +65,7 @@ pub(super) fn of_node(node: &Node) -> Vec<Condition> {
             observed_generation: None,
             reason: condition.reason.to_string(),
             status: ConditionStatus::from(condition.status.as_str()),
-            condition_type: condition.kind.to_string(),
+            condition_type: condition.condition_type.to_string(),
         })
         .collect()
 }

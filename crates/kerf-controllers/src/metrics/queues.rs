@@ -91,8 +91,8 @@ impl QueueMetrics {
             self.depth.set(&[name, name, ""], seen.depth as f64);
             self.adds.add(&labels, seen.adds as f64 - self.adds.get(&labels));
             self.retries.add(&labels, seen.retries as f64 - self.retries.get(&labels));
-            self.unfinished.set(&labels, seen.unfinished.as_secs_f64());
-            self.longest.set(&labels, seen.longest.as_secs_f64());
+            self.unfinished.set(&labels, seen.unfinished_work.as_secs_f64());
+            self.longest.set(&labels, seen.longest_running.as_secs_f64());
         }
     }
 }

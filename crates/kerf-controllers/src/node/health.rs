@@ -126,13 +126,13 @@ fn soonest(policies: &[RepairPolicy], node: &Node) -> Option<Broken> {
 /// Since when a node is what a policy calls broken. A condition that does not say since when has always been so.
 fn bad_since(policy: RepairPolicy, node: &Node) -> Option<Timestamp> {
     let mut conditions = node.status.conditions.iter();
-    let bad = conditions.find(|c| c.kind == policy.condition && c.status == policy.status)?;
+    let bad = conditions.find(|c| c.condition_type == policy.condition && c.status == policy.status)?;
     Some(bad.last_transition_time.unwrap_or(Timestamp::UNIX_EPOCH))
 }
 
 /// Whether so many nodes are broken that the cause must lie elsewhere: of those of the pool, or of all without one.
 fn are_too_many_broken(cluster: &Cluster, policies: &[RepairPolicy], pool: Option<&str>) -> bool {
-    let is_counted = |node: &&Arc<Node>| pool.is_none_or(|pool| node.metadata.labels.is(labels::NODEPOOL, pool));
+    let is_counted = |node: &&Arc<Node>| pool.is_none_or(|pool| node.metadata.labels.has_value(labels::NODEPOOL, pool));
     let is_broken = |node: &Arc<Node>| policies.iter().any(|policy| bad_since(*policy, node).is_some());
     let (mut all, mut broken) = (0_usize, 0);
     for node in cluster.all::<Node>().values().filter(is_counted) {

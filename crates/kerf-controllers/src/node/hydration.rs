@@ -27,7 +27,7 @@ impl NodeHydration {
         let claim = claims.next().filter(|claim| self.ctx.manages_claim(claim))?;
         let class = &claim.object.spec.node_class_ref;
         let key = node_class_key(&class.group, &class.kind);
-        let is_there = node.metadata.labels.is(&key, &class.name);
+        let is_there = node.metadata.labels.has_value(&key, &class.name);
         (claims.next().is_none() && !is_there).then(|| (key, class.name.clone()))
     }
 }

@@ -136,7 +136,7 @@ impl Termination {
 
     /// A kubelet that answers proves its machine; of others the provider is asked (spec 04 §7.3).
     async fn is_machine_gone(&self, node: &Node) -> Result<bool, Error> {
-        let is_ready = node.status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "True");
+        let is_ready = node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
         if is_ready {
             return Ok(false);
         }
@@ -152,7 +152,7 @@ impl Termination {
         let node = &leaving.node;
         let is_tainted =
             node.spec.taints.iter().any(|t| t.key == taints::DISRUPTED && t.effect == TaintEffect::NoSchedule);
-        if is_tainted && node.metadata.labels.is(EXCLUDE_BALANCERS, EXCLUDED_BY) {
+        if is_tainted && node.metadata.labels.has_value(EXCLUDE_BALANCERS, EXCLUDED_BY) {
             return Ok(());
         }
         let before = answered("getting node", actions::node::read(&self.ctx, &node.metadata.name).await)?;

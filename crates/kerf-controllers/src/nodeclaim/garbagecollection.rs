@@ -78,7 +78,7 @@ impl GarbageCollection {
                     })
             };
             let is_settled = |machine: &Instance| {
-                let age = machine.launched.map(|at| Duration::try_from(now.duration_since(at)).unwrap_or_default());
+                let age = machine.launched_at.map(|at| Duration::try_from(now.duration_since(at)).unwrap_or_default());
                 age.is_some_and(|age| age >= MACHINE_AGE_MIN)
             };
             machines.iter().filter(|m| !m.is_terminating && is_settled(m) && !is_claimed(m)).collect()
@@ -128,5 +128,7 @@ fn has_living_node(cluster: &kerf_state::Cluster, claim: &Claim) -> bool {
     let mut nodes = cluster.nodes_of(&claim.seen.provider_id);
     let (first, second) = (nodes.next(), nodes.next());
     second.is_none()
-        && first.is_some_and(|node| node.status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "True"))
+        && first.is_some_and(|node| {
+            node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True")
+        })
 }

@@ -97,8 +97,8 @@ impl Batcher {
             depth: usize::from(state.open.is_some()) + usize::from(state.closed.is_some()),
             adds: state.batches,
             retries: 0,
-            unfinished: running,
-            longest: running,
+            unfinished_work: running,
+            longest_running: running,
         }
     }
 }
@@ -166,9 +166,9 @@ mod tests {
     async fn batches_are_seen_as_a_queue_of_batches() {
         let batcher = Batcher::new(Duration::from_secs(1), Duration::from_secs(10));
         let seen = || {
-            let QueueStats { depth, adds, retries, unfinished, longest } = batcher.stats();
-            assert_eq!((retries, unfinished), (0, longest));
-            (depth, adds, longest.as_secs())
+            let QueueStats { depth, adds, retries, unfinished_work, longest_running } = batcher.stats();
+            assert_eq!((retries, unfinished_work), (0, longest_running));
+            (depth, adds, longest_running.as_secs())
         };
         assert_eq!(seen(), (0, 0, 0));
         batcher.trigger(&uid(1));

@@ -7,7 +7,7 @@ use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::Instance;
-use kerf_kwok::{Kwok, built_in};
+use kerf_kwok::{Kwok, built_in_catalogue};
 use serde_json::json;
 
 use crate::cloud::Launch;
@@ -112,7 +112,7 @@ async fn a_claim_whose_finalizer_was_removed_by_hand_leaves_no_machine_behind() 
     rig.patch::<Node>(&node, json!({"metadata": {"finalizers": null}})).await;
     rig.patch::<NodeClaim>("a", json!({"metadata": {"finalizers": null}})).await;
     rig.delete_claim("a").await;
-    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in());
+    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
     rig.restart(Arc::new(cloud));
     rig.wait(250).await;
     assert_eq!(rig.claims().await, []);
@@ -122,7 +122,7 @@ async fn a_claim_whose_finalizer_was_removed_by_hand_leaves_no_machine_behind() 
 #[tokio::test(start_paused = true)]
 async fn without_its_definitions_kerf_waits_for_them() {
     let rig = Rig::empty();
-    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in());
+    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
     let rig = rig.with(Arc::new(cloud)).await;
     rig.pending_pod("web", "1", json!({})).await;
     rig.wait(60).await;

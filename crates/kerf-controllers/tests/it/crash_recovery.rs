@@ -8,7 +8,7 @@ use http::{Method, Request};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodepool::NodePool;
-use kerf_kwok::{Kwok, built_in};
+use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_runtime::Clock;
 use kerf_sandbox::{ApiServer, Fault, FaultRule};
 use kube::Client;
@@ -65,7 +65,7 @@ impl Doomed {
 }
 
 fn cloud(client: Client, rig: &Rig) -> Arc<Kwok> {
-    Arc::new(Kwok::new(client, rig.clock, built_in()))
+    Arc::new(Kwok::new(client, rig.clock, built_in_catalogue()))
 }
 
 /// What is true at the top and at the bottom of a round.

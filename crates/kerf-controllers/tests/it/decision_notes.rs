@@ -6,7 +6,7 @@ use http::{Method, Request, Response};
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_controllers::logs::Level;
-use kerf_kwok::{Kwok, built_in};
+use kerf_kwok::{Kwok, built_in_catalogue};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ fn without_claims(client: Client) -> Client {
 }
 
 async fn with_kwok(rig: Rig) -> Rig {
-    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in());
+    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
     rig.with(Arc::new(cloud)).await
 }
 
@@ -166,7 +166,7 @@ async fn spec_07_26_all_provisionable_pods_are_counted_and_five_are_named() {
 async fn pods_hear_why_their_claim_was_refused() {
     let mut rig = Rig::start().await;
     let (lines, _log) = Lines::listen(Level::Info, rig.clock);
-    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in());
+    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
     rig.restart_with(without_claims(rig.server.client_as("kerf")), Arc::new(cloud));
     rig.pending_pod("web", "1", json!({})).await;
     rig.wait(30).await;

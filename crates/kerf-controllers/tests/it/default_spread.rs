@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1;
 use kerf_api::labels;
-use kerf_api::scheduler_config::default_spread;
+use kerf_api::scheduler_config::parse_default_spread;
 use kerf_api::slim::Service;
-use kerf_kwok::built_in;
+use kerf_kwok::built_in_catalogue;
 use kerf_state::{ReplicaSet, ReplicationController, StatefulSet};
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
@@ -18,8 +18,8 @@ const BY_ZONE: &str = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, top
 /// A cluster with machines in four zones whose scheduler is configured so.
 async fn town(config: &str) -> Town {
     let mut town = Town::bare(json!({"disruption": {"consolidateAfter": "Never"}})).await;
-    town.catalogue = built_in();
-    town.rig.settings.engine.default_spread = default_spread(config).unwrap();
+    town.catalogue = built_in_catalogue();
+    town.rig.settings.engine.default_spread = parse_default_spread(config).unwrap();
     town.restart();
     town.rig.wait(2).await;
     town

@@ -57,7 +57,7 @@ async fn what_expired_while_nobody_was_there_ends_at_the_next_start() {
     rig.patch::<kerf_api::nodeclaim::NodeClaim>("a", json!({"metadata": {"labels": {"karpenter.sh/nodepool": null}}}))
         .await;
     rig.wait(60).await;
-    let cloud = kerf_kwok::Kwok::new(rig.server.client_as("kwok"), rig.clock, kerf_kwok::built_in());
+    let cloud = kerf_kwok::Kwok::new(rig.server.client_as("kwok"), rig.clock, kerf_kwok::built_in_catalogue());
     let rig = rig.with(std::sync::Arc::new(cloud)).await;
     assert_eq!(claims(&rig).await, Vec::<String>::new());
 }

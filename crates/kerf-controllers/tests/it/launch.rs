@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::{CreateError, Instance};
-use kerf_kwok::{Kwok, built_in};
+use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_sandbox::{Fault, FaultRule, Verb};
 use serde_json::json;
 
@@ -16,7 +16,7 @@ use crate::test_env::{Rig, of_claim, pool};
 /// A rig with a cloud that a test dictates, and no pool.
 pub(crate) async fn dictated() -> (Rig, Arc<Dictated>) {
     let rig = Rig::bare().await;
-    let cloud = Arc::new(Dictated::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in())));
+    let cloud = Arc::new(Dictated::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue())));
     (rig.with(cloud.clone()).await, cloud)
 }
 
@@ -39,7 +39,7 @@ async fn a_claim_of_another_provider_holds_nobody_up() {
     let theirs = json!({"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass"}});
     rig.hand_made_claim("theirs", theirs.clone()).await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
-    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in());
+    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
     let rig = rig.with(Arc::new(cloud)).await;
     rig.pending_pod("first", "1", json!({})).await;
     rig.wait(15).await;

@@ -8,7 +8,7 @@ use kerf_api::nodepool::NodePool;
 use kerf_controllers::{
     Context, LeaderElection, Metrics, ProcessSettings, Recorder, RunError, Settings, SharedCluster,
 };
-use kerf_kwok::{Kwok, built_in};
+use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_runtime::Shutdown;
 use kerf_sandbox::{Fault, FaultRule, Write};
 use kube::api::{Api, Patch, PatchParams, PostParams};
@@ -35,7 +35,7 @@ fn start_with(rig: &Rig, agent: &'static str, client: kube::Client, lease_client
     let recorder = Arc::new(Recorder::new(client.clone(), rig.clock, 1));
     let metrics = Arc::new(Metrics::new());
     let ctx = Context {
-        cloud: Arc::new(Kwok::new(client.clone(), rig.clock, built_in())),
+        cloud: Arc::new(Kwok::new(client.clone(), rig.clock, built_in_catalogue())),
         client,
         cluster: SharedCluster::default(),
         clock: rig.clock,

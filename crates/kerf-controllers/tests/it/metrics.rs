@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
-use kerf_kwok::{Kwok, built_in};
+use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_sandbox::{Fault, FaultRule, Verb};
 use kube::api::DeleteParams;
 use serde_json::json;
@@ -132,7 +132,7 @@ async fn a_claims_namesake_has_a_life_of_its_own() {
         ],
         1,
     );
-    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in());
+    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
     let rig = rig.with(Arc::new(cloud)).await;
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(12).await;
@@ -154,7 +154,7 @@ async fn controllers_are_as_wide_as_their_cores_allow() {
     for (cores, width) in [(1, 1000.0), (60, 5000.0), (100, 5000.0)] {
         let mut rig = Rig::bare().await;
         rig.settings.cores = cores;
-        let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in());
+        let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
         let rig = rig.with(Arc::new(cloud)).await;
         assert_eq!(rig.metrics.max_concurrent_reconciles.get(&["nodeclaim.lifecycle"]), Some(width));
     }
@@ -208,7 +208,7 @@ async fn single_objects_can_be_left_out() {
         let mut rig = Rig::bare().await;
         rig.settings.cluster_state_observability = is_shown;
         rig.create::<NodePool>(pool("general", json!({"limits": {"cpu": "100"}}))).await;
-        let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in());
+        let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
         let rig = rig.with(Arc::new(cloud)).await;
         rig.pending_pod("web", "1", json!({})).await;
         rig.wait(15).await;

@@ -6,7 +6,7 @@ use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_controllers::logs::Level;
-use kerf_kwok::{Kwok, built_in};
+use kerf_kwok::{Kwok, built_in_catalogue};
 use serde_json::json;
 
 use crate::test_env::{Lines, Rig, of_pool, pool};
@@ -82,7 +82,7 @@ async fn claims_of_an_older_hash_version_are_taken_along() {
     conditions.push(drifted);
     rig.status::<NodeClaim>("drifted", json!({"conditions": conditions})).await;
     rig.patch::<NodePool>("general", json!({"metadata": {"annotations": {HASH: "0", VERSION: "v2"}}})).await;
-    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in());
+    let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
     let rig = rig.with(Arc::new(cloud)).await;
     let pool = get(&rig, "general").await;
     let hash = pool.metadata.annotations.unwrap()[HASH].clone();

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodepool::NodePool;
 use kerf_controllers::logs::Level;
 use kerf_controllers::{Context, Metrics, ProcessSettings, Recorder, Settings, SharedCluster};
-use kerf_kwok::{Kwok, built_in};
+use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_runtime::{Clock, Shutdown};
 use kerf_sandbox::{ApiServer, Config};
 use kube::api::DeleteParams;
@@ -26,7 +26,7 @@ fn start(server: &ApiServer, settings: ProcessSettings) -> Process {
     let client = kerf_controllers::measured(server.client_as("kerf"), metrics.clone(), server.clock());
     let recorder = Arc::new(Recorder::new(client.clone(), server.clock(), 1));
     let ctx = Context {
-        cloud: Arc::new(Kwok::new(client.clone(), server.clock(), built_in())),
+        cloud: Arc::new(Kwok::new(client.clone(), server.clock(), built_in_catalogue())),
         client: client.clone(),
         cluster: SharedCluster::default(),
         clock: server.clock(),

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_cloud::{BoxError, HookResult, Instance, RegistrationHook};
 use kerf_controllers::logs::Level;
-use kerf_kwok::{Kwok, built_in};
+use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_sandbox::{Fault, Verb};
 use serde_json::{Value, json};
 
@@ -246,7 +246,7 @@ impl RegistrationHook for Hook {
 
 async fn hooked(hooks: Vec<Arc<Hook>>) -> Rig {
     let rig = Rig::bare().await;
-    let mut cloud = Dictated::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in()));
+    let mut cloud = Dictated::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue()));
     cloud.hooks = hooks.into_iter().map(|hook| hook as Arc<dyn RegistrationHook>).collect();
     cloud.launch(machine());
     let rig = rig.with(Arc::new(cloud)).await;

@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::Node;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::RepairPolicy;
-use kerf_kwok::{Kwok, built_in};
+use kerf_kwok::{Kwok, built_in_catalogue};
 use serde_json::json;
 
 use crate::cloud::Dictated;
@@ -20,7 +20,7 @@ async fn cluster(nodes: usize, is_on: bool, policies: Vec<RepairPolicy>) -> Rig 
     rig.settings.node_repair = is_on;
     let none = json!({"disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}});
     rig.create::<NodePool>(pool("general", none)).await;
-    let mut cloud = Dictated::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in()));
+    let mut cloud = Dictated::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue()));
     if !policies.is_empty() {
         cloud.repair = Some(policies);
     }

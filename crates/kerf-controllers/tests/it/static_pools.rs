@@ -8,7 +8,7 @@ use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::CreateError;
-use kerf_kwok::{Kwok, built_in};
+use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_sandbox::{Fault, Verb};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ async fn with_pool(spec: Value) -> (Rig, Arc<Dictated>) {
     let mut rig = Rig::bare().await;
     rig.settings.static_capacity = true;
     rig.create::<NodePool>(pool("general", spec)).await;
-    let cloud = Arc::new(Dictated::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in())));
+    let cloud = Arc::new(Dictated::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue())));
     let rig = rig.with(cloud.clone()).await;
     rig.wait(3).await;
     (rig, cloud)

@@ -9,7 +9,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::nodepool::NodePool;
-use kerf_kwok::{AvailabilityError, Catalogue, InstanceAvailability, Kwok, parse};
+use kerf_kwok::{AvailabilityError, Catalogue, InstanceAvailability, Kwok, parse_catalogue};
 use kerf_runtime::Clock;
 use kerf_sandbox::sim::Witness;
 use kerf_sandbox::{Cluster, ClusterConfig, Delay, Timing};
@@ -42,7 +42,7 @@ pub(crate) fn sizes_at([s, m, l]: [f64; 3]) -> Catalogue {
                 is("karpenter.sh/capacity-type", "on-demand"), is("topology.kubernetes.io/zone", "zone-a")]}]})
     };
     let text = json!([of("s", 2, s), of("m", 4, m), of("l", 8, l)]).to_string();
-    parse(&text).unwrap()
+    parse_catalogue(&text).unwrap()
 }
 
 /// Offerings that cannot be had, by instance type.
@@ -99,7 +99,8 @@ impl Town {
     }
 
     pub(crate) fn restart_with(&mut self, client: Client) {
-        let cloud = Kwok::new(client.clone(), self.rig.clock, self.catalogue.clone()).with_stock(self.sold_out.clone());
+        let cloud =
+            Kwok::new(client.clone(), self.rig.clock, self.catalogue.clone()).with_availability(self.sold_out.clone());
         self.rig.restart_with(client, Arc::new(cloud));
     }
 

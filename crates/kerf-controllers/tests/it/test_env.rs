@@ -16,7 +16,7 @@ use kerf_api::nodepool::NodePool;
 use kerf_cloud::CloudProvider;
 use kerf_controllers::logs::{self, Form, Level, LogLayer};
 use kerf_controllers::{Context, Controllers, Event, History, Metrics, Publish, Settings, SharedCluster};
-use kerf_kwok::{Kwok, built_in};
+use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_runtime::{Clock, Shutdown};
 use kerf_sandbox::{ApiServer, Config, Fault, FaultRule, Verb, install_crds};
 use kube::Client;
@@ -147,7 +147,7 @@ impl Rig {
     pub(crate) async fn start() -> Self {
         let rig = Self::bare().await;
         rig.create::<NodePool>(pool("general", json!({}))).await;
-        let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in());
+        let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
         rig.with(Arc::new(cloud)).await
     }
 

@@ -116,7 +116,7 @@ pub(crate) fn state_of(node: Option<&Node>, claim: Option<&NodeClaim>, names: &m
 
 fn state(node: Option<&Node>, claim: Option<&NodeClaim>, names: &mut ResourceNames) -> NodeState {
     let is_managed = claim.is_some();
-    let labelled = |key: &str| node.is_some_and(|n| n.metadata.labels.is(key, "true"));
+    let labelled = |key: &str| node.is_some_and(|n| n.metadata.labels.has_value(key, "true"));
     let is_registered = !is_managed || labelled(labels::REGISTERED);
     let is_initialized = !is_managed || labelled(labels::INITIALIZED);
     // Until it is registered a managed node is what its claim says.

@@ -1,7 +1,7 @@
 //! Which pods a pass is about (spec 02 §2): pending ones that capacity could help, and those on nodes that are leaving.
 
 use jiff::Timestamp;
-use kerf_api::duration::do_not_disrupt;
+use kerf_api::duration::evaluate_do_not_disrupt;
 use kerf_api::labels::LabelRules;
 use kerf_api::slim::{IntOrPercent, Pod, PodDisruptionBudget, Str, Taint, TaintEffect};
 use kerf_api::{annotations, labels, taints};
@@ -14,7 +14,7 @@ use crate::requirement::EffectiveOperator;
 
 /// Whether a new node could help this pod (spec 02 §2.1).
 pub fn is_provisionable(pod: &Pod, settings: &Settings) -> bool {
-    let mut scheduled = pod.status.conditions.iter().filter(|c| c.kind == "PodScheduled").peekable();
+    let mut scheduled = pod.status.conditions.iter().filter(|c| c.condition_type == "PodScheduled").peekable();
     // In files the condition may be missing; one that is there is believed: a scheduler that says something else wants no node.
     let is_silent = scheduled.peek().is_none() && !settings.require_unschedulable;
     (is_silent || scheduled.any(|c| c.reason == "Unschedulable"))
@@ -48,7 +48,7 @@ fn is_protected(pod: &Pod, at: Timestamp) -> bool {
     pod.metadata
         .annotations
         .get(annotations::DO_NOT_DISRUPT)
-        .is_some_and(|value| do_not_disrupt(value, pod.status.start_time, at).is_protected())
+        .is_some_and(|value| evaluate_do_not_disrupt(value, pod.status.start_time, at).is_protected())
 }
 
 /// No eviction will ever be allowed: several budgets, or one that allows none (spec 02 §2.3).
@@ -69,7 +69,7 @@ fn is_fully_blocked(pod: &Pod, budgets: &[PodDisruptionBudget], at: Timestamp) -
     if selecting.next().is_some() {
         return true;
     }
-    let unready = pod.status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "False");
+    let unready = pod.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "False");
     if budget.always_allow_unhealthy && unready {
         return false;
     }

@@ -128,7 +128,7 @@ fn take_away(input: &mut Input, command: &Command, places: &FxHashMap<Str, Str>)
         receiving.extend(place.clone());
         // A pod that nobody has found a place for yet is made again and waits; no scheduler has said a word about it.
         let pod = Arc::make_mut(pod);
-        pod.status.conditions.retain(|c| place.is_some() || c.kind != "PodScheduled");
+        pod.status.conditions.retain(|c| place.is_some() || c.condition_type != "PodScheduled");
         pod.status.phase = if place.is_some() { PodPhase::Running } else { PodPhase::Pending };
         // It starts anew, and so does the time for which its annotation protects it.
         pod.status.start_time = place.is_some().then_some(at);
@@ -201,7 +201,7 @@ fn machine(
     node.status.capacity = described.capacity.clone();
     node.status.allocatable = allocatable.clone();
     node.status.conditions = vec![NodeCondition {
-        kind: "Ready".into(),
+        condition_type: "Ready".into(),
         status: "True".into(),
         last_transition_time: Some(at),
         ..NodeCondition::default()

@@ -83,13 +83,15 @@ impl Budgets {
 /// count for none.
 fn counted_for(facts: &Facts<'_>, input: &Input) -> Option<usize> {
     let claim = facts.claim.filter(|c| !c.lifecycle.is_instance_terminating)?;
-    let node = facts.node.filter(|n| n.metadata.labels.is(labels::INITIALIZED, "true"))?;
+    let node = facts.node.filter(|n| n.metadata.labels.has_value(labels::INITIALIZED, "true"))?;
     let name = node.metadata.labels.get(labels::NODEPOOL).or_else(|| claim.labels.get(labels::NODEPOOL))?;
     input.pools.iter().position(|p| p.name == name)
 }
 
 /// A node that is not ready, or that goes for whatever cause.
 fn is_disrupting(facts: &Facts<'_>) -> bool {
-    let ready = facts.node.is_some_and(|n| n.status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "True"));
+    let ready = facts
+        .node
+        .is_some_and(|n| n.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True"));
     !ready || facts.claim.is_some_and(|c| c.is_deleting || c.is_marked)
 }

@@ -87,7 +87,7 @@ fn is_still_offered(claim: &NodeClaim, types: &[InstanceType], rules: &LabelRule
     let named = claim.labels.get(labels::INSTANCE_TYPE);
     let Some(described) = named.and_then(|name| types.iter().find(|t| t.name == name)) else { return false };
     let mut carried = Requirements::from_labels(rules, &claim.labels);
-    if claim.labels.is(labels::CAPACITY_TYPE, labels::CAPACITY_TYPE_RESERVED) {
+    if claim.labels.has_value(labels::CAPACITY_TYPE, labels::CAPACITY_TYPE_RESERVED) {
         // A reservation that ended leaves its machine behind as an on-demand one.
         let either = [labels::CAPACITY_TYPE_RESERVED, labels::CAPACITY_TYPE_ON_DEMAND].map(Str::new_static);
         carried.replace(Requirement::one_of(labels::CAPACITY_TYPE, either));

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use kerf_api::annotations;
-use kerf_api::duration::{DoNotDisrupt, do_not_disrupt};
+use kerf_api::duration::{DoNotDisrupt, evaluate_do_not_disrupt};
 use kerf_api::slim::{Labels, Pod, PodDisruptionBudget, Str};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -21,7 +21,7 @@ fn is_active(pod: &Pod) -> bool {
 /// What its annotation says at an instant, if it has one.
 pub(crate) fn protection(pod: &Pod, at: Timestamp) -> Option<DoNotDisrupt> {
     let value = pod.metadata.annotations.get(annotations::DO_NOT_DISRUPT)?;
-    Some(do_not_disrupt(value, pod.status.start_time, at))
+    Some(evaluate_do_not_disrupt(value, pod.status.start_time, at))
 }
 
 fn is_protected(pod: &Pod, at: Timestamp) -> bool {

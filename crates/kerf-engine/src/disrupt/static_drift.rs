@@ -53,7 +53,7 @@ fn granted(pass: &Pass<'_, '_>, pool: usize, candidates: &[FactsIx]) -> (usize, 
     }
     let claims = || {
         let all = pass.survey.nodes.iter().filter_map(|f| f.claim);
-        all.filter(|c| c.labels.is(labels::NODEPOOL, &described.name))
+        all.filter(|c| c.labels.has_value(labels::NODEPOOL, &described.name))
     };
     // Nodes that a command is about are still counted: their replacements are on the way.
     let staying = claims().filter(|c| !c.is_deleting).count();

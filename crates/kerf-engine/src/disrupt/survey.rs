@@ -3,7 +3,7 @@
 //! A node is a candidate of a method when nothing here blocks it; all that blocks it is kept, not only the first, so that whoever asks
 //! why a node stays is told everything at once.
 
-use kerf_api::duration::{DoNotDisrupt, node_is_protected};
+use kerf_api::duration::{DoNotDisrupt, is_node_protected};
 use kerf_api::nodepool::{ConsolidationPolicy, DisruptionReason};
 use kerf_api::slim::{Node, Pod, Str};
 use kerf_api::{annotations, labels};
@@ -96,7 +96,7 @@ impl<'i> Survey<'i> {
         budgets: &mut PodBudgets<'i>,
     ) -> Facts<'i> {
         let at = self.input.at;
-        let registered = node.filter(|n| claim.is_none() || n.metadata.labels.is(labels::REGISTERED, "true"));
+        let registered = node.filter(|n| claim.is_none() || n.metadata.labels.has_value(labels::REGISTERED, "true"));
         let name = registered.map(|n| n.metadata.name.clone()).or_else(|| claim.map(|c| c.name.clone()));
         let carried = registered.map(|n| &n.metadata.labels).or_else(|| claim.map(|c| &c.labels));
         let label = |key: &str| carried.and_then(|l| l.get(key));
@@ -226,13 +226,13 @@ impl<'i> Facts<'i> {
             }
         };
         add(life.is_disrupting, Block::AlreadyDisrupting);
-        let initialized = self.node.is_some_and(|n| n.metadata.labels.is(labels::INITIALIZED, "true"));
+        let initialized = self.node.is_some_and(|n| n.metadata.labels.has_value(labels::INITIALIZED, "true"));
         add(self.node.is_none(), Block::NoNode);
         add(self.node.is_some() && !initialized, Block::NotInitialized);
         add(claim.is_deleting || claim.is_marked, Block::Deleting);
         add(life.nominated_until.is_some_and(|until| at < until), Block::Nominated);
         let protected =
-            self.node.is_some_and(|n| node_is_protected(n.metadata.annotations.get(annotations::DO_NOT_DISRUPT)));
+            self.node.is_some_and(|n| is_node_protected(n.metadata.annotations.get(annotations::DO_NOT_DISRUPT)));
         add(protected, Block::DoNotDisrupt);
         let pool = self.pool.map(|ix| &input.pools[ix]);
         if let Some((pool, until)) = pool.and_then(|pool| Some((pool, pool.disruption.paused_until?))) {

@@ -69,7 +69,7 @@ impl<'a> DefaultSpread<'a> {
         let namespace = &pod.metadata.namespace;
         let selecting = self.services.get(namespace).into_iter().flatten();
         let mut labels: Vec<(Str, Str)> = selecting
-            .filter(|selector| selector.iter().all(|(key, value)| pod.metadata.labels.is(key, value)))
+            .filter(|selector| selector.iter().all(|(key, value)| pod.metadata.labels.has_value(key, value)))
             .flat_map(|selector| selector.iter().map(|(key, value)| (key.clone(), value.clone())))
             .collect();
         let mut expressions = Vec::new();

@@ -64,7 +64,7 @@ pub(crate) fn effective(pod: &Pod, names: &mut ResourceNames) -> Amounts {
 
 /// Whether the kubelet has said that a resize will never happen; what the spec asks then does not count.
 pub(crate) fn resize_is_infeasible(pod: &Pod) -> bool {
-    pod.status.conditions.iter().any(|c| c.kind == "PodResizePending" && c.reason == "Infeasible")
+    pod.status.conditions.iter().any(|c| c.condition_type == "PodResizePending" && c.reason == "Infeasible")
 }
 
 /// Whether the pod needs exactly what its containers ask for, because none of them is being resized.

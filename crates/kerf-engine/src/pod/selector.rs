@@ -5,7 +5,7 @@ use kerf_api::slim::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirem
 /// Whether the selector selects these labels.
 pub(crate) fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
     is_readable(selector)
-        && selector.match_labels.iter().all(|(key, value)| labels.is(key, value))
+        && selector.match_labels.iter().all(|(key, value)| labels.has_value(key, value))
         && selector.match_expressions.iter().all(|e| holds(e, labels))
 }
 

@@ -8,7 +8,7 @@ use kerf_sandbox::{ApiServer, Config, install_crds};
 use serde_json::json;
 
 use super::*;
-use crate::built_in;
+use crate::built_in_catalogue;
 
 /// A cluster with the definitions installed and a node class `default`.
 async fn cluster(class: serde_json::Value) -> (ApiServer, Client, Clock) {
@@ -41,7 +41,7 @@ fn pool() -> NodePool {
     .unwrap()
 }
 
-fn spot_linux() -> serde_json::Value {
+fn spot_linux_requirements() -> serde_json::Value {
     json!([
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]},
         {"key": "kubernetes.io/os", "operator": "In", "values": ["linux"]},
@@ -53,15 +53,15 @@ fn spot_linux() -> serde_json::Value {
 #[tokio::test(start_paused = true)]
 async fn the_simulated_cloud_is_a_provider() {
     let (_server, client, clock) = cluster(json!({})).await;
-    let provider = Kwok::new(client, clock, built_in());
-    kerf_cloud::conformance::check(&provider, &claim(spot_linux()), &pool()).await;
+    let provider = Kwok::new(client, clock, built_in_catalogue());
+    kerf_cloud::conformance::check(&provider, &claim(spot_linux_requirements()), &pool()).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_is_a_node_with_what_the_claim_asks_for() {
     let (_server, client, clock) = cluster(json!({})).await;
-    let provider = Kwok::new(client.clone(), clock, built_in());
-    let machine = provider.create(&claim(spot_linux())).await.unwrap();
+    let provider = Kwok::new(client.clone(), clock, built_in_catalogue());
+    let machine = provider.create(&claim(spot_linux_requirements())).await.unwrap();
     assert_eq!(
         machine.labels["node.kubernetes.io/instance-type"], "c-2x-amd64-linux",
         "the smallest whose cpu is enough"
@@ -89,7 +89,7 @@ async fn a_machine_is_a_node_with_what_the_claim_asks_for() {
 async fn machines_of_one_price_are_spread_and_the_same_claim_gets_the_same() {
     let (_server, client, clock) = cluster(json!({})).await;
     let nodes: Api<Node> = Api::all(client.clone());
-    let provider = Kwok::new(client, clock, built_in());
+    let provider = Kwok::new(client, clock, built_in_catalogue());
     let mut zones: BTreeMap<String, usize> = BTreeMap::new();
     for i in 0..40 {
         let mut claim = claim(json!([]));
@@ -97,7 +97,7 @@ async fn machines_of_one_price_are_spread_and_the_same_claim_gets_the_same() {
         let machine = provider.create(&claim).await.unwrap();
         assert_eq!(machine.labels["node.kubernetes.io/instance-type"], "c-2x-amd64-linux", "the first of equal types");
         let zone = machine.labels["topology.kubernetes.io/zone"].clone();
-        nodes.delete(&node::name(&claim), &DeleteParams::default()).await.unwrap();
+        nodes.delete(&node::node_name(&claim), &DeleteParams::default()).await.unwrap();
         let again = provider.create(&claim).await.unwrap();
         assert_eq!(again.labels["topology.kubernetes.io/zone"], zone, "a launch that is repeated");
         *zones.entry(zone).or_default() += 1;
@@ -110,8 +110,8 @@ async fn machines_of_one_price_are_spread_and_the_same_claim_gets_the_same() {
 async fn only_what_was_launched_here_or_is_managed_is_a_machine() {
     let (_server, client, clock) = cluster(json!({})).await;
     let nodes: Api<Node> = Api::all(client.clone());
-    let provider = Kwok::new(client, clock, built_in());
-    let launched = provider.create(&claim(spot_linux())).await.unwrap();
+    let provider = Kwok::new(client, clock, built_in_catalogue());
+    let launched = provider.create(&claim(spot_linux_requirements())).await.unwrap();
     for (name, labels) in [
         ("foreign", json!({"kubernetes.io/hostname": "foreign", "type": "kwok"})),
         ("managed", json!({"karpenter.kwok.sh/kwoknodeclass": "default"})),
@@ -130,21 +130,21 @@ async fn only_what_was_launched_here_or_is_managed_is_a_machine() {
 #[tokio::test(start_paused = true)]
 async fn without_its_class_there_is_no_capacity_and_with_a_delay_the_node_comes_later() {
     let (_server, client, clock) = cluster(json!({"nodeRegistrationDelay": "30s"})).await;
-    let provider = Kwok::new(client.clone(), clock, built_in());
-    let mut lost = claim(spot_linux());
+    let provider = Kwok::new(client.clone(), clock, built_in_catalogue());
+    let mut lost = claim(spot_linux_requirements());
     lost.spec.node_class_ref.name = "nowhere".into();
     let refusal = provider.create(&lost).await.unwrap_err();
     assert!(matches!(refusal, CreateError::InsufficientCapacity(_)), "{refusal}");
 
     // A machine that is there is found again, even if its class is not.
-    let mut strict = claim(spot_linux());
+    let mut strict = claim(spot_linux_requirements());
     let (_server, elsewhere, clock) = cluster(json!({})).await;
-    let other = Kwok::new(elsewhere.clone(), clock, built_in());
+    let other = Kwok::new(elsewhere.clone(), clock, built_in_catalogue());
     let launched = other.create(&strict).await.unwrap();
     strict.spec.node_class_ref.name = "nowhere".into();
     assert_eq!(other.create(&strict).await.unwrap().provider_id, launched.provider_id);
 
-    let machine = provider.create(&claim(spot_linux())).await.unwrap();
+    let machine = provider.create(&claim(spot_linux_requirements())).await.unwrap();
     let name = machine.provider_id.strip_prefix("kwok://").unwrap();
     let nodes: Api<Node> = Api::all(client);
     assert!(nodes.get_opt(name).await.unwrap().is_none());
@@ -175,8 +175,8 @@ impl InstanceAvailability for AlwaysThrottled {
 #[tokio::test(start_paused = true)]
 async fn a_cloud_that_is_busy_has_everything_in_stock_all_the_same() {
     let (_server, client, clock) = cluster(json!({})).await;
-    let provider = Kwok::new(client, clock, built_in()).with_stock(Arc::new(AlwaysThrottled));
-    let refusal = provider.create(&claim(spot_linux())).await.unwrap_err();
+    let provider = Kwok::new(client, clock, built_in_catalogue()).with_availability(Arc::new(AlwaysThrottled));
+    let refusal = provider.create(&claim(spot_linux_requirements())).await.unwrap_err();
     assert!(matches!(refusal, CreateError::Other(_)), "it is tried again: {refusal}");
     let types = provider.instance_types(&pool()).await.unwrap();
     assert!(types.iter().flat_map(|t| &t.offerings).all(|offering| offering.available));
@@ -185,8 +185,8 @@ async fn a_cloud_that_is_busy_has_everything_in_stock_all_the_same() {
 #[tokio::test(start_paused = true)]
 async fn what_is_out_of_stock_is_not_on_offer_for_a_while() {
     let (_server, client, clock) = cluster(json!({})).await;
-    let provider = Kwok::new(client, clock, built_in()).with_stock(Arc::new(NoSpot));
-    let refusal = provider.create(&claim(spot_linux())).await.unwrap_err();
+    let provider = Kwok::new(client, clock, built_in_catalogue()).with_availability(Arc::new(NoSpot));
+    let refusal = provider.create(&claim(spot_linux_requirements())).await.unwrap_err();
     assert_eq!(
         refusal.to_string(),
         "insufficient capacity, no spot capacity in test-zone-c; no spot capacity in test-zone-b"
@@ -206,7 +206,7 @@ async fn what_is_out_of_stock_is_not_on_offer_for_a_while() {
 #[tokio::test(start_paused = true)]
 async fn a_type_that_nobody_sells_is_an_error() {
     let (_server, client, clock) = cluster(json!({})).await;
-    let provider = Kwok::new(client, clock, built_in());
+    let provider = Kwok::new(client, clock, built_in_catalogue());
     let unknown = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["m5.large"]}]);
     let refusal = provider.create(&claim(unknown)).await.unwrap_err();
     assert_eq!(refusal.to_string(), "instance type not found (instance-type=m5.large)");

@@ -14,9 +14,9 @@ use super::*;
 fn a_difference_names_what_changed_and_nothing_else() {
     let before = json!({"a": 1, "b": {"c": [1, 2], "d": "x"}, "gone": true});
     let after = json!({"a": 1, "b": {"c": [2], "d": "x"}, "new": {"e": 1}});
-    assert_eq!(difference(&before, &after), Some(json!({"b": {"c": [2]}, "gone": null, "new": {"e": 1}})));
-    assert_eq!(difference(&before, &before), None);
-    assert_eq!(difference(&json!({"a": {"b": 1}}), &json!({"a": 2})), Some(json!({"a": 2})));
+    assert_eq!(merge_patch_between(&before, &after), Some(json!({"b": {"c": [2]}, "gone": null, "new": {"e": 1}})));
+    assert_eq!(merge_patch_between(&before, &before), None);
+    assert_eq!(merge_patch_between(&json!({"a": {"b": 1}}), &json!({"a": 2})), Some(json!({"a": 2})));
 }
 
 #[test]
@@ -26,26 +26,28 @@ fn object_and_status_are_written_apart() {
             .unwrap()
     };
     let (before, after) = (node("1", "Pending"), node("2", "Running"));
-    let between = |write: MergePatch| difference(&write.part(&before).unwrap(), &write.part(&after).unwrap());
+    let between = |write: MergePatch| {
+        merge_patch_between(&write.serialize_target(&before).unwrap(), &write.serialize_target(&after).unwrap())
+    };
     let object = between(MergePatch::OBJECT);
     assert_eq!(object, Some(json!({"metadata": {"labels": {"l": "2"}}})));
     let status = between(MergePatch::STATUS);
     assert_eq!(status, Some(json!({"status": {"phase": "Running"}})));
     let mut locked = status.unwrap();
-    lock_to(&mut locked, "17");
+    set_resource_version(&mut locked, "17");
     assert_eq!(locked, json!({"metadata": {"resourceVersion": "17"}, "status": {"phase": "Running"}}));
 }
 
-fn refusal(code: u16, retry_after_seconds: u32) -> kube::Error {
+fn status_error(code: u16, retry_after_seconds: u32) -> kube::Error {
     let status = json!({"code": code, "message": "no", "details": {"retryAfterSeconds": retry_after_seconds}});
     kube::Error::Api(serde_json::from_value(status).unwrap())
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_busy_server_is_asked_again_when_it_wishes() {
-    let answers = RefCell::new(vec![Ok(7), Err(refusal(503, 2)), Err(refusal(429, 1))]);
+    let answers = RefCell::new(vec![Ok(7), Err(status_error(503, 2)), Err(status_error(429, 1))]);
     let start = Instant::now();
-    let answer = retried(|| std::future::ready(answers.borrow_mut().pop().unwrap())).await;
+    let answer = with_retries(|| std::future::ready(answers.borrow_mut().pop().unwrap())).await;
     assert_eq!(answer.unwrap(), 7);
     assert_eq!(start.elapsed(), Duration::from_secs(3));
 }
@@ -53,18 +55,18 @@ async fn a_busy_server_is_asked_again_when_it_wishes() {
 #[tokio::test(start_paused = true)]
 async fn no_call_is_repeated_or_waited_for_without_end() {
     let calls = RefCell::new(0);
-    let busy = retried(|| {
+    let busy = with_retries(|| {
         *calls.borrow_mut() += 1;
-        std::future::ready(Err::<(), _>(refusal(429, 0)))
+        std::future::ready(Err::<(), _>(status_error(429, 0)))
     });
     assert!(matches!(busy.await, Err(ApiError::Other(_))));
     assert_eq!(*calls.borrow(), 4);
-    assert!(matches!(retried(std::future::pending::<Result<(), _>>).await, Err(ApiError::TimedOut)));
+    assert!(matches!(with_retries(std::future::pending::<Result<(), _>>).await, Err(ApiError::TimedOut)));
 }
 
 #[tokio::test]
 async fn what_a_caller_does_differently_has_a_name() {
-    let of = async |code| retried(|| std::future::ready(Err::<(), _>(refusal(code, 0)))).await.unwrap_err();
+    let of = async |code| with_retries(|| std::future::ready(Err::<(), _>(status_error(code, 0)))).await.unwrap_err();
     assert!(matches!(of(404).await, ApiError::NotFound));
     assert!(matches!(of(409).await, ApiError::Conflict));
     assert!(matches!(of(500).await, ApiError::Other(_)));

@@ -10,12 +10,12 @@ fn settings(workers: usize) -> QueueSettings {
     QueueSettings {
         workers,
         backoff: Backoff { base: Duration::from_millis(100), max: Duration::from_secs(10) },
-        rate: None,
+        retry_rate: None,
     }
 }
 
 /// Runs a queue for a while and says when which key was worked on, in milliseconds.
-async fn worked<R: Future<Output = ReconcileAction>>(
+async fn run_and_record<R: Future<Output = ReconcileAction>>(
     queue: &Queue<&'static str>,
     millis: u64,
     reconcile: impl Fn(&'static str) -> R,
@@ -44,7 +44,7 @@ async fn keys_leave_in_the_order_in_which_they_are_due() {
     queue.add("b");
     queue.add_after("a", Duration::from_millis(500));
     assert_eq!((queue.len(), queue.depth()), (3, 2));
-    let seen = worked(&queue, 1000, |_| async { ReconcileAction::Done }).await;
+    let seen = run_and_record(&queue, 1000, |_| async { ReconcileAction::Done }).await;
     assert_eq!(seen, [("b", 0), ("a", 0), ("c", 30)], "each once, at the earliest time that anybody asked for");
 }
 
@@ -54,7 +54,7 @@ async fn a_key_is_never_worked_on_twice_at_once_and_loses_nothing() {
     queue.add("a");
     queue.add("b");
     let again = queue.clone();
-    let seen = worked(&queue, 1000, |key| {
+    let seen = run_and_record(&queue, 1000, |key| {
         let again = again.clone();
         async move {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -73,7 +73,7 @@ async fn failures_back_off_by_key_and_are_forgotten() {
     let queue = Queue::new(settings(2));
     queue.add("bad");
     let tries = Rc::new(RefCell::new(0));
-    let seen = worked(&queue, 3000, |_| {
+    let seen = run_and_record(&queue, 3000, |_| {
         let tries = tries.clone();
         async move {
             *tries.borrow_mut() += 1;
@@ -91,12 +91,12 @@ async fn failures_back_off_by_key_and_are_forgotten() {
 
 #[tokio::test(start_paused = true)]
 async fn all_failures_together_are_limited() {
-    let queue = Queue::new(QueueSettings { rate: Some(Rate { per_second: 1, burst: 2 }), ..settings(8) });
+    let queue = Queue::new(QueueSettings { retry_rate: Some(Rate { per_second: 1, burst: 2 }), ..settings(8) });
     for key in ["a", "b", "c", "d"] {
         queue.add(key);
     }
     let first = RefCell::new(Vec::new());
-    let seen = worked(&queue, 5000, |key| {
+    let seen = run_and_record(&queue, 5000, |key| {
         let is_first = !first.borrow().contains(&key);
         first.borrow_mut().push(key);
         async move { if is_first { ReconcileAction::RequeueWithBackoff } else { ReconcileAction::Done } }
@@ -110,7 +110,7 @@ async fn a_panic_is_a_failure_and_takes_nobody_along() {
     let queue = Queue::new(settings(2));
     queue.add("bad");
     queue.add("good");
-    let seen = worked(&queue, 150, |key| async move {
+    let seen = run_and_record(&queue, 150, |key| async move {
         assert_ne!(key, "bad", "on purpose");
         ReconcileAction::Done
     });
@@ -123,7 +123,7 @@ async fn what_runs_when_the_end_is_asked_for_may_finish() {
     queue.add("a");
     queue.add("b");
     let finished = Rc::new(RefCell::new(0));
-    let seen = worked(&queue, 10, |_| {
+    let seen = run_and_record(&queue, 10, |_| {
         let finished = finished.clone();
         async move {
             tokio::time::sleep(Duration::from_secs(5)).await;

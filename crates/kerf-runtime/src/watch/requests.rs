@@ -35,16 +35,18 @@ pub(super) enum WatchFailure {
 }
 
 impl WatchFailure {
-    pub(super) fn of(cause: &kube::Error) -> Self {
+    pub(super) fn from_kube_error(cause: &kube::Error) -> Self {
         match cause {
             // A version that the server has not reached is one that it will not: it was restored from a copy.
-            kube::Error::Api(status) if status.code == 410 || status.code == 404 || is_ahead(status) => Self::Gone,
+            kube::Error::Api(status) if status.code == 410 || status.code == 404 || is_version_too_large(status) => {
+                Self::Gone
+            }
             other => Self::Failed(Causes(other).to_string()),
         }
     }
 }
 
-fn is_ahead(status: &Status) -> bool {
+fn is_version_too_large(status: &Status) -> bool {
     status.code == 504 && status.message.contains("Too large resource version")
 }
 
@@ -57,9 +59,9 @@ pub(super) async fn list<T: DeserializeOwned>(
     let mut token = String::new();
     loop {
         let query = if token.is_empty() {
-            format!("limit={}", settings.page)
+            format!("limit={}", settings.page_size)
         } else {
-            format!("limit={}&continue={}", settings.page, escaped(&token))
+            format!("limit={}&continue={}", settings.page_size, percent_encoded(&token))
         };
         let text = match client.request_text(request(settings.kind, &query)?).await {
             Ok(text) => text,
@@ -75,7 +77,7 @@ pub(super) async fn list<T: DeserializeOwned>(
         let page: Page<'_> = serde_json::from_str(&text).map_err(|cause| ListFailure::Failed(cause.to_string()))?;
         objects.reserve(page.items.len());
         for item in &page.items {
-            objects.extend(decode(settings.kind, item));
+            objects.extend(decode_or_log(settings.kind, item));
         }
         token = page.metadata.r#continue;
         if token.is_empty() {
@@ -97,7 +99,7 @@ pub(super) enum DecodedWatchEvent<T> {
 }
 
 /// The changes since a version.
-pub(super) async fn open<T: DeserializeOwned + Send>(
+pub(super) async fn open_watch<T: DeserializeOwned + Send>(
     client: &Client,
     settings: &WatchSettings,
     version: &str,
@@ -105,7 +107,7 @@ pub(super) async fn open<T: DeserializeOwned + Send>(
 ) -> Result<impl TryStream<Ok = DecodedWatchEvent<T>, Error = WatchFailure> + Unpin + use<T>, WatchFailure> {
     let query = format!(
         "watch=true&allowWatchBookmarks=true&resourceVersion={}&timeoutSeconds={}",
-        escaped(version),
+        percent_encoded(version),
         lifetime.as_secs()
     );
     let kind = settings.kind;
@@ -115,14 +117,17 @@ pub(super) async fn open<T: DeserializeOwned + Send>(
     })?;
     // A server that compresses a watch begins anew with each event, and decoders stop after the first.
     request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    let body = client.request_stream(request).await.map_err(|cause| WatchFailure::of(&cause))?;
+    let body = client.request_stream(request).await.map_err(|cause| WatchFailure::from_kube_error(&cause))?;
     let lines = body.lines().map_err(|cause| WatchFailure::Failed(cause.to_string()));
-    Ok(Box::pin(lines.try_filter_map(move |line| std::future::ready(said(kind, &line)))))
+    Ok(Box::pin(lines.try_filter_map(move |line| std::future::ready(parse_line(kind, &line)))))
 }
 
 /// Reads a line. One that was cut off by the end of the connection says nothing.
-fn said<T: DeserializeOwned>(kind: WatchedKind, line: &str) -> Result<Option<DecodedWatchEvent<T>>, WatchFailure> {
-    let refused = |status: Status| WatchFailure::of(&kube::Error::Api(Box::new(status)));
+fn parse_line<T: DeserializeOwned>(
+    kind: WatchedKind,
+    line: &str,
+) -> Result<Option<DecodedWatchEvent<T>>, WatchFailure> {
+    let refused = |status: Status| WatchFailure::from_kube_error(&kube::Error::Api(Box::new(status)));
     let line: WatchLine<'_> = match serde_json::from_str(line) {
         Ok(line) => line,
         Err(cause) if cause.is_eof() => return Ok(None),
@@ -132,13 +137,15 @@ fn said<T: DeserializeOwned>(kind: WatchedKind, line: &str) -> Result<Option<Dec
         }
     };
     let unreadable = |cause: serde_json::Error| WatchFailure::Failed(cause.to_string());
-    if line.what == "ERROR" {
+    if line.event_type == "ERROR" {
         return Err(serde_json::from_str::<Status>(line.object.get()).map_or_else(unreadable, refused));
     }
-    let version = version(line.object).map_err(unreadable)?;
-    match &*line.what {
-        "ADDED" | "MODIFIED" => Ok(Some(DecodedWatchEvent::Applied { object: decode(kind, line.object), version })),
-        "DELETED" => Ok(Some(DecodedWatchEvent::Deleted { object: decode(kind, line.object), version })),
+    let version = resource_version_of(line.object).map_err(unreadable)?;
+    match &*line.event_type {
+        "ADDED" | "MODIFIED" => {
+            Ok(Some(DecodedWatchEvent::Applied { object: decode_or_log(kind, line.object), version }))
+        }
+        "DELETED" => Ok(Some(DecodedWatchEvent::Deleted { object: decode_or_log(kind, line.object), version })),
         "BOOKMARK" => Ok(Some(DecodedWatchEvent::Bookmark { version })),
         other => Err(WatchFailure::Failed(format!("unknown watch event {other:?}"))),
     }
@@ -146,7 +153,7 @@ fn said<T: DeserializeOwned>(kind: WatchedKind, line: &str) -> Result<Option<Dec
 
 /// The version of an object. What follows its metadata is not read: this is the second of three times that the text is gone over, and
 /// metadata comes first as servers write it.
-fn version(object: &RawValue) -> Result<String, serde_json::Error> {
+fn resource_version_of(object: &RawValue) -> Result<String, serde_json::Error> {
     let mut found = None;
     let read = ResourceVersionVisitor(&mut found).deserialize(&mut serde_json::Deserializer::from_str(object.get()));
     match (found, read) {
@@ -196,7 +203,7 @@ fn request(kind: WatchedKind, query: &str) -> Result<http::Request<Vec<u8>>, Lis
 }
 
 /// Tokens and versions are opaque; what is not a letter, a digit or one of `-_.` is escaped.
-fn escaped(text: &str) -> String {
+fn percent_encoded(text: &str) -> String {
     use std::fmt::Write as _;
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -231,7 +238,7 @@ struct PageMetadata {
 #[derive(Deserialize)]
 struct WatchLine<'a> {
     #[serde(borrow, rename = "type")]
-    what: Cow<'a, str>,
+    event_type: Cow<'a, str>,
     #[serde(borrow)]
     object: &'a RawValue,
 }
@@ -253,7 +260,7 @@ struct Identity<'a> {
     resource_version: Cow<'a, str>,
 }
 
-fn decode<T: DeserializeOwned>(kind: WatchedKind, raw: &RawValue) -> Option<T> {
+fn decode_or_log<T: DeserializeOwned>(kind: WatchedKind, raw: &RawValue) -> Option<T> {
     match serde_json::from_str(raw.get()) {
         Ok(object) => Some(object),
         Err(cause) => {

@@ -21,13 +21,13 @@ struct Thing {
 /// A server that gives its answers one after the other, and remembers what it was asked and when.
 #[derive(Clone, Default)]
 struct ScriptedServer {
-    answers: Arc<Mutex<VecDeque<(u16, String)>>>,
-    asked: Arc<Mutex<Vec<String>>>,
+    responses: Arc<Mutex<VecDeque<(u16, String)>>>,
+    queries: Arc<Mutex<Vec<String>>>,
 }
 
 impl ScriptedServer {
     fn new(answers: Vec<(u16, String)>) -> Self {
-        Self { answers: Arc::new(Mutex::new(answers.into())), asked: Arc::default() }
+        Self { responses: Arc::new(Mutex::new(answers.into())), queries: Arc::default() }
     }
 
     fn client(&self) -> Client {
@@ -35,8 +35,8 @@ impl ScriptedServer {
         let service = tower::service_fn(move |request: http::Request<Body>| {
             let (_, query) = request.uri().path_and_query().unwrap().as_str().split_once('?').unwrap();
             let asked: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("timeout")).collect();
-            script.asked.lock().unwrap().push(asked.join("&"));
-            let answer = script.answers.lock().unwrap().pop_front();
+            script.queries.lock().unwrap().push(asked.join("&"));
+            let answer = script.responses.lock().unwrap().pop_front();
             async move {
                 let Some((code, text)) = answer else { return std::future::pending().await };
                 Ok::<_, std::convert::Infallible>(
@@ -64,13 +64,13 @@ fn changes(events: &[(&str, Value)]) -> (u16, String) {
 }
 
 /// The same by a server that writes the object before its type.
-fn changes_backwards(events: &[(&str, Value)]) -> (u16, String) {
+fn changes_object_first(events: &[(&str, Value)]) -> (u16, String) {
     let lines: Vec<String> =
         events.iter().map(|(kind, object)| format!("{{\"object\":{object},\"type\":\"{kind}\"}}\n")).collect();
     (200, lines.concat())
 }
 
-fn refusal(code: u16) -> (u16, String) {
+fn status_response(code: u16) -> (u16, String) {
     (code, status(code).to_string())
 }
 
@@ -79,7 +79,7 @@ fn status(code: u16) -> Value {
 }
 
 /// What is told until the script is at its end, what was asked for, and how long it took.
-async fn told(answers: Vec<(u16, String)>) -> (Vec<WatchUpdate<Thing>>, Vec<String>, Duration, WatchProgress) {
+async fn run_watch(answers: Vec<(u16, String)>) -> (Vec<WatchUpdate<Thing>>, Vec<String>, Duration, WatchProgress) {
     let script = ScriptedServer::new(answers);
     let mut events = Vec::new();
     let start = Instant::now();
@@ -89,12 +89,12 @@ async fn told(answers: Vec<(u16, String)>) -> (Vec<WatchUpdate<Thing>>, Vec<Stri
         end = start.elapsed();
     });
     assert!(tokio::time::timeout(Duration::from_mins(2), work).await.is_err(), "a watch never ends");
-    (events, script.asked.lock().unwrap().clone(), end, outside.progress())
+    (events, script.queries.lock().unwrap().clone(), end, outside.progress())
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_comes_in_pages_and_is_told_whole() {
-    let (events, asked, _, progress) = told(vec![
+    let (events, asked, _, progress) = run_watch(vec![
         page(9, "a b", &[thing("a", 1, 1.into())]),
         page(9, "", &[thing("b", 2, 2.into())]),
         changes(&[
@@ -128,8 +128,8 @@ async fn the_order_in_a_line_does_not_matter() {
         ("BOOKMARK", json!({"metadata": {"resourceVersion": "4"}})),
         ("DELETED", thing("a", 5, 2.into())),
     ];
-    for changes in [changes(&said), changes_backwards(&said)] {
-        let (events, _, _, progress) = told(vec![page(1, "", &[]), changes]).await;
+    for changes in [changes(&said), changes_object_first(&said)] {
+        let (events, _, _, progress) = run_watch(vec![page(1, "", &[]), changes]).await;
         let expected = [
             WatchUpdate::Reset(vec![]),
             WatchUpdate::Applied(Thing { size: 1 }),
@@ -139,8 +139,8 @@ async fn the_order_in_a_line_does_not_matter() {
         assert_eq!(events, expected);
         assert_eq!(progress.version, 5);
     }
-    let gone = changes_backwards(&[("ERROR", status(410))]);
-    let (events, ..) = told(vec![page(1, "", &[]), gone, page(7, "", &[thing("a", 3, 5.into())])]).await;
+    let gone = changes_object_first(&[("ERROR", status(410))]);
+    let (events, ..) = run_watch(vec![page(1, "", &[]), gone, page(7, "", &[thing("a", 3, 5.into())])]).await;
     assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![Thing { size: 5 }])]);
 }
 
@@ -148,13 +148,13 @@ async fn the_order_in_a_line_does_not_matter() {
 #[tokio::test(start_paused = true)]
 async fn lines_that_say_nothing_cost_nothing_but_time() {
     let bare = (200, format!("{}\n", status(410)));
-    let (events, ..) = told(vec![page(1, "", &[]), bare, page(7, "", &[])]).await;
+    let (events, ..) = run_watch(vec![page(1, "", &[]), bare, page(7, "", &[])]).await;
     assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![])], "a refusal in place of a change");
     for odd in
         ["{\"type\":\"ADDED\",\"object\":{\"meta", "no json\n", "{\"type\":\"RENAMED\",\"object\":{\"metadata\":{}}}\n"]
     {
         let after = changes(&[("ADDED", thing("a", 2, 1.into()))]);
-        let (events, asked, ..) = told(vec![page(1, "", &[]), (200, odd.to_owned()), after]).await;
+        let (events, asked, ..) = run_watch(vec![page(1, "", &[]), (200, odd.to_owned()), after]).await;
         assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Applied(Thing { size: 1 })], "{odd}");
         assert!(asked[2].ends_with("resourceVersion=1"), "{asked:?}");
     }
@@ -162,8 +162,8 @@ async fn lines_that_say_nothing_cost_nothing_but_time() {
 
 #[tokio::test(start_paused = true)]
 async fn lost_history_is_a_new_list() {
-    for gone in [changes(&[("ERROR", status(410))]), refusal(410)] {
-        let (events, ..) = told(vec![page(1, "", &[]), gone, page(7, "", &[thing("a", 3, 5.into())])]).await;
+    for gone in [changes(&[("ERROR", status(410))]), status_response(410)] {
+        let (events, ..) = run_watch(vec![page(1, "", &[]), gone, page(7, "", &[thing("a", 3, 5.into())])]).await;
         assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![Thing { size: 5 }])]);
     }
 }
@@ -172,15 +172,15 @@ async fn lost_history_is_a_new_list() {
 async fn a_list_whose_rest_is_gone_starts_over() {
     let first = thing("a", 1, 1.into());
     let (events, ..) =
-        told(vec![page(1, "t", std::slice::from_ref(&first)), refusal(410), page(2, "", &[first])]).await;
+        run_watch(vec![page(1, "t", std::slice::from_ref(&first)), status_response(410), page(2, "", &[first])]).await;
     assert_eq!(events, [WatchUpdate::Reset(vec![Thing { size: 1 }])]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn errors_back_off_and_the_watch_goes_on_where_it_was() {
-    let (events, asked, end, _) = told(vec![
-        refusal(500),
-        refusal(500),
+    let (events, asked, end, _) = run_watch(vec![
+        status_response(500),
+        status_response(500),
         page(1, "", &[]),
         changes(&[("ADDED", thing("a", 5, 1.into())), ("ERROR", status(500))]),
         changes(&[("ADDED", thing("b", 6, 2.into()))]),
@@ -194,19 +194,19 @@ async fn errors_back_off_and_the_watch_goes_on_where_it_was() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kind_that_is_not_installed_is_waited_for() {
-    let mut answers = vec![refusal(404); 30];
+    let mut answers = vec![status_response(404); 30];
     answers.push(page(1, "", &[thing("a", 1, 1.into())]));
-    let (events, _, end, progress) = told(answers).await;
+    let (events, _, end, progress) = run_watch(answers).await;
     assert_eq!(events, [WatchUpdate::Reset(vec![]), WatchUpdate::Reset(vec![Thing { size: 1 }])]);
     assert!(end < Duration::from_secs(50), "it is found within two seconds of its arrival: {end:?}");
     assert!(progress.is_synced);
-    let (_, _, _, progress) = told(vec![refusal(404); 500]).await;
+    let (_, _, _, progress) = run_watch(vec![status_response(404); 500]).await;
     assert_eq!((progress.phase, progress.is_synced), (WatchPhase::NotInstalled, false));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_cannot_be_read_spoils_nothing() {
-    let (events, _, _, progress) = told(vec![
+    let (events, _, _, progress) = run_watch(vec![
         page(1, "", &[thing("bad", 1, "x".into()), thing("good", 1, 1.into())]),
         changes(&[("ADDED", thing("bad", 2, "y".into())), ("ADDED", thing("good", 3, 2.into()))]),
     ])
@@ -221,9 +221,9 @@ async fn whoever_waits_for_a_version_hears_of_it() {
     let (mut outside, work) = watch(script.client(), WatchSettings::new(KIND, 1), |_: WatchUpdate<Thing>| {});
     assert!(!outside.progress().is_synced);
     let wait = async {
-        outside.synced().await;
-        outside.caught_up("5").await;
-        outside.caught_up("no number").await;
+        outside.wait_until_synced().await;
+        outside.wait_for_version("5").await;
+        outside.wait_for_version("no number").await;
         outside.progress().version
     };
     tokio::select! {

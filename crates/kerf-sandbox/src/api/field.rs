@@ -6,7 +6,7 @@ use kerf_api::admission::FieldErrorKind;
 use serde_json::Value;
 
 fn error(kind: FieldErrorKind, path: impl Into<String>, value: Option<Value>, detail: impl Into<String>) -> FieldError {
-    FieldError::at(path, kind, value, detail)
+    FieldError::at_path(path, kind, value, detail)
 }
 
 pub(crate) fn required(path: impl Into<String>, detail: &str) -> FieldError {

@@ -159,7 +159,7 @@ impl Refusal {
     /// The object is understood and not allowed. `kind` and `group` name the kind, not the resource.
     pub(crate) fn invalid(group: &str, kind: &str, name: &str, errors: &[FieldError]) -> Self {
         let qualified = if group.is_empty() { kind.to_string() } else { format!("{kind}.{group}") };
-        let message = format!("{qualified} \"{name}\" is invalid: {}", kerf_api::admission::join(errors));
+        let message = format!("{qualified} \"{name}\" is invalid: {}", kerf_api::admission::join_field_errors(errors));
         let causes = errors
             .iter()
             .map(|error| Cause { reason: error.kind.reason(), message: error.body(), field: error.path.clone() })
@@ -230,7 +230,8 @@ impl Refusal {
         }
         let detail = self.0.message.split_once(": ").map_or(self.0.message.as_str(), |(_, detail)| detail);
         let error = field::invalid("patch", patched.to_string(), detail);
-        let message = format!(" \"\" is invalid: {}", kerf_api::admission::join(std::slice::from_ref(&error)));
+        let message =
+            format!(" \"\" is invalid: {}", kerf_api::admission::join_field_errors(std::slice::from_ref(&error)));
         let cause = Cause { reason: error.kind.reason(), message: error.body(), field: error.path.clone() };
         Self::new(422, "Invalid", message, Some(Details { causes: vec![cause], ..Details::default() }))
     }

@@ -259,13 +259,13 @@ impl Ledger {
     fn note_node(&mut self, text: &[u8], now: Timestamp) {
         let Some(node) = read::<Node>(text) else { return };
         let of_node = &node.metadata.labels;
-        let is_ready = node.status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "True");
+        let is_ready = node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
         let record = NodeRecord {
             provider_id: node.spec.provider_id.clone(),
             capacity_type: of_node.get(labels::CAPACITY_TYPE).unwrap_or_default().to_owned(),
             is_ready,
-            is_initialized: of_node.is(labels::INITIALIZED, "true"),
-            is_protected: node.metadata.annotations.is(DO_NOT_DISRUPT, "true"),
+            is_initialized: of_node.has_value(labels::INITIALIZED, "true"),
+            is_protected: node.metadata.annotations.has_value(DO_NOT_DISRUPT, "true"),
             price: of_node.get(PRICE).map_or(0, micro_dollars),
         };
         if self.nodes.insert(node.metadata.name.clone(), record).is_none() {

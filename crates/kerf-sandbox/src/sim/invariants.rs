@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kerf_api::annotations::DO_NOT_DISRUPT;
-use kerf_api::duration::{DoNotDisrupt, do_not_disrupt};
+use kerf_api::duration::{DoNotDisrupt, evaluate_do_not_disrupt};
 use kerf_api::nodepool::DisruptionReason;
 use kerf_api::schedule::allowed_disruptions;
 use kerf_api::slim::{Pod, Str, TolerationOperator};
@@ -124,7 +124,7 @@ fn is_reschedulable(pod: &Pod) -> bool {
 fn is_protected(pod: &Pod, now: Timestamp) -> bool {
     let value = pod.metadata.annotations.get(DO_NOT_DISRUPT);
     value.is_some_and(|value| {
-        matches!(do_not_disrupt(value, pod.status.start_time, now), DoNotDisrupt::Protected { .. })
+        matches!(evaluate_do_not_disrupt(value, pod.status.start_time, now), DoNotDisrupt::Protected { .. })
     })
 }
 

@@ -161,7 +161,7 @@ impl TypedSettings {
             }),
         };
         let scheduler_config = self.scheduler_config.or_else(|| variable("SCHEDULER_CONFIG")).unwrap_or_default();
-        let default_spread = scheduler_config::default_spread(&scheduler_config).unwrap_or_else(|failures| {
+        let default_spread = scheduler_config::parse_default_spread(&scheduler_config).unwrap_or_else(|failures| {
             problems.extend(failures.into_iter().map(Problem::new));
             Vec::new()
         });

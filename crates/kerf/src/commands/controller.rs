@@ -87,9 +87,9 @@ async fn control(
         stop,
     );
     let signals = async {
-        kerf_runtime::signal().await;
+        kerf_runtime::termination_signal().await;
         shutdown.request();
-        kerf_runtime::signal().await;
+        kerf_runtime::termination_signal().await;
     };
     tokio::select! {
         biased;

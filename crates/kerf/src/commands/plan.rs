@@ -122,10 +122,10 @@ fn both<A, B>(a: Result<A, Failure>, b: Result<B, Failure>) -> Result<(A, B), Fa
 }
 
 pub(super) fn instance_types(path: Option<&Path>) -> Result<Catalogue, Failure> {
-    let Some(path) = path else { return Ok(kerf_kwok::built_in()) };
+    let Some(path) = path else { return Ok(kerf_kwok::built_in_catalogue()) };
     let text = std::fs::read_to_string(path)
         .map_err(|cause| Failure::bad_input(Problem::new(format!("{}: cannot be read: {cause}", path.display()))))?;
-    kerf_kwok::parse(&text).map_err(|problems| {
+    kerf_kwok::parse_catalogue(&text).map_err(|problems| {
         let problem = |problem| Problem::new(format!("{}: {problem}", path.display()));
         Failure::BadInput(problems.iter().map(problem).collect())
     })

@@ -133,7 +133,7 @@ impl Kerf {
         let (metrics, clock) = (Arc::new(Metrics::new()), cluster.api().clock());
         let client = kerf_controllers::measured(cluster.api().client_as("kerf"), metrics.clone(), clock);
         let stock = Arc::new(CloudStock(cluster.cloud().clone()));
-        let cloud = Kwok::new(client.clone(), clock, catalogue).with_stock(stock);
+        let cloud = Kwok::new(client.clone(), clock, catalogue).with_availability(stock);
         let defaults = kerf_controllers::Settings::default();
         let work = Work {
             settings: self.settings,

@@ -32,7 +32,7 @@ pub(super) struct CalledOverloads {
     pub(super) function: &'static Function,
     pub(super) overloads: Vec<usize>,
     /// Whether it is called on a receiver.
-    pub(super) member: bool,
+    pub(super) is_member: bool,
 }
 
 /// Checks `parsed` with `self` and `oldSelf` of the given types.
@@ -54,12 +54,12 @@ pub(super) fn check<'s>(
     if !checker.issues.is_empty() {
         return Err(checker.issues);
     }
-    let types = checker.types.iter().map(|(id, type_)| (*id, checker.solution.settle(type_))).collect();
+    let types = checker.types.iter().map(|(id, type_)| (*id, checker.solution.resolve_or_dyn(type_))).collect();
     let issues = literals::validate(parsed, &types);
     if !issues.is_empty() {
         return Err(issues);
     }
-    let type_ = checker.solution.settle(&type_);
+    let type_ = checker.solution.resolve_or_dyn(&type_);
     Ok(Checked { node, type_, types, calls: checker.calls, uses_old_self: checker.uses_old_self })
 }
 
@@ -181,7 +181,7 @@ impl<'s> Checker<'_, 's> {
         let mut function = None;
         if let Some(target) = &call.target {
             // `a.b.f()` is a function of that name, or a method of what `a.b` is.
-            function = qualified_name(target).and_then(|prefix| library::find(&format!("{prefix}.{name}")));
+            function = qualified_name(target).and_then(|prefix| library::find_function(&format!("{prefix}.{name}")));
             if function.is_none() {
                 let (node, type_) = self.expr(target);
                 nodes.insert(0, node);
@@ -189,7 +189,7 @@ impl<'s> Checker<'_, 's> {
                 member = true;
             }
         }
-        let Some(function) = function.or_else(|| library::find(name)) else {
+        let Some(function) = function.or_else(|| library::find_function(name)) else {
             self.report(id, format!("undeclared reference to '{name}' (in container '')"));
             return failed();
         };
@@ -207,7 +207,7 @@ impl<'s> Checker<'_, 's> {
             }
             nodes.push(node);
         }
-        self.called(id, &call.func_name, vec![0], false);
+        self.record_call(id, &call.func_name, vec![0], false);
         let Ok(pair) = <[ProgramNode; 2]>::try_from(nodes) else { return failed() };
         let node = if call.func_name == operators::LOGICAL_AND {
             ProgramNode::And(Box::new(pair))
@@ -228,10 +228,10 @@ impl<'s> Checker<'_, 's> {
         let result = self.solution.fresh();
         let asked = [Type::Bool, result.clone(), result.clone()];
         if !self.solution.assign_all(types.iter().zip(&asked)) {
-            self.no_overload(id, operators::CONDITIONAL, false, &types);
+            self.report_no_overload(id, operators::CONDITIONAL, false, &types);
             return failed();
         }
-        self.called(id, operators::CONDITIONAL, vec![0], false);
+        self.record_call(id, operators::CONDITIONAL, vec![0], false);
         let Ok(parts) = <[ProgramNode; 3]>::try_from(nodes) else { return failed() };
         (ProgramNode::Conditional(Box::new(parts)), self.solution.resolve(&result))
     }
@@ -241,37 +241,37 @@ impl<'s> Checker<'_, 's> {
         let mut result: Option<Type<'s>> = None;
         let mut matching = Vec::new();
         for (index, overload) in function.overloads.iter().enumerate() {
-            if overload.member != member || overload.params.len() != args.len() {
+            if overload.is_member != member || overload.params.len() != args.len() {
                 continue;
             }
             let offset = self.solution.reserve(overload.type_params);
-            let params: Vec<Type<'s>> = overload.params.iter().map(|param| param.instance(offset)).collect();
+            let params: Vec<Type<'s>> = overload.params.iter().map(|param| param.with_param_offset(offset)).collect();
             if self.solution.assign_all(args.iter().zip(&params)) {
                 matching.push(index);
-                let this = self.solution.resolve(&overload.result.instance(offset));
+                let this = self.solution.resolve(&overload.result.with_param_offset(offset));
                 result = Some(match result {
                     None => this,
                     Some(Type::Dyn) => Type::Dyn,
-                    Some(before) if before.same(&this) => before,
+                    Some(before) if before.is_same(&this) => before,
                     Some(_) => Type::Dyn,
                 });
             }
         }
         if result.is_none() {
-            self.no_overload(id, function.name, member, args);
+            self.report_no_overload(id, function.name, member, args);
         }
-        self.calls.insert(id, CalledOverloads { function, overloads: matching, member });
+        self.calls.insert(id, CalledOverloads { function, overloads: matching, is_member: member });
         result
     }
 
-    fn called(&mut self, id: u64, name: &str, overloads: Vec<usize>, member: bool) {
-        if let Some(function) = library::find(name) {
-            self.calls.insert(id, CalledOverloads { function, overloads, member });
+    fn record_call(&mut self, id: u64, name: &str, overloads: Vec<usize>, member: bool) {
+        if let Some(function) = library::find_function(name) {
+            self.calls.insert(id, CalledOverloads { function, overloads, is_member: member });
         }
     }
 
-    fn no_overload(&mut self, id: u64, name: &str, member: bool, args: &[Type<'s>]) {
-        let mut shown: Vec<String> = args.iter().map(|arg| self.solution.settle(arg).to_string()).collect();
+    fn report_no_overload(&mut self, id: u64, name: &str, member: bool, args: &[Type<'s>]) {
+        let mut shown: Vec<String> = args.iter().map(|arg| self.solution.resolve_or_dyn(arg).to_string()).collect();
         let receiver = if member { format!("{}.", shown.remove(0)) } else { String::new() };
         let signature = format!("{receiver}({})", shown.join(", "));
         self.report(id, format!("found no matching overload for '{name}' applied to '{signature}'"));
@@ -369,8 +369,15 @@ impl<'s> Checker<'_, 's> {
         self.scope.truncate(place + 1);
         let (result, result_type) = self.expr(&fold.result);
         self.scope.truncate(place);
-        let node =
-            ComprehensionNode { range, init, condition, step: in_place(step, place), result, place, two_variables };
+        let node = ComprehensionNode {
+            range,
+            init,
+            condition,
+            step: accumulator_step(step, place),
+            result,
+            stack_index: place,
+            has_two_variables: two_variables,
+        };
         (ProgramNode::Comprehension(Box::new(node)), self.solution.resolve(&result_type))
     }
 
@@ -382,7 +389,7 @@ impl<'s> Checker<'_, 's> {
     }
 
     fn report(&mut self, id: u64, message: String) {
-        self.issues.push(self.parsed.issue(id, message));
+        self.issues.push(self.parsed.issue_at(id, message));
     }
 }
 
@@ -424,15 +431,15 @@ fn call_node(call: &CallExpr, function: &'static Function, mut nodes: Vec<Progra
 }
 
 /// Recognises the steps that only grow the accumulator.
-fn in_place(node: ProgramNode, place: usize) -> AccumulatorStep {
+fn accumulator_step(node: ProgramNode, place: usize) -> AccumulatorStep {
     match node {
         ProgramNode::Variable(variable) if variable == place => AccumulatorStep::Keep,
         ProgramNode::Conditional(parts) => {
             let [condition, then, otherwise] = *parts;
             AccumulatorStep::If {
                 condition,
-                then: Box::new(in_place(then, place)),
-                otherwise: Box::new(in_place(otherwise, place)),
+                then: Box::new(accumulator_step(then, place)),
+                otherwise: Box::new(accumulator_step(otherwise, place)),
             }
         }
         ProgramNode::Call { function, mut args, pattern } => {

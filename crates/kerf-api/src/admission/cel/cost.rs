@@ -22,7 +22,7 @@ fn matching(text: u64, pattern: u64) -> u64 {
 }
 
 /// What a call costs by its arguments.
-pub(super) fn of_call(function: &str, args: &[Value<'_>]) -> u64 {
+pub(super) fn call_cost(function: &str, args: &[Value<'_>]) -> u64 {
     let size = |i: usize| args.get(i).map_or(1, Value::size);
     match function {
         "isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf" => args.first().map_or(0, elements),
@@ -62,7 +62,7 @@ pub(super) fn of_call(function: &str, args: &[Value<'_>]) -> u64 {
 }
 
 /// What is only known from the result.
-pub(super) fn of_result(function: &str, result: &Value<'_>) -> u64 {
+pub(super) fn result_cost(function: &str, result: &Value<'_>) -> u64 {
     if function == "join" { traversal(result.size().saturating_mul(2)) } else { 0 }
 }
 

@@ -57,11 +57,11 @@ struct CallEstimate {
 }
 
 impl CallEstimate {
-    fn costs(cost: EstimateRange) -> Self {
+    fn with_cost(cost: EstimateRange) -> Self {
         Self { cost, size: None }
     }
 
-    fn sized(cost: EstimateRange, size: EstimateRange) -> Self {
+    fn with_cost_and_size(cost: EstimateRange, size: EstimateRange) -> Self {
         Self { cost, size: Some(size) }
     }
 }
@@ -121,12 +121,12 @@ impl Estimator<'_, '_> {
             Expr::Comprehension(fold) => {
                 let binds = matches!(&fold.iter_range.expr, Expr::List(list) if list.elements.is_empty())
                     && matches!(&fold.loop_cond.expr, Expr::Literal(LiteralValue::Boolean(b)) if !*b.inner());
-                if binds { self.bind(expr, fold) } else { self.fold(expr, fold) }
+                if binds { self.bind(expr, fold) } else { self.comprehension(expr, fold) }
             }
         }
     }
 
-    fn fold(&mut self, expr: &IdedExpr, fold: &ComprehensionExpr) -> EstimateRange {
+    fn comprehension(&mut self, expr: &IdedExpr, fold: &ComprehensionExpr) -> EstimateRange {
         let mut sum = self.cost(&fold.iter_range).add(self.cost(&fold.accu_init));
         self.push_bound(&fold.accu_var, &fold.accu_init);
         let entry = self.entry(&fold.iter_range);
@@ -222,7 +222,7 @@ impl Estimator<'_, '_> {
         let (_, steps) = path.split_first()?;
         let mut node = self.root;
         for step in steps {
-            node = node.step(step)?;
+            node = node.child(step)?;
         }
         Some(EstimateRange { min: 0, max: node.max_elements() })
     }
@@ -281,7 +281,7 @@ impl Estimator<'_, '_> {
         let Some(called) = self.calls.get(&expr.id) else { return EstimateRange::ZERO };
         let (name, overloads) = (called.function.name, called.overloads.clone());
         let mut target_cost = EstimateRange::ZERO;
-        let target = call.target.as_deref().filter(|_| called.member);
+        let target = call.target.as_deref().filter(|_| called.is_member);
         if let Some(target) = target {
             target_cost = self.cost(target);
         }

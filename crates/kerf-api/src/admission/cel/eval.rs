@@ -17,7 +17,7 @@ pub(super) fn evaluate<'a>(
 ) -> (EvalResult<'a>, u64) {
     let absent = || error("no such attribute(s): oldSelf");
     let mut run = Evaluator { stack: vec![this, old.unwrap_or_else(absent)], cost: 0, limit };
-    let value = run.node(node);
+    let value = run.eval(node);
     (value, run.cost)
 }
 
@@ -29,47 +29,47 @@ struct Evaluator<'a> {
 }
 
 impl<'a> Evaluator<'a> {
-    fn pay(&mut self, cost: u64) -> Result<(), EvalFailure> {
+    fn charge(&mut self, cost: u64) -> Result<(), EvalFailure> {
         self.cost = self.cost.saturating_add(cost);
         if self.cost > self.limit { Err(EvalFailure::OverBudget) } else { Ok(()) }
     }
 
-    fn node(&mut self, node: &'a ProgramNode) -> EvalResult<'a> {
+    fn eval(&mut self, node: &'a ProgramNode) -> EvalResult<'a> {
         match node {
             ProgramNode::Constant(constant) => Ok(value_of(constant)),
             ProgramNode::Variable(place) => {
-                self.pay(cost::READ_COST)?;
+                self.charge(cost::READ_COST)?;
                 self.stack.get(*place).cloned().unwrap_or_else(no_such_overload)
             }
             ProgramNode::Select { operand, field, mode } => self.select(operand, field, *mode),
             ProgramNode::And(operands) => self.logical(operands, false),
             ProgramNode::Or(operands) => self.logical(operands, true),
-            ProgramNode::NotStrictlyFalse(operand) => match self.node(operand) {
-                Ok(Value::Bool(b)) => self.pay(1).map(|()| Value::Bool(b)),
+            ProgramNode::NotStrictlyFalse(operand) => match self.eval(operand) {
+                Ok(Value::Bool(b)) => self.charge(1).map(|()| Value::Bool(b)),
                 Err(EvalFailure::OverBudget) => Err(EvalFailure::OverBudget),
-                Ok(_) | Err(EvalFailure::Error(_)) => self.pay(1).map(|()| Value::Bool(true)),
+                Ok(_) | Err(EvalFailure::Error(_)) => self.charge(1).map(|()| Value::Bool(true)),
             },
             ProgramNode::Conditional(parts) => {
                 let [condition, then, otherwise] = &**parts;
-                match self.node(condition)? {
-                    Value::Bool(true) => self.node(then),
-                    Value::Bool(false) => self.node(otherwise),
+                match self.eval(condition)? {
+                    Value::Bool(true) => self.eval(then),
+                    Value::Bool(false) => self.eval(otherwise),
                     _ => no_such_overload(),
                 }
             }
             ProgramNode::OptionalOr { operands, unwrap } => self.optional_or(operands, *unwrap),
             ProgramNode::Call { function, args, pattern } => {
-                let values = args.iter().map(|arg| self.node(arg)).collect::<Result<Vec<_>, _>>()?;
+                let values = args.iter().map(|arg| self.eval(arg)).collect::<Result<Vec<_>, _>>()?;
                 // What a call costs is known from its arguments, so it is paid before the work is done.
-                self.pay(cost::of_call(function.name, &values))?;
+                self.charge(cost::call_cost(function.name, &values))?;
                 let result = (function.implementation)(Arguments { values, pattern: pattern.as_ref() })?;
-                self.pay(cost::of_result(function.name, &result))?;
+                self.charge(cost::result_cost(function.name, &result))?;
                 Ok(result)
             }
             ProgramNode::List(elements) => {
                 let mut items = Vec::with_capacity(elements.len());
                 for element in elements {
-                    let value = self.node(&element.value)?;
+                    let value = self.eval(&element.value)?;
                     match (element.optional, value) {
                         (false, value) => items.push(value),
                         (true, Value::Optional(Some(inner))) => items.push((*inner).clone()),
@@ -77,23 +77,23 @@ impl<'a> Evaluator<'a> {
                         (true, other) => {
                             return error(format!(
                                 "cannot initialize optional list element from non-optional value {}",
-                                other.shown()
+                                other.display_text()
                             ));
                         }
                     }
                 }
-                self.pay(cost::NEW_LIST_COST)?;
+                self.charge(cost::NEW_LIST_COST)?;
                 Ok(Value::list(items))
             }
             ProgramNode::Map(entries) => self.map(entries),
-            ProgramNode::Comprehension(fold) => self.fold(fold),
+            ProgramNode::Comprehension(fold) => self.comprehension(fold),
         }
     }
 
     fn select(&mut self, operand: &'a ProgramNode, field: &str, mode: SelectMode) -> EvalResult<'a> {
-        let operand = self.node(operand)?;
+        let operand = self.eval(operand)?;
         if mode != SelectMode::Presence {
-            self.pay(cost::READ_COST)?;
+            self.charge(cost::READ_COST)?;
         }
         let (target, is_optional) = match operand {
             Value::Optional(None) => {
@@ -104,9 +104,9 @@ impl<'a> Evaluator<'a> {
         };
         let Value::Map(map) = target else { return no_such_overload() };
         let found = if map.is_object() {
-            super::escape::unescape(field).and_then(|name| map.raw(&name))
+            super::escape::unescape(field).and_then(|name| map.get_by_name(&name))
         } else {
-            map.raw(field)
+            map.get_by_name(field)
         };
         match (mode, found) {
             (SelectMode::Presence, found) => Ok(Value::Bool(found.is_some())),
@@ -121,7 +121,7 @@ impl<'a> Evaluator<'a> {
     fn logical(&mut self, operands: &'a [ProgramNode; 2], decides: bool) -> EvalResult<'a> {
         let mut failure = None;
         for operand in operands {
-            match self.node(operand) {
+            match self.eval(operand) {
                 Ok(Value::Bool(b)) if b == decides => return Ok(Value::Bool(b)),
                 Ok(Value::Bool(_)) => {}
                 Ok(_) => failure = failure.or(Some(EvalFailure::Error("no such overload".into()))),
@@ -133,14 +133,14 @@ impl<'a> Evaluator<'a> {
     }
 
     fn optional_or(&mut self, operands: &'a [ProgramNode; 2], unwrap: bool) -> EvalResult<'a> {
-        match self.node(&operands[0])? {
+        match self.eval(&operands[0])? {
             Value::Optional(Some(inner)) => {
-                self.pay(1)?;
+                self.charge(1)?;
                 Ok(if unwrap { (*inner).clone() } else { Value::Optional(Some(inner)) })
             }
             Value::Optional(None) => {
-                self.pay(1)?;
-                self.node(&operands[1])
+                self.charge(1)?;
+                self.eval(&operands[1])
             }
             _ => no_such_overload(),
         }
@@ -149,8 +149,8 @@ impl<'a> Evaluator<'a> {
     fn map(&mut self, entries: &'a [super::program::MapEntryNode]) -> EvalResult<'a> {
         let mut map = BTreeMap::new();
         for entry in entries {
-            let key = self.node(&entry.key)?;
-            let value = self.node(&entry.value)?;
+            let key = self.eval(&entry.key)?;
+            let value = self.eval(&entry.value)?;
             let value = match (entry.optional, value) {
                 (false, value) => value,
                 (true, Value::Optional(Some(inner))) => (*inner).clone(),
@@ -158,26 +158,26 @@ impl<'a> Evaluator<'a> {
                 (true, other) => {
                     return error(format!(
                         "cannot initialize optional entry from non-optional value {}",
-                        other.shown()
+                        other.display_text()
                     ));
                 }
             };
             // Of two entries with one key the later one counts.
             map.insert(key.as_key()?, value);
         }
-        self.pay(cost::NEW_MAP_COST)?;
+        self.charge(cost::NEW_MAP_COST)?;
         Ok(Value::Map(Map::Built(Rc::new(map))))
     }
 
-    fn fold(&mut self, fold: &'a ComprehensionNode) -> EvalResult<'a> {
-        let range = self.node(&fold.range)?;
-        let init = self.node(&fold.init);
-        debug_assert_eq!(self.stack.len(), fold.place, "the checker and the run agree on where variables are");
+    fn comprehension(&mut self, fold: &'a ComprehensionNode) -> EvalResult<'a> {
+        let range = self.eval(&fold.range)?;
+        let init = self.eval(&fold.init);
+        debug_assert_eq!(self.stack.len(), fold.stack_index, "the checker and the run agree on where variables are");
         self.stack.push(init);
         let looped = self.rounds(fold, &range);
-        self.stack.truncate(fold.place + 1);
-        let result = looped.and_then(|()| self.node(&fold.result));
-        self.stack.truncate(fold.place);
+        self.stack.truncate(fold.stack_index + 1);
+        let result = looped.and_then(|()| self.eval(&fold.result));
+        self.stack.truncate(fold.stack_index);
         result
     }
 
@@ -186,7 +186,7 @@ impl<'a> Evaluator<'a> {
             Value::List(list) => {
                 for (i, item) in list.iter().enumerate() {
                     let (first, second) =
-                        if fold.two_variables { (Ok(Value::Int(i as i64)), item) } else { (item, Ok(Value::Null)) };
+                        if fold.has_two_variables { (Ok(Value::Int(i as i64)), item) } else { (item, Ok(Value::Null)) };
                     if !self.round(fold, first, second)? {
                         break;
                     }
@@ -195,8 +195,11 @@ impl<'a> Evaluator<'a> {
             }
             Value::Map(map) => {
                 for key in map.keys() {
-                    let value =
-                        if fold.two_variables { map.get(&key)?.unwrap_or(Ok(Value::Null)) } else { Ok(Value::Null) };
+                    let value = if fold.has_two_variables {
+                        map.get(&key)?.unwrap_or(Ok(Value::Null))
+                    } else {
+                        Ok(Value::Null)
+                    };
                     if !self.round(fold, Ok(key), value)? {
                         break;
                     }
@@ -214,26 +217,26 @@ impl<'a> Evaluator<'a> {
         first: EvalResult<'a>,
         second: EvalResult<'a>,
     ) -> Result<bool, EvalFailure> {
-        self.stack.truncate(fold.place + 1);
+        self.stack.truncate(fold.stack_index + 1);
         self.stack.push(first);
-        if fold.two_variables {
+        if fold.has_two_variables {
             self.stack.push(second);
         }
-        match self.node(&fold.condition)? {
+        match self.eval(&fold.condition)? {
             Value::Bool(true) => {}
             _ => return Ok(false),
         }
-        self.step(&fold.step, fold.place)?;
+        self.step(&fold.step, fold.stack_index)?;
         Ok(true)
     }
 
     fn step(&mut self, step: &'a AccumulatorStep, place: usize) -> Result<(), EvalFailure> {
         match step {
-            AccumulatorStep::Keep => self.pay(cost::READ_COST),
+            AccumulatorStep::Keep => self.charge(cost::READ_COST),
             AccumulatorStep::Append(node) => {
-                let element = self.node(node);
-                self.pay(cost::READ_COST + cost::NEW_LIST_COST + 1)?;
-                self.grow(place, element, |accumulator, element| {
+                let element = self.eval(node);
+                self.charge(cost::READ_COST + cost::NEW_LIST_COST + 1)?;
+                self.add_to_accumulator(place, element, |accumulator, element| {
                     let Value::List(List { items: Items::Built(items), .. }) = accumulator else {
                         return no_such_overload();
                     };
@@ -242,11 +245,11 @@ impl<'a> Evaluator<'a> {
                 })
             }
             AccumulatorStep::Insert { key, value } => {
-                let key = self.node(key).and_then(|key| key.as_key());
-                let value = self.node(value);
-                self.pay(cost::READ_COST + 1)?;
+                let key = self.eval(key).and_then(|key| key.as_key());
+                let value = self.eval(value);
+                self.charge(cost::READ_COST + 1)?;
                 let entry = key.and_then(|key| value.map(|value| (key, value)));
-                self.grow(place, entry, |accumulator, (key, value)| {
+                self.add_to_accumulator(place, entry, |accumulator, (key, value)| {
                     let Value::Map(Map::Built(entries)) = accumulator else { return no_such_overload() };
                     if Rc::make_mut(entries).insert(key, value).is_some() {
                         return error("insert failed: key already exists");
@@ -254,20 +257,20 @@ impl<'a> Evaluator<'a> {
                     Ok(())
                 })
             }
-            AccumulatorStep::If { condition, then, otherwise } => match self.node(condition) {
+            AccumulatorStep::If { condition, then, otherwise } => match self.eval(condition) {
                 Ok(Value::Bool(true)) => self.step(then, place),
                 Ok(Value::Bool(false)) => self.step(otherwise, place),
-                Ok(_) => self.set(place, no_such_overload()),
-                Err(failure) => self.set(place, Err(failure)),
+                Ok(_) => self.set_accumulator(place, no_such_overload()),
+                Err(failure) => self.set_accumulator(place, Err(failure)),
             },
             AccumulatorStep::Set(node) => {
-                let value = self.node(node);
-                self.set(place, value)
+                let value = self.eval(node);
+                self.set_accumulator(place, value)
             }
         }
     }
 
-    fn grow<T>(
+    fn add_to_accumulator<T>(
         &mut self,
         place: usize,
         part: Result<T, EvalFailure>,
@@ -275,18 +278,18 @@ impl<'a> Evaluator<'a> {
     ) -> Result<(), EvalFailure> {
         let part = match part {
             Ok(part) => part,
-            Err(failure) => return self.set(place, Err(failure)),
+            Err(failure) => return self.set_accumulator(place, Err(failure)),
         };
         if let Some(Ok(accumulator)) = self.stack.get_mut(place)
             && let Err(failure) = add(accumulator, part)
         {
-            return self.set(place, Err(failure));
+            return self.set_accumulator(place, Err(failure));
         }
         Ok(())
     }
 
     /// The accumulator may hold an error, which a later round may still make up for; running out of budget may not.
-    fn set(&mut self, place: usize, value: EvalResult<'a>) -> Result<(), EvalFailure> {
+    fn set_accumulator(&mut self, place: usize, value: EvalResult<'a>) -> Result<(), EvalFailure> {
         if matches!(value, Err(EvalFailure::OverBudget)) {
             return Err(EvalFailure::OverBudget);
         }

@@ -25,14 +25,14 @@ pub(super) struct Function {
 
 /// One signature of a function.
 pub(super) struct Overload {
-    pub(super) member: bool,
+    pub(super) is_member: bool,
     pub(super) params: Vec<Type<'static>>,
     pub(super) result: Type<'static>,
     pub(super) type_params: usize,
 }
 
 /// The functions of that name. Receivers share a name only where one implementation serves all of them.
-pub(super) fn find(name: &str) -> Option<&'static Function> {
+pub(super) fn find_function(name: &str) -> Option<&'static Function> {
     LIBRARY.get(name)
 }
 
@@ -248,25 +248,25 @@ fn parse_signature(text: &str, name: &str) -> Overload {
     let broken = || -> ! { panic!("the signature {text:?} of {name} cannot be read") };
     let mut reader = SignatureReader { rest: text.trim(), letters: Vec::new() };
     let mut params = Vec::new();
-    let member = reader.eat("[");
+    let member = reader.skip_token("[");
     if member {
         params.push(reader.read_type().unwrap_or_else(|| broken()));
-        if !reader.eat("]") {
+        if !reader.skip_token("]") {
             broken();
         }
     }
-    if !reader.eat("(") {
+    if !reader.skip_token("(") {
         broken();
     }
-    while !reader.eat(")") {
+    while !reader.skip_token(")") {
         params.push(reader.read_type().unwrap_or_else(|| broken()));
-        reader.eat(",");
+        reader.skip_token(",");
     }
-    if !reader.eat("->") {
+    if !reader.skip_token("->") {
         broken();
     }
     let result = reader.read_type().unwrap_or_else(|| broken());
-    Overload { member, params, result, type_params: reader.letters.len() }
+    Overload { is_member: member, params, result, type_params: reader.letters.len() }
 }
 
 struct SignatureReader<'t> {
@@ -275,7 +275,7 @@ struct SignatureReader<'t> {
 }
 
 impl SignatureReader<'_> {
-    fn eat(&mut self, token: &str) -> bool {
+    fn skip_token(&mut self, token: &str) -> bool {
         match self.rest.strip_prefix(token) {
             Some(rest) => {
                 self.rest = rest.trim_start();
@@ -290,9 +290,9 @@ impl SignatureReader<'_> {
         let (word, rest) = self.rest.split_at(end);
         self.rest = rest.trim_start();
         let inner = |reader: &mut Self| -> Option<Type<'static>> {
-            reader.eat("(");
+            reader.skip_token("(");
             let inner = reader.read_type();
-            reader.eat(",");
+            reader.skip_token(",");
             inner
         };
         Some(match word {
@@ -313,7 +313,7 @@ impl SignatureReader<'_> {
             "format" => Type::Opaque(OpaqueType::Format),
             "list" | "optional" | "type" => {
                 let element = inner(self)?;
-                self.eat(")");
+                self.skip_token(")");
                 match word {
                     "list" => Type::list(element),
                     "optional" => Type::optional(element),
@@ -323,7 +323,7 @@ impl SignatureReader<'_> {
             "map" => {
                 let key = inner(self)?;
                 let value = self.read_type()?;
-                self.eat(")");
+                self.skip_token(")");
                 Type::map(key, value)
             }
             letter if letter.len() == 1 => {

@@ -81,10 +81,10 @@ impl LiteralValidator<'_, '_> {
             let type_ = if optional { type_.unwrap_optional().0.clone() } else { type_.clone() };
             match &first {
                 None => first = Some(type_),
-                Some(first) if first.same(&type_) => {}
+                Some(first) if first.is_same(&type_) => {}
                 Some(first) => {
                     let message = format!("expected type '{first}' but found '{type_}'");
-                    self.issues.push(self.parsed.issue(element.id, message));
+                    self.issues.push(self.parsed.issue_at(element.id, message));
                     if first_only {
                         return;
                     }
@@ -102,7 +102,7 @@ impl LiteralValidator<'_, '_> {
                 _ => true,
             };
             if !good {
-                self.issues.push(self.parsed.issue(*id, format!("invalid {name} argument")));
+                self.issues.push(self.parsed.issue_at(*id, format!("invalid {name} argument")));
             }
         }
         if let (
@@ -120,19 +120,19 @@ impl LiteralValidator<'_, '_> {
         let mut rest = pattern;
         while let Some((_, clause)) = printf::next_clause(rest) {
             if used >= args.len() && !clause.is_empty() {
-                self.issues.push(self.parsed.issue(id, format!("index {used} out of range")));
+                self.issues.push(self.parsed.issue_at(id, format!("index {used} out of range")));
                 return;
             }
             let (verb, _, after) = match printf::parse_clause(clause) {
                 Ok(parsed) => parsed,
                 Err(text) => {
-                    self.issues.push(self.parsed.issue(id, text));
+                    self.issues.push(self.parsed.issue_at(id, text));
                     return;
                 }
             };
             if let Err((bad, type_name)) = self.fits(verb, &args[used]) {
                 let message = format!("error during formatting: {}", printf::wrong_type(verb, &type_name));
-                self.issues.push(self.parsed.issue(bad, message));
+                self.issues.push(self.parsed.issue_at(bad, message));
                 return;
             }
             used += 1;
@@ -140,7 +140,7 @@ impl LiteralValidator<'_, '_> {
         }
         if args.len() > used {
             let message = format!("too many arguments supplied to string.format (expected {used}, got {})", args.len());
-            self.issues.push(self.parsed.issue(id, message));
+            self.issues.push(self.parsed.issue_at(id, message));
         }
     }
 

@@ -32,7 +32,7 @@ pub(super) struct Issue {
 
 impl Parsed {
     /// Something wrong with a part of the expression.
-    pub(super) fn issue(&self, id: u64, message: String) -> Issue {
+    pub(super) fn issue_at(&self, id: u64, message: String) -> Issue {
         let start = self.source.offset_for(id).map_or(0, |(start, _)| start as usize);
         let before: Vec<char> = self.source.source.chars().take(start).collect();
         let line = before.iter().filter(|c| **c == '\n').count() + 1;
@@ -42,7 +42,7 @@ impl Parsed {
 }
 
 /// The issues as cel-go prints them: in order of their places, each with the line that it is about.
-pub(super) fn print(source: &str, mut issues: Vec<Issue>) -> String {
+pub(super) fn format_issues(source: &str, mut issues: Vec<Issue>) -> String {
     issues.sort_by_key(|issue| (issue.line, issue.column));
     let texts: Vec<String> = issues
         .iter()
@@ -65,7 +65,7 @@ pub(super) fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
     if size > MAX_CODE_POINTS {
         return Err(refuse(format!("expression code point size exceeds limit: size: {size}, limit {MAX_CODE_POINTS}")));
     }
-    if nesting(text) > MAX_NESTING {
+    if nesting_depth(text) > MAX_NESTING {
         return Err(refuse(format!("expression recursion limit exceeded: {MAX_NESTING}")));
     }
     // The parser is not ours: whatever it does with a text that it did not foresee must not end the process.
@@ -87,7 +87,7 @@ pub(super) fn parse(text: &str) -> Result<Parsed, Vec<Issue>> {
 
 /// How deep the tree can be at most. Brackets nest, and a run of operators or selections leans to one side; `&&`, `||` and commas start
 /// afresh, since the parser balances the former and sets the latter side by side.
-fn nesting(text: &str) -> usize {
+fn nesting_depth(text: &str) -> usize {
     let mut deepest = 0;
     // The lengths of the runs around the open brackets, and their sum with the one at hand.
     let mut outer: Vec<usize> = Vec::new();
@@ -203,7 +203,12 @@ impl ExprBuilder<'_, '_> {
         Ok((first, second))
     }
 
-    fn fold(&mut self, range: Option<IdedExpr>, variables: (String, String), parts: ComprehensionParts) -> IdedExpr {
+    fn comprehension(
+        &mut self,
+        range: Option<IdedExpr>,
+        variables: (String, String),
+        parts: ComprehensionParts,
+    ) -> IdedExpr {
         self.helper.next_expr(Expr::Comprehension(Box::new(ComprehensionExpr {
             iter_range: range.unwrap_or_default(),
             iter_var: variables.0,
@@ -235,7 +240,7 @@ fn all(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &m
         step: make.call(operators::LOGICAL_AND, vec![again, predicate]),
         result,
     };
-    Ok(make.fold(target.take(), variables, parts))
+    Ok(make.comprehension(target.take(), variables, parts))
 }
 
 fn exists(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args: &mut Vec<IdedExpr>) -> MacroResult {
@@ -250,7 +255,7 @@ fn exists(helper: &mut MacroExprHelper<'_>, target: &mut Option<IdedExpr>, args:
         step: make.call(operators::LOGICAL_OR, vec![again, predicate]),
         result,
     };
-    Ok(make.fold(target.take(), variables, parts))
+    Ok(make.comprehension(target.take(), variables, parts))
 }
 
 fn exists_one(
@@ -270,7 +275,7 @@ fn exists_one(
         step: make.call(operators::CONDITIONAL, vec![predicate, more, unchanged]),
         result: make.call(operators::EQUALS, vec![result, expected]),
     };
-    Ok(make.fold(target.take(), variables, parts))
+    Ok(make.comprehension(target.take(), variables, parts))
 }
 
 fn transform_list(
@@ -286,7 +291,7 @@ fn transform_list(
     let step = make.call(operators::ADD, vec![accumulator, element]);
     let step = filtered(&mut make, args.pop(), step);
     let parts = ComprehensionParts { init: make.list(Vec::new()), condition: make.boolean(true), step, result };
-    Ok(make.fold(target.take(), variables, parts))
+    Ok(make.comprehension(target.take(), variables, parts))
 }
 
 fn transform_map(
@@ -308,7 +313,7 @@ fn transform_map(
     let step = filtered(&mut make, args.pop(), step);
     let init = make.helper.next_expr(Expr::Map(MapExpr { entries: Vec::new() }));
     let parts = ComprehensionParts { init, condition: make.boolean(true), step, result };
-    Ok(make.fold(target.take(), variables, parts))
+    Ok(make.comprehension(target.take(), variables, parts))
 }
 
 fn filtered(make: &mut ExprBuilder<'_, '_>, filter: Option<IdedExpr>, step: IdedExpr) -> IdedExpr {

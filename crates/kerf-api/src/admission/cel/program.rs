@@ -79,8 +79,8 @@ pub(super) struct ComprehensionNode {
     pub(super) condition: ProgramNode,
     pub(super) step: AccumulatorStep,
     pub(super) result: ProgramNode,
-    pub(super) place: usize,
-    pub(super) two_variables: bool,
+    pub(super) stack_index: usize,
+    pub(super) has_two_variables: bool,
 }
 
 impl ComprehensionNode {

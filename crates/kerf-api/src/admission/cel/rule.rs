@@ -10,7 +10,7 @@ use super::check::{Checked, check};
 use super::cost::RULE_COST_MAX;
 use super::estimate::{self, Cardinality, CostTotal};
 use super::eval::evaluate;
-use super::parse::{Parsed, parse, print};
+use super::parse::{Parsed, format_issues, parse};
 use super::program::{Constant, ProgramNode};
 use super::types::Type;
 use super::value::{EvalFailure, Value};
@@ -55,7 +55,7 @@ pub(super) fn compile(
     if rule.rule.trim().is_empty() {
         return Ok(None);
     }
-    let Some(self_type) = Type::declare(schema, resource) else {
+    let Some(self_type) = Type::from_schema(schema, resource) else {
         return Err(RuleCompileError {
             field: "rule",
             detail: "failed to convert to declType for CEL validation rules".to_owned(),
@@ -69,7 +69,7 @@ pub(super) fn compile(
                 .and_then(|parsed| check(&parsed, self_type.clone(), old_type.clone()).map(|checked| (parsed, checked)))
                 .map_err(|issues| RuleCompileError {
                     field,
-                    detail: format!("{prefix}compilation failed: {}", print(source, issues)),
+                    detail: format!("{prefix}compilation failed: {}", format_issues(source, issues)),
                 })
         };
     let (parsed, program) = compiled(&rule.rule, "rule", "")?;
@@ -107,7 +107,7 @@ pub(super) fn compile(
             "FieldValueDuplicate" => FieldErrorKind::Duplicate,
             _ => FieldErrorKind::Invalid,
         }),
-        field_path: rule.field_path.as_deref().filter(|path| !path.is_empty()).map(normal_path),
+        field_path: rule.field_path.as_deref().filter(|path| !path.is_empty()).map(normalize_path),
         cost,
         message_cost,
     }))
@@ -149,7 +149,7 @@ fn constant_failure(node: &ProgramNode) -> Option<String> {
 }
 
 /// `.spec.a['b']` as errors write it: `spec.a[b]` for a key of a map, which brackets always are here.
-fn normal_path(path: &str) -> String {
+fn normalize_path(path: &str) -> String {
     path.trim_start_matches('.').replace("['", "[").replace("']", "]")
 }
 
@@ -172,17 +172,17 @@ pub(crate) fn check_rule(
     let at = place.at;
     let uses_old_self = match compile(place.schema, place.is_resource, rule) {
         Err(refused) => {
-            errors.push(FieldError::shown(&at.child(refused.field), shown(rule), refused.detail));
+            errors.push(FieldError::invalid_with_display(&at.child(refused.field), format_rule(rule), refused.detail));
             // Whether a rule that does not compile reads oldSelf is not known; a messageExpression does not matter for it.
             false
         }
         Ok(None) => false,
         Ok(Some(compiled)) => {
             let cost = place.cardinality.total(compiled.cost, place.schema, place.is_resource);
-            costs.observe(&at.child("rule"), "estimated rule cost", cost, errors);
+            costs.add_rule_cost(&at.child("rule"), "estimated rule cost", cost, errors);
             if compiled.message_program.is_some() {
                 let what = "estimated messageExpression cost";
-                costs.observe(&at.child("messageExpression"), what, compiled.message_cost, errors);
+                costs.add_rule_cost(&at.child("messageExpression"), what, compiled.message_cost, errors);
             }
             compiled.uses_old_self
         }
@@ -199,7 +199,7 @@ pub(crate) fn check_rule(
 }
 
 /// A rule as the API server prints it: its own type, field by field.
-fn shown(rule: &ValidationRule) -> String {
+fn format_rule(rule: &ValidationRule) -> String {
     let string = |text: Option<&str>| text::json(&serde_json::Value::from(text.unwrap_or_default()));
     let reason = rule.reason.as_deref().map_or("null".to_owned(), |reason| string(Some(reason)));
     let optional = rule.optional_old_self.map_or("null".to_owned(), |optional| optional.to_string());

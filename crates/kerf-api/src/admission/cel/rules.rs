@@ -21,8 +21,8 @@ const MAX_MESSAGE_BYTES: usize = 5 * 1024;
 /// The compiled rules of a schema node and of all below it.
 #[derive(Debug, Default)]
 pub(crate) struct CompiledRules {
-    here: Vec<CompiledRule>,
-    resource: bool,
+    own_rules: Vec<CompiledRule>,
+    is_resource: bool,
     properties: BTreeMap<String, CompiledRules>,
     items: Option<Box<CompiledRules>>,
     values: Option<Box<CompiledRules>>,
@@ -32,20 +32,31 @@ impl CompiledRules {
     /// Compiles the rules of a schema that was found sound; `None` where there are none.
     pub(crate) fn build(schema: &Schema, resource: bool) -> Option<Self> {
         // Values whose type rules cannot see have no rules that could run.
-        Type::declare(schema, resource)?;
+        Type::from_schema(schema, resource)?;
         let rules = Self {
-            here: schema.rules.iter().filter_map(|rule| compile(schema, resource, rule).ok().flatten()).collect(),
-            resource,
+            own_rules: schema.rules.iter().filter_map(|rule| compile(schema, resource, rule).ok().flatten()).collect(),
+            is_resource: resource,
             properties: schema
                 .properties
                 .iter()
-                .filter_map(|(name, property)| Some((name.clone(), Self::build(property, property.embedded)?)))
+                .filter_map(|(name, property)| {
+                    Some((name.clone(), Self::build(property, property.is_embedded_resource)?))
+                })
                 .collect(),
-            items: schema.items.as_deref().and_then(|items| Self::build(items, items.embedded)).map(Box::new),
-            values: schema.map_values().and_then(|values| Self::build(values, values.embedded)).map(Box::new),
+            items: schema
+                .items
+                .as_deref()
+                .and_then(|items| Self::build(items, items.is_embedded_resource))
+                .map(Box::new),
+            values: schema
+                .map_values()
+                .and_then(|values| Self::build(values, values.is_embedded_resource))
+                .map(Box::new),
         };
-        let empty =
-            rules.here.is_empty() && rules.properties.is_empty() && rules.items.is_none() && rules.values.is_none();
+        let empty = rules.own_rules.is_empty()
+            && rules.properties.is_empty()
+            && rules.items.is_none()
+            && rules.values.is_none();
         (!empty).then_some(rules)
     }
 
@@ -60,18 +71,18 @@ impl CompiledRules {
     ) -> Vec<FieldError> {
         let mut run = RuleRunner { errors: Vec::new(), warnings, budget: OBJECT_COST_MAX };
         // The budget's end is in the errors; there is nothing more to do about it.
-        let _ = run.node(&Path::ROOT, self, schema, object, old, ratchet);
+        let _ = run.validate_node(&Path::ROOT, self, schema, object, old, ratchet);
         run.errors
     }
 }
 
 /// A default must pass the rules as a new value and as an unchanged one.
 pub(crate) fn check_default(at: &Path<'_>, schema: &Schema, default: &Json) -> Vec<FieldError> {
-    let Some(rules) = CompiledRules::build(schema, schema.embedded) else { return Vec::new() };
+    let Some(rules) = CompiledRules::build(schema, schema.is_embedded_resource) else { return Vec::new() };
     let mut warnings = Vec::new();
     for old in [Some(default), None] {
         let mut run = RuleRunner { errors: Vec::new(), warnings: &mut warnings, budget: OBJECT_COST_MAX };
-        let _ = run.node(at, &rules, schema, default, old, Ratchet::default());
+        let _ = run.validate_node(at, &rules, schema, default, old, Ratchet::default());
         if !run.errors.is_empty() {
             return run.errors;
         }
@@ -82,31 +93,31 @@ pub(crate) fn check_default(at: &Path<'_>, schema: &Schema, default: &Json) -> V
 /// What is known of the stored value at a place, for ratcheting.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Ratchet<'a> {
-    here: Option<CorrelatedValue<'a>>,
+    current: Option<CorrelatedValue<'a>>,
     /// The nearest ancestor that has a stored value, where this place has none.
-    above: Option<CorrelatedValue<'a>>,
+    nearest_ancestor: Option<CorrelatedValue<'a>>,
 }
 
 impl<'a> Ratchet<'a> {
     pub(crate) fn new(root: CorrelatedValue<'a>) -> Self {
-        Self { here: Some(root), above: None }
+        Self { current: Some(root), nearest_ancestor: None }
     }
 
-    fn unchanged(self) -> bool {
-        self.here.or(self.above).is_some_and(CorrelatedValue::unchanged)
+    fn is_unchanged(self) -> bool {
+        self.current.or(self.nearest_ancestor).is_some_and(CorrelatedValue::is_unchanged)
     }
 
     fn key(self, name: &str) -> Self {
-        let Some(here) = self.here else { return self };
-        if self.above.is_none() && matches!(name, "apiVersion" | "kind") {
+        let Some(here) = self.current else { return self };
+        if self.nearest_ancestor.is_none() && matches!(name, "apiVersion" | "kind") {
             return Self::default();
         }
-        Self { here: here.key(name), above: Some(here) }
+        Self { current: here.key(name), nearest_ancestor: Some(here) }
     }
 
     fn index(self, index: usize) -> Self {
-        let Some(here) = self.here else { return self };
-        Self { here: here.index(index), above: Some(here) }
+        let Some(here) = self.current else { return self };
+        Self { current: here.index(index), nearest_ancestor: Some(here) }
     }
 }
 
@@ -120,7 +131,7 @@ struct RuleRunner<'w> {
 }
 
 impl RuleRunner<'_> {
-    fn node(
+    fn validate_node(
         &mut self,
         at: &Path<'_>,
         rules: &CompiledRules,
@@ -133,8 +144,8 @@ impl RuleRunner<'_> {
             return Ok(());
         }
         let old = old.filter(|old| !old.is_null());
-        if !rules.here.is_empty() {
-            self.rules(at, rules, schema, value, old, ratchet)?;
+        if !rules.own_rules.is_empty() {
+            self.run_rules(at, rules, schema, value, old, ratchet)?;
         }
         match value {
             Json::Array(items) => {
@@ -144,19 +155,26 @@ impl RuleRunner<'_> {
                 let old_items = old.and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
                 for (i, item) in items.iter().enumerate() {
                     let old_item = old_element(schema, old_items, item);
-                    self.node(&at.index(i), item_rules, item_schema, item, old_item, ratchet.index(i))?;
+                    self.validate_node(&at.index(i), item_rules, item_schema, item, old_item, ratchet.index(i))?;
                 }
             }
             Json::Object(fields) => {
                 let old_field = |name: &str| old.and_then(Json::as_object).and_then(|old| old.get(name));
                 if let (Some(value_rules), Some(value_schema)) = (rules.values.as_deref(), schema.map_values()) {
                     for (name, value) in fields {
-                        self.node(&at.key(name), value_rules, value_schema, value, old_field(name), ratchet.key(name))?;
+                        self.validate_node(
+                            &at.key(name),
+                            value_rules,
+                            value_schema,
+                            value,
+                            old_field(name),
+                            ratchet.key(name),
+                        )?;
                     }
                 }
                 for (name, property_rules) in &rules.properties {
                     if let (Some(value), Some(property)) = (fields.get(name), schema.properties.get(name)) {
-                        self.node(
+                        self.validate_node(
                             &at.child(name),
                             property_rules,
                             property,
@@ -172,7 +190,7 @@ impl RuleRunner<'_> {
         Ok(())
     }
 
-    fn rules(
+    fn run_rules(
         &mut self,
         at: &Path<'_>,
         rules: &CompiledRules,
@@ -185,12 +203,12 @@ impl RuleRunner<'_> {
         if self.budget <= 0 {
             return self.out_of_budget(at, type_name);
         }
-        for rule in &rules.here {
+        for rule in &rules.own_rules {
             if rule.uses_old_self && old.is_none() && !rule.optional_old_self {
                 continue;
             }
-            let this = Value::read(value, schema, rules.resource);
-            let before = old.map(|old| Value::read(old, schema, rules.resource));
+            let this = Value::from_json(value, schema, rules.is_resource);
+            let before = old.map(|old| Value::from_json(old, schema, rules.is_resource));
             let before = if rule.optional_old_self {
                 Some(before.map_or(Ok(Value::NONE), |before| before.map(Value::some)))
             } else {
@@ -198,7 +216,7 @@ impl RuleRunner<'_> {
             };
             let (result, cost) = evaluate(&rule.program, this.clone(), before.clone(), RULE_COST_MAX);
             if !matches!(result, Err(EvalFailure::OverBudget)) {
-                self.pay(cost, at, type_name)?;
+                self.charge(cost, at, type_name)?;
             }
             match result {
                 Ok(Value::Bool(true)) => {}
@@ -207,7 +225,7 @@ impl RuleRunner<'_> {
                         Some(program) => self.message(program, this, before, at, type_name, rule)?,
                         None => default_message(rule),
                     };
-                    self.failed(at, rule, schema, value, message, ratchet);
+                    self.push_failure(at, rule, schema, value, message, ratchet);
                 }
                 Err(EvalFailure::OverBudget) => {
                     let detail = format!(
@@ -234,7 +252,7 @@ impl RuleRunner<'_> {
         Ok(())
     }
 
-    fn pay(&mut self, cost: u64, at: &Path<'_>, type_name: &str) -> Result<(), BudgetExhausted> {
+    fn charge(&mut self, cost: u64, at: &Path<'_>, type_name: &str) -> Result<(), BudgetExhausted> {
         let cost = i64::try_from(cost).unwrap_or(i64::MAX);
         if cost > self.budget {
             return self.out_of_budget(at, type_name);
@@ -275,7 +293,7 @@ impl RuleRunner<'_> {
         Ok(default_message(rule))
     }
 
-    fn failed(
+    fn push_failure(
         &mut self,
         at: &Path<'_>,
         rule: &CompiledRule,
@@ -296,7 +314,7 @@ impl RuleRunner<'_> {
             FieldErrorKind::Duplicate => FieldError::new(at, FieldErrorKind::Duplicate, shown, ""),
             _ => FieldError::new(at, FieldErrorKind::Invalid, shown, message),
         };
-        if !rule.uses_old_self && ratchet.unchanged() {
+        if !rule.uses_old_self && ratchet.is_unchanged() {
             self.warnings.push(error.to_string());
         } else {
             self.errors.push(error);

@@ -39,7 +39,7 @@ pub(super) enum Type<'s> {
 pub(super) struct ObjectType<'s> {
     pub(super) schema: &'s Schema,
     /// Whether it is a resource, whose type and name can be read though the schema does not declare them.
-    pub(super) resource: bool,
+    pub(super) is_resource: bool,
 }
 
 /// The types that Kubernetes adds.
@@ -80,18 +80,18 @@ impl<'s> Type<'s> {
     }
 
     /// The type that a schema declares, or `None` where rules cannot see the value.
-    pub(super) fn declare(schema: &'s Schema, resource: bool) -> Option<Self> {
+    pub(super) fn from_schema(schema: &'s Schema, resource: bool) -> Option<Self> {
         if schema.int_or_string {
             return Some(Self::Dyn);
         }
         Some(match schema.type_? {
             SchemaType::Array => {
                 let items = schema.items.as_deref()?;
-                Self::list(Self::declare(items, items.embedded)?)
+                Self::list(Self::from_schema(items, items.is_embedded_resource)?)
             }
             SchemaType::Object => match schema.map_values() {
-                Some(values) => Self::map(Self::String, Self::declare(values, values.embedded)?),
-                None => Self::Object(ObjectType { schema, resource }),
+                Some(values) => Self::map(Self::String, Self::from_schema(values, values.is_embedded_resource)?),
+                None => Self::Object(ObjectType { schema, is_resource: resource }),
             },
             SchemaType::String => match schema.format_name.as_str() {
                 "byte" => Self::Bytes,
@@ -122,37 +122,37 @@ impl<'s> Type<'s> {
     }
 
     /// The type with its parameters renamed by an offset: a fresh instance of a signature.
-    pub(super) fn instance(&self, offset: usize) -> Self {
-        self.replace(&|param| Some(Self::Param(param + offset)))
+    pub(super) fn with_param_offset(&self, offset: usize) -> Self {
+        self.replace_params(&|param| Some(Self::Param(param + offset)))
     }
 
-    fn replace(&self, solve: &dyn Fn(usize) -> Option<Self>) -> Self {
+    fn replace_params(&self, solve: &dyn Fn(usize) -> Option<Self>) -> Self {
         match self {
             Self::Param(param) => solve(*param).unwrap_or_else(|| self.clone()),
-            Self::List(element) => Self::list(element.replace(solve)),
-            Self::Map(entry) => Self::map(entry.0.replace(solve), entry.1.replace(solve)),
-            Self::Optional(inner) => Self::optional(inner.replace(solve)),
-            Self::Meta(inner) => Self::Meta(Arc::new(inner.replace(solve))),
+            Self::List(element) => Self::list(element.replace_params(solve)),
+            Self::Map(entry) => Self::map(entry.0.replace_params(solve), entry.1.replace_params(solve)),
+            Self::Optional(inner) => Self::optional(inner.replace_params(solve)),
+            Self::Meta(inner) => Self::Meta(Arc::new(inner.replace_params(solve))),
             other => other.clone(),
         }
     }
 
-    fn mentions(&self, param: usize) -> bool {
+    fn contains_param(&self, param: usize) -> bool {
         match self {
             Self::Param(other) => *other == param,
-            Self::List(inner) | Self::Optional(inner) | Self::Meta(inner) => inner.mentions(param),
-            Self::Map(entry) => entry.0.mentions(param) || entry.1.mentions(param),
+            Self::List(inner) | Self::Optional(inner) | Self::Meta(inner) => inner.contains_param(param),
+            Self::Map(entry) => entry.0.contains_param(param) || entry.1.contains_param(param),
             _ => false,
         }
     }
 
     /// Whether two types are the same, parameters by their name.
-    pub(super) fn same(&self, other: &Self) -> bool {
+    pub(super) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::List(a), Self::List(b))
             | (Self::Optional(a), Self::Optional(b))
-            | (Self::Meta(a), Self::Meta(b)) => a.same(b),
-            (Self::Map(a), Self::Map(b)) => a.0.same(&b.0) && a.1.same(&b.1),
+            | (Self::Meta(a), Self::Meta(b)) => a.is_same(b),
+            (Self::Map(a), Self::Map(b)) => a.0.is_same(&b.0) && a.1.is_same(&b.1),
             (Self::Object(a), Self::Object(b)) => std::ptr::eq(a.schema, b.schema),
             (Self::Opaque(a), Self::Opaque(b)) => a == b,
             (Self::Param(a), Self::Param(b)) => a == b,
@@ -168,7 +168,7 @@ impl<'s> Type<'s> {
             (Self::List(a), Self::List(b)) | (Self::Optional(a), Self::Optional(b)) => a.is_no_more_specific(b),
             (Self::Map(a), Self::Map(b)) => a.0.is_no_more_specific(&b.0) && a.1.is_no_more_specific(&b.1),
             (Self::Meta(_), Self::Meta(_)) => true,
-            (a, b) => a.same(b),
+            (a, b) => a.is_same(b),
         }
     }
 
@@ -186,12 +186,12 @@ impl<'s> ObjectType<'s> {
         if escape::escape(&name).as_deref() != Some(identifier) {
             return None;
         }
-        Type::declare(schema, schema.embedded)
+        Type::from_schema(schema, schema.is_embedded_resource)
     }
 
     /// The schema of a property; a resource has its type and name whatever it declares.
     pub(super) fn property(self, name: &str) -> Option<&'s Schema> {
-        if self.resource && !declares_metadata(self.schema) {
+        if self.is_resource && !declares_metadata(self.schema) {
             match name {
                 "kind" | "apiVersion" => return Some(&TEXT_SCHEMA),
                 "metadata" => return Some(&METADATA_SCHEMA),
@@ -273,12 +273,12 @@ impl<'s> TypeSubstitution<'s> {
 
     /// The type with what is known filled in.
     pub(super) fn resolve(&self, type_: &Type<'s>) -> Type<'s> {
-        type_.replace(&|param| self.params.get(param)?.as_ref().map(|solved| self.resolve(solved)))
+        type_.replace_params(&|param| self.params.get(param)?.as_ref().map(|solved| self.resolve(solved)))
     }
 
     /// The same, and whatever is still unknown becomes dynamic.
-    pub(super) fn settle(&self, type_: &Type<'s>) -> Type<'s> {
-        self.resolve(type_).replace(&|_| Some(Type::Dyn))
+    pub(super) fn resolve_or_dyn(&self, type_: &Type<'s>) -> Type<'s> {
+        self.resolve(type_).replace_params(&|_| Some(Type::Dyn))
     }
 
     /// Whether `from` can be given where `to` is asked for; if so, what that says of parameters is kept.
@@ -316,7 +316,7 @@ impl<'s> TypeSubstitution<'s> {
             (Type::Meta(_), Type::Meta(_)) => true,
             (Type::List(a), Type::List(b)) | (Type::Optional(a), Type::Optional(b)) => self.unify(a, b),
             (Type::Map(a), Type::Map(b)) => self.unify(&a.0, &b.0) && self.unify(&a.1, &b.1),
-            (a, b) => a.same(b),
+            (a, b) => a.is_same(b),
         }
     }
 
@@ -325,18 +325,18 @@ impl<'s> TypeSubstitution<'s> {
             return SubstitutionResult::Substituted;
         }
         if let Some(solved) = self.params[param].clone() {
-            if !type_.same(&solved) {
+            if !type_.is_same(&solved) {
                 if !self.unify(type_, &solved) {
                     return SubstitutionResult::Contradicts;
                 }
                 let general = type_.clone().most_general(solved);
-                if !self.resolve(&general).mentions(param) {
+                if !self.resolve(&general).contains_param(param) {
                     self.params[param] = Some(general);
                 }
             }
             return SubstitutionResult::Substituted;
         }
-        if self.resolve(type_).mentions(param) {
+        if self.resolve(type_).contains_param(param) {
             return SubstitutionResult::Occurs;
         }
         self.params[param] = Some(type_.clone());

@@ -237,7 +237,7 @@ impl<'a> Value<'a> {
     }
 
     /// The value as an error names it.
-    pub(super) fn shown(&self) -> String {
+    pub(super) fn display_text(&self) -> String {
         match self {
             Self::Null => "null".to_owned(),
             Self::Bool(b) => b.to_string(),

@@ -11,24 +11,24 @@ use super::super::{cel, objectmeta, prune, validate as schema_validation};
 /// Everything that is wrong with the defaults of a structural schema.
 pub(crate) fn validate(at: &Path<'_>, schema: &Schema) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    node(at, schema, &mut errors);
+    validate_node(at, schema, &mut errors);
     errors
 }
 
-fn node(at: &Path<'_>, schema: &Schema, errors: &mut Vec<FieldError>) {
+fn validate_node(at: &Path<'_>, schema: &Schema, errors: &mut Vec<FieldError>) {
     if let Some(default) = &schema.default {
-        check(&at.child("default"), schema, default, errors);
+        validate_default(&at.child("default"), schema, default, errors);
     }
     if let Some(items) = schema.items.as_deref() {
-        node(&at.child("items"), items, errors);
+        validate_node(&at.child("items"), items, errors);
     }
     let properties_at = at.child("properties");
     for (name, property) in &schema.properties {
-        node(&properties_at.key(name), property, errors);
+        validate_node(&properties_at.key(name), property, errors);
     }
 }
 
-fn check(at: &Path<'_>, schema: &Schema, default: &Value, errors: &mut Vec<FieldError>) {
+fn validate_default(at: &Path<'_>, schema: &Schema, default: &Value, errors: &mut Vec<FieldError>) {
     let mut pruned = default.clone();
     prune::prune_default(&mut pruned, schema);
     if pruned != *default {

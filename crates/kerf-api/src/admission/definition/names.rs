@@ -7,7 +7,7 @@ use super::super::names::dns1035_label;
 use super::super::path::Path;
 
 /// The four names without which there is no kind.
-pub(crate) fn required(at: &Path<'_>, names: &CustomResourceDefinitionNames, errors: &mut Vec<FieldError>) {
+pub(crate) fn validate_required(at: &Path<'_>, names: &CustomResourceDefinitionNames, errors: &mut Vec<FieldError>) {
     for (field, name) in [
         ("plural", Some(&names.plural)),
         ("singular", names.singular.as_ref()),
@@ -38,14 +38,14 @@ pub(crate) fn validate(at: &Path<'_>, names: &CustomResourceDefinitionNames, err
             errors.push(FieldError::invalid(&at.child(field), name, detail));
         }
     }
-    each(&at.child("shortNames"), names.short_names.as_deref().unwrap_or_default(), errors);
+    validate_each(&at.child("shortNames"), names.short_names.as_deref().unwrap_or_default(), errors);
     if !names.kind.is_empty() && names.kind == list_kind {
         errors.push(FieldError::invalid(&at.child("listKind"), list_kind, "kind and listKind may not be the same"));
     }
-    each(&at.child("categories"), names.categories.as_deref().unwrap_or_default(), errors);
+    validate_each(&at.child("categories"), names.categories.as_deref().unwrap_or_default(), errors);
 }
 
-fn each(at: &Path<'_>, names: &[String], errors: &mut Vec<FieldError>) {
+fn validate_each(at: &Path<'_>, names: &[String], errors: &mut Vec<FieldError>) {
     for (i, name) in names.iter().enumerate() {
         let details = dns1035_label(name);
         if !details.is_empty() {

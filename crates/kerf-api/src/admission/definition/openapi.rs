@@ -8,8 +8,8 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use super::super::cel;
 use super::super::error::FieldError;
 use super::super::path::Path;
-use super::super::schema::{Schema, additional, items, properties};
-use super::version::field_path;
+use super::super::schema::{Schema, additional_schema, items, properties};
+use super::version::resolve_field_path;
 use super::{defaults, structural};
 
 const SCHEMA_TYPES: [&str; 6] = ["array", "boolean", "integer", "number", "object", "string"];
@@ -21,7 +21,7 @@ pub(crate) fn validate(at: &Path<'_>, schema: &JSONSchemaProps, has_status: bool
     let at = at.child("openAPIV3Schema");
     let before = errors.len();
     if has_status {
-        root_keywords(&at, schema, errors);
+        validate_root_keywords(&at, schema, errors);
     }
     if schema.nullable == Some(true) {
         errors.push(FieldError::forbidden(&at.child("nullable"), "nullable cannot be true at the root"));
@@ -44,9 +44,13 @@ pub(crate) fn validate(at: &Path<'_>, schema: &JSONSchemaProps, has_status: bool
     }
     let mut walk =
         OpenApiValidator { schema_errors: Vec::new(), cel_errors: Vec::new(), costs: cel::CostTotal::default() };
-    let place =
-        SchemaPosition { root: true, defaults: DefaultsPolicy::Allowed, inside_metadata: false, uncorrelatable: None };
-    walk.node(&at, schema, built.as_ref(), &place, cel::Cardinality::ONE);
+    let place = SchemaPosition {
+        is_root: true,
+        defaults: DefaultsPolicy::Allowed,
+        is_inside_metadata: false,
+        uncorrelatable: None,
+    };
+    walk.validate_node(&at, schema, built.as_ref(), &place, cel::Cardinality::ONE);
     errors.extend(walk.schema_errors);
     errors.extend(walk.cel_errors);
     if let Some(detail) = unsupported.filter(|_| errors.len() == before) {
@@ -56,7 +60,7 @@ pub(crate) fn validate(at: &Path<'_>, schema: &JSONSchemaProps, has_status: bool
 }
 
 /// With a status subresource the schema of `status` is used by itself, so the root must not say anything across fields.
-fn root_keywords(at: &Path<'_>, schema: &JSONSchemaProps, errors: &mut Vec<FieldError>) {
+fn validate_root_keywords(at: &Path<'_>, schema: &JSONSchemaProps, errors: &mut Vec<FieldError>) {
     let type_ = schema.type_.as_deref().unwrap_or_default();
     if !type_.is_empty() && type_ != "object" {
         let detail =
@@ -121,7 +125,7 @@ fn unsupported_keyword(schema: &JSONSchemaProps) -> Option<String> {
     branches
         .chain(schema.not.as_deref())
         .chain(items(schema))
-        .chain(additional(schema))
+        .chain(additional_schema(schema))
         .chain(properties(schema).map(|(_, property)| property))
         .find_map(unsupported_keyword)
 }
@@ -129,9 +133,9 @@ fn unsupported_keyword(schema: &JSONSchemaProps) -> Option<String> {
 /// What the place of a node in the schema forbids.
 #[derive(Clone)]
 struct SchemaPosition {
-    root: bool,
+    is_root: bool,
     defaults: DefaultsPolicy,
-    inside_metadata: bool,
+    is_inside_metadata: bool,
     /// The nearest ancestor whose elements cannot be told apart between two versions of an object.
     uncorrelatable: Option<String>,
 }
@@ -149,7 +153,7 @@ struct OpenApiValidator {
 }
 
 impl OpenApiValidator {
-    fn node(
+    fn validate_node(
         &mut self,
         at: &Path<'_>,
         schema: &JSONSchemaProps,
@@ -158,7 +162,7 @@ impl OpenApiValidator {
         cardinality: cel::Cardinality,
     ) {
         let before = self.schema_errors.len();
-        self.keywords(at, schema, place);
+        self.validate_keywords(at, schema, place);
         let below = cardinality.below(schema);
         if let Some(kind) = &schema.additional_properties {
             let at = at.child("additionalProperties");
@@ -166,55 +170,61 @@ impl OpenApiValidator {
                 let detail = "additionalProperties and properties are mutual exclusive";
                 self.schema_errors.push(FieldError::forbidden(&at, detail));
             }
-            if let Some(values) = additional(schema) {
-                let mut place = SchemaPosition { root: false, ..place.clone() };
-                if place.inside_metadata {
+            if let Some(values) = additional_schema(schema) {
+                let mut place = SchemaPosition { is_root: false, ..place.clone() };
+                if place.is_inside_metadata {
                     let reason = "inside additionalProperties applying to object metadata".to_owned();
                     place.defaults = DefaultsPolicy::Forbidden(reason);
                 }
-                self.node(&at, values, built.and_then(Schema::map_values), &place, below);
+                self.validate_node(&at, values, built.and_then(Schema::map_values), &place, below);
             }
         }
         let properties_at = at.child("properties");
         for (name, property) in properties(schema) {
-            let mut inner = SchemaPosition { root: false, ..place.clone() };
-            if (place.root || schema.x_kubernetes_embedded_resource == Some(true))
+            let mut inner = SchemaPosition { is_root: false, ..place.clone() };
+            if (place.is_root || schema.x_kubernetes_embedded_resource == Some(true))
                 && super::super::prune::is_meta_field(name)
             {
-                inner.inside_metadata = true;
-                if place.root {
+                inner.is_inside_metadata = true;
+                if place.is_root {
                     inner.defaults = DefaultsPolicy::Forbidden(format!("in top-level {name}"));
                 }
             }
             let built = built.and_then(|built| built.properties.get(name));
-            self.node(&properties_at.key(name), property, built, &inner, below);
+            self.validate_node(&properties_at.key(name), property, built, &inner, below);
         }
-        let nested = SchemaPosition { root: false, ..place.clone() };
+        let nested = SchemaPosition { is_root: false, ..place.clone() };
         if let Some(not) = schema.not.as_deref() {
-            self.node(&at.child("not"), not, None, &nested, cardinality);
+            self.validate_node(&at.child("not"), not, None, &nested, cardinality);
         }
         for (keyword, branches) in [("allOf", &schema.all_of), ("oneOf", &schema.one_of), ("anyOf", &schema.any_of)] {
             for (i, branch) in branches.iter().flatten().enumerate() {
-                self.node(&at.child(keyword).index(i), branch, None, &nested, cardinality);
+                self.validate_node(&at.child(keyword).index(i), branch, None, &nested, cardinality);
             }
         }
         if let Some(items) = items(schema) {
-            let mut inner = SchemaPosition { root: false, ..place.clone() };
+            let mut inner = SchemaPosition { is_root: false, ..place.clone() };
             if schema.x_kubernetes_list_type.as_deref() != Some("map") && inner.uncorrelatable.is_none() {
                 inner.uncorrelatable = Some(at.to_string());
             }
-            self.node(&at.child("items"), items, built.and_then(|built| built.items.as_deref()), &inner, below);
+            self.validate_node(
+                &at.child("items"),
+                items,
+                built.and_then(|built| built.items.as_deref()),
+                &inner,
+                below,
+            );
         }
-        self.markers(at, schema);
-        self.rule_texts(at, schema);
+        self.validate_extensions(at, schema);
+        self.validate_rule_texts(at, schema);
         if self.schema_errors.len() == before
             && let Some(built) = built.filter(|built| !built.rules.is_empty())
         {
-            self.rules(at, schema, built, place, cardinality);
+            self.validate_rules(at, schema, built, place, cardinality);
         }
     }
 
-    fn keywords(&mut self, at: &Path<'_>, schema: &JSONSchemaProps, place: &SchemaPosition) {
+    fn validate_keywords(&mut self, at: &Path<'_>, schema: &JSONSchemaProps, place: &SchemaPosition) {
         let errors = &mut self.schema_errors;
         let type_ = schema.type_.as_deref().unwrap_or_default();
         if !type_.is_empty() && !SCHEMA_TYPES.contains(&type_) {
@@ -242,7 +252,7 @@ impl OpenApiValidator {
         if matches!(schema.items, Some(JSONSchemaPropsOrArray::Schemas(_))) {
             errors.push(FieldError::forbidden(&at.child("items"), "items must be a schema object and not an array"));
         }
-        if place.inside_metadata && schema.x_kubernetes_embedded_resource == Some(true) {
+        if place.is_inside_metadata && schema.x_kubernetes_embedded_resource == Some(true) {
             let detail = "must not be used inside of resource meta";
             errors.push(FieldError::forbidden(&at.child("x-kubernetes-embedded-resource"), detail));
         }
@@ -252,7 +262,7 @@ impl OpenApiValidator {
         }
     }
 
-    fn markers(&mut self, at: &Path<'_>, schema: &JSONSchemaProps) {
+    fn validate_extensions(&mut self, at: &Path<'_>, schema: &JSONSchemaProps) {
         let errors = &mut self.schema_errors;
         if schema.x_kubernetes_preserve_unknown_fields == Some(false) {
             errors.push(FieldError::invalid(
@@ -262,7 +272,7 @@ impl OpenApiValidator {
             ));
         }
         if let Some(map_type) = schema.x_kubernetes_map_type.as_deref() {
-            marker_type(at, schema, "object", "x-kubernetes-map-type", errors);
+            validate_extension_type(at, schema, "object", "x-kubernetes-map-type", errors);
             if !matches!(map_type, "atomic" | "granular") {
                 errors.push(FieldError::not_supported(
                     &at.child("x-kubernetes-map-type"),
@@ -274,8 +284,8 @@ impl OpenApiValidator {
         let list_at = at.child("x-kubernetes-list-type");
         let keys = schema.x_kubernetes_list_map_keys.as_deref().unwrap_or_default();
         if let Some(list_type) = schema.x_kubernetes_list_type.as_deref() {
-            if marker_type(at, schema, "array", "x-kubernetes-list-type", errors) && list_type == "set" {
-                set_items(&at.child("items"), schema, errors);
+            if validate_extension_type(at, schema, "array", "x-kubernetes-list-type", errors) && list_type == "set" {
+                validate_set_items(&at.child("items"), schema, errors);
             }
             if !matches!(list_type, "atomic" | "set" | "map") {
                 errors.push(FieldError::not_supported(&list_at, list_type, &["atomic", "set", "map"]));
@@ -285,23 +295,23 @@ impl OpenApiValidator {
                 errors.push(FieldError::invalid(&list_at, list_type, detail));
             }
             if list_type == "map" {
-                map_keys(at, schema, keys, errors);
+                validate_map_keys(at, schema, keys, errors);
             }
-            element_rules(at, schema, list_type, keys, errors);
+            validate_elements(at, schema, list_type, keys, errors);
         } else if !keys.is_empty() {
             errors.push(FieldError::required(&list_at, "must be map if x-kubernetes-list-map-keys is non-empty"));
         }
     }
 
     /// The texts around a rule, before the rule itself is looked at.
-    fn rule_texts(&mut self, at: &Path<'_>, schema: &JSONSchemaProps) {
+    fn validate_rule_texts(&mut self, at: &Path<'_>, schema: &JSONSchemaProps) {
         let rules_at = at.child("x-kubernetes-validations");
         for (i, rule) in schema.x_kubernetes_validations.iter().flatten().enumerate() {
-            rule_text(&rules_at.index(i), schema, rule, &mut self.schema_errors);
+            validate_rule_text(&rules_at.index(i), schema, rule, &mut self.schema_errors);
         }
     }
 
-    fn rules(
+    fn validate_rules(
         &mut self,
         at: &Path<'_>,
         schema: &JSONSchemaProps,
@@ -310,7 +320,7 @@ impl OpenApiValidator {
         cardinality: cel::Cardinality,
     ) {
         let rules_at = at.child("x-kubernetes-validations");
-        let is_resource = place.root || built.embedded;
+        let is_resource = place.is_root || built.is_embedded_resource;
         for (i, rule) in schema.x_kubernetes_validations.iter().flatten().enumerate() {
             let at = rules_at.index(i);
             cel::check_rule(
@@ -329,7 +339,7 @@ impl OpenApiValidator {
     }
 }
 
-fn rule_text(at: &Path<'_>, schema: &JSONSchemaProps, rule: &ValidationRule, errors: &mut Vec<FieldError>) {
+fn validate_rule_text(at: &Path<'_>, schema: &JSONSchemaProps, rule: &ValidationRule, errors: &mut Vec<FieldError>) {
     let text = |text: &'_ Option<String>| text.clone().unwrap_or_default();
     let (message, message_expression, path) =
         (text(&rule.message), text(&rule.message_expression), text(&rule.field_path));
@@ -359,13 +369,13 @@ fn rule_text(at: &Path<'_>, schema: &JSONSchemaProps, rule: &ValidationRule, err
     if line_break(&path) {
         errors.push(FieldError::invalid(&path_at, path.as_str(), "must not contain line breaks"));
     }
-    if !path.is_empty() && field_path(&path, schema, true).is_err() {
+    if !path.is_empty() && resolve_field_path(&path, schema, true).is_err() {
         errors.push(FieldError::invalid(&path_at, path.as_str(), "must be a valid path"));
     }
 }
 
 /// A marker stands only on its own type; true if it does here.
-fn marker_type(
+fn validate_extension_type(
     at: &Path<'_>,
     schema: &JSONSchemaProps,
     wanted: &str,
@@ -383,7 +393,7 @@ fn marker_type(
 }
 
 /// The elements of a set are compared as wholes.
-fn set_items(at: &Path<'_>, schema: &JSONSchemaProps, errors: &mut Vec<FieldError>) {
+fn validate_set_items(at: &Path<'_>, schema: &JSONSchemaProps, errors: &mut Vec<FieldError>) {
     let Some(element) = items(schema) else { return };
     let detail = "must be atomic as item of a list with x-kubernetes-list-type=set";
     let list_type = || element.x_kubernetes_list_type.clone().map_or(serde_json::Value::Null, Into::into);
@@ -398,7 +408,7 @@ fn set_items(at: &Path<'_>, schema: &JSONSchemaProps, errors: &mut Vec<FieldErro
     }
 }
 
-fn map_keys(at: &Path<'_>, schema: &JSONSchemaProps, keys: &[String], errors: &mut Vec<FieldError>) {
+fn validate_map_keys(at: &Path<'_>, schema: &JSONSchemaProps, keys: &[String], errors: &mut Vec<FieldError>) {
     let keys_at = at.child("x-kubernetes-list-map-keys");
     if keys.is_empty() {
         errors.push(FieldError::required(&keys_at, "must not be empty if x-kubernetes-list-type is map"));
@@ -436,7 +446,7 @@ fn map_keys(at: &Path<'_>, schema: &JSONSchemaProps, keys: &[String], errors: &m
 }
 
 /// The elements of sets and maps are never null, and a key is always there.
-fn element_rules(
+fn validate_elements(
     at: &Path<'_>,
     schema: &JSONSchemaProps,
     list_type: &str,

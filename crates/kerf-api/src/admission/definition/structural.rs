@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSche
 use super::super::error::FieldError;
 use super::super::path::Path;
 use super::super::regexp::Regexp;
-use super::super::schema::{additional, items, properties};
+use super::super::schema::{additional_schema, items, properties};
 
 #[derive(Clone, Copy, PartialEq)]
 enum SchemaLevel {
@@ -18,47 +18,47 @@ enum SchemaLevel {
 /// Everything that keeps `schema` from being structural.
 pub(crate) fn validate(at: &Path<'_>, schema: &JSONSchemaProps) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    invariants(at, schema, SchemaLevel::Root, &mut errors);
+    validate_invariants(at, schema, SchemaLevel::Root, &mut errors);
     for (keyword, branches) in junctors(schema) {
         for (i, branch) in branches {
-            complete(at, Some(schema), &junctor_path(&at.child(keyword), i), branch, &mut errors);
+            validate_completeness(at, Some(schema), &junctor_path(&at.child(keyword), i), branch, &mut errors);
         }
     }
     errors.sort_by_cached_key(ToString::to_string);
     errors
 }
 
-fn flag(flag: Option<bool>) -> bool {
+fn is_true(flag: Option<bool>) -> bool {
     flag.unwrap_or_default()
 }
 
-fn invariants(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLevel, errors: &mut Vec<FieldError>) {
+fn validate_invariants(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLevel, errors: &mut Vec<FieldError>) {
     let type_ = schema.type_.as_deref().unwrap_or_default();
-    let embedded = flag(schema.x_kubernetes_embedded_resource);
-    let preserves = flag(schema.x_kubernetes_preserve_unknown_fields);
+    let embedded = is_true(schema.x_kubernetes_embedded_resource);
+    let preserves = is_true(schema.x_kubernetes_preserve_unknown_fields);
     if type_ == "array" && schema.items.is_none() {
         errors.push(FieldError::required(&at.child("items"), "must be specified"));
     }
     if let Some(items) = items(schema) {
-        invariants(&at.child("items"), items, SchemaLevel::Item, errors);
+        validate_invariants(&at.child("items"), items, SchemaLevel::Item, errors);
     }
     let properties_at = at.child("properties");
     for (name, property) in properties(schema) {
-        invariants(&properties_at.key(name), property, SchemaLevel::Field, errors);
+        validate_invariants(&properties_at.key(name), property, SchemaLevel::Field, errors);
     }
     if schema.additional_properties.is_some() {
         let at = at.child("additionalProperties");
         if level == SchemaLevel::Root {
             errors.push(FieldError::forbidden(&at, "must not be used at the root"));
         }
-        if let Some(values) = additional(schema) {
-            invariants(&at, values, SchemaLevel::Field, errors);
+        if let Some(values) = additional_schema(schema) {
+            validate_invariants(&at, values, SchemaLevel::Field, errors);
         }
         if embedded {
             errors.push(FieldError::forbidden(&at, "must not be used if x-kubernetes-embedded-resource is set"));
         }
     }
-    if flag(schema.x_kubernetes_int_or_string) {
+    if is_true(schema.x_kubernetes_int_or_string) {
         let detail = "must be false if x-kubernetes-int-or-string is true";
         if preserves {
             errors.push(FieldError::invalid(&at.child("x-kubernetes-preserve-unknown-fields"), true, detail));
@@ -70,9 +70,9 @@ fn invariants(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLevel, error
     let skip_any_of = is_int_or_string(schema.any_of.as_deref());
     let skip_first_all_of =
         schema.all_of.iter().flatten().next().is_some_and(|first| is_int_or_string(first.any_of.as_deref()));
-    value_validation(at, schema, skip_any_of, skip_first_all_of, errors);
-    type_rules(at, schema, level, errors);
-    metadata_rules(at, schema, level, errors);
+    validate_value_validation(at, schema, skip_any_of, skip_first_all_of, errors);
+    validate_type(at, schema, level, errors);
+    validate_metadata(at, schema, level, errors);
     if embedded && !preserves && properties(schema).next().is_none() {
         let detail =
             "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields";
@@ -80,10 +80,10 @@ fn invariants(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLevel, error
     }
 }
 
-fn type_rules(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLevel, errors: &mut Vec<FieldError>) {
+fn validate_type(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLevel, errors: &mut Vec<FieldError>) {
     let type_ = schema.type_.as_deref().unwrap_or_default();
     let type_at = at.child("type");
-    if flag(schema.x_kubernetes_embedded_resource) && type_ != "object" {
+    if is_true(schema.x_kubernetes_embedded_resource) && type_ != "object" {
         let detail = "must be object if x-kubernetes-embedded-resource is true";
         errors.push(if type_.is_empty() {
             FieldError::required(&type_at, detail)
@@ -91,8 +91,8 @@ fn type_rules(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLevel, error
             FieldError::invalid(&type_at, type_, detail)
         });
     } else if type_.is_empty()
-        && !flag(schema.x_kubernetes_int_or_string)
-        && !flag(schema.x_kubernetes_preserve_unknown_fields)
+        && !is_true(schema.x_kubernetes_int_or_string)
+        && !is_true(schema.x_kubernetes_preserve_unknown_fields)
     {
         let detail = match level {
             SchemaLevel::Root => "must not be empty at the root",
@@ -107,8 +107,8 @@ fn type_rules(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLevel, error
 }
 
 /// `kind` and `apiVersion` are strings, and of metadata only the name may be restricted.
-fn metadata_rules(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLevel, errors: &mut Vec<FieldError>) {
-    let checked = level == SchemaLevel::Root || flag(schema.x_kubernetes_embedded_resource);
+fn validate_metadata(at: &Path<'_>, schema: &JSONSchemaProps, level: SchemaLevel, errors: &mut Vec<FieldError>) {
+    let checked = level == SchemaLevel::Root || is_true(schema.x_kubernetes_embedded_resource);
     let properties_at = at.child("properties");
     for (name, property) in properties(schema) {
         let at = properties_at.key(name);
@@ -147,7 +147,7 @@ fn is_int_or_string(any_of: Option<&[JSONSchemaProps]>) -> bool {
     any_of.is_some_and(|branches| branches == [only("integer"), only("string")])
 }
 
-fn value_validation(
+fn validate_value_validation(
     at: &Path<'_>,
     schema: &JSONSchemaProps,
     skip_any_of: bool,
@@ -156,17 +156,17 @@ fn value_validation(
 ) {
     if !skip_any_of {
         for (i, branch) in schema.any_of.iter().flatten().enumerate() {
-            nested(&at.child("anyOf").index(i), branch, false, errors);
+            validate_nested(&at.child("anyOf").index(i), branch, false, errors);
         }
     }
     for (i, branch) in schema.all_of.iter().flatten().enumerate() {
-        nested(&at.child("allOf").index(i), branch, skip_first_all_of && i == 0, errors);
+        validate_nested(&at.child("allOf").index(i), branch, skip_first_all_of && i == 0, errors);
     }
     for (i, branch) in schema.one_of.iter().flatten().enumerate() {
-        nested(&at.child("oneOf").index(i), branch, false, errors);
+        validate_nested(&at.child("oneOf").index(i), branch, false, errors);
     }
     if let Some(not) = schema.not.as_deref() {
-        nested(&at.child("not"), not, false, errors);
+        validate_nested(&at.child("not"), not, false, errors);
     }
     if let Some(pattern) = schema.pattern.as_deref().filter(|pattern| !pattern.is_empty())
         && let Err(error) = Regexp::new(pattern)
@@ -177,15 +177,15 @@ fn value_validation(
 }
 
 /// Inside a junctor only values may be validated; nothing may be declared.
-fn nested(at: &Path<'_>, schema: &JSONSchemaProps, skip_any_of: bool, errors: &mut Vec<FieldError>) {
-    value_validation(at, schema, skip_any_of, false, errors);
+fn validate_nested(at: &Path<'_>, schema: &JSONSchemaProps, skip_any_of: bool, errors: &mut Vec<FieldError>) {
+    validate_value_validation(at, schema, skip_any_of, false, errors);
     if let Some(items) = items(schema) {
-        nested(&at.child("items"), items, false, errors);
+        validate_nested(&at.child("items"), items, false, errors);
     }
     let properties_at = at.child("properties");
     for (name, property) in properties(schema) {
         let at = properties_at.key(name);
-        nested(&at, property, false, errors);
+        validate_nested(&at, property, false, errors);
         if name == "metadata" {
             errors.push(FieldError::forbidden(&at, "must not be specified in a nested context"));
         }
@@ -206,10 +206,10 @@ fn nested(at: &Path<'_>, schema: &JSONSchemaProps, skip_any_of: bool, errors: &m
         ("default", schema.default.is_some(), undefined),
         ("title", set(&schema.title), empty),
         ("description", set(&schema.description), empty),
-        ("nullable", flag(schema.nullable), not_true),
-        ("x-kubernetes-preserve-unknown-fields", flag(schema.x_kubernetes_preserve_unknown_fields), not_true),
-        ("x-kubernetes-embedded-resource", flag(schema.x_kubernetes_embedded_resource), not_true),
-        ("x-kubernetes-int-or-string", flag(schema.x_kubernetes_int_or_string), not_true),
+        ("nullable", is_true(schema.nullable), not_true),
+        ("x-kubernetes-preserve-unknown-fields", is_true(schema.x_kubernetes_preserve_unknown_fields), not_true),
+        ("x-kubernetes-embedded-resource", is_true(schema.x_kubernetes_embedded_resource), not_true),
+        ("x-kubernetes-int-or-string", is_true(schema.x_kubernetes_int_or_string), not_true),
         ("x-kubernetes-list-map-keys", schema.x_kubernetes_list_map_keys.iter().flatten().next().is_some(), empty),
         ("x-kubernetes-list-type", schema.x_kubernetes_list_type.is_some(), undefined),
         ("x-kubernetes-map-type", schema.x_kubernetes_map_type.is_some(), undefined),
@@ -240,7 +240,7 @@ fn junctor_path<'a>(at: &'a Path<'a>, index: Option<usize>) -> Path<'a> {
 }
 
 /// Whatever a junctor's branch speaks of must be declared outside of junctors.
-fn complete(
+fn validate_completeness(
     declared_at: &Path<'_>,
     declared: Option<&JSONSchemaProps>,
     at: &Path<'_>,
@@ -253,15 +253,15 @@ fn complete(
     };
     for (keyword, branches) in junctors(branch) {
         for (i, inner) in branches {
-            complete(declared_at, Some(declared), &junctor_path(&at.child(keyword), i), inner, errors);
+            validate_completeness(declared_at, Some(declared), &junctor_path(&at.child(keyword), i), inner, errors);
         }
     }
     if let Some(inner) = items(branch) {
-        complete(&declared_at.child("items"), items(declared), &at.child("items"), inner, errors);
+        validate_completeness(&declared_at.child("items"), items(declared), &at.child("items"), inner, errors);
     }
     let (declared_properties, branch_properties) = (declared_at.child("properties"), at.child("properties"));
     for (name, inner) in properties(branch) {
         let property = properties(declared).find(|(declared, _)| *declared == name).map(|(_, property)| property);
-        complete(&declared_properties.key(name), property, &branch_properties.key(name), inner, errors);
+        validate_completeness(&declared_properties.key(name), property, &branch_properties.key(name), inner, errors);
     }
 }

@@ -8,7 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use super::super::error::FieldError;
 use super::super::path::Path;
 use super::super::schema;
-use super::{openapi, schema_of, shared};
+use super::{openapi, schema_of, shared_by_all_versions};
 
 const COLUMN_TYPES: [&str; 5] = ["boolean", "date", "integer", "number", "string"];
 const COLUMN_FORMATS: [&str; 8] = ["byte", "date", "date-time", "double", "float", "int32", "int64", "password"];
@@ -21,20 +21,20 @@ pub(crate) fn validate(
     all: &[CustomResourceDefinitionVersion],
     errors: &mut Vec<FieldError>,
 ) {
-    deprecation(&at.child("deprecationWarning"), version, errors);
-    if shared(all, |version| &version.schema).is_none()
+    validate_deprecation(&at.child("deprecationWarning"), version, errors);
+    if shared_by_all_versions(all, |version| &version.schema).is_none()
         && let Some(schema) = schema_of(version)
     {
         openapi::validate(&at.child("schema"), schema, has_status(version), errors);
     }
-    if shared(all, |version| &version.subresources).is_none() {
-        subresources(&at.child("subresources"), version.subresources.as_ref(), errors);
+    if shared_by_all_versions(all, |version| &version.subresources).is_none() {
+        validate_subresources(&at.child("subresources"), version.subresources.as_ref(), errors);
     }
-    if shared(all, |version| &version.additional_printer_columns).is_none() {
-        columns(&at.child("additionalPrinterColumns"), version, errors);
+    if shared_by_all_versions(all, |version| &version.additional_printer_columns).is_none() {
+        validate_columns(&at.child("additionalPrinterColumns"), version, errors);
     }
-    if shared(all, |version| &version.selectable_fields).is_none() {
-        selectable_fields(&at.child("selectableFields"), version, errors);
+    if shared_by_all_versions(all, |version| &version.selectable_fields).is_none() {
+        validate_selectable_fields(&at.child("selectableFields"), version, errors);
     }
 }
 
@@ -45,19 +45,19 @@ pub(crate) fn validate_shared(
     all: &[CustomResourceDefinitionVersion],
     errors: &mut Vec<FieldError>,
 ) {
-    if shared(all, |version| &version.schema).is_some()
+    if shared_by_all_versions(all, |version| &version.schema).is_some()
         && let Some(schema) = schema_of(first)
     {
         openapi::validate(&at.child("validation"), schema, all.iter().any(has_status), errors);
     }
-    if shared(all, |version| &version.subresources).is_some() {
-        subresources(&at.child("subresources"), first.subresources.as_ref(), errors);
+    if shared_by_all_versions(all, |version| &version.subresources).is_some() {
+        validate_subresources(&at.child("subresources"), first.subresources.as_ref(), errors);
     }
-    if shared(all, |version| &version.additional_printer_columns).is_some() {
-        columns(&at.child("additionalPrinterColumns"), first, errors);
+    if shared_by_all_versions(all, |version| &version.additional_printer_columns).is_some() {
+        validate_columns(&at.child("additionalPrinterColumns"), first, errors);
     }
-    if shared(all, |version| &version.selectable_fields).is_some() {
-        selectable_fields(&at.child("selectableFields"), first, errors);
+    if shared_by_all_versions(all, |version| &version.selectable_fields).is_some() {
+        validate_selectable_fields(&at.child("selectableFields"), first, errors);
     }
 }
 
@@ -65,7 +65,7 @@ fn has_status(version: &CustomResourceDefinitionVersion) -> bool {
     version.subresources.as_ref().is_some_and(|subresources| subresources.status.is_some())
 }
 
-fn deprecation(at: &Path<'_>, version: &CustomResourceDefinitionVersion, errors: &mut Vec<FieldError>) {
+fn validate_deprecation(at: &Path<'_>, version: &CustomResourceDefinitionVersion, errors: &mut Vec<FieldError>) {
     let Some(warning) = version.deprecation_warning.as_deref() else { return };
     let mut push = |detail: String| errors.push(FieldError::invalid(at, warning, detail));
     if version.deprecated != Some(true) {
@@ -83,7 +83,11 @@ fn deprecation(at: &Path<'_>, version: &CustomResourceDefinitionVersion, errors:
     }
 }
 
-fn subresources(at: &Path<'_>, subresources: Option<&CustomResourceSubresources>, errors: &mut Vec<FieldError>) {
+fn validate_subresources(
+    at: &Path<'_>,
+    subresources: Option<&CustomResourceSubresources>,
+    errors: &mut Vec<FieldError>,
+) {
     let Some(scale) = subresources.and_then(|subresources| subresources.scale.as_ref()) else { return };
     let selector = scale.label_selector_path.as_deref().unwrap_or_default();
     for (field, path, roots, under) in [
@@ -104,7 +108,7 @@ fn subresources(at: &Path<'_>, subresources: Option<&CustomResourceSubresources>
     }
 }
 
-fn columns(at: &Path<'_>, version: &CustomResourceDefinitionVersion, errors: &mut Vec<FieldError>) {
+fn validate_columns(at: &Path<'_>, version: &CustomResourceDefinitionVersion, errors: &mut Vec<FieldError>) {
     for (i, column) in version.additional_printer_columns.iter().flatten().enumerate() {
         validate_column(&at.index(i), column, errors);
     }
@@ -134,7 +138,7 @@ fn validate_column(at: &Path<'_>, column: &CustomResourceColumnDefinition, error
     }
 }
 
-fn selectable_fields(at: &Path<'_>, version: &CustomResourceDefinitionVersion, errors: &mut Vec<FieldError>) {
+fn validate_selectable_fields(at: &Path<'_>, version: &CustomResourceDefinitionVersion, errors: &mut Vec<FieldError>) {
     let fields: &[SelectableField] = version.selectable_fields.as_deref().unwrap_or_default();
     let Some(schema) = schema_of(version).filter(|_| !fields.is_empty()) else { return };
     let mut seen = std::collections::BTreeSet::new();
@@ -146,7 +150,7 @@ fn selectable_fields(at: &Path<'_>, version: &CustomResourceDefinitionVersion, e
             errors.push(FieldError::required(&at, ""));
             continue;
         }
-        let (normal, target) = match field_path(path, schema, false) {
+        let (normal, target) = match resolve_field_path(path, schema, false) {
             Ok(found) => found,
             Err(detail) => {
                 errors.push(FieldError::invalid(&at, path, format!("is an invalid path: {detail}")));
@@ -165,12 +169,12 @@ fn selectable_fields(at: &Path<'_>, version: &CustomResourceDefinitionVersion, e
         }
     }
     if seen.len() as i64 > MAX_SELECTABLE_FIELDS {
-        errors.push(FieldError::too_many(at, seen.len(), MAX_SELECTABLE_FIELDS));
+        errors.push(FieldError::too_many_detail(at, seen.len(), MAX_SELECTABLE_FIELDS));
     }
 }
 
 /// Follows a JSON path (`.a.b`, `.a['b/c']`) through a schema; returns it as a field path together with the schema it ends at.
-pub(crate) fn field_path<'a>(
+pub(crate) fn resolve_field_path<'a>(
     path: &str,
     root: &'a JSONSchemaProps,
     brackets: bool,
@@ -203,7 +207,7 @@ pub(crate) fn field_path<'a>(
         let next = if has_properties {
             schema::properties(schema).find(|(property, _)| **property == name).map(|(_, property)| property)
         } else {
-            schema::additional(schema)
+            schema::additional_schema(schema)
         };
         schema = next.ok_or("does not refer to a valid field")?;
         if !has_properties {

@@ -32,7 +32,7 @@ struct GoStruct {
 
 struct GoField {
     name: &'static str,
-    shape: GoFieldType,
+    field_type: GoFieldType,
     /// Whether the zero value is left out when the object is written.
     omit_empty: bool,
 }
@@ -51,57 +51,57 @@ enum GoFieldType {
     Raw,
 }
 
-const fn field(name: &'static str, shape: GoFieldType) -> GoField {
-    GoField { name, shape, omit_empty: true }
+const fn omit_empty_field(name: &'static str, shape: GoFieldType) -> GoField {
+    GoField { name, field_type: shape, omit_empty: true }
 }
 
-const fn always(name: &'static str, shape: GoFieldType) -> GoField {
-    GoField { name, shape, omit_empty: false }
+const fn always_written_field(name: &'static str, shape: GoFieldType) -> GoField {
+    GoField { name, field_type: shape, omit_empty: false }
 }
 
 static OBJECT_META: GoStruct = GoStruct {
     go_name: "ObjectMeta",
     fields: &[
-        field("name", GoFieldType::Text),
-        field("generateName", GoFieldType::Text),
-        field("namespace", GoFieldType::Text),
-        field("selfLink", GoFieldType::Text),
-        field("uid", GoFieldType::Uid),
-        field("resourceVersion", GoFieldType::Text),
-        field("generation", GoFieldType::Int64),
-        field("creationTimestamp", GoFieldType::Instant),
-        field("deletionTimestamp", GoFieldType::Instant),
-        field("deletionGracePeriodSeconds", GoFieldType::Int64Pointer),
-        field("labels", GoFieldType::TextMap),
-        field("annotations", GoFieldType::TextMap),
-        field("ownerReferences", GoFieldType::List(&OWNER_REFERENCE)),
-        field("finalizers", GoFieldType::TextList),
-        field("managedFields", GoFieldType::List(&MANAGED_FIELDS)),
+        omit_empty_field("name", GoFieldType::Text),
+        omit_empty_field("generateName", GoFieldType::Text),
+        omit_empty_field("namespace", GoFieldType::Text),
+        omit_empty_field("selfLink", GoFieldType::Text),
+        omit_empty_field("uid", GoFieldType::Uid),
+        omit_empty_field("resourceVersion", GoFieldType::Text),
+        omit_empty_field("generation", GoFieldType::Int64),
+        omit_empty_field("creationTimestamp", GoFieldType::Instant),
+        omit_empty_field("deletionTimestamp", GoFieldType::Instant),
+        omit_empty_field("deletionGracePeriodSeconds", GoFieldType::Int64Pointer),
+        omit_empty_field("labels", GoFieldType::TextMap),
+        omit_empty_field("annotations", GoFieldType::TextMap),
+        omit_empty_field("ownerReferences", GoFieldType::List(&OWNER_REFERENCE)),
+        omit_empty_field("finalizers", GoFieldType::TextList),
+        omit_empty_field("managedFields", GoFieldType::List(&MANAGED_FIELDS)),
     ],
 };
 
 static OWNER_REFERENCE: GoStruct = GoStruct {
     go_name: "OwnerReference",
     fields: &[
-        always("apiVersion", GoFieldType::Text),
-        always("kind", GoFieldType::Text),
-        always("name", GoFieldType::Text),
-        always("uid", GoFieldType::Uid),
-        field("controller", GoFieldType::BoolPointer),
-        field("blockOwnerDeletion", GoFieldType::BoolPointer),
+        always_written_field("apiVersion", GoFieldType::Text),
+        always_written_field("kind", GoFieldType::Text),
+        always_written_field("name", GoFieldType::Text),
+        always_written_field("uid", GoFieldType::Uid),
+        omit_empty_field("controller", GoFieldType::BoolPointer),
+        omit_empty_field("blockOwnerDeletion", GoFieldType::BoolPointer),
     ],
 };
 
 static MANAGED_FIELDS: GoStruct = GoStruct {
     go_name: "ManagedFieldsEntry",
     fields: &[
-        field("manager", GoFieldType::Text),
-        field("operation", GoFieldType::Text),
-        field("apiVersion", GoFieldType::Text),
-        field("time", GoFieldType::Instant),
-        field("fieldsType", GoFieldType::Text),
-        field("fieldsV1", GoFieldType::Raw),
-        field("subresource", GoFieldType::Text),
+        omit_empty_field("manager", GoFieldType::Text),
+        omit_empty_field("operation", GoFieldType::Text),
+        omit_empty_field("apiVersion", GoFieldType::Text),
+        omit_empty_field("time", GoFieldType::Instant),
+        omit_empty_field("fieldsType", GoFieldType::Text),
+        omit_empty_field("fieldsV1", GoFieldType::Raw),
+        omit_empty_field("subresource", GoFieldType::Text),
     ],
 };
 
@@ -119,8 +119,8 @@ fn decode_struct(
             continue;
         };
         let context = format!("{}.{}", "ObjectMeta", strip_indices(&at));
-        if let Some(value) = decode_field(&known.shape, value, &at, &context, unknown)?
-            && !(known.omit_empty && is_empty(&value, &known.shape))
+        if let Some(value) = decode_field(&known.field_type, value, &at, &context, unknown)?
+            && !(known.omit_empty && is_empty(&value, &known.field_type))
         {
             decoded.insert(name.clone(), value);
         }

@@ -20,7 +20,7 @@ fn coerce_node(at: &Path<'_>, value: &mut Value, schema: &Schema, unknown: &mut 
     match value {
         Value::Object(fields) => {
             for (name, value) in fields.iter_mut() {
-                if schema.embedded {
+                if schema.is_embedded_resource {
                     match name.as_str() {
                         "apiVersion" | "kind" if !value.is_string() => {
                             return Err(FieldError::invalid(&at.child(name), value.clone(), "must be a string"));
@@ -64,7 +64,7 @@ pub(crate) fn validate(at: &Path<'_>, value: &Value, schema: &Schema) -> Vec<Fie
 fn validate_node(at: &Path<'_>, value: &Value, schema: &Schema, errors: &mut Vec<FieldError>) {
     match value {
         Value::Object(fields) => {
-            if schema.embedded {
+            if schema.is_embedded_resource {
                 validate_resource(at, fields, errors);
             }
             for (name, value) in fields {

@@ -24,14 +24,14 @@ pub(crate) enum NameRule {
 }
 
 impl NameRule {
-    fn name(self, name: &str) -> Vec<String> {
+    fn check_name(self, name: &str) -> Vec<String> {
         match self {
             Self::Subdomain => names::dns1123_subdomain(name),
             Self::PathSegment => names::path_segment(name),
         }
     }
 
-    fn prefix(self, prefix: &str) -> Vec<String> {
+    fn check_prefix(self, prefix: &str) -> Vec<String> {
         match self {
             Self::Subdomain => names::generate_name_prefix(prefix),
             Self::PathSegment => names::path_segment_prefix(prefix),
@@ -50,11 +50,11 @@ pub(crate) fn validate(
     let (name, prefix) = (text_of(metadata, "name"), text_of(metadata, "generateName"));
     if !prefix.is_empty() {
         let at = at.child("generateName");
-        errors.extend(rule.prefix(prefix).into_iter().map(|detail| FieldError::invalid(&at, prefix, detail)));
+        errors.extend(rule.check_prefix(prefix).into_iter().map(|detail| FieldError::invalid(&at, prefix, detail)));
     }
     if !name.is_empty() {
         let at = at.child("name");
-        errors.extend(rule.name(name).into_iter().map(|detail| FieldError::invalid(&at, name, detail)));
+        errors.extend(rule.check_name(name).into_iter().map(|detail| FieldError::invalid(&at, name, detail)));
     } else if prefix.is_empty() {
         errors.push(FieldError::required(&at.child("name"), "name or generateName is required"));
     }
@@ -73,10 +73,10 @@ pub(crate) fn validate(
     if let Some(generation) = metadata.get("generation").and_then(Value::as_i64).filter(|generation| *generation < 0) {
         errors.push(FieldError::invalid(&at.child("generation"), generation, "must be greater than or equal to 0"));
     }
-    errors.extend(labels(&at.child("labels"), metadata));
-    errors.extend(annotations(&at.child("annotations"), metadata));
-    errors.extend(owners(&at.child("ownerReferences"), metadata));
-    errors.extend(finalizers(&at.child("finalizers"), metadata));
+    errors.extend(validate_labels(&at.child("labels"), metadata));
+    errors.extend(validate_annotations(&at.child("annotations"), metadata));
+    errors.extend(validate_owner_references(&at.child("ownerReferences"), metadata));
+    errors.extend(validate_finalizers(&at.child("finalizers"), metadata));
     errors
 }
 
@@ -111,9 +111,9 @@ pub(crate) fn validate_update(at: &Path<'_>, new: &Map<String, Value>, old: &Map
             errors.push(FieldError::invalid(&at.child(name), value, "field is immutable"));
         }
     }
-    errors.extend(labels(&at.child("labels"), new));
-    errors.extend(annotations(&at.child("annotations"), new));
-    errors.extend(owners(&at.child("ownerReferences"), new));
+    errors.extend(validate_labels(&at.child("labels"), new));
+    errors.extend(validate_annotations(&at.child("annotations"), new));
+    errors.extend(validate_owner_references(&at.child("ownerReferences"), new));
     errors
 }
 
@@ -137,7 +137,7 @@ pub(crate) fn finalizer_warnings(new: &Map<String, Value>, old: Option<&Map<Stri
     warnings
 }
 
-fn labels(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
+fn validate_labels(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for (key, value) in entries(metadata, "labels") {
         errors.extend(names::qualified_name(key).into_iter().map(|detail| FieldError::invalid(at, key, detail)));
@@ -146,7 +146,7 @@ fn labels(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
     errors
 }
 
-fn annotations(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
+fn validate_annotations(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut size = 0;
     for (key, value) in entries(metadata, "annotations") {
@@ -155,12 +155,12 @@ fn annotations(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> 
         size += key.len() + value.len();
     }
     if size as i64 > ANNOTATIONS_MAX_BYTES {
-        errors.push(FieldError::too_long(at, ANNOTATIONS_MAX_BYTES));
+        errors.push(FieldError::too_long_detail(at, ANNOTATIONS_MAX_BYTES));
     }
     errors
 }
 
-fn owners(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
+fn validate_owner_references(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let mut controller: Option<String> = None;
     let references = metadata.get("ownerReferences").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -176,7 +176,7 @@ fn owners(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
         }
         if (api_version, kind) == ("v1", "Event") {
             let detail = "/v1, Kind=Event is disallowed from being an owner";
-            errors.push(FieldError::shown(at, shown_owner(reference), detail));
+            errors.push(FieldError::invalid_with_display(at, format_owner(reference), detail));
         }
         if reference.get("controller").and_then(Value::as_bool) == Some(true) {
             let this = format!("{kind}/{}", text_of(reference, "name"));
@@ -185,7 +185,7 @@ fn owners(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
                     let detail = format!(
                         "Only one reference can have Controller set to true. Found \"true\" in references for {first} and {this}"
                     );
-                    errors.push(FieldError::shown(at, shown_owners(references), detail));
+                    errors.push(FieldError::invalid_with_display(at, format_owners(references), detail));
                 }
                 None => controller = Some(this),
             }
@@ -194,13 +194,13 @@ fn owners(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
     errors
 }
 
-fn shown_owners(references: &[Value]) -> String {
-    let shown: Vec<String> = references.iter().filter_map(Value::as_object).map(shown_owner).collect();
+fn format_owners(references: &[Value]) -> String {
+    let shown: Vec<String> = references.iter().filter_map(Value::as_object).map(format_owner).collect();
     format!("[{}]", shown.join(","))
 }
 
 /// An owner reference with its fields in the order of its type.
-fn shown_owner(reference: &Map<String, Value>) -> String {
+fn format_owner(reference: &Map<String, Value>) -> String {
     let fields: Vec<String> = ["apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion"]
         .iter()
         .filter_map(|name| Some(format!("\"{name}\":{}", text::json(reference.get(*name)?))))
@@ -208,7 +208,7 @@ fn shown_owner(reference: &Map<String, Value>) -> String {
     format!("{{{}}}", fields.join(","))
 }
 
-fn finalizers(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
+fn validate_finalizers(at: &Path<'_>, metadata: &Map<String, Value>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let all: Vec<&str> = texts(metadata, "finalizers").collect();
     for finalizer in &all {

@@ -18,7 +18,7 @@ const KNOWN_DIFFERENCES: &[(&str, &str)] = &[
     ("crd root allOf with status", "the same"),
 ];
 
-fn definition(spec: Value) -> Value {
+fn widget_crd_with_conditions(spec: Value) -> Value {
     let status = json!({"type": "object", "properties": {
         "nodes": {"type": "integer", "format": "int64", "default": 0},
         "conditions": {
@@ -29,13 +29,13 @@ fn definition(spec: Value) -> Value {
             }},
         },
     }});
-    let mut crd = super::crd(spec);
+    let mut crd = super::widget_crd(spec);
     crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"] = status;
     crd
 }
 
 /// What is compared: refusals in order of their text, unknown fields, warnings, the stored object.
-fn answer(case: &Value, crd: &Value) -> Value {
+fn admission_answer(case: &Value, crd: &Value) -> Value {
     let mut answer = json!({});
     let causes = |errors: &[FieldError]| -> Value {
         let mut causes: Vec<(String, Value)> = errors
@@ -104,13 +104,13 @@ fn every_answer_is_kubernetes_answer() {
             if let Some(rules) = case.get("rules") {
                 spec["x-kubernetes-validations"] = rules.clone();
             }
-            definition(spec)
+            widget_crd_with_conditions(spec)
         });
         let name = case["name"].as_str().unwrap();
-        let (mut ours, mut theirs) = (answer(&case, &crd), case["answer"].clone());
+        let (mut ours, mut theirs) = (admission_answer(&case, &crd), case["answer"].clone());
         // Beyond int64 a number is a float, which the two write differently.
-        number::settle(&mut ours);
-        number::settle(&mut theirs);
+        number::write_whole_floats_as_integers(&mut ours);
+        number::write_whole_floats_as_integers(&mut theirs);
         compared += 1;
         let known = KNOWN_DIFFERENCES.iter().any(|(known, _)| name.starts_with(known));
         if known == (ours == theirs) {

@@ -7,11 +7,11 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::super::*;
-use super::{crd, widget, widgets};
+use super::{compile_widgets, widget, widget_crd};
 
 /// A schema with something of everything. The factor of `c` is whole: with a fraction the real server, and so we, admit `-0.0` as a
 /// float, write it as `0`, and then refuse the integer `0`, because its factor is cut to an integer first.
-fn everything() -> Value {
+fn schema_with_everything() -> Value {
     json!({
         "type": "object",
         "properties": {
@@ -40,7 +40,7 @@ fn everything() -> Value {
     })
 }
 
-static EVERYTHING: LazyLock<CustomResource> = LazyLock::new(|| widgets(everything()));
+static EVERYTHING: LazyLock<CustomResource> = LazyLock::new(|| compile_widgets(schema_with_everything()));
 
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -73,7 +73,7 @@ fn fields(values: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<Str
 }
 
 /// A value of a document replaced by another: the place is counted in the order of a walk.
-fn replace(document: &mut Value, place: &mut usize, with: &Value) {
+fn replace_nth_value(document: &mut Value, place: &mut usize, with: &Value) {
     if *place == 0 {
         *document = with.clone();
         *place = usize::MAX;
@@ -81,8 +81,8 @@ fn replace(document: &mut Value, place: &mut usize, with: &Value) {
     }
     *place = place.saturating_sub(usize::from(*place != usize::MAX));
     match document {
-        Value::Array(items) => items.iter_mut().for_each(|item| replace(item, place, with)),
-        Value::Object(fields) => fields.values_mut().for_each(|field| replace(field, place, with)),
+        Value::Array(items) => items.iter_mut().for_each(|item| replace_nth_value(item, place, with)),
+        Value::Object(fields) => fields.values_mut().for_each(|field| replace_nth_value(field, place, with)),
         _ => {}
     }
 }
@@ -126,8 +126,8 @@ proptest! {
 
     #[test]
     fn no_definition_makes_it_panic(place in 0usize..260, with in any_json()) {
-        let mut definition = crd(everything());
-        replace(&mut definition, &mut place.clone(), &with);
+        let mut definition = widget_crd(schema_with_everything());
+        replace_nth_value(&mut definition, &mut place.clone(), &with);
         if let Ok(resource) = CustomResource::compile(&definition) {
             let version = resource.storage_version().name.clone();
             let _ = resource.admit(&version, Operation::Create, widget(json!({"a": "x", "b": 1, "d": ["y"]})), FieldValidation::Warn);
@@ -138,9 +138,9 @@ proptest! {
     fn no_rule_makes_it_panic(tokens in prop::collection::vec(0usize..TOKENS.len(), 1..14), spaced in any::<bool>()) {
         let rule: Vec<&str> = tokens.into_iter().map(|token| TOKENS[token]).collect();
         let rule = rule.join(if spaced { " " } else { "" });
-        let mut schema = everything();
+        let mut schema = schema_with_everything();
         schema["x-kubernetes-validations"] = json!([{"rule": rule, "message": "m"}]);
-        if let Ok(resource) = CustomResource::compile(&crd(schema)) {
+        if let Ok(resource) = CustomResource::compile(&widget_crd(schema)) {
             let spec = json!({"a": "x", "b": 1, "d": ["y", "z"], "e": {"k": "v"}, "g": "5", "i": "2026-01-01T00:00:00Z", "j": [{"a": "q"}]});
             let _ = resource.admit("v1", Operation::Create, widget(spec), FieldValidation::Warn);
         }
@@ -229,7 +229,7 @@ fn hostile_rules_end_when_their_budget_does() {
     };
     let spec = json!({"l": vec![1; 100]});
     // Within what a definition may cost by estimate, beyond what one run may.
-    let resource = widgets(schema("self.l.all(x, self.l.all(y, self.l.all(z, x + y + z > 0)))"));
+    let resource = compile_widgets(schema("self.l.all(x, self.l.all(y, self.l.all(z, x + y + z > 0)))"));
     let refused = resource.admit("v1", Operation::Create, widget(spec), FieldValidation::Warn).unwrap_err().to_string();
     assert_eq!(
         refused,
@@ -250,15 +250,15 @@ fn deep_and_long_rules_are_refused_and_not_followed() {
         format!("self{} == 1", ".a".repeat(5000)),
         format!("'{}' == ''", "x".repeat(200_000)),
     ] {
-        let mut schema = everything();
+        let mut schema = schema_with_everything();
         schema["x-kubernetes-validations"] = json!([{"rule": rule, "message": "m"}]);
-        assert!(CustomResource::compile(&crd(schema)).is_err(), "{}", &rule[..20]);
+        assert!(CustomResource::compile(&widget_crd(schema)).is_err(), "{}", &rule[..20]);
     }
     // A long rule of many flat parts is fine.
     let flat = vec!["has(self.a)"; 300].join(" || ");
-    let mut schema = everything();
+    let mut schema = schema_with_everything();
     schema["x-kubernetes-validations"] = json!([{"rule": flat, "message": "m"}]);
-    assert!(CustomResource::compile(&crd(schema)).is_ok());
+    assert!(CustomResource::compile(&widget_crd(schema)).is_ok());
 }
 
 #[test]
@@ -269,9 +269,9 @@ fn a_rule_of_the_allowed_depth_fits_a_small_stack() {
         format!("{}true", "!".repeat(390)),
         format!("{}true", "true ? true : ".repeat(390)),
     ] {
-        let mut schema = everything();
+        let mut schema = schema_with_everything();
         schema["x-kubernetes-validations"] = json!([{"rule": rule, "message": "m"}]);
         // Accepted or refused is all one; it must come back.
-        let _ = CustomResource::compile(&crd(schema));
+        let _ = CustomResource::compile(&widget_crd(schema));
     }
 }

@@ -4,10 +4,10 @@
 use serde_json::{Value, json};
 
 use super::super::*;
-use super::{widget, widgets};
+use super::{compile_widgets, widget};
 
-fn immutable() -> CustomResource {
-    widgets(json!({
+fn immutable_widgets() -> CustomResource {
+    compile_widgets(json!({
         "type": "object",
         "properties": {
             "expireAfter": {"type": "string", "default": "720h"},
@@ -26,7 +26,7 @@ fn update(resource: &CustomResource, old: &Value, new: Value) -> Result<Admitted
 
 #[test]
 fn spec_01_56_any_change_of_an_immutable_spec_is_refused() {
-    let resource = immutable();
+    let resource = immutable_widgets();
     let spec = json!({
         "expireAfter": "720h", "memory": "50000", "timeAdded": "2026-01-01T00:00:00Z", "taints": ["a"], "resources": {"cpu": "1"},
     });
@@ -68,7 +68,7 @@ fn spec_01_56_any_change_of_an_immutable_spec_is_refused() {
 
 #[test]
 fn spec_01_57_a_finalizer_leaves_an_object_whose_quantity_is_not_canonical() {
-    let resource = immutable();
+    let resource = immutable_widgets();
     let mut old = widget(json!({"expireAfter": "720h", "memory": "50000"}));
     old["metadata"]["finalizers"] = json!(["kerf.test/termination"]);
     let mut new = old.clone();
@@ -80,7 +80,7 @@ fn spec_01_57_a_finalizer_leaves_an_object_whose_quantity_is_not_canonical() {
 
 #[test]
 fn spec_01_2_7_a_set_holds_nothing_twice() {
-    let resource = widgets(json!({"type": "object", "properties": {
+    let resource = compile_widgets(json!({"type": "object", "properties": {
         "reasons": {"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}},
     }}));
     let reasons = |reasons: Value| widget(json!({"reasons": reasons}));
@@ -97,7 +97,7 @@ fn spec_01_2_7_a_set_holds_nothing_twice() {
 
 #[test]
 fn an_update_of_the_status_changes_nothing_else() {
-    let resource = widgets(json!({"type": "object", "properties": {"a": {"type": "integer"}}}));
+    let resource = compile_widgets(json!({"type": "object", "properties": {"a": {"type": "integer"}}}));
     let old = widget(json!({"a": 1}));
     let mut new = widget(json!({"a": 2}));
     new["metadata"]["labels"] = json!({"x": "y"});
@@ -110,7 +110,7 @@ fn an_update_of_the_status_changes_nothing_else() {
 
 #[test]
 fn a_snapshot_keeps_what_a_create_drops() {
-    let resource = widgets(json!({"type": "object"}));
+    let resource = compile_widgets(json!({"type": "object"}));
     let mut object = widget(json!({}));
     object["status"] = json!({"nodes": 3});
     object["metadata"]["uid"] = json!("u");

@@ -36,7 +36,7 @@ impl fmt::Display for FieldRow {
     }
 }
 
-pub(super) fn of_specification() -> Vec<FieldRow> {
+pub(super) fn specified_fields() -> Vec<FieldRow> {
     let mut records = csv_records(TABLE).into_iter();
     assert_eq!(records.next().unwrap(), ["kind", "path", "type", "default", "required", "validation"]);
     records
@@ -101,7 +101,7 @@ fn sorted(mut validations: Vec<String>) -> Vec<String> {
     validations
 }
 
-pub(super) fn of_schema(crd: &Crd) -> Vec<FieldRow> {
+pub(super) fn schema_fields(crd: &Crd) -> Vec<FieldRow> {
     let schema = &crd.json["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
     let mut rows = Vec::new();
     walk(crd.kind, schema, "", &mut rows);

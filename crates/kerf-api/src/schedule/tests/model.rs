@@ -64,7 +64,7 @@ impl ModelField {
     }
 }
 
-fn field(min: i8, max: i8) -> impl Strategy<Value = ModelField> {
+fn any_field(min: i8, max: i8) -> impl Strategy<Value = ModelField> {
     let range = (min..=max, min..=max).prop_map(|(a, b)| (a.min(b), a.max(b)));
     let item = prop_oneof![
         3 => Just(CronRange::Star),
@@ -78,11 +78,12 @@ fn field(min: i8, max: i8) -> impl Strategy<Value = ModelField> {
 }
 
 /// Minute, hour, day of month, month, day of week.
-fn fields() -> impl Strategy<Value = [ModelField; 5]> {
-    (field(0, 59), field(0, 23), field(1, 31), field(1, 12), field(0, 6)).prop_map(|(a, b, c, d, e)| [a, b, c, d, e])
+fn any_fields() -> impl Strategy<Value = [ModelField; 5]> {
+    (any_field(0, 59), any_field(0, 23), any_field(1, 31), any_field(1, 12), any_field(0, 6))
+        .prop_map(|(a, b, c, d, e)| [a, b, c, d, e])
 }
 
-fn hits_day(fields: &[ModelField; 5], date: Date) -> bool {
+fn matches_day(fields: &[ModelField; 5], date: Date) -> bool {
     let [_, _, days, months, weekdays] = fields;
     let by_month = days.has(date.day());
     let by_week = weekdays.has(date.weekday().to_sunday_zero_offset());
@@ -90,28 +91,28 @@ fn hits_day(fields: &[ModelField; 5], date: Date) -> bool {
     months.has(date.month()) && if both { by_month && by_week } else { by_month || by_week }
 }
 
-fn hits(fields: &[ModelField; 5], minute: i64) -> bool {
+fn matches_minute(fields: &[ModelField; 5], minute: i64) -> bool {
     let at = TimeZone::UTC.to_datetime(Timestamp::from_second(minute * 60).unwrap());
-    fields[0].has(at.minute()) && fields[1].has(at.hour()) && hits_day(fields, at.date())
+    fields[0].has(at.minute()) && fields[1].has(at.hour()) && matches_day(fields, at.date())
 }
 
 fn is_active(fields: &[ModelField; 5], window_seconds: i64, now: i64) -> bool {
     let first = (now - window_seconds).div_euclid(60) + 1;
     let last = now.div_euclid(60);
-    if (first..=last).any(|minute| hits(fields, minute)) {
+    if (first..=last).any(|minute| matches_minute(fields, minute)) {
         return true;
     }
     // Nothing in the window: active all the same if there is nothing in the five years after its beginning.
     let start = TimeZone::UTC.to_datetime(Timestamp::from_second(now - window_seconds + 1).unwrap()).date();
     let mut days = start.series(1.day());
-    !days.by_ref().take_while(|day| day.year() <= start.year() + 5).skip(1).any(|day| hits_day(fields, day))
-        && !(first..first + 24 * 60).any(|minute| hits(fields, minute))
+    !days.by_ref().take_while(|day| day.year() <= start.year() + 5).skip(1).any(|day| matches_day(fields, day))
+        && !(first..first + 24 * 60).any(|minute| matches_minute(fields, minute))
 }
 
 proptest! {
     #[test]
     fn windows_agree_with_a_look_at_each_minute(
-        fields in fields(),
+        fields in any_fields(),
         window_minutes in 0..4_000_i64,
         // 2020 to 2045
         now in 1_577_836_800..2_366_841_600_i64,
@@ -124,16 +125,16 @@ proptest! {
     }
 
     #[test]
-    fn the_next_hit_is_a_hit_and_none_lies_before_it(fields in fields(), after in 1_577_836_800..2_366_841_600_i64) {
+    fn the_next_hit_is_a_hit_and_none_lies_before_it(fields in any_fields(), after in 1_577_836_800..2_366_841_600_i64) {
         let text = fields.iter().map(ModelField::text).collect::<Vec<_>>().join(" ");
         let next = schedule(&text).next_after(Timestamp::from_second(after).unwrap());
         let first = after.div_euclid(60) + 1;
-        let model = (first..first + 4_000).find(|minute| hits(&fields, *minute)).map(|minute| minute * 60);
+        let model = (first..first + 4_000).find(|minute| matches_minute(&fields, *minute)).map(|minute| minute * 60);
         match (next.map(Timestamp::as_second), model) {
             (Some(ours), Some(model)) => prop_assert_eq!(ours, model),
             (ours, None) => {
                 prop_assert!(ours.is_none_or(|ours| ours >= (first + 4_000) * 60));
-                prop_assert!(ours.is_none_or(|ours| hits(&fields, ours / 60)));
+                prop_assert!(ours.is_none_or(|ours| matches_minute(&fields, ours / 60)));
             }
             (None, Some(model)) => prop_assert!(false, "missed {}", model),
         }

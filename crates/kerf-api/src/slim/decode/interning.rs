@@ -26,18 +26,18 @@ thread_local! {
 }
 
 /// A string, shared with an equal one if there is one.
-pub(super) fn text(value: &str) -> Str {
-    recent(&TEXTS, hash_of(value), |text| text == value, || Str::new(value))
+pub(super) fn intern_text(value: &str) -> Str {
+    find_or_insert(&TEXTS, hash_of(value), |text| text == value, || Str::new(value))
 }
 
-pub(super) fn labels(pairs: Vec<(Str, Str)>) -> Arc<[(Str, Str)]> {
+pub(super) fn intern_labels(pairs: Vec<(Str, Str)>) -> Arc<[(Str, Str)]> {
     if pairs.is_empty() {
         return Arc::default();
     }
-    recent(&LABELS, hash_of(&pairs), |known| known[..] == pairs[..], || Arc::from(&pairs[..]))
+    find_or_insert(&LABELS, hash_of(&pairs), |known| known[..] == pairs[..], || Arc::from(&pairs[..]))
 }
 
-pub(super) fn resources(pairs: Vec<(Str, Quantity)>) -> Arc<[(Str, Quantity)]> {
+pub(super) fn intern_resources(pairs: Vec<(Str, Quantity)>) -> Arc<[(Str, Quantity)]> {
     if pairs.is_empty() {
         return Arc::default();
     }
@@ -45,10 +45,10 @@ pub(super) fn resources(pairs: Vec<(Str, Quantity)>) -> Arc<[(Str, Quantity)]> {
     let is_same = |known: &Arc<[(Str, Quantity)]>| {
         known[..] == pairs[..] && known.iter().zip(&pairs).all(|(a, b)| a.1.format() == b.1.format())
     };
-    recent(&RESOURCES, hash_of(&pairs), is_same, || Arc::from(&pairs[..]))
+    find_or_insert(&RESOURCES, hash_of(&pairs), is_same, || Arc::from(&pairs[..]))
 }
 
-fn recent<T: Clone>(
+fn find_or_insert<T: Clone>(
     values: &'static LocalKey<RecentValues<T>>,
     hash: usize,
     is_same: impl FnOnce(&T) -> bool,

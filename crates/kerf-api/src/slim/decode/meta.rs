@@ -16,7 +16,7 @@ decode_object!(ObjectMeta(out, field) {
     "creationTimestamp" => out.creation_timestamp = field.optional()?,
     "deletionTimestamp" => out.deletion_timestamp = field.optional()?,
     "ownerReferences" => out.owner_references = field.list()?,
-    "finalizers" => out.finalizers = field.texts()?,
+    "finalizers" => out.finalizers = field.text_list()?,
 });
 
 decode_object!(OwnerReference(out, field) {
@@ -36,12 +36,12 @@ impl<'de> Deserialize<'de> for Labels {
 impl<'de> Deserialize<'de> for ResourceList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let pairs = deserializer.deserialize_map(EntriesVisitor::<Quantity>::all())?;
-        Ok(Self::of_sorted(interning::resources(sorted(pairs))))
+        Ok(Self::from_sorted(interning::intern_resources(sorted(pairs))))
     }
 }
 
 fn labels(pairs: Vec<(Str, SharedText)>) -> Labels {
-    Labels::of_sorted(interning::labels(sorted(pairs.into_iter().map(|(key, value)| (key, value.0)))))
+    Labels::from_sorted(interning::intern_labels(sorted(pairs.into_iter().map(|(key, value)| (key, value.0)))))
 }
 
 /// Annotations that some decision reads; most of the bytes of the others are for people and tools.
@@ -50,11 +50,13 @@ struct KeptAnnotations(Labels);
 
 impl<'de> Deserialize<'de> for KeptAnnotations {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(EntriesVisitor::<SharedText>::only(is_read)).map(|pairs| Self(labels(pairs)))
+        deserializer
+            .deserialize_map(EntriesVisitor::<SharedText>::only(is_kept_annotation))
+            .map(|pairs| Self(labels(pairs)))
     }
 }
 
-fn is_read(annotation: &str) -> bool {
+fn is_kept_annotation(annotation: &str) -> bool {
     let domain = annotation.split_once('/').map_or("", |(domain, _)| domain);
     match domain {
         "controller.kubernetes.io" => annotation == "controller.kubernetes.io/pod-deletion-cost",

@@ -28,7 +28,7 @@ decode_object!(NodeStatus(out, field) {
 });
 
 decode_object!(NodeCondition(out, field) {
-    "type" => out.kind = field.text()?,
+    "type" => out.condition_type = field.text()?,
     "status" => out.status = field.text()?,
     "reason" => out.reason = field.text()?,
     "message" => out.message = field.text()?,

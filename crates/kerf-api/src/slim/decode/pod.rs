@@ -16,11 +16,11 @@ decode_object!(Pod(out, field) {
 } finally {
     // On most pods the kubelet repeats the spec: taking the larger of the two is then the spec again.
     let PodStatus { container_statuses, init_container_statuses, .. } = &mut out.status;
-    drop_repetitions(container_statuses, &out.spec.containers);
-    drop_repetitions(init_container_statuses, &out.spec.init_containers);
+    drop_statuses_equal_to_spec(container_statuses, &out.spec.containers);
+    drop_statuses_equal_to_spec(init_container_statuses, &out.spec.init_containers);
 });
 
-fn drop_repetitions(statuses: &mut Vec<ContainerStatus>, containers: &[Container]) {
+fn drop_statuses_equal_to_spec(statuses: &mut Vec<ContainerStatus>, containers: &[Container]) {
     statuses.retain(|status| {
         let spec = containers.iter().find(|container| container.name == status.name).map(|c| &c.resources.requests);
         spec.is_none_or(|spec| status.requests != *spec || !(status.allocated.is_empty() || status.allocated == *spec))
@@ -85,11 +85,11 @@ fn host_ports(ports: Vec<WirePort>) -> Vec<HostPort> {
         port: port.host_port,
         protocol: port.protocol.unwrap_or(Str::new_static("TCP")),
     });
-    exact(on_host)
+    collect_exact(on_host)
 }
 
 /// Collects without the spare room that a filtered collect in place would leave behind.
-fn exact<T>(items: impl Iterator<Item = T>) -> Vec<T> {
+fn collect_exact<T>(items: impl Iterator<Item = T>) -> Vec<T> {
     let mut kept: Vec<T> = items.collect();
     kept.shrink_to_fit();
     kept
@@ -118,7 +118,7 @@ decode_object!(WireClaim(out, field) {
 });
 
 fn claim_volumes(volumes: Vec<WireVolume>) -> Vec<PodVolume> {
-    exact(volumes.into_iter().filter_map(|volume| {
+    collect_exact(volumes.into_iter().filter_map(|volume| {
         let source = match volume.claim {
             Some(claim) => VolumeClaimSource::Claim(claim.name),
             None if volume.is_ephemeral => VolumeClaimSource::Ephemeral,
@@ -162,7 +162,7 @@ decode_object!(NodeSelectorRequirement(out, field) from NodeSelectorRequirement 
 }; {
     "key" => out.key = field.text()?,
     "operator" => out.operator = field.text()?.into(),
-    "values" => out.values = field.texts()?,
+    "values" => out.values = field.text_list()?,
 });
 
 decode_object!(PreferredSchedulingTerm(out, field) {
@@ -182,7 +182,7 @@ decode_object!(WeightedPodAffinityTerm(out, field) {
 
 decode_object!(PodAffinityTerm(out, field) {
     "labelSelector" => out.label_selector = field.optional()?,
-    "namespaces" => out.namespaces = field.texts()?,
+    "namespaces" => out.namespaces = field.text_list()?,
     "namespaceSelector" => out.namespace_selector = field.optional()?,
     "topologyKey" => out.topology_key = field.text()?,
 });
@@ -195,7 +195,7 @@ decode_object!(TopologySpreadConstraint(out, field) {
     "minDomains" => out.min_domains = field.optional()?,
     "nodeAffinityPolicy" => out.node_affinity_policy = field.optional()?,
     "nodeTaintsPolicy" => out.node_taints_policy = field.optional()?,
-    "matchLabelKeys" => out.match_label_keys = field.texts()?,
+    "matchLabelKeys" => out.match_label_keys = field.text_list()?,
 });
 
 decode_object!(LabelSelector(out, field) {
@@ -209,7 +209,7 @@ decode_object!(LabelSelectorRequirement(out, field) from LabelSelectorRequiremen
 }; {
     "key" => out.key = field.text()?,
     "operator" => out.operator = field.text()?.into(),
-    "values" => out.values = field.texts()?,
+    "values" => out.values = field.text_list()?,
 });
 
 decode_object!(Toleration(out, field) {
@@ -230,15 +230,16 @@ decode_object!(PodStatus(out, field) {
 });
 
 decode_object!(PodCondition(out, field) {
-    "type" => out.kind = field.text()?,
+    "type" => out.condition_type = field.text()?,
     "status" => out.status = field.text()?,
     "reason" => out.reason = field.text()?,
     "lastTransitionTime" => out.last_transition_time = field.optional()?,
 });
 
 fn kept_conditions(conditions: Vec<PodCondition>) -> Vec<PodCondition> {
-    let is_read = |condition: &PodCondition| matches!(&*condition.kind, "PodScheduled" | "Ready" | "PodResizePending");
-    exact(conditions.into_iter().filter(is_read))
+    let is_read =
+        |condition: &PodCondition| matches!(&*condition.condition_type, "PodScheduled" | "Ready" | "PodResizePending");
+    collect_exact(conditions.into_iter().filter(is_read))
 }
 
 #[derive(Default)]
@@ -256,7 +257,7 @@ decode_object!(WireContainerStatus(out, field) {
 
 fn resource_statuses(statuses: Vec<WireContainerStatus>) -> Vec<ContainerStatus> {
     let says_something = |status: &WireContainerStatus| status.resources.is_some() || !status.allocated.is_empty();
-    exact(statuses.into_iter().filter(says_something).map(|status| ContainerStatus {
+    collect_exact(statuses.into_iter().filter(says_something).map(|status| ContainerStatus {
         name: status.name,
         has_resources: status.resources.is_some(),
         requests: status.resources.map(|resources| resources.requests).unwrap_or_default(),

@@ -122,7 +122,7 @@ struct TopologyExpression {
 
 decode_object!(TopologyExpression(out, field) {
     "key" => out.key = field.text()?,
-    "values" => out.values = field.texts()?,
+    "values" => out.values = field.text_list()?,
 });
 
 decode_object!(CsiNode(out, field) {

@@ -31,19 +31,19 @@ impl Visitor<'_> for TextVisitor {
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<SharedText, E> {
-        Ok(SharedText(text(value)))
+        Ok(SharedText(shared_text(value)))
     }
 }
 
 /// The string, without a copy of its own if others have it, too.
-pub(super) fn text(value: &str) -> Str {
+pub(super) fn shared_text(value: &str) -> Str {
     const LONGEST_IN_PLACE: usize = 23;
     if value.len() <= LONGEST_IN_PLACE {
         return Str::new(value);
     }
     match COMMON_NAMES.iter().find(|known| **known == value) {
         Some(known) => Str::new_static(known),
-        None => interning::text(value),
+        None => interning::intern_text(value),
     }
 }
 

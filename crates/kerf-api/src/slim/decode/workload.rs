@@ -9,7 +9,7 @@ use super::super::pod::LabelSelector;
 use super::super::workload::{
     DaemonSet, IntOrPercent, Namespace, PodDisruptionBudget, PodTemplate, ReplicaOwner, Service,
 };
-use super::{FieldNameSeed, List, SharedText, Str, decode_object, text, within};
+use super::{FieldNameSeed, List, SharedText, Str, decode_object, prefix_error_path, text};
 
 decode_object!(PodTemplate(out, field) {
     "metadata" => out.metadata = field.get()?,
@@ -68,8 +68,8 @@ impl<'de> Visitor<'de> for OwnerSelectorVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<OwnerSelector, A::Error> {
         let mut selector = LabelSelector::default();
         let mut plain: Vec<(Str, Str)> = Vec::new();
-        while let Some(key) = map.next_key_seed(FieldNameSeed(text::text))? {
-            let located = |error| within(format_args!(".{key}"), &error);
+        while let Some(key) = map.next_key_seed(FieldNameSeed(text::shared_text))? {
+            let located = |error| prefix_error_path(format_args!(".{key}"), &error);
             match key.as_str() {
                 "matchLabels" => match map.next_value::<Option<TextOr<Labels>>>().map_err(located)? {
                     Some(TextOr::Other(labels)) => selector.match_labels = labels,

@@ -90,7 +90,7 @@ fn running_pod() -> Value {
 
 #[test]
 fn a_running_pod_keeps_what_decisions_read() {
-    let pod: Pod = read(running_pod());
+    let pod: Pod = decode(running_pod());
     assert_eq!(pod.namespaced_name(), "shop/web-7d4b9c6f5d-x2v8k");
     assert_eq!(pod.metadata.annotations, Labels::from([("karpenter.sh/do-not-disrupt", "4h")]));
     assert_eq!(pod.metadata.deletion_timestamp, Some("2026-03-04T13:00:00.5Z".parse().unwrap()));
@@ -141,7 +141,7 @@ fn a_running_pod_keeps_what_decisions_read() {
 
 #[test]
 fn affinity_is_read_in_full() {
-    let pod: Pod = read(running_pod());
+    let pod: Pod = decode(running_pod());
     let affinity = pod.spec.affinity.unwrap();
     let [term] = affinity.node_affinity.required.as_deref().unwrap() else { panic!("one term") };
     assert_eq!(term.match_expressions[0].operator, NodeSelectorOperator::Gt);
@@ -159,23 +159,23 @@ fn affinity_is_read_in_full() {
             "requiredDuringSchedulingIgnoredDuringExecution": value,
             "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {}}],
         }});
-        read::<Pod>(json!({"spec": {"affinity": affinity}})).spec.affinity.unwrap().node_affinity.required
+        decode::<Pod>(json!({"spec": {"affinity": affinity}})).spec.affinity.unwrap().node_affinity.required
     };
     assert_eq!(required(json!(null)), None);
     assert_eq!(required(json!({"nodeSelectorTerms": null})), Some(vec![]));
     assert_eq!(required(json!({"nodeSelectorTerms": [{}]})), Some(vec![NodeSelectorTerm::default()]));
     for nothing in [json!(null), json!({}), json!({"nodeAffinity": {}, "podAffinity": null})] {
-        assert_eq!(read::<Pod>(json!({"spec": {"affinity": nothing}})).spec.affinity, None);
+        assert_eq!(decode::<Pod>(json!({"spec": {"affinity": nothing}})).spec.affinity, None);
     }
 }
 
 #[test]
 fn status_keeps_three_conditions_and_differing_resources() {
-    let status = read::<Pod>(running_pod()).status;
+    let status = decode::<Pod>(running_pod()).status;
     assert_eq!(status.phase, PodPhase::Running);
     assert_eq!(status.start_time, Some("2026-03-04T12:00:05Z".parse().unwrap()));
     assert_eq!(status.nominated_node_name, None);
-    let kinds: Vec<_> = status.conditions.iter().map(|condition| condition.kind.as_str()).collect();
+    let kinds: Vec<_> = status.conditions.iter().map(|condition| condition.condition_type.as_str()).collect();
     assert_eq!(kinds, ["Ready", "PodScheduled", "PodResizePending"]);
     assert_eq!(status.conditions[2].reason, "Infeasible");
     let resized = quantities([("cpu", "500m"), ("memory", "64Mi")]);
@@ -188,7 +188,7 @@ fn status_keeps_three_conditions_and_differing_resources() {
 #[test]
 fn statuses_without_resources_are_left_out() {
     let statuses = |status: Value| {
-        read::<Pod>(json!({"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}]},
+        decode::<Pod>(json!({"spec": {"containers": [{"name": "a", "resources": {"requests": {"cpu": "1"}}}]},
             "status": {"containerStatuses": [status]}}))
         .status
         .container_statuses
@@ -209,11 +209,11 @@ fn dynamic_resource_claims_are_seen_on_pod_and_containers() {
         json!({"containers": [{"name": "a", "resources": {"claims": [{"name": "gpu"}]}}]}),
         json!({"initContainers": [{"name": "a", "resources": {"claims": [{"name": "gpu"}]}}]}),
     ] {
-        assert!(read::<Pod>(json!({"spec": spec})).spec.has_resource_claims);
+        assert!(decode::<Pod>(json!({"spec": spec})).spec.has_resource_claims);
     }
-    assert!(!read::<Pod>(json!({"spec": {"resourceClaims": [], "containers": null}})).spec.has_resource_claims);
-    assert!(read::<Pod>(json!({"spec": {"schedulingGates": [{"name": "g"}]}})).spec.is_gated);
-    assert!(read::<Pod>(json!({"spec": {"priorityClassName": "system-node-critical"}})).spec.is_critical);
+    assert!(!decode::<Pod>(json!({"spec": {"resourceClaims": [], "containers": null}})).spec.has_resource_claims);
+    assert!(decode::<Pod>(json!({"spec": {"schedulingGates": [{"name": "g"}]}})).spec.is_gated);
+    assert!(decode::<Pod>(json!({"spec": {"priorityClassName": "system-node-critical"}})).spec.is_critical);
 }
 
 #[test]
@@ -256,14 +256,14 @@ fn null_is_absent_wherever_it_stands() {
         let read = serde_json::from_str::<Pod>(&pod.to_string());
         assert!(read.is_ok(), "{read:?}: {pod}");
     }
-    assert_eq!(read::<Pod>(json!({"metadata": null, "spec": null, "status": null})), Pod::default());
-    assert_eq!(read::<Pod>(json!({})), Pod::default());
+    assert_eq!(decode::<Pod>(json!({"metadata": null, "spec": null, "status": null})), Pod::default());
+    assert_eq!(decode::<Pod>(json!({})), Pod::default());
 }
 
 #[test]
 fn facts_about_a_pod() {
     let owned = |api_version: &str, kind: &str| {
-        read::<Pod>(
+        decode::<Pod>(
             json!({"metadata": {"ownerReferences": [{"apiVersion": api_version, "kind": kind, "controller": null}]}}),
         )
     };
@@ -272,10 +272,10 @@ fn facts_about_a_pod() {
     assert!(owned("apps/v1", "StatefulSet").is_owned_by_statefulset());
     assert!(owned("v1", "Node").is_mirror());
     assert!(!owned("v1", "Node").is_owned_by_daemonset());
-    let phase = |phase: &str| read::<Pod>(json!({"status": {"phase": phase}}));
+    let phase = |phase: &str| decode::<Pod>(json!({"status": {"phase": phase}}));
     assert!(phase("Failed").is_terminal() && phase("Succeeded").is_terminal());
     assert!(!phase("Running").is_terminal() && !phase("").is_terminal());
-    assert!(read::<Pod>(running_pod()).is_terminating());
+    assert!(decode::<Pod>(running_pod()).is_terminating());
     assert!(!phase("Running").is_terminating());
-    assert_eq!(read::<Pod>(running_pod()).condition("Ready").unwrap().status, "True");
+    assert_eq!(decode::<Pod>(running_pod()).condition("Ready").unwrap().status, "True");
 }

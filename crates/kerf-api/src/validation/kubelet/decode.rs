@@ -18,7 +18,7 @@ pub(super) fn failures(kubelet: &Map<String, Value>) -> Vec<String> {
         let is_expression = *name == "maxPods" && value.is_string();
         !is_expression && !EXEMPT_FIELDS.contains(&name.as_str())
     });
-    object(&KUBELET_CONFIGURATION, checked, "", &mut found);
+    check_object(&KUBELET_CONFIGURATION, checked, "", &mut found);
     if found.mistyped.is_empty() { found.unknown } else { found.mistyped }
 }
 
@@ -28,7 +28,7 @@ struct DecodeFailures {
     unknown: Vec<String>,
 }
 
-fn object<'a>(
+fn check_object<'a>(
     kind: &StructFields,
     fields: impl IntoIterator<Item = (&'a String, &'a Value)>,
     path: &str,
@@ -37,28 +37,28 @@ fn object<'a>(
     for (name, value) in fields {
         let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
         match kind.iter().find(|(field, _)| field == name) {
-            Some((_, field_type)) => check(field_type, value, &path, found),
+            Some((_, field_type)) => check_value(field_type, value, &path, found),
             None => found.unknown.push(format!("unknown field {}", quote(&path))),
         }
     }
 }
 
-fn check(field_type: &KubeletFieldType, value: &Value, path: &str, found: &mut DecodeFailures) {
+fn check_value(field_type: &KubeletFieldType, value: &Value, path: &str, found: &mut DecodeFailures) {
     let fits = match (field_type, value) {
         (_, Value::Null) => true,
         (KubeletFieldType::Struct(kind), Value::Object(fields)) => {
-            object(kind, fields, path, found);
+            check_object(kind, fields, path, found);
             true
         }
         (KubeletFieldType::List(element), Value::Array(elements)) => {
             for (i, value) in elements.iter().enumerate() {
-                check(element, value, &format!("{path}[{i}]"), found);
+                check_value(element, value, &format!("{path}[{i}]"), found);
             }
             true
         }
         (KubeletFieldType::Map(values), Value::Object(entries)) => {
             for (key, value) in entries {
-                check(values, value, &format!("{path}[{key}]"), found);
+                check_value(values, value, &format!("{path}[{key}]"), found);
             }
             true
         }
@@ -76,7 +76,7 @@ fn check(field_type: &KubeletFieldType, value: &Value, path: &str, found: &mut D
         _ => false,
     };
     if !fits {
-        found.mistyped.push(format!("{path} must be {}, not {}", field_type.words(), describe(value)));
+        found.mistyped.push(format!("{path} must be {}, not {}", field_type.description(), describe(value)));
     }
 }
 

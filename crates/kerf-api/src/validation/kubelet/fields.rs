@@ -21,7 +21,7 @@ pub(super) enum KubeletFieldType {
 }
 
 impl KubeletFieldType {
-    pub(super) fn words(&self) -> &'static str {
+    pub(super) fn description(&self) -> &'static str {
         match self {
             Self::Bool => "true or false",
             Self::Text => "a text",

@@ -78,7 +78,7 @@ pub struct MappedKubelet {
 
 impl MappedKubelet {
     /// Reads the settings. This cannot fail for settings in which [`failures`](super::failures) finds nothing.
-    pub fn read(kubelet: &Map<String, Value>) -> Result<Self, serde_json::Error> {
+    pub fn from_settings(kubelet: &Map<String, Value>) -> Result<Self, serde_json::Error> {
         Self::deserialize(&Value::Object(kubelet.clone()))
     }
 }

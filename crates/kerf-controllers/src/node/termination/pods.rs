@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::annotations::DO_NOT_DISRUPT;
-use kerf_api::duration::{DoNotDisrupt, do_not_disrupt};
+use kerf_api::duration::{DoNotDisrupt, evaluate_do_not_disrupt};
 use kerf_api::slim::{Pod, TaintEffect, Toleration, TolerationOperator};
 use kerf_api::taints::DISRUPTED;
 
@@ -52,7 +52,7 @@ pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
 /// What the pod's annotation asks for; none if it has none.
 pub(super) fn protection(pod: &Pod, now: Timestamp) -> Option<DoNotDisrupt> {
     let value = pod.metadata.annotations.get(DO_NOT_DISRUPT)?;
-    Some(do_not_disrupt(value, pod.status.start_time, now))
+    Some(evaluate_do_not_disrupt(value, pod.status.start_time, now))
 }
 
 /// Whether the pod asks to be left alone, and still has that wish kept.

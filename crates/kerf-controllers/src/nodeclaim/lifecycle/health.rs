@@ -7,7 +7,7 @@ use kerf_api::conditions::{Condition, ConditionSet, ObjectFacts, dependents};
 use kerf_api::labels;
 use kerf_api::nodepool::NodePool;
 use kerf_api::registration::{
-    NODE_REGISTRATION_HEALTHY, PoolRegistrationHealth, RegistrationHistory, RegistrationOutcome, counts_for,
+    NODE_REGISTRATION_HEALTHY, PoolRegistrationHealth, RegistrationHistory, RegistrationOutcome, is_owned_by_pool,
 };
 use kerf_runtime::{ApiError, MergePatch};
 
@@ -32,7 +32,7 @@ impl RegistrationHealth {
 
     /// Starts a pool's history with what its condition says.
     pub(crate) fn seed(&self, uid: &str, condition: Option<&Condition>) {
-        self.lock().insert(uid.to_owned(), RegistrationHistory::seeded(condition));
+        self.lock().insert(uid.to_owned(), RegistrationHistory::from_condition(condition));
     }
 
     /// Forgets a pool's history.
@@ -49,7 +49,7 @@ impl RegistrationHealth {
         let pool_name = work.claim.metadata.labels.as_ref().and_then(|labels| labels.get(labels::NODEPOOL));
         let Some(pool) = pool_name.and_then(|name| ctx.pool(name)) else { return Ok(()) };
         let uid = pool.metadata.uid.clone().unwrap_or_default();
-        if !counts_for(&work.claim.metadata, &uid) {
+        if !is_owned_by_pool(&work.claim.metadata, &uid) {
             return Ok(());
         }
         let told = verdict(&pool, self.after(&uid, outcome), work, outcome, ctx.now());

@@ -43,7 +43,7 @@ impl Lifecycle {
             return Ok(ReconcileAction::Done);
         };
         // It may be the claim's own write that came too late the last time.
-        if !node.metadata.labels.is(labels::INITIALIZED, "true") {
+        if !node.metadata.labels.has_value(labels::INITIALIZED, "true") {
             match actions::node::label(&self.ctx, &node.metadata.name, labels::INITIALIZED, "true").await {
                 Ok(()) => {}
                 Err(ApiError::NotFound | ApiError::Conflict) => return Ok(ReconcileAction::RequeueWithBackoff),
@@ -76,7 +76,7 @@ fn lack(reason: &'static str, message: String) -> Lack {
 
 /// The first thing that the node lacks, in the order in which users are told.
 fn first_lack(work: &Work, node: &Node) -> Option<Lack> {
-    let is_ready = node.status.conditions.iter().any(|c| c.kind == "Ready" && c.status == "True");
+    let is_ready = node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
     if !is_ready {
         return Some(lack("NodeNotReady", "Node status is NotReady".to_owned()));
     }

@@ -216,8 +216,9 @@ fn is_registered(claim: &NodeClaim, node: &slim::Node) -> bool {
     let is_ours = node.metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
     let is_owned =
         node.metadata.owner_references.iter().any(|owner| Some(owner.uid.as_str()) == claim.metadata.uid.as_deref());
-    let is_labelled = claim.metadata.labels.iter().flatten().all(|(key, value)| node.metadata.labels.is(key, value));
-    is_ours && is_owned && is_labelled && !is_tainted && node.metadata.labels.is(labels::REGISTERED, "true")
+    let is_labelled =
+        claim.metadata.labels.iter().flatten().all(|(key, value)| node.metadata.labels.has_value(key, value));
+    is_ours && is_owned && is_labelled && !is_tainted && node.metadata.labels.has_value(labels::REGISTERED, "true")
 }
 
 fn has_label(node: &Node, key: &str) -> bool {

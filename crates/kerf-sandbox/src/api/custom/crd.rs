@@ -32,7 +32,7 @@ pub(crate) fn resources(definition: &Value, table: TableIx, revision: u64) -> Ve
                 definition: object::name(definition).into(),
                 columns: version.columns.iter().map(Column::new).collect(),
                 closing,
-                deprecation: version.deprecation.clone(),
+                deprecation: version.deprecation_warning.clone(),
                 open_api: open_api.cloned(),
             };
             Resource {
@@ -46,7 +46,7 @@ pub(crate) fn resources(definition: &Value, table: TableIx, revision: u64) -> Ve
                 categories: compiled.names.categories.iter().map(|name| text(name)).collect(),
                 namespaced: compiled.scope == CrdScope::Namespaced,
                 access: Access::All,
-                status: if version.status { StatusRule::Subresource } else { StatusRule::None },
+                status: if version.has_status { StatusRule::Subresource } else { StatusRule::None },
                 scale: version.scale.as_ref().map(|scale| ScalePaths {
                     spec_replicas: keys(&scale.spec_replicas_path),
                     status_replicas: keys(&scale.status_replicas_path),

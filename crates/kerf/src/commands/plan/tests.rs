@@ -153,7 +153,7 @@ async fn cluster(seed: u64) -> ApiServer {
 /// What a plan of the live cluster says: claims, and pods that find no place.
 async fn planned(server: &ApiServer) -> (Vec<Wanted>, Vec<String>) {
     let objects = input::load_by(server.client(), Selectors::Unwanted).await.unwrap().objects;
-    let world = World::new(objects, kerf_kwok::built_in(), server.clock().now());
+    let world = World::new(objects, kerf_kwok::built_in_catalogue(), server.clock().now());
     let solution = kerf_engine::solve(&world.input, &settings());
     let claims = solution.claims.iter().map(|claim| {
         let mut types: Vec<String> = claim.launch.instance_types.iter().map(ToString::to_string).collect();
@@ -171,7 +171,7 @@ async fn done(server: &ApiServer) -> (Vec<Wanted>, Vec<String>) {
     let (client, clock) = (server.client_as("kerf"), server.clock());
     let recorder = Arc::new(Recorder::new(client.clone(), clock, 0));
     let ctx = Context {
-        cloud: Arc::new(Kwok::new(client.clone(), clock, kerf_kwok::built_in())),
+        cloud: Arc::new(Kwok::new(client.clone(), clock, kerf_kwok::built_in_catalogue())),
         client: client.clone(),
         cluster: SharedCluster::default(),
         clock,

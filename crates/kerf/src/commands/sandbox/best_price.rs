@@ -58,7 +58,7 @@ fn from_scratch(mut input: Input) -> Input {
     for pod in input.pods.iter_mut().filter(|pod| is_homeless(pod)) {
         let pod = Arc::make_mut(pod);
         pod.spec.node_name = None;
-        pod.status.conditions.retain(|condition| condition.kind != "PodScheduled");
+        pod.status.conditions.retain(|condition| condition.condition_type != "PodScheduled");
     }
     input
 }

@@ -18,7 +18,7 @@ status: {providerID: \"kwok://n\"}
 
 fn world(manifest: &str) -> World {
     let objects = load_text(manifest, NonZeroUsize::MIN).unwrap();
-    World::new(objects, kerf_kwok::built_in(), Timestamp::UNIX_EPOCH)
+    World::new(objects, kerf_kwok::built_in_catalogue(), Timestamp::UNIX_EPOCH)
 }
 
 fn node(rest: &str) -> String {
@@ -59,7 +59,7 @@ fn namespaces_of_pods_exist_and_carry_their_name() {
         .map(|namespace| (namespace.metadata.name.as_str(), namespace.metadata.labels.get(NAMESPACE_NAME)))
         .collect();
     assert_eq!(seen, [("x", Some("x")), ("z", Some("z"))]);
-    assert!(namespaces[1].metadata.labels.is("team", "t"));
+    assert!(namespaces[1].metadata.labels.has_value("team", "t"));
 }
 
 // spec 09 #8

@@ -166,7 +166,7 @@ fn created_pods_look_like_their_template_and_name_their_owner() {
     let deployments = vec![Given { origin: split.objects[0].origin, object: deployment }];
     let created = create_lacking(&Workloads { deployments, ..Workloads::default() }, &[], &[]).unwrap();
     let metadata = &created.pods[0].object.metadata;
-    assert!(metadata.labels.is("app", "web") && metadata.is_owned_by("apps/v1", "ReplicaSet"));
+    assert!(metadata.labels.has_value("app", "web") && metadata.is_owned_by("apps/v1", "ReplicaSet"));
     assert_eq!(metadata.controller().unwrap().uid, "u1");
 }
 

@@ -15,7 +15,7 @@ use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_controllers::{Context, LeaderElection, Metrics, ProcessSettings, Recorder, Settings, SharedCluster};
-use kerf_kwok::{Kwok, built_in};
+use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_runtime::{Clock, Shutdown};
 use kerf_sandbox::{Cluster, ClusterConfig, Timing, install_crds};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -180,7 +180,7 @@ impl Ground {
         let recorder = Arc::new(Recorder::new(client.clone(), clock, 7));
         let ctx = Context {
             client: client.clone(),
-            cloud: Arc::new(Kwok::new(client.clone(), clock, built_in())),
+            cloud: Arc::new(Kwok::new(client.clone(), clock, built_in_catalogue())),
             cluster: SharedCluster::default(),
             clock,
             events: recorder.clone(),

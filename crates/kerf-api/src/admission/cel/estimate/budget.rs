@@ -44,7 +44,13 @@ pub(crate) struct CostTotal {
 
 impl CostTotal {
     /// Counts a rule, and says if it is too expensive by itself.
-    pub(in super::super) fn observe(&mut self, at: &Path<'_>, what: &str, cost: u64, errors: &mut Vec<FieldError>) {
+    pub(in super::super) fn add_rule_cost(
+        &mut self,
+        at: &Path<'_>,
+        what: &str,
+        cost: u64,
+        errors: &mut Vec<FieldError>,
+    ) {
         if cost > ESTIMATED_RULE_COST_MAX {
             errors.push(FieldError::forbidden(at, exceeds(what, cost, ESTIMATED_RULE_COST_MAX)));
         }

@@ -14,7 +14,7 @@ pub(super) enum DeclaredNode<'s> {
 }
 
 impl DeclaredNode<'_> {
-    pub(super) fn step(self, name: &str) -> Option<Self> {
+    pub(super) fn child(self, name: &str) -> Option<Self> {
         let Self::Value(schema, resource) = self else { return None };
         match name {
             "@items" | "@values" => {
@@ -22,17 +22,17 @@ impl DeclaredNode<'_> {
                     Some(SchemaType::Array) => schema.items.as_deref(),
                     _ => schema.map_values(),
                 };
-                element.map(|element| Self::Value(element, element.embedded))
+                element.map(|element| Self::Value(element, element.is_embedded_resource))
             }
             "@keys" => schema.map_values().map(|_| Self::MapKey),
             field => {
                 if schema.map_values().is_some() {
                     return None;
                 }
-                let object = ObjectType { schema, resource };
+                let object = ObjectType { schema, is_resource: resource };
                 object.field(field)?;
                 let property = object.property(&super::super::escape::unescape(field)?)?;
-                Some(Self::Value(property, property.embedded))
+                Some(Self::Value(property, property.is_embedded_resource))
             }
         }
     }
@@ -47,12 +47,12 @@ impl DeclaredNode<'_> {
         }
         match schema.type_ {
             Some(SchemaType::Array) => bound(schema.max_items).unwrap_or_else(|| {
-                let each = schema.items.as_deref().map_or(0, |items| min_bytes(items, items.embedded));
+                let each = schema.items.as_deref().map_or(0, |items| min_bytes(items, items.is_embedded_resource));
                 (MAX_REQUEST_BYTES - 2) / (each + 1)
             }),
             Some(SchemaType::Object) => match schema.map_values() {
                 Some(values) => bound(schema.max_properties)
-                    .unwrap_or_else(|| (MAX_REQUEST_BYTES - 2) / (min_bytes(values, values.embedded) + 6)),
+                    .unwrap_or_else(|| (MAX_REQUEST_BYTES - 2) / (min_bytes(values, values.is_embedded_resource) + 6)),
                 None => 0,
             },
             Some(SchemaType::String) => match schema.format_name.as_str() {
@@ -80,13 +80,13 @@ pub(super) fn min_bytes(schema: &Schema, resource: bool) -> u64 {
     }
     match schema.type_ {
         Some(SchemaType::Object) if schema.map_values().is_none() => {
-            let object = ObjectType { schema, resource };
+            let object = ObjectType { schema, is_resource: resource };
             let required = schema.required.iter().filter_map(|name| Some((name, object.property(name)?)));
             required
                 .filter(|(_, property)| {
-                    property.default.is_none() && Type::declare(property, property.embedded).is_some()
+                    property.default.is_none() && Type::from_schema(property, property.is_embedded_resource).is_some()
                 })
-                .map(|(name, property)| name.len() as u64 + min_bytes(property, property.embedded) + 4)
+                .map(|(name, property)| name.len() as u64 + min_bytes(property, property.is_embedded_resource) + 4)
                 .fold(2, u64::saturating_add)
         }
         Some(SchemaType::Object | SchemaType::Array) => 2,

@@ -29,67 +29,72 @@ impl Estimator<'_, '_> {
         let texts = matches!(param(0), Some(Type::String | Type::Bytes));
         match (name, target, args) {
             ("format", Some(target), _) => {
-                CallEstimate::costs(self.size_or_unknown(target).factor(TRAVERSAL_COST_FACTOR).add(args_cost))
+                CallEstimate::with_cost(self.size_or_unknown(target).scale(TRAVERSAL_COST_FACTOR).add(args_cost))
             }
             ("bytes", None, [arg]) if matches!(param(0), Some(Type::String)) => {
                 let size = self.size_or_unknown(arg);
-                CallEstimate::sized(
-                    size.factor(TRAVERSAL_COST_FACTOR).add(args_cost),
+                CallEstimate::with_cost_and_size(
+                    size.scale(TRAVERSAL_COST_FACTOR).add(args_cost),
                     EstimateRange { min: size.min, max: size.max.wrapping_mul(4) },
                 )
             }
             ("string", None, [arg]) if matches!(param(0), Some(Type::Bytes)) => {
                 let size = self.size_or_unknown(arg);
-                CallEstimate::sized(
-                    size.factor(TRAVERSAL_COST_FACTOR).add(args_cost),
+                CallEstimate::with_cost_and_size(
+                    size.scale(TRAVERSAL_COST_FACTOR).add(args_cost),
                     EstimateRange { min: size.min / 4, max: size.max },
                 )
             }
             ("startsWith" | "endsWith", Some(_), [arg]) => {
-                CallEstimate::costs(self.size_or_unknown(arg).factor(TRAVERSAL_COST_FACTOR).add(args_cost))
+                CallEstimate::with_cost(self.size_or_unknown(arg).scale(TRAVERSAL_COST_FACTOR).add(args_cost))
             }
             ("@in", None, [_, list]) if matches!(param(1), Some(Type::List(_))) => {
-                CallEstimate::costs(self.size_or_unknown(list).add(args_cost))
+                CallEstimate::with_cost(self.size_or_unknown(list).add(args_cost))
             }
             ("matches", Some(text), [pattern]) => {
-                let text = self.size_or_unknown(text).add(EstimateRange::fixed(1)).factor(TRAVERSAL_COST_FACTOR);
-                CallEstimate::costs(
-                    text.times(self.size_or_unknown(pattern).factor(PATTERN_COST_FACTOR)).add(args_cost),
+                let text = self.size_or_unknown(text).add(EstimateRange::fixed(1)).scale(TRAVERSAL_COST_FACTOR);
+                CallEstimate::with_cost(
+                    text.times(self.size_or_unknown(pattern).scale(PATTERN_COST_FACTOR)).add(args_cost),
                 )
             }
             ("contains", Some(text), [part]) => {
-                let text = self.size_or_unknown(text).factor(TRAVERSAL_COST_FACTOR);
-                CallEstimate::costs(text.times(self.size_or_unknown(part).factor(TRAVERSAL_COST_FACTOR)).add(args_cost))
+                let text = self.size_or_unknown(text).scale(TRAVERSAL_COST_FACTOR);
+                CallEstimate::with_cost(
+                    text.times(self.size_or_unknown(part).scale(TRAVERSAL_COST_FACTOR)).add(args_cost),
+                )
             }
             ("_+_", None, [left, right]) if texts || matches!(param(0), Some(Type::List(_))) => {
                 let size = self.size_or_unknown(left).add(self.size_or_unknown(right));
                 if let Some(entry) = EntrySizes::union(self.entry(left), self.entry(right)) {
                     self.entries.insert(expr.id, entry);
                 }
-                let cost = if texts { size.factor(TRAVERSAL_COST_FACTOR) } else { EstimateRange::fixed(1) };
-                CallEstimate::sized(cost.add(args_cost), size)
+                let cost = if texts { size.scale(TRAVERSAL_COST_FACTOR) } else { EstimateRange::fixed(1) };
+                CallEstimate::with_cost_and_size(cost.add(args_cost), size)
             }
             ("_<_" | "_<=_" | "_>_" | "_>=_", None, [left, right]) if texts => {
-                CallEstimate::costs(self.comparison(left, right).add(args_cost))
+                CallEstimate::with_cost(self.comparison(left, right).add(args_cost))
             }
-            ("_==_" | "_!=_", None, [left, right]) => CallEstimate::costs(self.comparison(left, right).add(args_cost)),
-            ("_&&_" | "_||_", None, [_, _]) => {
-                CallEstimate::costs(EstimateRange { min: arg_costs[0].min, max: arg_costs[0].add(arg_costs[1]).max })
+            ("_==_" | "_!=_", None, [left, right]) => {
+                CallEstimate::with_cost(self.comparison(left, right).add(args_cost))
             }
+            ("_&&_" | "_||_", None, [_, _]) => CallEstimate::with_cost(EstimateRange {
+                min: arg_costs[0].min,
+                max: arg_costs[0].add(arg_costs[1]).max,
+            }),
             ("_?_:_", None, [_, then, otherwise]) => {
                 let size = self.size_or_unknown(then).union(self.size_or_unknown(otherwise));
                 if let Some(entry) = EntrySizes::union(self.entry(then), self.entry(otherwise)) {
                     self.entries.insert(expr.id, entry);
                 }
-                CallEstimate::sized(arg_costs[0].add(arg_costs[1].union(arg_costs[2])), size)
+                CallEstimate::with_cost_and_size(arg_costs[0].add(arg_costs[1].union(arg_costs[2])), size)
             }
-            _ => CallEstimate::costs(EstimateRange::fixed(1).add(args_cost)),
+            _ => CallEstimate::with_cost(EstimateRange::fixed(1).add(args_cost)),
         }
     }
 
     fn comparison(&mut self, left: &IdedExpr, right: &IdedExpr) -> EstimateRange {
         let max = self.size_or_unknown(left).max.min(self.size_or_unknown(right).max);
-        EstimateRange { min: u64::from(max > 0), max }.factor(TRAVERSAL_COST_FACTOR)
+        EstimateRange { min: u64::from(max > 0), max }.scale(TRAVERSAL_COST_FACTOR)
     }
 
     /// The functions on lists and sets that came with cel-go's extensions.
@@ -101,8 +106,8 @@ impl Estimator<'_, '_> {
         args: &[IdedExpr],
     ) -> Option<CallEstimate> {
         let allocating = |factor: f64, size: EstimateRange| {
-            CallEstimate::sized(
-                size.factor(factor).add(EstimateRange::fixed(1 + super::super::cost::NEW_LIST_COST)),
+            CallEstimate::with_cost_and_size(
+                size.scale(factor).add(EstimateRange::fixed(1 + super::super::cost::NEW_LIST_COST)),
                 size,
             )
         };
@@ -118,7 +123,7 @@ impl Estimator<'_, '_> {
             ("sets.contains" | "sets.intersects" | "sets.equivalent", None, [a, b]) => {
                 let factor = if name == "sets.equivalent" { 2.0 } else { 1.0 };
                 let pairs = self.size_or_unknown(a).times(self.size_or_unknown(b));
-                CallEstimate::costs(pairs.factor(factor).add(EstimateRange::fixed(1)))
+                CallEstimate::with_cost(pairs.scale(factor).add(EstimateRange::fixed(1)))
             }
             ("slice", Some(list), [start, end]) => {
                 let size = self.size_or_unknown(list);
@@ -175,34 +180,34 @@ impl Estimator<'_, '_> {
         target: Option<&IdedExpr>,
         args: &[IdedExpr],
     ) -> Option<CallEstimate> {
-        let one = || CallEstimate::costs(EstimateRange::fixed(1));
+        let one = || CallEstimate::with_cost(EstimateRange::fixed(1));
         Some(match (name, target, args) {
             ("isSorted" | "sum" | "max" | "min" | "indexOf" | "lastIndexOf", Some(target), _) => {
                 let size = self.size_or_unknown(target);
                 match self.element(target) {
                     Some((element, is_text)) => {
                         let each = if is_text {
-                            EstimateRange::fixed(1).add(element.factor(TRAVERSAL_COST_FACTOR))
+                            EstimateRange::fixed(1).add(element.scale(TRAVERSAL_COST_FACTOR))
                         } else {
                             EstimateRange::fixed(1)
                         };
-                        CallEstimate::costs(size.times(each))
+                        CallEstimate::with_cost(size.times(each))
                     }
-                    None => CallEstimate::costs(size.factor(TRAVERSAL_COST_FACTOR)),
+                    None => CallEstimate::with_cost(size.scale(TRAVERSAL_COST_FACTOR)),
                 }
             }
             ("url", None, [text]) => {
                 let size = self.size_or_unknown(text);
-                CallEstimate::sized(size.factor(TRAVERSAL_COST_FACTOR), size)
+                CallEstimate::with_cost_and_size(size.scale(TRAVERSAL_COST_FACTOR), size)
             }
             ("lowerAscii" | "upperAscii" | "substring" | "trim", Some(text), _) => {
                 let size = self.size_or_unknown(text);
-                CallEstimate::sized(size.factor(TRAVERSAL_COST_FACTOR), size)
+                CallEstimate::with_cost_and_size(size.scale(TRAVERSAL_COST_FACTOR), size)
             }
             ("replace", Some(text), [from, to, ..]) => {
                 let (text, from, to) =
                     (self.size_or_unknown(text), self.size_or_unknown(from), self.size_or_unknown(to));
-                CallEstimate::sized(text.factor(2.0 * TRAVERSAL_COST_FACTOR), replaced(text, from, to))
+                CallEstimate::with_cost_and_size(text.scale(2.0 * TRAVERSAL_COST_FACTOR), replaced(text, from, to))
             }
             ("split", Some(text), _) => {
                 let size = self.size_or_unknown(text);
@@ -210,7 +215,7 @@ impl Estimator<'_, '_> {
                     Some(Expr::Literal(LiteralValue::Int(n))) => *n.inner() as u64,
                     _ => size.max,
                 };
-                CallEstimate::sized(size.factor(2.0 * TRAVERSAL_COST_FACTOR), EstimateRange { min: 0, max })
+                CallEstimate::with_cost_and_size(size.scale(2.0 * TRAVERSAL_COST_FACTOR), EstimateRange { min: 0, max })
             }
             ("join", Some(list), _) => {
                 let count = self.size_or_unknown(list);
@@ -219,38 +224,38 @@ impl Estimator<'_, '_> {
                     let between = EstimateRange { min: count.min.saturating_sub(1), max: count.max.saturating_sub(1) };
                     size = size.add(self.size_or_unknown(separator).times(between));
                 }
-                CallEstimate::sized(size.factor(TRAVERSAL_COST_FACTOR), size)
+                CallEstimate::with_cost_and_size(size.scale(TRAVERSAL_COST_FACTOR), size)
             }
             ("find" | "findAll", Some(text), [pattern, ..]) => {
                 let size = self.size_or_unknown(text);
                 let cost = size
                     .add(EstimateRange::fixed(1))
-                    .factor(TRAVERSAL_COST_FACTOR)
-                    .times(self.size_or_unknown(pattern).factor(PATTERN_COST_FACTOR));
-                CallEstimate::sized(cost, EstimateRange { min: 0, max: size.max })
+                    .scale(TRAVERSAL_COST_FACTOR)
+                    .times(self.size_or_unknown(pattern).scale(PATTERN_COST_FACTOR));
+                CallEstimate::with_cost_and_size(cost, EstimateRange { min: 0, max: size.max })
             }
             ("ip", Some(_), _) => one(),
             (
                 "cidr" | "isIP" | "isCIDR" | "ip" | "quantity" | "isQuantity" | "semver" | "isSemver",
                 None,
                 [text, ..],
-            ) => CallEstimate::costs(self.size_or_unknown(text).factor(TRAVERSAL_COST_FACTOR)),
+            ) => CallEstimate::with_cost(self.size_or_unknown(text).scale(TRAVERSAL_COST_FACTOR)),
             ("ip.isCanonical", None, [text]) => {
-                CallEstimate::costs(self.size_or_unknown(text).factor(2.0 * TRAVERSAL_COST_FACTOR))
+                CallEstimate::with_cost(self.size_or_unknown(text).scale(2.0 * TRAVERSAL_COST_FACTOR))
             }
             ("containsIP" | "containsCIDR", Some(_), [other]) => {
                 let bytes = EstimateRange { min: 4, max: 16 };
-                let mut cost = bytes.add(bytes).factor(TRAVERSAL_COST_FACTOR);
+                let mut cost = bytes.add(bytes).scale(TRAVERSAL_COST_FACTOR);
                 if name == "containsCIDR" {
-                    cost = cost.add(bytes.factor(TRAVERSAL_COST_FACTOR)).add(EstimateRange::fixed(1));
+                    cost = cost.add(bytes.scale(TRAVERSAL_COST_FACTOR)).add(EstimateRange::fixed(1));
                 }
                 if matches!(params.get(1), Some(Type::String)) {
-                    cost = cost.add(self.size_or_unknown(other).factor(TRAVERSAL_COST_FACTOR));
+                    cost = cost.add(self.size_or_unknown(other).scale(TRAVERSAL_COST_FACTOR));
                 }
-                CallEstimate::costs(cost)
+                CallEstimate::with_cost(cost)
             }
-            ("validate", Some(_), [text]) => CallEstimate::costs(
-                self.size_or_unknown(text).factor(TRAVERSAL_COST_FACTOR).factor(128.0 * PATTERN_COST_FACTOR),
+            ("validate", Some(_), [text]) => CallEstimate::with_cost(
+                self.size_or_unknown(text).scale(TRAVERSAL_COST_FACTOR).scale(128.0 * PATTERN_COST_FACTOR),
             ),
             (
                 "masked"
@@ -287,11 +292,11 @@ impl Estimator<'_, '_> {
                 (Some(Type::Opaque(a)), Some(Type::Opaque(b))) if a == b => match a {
                     OpaqueType::Ip | OpaqueType::Cidr | OpaqueType::Quantity | OpaqueType::Semver => one(),
                     OpaqueType::Format => {
-                        CallEstimate::costs(EstimateRange { min: 1, max: 64 }.factor(TRAVERSAL_COST_FACTOR))
+                        CallEstimate::with_cost(EstimateRange { min: 1, max: 64 }.scale(TRAVERSAL_COST_FACTOR))
                     }
                     OpaqueType::Url => {
                         let size = self.size(right).unwrap_or(EstimateRange::fixed(1));
-                        CallEstimate::costs(EstimateRange { min: 1, max: size.max }.factor(TRAVERSAL_COST_FACTOR))
+                        CallEstimate::with_cost(EstimateRange { min: 1, max: size.max }.scale(TRAVERSAL_COST_FACTOR))
                     }
                 },
                 _ => return None,

@@ -23,7 +23,7 @@ impl EstimateRange {
         Self { min: self.min.saturating_mul(other.min), max: self.max.saturating_mul(other.max) }
     }
 
-    pub(super) fn factor(self, factor: f64) -> Self {
+    pub(super) fn scale(self, factor: f64) -> Self {
         // Casting saturates, as it must.
         Self { min: (self.min as f64 * factor).ceil() as u64, max: (self.max as f64 * factor).ceil() as u64 }
     }

@@ -5,7 +5,7 @@ use super::super::super::text;
 use super::super::super::time::{self, SECOND};
 use super::super::value::{Arguments, EvalFailure, EvalResult, Value, error, no_such_overload};
 
-fn only<'a>(args: Arguments<'a, '_>) -> Result<Value<'a>, EvalFailure> {
+fn single_argument<'a>(args: Arguments<'a, '_>) -> Result<Value<'a>, EvalFailure> {
     let mut values = args.values.into_iter();
     match (values.next(), values.next()) {
         (Some(value), None) => Ok(value),
@@ -13,44 +13,44 @@ fn only<'a>(args: Arguments<'a, '_>) -> Result<Value<'a>, EvalFailure> {
     }
 }
 
-fn cannot<'a>(from: &Value<'a>, to: &str) -> EvalResult<'a> {
+fn conversion_error<'a>(from: &Value<'a>, to: &str) -> EvalResult<'a> {
     error(format!("type conversion error from '{}' to '{to}'", from.type_name()))
 }
 
 pub(in super::super) fn type_of<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    Ok(Value::Type(only(args)?.type_name().to_owned().into()))
+    Ok(Value::Type(single_argument(args)?.type_name().to_owned().into()))
 }
 
 pub(in super::super) fn to_bool<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    match only(args)? {
+    match single_argument(args)? {
         Value::Bool(b) => Ok(Value::Bool(b)),
         Value::String(text) => match &*text {
             "1" | "t" | "T" | "TRUE" | "true" | "True" => Ok(Value::Bool(true)),
             "0" | "f" | "F" | "FALSE" | "false" | "False" => Ok(Value::Bool(false)),
-            _ => cannot(&Value::String(text), "bool"),
+            _ => conversion_error(&Value::String(text), "bool"),
         },
-        other => cannot(&other, "bool"),
+        other => conversion_error(&other, "bool"),
     }
 }
 
 pub(in super::super) fn to_bytes<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    match only(args)? {
+    match single_argument(args)? {
         Value::Bytes(bytes) => Ok(Value::Bytes(bytes)),
         Value::String(text) => Ok(Value::Bytes(text.as_bytes().into())),
-        other => cannot(&other, "bytes"),
+        other => conversion_error(&other, "bytes"),
     }
 }
 
 pub(in super::super) fn to_double<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    match only(args)? {
+    match single_argument(args)? {
         Value::Double(d) => Ok(Value::Double(d)),
         Value::Int(n) => Ok(Value::Double(n as f64)),
         Value::Uint(n) => Ok(Value::Double(n as f64)),
         Value::String(text) => match parse_double(&text) {
             Some(d) => Ok(Value::Double(d)),
-            None => cannot(&Value::String(text), "double"),
+            None => conversion_error(&Value::String(text), "double"),
         },
-        other => cannot(&other, "double"),
+        other => conversion_error(&other, "double"),
     }
 }
 
@@ -63,7 +63,7 @@ fn parse_double(text: &str) -> Option<f64> {
 }
 
 pub(in super::super) fn to_int<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    match only(args)? {
+    match single_argument(args)? {
         Value::Int(n) => Ok(Value::Int(n)),
         Value::Uint(n) => i64::try_from(n).map_or_else(|_| error("integer overflow"), |n| Ok(Value::Int(n))),
         Value::Double(d) => whole_i64(d.trunc()).map_or_else(|| error("integer overflow"), |n| Ok(Value::Int(n))),
@@ -71,9 +71,9 @@ pub(in super::super) fn to_int<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
         Value::Timestamp(instant) => Ok(Value::Int(instant.as_second())),
         Value::String(text) => match parse_integer(&text) {
             Some(n) => Ok(Value::Int(n)),
-            None => cannot(&Value::String(text), "int"),
+            None => conversion_error(&Value::String(text), "int"),
         },
-        other => cannot(&other, "int"),
+        other => conversion_error(&other, "int"),
     }
 }
 
@@ -87,7 +87,7 @@ fn parse_integer(text: &str) -> Option<i64> {
 }
 
 pub(in super::super) fn to_uint<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    match only(args)? {
+    match single_argument(args)? {
         Value::Uint(n) => Ok(Value::Uint(n)),
         Value::Int(n) => u64::try_from(n).map_or_else(|_| error("unsigned integer overflow"), |n| Ok(Value::Uint(n))),
         Value::Double(d) if (0.0..18_446_744_073_709_551_616.0).contains(&d) => Ok(Value::Uint(d as u64)),
@@ -95,15 +95,15 @@ pub(in super::super) fn to_uint<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
         Value::String(text) => {
             match Some(&*text).filter(|text| text.bytes().all(|b| b.is_ascii_digit())).and_then(|t| t.parse().ok()) {
                 Some(n) => Ok(Value::Uint(n)),
-                None => cannot(&Value::String(text), "uint"),
+                None => conversion_error(&Value::String(text), "uint"),
             }
         }
-        other => cannot(&other, "uint"),
+        other => conversion_error(&other, "uint"),
     }
 }
 
 pub(in super::super) fn to_string<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    Ok(match only(args)? {
+    Ok(match single_argument(args)? {
         Value::String(text) => Value::String(text),
         Value::Bool(b) => Value::text(b.to_string()),
         Value::Int(n) => Value::text(n.to_string()),
@@ -117,7 +117,7 @@ pub(in super::super) fn to_string<'a>(args: Arguments<'a, '_>) -> EvalResult<'a>
         Value::Timestamp(instant) => Value::text(instant.to_string()),
         Value::Ip(address) => Value::text(address.to_string()),
         Value::Cidr(cidr) => Value::text(cidr.to_string()),
-        other => return cannot(&other, "string"),
+        other => return conversion_error(&other, "string"),
     })
 }
 
@@ -133,19 +133,19 @@ pub(in super::super) fn seconds_text(nanoseconds: i64) -> String {
 }
 
 pub(in super::super) fn to_duration<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    match only(args)? {
+    match single_argument(args)? {
         Value::Duration(nanoseconds) => Ok(Value::Duration(nanoseconds)),
         Value::Int(nanoseconds) => Ok(Value::Duration(nanoseconds)),
         Value::String(text) => match time::parse_duration(&text) {
             Some(nanoseconds) => Ok(Value::Duration(nanoseconds)),
-            None => cannot(&Value::String(text), "google.protobuf.Duration"),
+            None => conversion_error(&Value::String(text), "google.protobuf.Duration"),
         },
-        other => cannot(&other, "google.protobuf.Duration"),
+        other => conversion_error(&other, "google.protobuf.Duration"),
     }
 }
 
 pub(in super::super) fn to_timestamp<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    match only(args)? {
+    match single_argument(args)? {
         Value::Timestamp(instant) => Ok(Value::Timestamp(instant)),
         Value::Int(seconds) => match jiff::Timestamp::from_second(seconds) {
             Ok(instant) => Ok(Value::Timestamp(instant)),
@@ -153,9 +153,9 @@ pub(in super::super) fn to_timestamp<'a>(args: Arguments<'a, '_>) -> EvalResult<
         },
         Value::String(text) => match time::parse_timestamp(&text) {
             Some(instant) => Ok(Value::Timestamp(instant)),
-            None => cannot(&Value::String(text), "google.protobuf.Timestamp"),
+            None => conversion_error(&Value::String(text), "google.protobuf.Timestamp"),
         },
-        other => cannot(&other, "google.protobuf.Timestamp"),
+        other => conversion_error(&other, "google.protobuf.Timestamp"),
     }
 }
 

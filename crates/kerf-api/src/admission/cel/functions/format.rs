@@ -15,12 +15,12 @@ impl std::fmt::Debug for NamedFormat {
     }
 }
 
-fn unless(holds: bool, sentence: &str) -> Vec<String> {
+fn error_unless(holds: bool, sentence: &str) -> Vec<String> {
     if holds { Vec::new() } else { vec![sentence.to_owned()] }
 }
 
 /// A name that will have something appended: a trailing dash is fine.
-fn masked(prefix: &str) -> String {
+fn replace_trailing_dash(prefix: &str) -> String {
     match prefix.strip_suffix('-') {
         Some(head) if !head.is_empty() => {
             let mut cut: String = head.chars().collect();
@@ -37,23 +37,29 @@ static FORMATS: [NamedFormat; 13] = [
     NamedFormat { name: "dns1123Subdomain", problems: names::dns1123_subdomain },
     NamedFormat { name: "dns1035Label", problems: names::dns1035_label },
     NamedFormat { name: "qualifiedName", problems: names::qualified_name },
-    NamedFormat { name: "dns1123LabelPrefix", problems: |text| names::dns1123_label(&masked(text)) },
-    NamedFormat { name: "dns1123SubdomainPrefix", problems: |text| names::dns1123_subdomain(&masked(text)) },
-    NamedFormat { name: "dns1035LabelPrefix", problems: |text| names::dns1035_label(&masked(text)) },
+    NamedFormat { name: "dns1123LabelPrefix", problems: |text| names::dns1123_label(&replace_trailing_dash(text)) },
+    NamedFormat {
+        name: "dns1123SubdomainPrefix",
+        problems: |text| names::dns1123_subdomain(&replace_trailing_dash(text)),
+    },
+    NamedFormat { name: "dns1035LabelPrefix", problems: |text| names::dns1035_label(&replace_trailing_dash(text)) },
     NamedFormat { name: "labelValue", problems: names::label_value },
     NamedFormat {
         name: "uri",
         problems: |text| {
-            unless(url::is_request_uri(text), &format!("parse {}: invalid URI for request", text::quote(text)))
+            error_unless(url::is_request_uri(text), &format!("parse {}: invalid URI for request", text::quote(text)))
         },
     },
     NamedFormat {
         name: "uuid",
-        problems: |text| unless(SchemaFormat::Uuid.accepts(text), "does not match the UUID format"),
+        problems: |text| error_unless(SchemaFormat::Uuid.accepts(text), "does not match the UUID format"),
     },
-    NamedFormat { name: "byte", problems: |text| unless(SchemaFormat::Byte.accepts(text), "invalid base64") },
-    NamedFormat { name: "date", problems: |text| unless(SchemaFormat::Date.accepts(text), "invalid date") },
-    NamedFormat { name: "datetime", problems: |text| unless(SchemaFormat::DateTime.accepts(text), "invalid datetime") },
+    NamedFormat { name: "byte", problems: |text| error_unless(SchemaFormat::Byte.accepts(text), "invalid base64") },
+    NamedFormat { name: "date", problems: |text| error_unless(SchemaFormat::Date.accepts(text), "invalid date") },
+    NamedFormat {
+        name: "datetime",
+        problems: |text| error_unless(SchemaFormat::DateTime.accepts(text), "invalid datetime"),
+    },
 ];
 
 fn by_name<'a>(name: &str) -> Option<Value<'a>> {

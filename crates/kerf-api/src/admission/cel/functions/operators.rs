@@ -158,7 +158,7 @@ pub(in super::super) fn is_in<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
 }
 
 /// The element or entry, or the error of its absence; `None` where only the place is wrong.
-fn at<'a>(container: &Value<'a>, key: &Value<'a>) -> Result<Result<Value<'a>, Rc<str>>, EvalFailure> {
+fn element_or_entry<'a>(container: &Value<'a>, key: &Value<'a>) -> Result<Result<Value<'a>, Rc<str>>, EvalFailure> {
     match (container, key) {
         (Value::List(list), key) => {
             let index = match key {
@@ -169,12 +169,12 @@ fn at<'a>(container: &Value<'a>, key: &Value<'a>) -> Result<Result<Value<'a>, Rc
             };
             match index.and_then(|index| list.get(index)) {
                 Some(item) => item.map(Ok),
-                None => Ok(Err(format!("index out of bounds: {}", key.shown()).into())),
+                None => Ok(Err(format!("index out of bounds: {}", key.display_text()).into())),
             }
         }
         (Value::Map(map), key) => match map.get(key)? {
             Some(value) => value.map(Ok),
-            None => Ok(Err(format!("no such key: {}", key.shown()).into())),
+            None => Ok(Err(format!("no such key: {}", key.display_text()).into())),
         },
         _ => no_such_overload(),
     }
@@ -183,8 +183,8 @@ fn at<'a>(container: &Value<'a>, key: &Value<'a>) -> Result<Result<Value<'a>, Rc
 pub(in super::super) fn index<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Optional(None), _] => Ok(Value::NONE),
-        [Value::Optional(Some(inner)), key] => Ok(at(inner, key)?.map_or(Value::NONE, Value::some)),
-        [container, key] => at(container, key)?.map_err(EvalFailure::Error),
+        [Value::Optional(Some(inner)), key] => Ok(element_or_entry(inner, key)?.map_or(Value::NONE, Value::some)),
+        [container, key] => element_or_entry(container, key)?.map_err(EvalFailure::Error),
         _ => no_such_overload(),
     }
 }
@@ -192,8 +192,8 @@ pub(in super::super) fn index<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
 pub(in super::super) fn optional_index<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     match &args.values[..] {
         [Value::Optional(None), _] => Ok(Value::NONE),
-        [Value::Optional(Some(inner)), key] => Ok(at(inner, key)?.map_or(Value::NONE, Value::some)),
-        [container, key] => Ok(at(container, key)?.map_or(Value::NONE, Value::some)),
+        [Value::Optional(Some(inner)), key] => Ok(element_or_entry(inner, key)?.map_or(Value::NONE, Value::some)),
+        [container, key] => Ok(element_or_entry(container, key)?.map_or(Value::NONE, Value::some)),
         _ => no_such_overload(),
     }
 }

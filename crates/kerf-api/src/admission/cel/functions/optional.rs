@@ -64,7 +64,7 @@ pub(in super::super) fn unwrap<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
         match item? {
             Value::Optional(Some(inner)) => out.push((*inner).clone()),
             Value::Optional(None) => {}
-            other => return error(format!("value {} is not optional", other.shown())),
+            other => return error(format!("value {} is not optional", other.display_text())),
         }
     }
     Ok(Value::list(out))

@@ -102,7 +102,7 @@ pub(in super::super) fn format<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
             Ok(parsed) => parsed,
             Err(text) => return error(text),
         };
-        out.push_str(&print(&argument?, verb, precision)?);
+        out.push_str(&format_argument(&argument?, verb, precision)?);
         if out.len() > TEXT_MAX_BYTES {
             return Err(EvalFailure::OverBudget);
         }
@@ -113,7 +113,7 @@ pub(in super::super) fn format<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
     Ok(Value::text(out))
 }
 
-fn print(value: &Value<'_>, verb: Verb, precision: Option<usize>) -> Result<String, EvalFailure> {
+fn format_argument(value: &Value<'_>, verb: Verb, precision: Option<usize>) -> Result<String, EvalFailure> {
     let wrong = || error(format!("error during formatting: {}", wrong_type(verb, value.type_name())));
     let (negative, magnitude) = match value {
         Value::Int(n) => (*n < 0, n.unsigned_abs()),
@@ -161,7 +161,7 @@ fn float(value: &Value<'_>) -> Option<f64> {
     }
 }
 
-fn special(number: f64) -> String {
+fn format_non_finite(number: f64) -> String {
     match number {
         number if number.is_nan() => "NaN".to_owned(),
         number if number > 0.0 => "∞".to_owned(),
@@ -171,7 +171,7 @@ fn special(number: f64) -> String {
 
 fn fixed(number: f64, precision: usize) -> String {
     if !number.is_finite() {
-        return special(number);
+        return format_non_finite(number);
     }
     let plain = format!("{:.*}", precision.min(1000), number.abs());
     let (whole, fraction) =
@@ -193,7 +193,7 @@ fn fixed(number: f64, precision: usize) -> String {
 /// Always six decimals: the precision that a clause writes is taken for a width.
 fn scientific(number: f64) -> String {
     if !number.is_finite() {
-        return special(number);
+        return format_non_finite(number);
     }
     let plain = format!("{number:.6e}");
     let (digits, exponent) = plain.split_once('e').unwrap_or((&plain, "0"));

@@ -109,7 +109,7 @@ fn identifier(text: &str) -> Result<Identifier, String> {
     }
 }
 
-fn read(args: &Arguments<'_, '_>) -> Result<Result<SemanticVersion, String>, EvalFailure> {
+fn parse_arguments(args: &Arguments<'_, '_>) -> Result<Result<SemanticVersion, String>, EvalFailure> {
     match &args.values[..] {
         [Value::String(text)] | [Value::String(text), Value::Bool(false)] => Ok(SemanticVersion::parse(text)),
         [Value::String(text), Value::Bool(true)] => Ok(SemanticVersion::parse_normalized(text)),
@@ -118,14 +118,14 @@ fn read(args: &Arguments<'_, '_>) -> Result<Result<SemanticVersion, String>, Eva
 }
 
 pub(in super::super) fn parse<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    match read(&args)? {
+    match parse_arguments(&args)? {
         Ok(version) => Ok(Value::Semver(Rc::new(version))),
         Err(text) => error(text),
     }
 }
 
 pub(in super::super) fn is_semver<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
-    Ok(Value::Bool(read(&args)?.is_ok()))
+    Ok(Value::Bool(parse_arguments(&args)?.is_ok()))
 }
 
 fn part<'a>(args: &Arguments<'a, '_>, at: usize) -> EvalResult<'a> {

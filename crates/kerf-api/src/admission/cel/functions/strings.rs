@@ -200,7 +200,7 @@ pub(in super::super) fn join<'a>(args: Arguments<'a, '_>) -> EvalResult<'a> {
                 }
                 out.push_str(&text);
             }
-            other => return error(format!("join: invalid input: {}", other.shown())),
+            other => return error(format!("join: invalid input: {}", other.display_text())),
         }
         if out.len() > TEXT_MAX_BYTES {
             return Err(EvalFailure::OverBudget);

@@ -12,7 +12,7 @@ use super::{EvalResult, Items, List, ListKind, Map, Text, Value, error};
 
 impl<'a> Value<'a> {
     /// Reads a value of the object through its schema.
-    pub(in super::super) fn read(json: &'a Json, schema: &'a Schema, resource: bool) -> EvalResult<'a> {
+    pub(in super::super) fn from_json(json: &'a Json, schema: &'a Schema, resource: bool) -> EvalResult<'a> {
         if json.is_null() {
             return if schema.nullable {
                 Ok(Self::Null)
@@ -30,9 +30,10 @@ impl<'a> Value<'a> {
         let unexpected = |wanted: &str| error(format!("invalid data, expected {wanted}, got {}", go_type(json)));
         match schema.type_ {
             Some(SchemaType::Object) => match json {
-                Json::Object(fields) => {
-                    Ok(Self::Map(Map::Json(fields, ObjectType { schema, resource: resource || schema.embedded })))
-                }
+                Json::Object(fields) => Ok(Self::Map(Map::Json(
+                    fields,
+                    ObjectType { schema, is_resource: resource || schema.is_embedded_resource },
+                ))),
                 _ => error("invalid data, expected a map for the provided schema with type=object"),
             },
             Some(SchemaType::Array) => match (json, schema.items.as_deref()) {
@@ -63,7 +64,7 @@ impl<'a> Value<'a> {
                 Json::Bool(b) => Ok(Self::Bool(*b)),
                 _ => unexpected("bool"),
             },
-            None if schema.preserve_unknown => Ok(Self::Unknown(json)),
+            None if schema.preserves_unknown_fields => Ok(Self::Unknown(json)),
             None => error("invalid type, expected object, array, number, integer, boolean or string"),
         }
     }

@@ -39,7 +39,7 @@ impl<'a> List<'a> {
 
     pub(in super::super) fn get(&self, index: usize) -> Option<EvalResult<'a>> {
         match &self.items {
-            Items::Json(items, schema) => items.get(index).map(|item| Value::read(item, schema, false)),
+            Items::Json(items, schema) => items.get(index).map(|item| Value::from_json(item, schema, false)),
             Items::Built(items) => items.get(index).map(|item| Ok(item.clone())),
         }
     }
@@ -145,5 +145,7 @@ impl<'a> List<'a> {
 
 fn element_key(element: &Value<'_>, keys: &[String]) -> Result<Vec<Option<CelMapKey>>, EvalFailure> {
     let Value::Map(map) = element else { return no_such_overload() };
-    keys.iter().map(|key| map.raw(key).map(|value| value.and_then(|value| value.as_key())).transpose()).collect()
+    keys.iter()
+        .map(|key| map.get_by_name(key).map(|value| value.and_then(|value| value.as_key())).transpose())
+        .collect()
 }

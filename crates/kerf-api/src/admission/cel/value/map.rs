@@ -35,13 +35,13 @@ impl<'a> Map<'a> {
     /// Whether this is an object with declared fields rather than a map.
     pub(in super::super) fn is_object(&self) -> bool {
         match self {
-            Self::Json(_, object) => !object.schema.properties.is_empty() || object.resource,
+            Self::Json(_, object) => !object.schema.properties.is_empty() || object.is_resource,
             Self::Built(_) => false,
         }
     }
 
     /// The entry of a property or key as the object spells it. A null field of an object counts as absent.
-    pub(in super::super) fn raw(&self, name: &str) -> Option<EvalResult<'a>> {
+    pub(in super::super) fn get_by_name(&self, name: &str) -> Option<EvalResult<'a>> {
         match self {
             Self::Json(fields, object) => {
                 let json = fields.get(name)?;
@@ -49,7 +49,7 @@ impl<'a> Map<'a> {
                     return None;
                 }
                 let schema = object.property(name).or_else(|| object.schema.map_values())?;
-                Some(Value::read(json, schema, false))
+                Some(Value::from_json(json, schema, false))
             }
             Self::Built(entries) => entries.get(&CelMapKey::String(Rc::from(name))).map(|value| Ok(value.clone())),
         }
@@ -59,8 +59,8 @@ impl<'a> Map<'a> {
     pub(in super::super) fn get(&self, key: &Value<'a>) -> Result<Option<EvalResult<'a>>, EvalFailure> {
         match self {
             Self::Json(..) => match key {
-                Value::String(name) if self.is_object() => Ok(unescape(name).and_then(|name| self.raw(&name))),
-                Value::String(name) => Ok(self.raw(name)),
+                Value::String(name) if self.is_object() => Ok(unescape(name).and_then(|name| self.get_by_name(&name))),
+                Value::String(name) => Ok(self.get_by_name(name)),
                 _ => no_such_overload(),
             },
             Self::Built(entries) => Ok(entries.get(&key.as_key()?).map(|value| Ok(value.clone()))),
@@ -108,7 +108,7 @@ impl<'a> Map<'a> {
                         }
                         continue;
                     }
-                    match (self.raw(name), other.raw(name)) {
+                    match (self.get_by_name(name), other.get_by_name(name)) {
                         (Some(a), Some(b)) => {
                             if !a?.equals(&b?)? {
                                 return Ok(false);
