@@ -4,7 +4,7 @@
 CARGO ?= cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real referee-real scale-real idle latency week tools fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
+.PHONY: help demo test test-real referee-real scale-real idle latency week compare-builds tools fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +66,14 @@ referee-real: ## does kube-scheduler run the pods that kerf plan places, on WORL
 	hack/scheduler/worlds.py 0 $(WORLDS) $${CARGO_TARGET_DIR:-target}/debug/kerf $${CARGO_TARGET_DIR:-target}/debug/examples/world --controlplane "$$(hack/controlplane/build.sh)"
 	$${CARGO_TARGET_DIR:-target}/debug/kerf sandbox --no-controller --instant -- \
 		hack/scheduler/worlds.py 0 $(WORLDS) $${CARGO_TARGET_DIR:-target}/debug/kerf $${CARGO_TARGET_DIR:-target}/debug/examples/world
+
+# For changes that must not alter behaviour, such as renames. OLD is the `target/release` of a build before the change, with the example programs:
+#   git worktree add ../kerf-old main && cd ../kerf-old && cargo build --release -p kerf -p kerf-referee --bin kerf --example world --example clusters
+# OPTIONS are those of hack/compare-builds.py: --worlds N, --clusters N, --seeds N, --skip-week, --texts.
+compare-builds: ## does this tree give the same plans, simulations and logs as the build in OLD=dir, byte by byte
+	@test -n "$(OLD)" || { echo "OLD is not set: make compare-builds OLD=dir, the target/release of the build to compare with" >&2; exit 2; }
+	$(CARGO) build --release --quiet --package kerf --package kerf-referee --bin kerf --example world --example clusters
+	hack/compare-builds.py "$(OLD)" "$${CARGO_TARGET_DIR:-target}/release" $(OPTIONS)
 
 # Clients that nobody here wrote: kubectl and the official Python client. The tests fail, with these words, if they are missing.
 tools: ## install what the tests need and the machine lacks
