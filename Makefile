@@ -3,8 +3,14 @@
 
 CARGO ?= cargo
 
+# The least number of tests that each run must pass, see hack/count-tests.sh: a filter by name that matches nothing would pass otherwise.
+# Raise them when tests are added; lower them only when tests are removed on purpose.
+UNIT_TESTS_MIN = 1526
+FIDELITY_TESTS_MIN = 1
+SCENARIO_TESTS_MIN = 36
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-real referee-real scale-real idle latency week tools fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
+.PHONY: help demo test test-real referee-real scale-real idle latency week compare-builds tools fmt fmt-check lint doc unit bench oracle properties differential coverage fuzz
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,8 +45,8 @@ test: ## format, lint, docs, all tests, on the sandbox and on a real control pla
 test-real: ## the scenarios, and what the sandbox claims, on a real control plane (installs Go if there is none)
 	@hack/controlplane/build.sh >/dev/null
 	$(CARGO) test --quiet --test it --no-run
-	hack/controlplane/cluster.sh -- $(CARGO) test --quiet --test it fidelity::the_
-	hack/controlplane/cluster.sh --fast -- $(CARGO) test --quiet --test it scenarios:: -- --test-threads=1
+	hack/controlplane/cluster.sh -- hack/count-tests.sh $(FIDELITY_TESTS_MIN) $(CARGO) test --quiet --test it fidelity::the_
+	hack/controlplane/cluster.sh --fast -- hack/count-tests.sh $(SCENARIO_TESTS_MIN) $(CARGO) test --quiet --test it scenarios:: -- --test-threads=1
 
 # What kerf controller takes for a thousand pods, for three hundred nodes that have drifted, and for ten thousand pods. For a quiet machine.
 scale-real: ## time, CPU, memory and requests of large changes on a real control plane (needs Go)
@@ -66,6 +72,14 @@ referee-real: ## does kube-scheduler run the pods that kerf plan places, on WORL
 	hack/scheduler/worlds.py 0 $(WORLDS) $${CARGO_TARGET_DIR:-target}/debug/kerf $${CARGO_TARGET_DIR:-target}/debug/examples/world --controlplane "$$(hack/controlplane/build.sh)"
 	$${CARGO_TARGET_DIR:-target}/debug/kerf sandbox --no-controller --instant -- \
 		hack/scheduler/worlds.py 0 $(WORLDS) $${CARGO_TARGET_DIR:-target}/debug/kerf $${CARGO_TARGET_DIR:-target}/debug/examples/world
+
+# For changes that must not alter behaviour, such as renames. OLD is the `target/release` of a build before the change, with the example programs:
+#   git worktree add ../kerf-old main && cd ../kerf-old && cargo build --release -p kerf -p kerf-referee --bin kerf --example world --example clusters
+# OPTIONS are those of hack/compare-builds.py: --worlds N, --clusters N, --seeds N, --skip-week, --texts.
+compare-builds: ## does this tree give the same plans, simulations and logs as the build in OLD=dir, byte by byte
+	@test -n "$(OLD)" || { echo "OLD is not set: make compare-builds OLD=dir, the target/release of the build to compare with" >&2; exit 2; }
+	$(CARGO) build --release --quiet --package kerf --package kerf-referee --bin kerf --example world --example clusters
+	hack/compare-builds.py "$(OLD)" "$${CARGO_TARGET_DIR:-target}/release" $(OPTIONS)
 
 # Clients that nobody here wrote: kubectl and the official Python client. The tests fail, with these words, if they are missing.
 tools: ## install what the tests need and the machine lacks
@@ -93,7 +107,7 @@ doc: ## build the documentation, warnings are errors
 # Properties draw the same inputs in every run, so that a red test is about the change at hand. `make unit SEED=...` looks elsewhere.
 SEED ?= 20260101
 unit: ## the tests alone; SEED=n draws other random inputs
-	PROPTEST_RNG_SEED=$(SEED) $(CARGO) test --quiet
+	PROPTEST_RNG_SEED=$(SEED) hack/count-tests.sh $(UNIT_TESTS_MIN) $(CARGO) test --quiet
 
 bench: ## the benchmarks of docs/PERFORMANCE.md
 	$(CARGO) bench --package kerf-state --package kerf-engine --benches

@@ -2,11 +2,12 @@
 //! a file declares. A small lexer, not a parser: it always keeps the line structure, so that a line number in its output is
 //! the line number in the file.
 
-/// Returns the source with comments and the contents of string and character literals replaced by spaces.
+use std::ops::Range;
+
+/// Returns the source with comments and the contents of string and character literals replaced by spaces. The result has as many
+/// bytes as the source: a position in one is a position in the other.
 pub(crate) fn without_comments_and_literals(source: &str) -> String {
-    let mut lexer = Lexer::new(source);
-    lexer.run();
-    lexer.out
+    Lexer::of(source).out
 }
 
 /// A line comment: the rest of one line from `//` on.
@@ -33,9 +34,50 @@ pub(crate) enum CommentKind {
 
 /// Returns the line comments of the source, in order. Block comments are not used in this repository.
 pub(crate) fn comments(source: &str) -> Vec<Comment<'_>> {
-    let mut lexer = Lexer::new(source);
-    lexer.run();
-    lexer.comments
+    Lexer::of(source).comments
+}
+
+/// A string literal.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Literal {
+    /// Where it stands in the source, in bytes, with its quotes.
+    pub(crate) range: Range<usize>,
+    /// The text that it denotes. Escapes of characters by number are left as they are written.
+    pub(crate) text: String,
+}
+
+/// The string literals of a source, in order. Comments have none.
+pub(crate) fn string_literals(source: &str) -> Vec<Literal> {
+    let text = |range: &Range<usize>| literal_text(&source[range.clone()]);
+    Lexer::of(source).strings.into_iter().map(|range| Literal { text: text(&range), range }).collect()
+}
+
+/// Returns the text that a string literal denotes.
+fn literal_text(literal: &str) -> String {
+    let Some(open) = literal.find('"') else { return String::new() };
+    let is_raw = literal[..open].contains('r');
+    let inner = literal[open + 1..].trim_end_matches('#');
+    let inner = inner.strip_suffix('"').unwrap_or(inner);
+    if is_raw {
+        return inner.to_owned();
+    }
+    let mut text = String::with_capacity(inner.len());
+    let mut chars = inner.chars().peekable();
+    while let Some(c) = chars.next() {
+        if c != '\\' {
+            text.push(c);
+            continue;
+        }
+        match chars.next() {
+            Some('n') => text.push('\n'),
+            Some('t') => text.push('\t'),
+            Some('\n') => while chars.next_if(|c| c.is_whitespace()).is_some() {},
+            Some(c @ ('"' | '\\' | '\'')) => text.push(c),
+            Some(other) => text.extend(['\\', other]),
+            None => {}
+        }
+    }
+    text
 }
 
 struct Lexer<'s> {
@@ -43,11 +85,15 @@ struct Lexer<'s> {
     line: usize,
     out: String,
     comments: Vec<Comment<'s>>,
+    strings: Vec<Range<usize>>,
 }
 
 impl<'s> Lexer<'s> {
-    fn new(source: &'s str) -> Self {
-        Self { rest: source, line: 1, out: String::with_capacity(source.len()), comments: Vec::new() }
+    fn of(source: &'s str) -> Self {
+        let out = String::with_capacity(source.len());
+        let mut lexer = Self { rest: source, line: 1, out, comments: Vec::new(), strings: Vec::new() };
+        lexer.run();
+        lexer
     }
 
     fn run(&mut self) {
@@ -60,9 +106,9 @@ impl<'s> Lexer<'s> {
             } else if self.rest.starts_with("/*") {
                 self.blank(block_comment(self.rest));
             } else if let Some(length) = raw_string(self.rest).filter(|_| !word_before) {
-                self.blank(length);
+                self.string(length);
             } else if next == '"' {
-                self.blank(quoted(self.rest, '"'));
+                self.string(quoted(self.rest, '"'));
             } else if next == '\'' && is_character_literal(self.rest) {
                 self.blank(quoted(self.rest, '\''));
             } else {
@@ -73,11 +119,17 @@ impl<'s> Lexer<'s> {
         }
     }
 
+    /// Replaces a string literal of that many bytes by spaces and remembers where it stood.
+    fn string(&mut self, length: usize) {
+        self.strings.push(self.out.len()..self.out.len() + length);
+        self.blank(length);
+    }
+
     /// Replaces that many bytes by spaces, except for line ends.
     fn blank(&mut self, length: usize) {
         let (blanked, rest) = self.rest.split_at(length);
         self.line += blanked.matches('\n').count();
-        self.out.extend(blanked.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
+        self.out.extend(blanked.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }));
         self.rest = rest;
     }
 }
@@ -244,6 +296,16 @@ mod tests {
             (7, CommentKind::Plain, "rule"),
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn positions_stay_where_they_are() {
+        let source = "a(\"é…\", 'ü'); // ß\nb(\"two \\\n   lines\", r#\"raw \\n\"#)";
+        let code = without_comments_and_literals(source);
+        assert_eq!((code.len(), code.find("b(")), (source.len(), source.find("b(")));
+        let texts: Vec<String> = string_literals(source).into_iter().map(|literal| literal.text).collect();
+        assert_eq!(texts, ["é…", "two lines", "raw \\n"]);
+        assert_eq!(&source[string_literals(source)[0].range.clone()], "\"é…\"");
     }
 
     #[test]

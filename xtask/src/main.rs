@@ -1,7 +1,8 @@
-//! Checks on the repository itself, for what the compiler and clippy cannot see: `cargo xtask tidy` and
-//! `cargo xtask spec-coverage`. Both are tests as well, so that nobody has to remember to run them.
+//! Checks on the repository itself, for what the compiler and clippy cannot see: `cargo xtask tidy`,
+//! `cargo xtask spec-coverage` and `cargo xtask frozen-strings`. All are tests as well, so that nobody has to remember to run them.
 
 mod code;
+mod frozen_strings;
 mod repository;
 mod spec_coverage;
 mod tidy;
@@ -20,6 +21,8 @@ Checks on the repository itself.
   cargo xtask style who-words             every place that one count found
   cargo xtask spec-coverage               the edge cases of docs/spec that no test names
   cargo xtask spec-coverage --spec 02     the same for one specification
+  cargo xtask frozen-strings              texts that a rename must not change, and that have changed
+  cargo xtask frozen-strings --write      add new ones to xtask/frozen-strings.txt
 ";
 
 fn main() -> ExitCode {
@@ -33,6 +36,8 @@ fn main() -> ExitCode {
         ["spec-coverage", "--spec", spec] => {
             Repository::read().map(|repository| coverage_report(&repository, Some(spec)))
         }
+        ["frozen-strings"] => Repository::read().map(|repository| frozen_strings_report(&repository)),
+        ["frozen-strings", "--write"] => Repository::read().and_then(|repository| write_frozen_strings(&repository)),
         ["--help" | "-h" | "help"] => Ok((USAGE.to_owned(), ExitCode::SUCCESS)),
         _ => Err(format!("unknown arguments: {}\n\n{USAGE}", words.join(" "))),
     };
@@ -80,6 +85,26 @@ fn style_places(repository: &Repository, name: &str) -> (String, ExitCode) {
         let _ = writeln!(text, "{}:{}: {}", at.path, at.line, at.text);
     }
     (text, ExitCode::SUCCESS)
+}
+
+fn frozen_strings_report(repository: &Repository) -> (String, ExitCode) {
+    let problems = frozen_strings::problems(repository);
+    match problems.len() {
+        0 => ("frozen-strings: the list and the tree agree\n".to_owned(), ExitCode::SUCCESS),
+        count => (format!("{}\nfrozen-strings: {count} problems\n", problems.join("\n")), ExitCode::FAILURE),
+    }
+}
+
+fn write_frozen_strings(repository: &Repository) -> Result<(String, ExitCode), String> {
+    let (list, added) = frozen_strings::extended_list(repository)?;
+    let path = Repository::root()?.join(frozen_strings::LIST);
+    std::fs::write(&path, list).map_err(|cause| format!("cannot write {}: {cause}", path.display()))?;
+    let mut text = String::new();
+    for line in &added {
+        let _ = writeln!(text, "+ {line}");
+    }
+    let _ = writeln!(text, "frozen-strings: {} added to {}", added.len(), frozen_strings::LIST);
+    Ok((text, ExitCode::SUCCESS))
 }
 
 fn coverage_report(repository: &Repository, only: Option<&str>) -> (String, ExitCode) {

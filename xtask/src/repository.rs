@@ -49,9 +49,14 @@ pub(crate) struct Dependency {
 }
 
 impl Repository {
+    /// Returns the root folder of the repository that this program was built in.
+    pub(crate) fn root() -> Result<&'static Path, String> {
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or_else(|| "xtask has no parent folder".to_owned())
+    }
+
     /// Reads the repository that this program was built in.
     pub(crate) fn read() -> Result<Self, String> {
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("xtask has no parent folder")?;
+        let root = Self::root()?;
         let mut files = Vec::new();
         read_folder(root, root, &mut files)?;
         files.sort_by(|a, b| a.path.cmp(&b.path));

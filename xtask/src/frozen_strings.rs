@@ -1,0 +1,235 @@
+//! `cargo xtask frozen-strings`: texts that users, stored objects or seeds depend on, and that a rename must not change. They stand in
+//! `xtask/frozen-strings.txt`, one per line with its kind. A string that is listed and no longer in the tree is an error, and so is
+//! one in the tree that is not listed. `--write` adds to the list; it never removes from it.
+
+mod extract;
+mod rust_items;
+
+use std::collections::BTreeMap;
+
+use crate::repository::Repository;
+
+/// The list.
+pub(crate) const LIST: &str = "xtask/frozen-strings.txt";
+
+const HEAD: &str = "\
+# Texts that a rename must not change: a kind and a string per line, sorted. `cargo xtask frozen-strings` compares them with the tree.
+# `cargo xtask frozen-strings --write` adds new ones. To change or remove a string on purpose, edit this file in the same commit.
+";
+
+/// A kind of frozen string: what it is called in the list, and what depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// `kerf.sh/…` names of annotations and API versions.
+    Annotation,
+    /// Names of controllers.
+    ControllerName,
+    /// Names of faults for `--faults`.
+    FaultFlag,
+    /// Names of faults in scenario files.
+    FaultInScenario,
+    /// The keys of one object of published JSON, in alphabetical order.
+    JsonObject,
+    /// Log messages of spec 07 §7.2 with the keys of one line, in alphabetical order.
+    LogKeys,
+    /// Log messages of spec 07 §7.2.
+    LogMessage,
+    /// Names of metrics.
+    Metric,
+    /// Reason codes of `docs/reasons.md`.
+    ReasonCode,
+    /// The keys of one object of scenario files, in alphabetical order.
+    ScenarioObject,
+    /// The number of tests that are named after an edge case, for one specification.
+    SpecTests,
+    /// Labels of random streams.
+    StreamLabel,
+}
+
+impl Kind {
+    const ALL: [Self; 12] = [
+        Self::Annotation,
+        Self::ControllerName,
+        Self::FaultFlag,
+        Self::FaultInScenario,
+        Self::JsonObject,
+        Self::LogKeys,
+        Self::LogMessage,
+        Self::Metric,
+        Self::ReasonCode,
+        Self::ScenarioObject,
+        Self::SpecTests,
+        Self::StreamLabel,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Annotation => "annotation",
+            Self::ControllerName => "controller-name",
+            Self::FaultFlag => "fault-flag",
+            Self::FaultInScenario => "fault-in-scenario",
+            Self::JsonObject => "json-object",
+            Self::LogKeys => "log-keys",
+            Self::LogMessage => "log-message",
+            Self::Metric => "metric",
+            Self::ReasonCode => "reason-code",
+            Self::ScenarioObject => "scenario-object",
+            Self::SpecTests => "spec-tests",
+            Self::StreamLabel => "stream-label",
+        }
+    }
+
+    /// Returns what depends on strings of this kind, and what to do if one is missing.
+    fn advice(self) -> &'static str {
+        match self {
+            Self::Annotation => "objects in clusters carry it: restore the literal",
+            Self::ControllerName => {
+                "logs, metrics and the random streams of reconcile IDs carry it: restore the literal in crates/kerf-controllers/src"
+            }
+            Self::FaultFlag => {
+                "people type it after `--faults`: restore the literal in the table of names, `(\"name\", Self::Variant)`"
+            }
+            Self::FaultInScenario => {
+                "scenario files use it: add `#[serde(rename = \"…\")]` to the variant that was renamed"
+            }
+            Self::JsonObject => {
+                "programs read these keys together in one object: add `#[serde(rename = \"…\")]` to the field that was renamed"
+            }
+            Self::LogKeys => {
+                "log queries read these keys of the line: write `key = variable` where a variable that gives its name to a key was renamed"
+            }
+            Self::LogMessage => "spec 07 §7.2 lists it, and log queries contain it: restore the literal",
+            Self::Metric => "dashboards and alerts read it: restore the literal",
+            Self::ReasonCode => {
+                "programs compare it: restore it in docs/reasons.md and as a literal in crates/kerf-engine"
+            }
+            Self::ScenarioObject => {
+                "scenario files use these keys together in one object: add `#[serde(rename = \"…\")]` to the field that was renamed"
+            }
+            Self::SpecTests => {
+                "fewer tests have a name that begins with `spec_NN_k_`: restore the prefix (xtask spec-coverage reads it)"
+            }
+            Self::StreamLabel => {
+                "every random number of the stream depends on it: restore the label. If the function that takes the label was renamed, \
+                 add its name to STREAM_FUNCTIONS in xtask/src/frozen_strings/extract.rs"
+            }
+        }
+    }
+}
+
+/// A frozen string.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Frozen {
+    /// What it is.
+    pub(crate) kind: Kind,
+    /// The text; for [`Kind::SpecTests`] `spec_NN` and the number.
+    pub(crate) text: String,
+}
+
+impl Frozen {
+    fn line(&self) -> String {
+        format!("{} {}", self.kind.name(), self.text)
+    }
+
+    fn parse(line: &str) -> Result<Self, String> {
+        let kinds = || Kind::ALL.map(Kind::name).join(", ");
+        let (kind, text) = line.split_once(' ').ok_or_else(|| format!("`{line}` is not a kind and a string"))?;
+        let kind = Kind::ALL.into_iter().find(|known| known.name() == kind);
+        let kind = kind.ok_or_else(|| format!("`{line}` does not begin with one of the kinds {}", kinds()))?;
+        Ok(Self { kind, text: text.to_owned() })
+    }
+}
+
+/// Returns everything in which the list and the tree disagree.
+pub(crate) fn problems(repository: &Repository) -> Vec<String> {
+    let Some(file) = repository.file(LIST) else {
+        return vec![format!("{LIST} is missing: restore it, or run `cargo xtask frozen-strings --write`")];
+    };
+    let mut problems = Vec::new();
+    let mut listed = Vec::new();
+    for (index, line) in file.text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
+        match Frozen::parse(line) {
+            Ok(frozen) => listed.push(frozen),
+            Err(problem) => problems.push(format!("{LIST}:{}: {problem}", index + 1)),
+        }
+    }
+    if !listed.is_sorted() {
+        problems
+            .push(format!("{LIST}: is not sorted by kind and string; `cargo xtask frozen-strings --write` sorts it"));
+    }
+    let found = extract::all(repository, &listed);
+    for missing in difference(&listed, &found) {
+        problems.push(format!(
+            "{} `{}` has vanished from the tree: {}. If the change is intended, edit {LIST}.",
+            missing.kind.name(),
+            missing.text,
+            missing.kind.advice()
+        ));
+    }
+    // More tests of an edge case than listed are no problem.
+    for new in difference(&found, &listed).into_iter().filter(|new| new.kind != Kind::SpecTests) {
+        problems.push(format!(
+            "{} `{}` is not in {LIST}: if it is new, run `cargo xtask frozen-strings --write`",
+            new.kind.name(),
+            new.text
+        ));
+    }
+    problems
+}
+
+/// Returns the list with everything added that is in the tree, and what was added. Nothing is removed, except smaller numbers of tests.
+pub(crate) fn extended_list(repository: &Repository) -> Result<(String, Vec<String>), String> {
+    let lines =
+        repository.file(LIST).map_or("", |file| file.text.as_str()).lines().filter(|line| !line.starts_with('#'));
+    let mut listed = lines.map(Frozen::parse).collect::<Result<Vec<_>, _>>()?;
+    let found = extract::all(repository, &listed);
+    let new = difference(&found, &listed);
+    listed.retain(|old| {
+        let is_raised = |new: &&Frozen| {
+            spec_tests(new).zip(spec_tests(old)).is_some_and(|(new, old)| new.0 == old.0 && new.1 > old.1)
+        };
+        !new.iter().any(|new| is_raised(&new))
+    });
+    let is_kept = |new: &Frozen| match spec_tests(new) {
+        Some((spec, _)) => !listed.iter().any(|old| spec_tests(old).is_some_and(|(other, _)| other == spec)),
+        None => true,
+    };
+    let new: Vec<Frozen> = new.into_iter().filter(is_kept).collect();
+    let added = new.iter().map(Frozen::line).collect();
+    listed.extend(new);
+    listed.sort();
+    let lines: Vec<String> = listed.iter().map(Frozen::line).collect();
+    Ok((format!("{HEAD}{}\n", lines.join("\n")), added))
+}
+
+/// Returns what the first has and the second has not, each as often as it is missing. A number of tests is missing if it is greater.
+fn difference(first: &[Frozen], second: &[Frozen]) -> Vec<Frozen> {
+    let mut left: BTreeMap<&Frozen, usize> = BTreeMap::new();
+    for frozen in second {
+        *left.entry(frozen).or_default() += 1;
+    }
+    let mut missing = Vec::new();
+    for frozen in first {
+        if let Some((spec, number)) = spec_tests(frozen) {
+            let is_reached = second.iter().filter_map(spec_tests).any(|(other, most)| other == spec && most >= number);
+            if !is_reached {
+                missing.push(frozen.clone());
+            }
+            continue;
+        }
+        match left.get_mut(frozen) {
+            Some(count) if *count > 0 => *count -= 1,
+            Some(_) | None => missing.push(frozen.clone()),
+        }
+    }
+    missing
+}
+
+/// Returns the specification and the number of its tests, for [`Kind::SpecTests`].
+fn spec_tests(frozen: &Frozen) -> Option<(&str, usize)> {
+    let (spec, number) = frozen.text.split_once(' ').filter(|_| frozen.kind == Kind::SpecTests)?;
+    Some((spec, number.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests;
