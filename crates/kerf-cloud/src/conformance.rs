@@ -6,7 +6,7 @@ use kerf_api::labels;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::Str;
-use kerf_engine::requirement::{Requirement, Requirements, Undefined};
+use kerf_engine::requirement::{Requirement, Requirements, UndefinedLabels};
 
 use crate::error::InstanceError;
 use crate::provider::CloudProvider;
@@ -35,7 +35,7 @@ async fn check_instance_types(provider: &dyn CloudProvider, pool: &NodePool) {
                 let values = offering.requirements.get(key).and_then(|r| r.allowed_values()).unwrap_or_default();
                 assert_eq!(values.len(), 1, "offering {i} of {} has one {key}", described.name);
             }
-            let undefined = Undefined::WellKnown(provider.label_rules());
+            let undefined = UndefinedLabels::AllowWellKnown(provider.label_rules());
             let fits = described.requirements.compatible(&offering.requirements, undefined);
             assert_eq!(fits, Ok(()), "offering {i} of {} is one of the type", described.name);
             assert!(

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use kerf_api::labels;
 use kerf_api::slim::{NodeCondition, PodPhase, Str, TopologySpreadConstraint};
-use kerf_engine::{ClaimLifecycle, DisruptionSettings, Effort, Input, NodeClaim, Passes, Pool, Prepared, disrupt};
+use kerf_engine::{
+    ClaimLifecycle, DisruptionSettings, Effort, IncrementalSolver, Input, NodeClaimInput, Passes, PoolInput, disrupt,
+};
 
 use cluster::{Dice, Stopwatch, input, pod, resources, selector, settings};
 
@@ -73,7 +75,7 @@ fn resident() -> f64 {
 fn memory(nodes: usize) {
     let input = cluster_of(nodes, Shape { pools: 30, spread: true, full: false });
     let before = resident();
-    let mut prepared = Prepared::new(&input, &settings(Effort::FirstFit));
+    let mut prepared = IncrementalSolver::new(&input, &settings(Effort::FirstFit));
     let built = resident();
     for node in &input.nodes {
         prepared.without(std::slice::from_ref(&node.metadata.name));
@@ -117,7 +119,7 @@ fn plan(kind: &str, nodes: usize, shape: Shape, passes: Passes) {
 fn what_if(kind: &str, nodes: usize, shape: Shape) {
     let input = cluster_of(nodes, shape);
     let start = Stopwatch::start();
-    let mut prepared = Prepared::new(&input, &settings(Effort::FirstFit));
+    let mut prepared = IncrementalSolver::new(&input, &settings(Effort::FirstFit));
     let prepare = start.seconds();
     let (mut total, mut asked) = (0.0, 0);
     // Every node twice: the first round learns.
@@ -141,7 +143,7 @@ fn what_if(kind: &str, nodes: usize, shape: Shape) {
 fn one_more_pod(nodes: usize) {
     let input = cluster_of(nodes, Shape { pools: 30, spread: true, full: false });
     let start = Stopwatch::start();
-    let mut prepared = Prepared::new(&input, &settings(Effort::Search));
+    let mut prepared = IncrementalSolver::new(&input, &settings(Effort::Search));
     let prepare = start.seconds();
     let mut total = 0.0;
     for i in 0..50 {
@@ -194,7 +196,7 @@ pub(crate) fn cluster_of(nodes: usize, shape: Shape) -> Input {
     input.pools = (0..shape.pools)
         .map(|i| {
             let name = Str::from(format!("pool-{i:02}"));
-            Pool {
+            PoolInput {
                 labels: [(Str::from(labels::NODEPOOL), name.clone())].into_iter().collect(),
                 name,
                 ..template.clone()
@@ -217,7 +219,7 @@ pub(crate) fn cluster_of(nodes: usize, shape: Shape) -> Input {
             last_transition_time: Some(long_ago),
             ..NodeCondition::default()
         }];
-        input.node_claims.push(NodeClaim {
+        input.node_claims.push(NodeClaimInput {
             name: format!("claim-{i:05}").into(),
             labels: node.metadata.labels.clone(),
             provider_id: node.spec.provider_id.clone(),
@@ -230,7 +232,7 @@ pub(crate) fn cluster_of(nodes: usize, shape: Shape) -> Input {
                 initialized_at: Some(long_ago),
                 ..ClaimLifecycle::default()
             },
-            ..NodeClaim::default()
+            ..NodeClaimInput::default()
         });
     }
     let count = nodes * 20;

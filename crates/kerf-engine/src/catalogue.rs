@@ -4,6 +4,6 @@ mod compiled;
 mod fit;
 mod instance_type;
 
-pub(crate) use compiled::{Columns, RowIx, RowView};
+pub(crate) use compiled::{CompiledCatalogue, RowIx, RowView};
 pub(crate) use fit::FitIndex;
 pub use instance_type::{InstanceType, Offering, Overhead};

@@ -19,35 +19,35 @@ use rustc_hash::FxHashMap;
 
 pub(crate) use daemons::{Daemon, needs_devices};
 pub use input::{
-    Effort, Input, MinValuesPolicy, NodeClaim, Pool, PoolAvailability, PoolRequirement, PreferencePolicy, ReservedMode,
-    Settings, UnsupportedStorage,
+    Effort, Input, MinValuesPolicy, NodeClaimInput, PoolAvailability, PoolInput, PoolRequirement, PreferencePolicy,
+    ReservedMode, Settings, UnsupportedStorage,
 };
 pub(crate) use nodes::{NodeState, state_of};
-pub(crate) use volumes::{Attachment, Storage};
+pub(crate) use volumes::{Attachment, StorageObjects};
 
-use crate::catalogue::Columns;
+use crate::catalogue::CompiledCatalogue;
 use crate::pod::requirements::of_labels;
 use crate::pod::{requests, selector};
-use crate::requirement_table::{Narrowing, SetIx};
+use crate::requirement_table::{RequirementSetIx, RequirementTable};
 use crate::resources::ResourceNames;
 
 /// What filters of topology groups see of a node, but for its name: its labels, the taints that pods must tolerate, and the Node's own.
-type Kind = (SetIx, Vec<Taint>, Option<Vec<Taint>>);
+type NodeKind = (RequirementSetIx, Vec<Taint>, Option<Vec<Taint>>);
 
 /// The cluster, prepared for decisions.
 #[derive(Debug, Clone)]
-pub(crate) struct World {
+pub(crate) struct ClusterModel {
     pub(crate) settings: Settings,
     pub(crate) label_rules: LabelRules,
     pub(crate) names: ResourceNames,
-    pub(crate) columns: Vec<Columns>,
-    pub(crate) pools: Vec<Pool>,
+    pub(crate) columns: Vec<CompiledCatalogue>,
+    pub(crate) pools: Vec<PoolInput>,
     pub(crate) nodes: Vec<NodeState>,
     /// Nodes by the Node's name, by which pods name them, also while the state still goes by its claim's name.
     pub(crate) node_index: FxHashMap<Str, usize>,
-    kinds: FxHashMap<Kind, u32>,
+    kinds: FxHashMap<NodeKind, u32>,
     pub(crate) daemons: Vec<Daemon>,
-    pub(crate) storage: Storage,
+    pub(crate) storage: StorageObjects,
     attach_limits: FxHashMap<Str, Vec<(Str, usize)>>,
     pub(crate) namespaces: Vec<(Str, Labels)>,
     /// Running pods by label set.
@@ -66,21 +66,26 @@ pub(crate) struct RunningClass {
     pub(crate) on: FxHashMap<u32, i32>,
 }
 
-impl World {
+impl ClusterModel {
     /// Prepares a cluster. `may_move` says which bound pods need another place when their node leaves: those of nodes
     /// that are leaving do not count as running.
     /// With it comes the table of all requirements that it speaks of.
-    pub(crate) fn new(input: &Input, settings: &Settings, may_move: &dyn Fn(&Pod) -> bool) -> (Self, Narrowing) {
+    pub(crate) fn new(input: &Input, settings: &Settings, may_move: &dyn Fn(&Pod) -> bool) -> (Self, RequirementTable) {
         let mut names = ResourceNames::default();
-        let mut table = Narrowing::new(input.label_rules.well_known().map(Str::from));
-        let columns = input.catalogues.iter().map(|types| Columns::new(types, &mut names, &mut table)).collect();
+        let mut table = RequirementTable::new(input.label_rules.well_known().map(Str::from));
+        let columns =
+            input.catalogues.iter().map(|types| CompiledCatalogue::new(types, &mut names, &mut table)).collect();
         let daemons: Vec<Daemon> = input
             .daemon_sets
             .iter()
             .map(|set| Daemon::new(set, &input.pods, &input.label_rules, &mut names, &mut table))
             .collect();
-        let storage =
-            Storage::new(&input.volume_claims, &input.volumes, &input.storage_classes, &input.unsupported_storage);
+        let storage = StorageObjects::new(
+            &input.volume_claims,
+            &input.volumes,
+            &input.storage_classes,
+            &input.unsupported_storage,
+        );
         let mut nodes = nodes::join(&input.nodes, &input.node_claims, &mut names);
         let node_index = index_by_node_name(&nodes);
         let mut world = Self {
@@ -136,7 +141,7 @@ impl World {
     }
 
     /// Works out what only the rest of the world says of a node: its labels as a set, its kind, its daemons, what it can attach.
-    pub(crate) fn complete(&mut self, node: &mut NodeState, table: &mut Narrowing) {
+    pub(crate) fn complete(&mut self, node: &mut NodeState, table: &mut RequirementTable) {
         node.set = table.intern(&of_labels(node.labels.iter(), &self.label_rules));
         let next = self.kinds.len() as u32;
         let kind = (node.set, node.taints.clone(), node.own_taints.clone());
@@ -210,8 +215,8 @@ fn attach_limits(csi: &CsiNode) -> Vec<(Str, usize)> {
 }
 
 /// A pool that names a catalogue which is not there has no types.
-fn with_known_catalogue(pool: &Pool, input: &Input) -> Pool {
-    Pool { catalogue: pool.catalogue.filter(|c| *c < input.catalogues.len()), ..pool.clone() }
+fn with_known_catalogue(pool: &PoolInput, input: &Input) -> PoolInput {
+    PoolInput { catalogue: pool.catalogue.filter(|c| *c < input.catalogues.len()), ..pool.clone() }
 }
 
 fn index_by_node_name(nodes: &[NodeState]) -> FxHashMap<Str, usize> {

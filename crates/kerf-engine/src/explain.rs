@@ -9,10 +9,10 @@ pub use reason::{PoolRefusal, Reason, Rule};
 
 use rustc_hash::FxHashMap;
 
-use crate::solve::{ClassIx, Pass, PodIx, Refusal};
+use crate::solve::{ClassIx, PlacementPass, PodIx, UnplacedReason};
 
 /// The reasons of the pods that the pass left pending and that are asked about. Pods of one class share theirs.
-pub(crate) fn unplaced(pass: &mut Pass<'_>, asked: impl Fn(PodIx) -> bool) -> Vec<(PodIx, Reason)> {
+pub(crate) fn unplaced(pass: &mut PlacementPass<'_>, asked: impl Fn(PodIx) -> bool) -> Vec<(PodIx, Reason)> {
     let problem = pass.problem;
     let mut known: FxHashMap<ClassIx, Reason> = FxHashMap::default();
     let mut all = Vec::new();
@@ -22,9 +22,9 @@ pub(crate) fn unplaced(pass: &mut Pass<'_>, asked: impl Fn(PodIx) -> bool) -> Ve
     for pod in left {
         let class = problem.pods[pod.0 as usize].class;
         let reason = match pass.state.refusals[pod.0 as usize] {
-            Some(Refusal::Reserved) => Reason::ReservedCapacity,
-            Some(Refusal::Devices) => Reason::DynamicResources,
-            Some(Refusal::Nowhere) | None => {
+            Some(UnplacedReason::WaitsForReservation) => Reason::ReservedCapacity,
+            Some(UnplacedReason::NeedsDevices) => Reason::DynamicResources,
+            Some(UnplacedReason::NoTarget) | None => {
                 known.entry(class).or_insert_with(|| pool_rejection::why_nowhere(pass, class)).clone()
             }
         };

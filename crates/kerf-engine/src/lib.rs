@@ -26,8 +26,8 @@ mod topology;
 
 pub use cluster::selection::is_provisionable;
 pub use cluster::{
-    Effort, Input, MinValuesPolicy, NodeClaim, Pool, PoolAvailability, PoolRequirement, PreferencePolicy, ReservedMode,
-    Settings, UnsupportedStorage,
+    Effort, Input, MinValuesPolicy, NodeClaimInput, PoolAvailability, PoolInput, PoolRequirement, PreferencePolicy,
+    ReservedMode, Settings, UnsupportedStorage,
 };
 pub use disrupt::{
     Asked, Block, BlockedNode, BudgetUse, ClaimLifecycle, Command, CommandNode, Consolidatable, DisruptionPlan,
@@ -36,12 +36,12 @@ pub use disrupt::{
     expires_at, gathering, look, must_verify_type, takes_much, validate, validate_all,
 };
 pub use explain::{Funnel, FunnelRule, FunnelStep, PoolFunnel, PoolRefusal, Reason, Rule, funnel};
-pub use pod::relax::Concession;
+pub use pod::relax::Relaxation;
 pub use pod::requests::{pod_limits, pod_requests};
 pub use price::Price;
 pub use solve::{
-    BeyondLimits, EffectiveZone, Estimate, Launch, NodePlacement, PlannedClaim, Prepared, Relaxed, Solution, Stats,
-    Unplaced, WithoutTypes, solve,
+    EffectiveZone, IncrementalSolver, LaunchEstimate, LaunchOptions, NodePlacement, PlannedClaim, PoolWithoutTypes,
+    RelaxedPod, Solution, SolveStats, TypesBeyondLimits, UnplacedPod, solve,
 };
 
 // The unit tests share the fixture of the integration tests.

@@ -13,5 +13,5 @@ mod tests;
 
 pub use min_values::{MinValues, UnmetMinValues, satisfies_min_values};
 pub use render::SelectorEntry;
-pub use set::{Conflict, Incompatible, Requirements, Undefined};
+pub use set::{Conflict, Incompatible, Requirements, UndefinedLabels};
 pub use single::{EffectiveOperator, Requirement, RequirementError};

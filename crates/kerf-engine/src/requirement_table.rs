@@ -17,46 +17,46 @@ pub(crate) type KeyIx = Sym;
 
 /// One requirement on one key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct OneIx(u32);
+pub(crate) struct RequirementIx(u32);
 
-impl OneIx {
+impl RequirementIx {
     /// No requirement at all; never a real index.
     pub(crate) const NONE: Self = Self(u32::MAX);
 }
 
 /// A set of requirements, at most one per key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct SetIx(u32);
+pub(crate) struct RequirementSetIx(u32);
 
-impl SetIx {
+impl RequirementSetIx {
     /// No requirements at all.
     pub(crate) const EMPTY: Self = Self(0);
 }
 
 /// Whether a key that only the asking side names is a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Undefined {
+pub(crate) enum UndefinedKeys {
     /// Well-known labels may be undefined: a machine yet to be launched can still get them.
-    WellKnownAllowed,
+    AllowWellKnown,
     /// The label must be there: the node exists.
-    Refused,
+    Reject,
 }
 
 /// All requirements and sets of one world, and what was learned about them.
 #[derive(Debug, Clone)]
-pub(crate) struct Narrowing {
+pub(crate) struct RequirementTable {
     keys: Interner,
     well_known: Vec<bool>,
     ones: Vec<Requirement>,
-    one_index: FxHashMap<Requirement, OneIx>,
-    one_joins: FxHashMap<(OneIx, OneIx), (OneIx, bool)>,
-    sets: Vec<Box<[(KeyIx, OneIx)]>>,
-    set_index: FxHashMap<Box<[(KeyIx, OneIx)]>, SetIx>,
-    set_joins: FxHashMap<(SetIx, SetIx, Undefined), Option<SetIx>>,
+    one_index: FxHashMap<Requirement, RequirementIx>,
+    one_joins: FxHashMap<(RequirementIx, RequirementIx), (RequirementIx, bool)>,
+    sets: Vec<Box<[(KeyIx, RequirementIx)]>>,
+    set_index: FxHashMap<Box<[(KeyIx, RequirementIx)]>, RequirementSetIx>,
+    set_joins: FxHashMap<(RequirementSetIx, RequirementSetIx, UndefinedKeys), Option<RequirementSetIx>>,
     is_well_known: Vec<Str>,
 }
 
-impl Narrowing {
+impl RequirementTable {
     /// A table whose well-known labels are the given ones.
     pub(crate) fn new(well_known: impl IntoIterator<Item = Str>) -> Self {
         let mut is_well_known: Vec<Str> = well_known.into_iter().collect();
@@ -74,7 +74,7 @@ impl Narrowing {
             is_well_known,
         };
         let empty = table.intern_pairs(Vec::new());
-        debug_assert_eq!(empty, SetIx::EMPTY);
+        debug_assert_eq!(empty, RequirementSetIx::EMPTY);
         table
     }
 
@@ -99,58 +99,58 @@ impl Narrowing {
         self.well_known[key.0 as usize]
     }
 
-    pub(crate) fn one(&mut self, requirement: Requirement) -> OneIx {
+    pub(crate) fn one(&mut self, requirement: Requirement) -> RequirementIx {
         if let Some(ix) = self.one_index.get(&requirement) {
             return *ix;
         }
-        let ix = OneIx(self.ones.len() as u32);
+        let ix = RequirementIx(self.ones.len() as u32);
         self.ones.push(requirement.clone());
         self.one_index.insert(requirement, ix);
         ix
     }
 
-    pub(crate) fn requirement(&self, one: OneIx) -> &Requirement {
+    pub(crate) fn requirement(&self, one: RequirementIx) -> &Requirement {
         &self.ones[one.0 as usize]
     }
 
-    pub(crate) fn intern(&mut self, requirements: &Requirements) -> SetIx {
+    pub(crate) fn intern(&mut self, requirements: &Requirements) -> RequirementSetIx {
         let pairs = requirements.iter().map(|r| (self.key(r.key()), self.one(r.clone()))).collect();
         self.intern_pairs(pairs)
     }
 
-    fn intern_pairs(&mut self, mut pairs: Vec<(KeyIx, OneIx)>) -> SetIx {
+    fn intern_pairs(&mut self, mut pairs: Vec<(KeyIx, RequirementIx)>) -> RequirementSetIx {
         pairs.sort_unstable();
         let pairs = pairs.into_boxed_slice();
         if let Some(ix) = self.set_index.get(&pairs) {
             return *ix;
         }
-        let ix = SetIx(self.sets.len() as u32);
+        let ix = RequirementSetIx(self.sets.len() as u32);
         self.sets.push(pairs.clone());
         self.set_index.insert(pairs, ix);
         ix
     }
 
-    pub(crate) fn pairs(&self, set: SetIx) -> &[(KeyIx, OneIx)] {
+    pub(crate) fn pairs(&self, set: RequirementSetIx) -> &[(KeyIx, RequirementIx)] {
         &self.sets[set.0 as usize]
     }
 
-    pub(crate) fn get(&self, set: SetIx, key: KeyIx) -> Option<OneIx> {
+    pub(crate) fn get(&self, set: RequirementSetIx, key: KeyIx) -> Option<RequirementIx> {
         let pairs = self.pairs(set);
         pairs.binary_search_by_key(&key, |p| p.0).ok().map(|i| pairs[i].1)
     }
 
     /// The set as requirements again, for people and for API objects.
-    pub(crate) fn requirements(&self, set: SetIx) -> Requirements {
+    pub(crate) fn requirements(&self, set: RequirementSetIx) -> Requirements {
         self.pairs(set).iter().map(|(_, one)| self.requirement(*one).clone()).collect()
     }
 
-    pub(crate) fn has_min_values(&self, set: SetIx) -> bool {
+    pub(crate) fn has_min_values(&self, set: RequirementSetIx) -> bool {
         self.pairs(set).iter().any(|(_, one)| self.requirement(*one).min_values().is_some())
     }
 
     /// Both requirements at once, and whether something can still satisfy them: two sides that both accept absence agree on
     /// absence (spec 02 §3.4).
-    pub(crate) fn join_ones(&mut self, a: OneIx, b: OneIx) -> (OneIx, bool) {
+    pub(crate) fn join_ones(&mut self, a: RequirementIx, b: RequirementIx) -> (RequirementIx, bool) {
         if let Some(known) = self.one_joins.get(&(a, b)) {
             return *known;
         }
@@ -163,8 +163,13 @@ impl Narrowing {
     }
 
     /// `offered` narrowed by what is `asked`, or nothing if the two are not compatible (spec 02 §3.4).
-    pub(crate) fn join(&mut self, offered: SetIx, asked: SetIx, undefined: Undefined) -> Option<SetIx> {
-        if asked == SetIx::EMPTY || offered == asked {
+    pub(crate) fn join(
+        &mut self,
+        offered: RequirementSetIx,
+        asked: RequirementSetIx,
+        undefined: UndefinedKeys,
+    ) -> Option<RequirementSetIx> {
+        if asked == RequirementSetIx::EMPTY || offered == asked {
             return Some(offered);
         }
         if let Some(known) = self.set_joins.get(&(offered, asked, undefined)) {
@@ -175,7 +180,12 @@ impl Narrowing {
         result
     }
 
-    fn join_pairs(&mut self, offered: SetIx, asked: SetIx, undefined: Undefined) -> Option<SetIx> {
+    fn join_pairs(
+        &mut self,
+        offered: RequirementSetIx,
+        asked: RequirementSetIx,
+        undefined: UndefinedKeys,
+    ) -> Option<RequirementSetIx> {
         let asked_pairs = self.pairs(asked).to_vec();
         let mut pairs = self.pairs(offered).to_vec();
         for (key, one) in asked_pairs {
@@ -188,7 +198,7 @@ impl Narrowing {
                     pairs[at].1 = joined;
                 }
                 None => {
-                    let open = undefined == Undefined::WellKnownAllowed && self.is_well_known(key);
+                    let open = undefined == UndefinedKeys::AllowWellKnown && self.is_well_known(key);
                     if !open && !self.requirement(one).may_be_absent() {
                         return None;
                     }
@@ -200,7 +210,7 @@ impl Narrowing {
     }
 
     /// The set with one requirement replaced, whatever it was before.
-    pub(crate) fn replace(&mut self, set: SetIx, requirement: Requirement) -> SetIx {
+    pub(crate) fn replace(&mut self, set: RequirementSetIx, requirement: Requirement) -> RequirementSetIx {
         let key = self.key(requirement.key());
         let one = self.one(requirement);
         let mut pairs: Vec<_> = self.pairs(set).iter().copied().filter(|p| p.0 != key).collect();
@@ -209,13 +219,13 @@ impl Narrowing {
     }
 
     /// The set with only the given keys, which must be sorted.
-    pub(crate) fn project(&mut self, set: SetIx, keys: &[KeyIx]) -> SetIx {
+    pub(crate) fn project(&mut self, set: RequirementSetIx, keys: &[KeyIx]) -> RequirementSetIx {
         let pairs = keys.iter().filter_map(|key| self.get(set, *key).map(|one| (*key, one))).collect();
         self.intern_pairs(pairs)
     }
 
     /// A set that demands only this.
-    pub(crate) fn only(&mut self, key: KeyIx, one: OneIx) -> SetIx {
+    pub(crate) fn only(&mut self, key: KeyIx, one: RequirementIx) -> RequirementSetIx {
         self.intern_pairs(vec![(key, one)])
     }
 }

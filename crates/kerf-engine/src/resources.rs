@@ -19,7 +19,7 @@ impl ResourceIx {
 }
 
 /// One whole unit in nano-units.
-pub(crate) const UNIT: i128 = 1_000_000_000;
+pub(crate) const NANOS_PER_UNIT: i128 = 1_000_000_000;
 
 /// Resource names of one world.
 #[derive(Debug, Clone)]

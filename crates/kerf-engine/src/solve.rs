@@ -32,16 +32,16 @@ mod state;
 mod template;
 mod zones;
 
-pub(crate) use class::{Class, ClassIx};
-pub use diagnostics::{BeyondLimits, Relaxed, WithoutTypes};
-pub use incremental::Prepared;
-pub(crate) use pass::{Pass, Place, Refusal};
+pub(crate) use class::{ClassIx, PodClass};
+pub use diagnostics::{PoolWithoutTypes, RelaxedPod, TypesBeyondLimits};
+pub use incremental::IncrementalSolver;
+pub(crate) use pass::{PlacementPass, PlacementTarget, UnplacedReason};
 pub(crate) use price_bound::least_price;
-pub(crate) use problem::{PodIx, Problem};
+pub(crate) use problem::{PodIx, SchedulingProblem};
 pub(crate) use search::run as look_for_cheaper;
-pub use solution::{Estimate, Launch, NodePlacement, PlannedClaim, Solution, Stats, Unplaced};
-pub(crate) use solution::{Launches, claims, node_placements};
-pub(crate) use state::State;
+pub(crate) use solution::{LaunchCache, claims, node_placements};
+pub use solution::{LaunchEstimate, LaunchOptions, NodePlacement, PlannedClaim, Solution, SolveStats, UnplacedPod};
+pub(crate) use state::SolverState;
 pub(crate) use template::Template;
 pub use zones::EffectiveZone;
 
@@ -50,8 +50,8 @@ use crate::cluster::{Input, Settings};
 
 /// Decides where the pods of a cluster go.
 pub fn solve(input: &Input, settings: &Settings) -> Solution {
-    let (problem, state) = Problem::new(input, settings);
-    let mut pass = Pass::new(&problem, state);
+    let (problem, state) = SchedulingProblem::new(input, settings);
+    let mut pass = PlacementPass::new(&problem, state);
     let mut solution = search::best(&mut pass, &problem.queue());
     solution.add_refused(problem.left_out(&Bits::new()));
     solution

@@ -7,6 +7,6 @@ mod counts;
 mod group;
 mod keys;
 
-pub(crate) use counts::{Counts, Presence};
+pub(crate) use counts::{DomainNodeCounts, GroupCounts};
 pub(crate) use group::{FilterIx, Group, GroupIdentity, GroupIx, GroupKey, GroupKind, NodeFilter};
 pub(crate) use keys::{TopologyKeyIx, TopologyKeys};

@@ -17,7 +17,7 @@ pub struct Claim {
     /// The object, as its controllers write it.
     pub object: NodeClaim,
     /// The same as decisions see it, marks aside.
-    pub seen: kerf_engine::NodeClaim,
+    pub seen: kerf_engine::NodeClaimInput,
 }
 
 impl From<NodeClaim> for Claim {
@@ -56,12 +56,12 @@ impl Claim {
 }
 
 /// The claim as the engine takes it. `is_marked` says whether a disruption under way has marked it.
-pub fn node_claim(object: &NodeClaim, is_marked: bool) -> kerf_engine::NodeClaim {
+pub fn node_claim(object: &NodeClaim, is_marked: bool) -> kerf_engine::NodeClaimInput {
     let status = object.status.as_ref();
     let pairs = |map: Option<&std::collections::BTreeMap<String, String>>| {
         map.into_iter().flatten().map(|(k, v)| (Str::from(k.as_str()), Str::from(v.as_str()))).collect::<Labels>()
     };
-    kerf_engine::NodeClaim {
+    kerf_engine::NodeClaimInput {
         name: Str::from(object.metadata.name.as_deref().unwrap_or_default()),
         labels: pairs(object.metadata.labels.as_ref()),
         annotations: pairs(object.metadata.annotations.as_ref()),

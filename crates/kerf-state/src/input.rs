@@ -9,7 +9,7 @@ use kerf_api::labels::LabelRules;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::Str;
 use kerf_engine::catalogue::InstanceType;
-use kerf_engine::{Input, NodeClaim, Pool, PoolAvailability, UnsupportedStorage};
+use kerf_engine::{Input, NodeClaimInput, PoolAvailability, PoolInput, UnsupportedStorage};
 
 use crate::claims::Claim;
 use crate::cluster::Cluster;
@@ -55,9 +55,9 @@ impl Cluster {
     }
 
     /// The pools as decisions see them now, and the lists of instance types that they launch from.
-    pub(crate) fn engine_pools<'a>(&self, ask: &'a Ask) -> (Vec<Pool>, Vec<&'a Arc<Vec<InstanceType>>>) {
+    pub(crate) fn engine_pools<'a>(&self, ask: &'a Ask) -> (Vec<PoolInput>, Vec<&'a Arc<Vec<InstanceType>>>) {
         let mut catalogues: Vec<&'a Arc<Vec<InstanceType>>> = Vec::new();
-        let pools: Vec<Pool> = self
+        let pools: Vec<PoolInput> = self
             .pools
             .values()
             .map(|pool| {
@@ -76,7 +76,7 @@ impl Cluster {
     }
 
     /// The claim as decisions see it now.
-    pub(crate) fn seen(&self, claim: &Claim) -> NodeClaim {
+    pub(crate) fn seen(&self, claim: &Claim) -> NodeClaimInput {
         let mut seen = claim.seen.clone();
         seen.is_marked = self.intents.is_marked(&seen.provider_id);
         seen.lifecycle.nominated_until = self.intents.nominated_until(&seen.provider_id);
@@ -84,7 +84,7 @@ impl Cluster {
     }
 
     /// The pool as decisions see it now. Only one that its controllers have found ready takes pods (spec 02 §5.1).
-    fn pool(&self, object: &NodePool, catalogue: Option<usize>) -> Pool {
+    fn pool(&self, object: &NodePool, catalogue: Option<usize>) -> PoolInput {
         let class = self.class_of(object).map_or(NodeClassState::Missing, |class| class.state());
         let mut pool = pool(object, &class, catalogue);
         if pool.availability == PoolAvailability::Ready && !is_ready(object) {

@@ -11,7 +11,7 @@ use kerf_api::pause::Pause;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Labels, NodeSelectorRequirement, ResourceList, Str, Taint};
 use kerf_api::unparsed::Resources;
-use kerf_engine::{Pool, PoolAvailability, PoolDisruption, PoolRequirement, TemplateHash};
+use kerf_engine::{PoolAvailability, PoolDisruption, PoolInput, PoolRequirement, TemplateHash};
 
 /// What is known of the node class that a pool refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub enum NodeClassState {
 }
 
 /// The pool as the engine takes it. `catalogue` is the place of its instance types in the engine's input, if they could be listed.
-pub fn pool(object: &NodePool, class: &NodeClassState, catalogue: Option<usize>) -> Pool {
+pub fn pool(object: &NodePool, class: &NodeClassState, catalogue: Option<usize>) -> PoolInput {
     let template = &object.spec.template;
     let reference = &template.spec.node_class_ref;
     let name = Str::from(object.metadata.name.as_deref().unwrap_or_default());
@@ -36,7 +36,7 @@ pub fn pool(object: &NodePool, class: &NodeClassState, catalogue: Option<usize>)
         (Str::from(labels::node_class_key(&reference.group, &reference.kind)), Str::from(reference.name.as_str())),
     ];
     let written = template.metadata.iter().filter_map(|m| m.labels.as_ref()).flatten();
-    Pool {
+    PoolInput {
         weight: object.spec.weight.unwrap_or(0),
         labels: written.map(|(k, v)| (Str::from(k.as_str()), Str::from(v.as_str()))).chain(own).collect::<Labels>(),
         requirements: template.spec.requirements.iter().map(requirement).collect(),

@@ -8,8 +8,8 @@ use kerf_api::labels::LabelRules;
 use kerf_api::slim::{Node, Pod, Str};
 use kerf_engine::catalogue::InstanceType;
 use kerf_engine::{
-    BeyondLimits, EffectiveZone, Pool, PoolAvailability, Prepared, Relaxed, Settings, Solution, UnsupportedStorage,
-    WithoutTypes,
+    EffectiveZone, IncrementalSolver, PoolAvailability, PoolInput, PoolWithoutTypes, RelaxedPod, Settings, Solution,
+    TypesBeyondLimits, UnsupportedStorage,
 };
 
 use crate::claims::Claim;
@@ -21,9 +21,9 @@ use crate::object_table::Change;
 /// The books, and what they were made for.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    prepared: Prepared,
+    prepared: IncrementalSolver,
     settings: Settings,
-    pools: Vec<Pool>,
+    pools: Vec<PoolInput>,
     instance_types: BTreeMap<Str, Arc<Vec<InstanceType>>>,
     label_rules: LabelRules,
     unsupported_storage: UnsupportedStorage,
@@ -31,7 +31,7 @@ pub(crate) struct Kept {
 
 impl Kept {
     /// Whether the books still answer the question that is asked.
-    fn is_about(&self, ask: &Ask, settings: &Settings, pools: &[Pool]) -> bool {
+    fn is_about(&self, ask: &Ask, settings: &Settings, pools: &[PoolInput]) -> bool {
         let is_same = |a: (&Str, &Arc<Vec<InstanceType>>), b: (&Str, &Arc<Vec<InstanceType>>)| {
             a.0 == b.0 && Arc::ptr_eq(a.1, b.1)
         };
@@ -52,7 +52,7 @@ impl Cluster {
         let mut kept = match self.world.take().filter(|kept| kept.is_about(ask, settings, &pools)) {
             Some(kept) => kept,
             None => Kept {
-                prepared: Prepared::new(&self.input(ask), settings),
+                prepared: IncrementalSolver::new(&self.input(ask), settings),
                 settings: settings.clone(),
                 pools,
                 instance_types: ask.instance_types.clone(),
@@ -79,17 +79,17 @@ impl Cluster {
     }
 
     /// The pools that took part in the last decision and had nothing to launch.
-    pub fn pools_without_types(&mut self) -> Vec<WithoutTypes> {
+    pub fn pools_without_types(&mut self) -> Vec<PoolWithoutTypes> {
         self.world.as_mut().map(|kept| kept.prepared.without_types()).unwrap_or_default()
     }
 
     /// The pools whose limits kept types out of the last decision.
-    pub fn pools_beyond_limits(&self) -> Vec<BeyondLimits> {
+    pub fn pools_beyond_limits(&self) -> Vec<TypesBeyondLimits> {
         self.world.as_ref().map(|kept| kept.prepared.beyond_limits()).unwrap_or_default()
     }
 
     /// The pods that gave something up for the last decision.
-    pub fn pods_relaxed(&self) -> Vec<Relaxed> {
+    pub fn pods_relaxed(&self) -> Vec<RelaxedPod> {
         self.world.as_ref().map(|kept| kept.prepared.relaxed()).unwrap_or_default()
     }
 

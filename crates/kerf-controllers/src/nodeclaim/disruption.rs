@@ -15,7 +15,7 @@ use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::Str;
 use kerf_cloud::InstanceError;
-use kerf_engine::{Consolidatable, Pool, TemplateHash, consolidatable, drift_reason, must_verify_type};
+use kerf_engine::{Consolidatable, PoolInput, TemplateHash, consolidatable, drift_reason, must_verify_type};
 use kerf_runtime::{MergePatch, ReconcileAction};
 use kerf_state::{Claim, NodeClassState, pool as as_seen};
 use tracing::debug;
@@ -77,7 +77,7 @@ impl ClaimDisruption {
         &self,
         conditions: &mut ConditionSet,
         claim: &Claim,
-        pool: &Pool,
+        pool: &PoolInput,
         object: &NodePool,
     ) -> Result<ReconcileAction, Error> {
         if !conditions.is_true(LAUNCHED) {
@@ -104,7 +104,7 @@ impl ClaimDisruption {
     }
 
     /// Asks in the order of spec 03 §2.1, the dearest question last.
-    async fn drift(&self, claim: &Claim, pool: &Pool, object: &NodePool) -> Result<Drift, Error> {
+    async fn drift(&self, claim: &Claim, pool: &PoolInput, object: &NodePool) -> Result<Drift, Error> {
         let (now, rules) = (self.ctx.now(), self.ctx.cloud.label_rules());
         let mut seen = claim.seen.clone();
         seen.lifecycle.provider_drift = None;
@@ -134,7 +134,7 @@ impl ClaimDisruption {
         }
     }
 
-    fn say_consolidatable(&self, conditions: &mut ConditionSet, claim: &Claim, pool: &Pool) -> ReconcileAction {
+    fn say_consolidatable(&self, conditions: &mut ConditionSet, claim: &Claim, pool: &PoolInput) -> ReconcileAction {
         let now = self.ctx.now();
         let mut seen = claim.seen.clone();
         seen.lifecycle.is_initialized = conditions.is_true(INITIALIZED);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::Str;
-use kerf_engine::{BeyondLimits, Relaxed, Solution, WithoutTypes};
+use kerf_engine::{PoolWithoutTypes, RelaxedPod, Solution, TypesBeyondLimits};
 use kerf_state::Cluster;
 use tracing::{Level, debug, enabled, error, info};
 
@@ -18,9 +18,9 @@ use crate::logs::{reference, reference_of};
 /// What there is to say of the last decision.
 pub(super) struct Remarks {
     not_ready: Vec<Str>,
-    without_types: Vec<WithoutTypes>,
-    beyond_limits: Vec<BeyondLimits>,
-    relaxed: Vec<Relaxed>,
+    without_types: Vec<PoolWithoutTypes>,
+    beyond_limits: Vec<TypesBeyondLimits>,
+    relaxed: Vec<RelaxedPod>,
 }
 
 impl Remarks {
@@ -56,7 +56,7 @@ impl Remarks {
             }
             ctx.publish(events::no_compatible_instance_types(pool, !without.min_values.is_empty()));
         }
-        for BeyondLimits { pool, excluded, total } in &self.beyond_limits {
+        for TypesBeyondLimits { pool, excluded, total } in &self.beyond_limits {
             debug!(
                 NodePool = %reference(pool),
                 excluded,
@@ -64,7 +64,7 @@ impl Remarks {
                 "instance types were excluded because they would breach limits"
             );
         }
-        for Relaxed { pod, given_up } in &self.relaxed {
+        for RelaxedPod { pod, given_up } in &self.relaxed {
             for reason in given_up.iter().map(relaxation::text) {
                 debug!(
                     Pod = %reference_of(pod),

@@ -4,32 +4,32 @@ use kerf_api::slim::{
     LabelSelector, LabelSelectorOperator, NodeSelectorRequirement, NodeSelectorTerm, PodAffinityTerm,
     PreferredSchedulingTerm, TopologySpreadConstraint, WeightedPodAffinityTerm,
 };
-use kerf_engine::Concession;
+use kerf_engine::Relaxation;
 use serde_json::{Map, Value, json};
 
 /// Which field is taken away or added, and what it said.
-pub(super) fn text(concession: &Concession) -> String {
+pub(super) fn text(concession: &Relaxation) -> String {
     match concession {
-        Concession::NodeAlternative(term) => format!(
+        Relaxation::RequiredNodeAffinityTerm(term) => format!(
             "removing: spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]={}",
             node_term(term)
         ),
-        Concession::PodAffinity(term) => format!(
+        Relaxation::PodAffinity(term) => format!(
             "removing: spec.affinity.podAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]={}",
             weighted(term)
         ),
-        Concession::PodAntiAffinity(term) => format!(
+        Relaxation::PodAntiAffinity(term) => format!(
             "removing: spec.affinity.podAntiAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]={}",
             weighted(term)
         ),
-        Concession::NodeAffinity(PreferredSchedulingTerm { weight, preference }) => format!(
+        Relaxation::NodeAffinity(PreferredSchedulingTerm { weight, preference }) => format!(
             "removing: spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0]={}",
             json!({"weight": weight, "preference": node_term(preference)})
         ),
-        Concession::Spread(constraint) => {
+        Relaxation::Spread(constraint) => {
             format!("removing: spec.topologySpreadConstraints = {}", spread(constraint))
         }
-        Concession::PreferNoSchedule => "adding: toleration for PreferNoSchedule taints".to_owned(),
+        Relaxation::PreferNoSchedule => "adding: toleration for PreferNoSchedule taints".to_owned(),
     }
 }
 
@@ -145,15 +145,15 @@ mod tests {
             ..TopologySpreadConstraint::default()
         };
         let said = [
-            Concession::NodeAlternative(node(NodeSelectorOperator::In, &["a", "b"])),
-            Concession::PodAffinity(near.clone()),
-            Concession::PodAntiAffinity(near),
-            Concession::NodeAffinity(PreferredSchedulingTerm {
+            Relaxation::RequiredNodeAffinityTerm(node(NodeSelectorOperator::In, &["a", "b"])),
+            Relaxation::PodAffinity(near.clone()),
+            Relaxation::PodAntiAffinity(near),
+            Relaxation::NodeAffinity(PreferredSchedulingTerm {
                 weight: 3,
                 preference: node(NodeSelectorOperator::DoesNotExist, &[]),
             }),
-            Concession::Spread(spread),
-            Concession::PreferNoSchedule,
+            Relaxation::Spread(spread),
+            Relaxation::PreferNoSchedule,
         ]
         .map(|concession| text(&concession));
         let term = r#"{"podAffinityTerm":{"labelSelector":{"matchExpressions":[{"key":"tier","operator":"Exists"}],"matchLabels":{"app":"web"}},"topologyKey":"host"},"weight":7}"#;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use kerf_api::slim::{Pod, Str};
-use kerf_engine::{Reason, Solution, Unplaced};
+use kerf_engine::{Reason, Solution, UnplacedPod};
 use kerf_state::Cluster;
 use tracing::{debug, error, info};
 
@@ -18,7 +18,7 @@ use crate::logs::reference_of;
 const LISTED: usize = 5;
 
 /// Whether a pod was left out before anything was computed.
-pub(super) fn is_ignored(unplaced: &Unplaced) -> bool {
+pub(super) fn is_ignored(unplaced: &UnplacedPod) -> bool {
     match unplaced.reason {
         Reason::RefusesOurNodes { .. } | Reason::Invalid(_) | Reason::Volume(_) => true,
         Reason::NoPools

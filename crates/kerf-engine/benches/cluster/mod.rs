@@ -11,7 +11,7 @@ use kerf_api::slim::{
 use kerf_engine::catalogue::{InstanceType, Offering, Overhead};
 use kerf_engine::requirement::{Requirement, Requirements};
 use kerf_engine::{
-    Effort, Input, MinValuesPolicy, Pool, PoolAvailability, PreferencePolicy, Price, ReservedMode, Settings,
+    Effort, Input, MinValuesPolicy, PoolAvailability, PoolInput, PreferencePolicy, Price, ReservedMode, Settings,
     UnsupportedStorage,
 };
 
@@ -173,12 +173,12 @@ pub(crate) fn repelling(count: usize) -> Vec<Pod> {
 }
 
 pub(crate) fn input(pods: Vec<Pod>, nodes: usize) -> Input {
-    let pool = Pool {
+    let pool = PoolInput {
         name: "default".into(),
         labels: [(Str::from(labels::NODEPOOL), Str::from("default"))].into_iter().collect(),
         catalogue: Some(0),
         availability: PoolAvailability::Ready,
-        ..Pool::default()
+        ..PoolInput::default()
     };
     Input {
         at: "2026-03-04T12:00:00Z".parse().unwrap_or_default(),

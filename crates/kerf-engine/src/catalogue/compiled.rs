@@ -13,7 +13,7 @@ use super::instance_type::{InstanceType, Offering};
 use crate::bits::Bits;
 use crate::price::Price;
 use crate::requirement::Requirement;
-use crate::requirement_table::{KeyIx, Narrowing, OneIx, SetIx};
+use crate::requirement_table::{KeyIx, RequirementIx, RequirementSetIx, RequirementTable};
 use crate::resources::{Amounts, ResourceIx, ResourceNames};
 
 /// A row of a catalogue.
@@ -21,14 +21,14 @@ pub(crate) type RowIx = usize;
 
 /// One catalogue, compiled.
 #[derive(Debug, Clone)]
-pub(crate) struct Columns {
-    pub(crate) types: Vec<TypeColumn>,
-    pub(crate) rows: Vec<Row>,
-    pub(crate) offerings: Vec<OfferingColumn>,
+pub(crate) struct CompiledCatalogue {
+    pub(crate) types: Vec<CompiledType>,
+    pub(crate) rows: Vec<CatalogueRow>,
+    pub(crate) offerings: Vec<CompiledOffering>,
     /// Per key the requirement of each type, for keys that some type declares.
-    type_keys: FxHashMap<KeyIx, Vec<Option<OneIx>>>,
+    type_keys: FxHashMap<KeyIx, Vec<Option<RequirementIx>>>,
     /// Per key the requirement of each offering.
-    offering_keys: Vec<(KeyIx, Vec<Option<OneIx>>)>,
+    offering_keys: Vec<(KeyIx, Vec<Option<RequirementIx>>)>,
     /// Slots of every reservation, also of those that cannot be launched now.
     pub(crate) reservations: Vec<(Str, i32)>,
     /// The label that names a reservation.
@@ -37,22 +37,22 @@ pub(crate) struct Columns {
 
 /// What the solver needs to know of a type.
 #[derive(Debug, Clone)]
-pub(crate) struct TypeColumn {
+pub(crate) struct CompiledType {
     pub(crate) name: Str,
-    pub(crate) set: SetIx,
+    pub(crate) set: RequirementSetIx,
     pub(crate) capacity: Amounts,
 }
 
 /// A type with one of its allocatables.
 #[derive(Debug, Clone)]
-pub(crate) struct Row {
+pub(crate) struct CatalogueRow {
     pub(crate) type_ix: usize,
     pub(crate) allocatable: Amounts,
 }
 
 /// An available offering.
 #[derive(Debug, Clone)]
-pub(crate) struct OfferingColumn {
+pub(crate) struct CompiledOffering {
     pub(crate) row: RowIx,
     pub(crate) price: Price,
     pub(crate) zone: Str,
@@ -73,8 +73,8 @@ pub(crate) struct RowView {
     pub(crate) by_price: Vec<(Price, RowIx)>,
 }
 
-impl Columns {
-    pub(crate) fn new(types: &[InstanceType], names: &mut ResourceNames, table: &mut Narrowing) -> Self {
+impl CompiledCatalogue {
+    pub(crate) fn new(types: &[InstanceType], names: &mut ResourceNames, table: &mut RequirementTable) -> Self {
         let mut columns = Self {
             types: Vec::with_capacity(types.len()),
             rows: Vec::new(),
@@ -91,7 +91,7 @@ impl Columns {
                 let column = columns.type_keys.entry(key).or_insert_with(|| vec![None; types.len()]);
                 column[type_ix] = Some(one);
             }
-            columns.types.push(TypeColumn {
+            columns.types.push(CompiledType {
                 name: described.name.clone(),
                 set,
                 capacity: names.amounts(&described.capacity),
@@ -107,12 +107,12 @@ impl Columns {
         type_ix: usize,
         described: &InstanceType,
         names: &mut ResourceNames,
-        table: &mut Narrowing,
-        offering_sets: &mut Vec<SetIx>,
+        table: &mut RequirementTable,
+        offering_sets: &mut Vec<RequirementSetIx>,
     ) {
         let mut groups: Vec<(&Offering, RowIx)> = Vec::new();
         let base = self.rows.len();
-        self.rows.push(Row { type_ix, allocatable: allocatable(described, None, names) });
+        self.rows.push(CatalogueRow { type_ix, allocatable: allocatable(described, None, names) });
         for offering in &described.offerings {
             let capacity_type = single(offering, labels::CAPACITY_TYPE);
             let reservation = (capacity_type == "reserved").then(|| reservation_id(offering)).flatten();
@@ -131,14 +131,15 @@ impl Columns {
             let row = match known {
                 Some(row) => row,
                 None if overridden => {
-                    self.rows.push(Row { type_ix, allocatable: allocatable(described, Some(offering), names) });
+                    self.rows
+                        .push(CatalogueRow { type_ix, allocatable: allocatable(described, Some(offering), names) });
                     groups.push((offering, self.rows.len() - 1));
                     self.rows.len() - 1
                 }
                 None => base,
             };
             offering_sets.push(table.intern(&offering.requirements));
-            self.offerings.push(OfferingColumn {
+            self.offerings.push(CompiledOffering {
                 row,
                 price: offering.price,
                 zone: single(offering, labels::ZONE),
@@ -156,7 +157,7 @@ impl Columns {
         }
     }
 
-    fn index_offerings(&mut self, sets: &[SetIx], table: &Narrowing) {
+    fn index_offerings(&mut self, sets: &[RequirementSetIx], table: &RequirementTable) {
         let mut keys: Vec<KeyIx> = sets.iter().flat_map(|s| table.pairs(*s)).map(|p| p.0).collect();
         keys.sort_unstable();
         keys.dedup();
@@ -165,7 +166,7 @@ impl Columns {
     }
 
     /// What satisfies a requirement set (spec 02 §7.1, the parts without resources).
-    pub(crate) fn view(&self, set: SetIx, table: &mut Narrowing) -> RowView {
+    pub(crate) fn view(&self, set: RequirementSetIx, table: &mut RequirementTable) -> RowView {
         let mut type_mask = Bits::full(self.types.len());
         for (key, asked) in table.pairs(set).to_vec() {
             // Also where no type says anything of the label: no machine will do, and the API would refuse the claim.
@@ -308,8 +309,8 @@ mod tests {
             capacity: [("cpu", "8"), ("memory", "4Gi")].try_into().unwrap(),
             overhead: reserved("1"),
         };
-        let (mut names, mut table) = (ResourceNames::default(), Narrowing::new([]));
-        let columns = Columns::new(&[described], &mut names, &mut table);
+        let (mut names, mut table) = (ResourceNames::default(), RequirementTable::new([]));
+        let columns = CompiledCatalogue::new(&[described], &mut names, &mut table);
         let rows: Vec<(String, String)> = columns
             .rows
             .iter()

@@ -10,7 +10,7 @@ use crate::pod::requests;
 use crate::pod::requirements::alternatives;
 use crate::pod::tolerations::{prefer_no_schedule, tolerates_all};
 use crate::requirement::Requirement;
-use crate::requirement_table::{Narrowing, SetIx, Undefined};
+use crate::requirement_table::{RequirementSetIx, RequirementTable, UndefinedKeys};
 use crate::resources::{Amounts, ResourceNames};
 
 /// The pod that stands for a daemon set.
@@ -20,7 +20,7 @@ pub(crate) struct Daemon {
     pub(crate) ports: Vec<HostPort>,
     tolerations: Vec<Toleration>,
     /// What its node affinity leaves: any one must hold.
-    alternatives: Vec<(SetIx, Option<Requirement>)>,
+    alternatives: Vec<(RequirementSetIx, Option<Requirement>)>,
     pub(crate) needs_devices: bool,
 }
 
@@ -31,7 +31,7 @@ impl Daemon {
         pods: &[Arc<Pod>],
         rules: &LabelRules,
         names: &mut ResourceNames,
-        table: &mut Narrowing,
+        table: &mut RequirementTable,
     ) -> Self {
         let live = pods
             .iter()
@@ -68,30 +68,36 @@ impl Daemon {
     /// Whether it runs on machines of this type from this template.
     pub(crate) fn runs_on_type(
         &self,
-        template: SetIx,
+        template: RequirementSetIx,
         taints: &[Taint],
-        type_set: SetIx,
-        table: &mut Narrowing,
+        type_set: RequirementSetIx,
+        table: &mut RequirementTable,
     ) -> bool {
         tolerates_all(&self.tolerations, taints)
             && self.alternatives.iter().any(|(asked, _)| {
-                table.join(template, *asked, Undefined::WellKnownAllowed).is_some()
+                table.join(template, *asked, UndefinedKeys::AllowWellKnown).is_some()
                     && intersect(type_set, *asked, table)
             })
     }
 
     /// Whether it runs on this node.
-    pub(crate) fn runs_on_node(&self, labels: SetIx, hostname: &str, taints: &[Taint], table: &mut Narrowing) -> bool {
+    pub(crate) fn runs_on_node(
+        &self,
+        labels: RequirementSetIx,
+        hostname: &str,
+        taints: &[Taint],
+        table: &mut RequirementTable,
+    ) -> bool {
         tolerates_all(&self.tolerations, taints)
             && self.alternatives.iter().any(|(asked, host)| {
                 host.as_ref().is_none_or(|h| h.has(hostname))
-                    && table.join(labels, *asked, Undefined::Refused).is_some()
+                    && table.join(labels, *asked, UndefinedKeys::Reject).is_some()
             })
     }
 }
 
 /// Keys that both sides name agree; others do not matter.
-fn intersect(a: SetIx, b: SetIx, table: &mut Narrowing) -> bool {
+fn intersect(a: RequirementSetIx, b: RequirementSetIx, table: &mut RequirementTable) -> bool {
     table.pairs(b).to_vec().into_iter().all(|(key, asked)| match table.get(a, key) {
         Some(declared) => table.join_ones(declared, asked).1,
         None => true,

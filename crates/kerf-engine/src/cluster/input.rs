@@ -20,13 +20,13 @@ pub struct Input {
     /// The instant to decide for.
     pub at: Timestamp,
     /// Node pools, in any order.
-    pub pools: Vec<Pool>,
+    pub pools: Vec<PoolInput>,
     /// Lists of instance types; pools name theirs by index.
     pub catalogues: Vec<Arc<Vec<InstanceType>>>,
     /// What the provider says of labels: which are known, which are off limits.
     pub label_rules: LabelRules,
     /// Node claims.
-    pub node_claims: Vec<NodeClaim>,
+    pub node_claims: Vec<NodeClaimInput>,
     /// Nodes.
     pub nodes: Vec<Arc<Node>>,
     /// All pods: bound, pending, terminal.
@@ -66,7 +66,7 @@ pub struct UnsupportedStorage {
 
 /// A node pool as decisions see it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Pool {
+pub struct PoolInput {
     /// Name.
     pub name: Str,
     /// Higher is tried first.
@@ -114,7 +114,7 @@ pub struct PoolRequirement {
 
 /// A node claim as decisions see it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NodeClaim {
+pub struct NodeClaimInput {
     /// Name.
     pub name: Str,
     /// Labels.

@@ -7,10 +7,10 @@ use kerf_api::{labels, taints};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::input::NodeClaim;
+use super::input::NodeClaimInput;
 use super::volumes::Attachment;
-use crate::requirement_table::SetIx;
-use crate::resources::{Amounts, ResourceIx, ResourceNames, UNIT};
+use crate::requirement_table::RequirementSetIx;
+use crate::resources::{Amounts, NANOS_PER_UNIT, ResourceIx, ResourceNames};
 
 /// A node or a launched claim that is not a node yet.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub(crate) struct NodeState {
     pub(crate) hostname: Str,
     pub(crate) labels: Labels,
     /// The labels as requirements, without the hostname.
-    pub(crate) set: SetIx,
+    pub(crate) set: RequirementSetIx,
     /// Taints that pods must tolerate.
     pub(crate) taints: Vec<Taint>,
     /// The Node object's own taints, on which spread constraints judge; none without a Node.
@@ -78,8 +78,8 @@ impl NodeState {
 }
 
 /// Joins nodes and claims. Claims without a machine are left out: a pass does not start while there are any.
-pub(crate) fn join(nodes: &[Arc<Node>], claims: &[NodeClaim], names: &mut ResourceNames) -> Vec<NodeState> {
-    let mut by_provider: FxHashMap<&Str, &NodeClaim> = FxHashMap::default();
+pub(crate) fn join(nodes: &[Arc<Node>], claims: &[NodeClaimInput], names: &mut ResourceNames) -> Vec<NodeState> {
+    let mut by_provider: FxHashMap<&Str, &NodeClaimInput> = FxHashMap::default();
     for claim in claims.iter().filter(|c| !c.provider_id.is_empty()) {
         by_provider.entry(&claim.provider_id).or_insert(claim);
     }
@@ -88,7 +88,7 @@ pub(crate) fn join(nodes: &[Arc<Node>], claims: &[NodeClaim], names: &mut Resour
         let claim = by_provider.remove(&node.spec.provider_id).filter(|_| !node.spec.provider_id.is_empty());
         states.extend(state_of(Some(node), claim, names));
     }
-    let mut alone: Vec<&NodeClaim> = by_provider.into_values().collect();
+    let mut alone: Vec<&NodeClaimInput> = by_provider.into_values().collect();
     alone.sort_by(|a, b| a.name.cmp(&b.name));
     states.extend(alone.into_iter().filter_map(|claim| state_of(None, Some(claim), names)));
     states.sort_by(NodeState::goes_before);
@@ -105,7 +105,11 @@ fn is_tracked_alone(node: &Node) -> bool {
 }
 
 /// What a Node and its claim make together; nothing, as long as too little is known of it.
-pub(crate) fn state_of(node: Option<&Node>, claim: Option<&NodeClaim>, names: &mut ResourceNames) -> Option<NodeState> {
+pub(crate) fn state_of(
+    node: Option<&Node>,
+    claim: Option<&NodeClaimInput>,
+    names: &mut ResourceNames,
+) -> Option<NodeState> {
     match (node, claim) {
         (Some(node), None) if !is_tracked_alone(node) => None,
         (None, Some(claim)) if claim.provider_id.is_empty() => None,
@@ -114,7 +118,7 @@ pub(crate) fn state_of(node: Option<&Node>, claim: Option<&NodeClaim>, names: &m
     }
 }
 
-fn state(node: Option<&Node>, claim: Option<&NodeClaim>, names: &mut ResourceNames) -> NodeState {
+fn state(node: Option<&Node>, claim: Option<&NodeClaimInput>, names: &mut ResourceNames) -> NodeState {
     let is_managed = claim.is_some();
     let labelled = |key: &str| node.is_some_and(|n| n.metadata.labels.has_value(key, "true"));
     let is_registered = !is_managed || labelled(labels::REGISTERED);
@@ -148,7 +152,7 @@ fn state(node: Option<&Node>, claim: Option<&NodeClaim>, names: &mut ResourceNam
         amounts
     };
     let mut capacity = fill(node.map(|n| &n.status.capacity), claim.map(|c| &c.capacity), names);
-    capacity.set(ResourceIx::NODES, UNIT);
+    capacity.set(ResourceIx::NODES, NANOS_PER_UNIT);
     let allocatable = fill(node.map(|n| &n.status.allocatable), claim.map(|c| &c.allocatable), names);
     let own = node.into_iter().flat_map(|n| n.status.allocatable.iter());
     let claimed = claim.filter(|_| !is_initialized).into_iter().flat_map(|c| c.allocatable.iter());
@@ -164,7 +168,7 @@ fn state(node: Option<&Node>, claim: Option<&NodeClaim>, names: &mut ResourceNam
         hostname,
         pool: node_labels.get(labels::NODEPOOL).map(Str::from),
         labels: node_labels,
-        set: SetIx::EMPTY,
+        set: RequirementSetIx::EMPTY,
         taints,
         own_taints: node.map(|n| n.spec.taints.clone()),
         allocatable,

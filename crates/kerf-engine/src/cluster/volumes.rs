@@ -8,14 +8,14 @@ use kerf_api::slim::{
 use rustc_hash::FxHashMap;
 
 use crate::cluster::input::UnsupportedStorage;
-use crate::pod::requirements::{Demands, of_expression, of_term};
+use crate::pod::requirements::{NodeRequirements, of_expression, of_term};
 use crate::requirement::Requirements;
 
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
 /// All storage objects, by name.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Storage {
+pub(crate) struct StorageObjects {
     claims: FxHashMap<(Str, Str), PersistentVolumeClaim>,
     volumes: FxHashMap<Str, PersistentVolume>,
     classes: FxHashMap<Str, StorageClass>,
@@ -30,7 +30,7 @@ pub(crate) struct Attachment {
     pub(crate) claim: Str,
 }
 
-impl Storage {
+impl StorageObjects {
     pub(crate) fn new(
         claims: &[PersistentVolumeClaim],
         volumes: &[PersistentVolume],
@@ -144,7 +144,7 @@ impl Storage {
     }
 
     /// Where the pod's volumes let it run: alternatives, or none when they do not care.
-    pub(crate) fn alternatives(&self, pod: &Pod, rules: &LabelRules) -> Vec<Demands> {
+    pub(crate) fn alternatives(&self, pod: &Pod, rules: &LabelRules) -> Vec<NodeRequirements> {
         let mut combined: Vec<Requirements> = Vec::new();
         for volume in &pod.spec.volumes {
             let terms = self.terms(pod, volume, rules);
@@ -153,7 +153,7 @@ impl Storage {
             }
             combined = if combined.is_empty() { terms } else { cross(&combined, &terms) };
         }
-        combined.into_iter().map(Demands::from_requirements).collect()
+        combined.into_iter().map(NodeRequirements::from_requirements).collect()
     }
 
     fn terms(&self, pod: &Pod, volume: &PodVolume, rules: &LabelRules) -> Vec<Requirements> {

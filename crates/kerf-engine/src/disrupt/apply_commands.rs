@@ -15,8 +15,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::command::Command;
 use super::input::ClaimLifecycle;
 use crate::catalogue::{InstanceType, Offering};
-use crate::cluster::{Input, NodeClaim, Pool};
-use crate::solve::{Estimate, PlannedClaim};
+use crate::cluster::{Input, NodeClaimInput, PoolInput};
+use crate::solve::{LaunchEstimate, PlannedClaim};
 
 /// Gives every machine that the commands launch a name that no node of the input has.
 pub(crate) fn name_machines(input: &Input, commands: &mut [Command]) {
@@ -160,7 +160,7 @@ fn launch(input: &mut Input, planned: &PlannedClaim, name: &Str) -> Option<()> {
     Some(())
 }
 
-fn is_expected(offering: &Offering, estimate: &Estimate, planned: &PlannedClaim) -> bool {
+fn is_expected(offering: &Offering, estimate: &LaunchEstimate, planned: &PlannedClaim) -> bool {
     let is = |key: &str, value: &Str| offering.requirements.get(key).is_none_or(|r| r.has(value));
     offering.available
         && offering.price == estimate.price
@@ -171,12 +171,12 @@ fn is_expected(offering: &Offering, estimate: &Estimate, planned: &PlannedClaim)
 
 fn machine(
     name: &Str,
-    pool: &Pool,
+    pool: &PoolInput,
     planned: &PlannedClaim,
     described: &InstanceType,
     offering: &Offering,
     at: Timestamp,
-) -> (Node, NodeClaim) {
+) -> (Node, NodeClaimInput) {
     let own = [
         (labels::HOSTNAME, name.clone()),
         (labels::REGISTERED, Str::new_static("true")),
@@ -209,7 +209,7 @@ fn machine(
     let hash = pool.disruption.hash.iter().flat_map(|hash| {
         [(annotations::NODEPOOL_HASH, &hash.hash), (annotations::NODEPOOL_HASH_VERSION, &hash.version)]
     });
-    let claim = NodeClaim {
+    let claim = NodeClaimInput {
         name: name.clone(),
         labels: carried,
         annotations: hash.map(|(key, value)| (Str::new_static(key), value.clone())).collect(),
@@ -225,7 +225,7 @@ fn machine(
             initialized_at: Some(at),
             ..ClaimLifecycle::default()
         },
-        ..NodeClaim::default()
+        ..NodeClaimInput::default()
     };
     (node, claim)
 }

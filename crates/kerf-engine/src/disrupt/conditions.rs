@@ -8,9 +8,9 @@ use kerf_api::labels::{self, LabelRules};
 use kerf_api::slim::Str;
 
 use crate::catalogue::InstanceType;
-use crate::cluster::{NodeClaim, Pool};
+use crate::cluster::{NodeClaimInput, PoolInput};
 use crate::pod::requirements::of_expression;
-use crate::requirement::{Requirement, Requirements, Undefined};
+use crate::requirement::{Requirement, Requirements, UndefinedLabels};
 
 /// How old a claim must be before a missing instance type counts.
 const TYPE_CHECK_AGE: SignedDuration = SignedDuration::from_hours(1);
@@ -32,7 +32,7 @@ pub enum Consolidatable {
 }
 
 /// Whether a claim may be consolidated at an instant. A claim without any time to count from has waited long enough.
-pub fn consolidatable(claim: &NodeClaim, pool: &Pool, at: Timestamp) -> Consolidatable {
+pub fn consolidatable(claim: &NodeClaimInput, pool: &PoolInput, at: Timestamp) -> Consolidatable {
     let Some(wait) = pool.disruption.consolidate_after else { return Consolidatable::Disabled };
     if !claim.lifecycle.is_initialized {
         return Consolidatable::NotInitialized;
@@ -46,7 +46,13 @@ pub fn consolidatable(claim: &NodeClaim, pool: &Pool, at: Timestamp) -> Consolid
 
 /// Why a claim has drifted (condition `Drifted`), or none. The first that holds counts, in the order of spec 03 §2.1. `types` are the
 /// pool's instance types.
-pub fn drift(claim: &NodeClaim, pool: &Pool, types: &[InstanceType], rules: &LabelRules, at: Timestamp) -> Option<Str> {
+pub fn drift(
+    claim: &NodeClaimInput,
+    pool: &PoolInput,
+    types: &[InstanceType],
+    rules: &LabelRules,
+    at: Timestamp,
+) -> Option<Str> {
     if !claim.lifecycle.is_launched {
         return None;
     }
@@ -55,7 +61,7 @@ pub fn drift(claim: &NodeClaim, pool: &Pool, types: &[InstanceType], rules: &Lab
     }
     let carried = Requirements::from_labels(rules, &claim.labels);
     let asked: Requirements = pool.requirements.iter().map(|r| of_expression(&r.expression, rules)).collect();
-    if carried.compatible(&asked, Undefined::Strict).is_err() {
+    if carried.compatible(&asked, UndefinedLabels::Reject).is_err() {
         return Some(Str::new_static("RequirementsDrifted"));
     }
     if must_verify_type(claim, at) && !is_still_offered(claim, types, rules) {
@@ -64,7 +70,7 @@ pub fn drift(claim: &NodeClaim, pool: &Pool, types: &[InstanceType], rules: &Lab
     claim.lifecycle.provider_drift.clone()
 }
 
-fn hash_differs(claim: &NodeClaim, pool: &Pool) -> bool {
+fn hash_differs(claim: &NodeClaimInput, pool: &PoolInput) -> bool {
     let source = pool.disruption.hash.as_ref().map_or_else(HashAnnotations::default, |hash| HashAnnotations {
         hash: Some(&hash.hash),
         version: Some(&hash.version),
@@ -77,13 +83,13 @@ fn hash_differs(claim: &NodeClaim, pool: &Pool) -> bool {
 }
 
 /// Whether it must be looked whether the claim's instance type is still there: only of one that is not young, and now and then.
-pub fn must_verify_type(claim: &NodeClaim, at: Timestamp) -> bool {
+pub fn must_verify_type(claim: &NodeClaimInput, at: Timestamp) -> bool {
     let is_old = claim.lifecycle.created.is_some_and(|created| at.duration_since(created) > TYPE_CHECK_AGE);
     is_old && claim.lifecycle.type_verified_until.is_none_or(|until| until <= at)
 }
 
 /// Whether the claim's type is still there with an offering like the one that it was launched from, available or not.
-fn is_still_offered(claim: &NodeClaim, types: &[InstanceType], rules: &LabelRules) -> bool {
+fn is_still_offered(claim: &NodeClaimInput, types: &[InstanceType], rules: &LabelRules) -> bool {
     let named = claim.labels.get(labels::INSTANCE_TYPE);
     let Some(described) = named.and_then(|name| types.iter().find(|t| t.name == name)) else { return false };
     let mut carried = Requirements::from_labels(rules, &claim.labels);
@@ -97,7 +103,10 @@ fn is_still_offered(claim: &NodeClaim, types: &[InstanceType], rules: &LabelRule
             carried.remove(&key);
         }
     }
-    described.offerings.iter().any(|o| carried.compatible(&o.requirements, Undefined::WellKnown(rules)).is_ok())
+    described
+        .offerings
+        .iter()
+        .any(|o| carried.compatible(&o.requirements, UndefinedLabels::AllowWellKnown(rules)).is_ok())
 }
 
 /// Labels that only machines of reservations carry.
@@ -109,6 +118,6 @@ fn is_of_reservations(key: &str) -> bool {
 }
 
 /// When the claim must go whatever runs on it; none if never (spec 03 §12.1).
-pub fn expires_at(claim: &NodeClaim) -> Option<Timestamp> {
+pub fn expires_at(claim: &NodeClaimInput) -> Option<Timestamp> {
     Some(claim.lifecycle.expire_after?.after(claim.lifecycle.created?))
 }

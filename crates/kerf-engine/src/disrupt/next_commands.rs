@@ -14,7 +14,7 @@ use super::pass::Pass;
 use super::plan_builder::Draft;
 use super::survey::Survey;
 use super::{repack, wave, without_failed_launches};
-use crate::cluster::{Input, Pool};
+use crate::cluster::{Input, PoolInput};
 
 /// Nodes that rest no longer than this are worth waiting for.
 const SOON: SignedDuration = SignedDuration::from_secs(30);
@@ -65,7 +65,7 @@ pub struct Heard {
 /// anew, and what can be had by looking at all of them together comes a piece at a time. None, if there is no such crowd; of one that
 /// `is_awaited` already, nobody is left behind.
 pub fn gathering(input: &Input, is_awaited: bool) -> Option<Timestamp> {
-    let pools: FxHashMap<&str, &Pool> = input.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
+    let pools: FxHashMap<&str, &PoolInput> = input.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
     let later = |by: SignedDuration| input.at.saturating_add(by).unwrap_or(Timestamp::MAX);
     let soon = later(SOON);
     let (mut ready, mut expected, mut latest) = (0_usize, 0_usize, input.at);

@@ -11,8 +11,8 @@ use super::survey::{Facts, Survey};
 use crate::catalogue::{InstanceType, Offering};
 use crate::pod::requirements::of_expression;
 use crate::price::Price;
-use crate::requirement::{MinValues, Requirement, Requirements, Undefined, satisfies_min_values};
-use crate::solve::{Estimate, Launch, PlannedClaim};
+use crate::requirement::{MinValues, Requirement, Requirements, UndefinedLabels, satisfies_min_values};
+use crate::solve::{LaunchEstimate, LaunchOptions, PlannedClaim};
 
 /// A replacement while it is being narrowed.
 #[derive(Debug)]
@@ -175,7 +175,7 @@ impl<'s, 'i> Replacement<'s, 'i> {
         let estimate = offered
             .iter()
             .filter(|(t, _)| Some(&t.name) == names.first())
-            .map(|(t, o)| Estimate {
+            .map(|(t, o)| LaunchEstimate {
                 instance_type: t.name.clone(),
                 zone: single(o, labels::ZONE).unwrap_or_default(),
                 capacity_type: single(o, labels::CAPACITY_TYPE).unwrap_or_default(),
@@ -186,7 +186,7 @@ impl<'s, 'i> Replacement<'s, 'i> {
         if !capacity_types.is_empty() {
             self.requirements.add(Requirement::one_of(labels::CAPACITY_TYPE, capacity_types));
         }
-        let launch = Launch {
+        let launch = LaunchOptions {
             instance_types: names,
             labels: self.claim.launch.labels.clone(),
             requirements: self.requirements,
@@ -216,7 +216,7 @@ fn worst_launch_price(described: &InstanceType, requirements: &Requirements, rul
 }
 
 fn is_compatible(requirements: &Requirements, offering: &Offering, rules: &LabelRules) -> bool {
-    requirements.compatible(&offering.requirements, Undefined::WellKnown(rules)).is_ok()
+    requirements.compatible(&offering.requirements, UndefinedLabels::AllowWellKnown(rules)).is_ok()
 }
 
 fn single(offering: &Offering, key: &str) -> Option<Str> {

@@ -18,8 +18,8 @@ use crate::explain::{self, Reason};
 use crate::price::Price;
 use crate::resources::ResourceIx;
 use crate::solve::{
-    Launches, NodePlacement, Pass, Place, PlannedClaim, PodIx, Problem, State, claims, least_price, look_for_cheaper,
-    node_placements,
+    LaunchCache, NodePlacement, PlacementPass, PlacementTarget, PlannedClaim, PodIx, SchedulingProblem, SolverState,
+    claims, least_price, look_for_cheaper, node_placements,
 };
 
 /// How often the pods are placed again, in other orders, when something cheaper is looked for.
@@ -43,11 +43,11 @@ pub(crate) enum Purpose {
 /// Answers what-if questions about one cluster at one instant.
 #[derive(Debug)]
 pub(crate) struct Simulator {
-    problem: Problem,
-    state: State,
+    problem: SchedulingProblem,
+    state: SolverState,
     by_name: FxHashMap<Str, NodeIx>,
     resting: Bits,
-    launches: Launches,
+    launches: LaunchCache,
 }
 
 /// What would become of everything if the nodes were gone.
@@ -112,7 +112,7 @@ impl Simulator {
     /// Prepares a cluster for questions; `resting` names the nodes that are under their pool's `consolidateAfter`.
     pub(crate) fn new(input: &Input, settings: &Settings, resting: impl IntoIterator<Item = Str>) -> Self {
         let settings = Settings { reserved_mode: ReservedMode::Fallback, ..settings.clone() };
-        let (mut problem, state) = Problem::prepared(input, &settings);
+        let (mut problem, state) = SchedulingProblem::prepared(input, &settings);
         // Every question sorts those who wait together with those who move: most of the order is found here, once.
         let mut waiting = std::mem::take(&mut problem.waiting);
         problem.sort(&mut waiting);
@@ -120,7 +120,7 @@ impl Simulator {
         let by_name: FxHashMap<Str, NodeIx> =
             problem.world.nodes.iter().enumerate().map(|(ix, node)| (node.name.clone(), NodeIx(ix))).collect();
         let resting = resting.into_iter().filter_map(|name| by_name.get(&name)).map(|node| node.0).collect();
-        Self { problem, state, by_name, resting, launches: Launches::default() }
+        Self { problem, state, by_name, resting, launches: LaunchCache::default() }
     }
 
     /// The node of that name: a Node's once it is registered, else its claim's.
@@ -160,8 +160,8 @@ impl Simulator {
         pass.run(&queue);
         let counts = |pod: &PodIx| match pass.state.places[pod.0 as usize] {
             None => pass.problem.pods[pod.0 as usize].on.is_none(),
-            Some(Place::Node(node)) => pass.problem.world.nodes[node].is_initialized,
-            Some(Place::Claim(_)) => true,
+            Some(PlacementTarget::Node(node)) => pass.problem.world.nodes[node].is_initialized,
+            Some(PlacementTarget::Claim(_)) => true,
         };
         let all_count = queue.iter().all(counts) && stuck(&pass).is_empty();
         let nodes = 0..pass.problem.world.nodes.len();
@@ -193,7 +193,7 @@ impl Simulator {
     }
 }
 
-fn filled(problem: &Problem, state: &State, node: usize) -> i128 {
+fn filled(problem: &SchedulingProblem, state: &SolverState, node: usize) -> i128 {
     let (all, left) = (&problem.world.nodes[node].allocatable, &state.remaining[node]);
     let taken = |resource: ResourceIx| {
         let (all, left) = (all.get(resource), left.get(resource));
@@ -204,13 +204,13 @@ fn filled(problem: &Problem, state: &State, node: usize) -> i128 {
 
 /// A pass over a world without the nodes, and the pods that look for a place in it.
 fn take_away<'p>(
-    problem: &'p Problem,
-    state: &mut State,
+    problem: &'p SchedulingProblem,
+    state: &mut SolverState,
     removed: &[NodeIx],
     resting: Bits,
     purpose: Purpose,
-) -> (Pass<'p>, Vec<PodIx>) {
-    let mut pass = Pass::new(problem, std::mem::take(state));
+) -> (PlacementPass<'p>, Vec<PodIx>) {
+    let mut pass = PlacementPass::new(problem, std::mem::take(state));
     let (mut queue, mut moved) = (problem.waiting.clone(), Vec::new());
     for node in removed {
         pass.take_away(node.0, &mut moved);
@@ -233,7 +233,7 @@ fn take_away<'p>(
 }
 
 /// The answer that the pass has come to.
-fn tell(pass: &mut Pass<'_>, launches: &mut Launches) -> WhatIf {
+fn tell(pass: &mut PlacementPass<'_>, launches: &mut LaunchCache) -> WhatIf {
     if launches.len() > MOST_LAUNCHES {
         launches.clear();
     }
@@ -246,7 +246,7 @@ fn tell(pass: &mut Pass<'_>, launches: &mut Launches) -> WhatIf {
 }
 
 /// Pods that have to move and could not be placed whatever is tried.
-fn stuck(pass: &Pass<'_>) -> Vec<Failure> {
+fn stuck(pass: &PlacementPass<'_>) -> Vec<Failure> {
     let problem = pass.problem;
     let stuck = problem.stuck.iter().filter_map(|(pod, reason)| {
         let entry = &problem.pods[pod.0 as usize];
@@ -261,7 +261,7 @@ fn stuck(pass: &Pass<'_>) -> Vec<Failure> {
 }
 
 /// Pods without a place that counts.
-fn failures(pass: &mut Pass<'_>, unlaunched: Vec<(PodIx, Reason)>) -> Vec<Failure> {
+fn failures(pass: &mut PlacementPass<'_>, unlaunched: Vec<(PodIx, Reason)>) -> Vec<Failure> {
     let problem = pass.problem;
     let gone = pass.state.gone.clone();
     let origin = |pod: PodIx| match problem.pods[pod.0 as usize].on {
@@ -273,12 +273,14 @@ fn failures(pass: &mut Pass<'_>, unlaunched: Vec<(PodIx, Reason)>) -> Vec<Failur
     for pod in &pass.state.queue {
         match pass.state.places[pod.0 as usize] {
             None if origin(*pod) == Origin::Pending => causes.push((*pod, Cause::StaysPending)),
-            Some(Place::Node(node)) if !problem.world.nodes[node].is_initialized && origin(*pod) == Origin::Moved => {
+            Some(PlacementTarget::Node(node))
+                if !problem.world.nodes[node].is_initialized && origin(*pod) == Origin::Moved =>
+            {
                 let node = &problem.world.nodes[node];
                 let cause = Cause::Uninitialized { claim: node.claim_name.clone(), node: node.node_name.clone() };
                 causes.push((*pod, cause));
             }
-            None | Some(Place::Node(_) | Place::Claim(_)) => {}
+            None | Some(PlacementTarget::Node(_) | PlacementTarget::Claim(_)) => {}
         }
     }
     let unplaced = explain::unplaced(pass, |pod| origin(pod) != Origin::Pending);

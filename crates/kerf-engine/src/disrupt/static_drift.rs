@@ -11,10 +11,10 @@ use super::drift::drifted_at;
 use super::pass::{FactsIx, Pass};
 use super::survey::Class;
 use crate::catalogue::InstanceType;
-use crate::cluster::Pool;
+use crate::cluster::PoolInput;
 use crate::pod::requirements::of_expression;
-use crate::requirement::{Requirements, Undefined};
-use crate::solve::{Estimate, Launch, PlannedClaim};
+use crate::requirement::{Requirements, UndefinedLabels};
+use crate::solve::{LaunchEstimate, LaunchOptions, PlannedClaim};
 
 const NANOS: i128 = 1_000_000_000;
 
@@ -73,7 +73,7 @@ fn granted(pass: &Pass<'_, '_>, pool: usize, candidates: &[FactsIx]) -> (usize, 
 
 /// A claim that asks for what the pool's template asks for and nothing more. `types` are the pool's instance types, for an estimate of
 /// what it costs; without any there is none.
-pub fn claim_from_template(described: &Pool, types: &[InstanceType], rules: &LabelRules) -> PlannedClaim {
+pub fn claim_from_template(described: &PoolInput, types: &[InstanceType], rules: &LabelRules) -> PlannedClaim {
     let mut requirements: Requirements = described
         .requirements
         .iter()
@@ -84,13 +84,13 @@ pub fn claim_from_template(described: &Pool, types: &[InstanceType], rules: &Lab
     let launches = fitting.flat_map(|t| {
         let offered = t.offerings.iter().filter(|o| o.available);
         offered
-            .filter(|o| requirements.compatible(&o.requirements, Undefined::WellKnown(rules)).is_ok())
+            .filter(|o| requirements.compatible(&o.requirements, UndefinedLabels::AllowWellKnown(rules)).is_ok())
             .map(move |o| (t, o))
     });
     let value = |o: &crate::catalogue::Offering, key: &str| {
         o.requirements.get(key).and_then(crate::requirement::Requirement::pick_value).unwrap_or_default()
     };
-    let estimates = launches.map(|(t, o)| Estimate {
+    let estimates = launches.map(|(t, o)| LaunchEstimate {
         instance_type: t.name.clone(),
         zone: value(o, labels::ZONE),
         capacity_type: value(o, labels::CAPACITY_TYPE),
@@ -98,7 +98,7 @@ pub fn claim_from_template(described: &Pool, types: &[InstanceType], rules: &Lab
     });
     let estimate =
         estimates.min_by(|a, b| (a.price, &a.instance_type, &a.zone).cmp(&(b.price, &b.instance_type, &b.zone)));
-    let launch = Launch { instance_types: Vec::new(), labels: described.labels.clone(), requirements, estimate };
+    let launch = LaunchOptions { instance_types: Vec::new(), labels: described.labels.clone(), requirements, estimate };
     PlannedClaim {
         pool: described.name.clone(),
         pods: Vec::new(),

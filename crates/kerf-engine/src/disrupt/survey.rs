@@ -14,7 +14,7 @@ use super::command::Notice;
 use super::conditions::{Consolidatable, consolidatable, drift};
 use super::pods::{self, PodBudgets};
 use crate::catalogue::InstanceType;
-use crate::cluster::{Input, NodeClaim, Pool, PoolAvailability};
+use crate::cluster::{Input, NodeClaimInput, PoolAvailability, PoolInput};
 use crate::price::Price;
 
 /// How gently a method goes about it.
@@ -32,7 +32,7 @@ pub(crate) struct Facts<'i> {
     /// The Node's name once it is registered or if it has no claim, else the claim's.
     pub(crate) name: Str,
     pub(crate) node: Option<&'i Node>,
-    pub(crate) claim: Option<&'i NodeClaim>,
+    pub(crate) claim: Option<&'i NodeClaimInput>,
     /// Its pool in the input, if that is known and has instance types.
     pub(crate) pool: Option<usize>,
     /// Pods that have to run somewhere else when it goes.
@@ -90,7 +90,7 @@ impl<'i> Survey<'i> {
     fn facts(
         &self,
         node: Option<&'i Node>,
-        claim: Option<&'i NodeClaim>,
+        claim: Option<&'i NodeClaimInput>,
         pools: &FxHashMap<&str, usize>,
         bound: &FxHashMap<&str, Vec<&'i Pod>>,
         budgets: &mut PodBudgets<'i>,
@@ -147,7 +147,7 @@ impl<'i> Survey<'i> {
     }
 
     /// The instance types of a pool; none if they cannot be listed.
-    pub(crate) fn types_of(&self, pool: &Pool) -> &'i [InstanceType] {
+    pub(crate) fn types_of(&self, pool: &PoolInput) -> &'i [InstanceType] {
         pool.catalogue.and_then(|ix| self.input.catalogues.get(ix)).map_or(&[], |types| types.as_slice())
     }
 
@@ -156,7 +156,7 @@ impl<'i> Survey<'i> {
         self.types.get(self.input.pools[pool].catalogue?)?.get(name).copied()
     }
 
-    pub(crate) fn pool(&self, facts: &Facts<'i>) -> Option<&'i Pool> {
+    pub(crate) fn pool(&self, facts: &Facts<'i>) -> Option<&'i PoolInput> {
         facts.pool.map(|ix| &self.input.pools[ix])
     }
 
@@ -330,7 +330,7 @@ impl<'i> Facts<'i> {
     }
 }
 
-fn not_consolidatable(claim: &NodeClaim, pool: &Pool, input: &Input) -> Option<Block> {
+fn not_consolidatable(claim: &NodeClaimInput, pool: &PoolInput, input: &Input) -> Option<Block> {
     match consolidatable(claim, pool, input.at) {
         Consolidatable::Yes => None,
         Consolidatable::Disabled => Some(Block::ConsolidationDisabled(pool.name.clone())),
@@ -350,9 +350,9 @@ pub(crate) fn price_of(described: &InstanceType, zone: &str, capacity_type: &str
 }
 
 /// Nodes and claims by their machine. A machine belongs to the first claim and the first Node that name it.
-fn joined(input: &Input) -> Vec<(Option<&Node>, Option<&NodeClaim>)> {
-    let mut by_provider: FxHashMap<&Str, &NodeClaim> = FxHashMap::default();
-    let mut alone: Vec<&NodeClaim> = Vec::new();
+fn joined(input: &Input) -> Vec<(Option<&Node>, Option<&NodeClaimInput>)> {
+    let mut by_provider: FxHashMap<&Str, &NodeClaimInput> = FxHashMap::default();
+    let mut alone: Vec<&NodeClaimInput> = Vec::new();
     for claim in &input.node_claims {
         if claim.provider_id.is_empty() || by_provider.contains_key(&claim.provider_id) {
             alone.push(claim);
@@ -360,7 +360,7 @@ fn joined(input: &Input) -> Vec<(Option<&Node>, Option<&NodeClaim>)> {
             by_provider.insert(&claim.provider_id, claim);
         }
     }
-    let mut all: Vec<(Option<&Node>, Option<&NodeClaim>)> =
+    let mut all: Vec<(Option<&Node>, Option<&NodeClaimInput>)> =
         input.nodes.iter().map(|node| (Some(node.as_ref()), by_provider.remove(&node.spec.provider_id))).collect();
     alone.extend(by_provider.into_values());
     all.extend(alone.into_iter().map(|claim| (None, Some(claim))));

@@ -11,9 +11,9 @@ use kerf_api::slim::Str;
 use crate::bits::Bits;
 use crate::cluster::{Input, Settings, ports};
 use crate::pod::tolerations::{taint_text, tolerates};
-use crate::requirement_table::{KeyIx, OneIx, SetIx, Undefined};
+use crate::requirement_table::{KeyIx, RequirementIx, RequirementSetIx, UndefinedKeys};
 use crate::resources::{Amounts, ResourceIx};
-use crate::solve::{ClassIx, Pass, Problem, Template, limits, min_values};
+use crate::solve::{ClassIx, PlacementPass, SchedulingProblem, Template, limits, min_values};
 
 /// What each pool has for a pod, in the order in which they are tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,9 +113,9 @@ fn short(key: &str) -> &str {
 
 /// What became of every pool's types on the way to this pod, given as `namespace/name`; none if it is no pod that a pass would place.
 pub fn funnel(input: &Input, settings: &Settings, pod: &str) -> Option<Funnel> {
-    let (problem, state) = Problem::new(input, settings);
+    let (problem, state) = SchedulingProblem::new(input, settings);
     let at = problem.pods.iter().position(|p| p.name == pod)?;
-    let mut pass = Pass::new(&problem, state);
+    let mut pass = PlacementPass::new(&problem, state);
     pass.run(&problem.queue());
     if pass.state.places[at].is_some() {
         pass.state.roll_back();
@@ -127,16 +127,16 @@ pub fn funnel(input: &Input, settings: &Settings, pod: &str) -> Option<Funnel> {
 
 /// One pool's types on their way through the rules.
 struct Sieve<'s, 'p> {
-    pass: &'s mut Pass<'p>,
+    pass: &'s mut PlacementPass<'p>,
     class: ClassIx,
     ix: usize,
     rows: Bits,
-    set: SetIx,
+    set: RequirementSetIx,
     steps: Vec<FunnelStep>,
 }
 
 impl<'s, 'p> Sieve<'s, 'p> {
-    fn new(pass: &'s mut Pass<'p>, class: ClassIx, ix: usize) -> Self {
+    fn new(pass: &'s mut PlacementPass<'p>, class: ClassIx, ix: usize) -> Self {
         let template = &pass.problem.templates[ix];
         Self { rows: template.rows.clone(), set: template.set, steps: Vec::new(), pass, class, ix }
     }
@@ -203,14 +203,14 @@ impl<'s, 'p> Sieve<'s, 'p> {
         let named = |host: &Option<crate::requirement::Requirement>| host.as_ref().is_some_and(|h| !h.has(unnamed));
         let table = &mut self.pass.state.table;
         let mut joinable = facts.volumes.iter().filter(|(set, host)| {
-            !named(host) && table.join(facts.demands, *set, Undefined::WellKnownAllowed).is_some()
+            !named(host) && table.join(facts.demands, *set, UndefinedKeys::AllowWellKnown).is_some()
         });
         let volume = joinable.next().or(facts.volumes.last());
         if named(&facts.hostname) || volume.is_some_and(|(_, host)| named(host)) {
             return self.keep(Bits::new(), || FunnelRule::Label(Str::new_static(kerf_api::labels::HOSTNAME)));
         }
         let sets = [Some(facts.demands), volume.map(|v| v.0)];
-        let mut asked: Vec<(Str, KeyIx, OneIx)> = sets
+        let mut asked: Vec<(Str, KeyIx, RequirementIx)> = sets
             .into_iter()
             .flatten()
             .flat_map(|set| self.pass.state.table.pairs(set).to_vec())
@@ -227,10 +227,10 @@ impl<'s, 'p> Sieve<'s, 'p> {
     }
 
     /// The rows that are left when the label must be this as well.
-    fn with_label(&mut self, key: KeyIx, one: OneIx) -> Bits {
+    fn with_label(&mut self, key: KeyIx, one: RequirementIx) -> Bits {
         let table = &mut self.pass.state.table;
         let only = table.only(key, one);
-        let Some(set) = table.join(self.set, only, Undefined::WellKnownAllowed) else { return Bits::new() };
+        let Some(set) = table.join(self.set, only, UndefinedKeys::AllowWellKnown) else { return Bits::new() };
         self.set = set;
         let columns = &self.pass.problem.world.columns[self.pass.problem.templates[self.ix].columns];
         let asked = table.get(set, key);
@@ -309,7 +309,7 @@ impl<'s, 'p> Sieve<'s, 'p> {
     }
 }
 
-fn resource_rule(problem: &Problem, resource: ResourceIx, amounts: &Amounts) -> FunnelRule {
+fn resource_rule(problem: &SchedulingProblem, resource: ResourceIx, amounts: &Amounts) -> FunnelRule {
     let name = problem.world.names.name(resource).clone();
     let amount = problem.world.names.list(amounts).get(&name).unwrap_or_default();
     FunnelRule::Resource { name, amount }

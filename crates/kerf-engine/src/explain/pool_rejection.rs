@@ -9,17 +9,17 @@ use super::reason::{PoolRefusal, Reason, Rule, min_values_text};
 use crate::bits::Bits;
 use crate::cluster::ports;
 use crate::pod::tolerations::{taint_text, tolerates};
-use crate::requirement::{Requirement, Undefined as Labels};
-use crate::requirement_table::{KeyIx, SetIx, Undefined};
-use crate::resources::{Amounts, ResourceIx, UNIT};
-use crate::solve::{Class, ClassIx, Pass, Place, Template, UNNAMED_HOST, limits, min_values};
+use crate::requirement::{Requirement, UndefinedLabels as Labels};
+use crate::requirement_table::{KeyIx, RequirementSetIx, UndefinedKeys};
+use crate::resources::{Amounts, NANOS_PER_UNIT, ResourceIx};
+use crate::solve::{ClassIx, PlacementPass, PlacementTarget, PodClass, Template, UNNAMED_HOST, limits, min_values};
 use crate::topology::{GroupKind, TopologyKeyIx};
 
 /// How many domains a message lists.
 const LISTED: usize = 25;
 
 /// Asks every pool about the class with all its wishes given up.
-pub(crate) fn why_nowhere(pass: &mut Pass<'_>, class: ClassIx) -> Reason {
+pub(crate) fn why_nowhere(pass: &mut PlacementPass<'_>, class: ClassIx) -> Reason {
     let problem = pass.problem;
     if problem.templates.is_empty() {
         return Reason::NoTypes;
@@ -35,7 +35,7 @@ pub(crate) fn why_nowhere(pass: &mut Pass<'_>, class: ClassIx) -> Reason {
     Reason::Nowhere(refusals)
 }
 
-fn refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, ix: usize) -> (Rule, String) {
+fn refusal(pass: &mut PlacementPass<'_>, class: ClassIx, facts: &PodClass, ix: usize) -> (Rule, String) {
     let problem = pass.problem;
     let template = &problem.templates[ix];
     let columns = &problem.world.columns[template.columns];
@@ -62,7 +62,8 @@ fn refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, ix: usize) -> (Ru
         Err(text) => return (Rule::Requirements, format!("incompatible requirements, {text}")),
     };
     // Of volumes that leave several places the last is told of, as it is the last that is tried.
-    let (volume, host) = facts.volumes.last().map_or((SetIx::EMPTY, None), |(set, host)| (*set, host.as_ref()));
+    let (volume, host) =
+        facts.volumes.last().map_or((RequirementSetIx::EMPTY, None), |(set, host)| (*set, host.as_ref()));
     let set = match joined(pass, asked, volume, host, &[]) {
         Ok(set) => set,
         Err(text) => return (Rule::VolumeTopology, format!("incompatible volume requirements, {text}")),
@@ -85,17 +86,17 @@ fn refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, ix: usize) -> (Ru
 /// What a new machine with these labels is when this is asked of it as well, or why it cannot be that. Its name is one that nobody
 /// knows; the labels of `must_exist` have to be there whatever is asked of them.
 fn joined(
-    pass: &mut Pass<'_>,
-    offered: SetIx,
-    asked: SetIx,
+    pass: &mut PlacementPass<'_>,
+    offered: RequirementSetIx,
+    asked: RequirementSetIx,
     host: Option<&Requirement>,
     must_exist: &[KeyIx],
-) -> Result<SetIx, String> {
+) -> Result<RequirementSetIx, String> {
     let table = &mut pass.state.table;
     let lacking = must_exist.iter().find(|key| !table.is_well_known(**key) && table.get(offered, **key).is_none());
     let lacking = lacking.map(|key| Requirement::exists(table.key_text(*key).clone()));
     let is_named = host.is_some_and(|host| !host.has(UNNAMED_HOST));
-    match table.join(offered, asked, Undefined::WellKnownAllowed) {
+    match table.join(offered, asked, UndefinedKeys::AllowWellKnown) {
         Some(set) if lacking.is_none() && !is_named => return Ok(set),
         Some(_) | None => {}
     }
@@ -106,11 +107,11 @@ fn joined(
         asked.replace(exists);
     }
     let rules = &pass.problem.world.label_rules;
-    Err(offered.compatible(&asked, Labels::WellKnown(rules)).err().map_or_else(String::new, |e| e.to_string()))
+    Err(offered.compatible(&asked, Labels::AllowWellKnown(rules)).err().map_or_else(String::new, |e| e.to_string()))
 }
 
 /// The set with the labels settled that constraints between pods are about, each by what would be chosen first (spec 02 §6.7).
-fn settled(pass: &mut Pass<'_>, class: ClassIx, set: SetIx) -> Result<SetIx, String> {
+fn settled(pass: &mut PlacementPass<'_>, class: ClassIx, set: RequirementSetIx) -> Result<RequirementSetIx, String> {
     let mut set = set;
     for key in pass.open_domains(class) {
         let label = pass.state.keys.label(key.key);
@@ -127,7 +128,12 @@ fn settled(pass: &mut Pass<'_>, class: ClassIx, set: SetIx) -> Result<SetIx, Str
 }
 
 /// The first constraint between pods that no domain satisfies.
-fn topology_refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, set: SetIx) -> Option<String> {
+fn topology_refusal(
+    pass: &mut PlacementPass<'_>,
+    class: ClassIx,
+    facts: &PodClass,
+    set: RequirementSetIx,
+) -> Option<String> {
     let open = pass.open_domains(class);
     for key in &open {
         let label = pass.state.keys.label(key.key);
@@ -140,7 +146,7 @@ fn topology_refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, set: Set
         let bounds = &facts.keyed.iter().find(|(k, _)| *k == key.key)?.1;
         let group = bounds.iter().map(|b| b.group).find(|g| !alone_satisfied(pass, class, *g, key.key, set));
         let group = group.or_else(|| bounds.first().map(|b| b.group))?;
-        let text = |one: Option<crate::requirement_table::OneIx>| {
+        let text = |one: Option<crate::requirement_table::RequirementIx>| {
             one.map_or_else(
                 || format!("{} Exists", pass.state.keys.text(key.key)),
                 |o| pass.state.table.requirement(o).to_string(),
@@ -170,11 +176,11 @@ fn topology_refusal(pass: &mut Pass<'_>, class: ClassIx, facts: &Class, set: Set
 }
 
 /// How many claims the pass has opened; they may have been handed over already.
-fn claim_count(pass: &Pass<'_>) -> usize {
+fn claim_count(pass: &PlacementPass<'_>) -> usize {
     let places = pass.state.queue.iter().filter_map(|pod| pass.state.places[pod.0 as usize]);
     let opened = places.filter_map(|place| match place {
-        Place::Claim(claim) => Some(claim + 1),
-        Place::Node(_) => None,
+        PlacementTarget::Claim(claim) => Some(claim + 1),
+        PlacementTarget::Node(_) => None,
     });
     opened.max().unwrap_or(0)
 }
@@ -185,7 +191,7 @@ fn placeholder(claim: usize) -> String {
 }
 
 /// How many there are on each host: the nodes that could take pods, those that are going as long as somebody is there, and the claims.
-fn hosts_text(pass: &Pass<'_>, group: crate::topology::GroupIx) -> String {
+fn hosts_text(pass: &PlacementPass<'_>, group: crate::topology::GroupIx) -> String {
     let counts = &pass.state.counts[group.0];
     let nodes = pass.problem.world.nodes.iter().enumerate();
     let goes = |node: usize| pass.state.gone.contains(node) || pass.problem.world.nodes[node].is_leaving;
@@ -196,11 +202,11 @@ fn hosts_text(pass: &Pass<'_>, group: crate::topology::GroupIx) -> String {
 }
 
 fn alone_satisfied(
-    pass: &mut Pass<'_>,
+    pass: &mut PlacementPass<'_>,
     class: ClassIx,
     group: crate::topology::GroupIx,
     key: TopologyKeyIx,
-    set: SetIx,
+    set: RequirementSetIx,
 ) -> bool {
     let label = pass.state.keys.label(key);
     let by_node = pass.state.table.get(set, label);
@@ -208,7 +214,7 @@ fn alone_satisfied(
     pass.domains_of(class, key, group).is_some_and(|allowed| allowed.intersects(&accepted))
 }
 
-fn counts_text(pass: &Pass<'_>, group: crate::topology::GroupIx, key: TopologyKeyIx) -> String {
+fn counts_text(pass: &PlacementPass<'_>, group: crate::topology::GroupIx, key: TopologyKeyIx) -> String {
     let counts = &pass.state.counts[group.0];
     let of = |domain: usize| (Cow::from(pass.state.keys.domain_text(key, domain).as_str()), counts.get(domain));
     listed(pass.known(group).iter().map(of).collect())
@@ -228,7 +234,13 @@ fn listed(mut all: Vec<(Cow<'_, str>, i32)>) -> String {
 }
 
 /// The diagnostic of spec 02 §7.2: which of requirements, resources and offerings no type meets.
-fn filter_text(pass: &mut Pass<'_>, facts: &Class, template: &Template, within: &Bits, set: SetIx) -> (Rule, String) {
+fn filter_text(
+    pass: &mut PlacementPass<'_>,
+    facts: &PodClass,
+    template: &Template,
+    within: &Bits,
+    set: RequirementSetIx,
+) -> (Rule, String) {
     let view = pass.view(template.columns, set).clone();
     let columns = &pass.problem.world.columns[template.columns];
     let mut rows = within.clone();
@@ -273,12 +285,12 @@ fn filter_text(pass: &mut Pass<'_>, facts: &Class, template: &Template, within: 
         }
         (true, true, true) => "no instance type met the requirements/resources/offering tuple",
     };
-    let million = c && !f && o && facts.requests.get(ResourceIx::CPU) >= 1_000_000 * UNIT;
+    let million = c && !f && o && facts.requests.get(ResourceIx::CPU) >= 1_000_000 * NANOS_PER_UNIT;
     let typo = if million { " (CPU request >= 1 Million, m vs M typo?)" } else { "" };
     (Rule::InstanceTypes, format!("{message}, requirements={requirements}, resources={resources}{typo}"))
 }
 
-fn resources_text(pass: &Pass<'_>, facts: &Class, template: &Template, rows: &Bits) -> String {
+fn resources_text(pass: &PlacementPass<'_>, facts: &PodClass, template: &Template, rows: &Bits) -> String {
     let names = &pass.problem.world.names;
     let overheads: Vec<&Amounts> = template
         .overhead_groups

@@ -15,12 +15,12 @@ pub(crate) struct DefaultSpread<'a> {
     constraints: &'a [TopologySpreadConstraint],
     services: FxHashMap<&'a Str, Vec<&'a Labels>>,
     owners: FxHashMap<(&'a Str, &'a Str), Vec<&'a ReplicaOwner>>,
-    known: FxHashMap<Kin<'a>, Rc<[TopologySpreadConstraint]>>,
+    known: FxHashMap<SelectorKey<'a>, Rc<[TopologySpreadConstraint]>>,
     none: Rc<[TopologySpreadConstraint]>,
 }
 
 /// What the deduced selector depends on: namespace, controlling owner and labels.
-type Kin<'a> = (&'a Str, Option<(&'a Str, &'a Str, &'a Str)>, &'a Labels);
+type SelectorKey<'a> = (&'a Str, Option<(&'a Str, &'a Str, &'a Str)>, &'a Labels);
 
 impl<'a> DefaultSpread<'a> {
     pub(crate) fn new(

@@ -9,9 +9,9 @@ use super::tolerations::prefer_no_schedule;
 
 /// What a pod gives up in one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Concession {
+pub enum Relaxation {
     /// An alternative of its required node affinity.
-    NodeAlternative(NodeSelectorTerm),
+    RequiredNodeAffinityTerm(NodeSelectorTerm),
     /// To be near other pods.
     PodAffinity(WeightedPodAffinityTerm),
     /// To be away from other pods.
@@ -29,26 +29,26 @@ pub(crate) fn relax(
     spec: &PodSpec,
     ignore_preferences: bool,
     some_pool_prefers_no_schedule: bool,
-) -> Option<(Concession, PodSpec)> {
+) -> Option<(Relaxation, PodSpec)> {
     let mut relaxed = spec.clone();
     if let Some(affinity) = &mut relaxed.affinity {
         if let Some(terms) = &mut affinity.node_affinity.required
             && terms.len() > 1
         {
-            let given_up = Concession::NodeAlternative(terms.remove(0));
+            let given_up = Relaxation::RequiredNodeAffinityTerm(terms.remove(0));
             return Some((given_up, relaxed));
         }
         if !ignore_preferences {
             let near = remove_heaviest(&mut affinity.pod_affinity.preferred, |t| t.weight);
             let given_up = near
-                .map(Concession::PodAffinity)
+                .map(Relaxation::PodAffinity)
                 .or_else(|| {
                     let away = remove_heaviest(&mut affinity.pod_anti_affinity.preferred, |t| t.weight);
-                    away.map(Concession::PodAntiAffinity)
+                    away.map(Relaxation::PodAntiAffinity)
                 })
                 .or_else(|| {
                     let there = remove_heaviest(&mut affinity.node_affinity.preferred, |t| t.weight);
-                    there.map(Concession::NodeAffinity)
+                    there.map(Relaxation::NodeAffinity)
                 });
             if let Some(given_up) = given_up {
                 return Some((given_up, relaxed));
@@ -58,14 +58,14 @@ pub(crate) fn relax(
     if !ignore_preferences {
         let spreads = &mut relaxed.topology_spread_constraints;
         if let Some(at) = spreads.iter().position(|s| s.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway) {
-            let given_up = Concession::Spread(spreads.swap_remove(at));
+            let given_up = Relaxation::Spread(spreads.swap_remove(at));
             return Some((given_up, relaxed));
         }
     }
     let toleration = prefer_no_schedule();
     if some_pool_prefers_no_schedule && !relaxed.tolerations.contains(&toleration) {
         relaxed.tolerations.push(toleration);
-        return Some((Concession::PreferNoSchedule, relaxed));
+        return Some((Relaxation::PreferNoSchedule, relaxed));
     }
     None
 }

@@ -2,7 +2,7 @@
 
 use kerf_api::slim::{Container, ContainerStatus, Pod, ResourceList, Str};
 
-use crate::resources::{Amounts, ResourceIx, ResourceNames, UNIT};
+use crate::resources::{Amounts, NANOS_PER_UNIT, ResourceIx, ResourceNames};
 
 /// What the pod needs, with `pods: 1`, for whoever adds it up outside of decisions.
 pub fn pod_requests(pod: &Pod) -> ResourceList {
@@ -58,7 +58,7 @@ pub(crate) fn effective(pod: &Pod, names: &mut ResourceNames) -> Amounts {
         }
     }
     sum.add(&names.amounts(&spec.overhead));
-    sum.set(ResourceIx::PODS, UNIT);
+    sum.set(ResourceIx::PODS, NANOS_PER_UNIT);
     sum
 }
 

@@ -7,12 +7,12 @@ use crate::requirement::{EffectiveOperator, Requirement, Requirements};
 
 /// A pod's demands on labels: everything but the hostname, and what it says of the hostname.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Demands {
+pub(crate) struct NodeRequirements {
     pub(crate) labels: Requirements,
     pub(crate) hostname: Option<Requirement>,
 }
 
-impl Demands {
+impl NodeRequirements {
     pub(crate) fn from_requirements(all: Requirements) -> Self {
         let hostname = all.get(labels::HOSTNAME).cloned();
         Self { labels: all.iter().filter(|r| r.key() != labels::HOSTNAME).cloned().collect(), hostname }
@@ -27,14 +27,19 @@ pub(crate) enum Preferences {
 }
 
 /// Node selector ∩ heaviest preferred term (if preferences count) ∩ first required term.
-pub(crate) fn of_pod(spec: &PodSpec, preferences: Preferences, rules: &LabelRules) -> Demands {
-    Demands::from_requirements(parts(spec, preferences, rules).into_iter().collect())
+pub(crate) fn of_pod(spec: &PodSpec, preferences: Preferences, rules: &LabelRules) -> NodeRequirements {
+    NodeRequirements::from_requirements(parts(spec, preferences, rules).into_iter().collect())
 }
 
 /// What the algebra of spec 02 §3 loses of a pod's demands and kube-scheduler does not: that a label must be there. `In [a]` with
 /// `NotIn [a]` becomes `DoesNotExist`, which a node without the label satisfies, and `Exists` with `NotIn [a]` becomes `NotIn [a]`.
 /// A contradiction becomes a demand that nothing satisfies; the keys of the second kind are returned.
-pub(crate) fn sharpen(demands: &mut Demands, spec: &PodSpec, preferences: Preferences, rules: &LabelRules) -> Vec<Str> {
+pub(crate) fn sharpen(
+    demands: &mut NodeRequirements,
+    spec: &PodSpec,
+    preferences: Preferences,
+    rules: &LabelRules,
+) -> Vec<Str> {
     let mut must_exist = Vec::new();
     for one in parts(spec, preferences, rules) {
         let needs_label = matches!(one.operator(), EffectiveOperator::In | EffectiveOperator::Exists);
@@ -64,18 +69,18 @@ fn parts(spec: &PodSpec, preferences: Preferences, rules: &LabelRules) -> Vec<Re
 }
 
 /// Every alternative that required node affinity leaves: the node selector with each term, or alone without terms.
-pub(crate) fn alternatives(spec: &PodSpec, rules: &LabelRules) -> Vec<Demands> {
+pub(crate) fn alternatives(spec: &PodSpec, rules: &LabelRules) -> Vec<NodeRequirements> {
     let base = node_selector(spec, rules);
     let terms = spec.affinity.as_ref().and_then(|a| a.node_affinity.required.as_deref()).unwrap_or_default();
     if terms.is_empty() {
-        return vec![Demands::from_requirements(base)];
+        return vec![NodeRequirements::from_requirements(base)];
     }
     terms
         .iter()
         .map(|term| {
             let mut all = base.clone();
             add_term(&mut all, term, rules);
-            Demands::from_requirements(all)
+            NodeRequirements::from_requirements(all)
         })
         .collect()
 }

@@ -43,10 +43,10 @@ pub fn satisfies_min_values<'a>(
     types: impl IntoIterator<Item = &'a Requirements>,
     requirements: &Requirements,
 ) -> MinValues {
-    let mut counts: Vec<_> = requirements.iter().filter_map(Count::start).collect();
+    let mut counts: Vec<_> = requirements.iter().filter_map(MinValuesCount::start).collect();
     let mut seen = 0;
     for declared in types {
-        if counts.iter().all(Count::is_reached) {
+        if counts.iter().all(MinValuesCount::is_reached) {
             break;
         }
         seen += 1;
@@ -55,7 +55,7 @@ pub fn satisfies_min_values<'a>(
             count.values.extend(declared.unwrap_or_default().iter().map(Str::as_str));
         }
     }
-    let unmet = |count: &Count<'_>| (!count.is_reached()).then(|| (count.key.clone(), count.reached()));
+    let unmet = |count: &MinValuesCount<'_>| (!count.is_reached()).then(|| (count.key.clone(), count.reached()));
     let reached: Vec<_> = counts.iter().filter_map(unmet).collect();
     if seen == 0 || reached.is_empty() {
         MinValues::Met { types_needed: seen }
@@ -64,7 +64,7 @@ pub fn satisfies_min_values<'a>(
     }
 }
 
-struct Count<'a> {
+struct MinValuesCount<'a> {
     key: &'a Str,
     least: usize,
     /// How many values the requirement names, if it does.
@@ -72,7 +72,7 @@ struct Count<'a> {
     values: BTreeSet<&'a str>,
 }
 
-impl<'a> Count<'a> {
+impl<'a> MinValuesCount<'a> {
     fn start(requirement: &'a Requirement) -> Option<Self> {
         let least = requirement.min_values()? as usize;
         let named = requirement.allowed_values().map(<[Str]>::len);

@@ -9,7 +9,7 @@ use super::set::Requirements;
 use super::single::{EffectiveOperator, Requirement};
 
 /// More values than this are counted, not listed.
-const LISTED_VALUES: usize = 5;
+const MAX_LISTED_VALUES: usize = 5;
 
 /// One entry of a NodeClaim's `spec.requirements`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -30,8 +30,8 @@ impl fmt::Display for Requirement {
         match self.operator() {
             EffectiveOperator::Exists => write!(f, "{key} Exists")?,
             EffectiveOperator::DoesNotExist => write!(f, "{key} DoesNotExist")?,
-            EffectiveOperator::In => write!(f, "{key} In [{}]", Listed(self.values()))?,
-            EffectiveOperator::NotIn => write!(f, "{key} NotIn [{}]", Listed(self.values()))?,
+            EffectiveOperator::In => write!(f, "{key} In [{}]", ValueList(self.values()))?,
+            EffectiveOperator::NotIn => write!(f, "{key} NotIn [{}]", ValueList(self.values()))?,
         }
         self.gte().iter().try_for_each(|gte| write!(f, " >={gte}"))?;
         self.lte().iter().try_for_each(|lte| write!(f, " <={lte}"))?;
@@ -39,14 +39,14 @@ impl fmt::Display for Requirement {
     }
 }
 
-struct Listed<'a>(&'a [Str]);
+struct ValueList<'a>(&'a [Str]);
 
-impl fmt::Display for Listed<'_> {
+impl fmt::Display for ValueList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, value) in self.0.iter().take(LISTED_VALUES).enumerate() {
+        for (i, value) in self.0.iter().take(MAX_LISTED_VALUES).enumerate() {
             write!(f, "{}{value}", if i == 0 { "" } else { " " })?;
         }
-        match self.0.len().saturating_sub(LISTED_VALUES) {
+        match self.0.len().saturating_sub(MAX_LISTED_VALUES) {
             0 => Ok(()),
             others => write!(f, " and {others} others"),
         }

@@ -13,11 +13,11 @@ pub struct Requirements(Vec<Requirement>);
 
 /// Which keys may be asked for although the other side does not name them.
 #[derive(Debug, Clone, Copy)]
-pub enum Undefined<'a> {
+pub enum UndefinedLabels<'a> {
     /// Well-known labels: instance types and offerings will give them a value.
-    WellKnown(&'a LabelRules),
+    AllowWellKnown(&'a LabelRules),
     /// None.
-    Strict,
+    Reject,
 }
 
 /// Why what is asked cannot be had.
@@ -31,7 +31,7 @@ pub enum Incompatible {
         typo_of: Option<Str>,
     },
     /// Labels that both sides define without a value in common, sorted by key.
-    NothingInCommon(Vec<Conflict>),
+    NoCommonValue(Vec<Conflict>),
 }
 
 /// A label of which two sides have no value in common.
@@ -50,7 +50,7 @@ impl fmt::Display for Incompatible {
                 write!(f, "label \"{key}\" does not have known values")?;
                 typo_of.iter().try_for_each(|label| write!(f, " (typo of \"{label}\"?)"))
             }
-            Self::NothingInCommon(conflicts) => {
+            Self::NoCommonValue(conflicts) => {
                 for (i, Conflict { asked, offered }) in conflicts.iter().enumerate() {
                     let separator = if i == 0 { "" } else { "; " };
                     write!(f, "{separator}key {}, {asked} not in {offered}", asked.key())?;
@@ -130,7 +130,7 @@ impl Requirements {
     /// do without the label need none.
     pub fn intersects(&self, asked: &Self) -> Result<(), Incompatible> {
         let conflicts: Vec<_> = asked.iter().filter_map(|asked| self.conflict(asked)).collect();
-        if conflicts.is_empty() { Ok(()) } else { Err(Incompatible::NothingInCommon(conflicts)) }
+        if conflicts.is_empty() { Ok(()) } else { Err(Incompatible::NoCommonValue(conflicts)) }
     }
 
     fn conflict(&self, asked: &Requirement) -> Option<Conflict> {
@@ -141,7 +141,7 @@ impl Requirements {
 
     /// Whether `self`, what a node or pool offers, can give what is asked. A label that `self` does not name can be asked for only
     /// if `undefined` allows it, or if its absence will do.
-    pub fn compatible(&self, asked: &Self, undefined: Undefined<'_>) -> Result<(), Incompatible> {
+    pub fn compatible(&self, asked: &Self, undefined: UndefinedLabels<'_>) -> Result<(), Incompatible> {
         let unknown = asked
             .iter()
             .find(|asked| !undefined.allows(asked.key()) && !self.contains_key(asked.key()) && !asked.may_be_absent());
@@ -153,20 +153,20 @@ impl Requirements {
     }
 
     /// The known label that somebody who asked for `key` may have meant.
-    fn meant_by(&self, key: &str, undefined: Undefined<'_>) -> Option<Str> {
+    fn meant_by(&self, key: &str, undefined: UndefinedLabels<'_>) -> Option<Str> {
         let well_known = match undefined {
-            Undefined::WellKnown(rules) => closest(key, rules.well_known()),
-            Undefined::Strict => None,
+            UndefinedLabels::AllowWellKnown(rules) => closest(key, rules.well_known()),
+            UndefinedLabels::Reject => None,
         };
         well_known.or_else(|| closest(key, self.iter().map(|requirement| requirement.key().as_str())))
     }
 }
 
-impl Undefined<'_> {
+impl UndefinedLabels<'_> {
     fn allows(self, key: &str) -> bool {
         match self {
-            Self::WellKnown(rules) => rules.is_well_known(key),
-            Self::Strict => false,
+            Self::AllowWellKnown(rules) => rules.is_well_known(key),
+            Self::Reject => false,
         }
     }
 }

@@ -5,10 +5,10 @@ use std::ops::Range;
 
 use kerf_api::slim::{HostPort, Labels, PodSpec, Str, Toleration};
 
-use super::free_capacity::Coarse;
-use crate::pod::requirements::Demands;
+use super::free_capacity::CoarseAmounts;
+use crate::pod::requirements::NodeRequirements;
 use crate::requirement::Requirement;
-use crate::requirement_table::{KeyIx, SetIx};
+use crate::requirement_table::{KeyIx, RequirementSetIx};
 use crate::resources::Amounts;
 use crate::topology::{GroupIx, TopologyKeyIx};
 
@@ -18,32 +18,32 @@ pub(crate) struct ClassIx(pub(crate) u32);
 
 /// What is common to pods that are alike.
 #[derive(Debug, Clone)]
-pub(crate) struct Class {
+pub(crate) struct PodClass {
     pub(crate) namespace: Str,
     pub(crate) labels: Labels,
     pub(crate) spec: PodSpec,
     pub(crate) requests: Amounts,
     /// The same, coarsely.
-    pub(crate) need: Coarse,
+    pub(crate) need: CoarseAmounts,
     /// Whether it requests what its containers ask for; while one is resized it does not.
     pub(crate) is_as_asked: bool,
     /// All demands on labels, wishes included while they last.
-    pub(crate) demands: SetIx,
+    pub(crate) demands: RequirementSetIx,
     pub(crate) hostname: Option<Requirement>,
     /// Labels that must be there although what is demanded of them would do without (`Exists` with `NotIn`).
     pub(crate) must_exist: Vec<KeyIx>,
     /// The alternatives that the pod's node affinity leaves before any is given up; they say which nodes count for its spreads.
-    pub(crate) wanted: Vec<Demands>,
+    pub(crate) wanted: Vec<NodeRequirements>,
     /// The demands that are musts; they say which domains count for the pod.
-    pub(crate) strict: SetIx,
+    pub(crate) strict: RequirementSetIx,
     pub(crate) tolerations: Vec<Toleration>,
     /// Where its volumes let it run; empty means anywhere.
-    pub(crate) volumes: Vec<(SetIx, Option<Requirement>)>,
+    pub(crate) volumes: Vec<(RequirementSetIx, Option<Requirement>)>,
     pub(crate) ports: Vec<HostPort>,
     /// Constraints by label key: its own, and those of others that keep it away.
-    pub(crate) keyed: Vec<(TopologyKeyIx, Vec<Bound>)>,
+    pub(crate) keyed: Vec<(TopologyKeyIx, Vec<GroupConstraint>)>,
     /// The same for the hostname.
-    pub(crate) hosts: Vec<Bound>,
+    pub(crate) hosts: Vec<GroupConstraint>,
     /// Groups that count pods of this class.
     pub(crate) counted_by: Vec<GroupIx>,
     /// Inverse groups that pods of this class stand behind.
@@ -61,16 +61,16 @@ pub(crate) struct Class {
     pub(crate) needs_devices: bool,
 }
 
-impl Class {
+impl PodClass {
     /// Everything between pods that binds the class.
-    pub(crate) fn bounds(&self) -> impl Iterator<Item = &Bound> + Clone {
+    pub(crate) fn bounds(&self) -> impl Iterator<Item = &GroupConstraint> + Clone {
         self.keyed.iter().flat_map(|(_, bounds)| bounds).chain(&self.hosts)
     }
 }
 
 /// A group that binds a class.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bound {
+pub(crate) struct GroupConstraint {
     pub(crate) group: GroupIx,
     /// Whether the group counts the pod itself.
     pub(crate) counts_self: bool,

@@ -5,13 +5,13 @@
 
 use kerf_api::slim::Str;
 
-use super::problem::{PodIx, Problem};
-use super::state::State;
+use super::problem::{PodIx, SchedulingProblem};
+use super::state::SolverState;
 use super::{compile, limits};
 use crate::cluster::NodeState;
 
 /// A pod runs on a node from now on.
-pub(crate) fn bind(problem: &mut Problem, state: &mut State, pod: PodIx, node: usize) {
+pub(crate) fn bind(problem: &mut SchedulingProblem, state: &mut SolverState, pod: PodIx, node: usize) {
     problem.pods[pod.0 as usize].on = Some(node as u32);
     problem.pods_on[node].push(pod);
     let entry = &problem.pods[pod.0 as usize];
@@ -34,7 +34,7 @@ pub(crate) fn bind(problem: &mut Problem, state: &mut State, pod: PodIx, node: u
 }
 
 /// A pod no longer runs on its node.
-pub(crate) fn unbind(problem: &mut Problem, state: &mut State, pod: PodIx) {
+pub(crate) fn unbind(problem: &mut SchedulingProblem, state: &mut SolverState, pod: PodIx) {
     let Some(node) = problem.pods[pod.0 as usize].on.take().map(|node| node as usize) else { return };
     problem.pods_on[node].retain(|other| *other != pod);
     let entry = &problem.pods[pod.0 as usize];
@@ -64,7 +64,7 @@ fn remove_each<T: PartialEq>(from: &mut Vec<T>, gone: &[T]) {
 }
 
 /// Counts a pod where it runs. A pod that is on its way out keeps others away until it is gone, but is counted no more.
-fn tally(problem: &mut Problem, state: &mut State, pod: PodIx, node: usize, by: i32) {
+fn tally(problem: &mut SchedulingProblem, state: &mut SolverState, pod: PodIx, node: usize, by: i32) {
     let entry = &problem.pods[pod.0 as usize];
     let class = &problem.classes[entry.class.0 as usize];
     for group in &class.repels {
@@ -82,7 +82,7 @@ fn tally(problem: &mut Problem, state: &mut State, pod: PodIx, node: usize, by: 
 }
 
 /// A node is there from now on, without pods; its number.
-pub(crate) fn add_node(problem: &mut Problem, state: &mut State, mut node: NodeState) -> usize {
+pub(crate) fn add_node(problem: &mut SchedulingProblem, state: &mut SolverState, mut node: NodeState) -> usize {
     problem.world.complete(&mut node, &mut state.table);
     let ix = problem.world.nodes.len();
     if let Some(name) = &node.node_name {
@@ -103,7 +103,7 @@ pub(crate) fn add_node(problem: &mut Problem, state: &mut State, mut node: NodeS
 }
 
 /// A node is gone; its pods are nowhere.
-pub(crate) fn remove_node(problem: &mut Problem, state: &mut State, node: usize) -> Vec<PodIx> {
+pub(crate) fn remove_node(problem: &mut SchedulingProblem, state: &mut SolverState, node: usize) -> Vec<PodIx> {
     let pods = problem.pods_on[node].clone();
     for pod in &pods {
         unbind(problem, state, *pod);
@@ -125,7 +125,7 @@ pub(crate) fn remove_node(problem: &mut Problem, state: &mut State, node: usize)
 }
 
 /// What a node adds to the domains that exist and takes from its pool's limits. One that is leaving does neither.
-fn make_present(problem: &Problem, state: &mut State, node: usize, by: i32) {
+fn make_present(problem: &SchedulingProblem, state: &mut SolverState, node: usize, by: i32) {
     let host = &problem.world.nodes[node];
     if host.is_leaving {
         return;
@@ -146,7 +146,7 @@ fn make_present(problem: &Problem, state: &mut State, node: usize, by: i32) {
 }
 
 /// Numbers the nodes anew, in the order in which pods are offered to them; those that are gone lose their number.
-pub(crate) fn put_in_order(problem: &mut Problem, state: &mut State) {
+pub(crate) fn put_in_order(problem: &mut SchedulingProblem, state: &mut SolverState) {
     if problem.is_in_order {
         return;
     }

@@ -3,12 +3,12 @@
 //! place; what it takes from that place is only its own.
 
 use super::class::ClassIx;
-use super::pass::Pass;
+use super::pass::PlacementPass;
 use super::problem::PodIx;
 use crate::resources::Amounts;
 use crate::topology::GroupKind;
 
-impl Pass<'_> {
+impl PlacementPass<'_> {
     /// Puts the pod where its kin has room, too; false if it has no kin to think of, or there is no such place.
     pub(super) fn place_with_kin(&mut self, pod: PodIx, options: &[ClassIx]) -> bool {
         let Some(kin) = options.first().and_then(|class| self.kin_to_come(pod, *class)) else { return false };

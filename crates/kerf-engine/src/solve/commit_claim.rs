@@ -3,27 +3,27 @@
 
 use smallvec::SmallVec;
 
-use super::claim::{Claim, Counted};
+use super::claim::{OpenClaim, UncertainCount};
 use super::class::ClassIx;
 use super::limits;
-use super::pass::{Pass, Place, Taste};
-use super::place_claim::Grown;
+use super::pass::{ClaimOrder, PlacementPass, PlacementTarget};
+use super::place_claim::ExtendedClaim;
 use super::problem::PodIx;
-use super::state::State;
+use super::state::SolverState;
 use crate::bits::Bits;
 use crate::price::Price;
 use crate::requirement::EffectiveOperator;
-use crate::requirement_table::SetIx;
+use crate::requirement_table::RequirementSetIx;
 use crate::resources::Amounts;
 use crate::topology::{GroupKey, GroupKind};
 
-impl Pass<'_> {
+impl PlacementPass<'_> {
     /// Opens a claim for the pod.
-    pub(super) fn open_claim(&mut self, pod: PodIx, class: ClassIx, template: usize, grown: Grown) {
+    pub(super) fn open_claim(&mut self, pod: PodIx, class: ClassIx, template: usize, grown: ExtendedClaim) {
         let ix = self.state.claims.len();
-        self.state.claims.push(Claim {
+        self.state.claims.push(OpenClaim {
             template,
-            set: SetIx::EMPTY,
+            set: RequirementSetIx::EMPTY,
             rows: Bits::new(),
             counted: grown.rows.clone(),
             requests: Amounts::default(),
@@ -40,14 +40,14 @@ impl Pass<'_> {
     }
 
     /// Puts the pod on a claim that is open.
-    pub(super) fn commit_to_claim(&mut self, pod: PodIx, class: ClassIx, ix: usize, grown: Grown) {
+    pub(super) fn commit_to_claim(&mut self, pod: PodIx, class: ClassIx, ix: usize, grown: ExtendedClaim) {
         let facts = &self.problem.classes[class.0 as usize];
         let template = &self.problem.templates[self.state.claims[ix].template];
         let (set, columns) = (grown.set, template.columns);
         // Only one taste asks what a claim costs while it grows; for the others it is worked out once, at the end.
         let price = match self.taste {
-            Taste::CheapestGrowth => self.cheapest(columns, set, &grown.rows),
-            Taste::FewestPods | Taste::Oldest => Price::ZERO,
+            ClaimOrder::CheapestGrowth => self.cheapest(columns, set, &grown.rows),
+            ClaimOrder::FewestPods | ClaimOrder::Oldest => Price::ZERO,
         };
         let held = std::mem::take(&mut self.state.claims[ix].reserved);
         for released in held.iter().filter(|r| !grown.reserved.contains(r)) {
@@ -81,11 +81,11 @@ impl Pass<'_> {
             }
         }
         self.record(class, ix, set);
-        self.state.places[pod.0 as usize] = Some(Place::Claim(ix));
+        self.state.places[pod.0 as usize] = Some(PlacementTarget::Claim(ix));
     }
 
     /// Notes which domains the claim may still end up in.
-    pub(super) fn update_domains(&mut self, claim: usize, set: SetIx) {
+    pub(super) fn update_domains(&mut self, claim: usize, set: RequirementSetIx) {
         for key in self.state.keys.iter() {
             let one = self.state.table.get(set, self.state.keys.label(key));
             let accepted = self.state.keys.accepted(key, one, &self.state.table);
@@ -96,11 +96,11 @@ impl Pass<'_> {
     }
 
     /// Counts those who were on a claim before it came to be bound to one domain, or notes that they are not counted.
-    fn record_earlier(&mut self, claim: usize, was: SetIx, set: SetIx) {
+    fn record_earlier(&mut self, claim: usize, was: RequirementSetIx, set: RequirementSetIx) {
         let problem = self.problem;
         for key in self.state.keys.iter() {
             let label = self.state.keys.label(key);
-            let one_domain = |state: &State, set: SetIx| {
+            let one_domain = |state: &SolverState, set: RequirementSetIx| {
                 let requirement = state.table.requirement(state.table.get(set, label)?);
                 let values = requirement.values();
                 (requirement.operator() == EffectiveOperator::In && values.len() == 1).then(|| values[0].clone())
@@ -135,7 +135,7 @@ impl Pass<'_> {
     }
 
     /// Counts the pod in every group that selects it (spec 02 §8.6).
-    fn record(&mut self, class: ClassIx, claim: usize, set: SetIx) {
+    fn record(&mut self, class: ClassIx, claim: usize, set: RequirementSetIx) {
         let facts = &self.problem.classes[class.0 as usize];
         let template = &self.problem.templates[self.state.claims[claim].template];
         for group in facts.counted_by.iter().chain(&facts.repels) {
@@ -166,7 +166,7 @@ impl Pass<'_> {
                 for domain in domains {
                     self.state.count(*group, domain, 1);
                     if is_open {
-                        self.state.claims[claim].counted_in.push(Counted { group: *group, key, domain });
+                        self.state.claims[claim].counted_in.push(UncertainCount { group: *group, key, domain });
                     }
                 }
             }

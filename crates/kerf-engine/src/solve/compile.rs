@@ -8,15 +8,15 @@ mod counts;
 mod groups;
 mod placement_targets;
 
-pub(crate) use classes::{ClassBook, next_step, pending_pod, running_pod};
-pub(crate) use groups::{GroupBook, running_rules};
+pub(crate) use classes::{ClassTable, next_step, pending_pod, running_pod};
+pub(crate) use groups::{GroupTable, running_rules};
 pub(crate) use placement_targets::{pre_filter, reservations};
 
-use super::problem::Problem;
-use super::state::State;
+use super::problem::SchedulingProblem;
+use super::state::SolverState;
 
 /// Brings in whatever was added to the problem since the last time.
-pub(crate) fn settle(problem: &mut Problem, state: &mut State) {
+pub(crate) fn settle(problem: &mut SchedulingProblem, state: &mut SolverState) {
     let (first_group, first_presence) = (state.counts.len(), state.presences.len());
     groups::tie(problem, state, first_group);
     placement_targets::domains(problem, state);

@@ -4,18 +4,18 @@
 use kerf_api::slim::Str;
 
 use super::class::ClassIx;
-use super::incremental::Prepared;
+use super::incremental::IncrementalSolver;
 use super::limits;
-use super::pass::{Pass, Refusal};
+use super::pass::{PlacementPass, UnplacedReason};
 use super::problem::PodIx;
 use super::template::pool_set;
 use super::{compile, min_values};
 use crate::bits::Bits;
-use crate::pod::relax::Concession;
+use crate::pod::relax::Relaxation;
 
 /// A pool that takes pods and has no type for any (spec 02 §5.4).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WithoutTypes {
+pub struct PoolWithoutTypes {
     /// The pool.
     pub pool: Str,
     /// The labels that too few values would be left of, if that is what keeps the types out.
@@ -24,7 +24,7 @@ pub struct WithoutTypes {
 
 /// A pool whose limits keep out some of its types, but not all (spec 02 §4.6).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BeyondLimits {
+pub struct TypesBeyondLimits {
     /// The pool.
     pub pool: Str,
     /// How many types are kept out.
@@ -35,16 +35,16 @@ pub struct BeyondLimits {
 
 /// A pod that gave something up (spec 02 §6.4), for a place or in vain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Relaxed {
+pub struct RelaxedPod {
     /// The pod, as `namespace/name`.
     pub pod: Str,
     /// What it gave up, in this order.
-    pub given_up: Vec<Concession>,
+    pub given_up: Vec<Relaxation>,
 }
 
-impl Prepared {
+impl IncrementalSolver {
     /// The pools that had nothing to launch, in the order in which they are tried.
-    pub fn without_types(&mut self) -> Vec<WithoutTypes> {
+    pub fn without_types(&mut self) -> Vec<PoolWithoutTypes> {
         let (problem, state) = (&self.problem, &mut self.state);
         let pools = problem.pools.iter().map(|ix| &problem.world.pools[*ix]);
         let empty = pools.filter(|pool| problem.templates.iter().all(|template| template.name != pool.name));
@@ -55,13 +55,13 @@ impl Prepared {
                 min_values::short(columns, &rows, set, None, &state.table)
             });
             let min_values = short.unwrap_or_default().into_iter().map(|short| short.key).collect();
-            WithoutTypes { pool: pool.name.clone(), min_values }
+            PoolWithoutTypes { pool: pool.name.clone(), min_values }
         });
         judged.collect()
     }
 
     /// The pools whose limits kept out types from the beginning, in the order in which they are tried.
-    pub fn beyond_limits(&self) -> Vec<BeyondLimits> {
+    pub fn beyond_limits(&self) -> Vec<TypesBeyondLimits> {
         let of_template = |(ix, template): (usize, &super::Template)| {
             let columns = &self.problem.world.columns[template.columns];
             let types = |rows: &Bits| rows.iter().map(|row| columns.rows[row].type_ix).collect::<Bits>().iter().count();
@@ -69,19 +69,19 @@ impl Prepared {
             limits::keep_within(&mut within, columns, &self.state.limits[ix]);
             let (total, left) = (types(&template.rows), types(&within));
             let is_partial = 0 < left && left < total;
-            is_partial.then(|| BeyondLimits { pool: template.name.clone(), excluded: total - left, total })
+            is_partial.then(|| TypesBeyondLimits { pool: template.name.clone(), excluded: total - left, total })
         };
         self.problem.templates.iter().enumerate().filter_map(of_template).collect()
     }
 
     /// The pods that gave something up to get the last answer, by name.
-    pub fn relaxed(&self) -> Vec<Relaxed> {
-        let mut all: Vec<Relaxed> = self.relaxed.iter().map(|(pod, end)| self.path_to(*pod, *end)).collect();
+    pub fn relaxed(&self) -> Vec<RelaxedPod> {
+        let mut all: Vec<RelaxedPod> = self.relaxed.iter().map(|(pod, end)| self.path_to(*pod, *end)).collect();
         all.sort_by(|a, b| a.pod.cmp(&b.pod));
         all
     }
 
-    fn path_to(&self, pod: PodIx, end: ClassIx) -> Relaxed {
+    fn path_to(&self, pod: PodIx, end: ClassIx) -> RelaxedPod {
         let entry = &self.problem.pods[pod.0 as usize];
         let (mut class, mut given_up) = (entry.class, Vec::new());
         // What lies beyond the steps gives nothing up that is not given up before.
@@ -93,16 +93,16 @@ impl Prepared {
             given_up.push(concession);
             class = next;
         }
-        Relaxed { pod: entry.name.clone(), given_up }
+        RelaxedPod { pod: entry.name.clone(), given_up }
     }
 }
 
 /// The pods that the pass placed as something else than what they asked for, and those that gave everything up in vain.
-pub(super) fn relaxed(pass: &Pass<'_>) -> Vec<(PodIx, ClassIx)> {
+pub(super) fn relaxed(pass: &PlacementPass<'_>) -> Vec<(PodIx, ClassIx)> {
     let state = &pass.state;
     let in_vain = state.queue.iter().filter(|pod| {
         let at = pod.0 as usize;
-        state.places[at].is_none() && state.refusals[at] == Some(Refusal::Nowhere)
+        state.places[at].is_none() && state.refusals[at] == Some(UnplacedReason::NoTarget)
     });
     let ends = in_vain.map(|pod| (*pod, pass.problem.most_relaxed(pass.problem.pods[pod.0 as usize].class)));
     let further = ends.filter(|(pod, end)| pass.problem.pods[pod.0 as usize].class != *end);

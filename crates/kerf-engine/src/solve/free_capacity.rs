@@ -6,21 +6,21 @@
 use crate::resources::Amounts;
 
 /// CPU, memory, pods and ephemeral storage, each in a unit of its own.
-pub(crate) type Coarse = [i32; 4];
+pub(crate) type CoarseAmounts = [i32; 4];
 
 /// By how many bits the nano-units of each are shortened.
-const SHIFT: [u32; 4] = [20, 44, 29, 44];
+const ROUNDING_SHIFT_BITS: [u32; 4] = [20, 44, 29, 44];
 /// Takes nothing: what a pod needs is never below zero.
-const CLOSED: Coarse = [-1; 4];
+const NO_CAPACITY: CoarseAmounts = [-1; 4];
 
 /// What a pod needs, coarsely.
-pub(crate) fn coarse_need(need: &Amounts) -> Coarse {
+pub(crate) fn coarse_need(need: &Amounts) -> CoarseAmounts {
     coarse(need).map(|n| n.max(0))
 }
 
-fn coarse(amounts: &Amounts) -> Coarse {
+fn coarse(amounts: &Amounts) -> CoarseAmounts {
     let mut short = [0; 4];
-    for ((short, amount), shift) in short.iter_mut().zip(amounts.as_slice()).zip(SHIFT) {
+    for ((short, amount), shift) in short.iter_mut().zip(amounts.as_slice()).zip(ROUNDING_SHIFT_BITS) {
         *short = i32::try_from(amount >> shift).unwrap_or(i32::MAX);
     }
     short
@@ -28,15 +28,15 @@ fn coarse(amounts: &Amounts) -> Coarse {
 
 /// What is left, node by node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Room {
-    nodes: Vec<Coarse>,
+pub(crate) struct FreeCapacity {
+    nodes: Vec<CoarseAmounts>,
     /// The most of each in every sixty-four nodes.
-    most: Vec<Coarse>,
+    most: Vec<CoarseAmounts>,
 }
 
-impl Room {
+impl FreeCapacity {
     pub(crate) fn new(remaining: &[Amounts]) -> Self {
-        let nodes: Vec<Coarse> = remaining.iter().map(left).collect();
+        let nodes: Vec<CoarseAmounts> = remaining.iter().map(left).collect();
         let most = nodes.chunks(64).map(most).collect();
         Self { nodes, most }
     }
@@ -45,8 +45,8 @@ impl Room {
     pub(crate) fn set(&mut self, node: usize, remaining: &Amounts) {
         let word = node / 64;
         if self.nodes.len() <= node {
-            self.nodes.resize(node + 1, CLOSED);
-            self.most.resize(word + 1, CLOSED);
+            self.nodes.resize(node + 1, NO_CAPACITY);
+            self.most.resize(word + 1, NO_CAPACITY);
         }
         let before = std::mem::replace(&mut self.nodes[node], left(remaining));
         let now = self.nodes[node];
@@ -59,26 +59,26 @@ impl Room {
     }
 
     /// Whether any of these sixty-four nodes might do.
-    pub(crate) fn word_may_fit(&self, word: usize, need: &Coarse) -> bool {
+    pub(crate) fn word_may_fit(&self, word: usize, need: &CoarseAmounts) -> bool {
         self.most.get(word).is_some_and(|most| fits(need, most))
     }
 
-    pub(crate) fn may_fit(&self, node: usize, need: &Coarse) -> bool {
+    pub(crate) fn may_fit(&self, node: usize, need: &CoarseAmounts) -> bool {
         self.nodes.get(node).is_some_and(|room| fits(need, room))
     }
 }
 
-fn fits(need: &Coarse, room: &Coarse) -> bool {
+fn fits(need: &CoarseAmounts, room: &CoarseAmounts) -> bool {
     (0..4).all(|r| need[r] <= room[r])
 }
 
 /// A node that is over-committed in anything takes nothing (spec 02 §4.3).
-fn left(remaining: &Amounts) -> Coarse {
-    if remaining.any_negative() { CLOSED } else { coarse(remaining) }
+fn left(remaining: &Amounts) -> CoarseAmounts {
+    if remaining.any_negative() { NO_CAPACITY } else { coarse(remaining) }
 }
 
-fn most(nodes: &[Coarse]) -> Coarse {
-    nodes.iter().fold(CLOSED, |mut most, node| {
+fn most(nodes: &[CoarseAmounts]) -> CoarseAmounts {
+    nodes.iter().fold(NO_CAPACITY, |mut most, node| {
         (0..4).for_each(|r| most[r] = most[r].max(node[r]));
         most
     })
@@ -87,24 +87,24 @@ fn most(nodes: &[Coarse]) -> Coarse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resources::{ResourceIx, UNIT};
+    use crate::resources::{NANOS_PER_UNIT, ResourceIx};
 
     fn amounts(cpu_millis: i128, pods: i128) -> Amounts {
         let mut amounts = Amounts::default();
-        amounts.set(ResourceIx::CPU, cpu_millis * UNIT / 1000);
-        amounts.set(ResourceIx::PODS, pods * UNIT);
+        amounts.set(ResourceIx::CPU, cpu_millis * NANOS_PER_UNIT / 1000);
+        amounts.set(ResourceIx::PODS, pods * NANOS_PER_UNIT);
         amounts
     }
 
     #[test]
     fn never_denies_a_node_with_room_and_follows_changes() {
         let mut remaining: Vec<Amounts> = (0..200).map(|i| amounts((i * 37) % 101, i % 5)).collect();
-        let mut room = Room::new(&remaining);
+        let mut room = FreeCapacity::new(&remaining);
         for step in 0..400_usize {
             let node = (step * 53) % 200;
             remaining[node] = amounts((step as i128 * 71) % 103 - 3, (step as i128) % 4);
             room.set(node, &remaining[node]);
-            assert_eq!(room, Room::new(&remaining), "after {step} changes");
+            assert_eq!(room, FreeCapacity::new(&remaining), "after {step} changes");
             let need = amounts((step as i128 * 13) % 90, 1);
             for (node, left) in remaining.iter().enumerate().filter(|(_, left)| need.fits_in(left)) {
                 assert!(room.may_fit(node, &coarse_need(&need)), "{left:?}");

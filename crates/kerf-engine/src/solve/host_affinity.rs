@@ -5,21 +5,27 @@
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::class::{Bound, Class, ClassIx};
-use super::pass::{Pass, Place};
-use super::problem::{PodIx, Problem};
-use super::spread_violations::{Spread, domain_of};
+use super::class::{ClassIx, GroupConstraint, PodClass};
+use super::pass::{PlacementPass, PlacementTarget};
+use super::problem::{PodIx, SchedulingProblem};
+use super::spread_violations::{LabelSpread, domain_of};
 use crate::topology::{GroupIx, GroupKind};
 
 /// What has been found out about the followers of one answer.
 #[derive(Debug, Default)]
-pub(super) struct Followers {
+pub(super) struct HostAffinityCheck {
     known: FxHashMap<(ClassIx, GroupIx, usize), bool>,
 }
 
-impl Followers {
+impl HostAffinityCheck {
     /// Whether so many are in the domain whom pods like this one follow there that its spread cannot be kept.
-    pub(super) fn are_too_many(&mut self, pass: &Pass<'_>, pod: PodIx, spread: Spread, domain: usize) -> bool {
+    pub(super) fn are_too_many(
+        &mut self,
+        pass: &PlacementPass<'_>,
+        pod: PodIx,
+        spread: LabelSpread,
+        domain: usize,
+    ) -> bool {
         let class = pass.problem.pods[pod.0 as usize].class;
         let known = self.known.entry((class, spread.group, domain));
         *known.or_insert_with(|| lacking(pass, class, spread, domain).is_some())
@@ -27,7 +33,7 @@ impl Followers {
 }
 
 /// The domain that lacks pods, if so many are in another whom pods of the class follow there that their spread cannot be kept.
-pub(super) fn lacking(pass: &Pass<'_>, class: ClassIx, spread: Spread, domain: usize) -> Option<usize> {
+pub(super) fn lacking(pass: &PlacementPass<'_>, class: ClassIx, spread: LabelSpread, domain: usize) -> Option<usize> {
     let (problem, state) = (pass.problem, &pass.state);
     problem.musts_of(class).bounds().find(|bound| bound.group == spread.group)?;
     let (mut earlier, mut in_the_end) = (FxHashMap::default(), FxHashMap::default());
@@ -57,7 +63,7 @@ pub(super) fn lacking(pass: &Pass<'_>, class: ClassIx, spread: Spread, domain: u
 }
 
 /// The domains of the new machines that have pods of the class, one for each machine, if the spread counts whomever they follow there.
-fn hosts_of(pass: &Pass<'_>, class: ClassIx, spread: Spread) -> Vec<usize> {
+fn hosts_of(pass: &PlacementPass<'_>, class: ClassIx, spread: LabelSpread) -> Vec<usize> {
     let problem = pass.problem;
     let hosts = problem.musts_of(class).hosts.iter();
     let followed: SmallVec<[GroupIx; 2]> =
@@ -70,10 +76,10 @@ fn hosts_of(pass: &Pass<'_>, class: ClassIx, spread: Spread) -> Vec<usize> {
         is_here && pods.iter().filter(|pod| leads(pod)).all(|pod| is_in(pod, &spread.group))
     };
     let claims = pass.state.claims.iter().enumerate().filter(|(_, claim)| brings(&claim.pods));
-    claims.filter_map(|(ix, _)| domain_of(pass, Place::Claim(ix), spread.key)).collect()
+    claims.filter_map(|(ix, _)| domain_of(pass, PlacementTarget::Claim(ix), spread.key)).collect()
 }
 
-impl Problem {
+impl SchedulingProblem {
     /// Whether a pod may go only to hosts where others are, and is bound by some label.
     pub(super) fn follows(&self, pod: PodIx) -> bool {
         let class = self.class_of(pod);
@@ -83,12 +89,12 @@ impl Problem {
     }
 
     /// The class without its wishes.
-    fn musts_of(&self, class: ClassIx) -> &Class {
+    fn musts_of(&self, class: ClassIx) -> &PodClass {
         &self.classes[self.most_relaxed(class).0 as usize]
     }
 
     /// Whether a bound is to others on the same host.
-    fn is_followed(&self, bound: &Bound) -> bool {
+    fn is_followed(&self, bound: &GroupConstraint) -> bool {
         self.groups[bound.group.0].identity.kind == GroupKind::Affinity && !bound.counts_self
     }
 }

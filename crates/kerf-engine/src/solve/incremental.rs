@@ -14,26 +14,26 @@ use kerf_api::slim::{Node, Pod, PodDisruptionBudget, ReplicaOwner, Service, Str}
 use rustc_hash::FxHashMap;
 
 use super::class::ClassIx;
-use super::pass::Pass;
-use super::problem::{PodIx, Problem};
+use super::pass::PlacementPass;
+use super::problem::{PodIx, SchedulingProblem};
 use super::solution::Solution;
-use super::state::State;
+use super::state::SolverState;
 use super::zones::{self, EffectiveZone};
 use super::{cluster_updates, compile, diagnostics, search};
-use crate::cluster::{Input, NodeClaim, Settings, selection, state_of};
+use crate::cluster::{Input, NodeClaimInput, Settings, selection, state_of};
 use crate::pod::default_spread::DefaultSpread;
 
 /// A cluster, prepared for questions.
 #[derive(Debug)]
-pub struct Prepared {
-    pub(super) problem: Problem,
-    pub(super) state: State,
+pub struct IncrementalSolver {
+    pub(super) problem: SchedulingProblem,
+    pub(super) state: SolverState,
     at: Timestamp,
-    pods: FxHashMap<Str, Known>,
+    pods: FxHashMap<Str, KnownPod>,
     /// Pods by the name of a node that is not there.
     homeless: FxHashMap<Str, Vec<PodIx>>,
     nodes: FxHashMap<Str, Arc<Node>>,
-    claims: FxHashMap<Str, NodeClaim>,
+    claims: FxHashMap<Str, NodeClaimInput>,
     budgets: Vec<PodDisruptionBudget>,
     services: Vec<Service>,
     replica_owners: Vec<ReplicaOwner>,
@@ -47,20 +47,20 @@ pub struct Prepared {
 
 /// How a pod is known.
 #[derive(Debug, Clone, Copy)]
-enum Known {
+enum KnownPod {
     /// It has a place in the books.
-    Entry(PodIx),
+    Indexed(PodIx),
     /// It waits and is refused.
-    Refused,
+    Excluded,
 }
 
-impl Prepared {
+impl IncrementalSolver {
     /// Prepares a cluster.
     pub fn new(input: &Input, settings: &Settings) -> Self {
-        let (problem, state) = Problem::prepared(input, settings);
+        let (problem, state) = SchedulingProblem::prepared(input, settings);
         let entries =
-            problem.pods.iter().enumerate().map(|(ix, pod)| (pod.name.clone(), Known::Entry(PodIx(ix as u32))));
-        let refused = problem.refused.iter().map(|(name, _)| (name.clone(), Known::Refused));
+            problem.pods.iter().enumerate().map(|(ix, pod)| (pod.name.clone(), KnownPod::Indexed(PodIx(ix as u32))));
+        let refused = problem.refused.iter().map(|(name, _)| (name.clone(), KnownPod::Excluded));
         let mut prepared = Self {
             pods: entries.chain(refused).collect(),
             homeless: FxHashMap::default(),
@@ -117,8 +117,8 @@ impl Prepared {
             let waiting = problem.waiting.len();
             compile::pending_pod(problem, state, pod, defaults.of(pod));
             let known = match problem.waiting.get(waiting) {
-                Some(ix) => Known::Entry(*ix),
-                None => Known::Refused,
+                Some(ix) => KnownPod::Indexed(*ix),
+                None => KnownPod::Excluded,
             };
             compile::settle(problem, state);
             self.pods.insert(name, known);
@@ -131,7 +131,7 @@ impl Prepared {
                 Some(node) => cluster_updates::bind(problem, state, ix, node),
                 None => self.homeless.entry(node.clone()).or_default().push(ix),
             }
-            self.pods.insert(name, Known::Entry(ix));
+            self.pods.insert(name, KnownPod::Indexed(ix));
         }
     }
 
@@ -139,7 +139,7 @@ impl Prepared {
     pub fn pod_gone(&mut self, name: &str) {
         self.timed.remove(name);
         match self.pods.remove(name) {
-            Some(Known::Entry(ix)) => {
+            Some(KnownPod::Indexed(ix)) => {
                 cluster_updates::unbind(&mut self.problem, &mut self.state, ix);
                 self.problem.waiting.retain(|other| *other != ix);
                 self.problem.stuck.remove(&ix);
@@ -149,7 +149,7 @@ impl Prepared {
                 });
                 self.problem.free.push(ix);
             }
-            Some(Known::Refused) => self.problem.refused.retain(|(other, _)| other != name),
+            Some(KnownPod::Excluded) => self.problem.refused.retain(|(other, _)| other != name),
             None => {}
         }
     }
@@ -175,7 +175,7 @@ impl Prepared {
     }
 
     /// A node claim is new, or anything about it has changed.
-    pub fn claim_changed(&mut self, claim: &NodeClaim) {
+    pub fn claim_changed(&mut self, claim: &NodeClaimInput) {
         let before = self.claims.insert(claim.name.clone(), claim.clone());
         if before.as_ref() == Some(claim) {
             return;
@@ -220,7 +220,7 @@ impl Prepared {
     pub fn pending_by_zone(&mut self) -> BTreeMap<EffectiveZone, usize> {
         let (problem, state) = (&mut self.problem, &mut self.state);
         cluster_updates::put_in_order(problem, state);
-        let mut pass = Pass::new(problem, std::mem::take(state));
+        let mut pass = PlacementPass::new(problem, std::mem::take(state));
         let counts = zones::count(&mut pass, &problem.waiting);
         self.state = pass.state;
         counts
@@ -235,7 +235,7 @@ impl Prepared {
         cluster_updates::put_in_order(&mut self.problem, &mut self.state);
         let expected = Arc::new(self.expected(machines));
         let (problem, state) = (&self.problem, &mut self.state);
-        let mut pass = Pass::new(problem, std::mem::take(state));
+        let mut pass = PlacementPass::new(problem, std::mem::take(state));
         pass.expected = expected;
         let mut queue: Vec<PodIx> = problem.waiting.clone();
         for node in nodes.iter().filter_map(|name| problem.world.find(name)) {
@@ -260,8 +260,8 @@ impl Prepared {
         let nodes: FxHashMap<&str, usize> =
             nodes.filter(|(_, node)| !node.is_vacant).map(|(ix, node)| (node.provider_id.as_str(), ix)).collect();
         let known = |(pod, machine): (&Str, &Str)| match self.pods.get(pod)? {
-            Known::Entry(pod) => Some((*pod, *nodes.get(machine.as_str())?)),
-            Known::Refused => None,
+            KnownPod::Indexed(pod) => Some((*pod, *nodes.get(machine.as_str())?)),
+            KnownPod::Excluded => None,
         };
         machines.iter().filter_map(known).collect()
     }

@@ -1,16 +1,16 @@
 //! Pool limits within one pass (spec 02 §4.6): every claim is counted at the largest machine that it could become.
 
 use crate::bits::Bits;
-use crate::catalogue::Columns;
-use crate::resources::{Amounts, ResourceIx, UNIT};
+use crate::catalogue::CompiledCatalogue;
+use crate::resources::{Amounts, NANOS_PER_UNIT, ResourceIx};
 
 /// Whether the number of nodes is used up.
 pub(crate) fn nodes_exhausted(limits: &[(ResourceIx, i128)]) -> bool {
-    limits.iter().any(|(resource, left)| *resource == ResourceIx::NODES && *left < UNIT)
+    limits.iter().any(|(resource, left)| *resource == ResourceIx::NODES && *left < NANOS_PER_UNIT)
 }
 
 /// Drops the rows whose machine would exceed what is left.
-pub(crate) fn keep_within(rows: &mut Bits, columns: &Columns, limits: &[(ResourceIx, i128)]) {
+pub(crate) fn keep_within(rows: &mut Bits, columns: &CompiledCatalogue, limits: &[(ResourceIx, i128)]) {
     if limits.is_empty() {
         return;
     }
@@ -27,21 +27,21 @@ pub(crate) fn keep_within(rows: &mut Bits, columns: &Columns, limits: &[(Resourc
 /// Adds a machine's capacity to what is left that many times.
 pub(crate) fn shift(limits: &mut [(ResourceIx, i128)], capacity: &Amounts, times: i128) {
     for (resource, left) in limits {
-        *left += times * if *resource == ResourceIx::NODES { UNIT } else { capacity.get(*resource) };
+        *left += times * if *resource == ResourceIx::NODES { NANOS_PER_UNIT } else { capacity.get(*resource) };
     }
 }
 
 /// Takes a new claim out of what is left.
-pub(crate) fn deduct(limits: &mut [(ResourceIx, i128)], rows: &Bits, columns: &Columns) {
+pub(crate) fn deduct(limits: &mut [(ResourceIx, i128)], rows: &Bits, columns: &CompiledCatalogue) {
     for (resource, left) in limits {
         *left -= most(*resource, rows, columns);
     }
 }
 
 /// How much of a resource the largest of the rows has; every machine is one node.
-pub(crate) fn most(resource: ResourceIx, rows: &Bits, columns: &Columns) -> i128 {
+pub(crate) fn most(resource: ResourceIx, rows: &Bits, columns: &CompiledCatalogue) -> i128 {
     if resource == ResourceIx::NODES {
-        return UNIT;
+        return NANOS_PER_UNIT;
     }
     let capacities = rows.iter().map(|row| columns.types[columns.rows[row].type_ix].capacity.get(resource));
     capacities.max().unwrap_or(0)

@@ -5,13 +5,13 @@ use kerf_api::labels;
 use kerf_api::slim::Str;
 
 use crate::bits::Bits;
-use crate::catalogue::Columns;
+use crate::catalogue::CompiledCatalogue;
 use crate::requirement::{EffectiveOperator, Requirement};
-use crate::requirement_table::{Narrowing, SetIx};
+use crate::requirement_table::{RequirementSetIx, RequirementTable};
 
 /// A key whose `minValues` is not reached, with the number of values that there are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Short {
+pub(crate) struct MinValuesShortfall {
     pub(crate) key: Str,
     pub(crate) have: u32,
 }
@@ -19,12 +19,12 @@ pub(crate) struct Short {
 /// The keys of `set` that the types of these rows leave short. No rows at all is not for this rule to report. The claim's capacity types
 /// will be those of its `offerings`; without these nothing is said of how many it could name.
 pub(crate) fn short(
-    columns: &Columns,
+    columns: &CompiledCatalogue,
     rows: &Bits,
-    set: SetIx,
+    set: RequirementSetIx,
     offerings: Option<&Bits>,
-    table: &Narrowing,
-) -> Vec<Short> {
+    table: &RequirementTable,
+) -> Vec<MinValuesShortfall> {
     if rows.is_empty() {
         return Vec::new();
     }
@@ -43,14 +43,19 @@ pub(crate) fn short(
         let named = named(columns, rows, table.requirement(*one), offerings);
         let have = named.map_or(values.len(), |named| named.min(values.len())) as u32;
         if have < min {
-            failing.push(Short { key: table.key_text(*key).clone(), have });
+            failing.push(MinValuesShortfall { key: table.key_text(*key).clone(), have });
         }
     }
     failing
 }
 
 /// How many values of its key a claim would name, if it names any.
-fn named(columns: &Columns, rows: &Bits, requirement: &Requirement, offerings: Option<&Bits>) -> Option<usize> {
+fn named(
+    columns: &CompiledCatalogue,
+    rows: &Bits,
+    requirement: &Requirement,
+    offerings: Option<&Bits>,
+) -> Option<usize> {
     if requirement.key() != labels::CAPACITY_TYPE {
         return requirement.allowed_values().map(<[Str]>::len);
     }
@@ -62,7 +67,11 @@ fn named(columns: &Columns, rows: &Bits, requirement: &Requirement, offerings: O
 }
 
 /// The set with each failing key's `minValues` lowered to what there is, or dropped when there is nothing (spec 02 Q9).
-pub(crate) fn lower(set: SetIx, failing: &[Short], table: &mut Narrowing) -> SetIx {
+pub(crate) fn lower(
+    set: RequirementSetIx,
+    failing: &[MinValuesShortfall],
+    table: &mut RequirementTable,
+) -> RequirementSetIx {
     failing.iter().fold(set, |set, short| {
         let lowered = table
             .known_key(&short.key)

@@ -5,10 +5,10 @@
 //! nodes that seem to have room. Rolling back costs what was changed. Nothing depends on how many pods stay where they are.
 
 use super::limits;
-use super::pass::Pass;
+use super::pass::PlacementPass;
 use super::problem::PodIx;
 
-impl Pass<'_> {
+impl PlacementPass<'_> {
     /// Takes a node away and adds the pods that must move to `moved`. A node that is leaving anyway, or is gone already, is not there
     /// to be taken.
     pub(crate) fn take_away(&mut self, node: usize, moved: &mut Vec<PodIx>) {

@@ -11,19 +11,19 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::class::{Bound, Class, ClassIx};
-use super::problem::{PodIx, Problem};
-use super::state::State;
+use super::class::{ClassIx, GroupConstraint, PodClass};
+use super::problem::{PodIx, SchedulingProblem};
+use super::state::SolverState;
 use crate::bits::Bits;
 use crate::catalogue::RowView;
 use crate::price::Price;
-use crate::requirement_table::SetIx;
+use crate::requirement_table::RequirementSetIx;
 use crate::resources::Amounts;
 use crate::topology::{GroupIx, GroupKind, TopologyKeyIx};
 
 /// Which open claim a pod is offered first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Taste {
+pub(crate) enum ClaimOrder {
     /// The one with the fewest pods, as Karpenter does.
     FewestPods,
     /// The oldest.
@@ -34,7 +34,7 @@ pub(crate) enum Taste {
 
 /// What is decided otherwise than usual, for the sake of variety.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Whim {
+pub(crate) struct SearchVariant {
     /// Of claims that grow by the same price the newest is taken, not the oldest.
     pub(crate) newest: bool,
     /// Of domains that are allowed any is taken, not one with the fewest pods; of the places where volumes can be, not the first.
@@ -53,47 +53,47 @@ pub(crate) struct Whim {
 
 /// Where a pod went, and after how many concessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PlacementTarget {
     Node(usize),
     Claim(usize),
 }
 
 /// Why a pod was not placed, as far as the loop needs to know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum UnplacedReason {
     /// Nothing accepts it.
-    Nowhere,
+    NoTarget,
     /// It waits for a reservation that is spoken for; it must not give in and must not go elsewhere.
-    Reserved,
+    WaitsForReservation,
     /// It asks for devices, which are not looked at.
-    Devices,
+    NeedsDevices,
 }
 
 /// One attempt.
 #[derive(Debug, Clone)]
-pub(crate) struct Pass<'p> {
-    pub(crate) problem: &'p Problem,
-    pub(crate) taste: Taste,
+pub(crate) struct PlacementPass<'p> {
+    pub(crate) problem: &'p SchedulingProblem,
+    pub(crate) taste: ClaimOrder,
     /// Turns ties between domains.
     pub(crate) seed: u64,
-    pub(crate) whim: Whim,
+    pub(crate) whim: SearchVariant,
     /// Whether pods may be placed by what lies beyond the steps of spec 02 §6.4.
     is_desperate: bool,
     /// What must be left beside the pod that is being placed.
     pub(crate) beside: Option<Amounts>,
     /// Pods for which a node was launched; it is tried first.
     pub(crate) expected: Arc<FxHashMap<PodIx, usize>>,
-    pub(crate) state: State,
+    pub(crate) state: SolverState,
 }
 
-impl<'p> Pass<'p> {
+impl<'p> PlacementPass<'p> {
     /// An attempt on clean books, in Karpenter's manner until told otherwise.
-    pub(crate) fn new(problem: &'p Problem, state: State) -> Self {
+    pub(crate) fn new(problem: &'p SchedulingProblem, state: SolverState) -> Self {
         Self {
             problem,
-            taste: Taste::FewestPods,
+            taste: ClaimOrder::FewestPods,
             seed: problem.world.settings.seed,
-            whim: Whim::default(),
+            whim: SearchVariant::default(),
             is_desperate: false,
             beside: None,
             expected: Arc::default(),
@@ -107,7 +107,7 @@ impl<'p> Pass<'p> {
         let order = self.expected_first(order);
         self.state.queue.extend_from_slice(&order);
         // Karpenter knows no last resorts: nobody whom it places may lose the room to one.
-        self.is_desperate = self.taste != Taste::FewestPods;
+        self.is_desperate = self.taste != ClaimOrder::FewestPods;
         let mut waiting = self.place_all(&order);
         while !waiting.is_empty() && (self.recount() || self.despair()) {
             waiting = self.place_all(&waiting);
@@ -174,14 +174,14 @@ impl<'p> Pass<'p> {
     }
 
     /// Alternates placing and giving in (spec 02 §6.4).
-    fn try_place(&mut self, pod: PodIx) -> Result<(), Refusal> {
+    fn try_place(&mut self, pod: PodIx) -> Result<(), UnplacedReason> {
         let entry = &self.problem.pods[pod.0 as usize];
         let mut class = entry.class;
         // A class that failed when the world was just like this fails again; pods differ by their volumes' claims and by the
         // nodes that they stay away from.
         let repeatable = entry.attachments.is_empty() && !self.lets_rest(pod);
         if repeatable && self.state.failed_at[class.0 as usize] == Some(self.state.commits) {
-            return Err(Refusal::Nowhere);
+            return Err(UnplacedReason::NoTarget);
         }
         loop {
             let options = self.options(class);
@@ -195,8 +195,10 @@ impl<'p> Pass<'p> {
                     self.state.commits += 1;
                     return Ok(());
                 }
-                Err(refusal @ (Refusal::Reserved | Refusal::Devices)) => return Err(refusal),
-                Err(refusal @ Refusal::Nowhere) => match self.problem.classes[last.0 as usize].relaxed {
+                Err(refusal @ (UnplacedReason::WaitsForReservation | UnplacedReason::NeedsDevices)) => {
+                    return Err(refusal);
+                }
+                Err(refusal @ UnplacedReason::NoTarget) => match self.problem.classes[last.0 as usize].relaxed {
                     Some(next) if self.is_desperate || !self.problem.classes[next.0 as usize].is_last_resort => {
                         class = next;
                     }
@@ -215,26 +217,26 @@ impl<'p> Pass<'p> {
     /// which there is a place; whoever looks for a better one weighs all of them.
     fn options(&self, class: ClassIx) -> SmallVec<[ClassIx; 4]> {
         match self.taste {
-            Taste::FewestPods => SmallVec::from_iter([class]),
-            Taste::Oldest | Taste::CheapestGrowth => {
+            ClaimOrder::FewestPods => SmallVec::from_iter([class]),
+            ClaimOrder::Oldest | ClaimOrder::CheapestGrowth => {
                 self.problem.classes[class.0 as usize].alternatives.clone().map(ClassIx).collect()
             }
         }
     }
 
-    fn place(&mut self, pod: PodIx, options: &[ClassIx]) -> Result<(), Refusal> {
+    fn place(&mut self, pod: PodIx, options: &[ClassIx]) -> Result<(), UnplacedReason> {
         if self.whim.gathers && self.place_with_kin(pod, options) {
             return Ok(());
         }
         self.place_anywhere(pod, options)
     }
 
-    pub(super) fn place_anywhere(&mut self, pod: PodIx, options: &[ClassIx]) -> Result<(), Refusal> {
+    pub(super) fn place_anywhere(&mut self, pod: PodIx, options: &[ClassIx]) -> Result<(), UnplacedReason> {
         let mut open: SmallVec<[(ClassIx, Vec<KeyDomains>); 1]> = SmallVec::with_capacity(options.len());
         for class in options.iter().copied() {
             let facts = &self.problem.classes[class.0 as usize];
             if facts.needs_devices && self.problem.world.settings.ignore_dra {
-                return Err(Refusal::Devices);
+                return Err(UnplacedReason::NeedsDevices);
             }
             let domains = self.open_domains(class);
             if self.place_on_node(pod, class, &domains) {
@@ -288,13 +290,13 @@ impl<'p> Pass<'p> {
     }
 
     /// The domains that the pod's own musts accept.
-    fn domains_of_pod(&mut self, facts: &Class, key: TopologyKeyIx) -> Bits {
+    fn domains_of_pod(&mut self, facts: &PodClass, key: TopologyKeyIx) -> Bits {
         let strict = self.state.table.get(facts.strict, self.state.keys.label(key));
         self.state.keys.accepted(key, strict, &self.state.table).clone()
     }
 
     /// What one group leaves of the domains (spec 02 §8.5).
-    fn restrict(&self, domains: &mut KeyDomains, bound: Bound, by_pod: &Bits) {
+    fn restrict(&self, domains: &mut KeyDomains, bound: GroupConstraint, by_pod: &Bits) {
         let counts = &self.state.counts[bound.group.0];
         match self.problem.groups[bound.group.0].identity.kind {
             GroupKind::Spread { max_skew, min_domains } => {
@@ -329,14 +331,14 @@ impl<'p> Pass<'p> {
     }
 
     /// The rows and offerings of a catalogue that satisfy a set.
-    pub(crate) fn view(&mut self, columns: usize, set: SetIx) -> &RowView {
+    pub(crate) fn view(&mut self, columns: usize, set: RequirementSetIx) -> &RowView {
         let problem = self.problem;
         let table = &mut self.state.table;
         self.state.views.entry((columns, set)).or_insert_with(|| problem.world.columns[columns].view(set, table))
     }
 
     /// The price of the cheapest machine among the rows.
-    pub(crate) fn cheapest(&mut self, columns: usize, set: SetIx, rows: &Bits) -> Price {
+    pub(crate) fn cheapest(&mut self, columns: usize, set: RequirementSetIx, rows: &Bits) -> Price {
         let view = self.view(columns, set);
         view.by_price.iter().find(|(_, row)| rows.contains(*row)).map_or(Price::UNKNOWN, |(price, _)| *price)
     }

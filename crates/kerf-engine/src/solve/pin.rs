@@ -5,12 +5,12 @@
 use rustc_hash::FxHashSet;
 
 use super::host_affinity;
-use super::pass::{Pass, Place};
-use super::spread_violations::{Spread, domain_of};
+use super::pass::{PlacementPass, PlacementTarget};
+use super::spread_violations::{LabelSpread, domain_of};
 use crate::bits::Bits;
 use crate::topology::{GroupKey, GroupKind, TopologyKeyIx};
 
-impl Pass<'_> {
+impl PlacementPass<'_> {
     /// Keeps open claims to the emptiest domains of spreads that cannot be kept otherwise.
     pub(super) fn pin_open_claims(&mut self) {
         let mut seen = FxHashSet::default();
@@ -32,11 +32,11 @@ impl Pass<'_> {
     }
 
     /// Keeps one open claim to the domain that has pods which the spread counts; false if there is none.
-    fn pin_one(&mut self, spread: Spread, domain: usize) -> bool {
+    fn pin_one(&mut self, spread: LabelSpread, domain: usize) -> bool {
         (0..self.state.claims.len()).any(|claim| {
             let mut pods = self.state.claims[claim].pods.iter();
             let is_counted = pods.any(|pod| self.problem.class_of(*pod).counted_by.contains(&spread.group));
-            let is_open = domain_of(self, Place::Claim(claim), spread.key).is_none();
+            let is_open = domain_of(self, PlacementTarget::Claim(claim), spread.key).is_none();
             is_counted && is_open && self.pin(claim, spread.key, domain)
         })
     }

@@ -3,26 +3,26 @@
 
 use smallvec::SmallVec;
 
-use super::class::{Class, ClassIx};
-use super::pass::{KeyDomains, Pass, Refusal, Taste};
+use super::class::{ClassIx, PodClass};
+use super::pass::{ClaimOrder, KeyDomains, PlacementPass, UnplacedReason};
 use super::problem::PodIx;
 use super::template::Template;
 use super::{limits, min_values};
 use crate::bits::{Bits, WordBits};
 use crate::cluster::{MinValuesPolicy, ReservedMode, ports};
 use crate::price::{Price, saves_enough};
-use crate::requirement_table::{SetIx, Undefined};
+use crate::requirement_table::{RequirementSetIx, UndefinedKeys};
 use crate::resources::Amounts;
 use crate::seeded_hash;
 use crate::topology::{GroupIx, GroupKind, TopologyKeyIx};
 
 /// A class that a pod may be of, with the domains that are open to it.
-pub(super) type Open = (ClassIx, Vec<KeyDomains>);
+pub(super) type ClassOption = (ClassIx, Vec<KeyDomains>);
 
 /// What a claim would be with one more pod.
 #[derive(Debug, Clone)]
-pub(super) struct Grown {
-    pub(super) set: SetIx,
+pub(super) struct ExtendedClaim {
+    pub(super) set: RequirementSetIx,
     pub(super) rows: Bits,
     pub(super) requests: Amounts,
     pub(super) reserved: Vec<usize>,
@@ -31,19 +31,19 @@ pub(super) struct Grown {
 
 /// Why a claim does not take a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum No {
+enum ClaimRejection {
     /// Labels, taints or room: for good.
-    Never,
+    Permanent,
     /// Counts are against it for now.
-    NotNow,
+    Temporary,
     /// Reservations are spoken for.
-    Reserved,
+    WaitsForReservation,
 }
 
-impl Pass<'_> {
+impl PlacementPass<'_> {
     /// Puts the pod on a claim, as one of the classes that it may be of.
-    pub(super) fn place_on_claim(&mut self, pod: PodIx, options: &[Open]) -> Result<(), Refusal> {
-        if self.taste == Taste::CheapestGrowth {
+    pub(super) fn place_on_claim(&mut self, pod: PodIx, options: &[ClassOption]) -> Result<(), UnplacedReason> {
+        if self.taste == ClaimOrder::CheapestGrowth {
             return self.place_cheaply(pod, options);
         }
         for (class, open) in options {
@@ -52,7 +52,7 @@ impl Pass<'_> {
                 return Ok(());
             }
         }
-        let mut refusal = Refusal::Nowhere;
+        let mut refusal = UnplacedReason::NoTarget;
         for (class, open) in options {
             match self.fresh(*class, open) {
                 Ok((template, grown)) => {
@@ -65,10 +65,10 @@ impl Pass<'_> {
         Err(refusal)
     }
 
-    fn first_accepting(&mut self, class: ClassIx, open: &[KeyDomains]) -> Option<(usize, Grown)> {
+    fn first_accepting(&mut self, class: ClassIx, open: &[KeyDomains]) -> Option<(usize, ExtendedClaim)> {
         let facts = &self.problem.classes[class.0 as usize];
         let candidates = self.claim_candidates(class, facts, open);
-        if self.taste == Taste::Oldest {
+        if self.taste == ClaimOrder::Oldest {
             return candidates.iter().find_map(|claim| self.grow(class, claim, open).ok().map(|grown| (claim, grown)));
         }
         let counts: SmallVec<[usize; 32]> = self.state.pod_counts.iter().collect();
@@ -86,12 +86,13 @@ impl Pass<'_> {
         None
     }
 
-    fn place_cheaply(&mut self, pod: PodIx, options: &[Open]) -> Result<(), Refusal> {
-        let mut best: Option<(Price, usize, ClassIx, Grown)> = None;
-        let mut fresh: Result<(Price, usize, ClassIx, Grown), Refusal> = Err(Refusal::Nowhere);
+    fn place_cheaply(&mut self, pod: PodIx, options: &[ClassOption]) -> Result<(), UnplacedReason> {
+        let mut best: Option<(Price, usize, ClassIx, ExtendedClaim)> = None;
+        let mut fresh: Result<(Price, usize, ClassIx, ExtendedClaim), UnplacedReason> = Err(UnplacedReason::NoTarget);
         for (class, open) in options {
             let found = self.cheapest_growth(*class, open);
-            let beats = |(growth, ..): &(Price, usize, Grown)| best.as_ref().is_none_or(|(least, ..)| growth < least);
+            let beats =
+                |(growth, ..): &(Price, usize, ExtendedClaim)| best.as_ref().is_none_or(|(least, ..)| growth < least);
             if let Some((growth, claim, grown)) = found.filter(beats) {
                 best = Some((growth, claim, *class, grown));
             }
@@ -124,10 +125,10 @@ impl Pass<'_> {
     }
 
     /// The claim whose price grows least with one more pod.
-    fn cheapest_growth(&mut self, class: ClassIx, open: &[KeyDomains]) -> Option<(Price, usize, Grown)> {
+    fn cheapest_growth(&mut self, class: ClassIx, open: &[KeyDomains]) -> Option<(Price, usize, ExtendedClaim)> {
         let facts = &self.problem.classes[class.0 as usize];
         let candidates = self.claim_candidates(class, facts, open);
-        let mut best: Option<(Price, usize, Grown)> = None;
+        let mut best: Option<(Price, usize, ExtendedClaim)> = None;
         let mut compared = 0;
         let most = compared_at_most(self.state.queue.len());
         // The latest claims have the most room; of equals the oldest wins, so that claims fill up.
@@ -148,7 +149,7 @@ impl Pass<'_> {
     }
 
     /// Claims that have not refused the class for good and that no count rules out.
-    fn claim_candidates(&self, class: ClassIx, facts: &Class, open: &[KeyDomains]) -> Bits {
+    fn claim_candidates(&self, class: ClassIx, facts: &PodClass, open: &[KeyDomains]) -> Bits {
         let mut candidates = Bits::full(self.state.claims.len());
         candidates.and_not_with(&self.state.claim_refused[class.0 as usize]);
         for bound in &facts.hosts {
@@ -179,13 +180,13 @@ impl Pass<'_> {
     }
 
     /// An open claim with one more pod.
-    fn grow(&mut self, class: ClassIx, claim_ix: usize, open: &[KeyDomains]) -> Result<Grown, No> {
+    fn grow(&mut self, class: ClassIx, claim_ix: usize, open: &[KeyDomains]) -> Result<ExtendedClaim, ClaimRejection> {
         let facts = &self.problem.classes[class.0 as usize];
         let claim = &self.state.claims[claim_ix];
         let template = &self.problem.templates[claim.template];
         if !facts.tolerates[claim.template] {
             self.state.refuse_for_good(class, claim_ix);
-            return Err(No::Never);
+            return Err(ClaimRejection::Permanent);
         }
         let requests = claim.requests.plus(&facts.requests);
         let mut rows = claim.rows.clone();
@@ -198,7 +199,7 @@ impl Pass<'_> {
         }
         if rows.is_empty() {
             self.state.refuse_for_good(class, claim_ix);
-            return Err(No::Never);
+            return Err(ClaimRejection::Permanent);
         }
         self.leave_room(&mut rows, template, &requests);
         let (template_ix, set, held) = (claim.template, claim.set, claim.reserved.clone());
@@ -210,7 +211,7 @@ impl Pass<'_> {
                 Ok(grown)
             }
             Err(no) => {
-                if no == No::Never && self.beside.is_none() {
+                if no == ClaimRejection::Permanent && self.beside.is_none() {
                     self.state.refuse_for_good(class, claim_ix);
                 }
                 Err(no)
@@ -226,10 +227,10 @@ impl Pass<'_> {
     }
 
     /// A new claim with the pod on it, from the first pool that accepts it (spec 02 §6.5, step 5).
-    fn fresh(&mut self, class: ClassIx, open: &[KeyDomains]) -> Result<(usize, Grown), Refusal> {
+    fn fresh(&mut self, class: ClassIx, open: &[KeyDomains]) -> Result<(usize, ExtendedClaim), UnplacedReason> {
         let facts = &self.problem.classes[class.0 as usize];
         if !self.host_is_open(facts) {
-            return Err(Refusal::Nowhere);
+            return Err(UnplacedReason::NoTarget);
         }
         for (ix, template) in self.problem.templates.iter().enumerate() {
             if !facts.tolerates[ix] || limits::nodes_exhausted(&self.state.limits[ix]) {
@@ -245,15 +246,15 @@ impl Pass<'_> {
             }
             match self.narrow(class, ix, template.set, rows, facts.requests.clone(), open, None) {
                 Ok(grown) => return Ok((ix, grown)),
-                Err(No::Reserved) => return Err(Refusal::Reserved),
-                Err(No::Never | No::NotNow) => {}
+                Err(ClaimRejection::WaitsForReservation) => return Err(UnplacedReason::WaitsForReservation),
+                Err(ClaimRejection::Permanent | ClaimRejection::Temporary) => {}
             }
         }
-        Err(Refusal::Nowhere)
+        Err(UnplacedReason::NoTarget)
     }
 
     /// Whether a host that does not exist yet satisfies the constraints on hosts.
-    pub(crate) fn host_is_open(&self, facts: &Class) -> bool {
+    pub(crate) fn host_is_open(&self, facts: &PodClass) -> bool {
         facts.hosts.iter().all(|bound| match self.problem.groups[bound.group.0].identity.kind {
             GroupKind::Spread { max_skew, .. } => i32::from(bound.counts_self) <= max_skew,
             GroupKind::Affinity => bound.counts_self && self.state.counts[bound.group.0].no_host_is_occupied(),
@@ -267,34 +268,34 @@ impl Pass<'_> {
         &mut self,
         class: ClassIx,
         template: usize,
-        set: SetIx,
+        set: RequirementSetIx,
         rows: Bits,
         requests: Amounts,
         open: &[KeyDomains],
         claim: Option<(usize, &[usize])>,
-    ) -> Result<Grown, No> {
+    ) -> Result<ExtendedClaim, ClaimRejection> {
         let facts = &self.problem.classes[class.0 as usize];
         // A machine yet to come has a name that nobody knows.
         if facts.hostname.as_ref().is_some_and(|h| !h.has(super::UNNAMED_HOST)) {
-            return Err(No::Never);
+            return Err(ClaimRejection::Permanent);
         }
         let table = &self.state.table;
         if !facts.must_exist.iter().all(|key| table.is_well_known(*key) || table.get(set, *key).is_some()) {
-            return Err(No::Never);
+            return Err(ClaimRejection::Permanent);
         }
         let columns = self.problem.templates[template].columns;
-        let Some(asked) = self.state.table.join(set, facts.demands, Undefined::WellKnownAllowed) else {
-            return Err(No::Never);
+        let Some(asked) = self.state.table.join(set, facts.demands, UndefinedKeys::AllowWellKnown) else {
+            return Err(ClaimRejection::Permanent);
         };
-        let anywhere = [(SetIx::EMPTY, None)];
+        let anywhere = [(RequirementSetIx::EMPTY, None)];
         let alternatives = if facts.volumes.is_empty() { &anywhere[..] } else { &facts.volumes };
         let first = if self.whim.any_domain { seeded_hash::mix(self.seed) % alternatives.len() as u64 } else { 0 };
-        let mut no = No::Never;
+        let mut no = ClaimRejection::Permanent;
         for (volume, volume_host) in alternatives.iter().cycle().skip(first as usize).take(alternatives.len()) {
             if volume_host.as_ref().is_some_and(|h| !h.has(super::UNNAMED_HOST)) {
                 continue;
             }
-            let Some(base) = self.state.table.join(asked, *volume, Undefined::WellKnownAllowed) else { continue };
+            let Some(base) = self.state.table.join(asked, *volume, UndefinedKeys::AllowWellKnown) else { continue };
             let mut left = rows.clone();
             if base != set || claim.is_none() {
                 left.and_with(&self.view(columns, base).rows);
@@ -302,7 +303,7 @@ impl Pass<'_> {
             if left.is_empty() {
                 continue;
             }
-            let work = Work { columns, rows: &left, requests: &requests, claim };
+            let work = ExtensionInput { columns, rows: &left, requests: &requests, claim };
             match self.choose_domains(base, open, &work) {
                 Ok(grown) => return Ok(grown),
                 Err(other) => no = other,
@@ -312,14 +313,19 @@ impl Pass<'_> {
     }
 
     /// Settles the label keys that constraints are about, trying domains with few pods first (spec 02 §8.5, Q15).
-    fn choose_domains(&mut self, set: SetIx, open: &[KeyDomains], work: &Work<'_>) -> Result<Grown, No> {
+    fn choose_domains(
+        &mut self,
+        set: RequirementSetIx,
+        open: &[KeyDomains],
+        work: &ExtensionInput<'_>,
+    ) -> Result<ExtendedClaim, ClaimRejection> {
         let Some((key, rest)) = open.split_first() else { return self.settle(set, work) };
         let label = self.state.keys.label(key.key);
         let by_node = self.state.table.get(set, label);
         let mut allowed = key.allowed.clone();
         allowed.and_with(self.state.keys.accepted(key.key, by_node, &self.state.table));
         if allowed.is_empty() {
-            return Err(No::NotNow);
+            return Err(ClaimRejection::Temporary);
         }
         let options: SmallVec<[Bits; 4]> = match key.pick_one {
             None => SmallVec::from_iter([allowed]),
@@ -327,11 +333,11 @@ impl Pass<'_> {
         };
         // Only a choice of one domain out of several is weighed by price.
         let weighs = self.whim.thrifty && key.pick_one.is_some();
-        let mut best: Option<(i128, Grown)> = None;
+        let mut best: Option<(i128, ExtendedClaim)> = None;
         for option in options {
             let one = self.state.keys.narrowed(key.key, &option, &mut self.state.table);
             let narrowed = self.state.table.only(label, one);
-            let Some(next) = self.state.table.join(set, narrowed, Undefined::WellKnownAllowed) else { continue };
+            let Some(next) = self.state.table.join(set, narrowed, UndefinedKeys::AllowWellKnown) else { continue };
             match self.choose_domains(next, rest, work) {
                 Ok(grown) if weighs => {
                     let share = self.least_share(work.columns, &grown);
@@ -341,15 +347,15 @@ impl Pass<'_> {
                 }
                 Ok(grown) => return Ok(grown),
                 // A pod waits for a reservation rather than go round it to another domain (spec 02 §10).
-                Err(No::Reserved) => return Err(No::Reserved),
-                Err(No::Never | No::NotNow) => {}
+                Err(ClaimRejection::WaitsForReservation) => return Err(ClaimRejection::WaitsForReservation),
+                Err(ClaimRejection::Permanent | ClaimRejection::Temporary) => {}
             }
         }
-        best.map(|(_, grown)| grown).ok_or(No::NotNow)
+        best.map(|(_, grown)| grown).ok_or(ClaimRejection::Temporary)
     }
 
     /// What so much room costs as a part of the machine on which it costs least if that is filled with more of the same.
-    fn least_share(&mut self, columns: usize, grown: &Grown) -> i128 {
+    fn least_share(&mut self, columns: usize, grown: &ExtendedClaim) -> i128 {
         let machines = &self.problem.world.columns[columns].rows;
         let view = self.view(columns, grown.set);
         let rows = view.by_price.iter().filter(|(_, row)| grown.rows.contains(*row));
@@ -386,11 +392,11 @@ impl Pass<'_> {
     }
 
     /// With everything narrowed: is there still a machine, are `minValues` kept, are reservations free?
-    fn settle(&mut self, set: SetIx, work: &Work<'_>) -> Result<Grown, No> {
+    fn settle(&mut self, set: RequirementSetIx, work: &ExtensionInput<'_>) -> Result<ExtendedClaim, ClaimRejection> {
         let mut rows = work.rows.clone();
         rows.and_with(&self.view(work.columns, set).rows);
         if rows.is_empty() {
-            return Err(No::NotNow);
+            return Err(ClaimRejection::Temporary);
         }
         let mut set = set;
         let mut min_values_relaxed = false;
@@ -404,17 +410,22 @@ impl Pass<'_> {
             if !failing.is_empty() {
                 let may_lower = self.problem.world.settings.min_values_policy == MinValuesPolicy::BestEffort;
                 if work.claim.is_some() || !may_lower {
-                    return Err(No::NotNow);
+                    return Err(ClaimRejection::Temporary);
                 }
                 set = min_values::lower(set, &failing, &mut self.state.table);
                 min_values_relaxed = true;
             }
         }
-        Ok(Grown { set, rows, requests: work.requests.clone(), reserved: reserved?, min_values_relaxed })
+        Ok(ExtendedClaim { set, rows, requests: work.requests.clone(), reserved: reserved?, min_values_relaxed })
     }
 
     /// The reservations that the claim would hold (spec 02 §10).
-    fn reservable(&mut self, set: SetIx, rows: &Bits, work: &Work<'_>) -> Result<Vec<usize>, No> {
+    fn reservable(
+        &mut self,
+        set: RequirementSetIx,
+        rows: &Bits,
+        work: &ExtensionInput<'_>,
+    ) -> Result<Vec<usize>, ClaimRejection> {
         if self.state.reservations.is_empty() {
             return Ok(Vec::new());
         }
@@ -434,14 +445,14 @@ impl Pass<'_> {
         collected.sort_unstable();
         let strict = self.problem.world.settings.reserved_mode == ReservedMode::Strict;
         if strict && collected.is_empty() && (seen || !held.is_empty()) {
-            return Err(No::Reserved);
+            return Err(ClaimRejection::WaitsForReservation);
         }
         Ok(collected)
     }
 }
 
 /// What choosing domains works on.
-struct Work<'a> {
+struct ExtensionInput<'a> {
     columns: usize,
     rows: &'a Bits,
     requests: &'a Amounts,
@@ -450,7 +461,7 @@ struct Work<'a> {
 }
 
 /// Rows on which a daemon already listens on the pod's ports are out.
-fn drop_conflicting(rows: &mut Bits, template: &Template, facts: &Class) {
+fn drop_conflicting(rows: &mut Bits, template: &Template, facts: &PodClass) {
     if facts.ports.is_empty() {
         return;
     }

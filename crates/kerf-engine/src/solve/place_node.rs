@@ -1,16 +1,16 @@
 //! Putting a pod on a node that exists (spec 02 §6.6): nodes in order, the first that accepts wins.
 
-use super::class::{Class, ClassIx};
-use super::pass::{KeyDomains, Pass, Place};
+use super::class::{ClassIx, PodClass};
+use super::pass::{KeyDomains, PlacementPass, PlacementTarget};
 use super::problem::PodIx;
 use crate::bits::{Bits, WordBits};
 use crate::cluster::ports;
 use crate::pod::tolerations::tolerates_all;
 use crate::requirement::Requirement;
-use crate::requirement_table::{KeyIx, Undefined};
+use crate::requirement_table::{KeyIx, UndefinedKeys};
 use crate::topology::GroupKind;
 
-impl Pass<'_> {
+impl PlacementPass<'_> {
     pub(super) fn place_on_node(&mut self, pod: PodIx, class: ClassIx, open: &[KeyDomains]) -> bool {
         if self.problem.world.nodes.is_empty() {
             return false;
@@ -57,12 +57,12 @@ impl Pass<'_> {
                 || facts
                     .volumes
                     .iter()
-                    .any(|(asked, _)| self.state.table.join(shape.labels, *asked, Undefined::Refused).is_some());
+                    .any(|(asked, _)| self.state.table.join(shape.labels, *asked, UndefinedKeys::Reject).is_some());
             let has = |key: &KeyIx| self.state.table.get(shape.labels, *key).is_some();
             if tolerates_all(&facts.tolerations, taints)
                 && volumes_agree
                 && facts.must_exist.iter().all(has)
-                && self.state.table.join(shape.labels, facts.demands, Undefined::Refused).is_some()
+                && self.state.table.join(shape.labels, facts.demands, UndefinedKeys::Reject).is_some()
             {
                 eligible.or_with(&shape.nodes);
             }
@@ -78,7 +78,7 @@ impl Pass<'_> {
                 accepts(&facts.hostname)
                     && (facts.volumes.is_empty()
                         || alternatives.any(|(asked, _)| {
-                            self.state.table.join(nodes[node].set, *asked, Undefined::Refused).is_some()
+                            self.state.table.join(nodes[node].set, *asked, UndefinedKeys::Reject).is_some()
                         }))
             };
             eligible = eligible.iter().filter(|n| fits(*n)).collect();
@@ -87,7 +87,7 @@ impl Pass<'_> {
     }
 
     /// Sixty-four nodes at a time: eligible, still there, and not ruled out by a constraint on hosts.
-    fn node_candidates(&self, class: ClassIx, facts: &Class, word: usize) -> u64 {
+    fn node_candidates(&self, class: ClassIx, facts: &PodClass, word: usize) -> u64 {
         let mut candidates = self.state.eligible[class.0 as usize].as_ref().map_or(0, |e| e.word(word));
         candidates &= !self.state.gone.word(word);
         for bound in &facts.hosts {
@@ -171,6 +171,6 @@ impl Pass<'_> {
                 self.state.count_at(self.problem, *group, node, 1);
             }
         }
-        self.state.places[pod.0 as usize] = Some(Place::Node(node));
+        self.state.places[pod.0 as usize] = Some(PlacementTarget::Node(node));
     }
 }

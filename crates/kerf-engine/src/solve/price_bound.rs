@@ -1,12 +1,12 @@
 //! The least that any answer can cost: what no order of pods and no mix of machines can get below.
 
-use super::pass::Pass;
+use super::pass::PlacementPass;
 use crate::price::Price;
 use crate::resources::ResourceIx;
 
 /// A price below which the pods that have a place cannot be had, whatever the machines: of each resource the cheapest per unit,
 /// for all that the nodes which exist cannot give. Daemons come on top and are not counted.
-pub(crate) fn least_price(pass: &mut Pass<'_>) -> Price {
+pub(crate) fn least_price(pass: &mut PlacementPass<'_>) -> Price {
     [ResourceIx::CPU, ResourceIx::MEMORY, ResourceIx::PODS]
         .into_iter()
         .map(|resource| least_for(pass, resource))
@@ -14,7 +14,7 @@ pub(crate) fn least_price(pass: &mut Pass<'_>) -> Price {
         .unwrap_or(Price::ZERO)
 }
 
-fn least_for(pass: &mut Pass<'_>, resource: ResourceIx) -> Price {
+fn least_for(pass: &mut PlacementPass<'_>, resource: ResourceIx) -> Price {
     let problem = pass.problem;
     // What is on claims now, and what is still free on nodes: another order might use it.
     let claimed: i128 = pass.state.claims.iter().map(|c| c.requests.get(resource)).fold(0, i128::saturating_add);

@@ -7,15 +7,15 @@ use jiff::Timestamp;
 use kerf_api::slim::{Pod, PodPhase, Str};
 use rustc_hash::FxHashMap;
 
-use super::class::{Class, ClassIx};
-use super::compile::{self, ClassBook, GroupBook};
-use super::state::State;
+use super::class::{ClassIx, PodClass};
+use super::compile::{self, ClassTable, GroupTable};
+use super::state::SolverState;
 use super::template::{Template, pool_set, pools_in_order};
 use crate::bits::Bits;
-use crate::cluster::{Attachment, Input, Settings, World, selection};
+use crate::cluster::{Attachment, ClusterModel, Input, Settings, selection};
 use crate::explain::Reason;
 use crate::pod::default_spread::DefaultSpread;
-use crate::requirement_table::{KeyIx, SetIx};
+use crate::requirement_table::{KeyIx, RequirementSetIx};
 use crate::topology::{FilterIx, Group, NodeFilter, TopologyKeyIx};
 
 /// A pod to place.
@@ -24,8 +24,8 @@ pub(crate) struct PodIx(pub(crate) u32);
 
 /// Everything that one solve is about.
 #[derive(Debug)]
-pub(crate) struct Problem {
-    pub(crate) world: World,
+pub(crate) struct SchedulingProblem {
+    pub(crate) world: ClusterModel,
     pub(crate) templates: Vec<Template>,
     /// The pools that take part, in the order in which they are tried.
     pub(crate) pools: Vec<usize>,
@@ -33,7 +33,7 @@ pub(crate) struct Problem {
     pub(crate) filters: Vec<NodeFilter>,
     /// For which keys and filters it is counted which domains nodes make.
     pub(crate) presences: Vec<(TopologyKeyIx, FilterIx)>,
-    pub(crate) classes: Vec<Class>,
+    pub(crate) classes: Vec<PodClass>,
     pub(crate) pods: Vec<PodEntry>,
     /// The pods that wait for a place or are on nodes that are leaving.
     pub(crate) waiting: Vec<PodIx>,
@@ -48,7 +48,7 @@ pub(crate) struct Problem {
     /// Whether nodes are numbered in the order in which pods are offered to them, and shapes are up to date.
     pub(crate) is_in_order: bool,
     /// Nodes of one shape accept the same classes.
-    pub(crate) shapes: Vec<Shape>,
+    pub(crate) shapes: Vec<NodeProfile>,
     /// The labels that tell shapes apart.
     pub(crate) asked: Vec<KeyIx>,
     /// How many classes have been asked about that.
@@ -56,8 +56,8 @@ pub(crate) struct Problem {
     /// Per topology key the domain of each node.
     pub(crate) node_domains: Vec<Vec<Option<u32>>>,
     pub(crate) reservations: Vec<(Str, i32)>,
-    pub(crate) class_book: ClassBook,
-    pub(crate) group_book: GroupBook,
+    pub(crate) class_book: ClassTable,
+    pub(crate) group_book: GroupTable,
 }
 
 /// A pod of the problem.
@@ -81,36 +81,36 @@ pub(crate) struct PodEntry {
 
 /// Nodes that no class can tell apart by labels and taints.
 #[derive(Debug, Clone)]
-pub(crate) struct Shape {
-    pub(crate) labels: SetIx,
+pub(crate) struct NodeProfile {
+    pub(crate) labels: RequirementSetIx,
     pub(crate) taints_of: usize,
     pub(crate) nodes: Bits,
 }
 
 /// Which pods a problem knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scope {
+enum ProblemScope {
     /// Those that need a place now.
-    Waiting,
+    PodsToPlace,
     /// Also those that would need one if their node went.
-    All,
+    AllPods,
 }
 
-impl Problem {
+impl SchedulingProblem {
     /// The problem of placing what waits, and the books to start with.
-    pub(crate) fn new(input: &Input, settings: &Settings) -> (Self, State) {
-        Self::build(input, settings, Scope::Waiting)
+    pub(crate) fn new(input: &Input, settings: &Settings) -> (Self, SolverState) {
+        Self::build(input, settings, ProblemScope::PodsToPlace)
     }
 
     /// The same, prepared for what-ifs.
-    pub(crate) fn prepared(input: &Input, settings: &Settings) -> (Self, State) {
-        Self::build(input, settings, Scope::All)
+    pub(crate) fn prepared(input: &Input, settings: &Settings) -> (Self, SolverState) {
+        Self::build(input, settings, ProblemScope::AllPods)
     }
 
-    fn build(input: &Input, settings: &Settings, scope: Scope) -> (Self, State) {
+    fn build(input: &Input, settings: &Settings, scope: ProblemScope) -> (Self, SolverState) {
         let may_move = |pod: &Pod| selection::is_leaving(pod, &input.disruption_budgets, input.at);
-        let (world, table) = World::new(input, settings, &may_move);
-        let mut state = State::new(table);
+        let (world, table) = ClusterModel::new(input, settings, &may_move);
+        let mut state = SolverState::new(table);
         let pools = pools_in_order(&world.pools);
         let mut templates = Vec::new();
         for pool_ix in &pools {
@@ -142,8 +142,8 @@ impl Problem {
             shaped_classes: 0,
             node_domains: Vec::new(),
             reservations: Vec::new(),
-            class_book: ClassBook::default(),
-            group_book: GroupBook::default(),
+            class_book: ClassTable::default(),
+            group_book: GroupTable::default(),
         };
         let mut defaults = DefaultSpread::new(&settings.default_spread, &input.services, &input.replica_owners);
         for pod in input.pods.iter().filter(|p| selection::is_provisionable(p, settings)) {
@@ -155,7 +155,7 @@ impl Problem {
             };
             let may_move = may_move(pod);
             let is_waiting = may_move && problem.world.nodes[node].is_leaving;
-            if is_waiting || scope == Scope::All {
+            if is_waiting || scope == ProblemScope::AllPods {
                 let ix = compile::running_pod(&mut problem, &mut state, pod, may_move, defaults.of(pod));
                 problem.pods[ix.0 as usize].on = Some(node as u32);
                 problem.pods_on[node].push(ix);
@@ -214,7 +214,7 @@ impl Problem {
         class
     }
 
-    pub(crate) fn class_of(&self, pod: PodIx) -> &Class {
+    pub(crate) fn class_of(&self, pod: PodIx) -> &PodClass {
         &self.classes[self.pods[pod.0 as usize].class.0 as usize]
     }
 }

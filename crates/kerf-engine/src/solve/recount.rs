@@ -4,14 +4,14 @@
 //! type, against those who must keep away in every domain that it could be launched in. Later pods narrow it. Karpenter
 //! leaves what that frees to its next pass; here it is given back at once, so that one plan holds all that fits.
 
-use super::claim::Counted;
+use super::claim::UncertainCount;
 use super::limits;
-use super::pass::Pass;
+use super::pass::PlacementPass;
 use crate::bits::Bits;
-use crate::requirement_table::{SetIx, Undefined};
+use crate::requirement_table::{RequirementSetIx, UndefinedKeys};
 use crate::topology::TopologyKeyIx;
 
-impl Pass<'_> {
+impl PlacementPass<'_> {
     /// Counts every claim at what it can still become; whether that frees anything.
     pub(super) fn recount(&mut self) -> bool {
         let frees_limits = self.recount_limits();
@@ -52,13 +52,13 @@ impl Pass<'_> {
                     continue;
                 }
                 let open = self.open_to(ix, key);
-                let is_lost = |counted: &mut Counted| counted.key == key && !open.contains(counted.domain);
-                let lost: Vec<Counted> = self.state.claims[ix].counted_in.extract_if(.., is_lost).collect();
+                let is_lost = |counted: &mut UncertainCount| counted.key == key && !open.contains(counted.domain);
+                let lost: Vec<UncertainCount> = self.state.claims[ix].counted_in.extract_if(.., is_lost).collect();
                 if lost.is_empty() {
                     continue;
                 }
                 takes_back = true;
-                for Counted { group, domain, .. } in lost {
+                for UncertainCount { group, domain, .. } in lost {
                     self.state.count(group, domain, -1);
                 }
                 if let Some(set) = self.narrowed_to(ix, key, &open) {
@@ -84,9 +84,9 @@ impl Pass<'_> {
     }
 
     /// What the claim asks for if it must be in one of these domains.
-    pub(super) fn narrowed_to(&mut self, claim: usize, key: TopologyKeyIx, domains: &Bits) -> Option<SetIx> {
+    pub(super) fn narrowed_to(&mut self, claim: usize, key: TopologyKeyIx, domains: &Bits) -> Option<RequirementSetIx> {
         let one = self.state.keys.narrowed(key, domains, &mut self.state.table);
         let asked = self.state.table.only(self.state.keys.label(key), one);
-        self.state.table.join(self.state.claims[claim].set, asked, Undefined::WellKnownAllowed)
+        self.state.table.join(self.state.claims[claim].set, asked, UndefinedKeys::AllowWellKnown)
     }
 }

@@ -6,10 +6,10 @@
 //! Passes come in rounds, and a round that finds nothing better is the last. How many there are at most, and in a round, depends on the size of
 //! the input alone, and ties go to the earlier pass, so that the answer is the same on every machine and for any number of threads.
 
-use super::class::Bound;
-use super::pass::{Pass, Taste, Whim};
+use super::class::GroupConstraint;
+use super::pass::{ClaimOrder, PlacementPass, SearchVariant};
 use super::price_bound;
-use super::problem::{PodIx, Problem};
+use super::problem::{PodIx, SchedulingProblem};
 use super::solution::{Solution, answer, cuts_short};
 use super::spread_violations;
 use crate::cluster::Effort;
@@ -19,48 +19,48 @@ use crate::seeded_hash::mix;
 use crate::topology::GroupKind;
 
 /// Pods placed over all further passes, about: bounds the work for large inputs.
-const PLACEMENTS: usize = 40_000;
+const SEARCH_MAX_PLACEMENTS: usize = 40_000;
 /// Fewer placements than this in all are not worth another thread and its copy of the books.
-const WORTH_A_THREAD: usize = 10_000;
+const MULTITHREAD_MIN_PLACEMENTS: usize = 10_000;
 /// With more pods than this nobody is tried again after every success: it might take the square of their number.
-const IMPATIENT_AT_MOST: usize = 256;
+const EAGER_RETRY_MAX_PODS: usize = 256;
 /// The most passes for small inputs.
-const MOST_PASSES: usize = 192;
+const SEARCH_MAX_PASSES: usize = 192;
 /// Pods placed in a round, about: when all its passes are in vain, there is no other round.
-const ROUND: usize = 8_000;
+const ROUND_PLACEMENTS: usize = 8_000;
 /// The fewest passes of a round: some of every taste and order.
-const LEAST_IN_ROUND: usize = 32;
+const ROUND_MIN_PASSES: usize = 32;
 
 /// One way to go about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Attempt {
-    taste: Taste,
-    order: Order,
+struct SearchAttempt {
+    taste: ClaimOrder,
+    order: PodOrder,
     /// Those whom rules between pods bind come before all others: whoever has no such rule is welcome later, too, and might be in
     /// their way.
     bound_first: bool,
     seed: u64,
-    whim: Whim,
+    whim: SearchVariant,
 }
 
 /// In which order pods are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum PodOrder {
     /// Much CPU first, as the queue has it.
     Cpu,
     /// Much memory first.
     Memory,
     /// Whatever the pod needs most of, measured against all pods.
-    Dominant,
+    DominantShare,
     /// Alike in the ratio of memory to CPU together, the big ones first.
     Ratio,
     /// The queue's order, shaken by chance.
-    Shaken,
+    Shuffled,
 }
 
 /// What makes one answer better than another; less is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Merit {
+struct SolutionRank {
     unplaced: usize,
     /// Pods whose spread cannot be kept, whoever is bound first.
     tilted: usize,
@@ -71,34 +71,34 @@ struct Merit {
 }
 
 /// What the first pass achieved.
-struct Floor {
-    merit: Merit,
+struct FirstFitResult {
+    merit: SolutionRank,
     /// Which pods of the queue have a place.
     placed: Vec<bool>,
 }
 
 /// The cheapest answer that is found for these pods, in the queue's order. The pass is left as the answer has it.
-pub(crate) fn best(pass: &mut Pass<'_>, queue: &[PodIx]) -> Solution {
-    let (attempts, floor) = run(pass, queue, PLACEMENTS);
+pub(crate) fn best(pass: &mut PlacementPass<'_>, queue: &[PodIx]) -> Solution {
+    let (attempts, floor) = run(pass, queue, SEARCH_MAX_PLACEMENTS);
     answer(pass, attempts, floor)
 }
 
 /// Leaves the pass as the cheapest answer has it that is found with about so many placements on top of the first ones; the number of
 /// attempts and the price of the first.
-pub(crate) fn run(pass: &mut Pass<'_>, queue: &[PodIx], placements: usize) -> (usize, Price) {
+pub(crate) fn run(pass: &mut PlacementPass<'_>, queue: &[PodIx], placements: usize) -> (usize, Price) {
     pass.run(queue);
     let merit = merit(pass);
     let attempts = attempts(pass, merit, placements);
     if attempts.is_empty() {
         return (1, merit.price);
     }
-    let floor = Floor { merit, placed: placed(pass, queue) };
+    let floor = FirstFitResult { merit, placed: placed(pass, queue) };
     pass.state.start_over();
     let made = better(pass, queue, &floor, &attempts);
     (made + 1, merit.price)
 }
 
-fn attempts(pass: &mut Pass<'_>, floor: Merit, placements: usize) -> Vec<Attempt> {
+fn attempts(pass: &mut PlacementPass<'_>, floor: SolutionRank, placements: usize) -> Vec<SearchAttempt> {
     let settings = &pass.problem.world.settings;
     // Reservations are handed out in the order of the queue; another order would hand them to others.
     if settings.effort == Effort::FirstFit || !pass.state.reservations.is_empty() {
@@ -115,29 +115,34 @@ fn attempts(pass: &mut Pass<'_>, floor: Merit, placements: usize) -> Vec<Attempt
     if !may_gain {
         return Vec::new();
     }
-    let passes = (placements / pass.state.queue.len().max(1)).clamp(1, MOST_PASSES);
+    let passes = (placements / pass.state.queue.len().max(1)).clamp(1, SEARCH_MAX_PASSES);
     let seed = settings.seed;
     let planned = [
-        (Taste::CheapestGrowth, Order::Cpu),
-        (Taste::Oldest, Order::Dominant),
-        (Taste::CheapestGrowth, Order::Memory),
-        (Taste::Oldest, Order::Ratio),
-        (Taste::CheapestGrowth, Order::Dominant),
-        (Taste::CheapestGrowth, Order::Ratio),
-        (Taste::Oldest, Order::Cpu),
-        (Taste::Oldest, Order::Memory),
+        (ClaimOrder::CheapestGrowth, PodOrder::Cpu),
+        (ClaimOrder::Oldest, PodOrder::DominantShare),
+        (ClaimOrder::CheapestGrowth, PodOrder::Memory),
+        (ClaimOrder::Oldest, PodOrder::Ratio),
+        (ClaimOrder::CheapestGrowth, PodOrder::DominantShare),
+        (ClaimOrder::CheapestGrowth, PodOrder::Ratio),
+        (ClaimOrder::Oldest, PodOrder::Cpu),
+        (ClaimOrder::Oldest, PodOrder::Memory),
     ];
     let shaken = (1..).map(|i: u64| {
-        let taste = if i.is_multiple_of(4) { Taste::Oldest } else { Taste::CheapestGrowth };
+        let taste = if i.is_multiple_of(4) { ClaimOrder::Oldest } else { ClaimOrder::CheapestGrowth };
         let thrifty = i % 6 == 1;
-        let whim = Whim { newest: i.is_multiple_of(2), any_domain: i.is_multiple_of(3), thrifty, ..Whim::default() };
-        Attempt { taste, order: Order::Shaken, bound_first: false, seed: mix(seed.wrapping_add(i)), whim }
+        let whim = SearchVariant {
+            newest: i.is_multiple_of(2),
+            any_domain: i.is_multiple_of(3),
+            thrifty,
+            ..SearchVariant::default()
+        };
+        SearchAttempt { taste, order: PodOrder::Shuffled, bound_first: false, seed: mix(seed.wrapping_add(i)), whim }
     });
-    let whim = Whim::default();
-    let planned = planned.map(|(taste, order)| Attempt { taste, order, bound_first: false, seed, whim });
-    let mut attempts: Vec<Attempt> = planned.into_iter().chain(shaken).take(passes).collect();
+    let whim = SearchVariant::default();
+    let planned = planned.map(|(taste, order)| SearchAttempt { taste, order, bound_first: false, seed, whim });
+    let mut attempts: Vec<SearchAttempt> = planned.into_iter().chain(shaken).take(passes).collect();
     if floor.unplaced > 0 {
-        let may_be_impatient = pass.state.queue.len() <= IMPATIENT_AT_MOST;
+        let may_be_impatient = pass.state.queue.len() <= EAGER_RETRY_MAX_PODS;
         for (ix, attempt) in attempts.iter_mut().enumerate() {
             attempt.bound_first = ix.is_multiple_of(2);
             attempt.whim.impatient = may_be_impatient && ix % 4 > 1;
@@ -150,30 +155,35 @@ fn attempts(pass: &mut Pass<'_>, floor: Merit, placements: usize) -> Vec<Attempt
     }
     if floor.tilted > 0 {
         // The first pass over again: it may do to say where its claims have to be.
-        let whim = Whim { pins: true, ..Whim::default() };
-        attempts.insert(0, Attempt { taste: Taste::FewestPods, order: Order::Cpu, bound_first: false, seed, whim });
+        let whim = SearchVariant { pins: true, ..SearchVariant::default() };
+        attempts.insert(
+            0,
+            SearchAttempt { taste: ClaimOrder::FewestPods, order: PodOrder::Cpu, bound_first: false, seed, whim },
+        );
     }
     attempts
 }
 
 /// Attempts that were made one after the other on the same books.
 #[derive(Clone, Copy, Default)]
-struct Tried {
+struct WorkerResult {
     /// The best by number, if it beats the floor.
-    best: Option<(Merit, usize)>,
+    best: Option<(SolutionRank, usize)>,
     /// The one that the books show.
     last: Option<usize>,
 }
 
 /// Runs the attempts on as many threads as allowed, round by round until one finds nothing better; leaves the pass as the best of them has
 /// it, or as the floor if none beats it. The number of attempts that were made.
-fn better(pass: &mut Pass<'_>, queue: &[PodIx], floor: &Floor, attempts: &[Attempt]) -> usize {
-    let threads = if attempts.len() * queue.len() < WORTH_A_THREAD { 1 } else { pass.problem.world.settings.threads };
+fn better(pass: &mut PlacementPass<'_>, queue: &[PodIx], floor: &FirstFitResult, attempts: &[SearchAttempt]) -> usize {
+    let threads =
+        if attempts.len() * queue.len() < MULTITHREAD_MIN_PLACEMENTS { 1 } else { pass.problem.world.settings.threads };
     let threads = threads.clamp(1, attempts.len());
-    let mut others: Vec<(Pass<'_>, Tried)> = (1..threads).map(|_| (pass.clone(), Tried::default())).collect();
-    let mut mine = Tried::default();
+    let mut others: Vec<(PlacementPass<'_>, WorkerResult)> =
+        (1..threads).map(|_| (pass.clone(), WorkerResult::default())).collect();
+    let mut mine = WorkerResult::default();
     let (mut winner, mut made) = (None, 0);
-    let in_round = (ROUND / queue.len().max(1)).max(LEAST_IN_ROUND);
+    let in_round = (ROUND_PLACEMENTS / queue.len().max(1)).max(ROUND_MIN_PASSES);
     while made < attempts.len() {
         let round = made..attempts.len().min(made + in_round);
         let share = |worker| round.clone().skip(worker).step_by(threads);
@@ -192,7 +202,7 @@ fn better(pass: &mut Pass<'_>, queue: &[PodIx], floor: &Floor, attempts: &[Attem
     }
     let winner = winner.map(|(_, ix)| ix);
     // Whoever shows the winner's books already has the answer; else the winner is run once more.
-    let shows_winner = |tried: Tried| winner.is_some() && tried.last == winner;
+    let shows_winner = |tried: WorkerResult| winner.is_some() && tried.last == winner;
     let there = others.iter().position(|(_, tried)| shows_winner(*tried));
     if let Some(at) = there {
         pass.state = others.swap_remove(at).0.state;
@@ -201,9 +211,9 @@ fn better(pass: &mut Pass<'_>, queue: &[PodIx], floor: &Floor, attempts: &[Attem
         match winner {
             Some(ix) => attempt(pass, queue, attempts[ix]),
             None => {
-                pass.taste = Taste::FewestPods;
+                pass.taste = ClaimOrder::FewestPods;
                 pass.seed = pass.problem.world.settings.seed;
-                pass.whim = Whim::default();
+                pass.whim = SearchVariant::default();
                 pass.run(queue);
             }
         }
@@ -213,12 +223,12 @@ fn better(pass: &mut Pass<'_>, queue: &[PodIx], floor: &Floor, attempts: &[Attem
 
 /// A worker's share of the attempts, by their numbers.
 fn work(
-    pass: &mut Pass<'_>,
+    pass: &mut PlacementPass<'_>,
     queue: &[PodIx],
-    floor: &Floor,
-    attempts: &[Attempt],
+    floor: &FirstFitResult,
+    attempts: &[SearchAttempt],
     share: impl Iterator<Item = usize>,
-    tried: &mut Tried,
+    tried: &mut WorkerResult,
 ) {
     for ix in share {
         pass.state.start_over();
@@ -235,7 +245,7 @@ fn work(
     }
 }
 
-fn attempt(pass: &mut Pass<'_>, queue: &[PodIx], attempt: Attempt) {
+fn attempt(pass: &mut PlacementPass<'_>, queue: &[PodIx], attempt: SearchAttempt) {
     pass.taste = attempt.taste;
     pass.seed = attempt.seed;
     pass.whim = attempt.whim;
@@ -243,8 +253,8 @@ fn attempt(pass: &mut Pass<'_>, queue: &[PodIx], attempt: Attempt) {
     pass.run(&order);
 }
 
-fn merit(pass: &Pass<'_>) -> Merit {
-    Merit {
+fn merit(pass: &PlacementPass<'_>) -> SolutionRank {
+    SolutionRank {
         unplaced: pass.state.queue.len() - pass.placed(),
         tilted: spread_violations::tilted(pass),
         concessions: pass.state.concessions,
@@ -254,11 +264,11 @@ fn merit(pass: &Pass<'_>) -> Merit {
     }
 }
 
-fn placed(pass: &Pass<'_>, queue: &[PodIx]) -> Vec<bool> {
+fn placed(pass: &PlacementPass<'_>, queue: &[PodIx]) -> Vec<bool> {
     queue.iter().map(|pod| pass.state.places[pod.0 as usize].is_some()).collect()
 }
 
-fn gives_up_nothing(pass: &Pass<'_>, queue: &[PodIx], floor: &Floor) -> bool {
+fn gives_up_nothing(pass: &PlacementPass<'_>, queue: &[PodIx], floor: &FirstFitResult) -> bool {
     let (found, bar) = (merit(pass), floor.merit);
     let costs_less =
         || saves_enough(found.price, bar.price) || (found.price <= bar.price && found.claims <= bar.claims);
@@ -269,13 +279,13 @@ fn gives_up_nothing(pass: &Pass<'_>, queue: &[PodIx], floor: &Floor) -> bool {
         && (found.unplaced < bar.unplaced || is_as_good())
 }
 
-fn ordered(problem: &Problem, queue: &[PodIx], attempt: Attempt) -> Vec<PodIx> {
+fn ordered(problem: &SchedulingProblem, queue: &[PodIx], attempt: SearchAttempt) -> Vec<PodIx> {
     let mut order = queue.to_vec();
     let request = |pod: PodIx, resource| problem.class_of(pod).requests.get(resource);
     match attempt.order {
-        Order::Cpu => {}
-        Order::Memory => order.sort_by_key(|pod| std::cmp::Reverse(request(*pod, ResourceIx::MEMORY))),
-        Order::Dominant => {
+        PodOrder::Cpu => {}
+        PodOrder::Memory => order.sort_by_key(|pod| std::cmp::Reverse(request(*pod, ResourceIx::MEMORY))),
+        PodOrder::DominantShare => {
             let total = |resource| queue.iter().map(|p| request(*p, resource) >> 10).sum::<i128>().max(1);
             let (cpu, memory) = (total(ResourceIx::CPU), total(ResourceIx::MEMORY));
             order.sort_by_key(|pod| {
@@ -285,11 +295,11 @@ fn ordered(problem: &Problem, queue: &[PodIx], attempt: Attempt) -> Vec<PodIx> {
                 )
             });
         }
-        Order::Ratio => order.sort_by_key(|pod| {
+        PodOrder::Ratio => order.sort_by_key(|pod| {
             let cpu = request(*pod, ResourceIx::CPU).max(1);
             std::cmp::Reverse(request(*pod, ResourceIx::MEMORY) / cpu)
         }),
-        Order::Shaken => {
+        PodOrder::Shuffled => {
             // Each pod moves by up to its whole rank: big pods still tend to come first.
             let mut keyed: Vec<(u64, usize, PodIx)> = order
                 .iter()
@@ -311,8 +321,8 @@ fn ordered(problem: &Problem, queue: &[PodIx], attempt: Attempt) -> Vec<PodIx> {
 
 /// Whose place depends on where others are comes before those who only keep away from some, and these before the rest. Their own rules
 /// count, not those of others: who is still there to have any is another matter.
-fn boundness(problem: &Problem, pod: PodIx) -> u8 {
-    let rank = |bound: &Bound| match problem.groups[bound.group.0].identity.kind {
+fn boundness(problem: &SchedulingProblem, pod: PodIx) -> u8 {
+    let rank = |bound: &GroupConstraint| match problem.groups[bound.group.0].identity.kind {
         GroupKind::Spread { .. } | GroupKind::Affinity => 0,
         GroupKind::AntiAffinity => 1,
         GroupKind::InverseAntiAffinity => 2,
@@ -332,7 +342,7 @@ mod tests {
             "pool p \n node n1 \n pod guard on=n1 anti=host:app=api \n pod api labels=app:api \n pod plain
              pod shy labels=app:shy anti=host:app=shy \n pod web labels=app:web spread=zone:1:app=web",
         );
-        let (problem, _) = Problem::new(&world.input, &world.settings);
+        let (problem, _) = SchedulingProblem::new(&world.input, &world.settings);
         let rank = |name: &str| {
             let pod = problem.pods.iter().position(|pod| pod.name == name);
             pod.map(|ix| boundness(&problem, PodIx(ix as u32)))

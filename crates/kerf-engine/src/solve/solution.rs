@@ -6,9 +6,9 @@ use kerf_api::labels::{self, LabelRules};
 use kerf_api::slim::{Labels, ResourceList, Str};
 use rustc_hash::FxHashMap;
 
-use super::claim::Claim;
+use super::claim::OpenClaim;
 use super::min_values;
-use super::pass::{Pass, Place};
+use super::pass::{PlacementPass, PlacementTarget};
 use super::problem::PodIx;
 use crate::bits::Bits;
 use crate::catalogue::RowIx;
@@ -16,7 +16,7 @@ use crate::cluster::MinValuesPolicy;
 use crate::explain::{self, Reason};
 use crate::price::Price;
 use crate::requirement::{Requirement, Requirements};
-use crate::requirement_table::SetIx;
+use crate::requirement_table::RequirementSetIx;
 
 /// Where the pods of a cluster go.
 #[derive(Debug, Clone)]
@@ -26,9 +26,9 @@ pub struct Solution {
     /// Pods that fit on what is there.
     pub nodes: Vec<NodePlacement>,
     /// Pods that stay pending, each with the reason.
-    pub unplaced: Vec<Unplaced>,
+    pub unplaced: Vec<UnplacedPod>,
     /// How much there was to do.
-    pub stats: Stats,
+    pub stats: SolveStats,
 }
 
 /// A machine to launch.
@@ -39,7 +39,7 @@ pub struct PlannedClaim {
     /// Pods that it is for, as `namespace/name`, sorted.
     pub pods: Vec<Str>,
     /// What would do. Claims that may become the same machines share it.
-    pub launch: Arc<Launch>,
+    pub launch: Arc<LaunchOptions>,
     /// Pods and daemons together.
     pub requests: ResourceList,
     /// Whether a `minValues` of the pool was lowered.
@@ -48,7 +48,7 @@ pub struct PlannedClaim {
 
 /// The machines that a claim may become.
 #[derive(Debug, Clone)]
-pub struct Launch {
+pub struct LaunchOptions {
     /// Every type that would do, cheapest first; what a claim with reservations cannot be launched as comes last.
     pub instance_types: Vec<Str>,
     /// Labels of the node: the pool's, and a value for every custom label that is asked for.
@@ -56,12 +56,12 @@ pub struct Launch {
     /// What the machine must be.
     pub requirements: Requirements,
     /// The cheapest launch.
-    pub estimate: Option<Estimate>,
+    pub estimate: Option<LaunchEstimate>,
 }
 
 /// The launch that is expected: the cheapest offering of the cheapest type.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Estimate {
+pub struct LaunchEstimate {
     /// Type.
     pub instance_type: Str,
     /// Zone.
@@ -83,7 +83,7 @@ pub struct NodePlacement {
 
 /// A pod that stays pending.
 #[derive(Debug, Clone)]
-pub struct Unplaced {
+pub struct UnplacedPod {
     /// `namespace/name`
     pub pod: Str,
     /// Why.
@@ -92,7 +92,7 @@ pub struct Unplaced {
 
 /// How much there was to do; the caller measures time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Stats {
+pub struct SolveStats {
     /// Pods looked at.
     pub pods: usize,
     /// Nodes that could take pods.
@@ -115,21 +115,21 @@ impl Solution {
 }
 
 /// Launches that were worked out already, by template, requirements and rows.
-pub(crate) type Launches = FxHashMap<(usize, SetIx, Bits), Result<Arc<Launch>, Reason>>;
+pub(crate) type LaunchCache = FxHashMap<(usize, RequirementSetIx, Bits), Result<Arc<LaunchOptions>, Reason>>;
 
 /// Turns a finished pass into the answer.
-pub(crate) fn answer(pass: &mut Pass<'_>, attempts: usize, first_fit_price: Price) -> Solution {
+pub(crate) fn answer(pass: &mut PlacementPass<'_>, attempts: usize, first_fit_price: Price) -> Solution {
     let problem = pass.problem;
-    let (claims, mut left) = claims(pass, &mut Launches::default());
+    let (claims, mut left) = claims(pass, &mut LaunchCache::default());
     left.extend(explain::unplaced(pass, |_| true));
     let name = |pod: PodIx| problem.pods[pod.0 as usize].name.clone();
-    let mut unplaced: Vec<Unplaced> =
-        left.into_iter().map(|(pod, reason)| Unplaced { pod: name(pod), reason }).collect();
+    let mut unplaced: Vec<UnplacedPod> =
+        left.into_iter().map(|(pod, reason)| UnplacedPod { pod: name(pod), reason }).collect();
     unplaced.sort_by(|a, b| a.pod.cmp(&b.pod));
     let mut pod_classes: Vec<u32> = pass.state.queue.iter().map(|p| problem.pods[p.0 as usize].class.0).collect();
     pod_classes.sort_unstable();
     pod_classes.dedup();
-    let stats = Stats {
+    let stats = SolveStats {
         pods: pass.state.queue.len(),
         nodes: problem.world.nodes.len(),
         instance_types: problem.world.columns.iter().map(|c| c.types.len()).sum(),
@@ -144,13 +144,16 @@ impl Solution {
     /// Adds pods that were left out before anything was tried.
     pub(crate) fn add_refused(&mut self, refused: Vec<(Str, Reason)>) {
         self.stats.pods += refused.len();
-        self.unplaced.extend(refused.into_iter().map(|(pod, reason)| Unplaced { pod, reason }));
+        self.unplaced.extend(refused.into_iter().map(|(pod, reason)| UnplacedPod { pod, reason }));
         self.unplaced.sort_by(|a, b| a.pod.cmp(&b.pod));
     }
 }
 
 /// The claims as they would be created, and the pods of those that cannot be.
-pub(crate) fn claims(pass: &mut Pass<'_>, launches: &mut Launches) -> (Vec<PlannedClaim>, Vec<(PodIx, Reason)>) {
+pub(crate) fn claims(
+    pass: &mut PlacementPass<'_>,
+    launches: &mut LaunchCache,
+) -> (Vec<PlannedClaim>, Vec<(PodIx, Reason)>) {
     let (mut claims, mut unplaced) = (Vec::new(), Vec::new());
     let open = std::mem::take(&mut pass.state.claims);
     for claim in &open {
@@ -165,15 +168,15 @@ pub(crate) fn claims(pass: &mut Pass<'_>, launches: &mut Launches) -> (Vec<Plann
 }
 
 /// The pods that fit on what is there, by node.
-pub(crate) fn node_placements(pass: &Pass<'_>) -> Vec<NodePlacement> {
+pub(crate) fn node_placements(pass: &PlacementPass<'_>) -> Vec<NodePlacement> {
     let problem = pass.problem;
     let mut by_node: Vec<(usize, Str)> = pass
         .state
         .queue
         .iter()
         .filter_map(|pod| match pass.state.places[pod.0 as usize] {
-            Some(Place::Node(node)) => Some((node, problem.pods[pod.0 as usize].name.clone())),
-            Some(Place::Claim(_)) | None => None,
+            Some(PlacementTarget::Node(node)) => Some((node, problem.pods[pod.0 as usize].name.clone())),
+            Some(PlacementTarget::Claim(_)) | None => None,
         })
         .collect();
     by_node.sort_by(|a, b| problem.world.nodes[a.0].name.cmp(&problem.world.nodes[b.0].name).then_with(|| a.cmp(b)));
@@ -189,7 +192,11 @@ pub(crate) fn node_placements(pass: &Pass<'_>) -> Vec<NodePlacement> {
 }
 
 /// The claim as it would be created (spec 02 §6.8, §7.5 and §12.1).
-fn planned(pass: &mut Pass<'_>, launches: &mut Launches, claim: &Claim) -> Result<PlannedClaim, Reason> {
+fn planned(
+    pass: &mut PlacementPass<'_>,
+    launches: &mut LaunchCache,
+    claim: &OpenClaim,
+) -> Result<PlannedClaim, Reason> {
     let problem = pass.problem;
     let template = &problem.templates[claim.template];
     let set = launch_set(pass, claim);
@@ -209,13 +216,13 @@ fn planned(pass: &mut Pass<'_>, launches: &mut Launches, claim: &Claim) -> Resul
 }
 
 /// Whether some claim would be discarded because the most types that it may list do not keep its `minValues` (spec 02 §7.5).
-pub(super) fn cuts_short(pass: &mut Pass<'_>) -> bool {
+pub(super) fn cuts_short(pass: &mut PlacementPass<'_>) -> bool {
     let settings = &pass.problem.world.settings;
     if settings.min_values_policy == MinValuesPolicy::BestEffort {
         return false;
     }
-    let is_cut = |claim: &Claim| claim.rows.iter().count() > settings.max_instance_types;
-    let cut: Vec<Claim> =
+    let is_cut = |claim: &OpenClaim| claim.rows.iter().count() > settings.max_instance_types;
+    let cut: Vec<OpenClaim> =
         pass.state.claims.iter().filter(|c| is_cut(c) && pass.state.table.has_min_values(c.set)).cloned().collect();
     cut.iter().any(|claim| {
         let set = launch_set(pass, claim);
@@ -225,7 +232,12 @@ pub(super) fn cuts_short(pass: &mut Pass<'_>) -> bool {
 
 /// The types by price, cut to the most that a claim may list, and the requirements that follow from them. A claim that holds reservations
 /// also lists what was open to it besides, last: no launch can lead there, but its pool's `minValues` count them (spec 02 §7.4).
-fn launch(pass: &mut Pass<'_>, template: usize, set: SetIx, open: &Bits) -> Result<Launch, Reason> {
+fn launch(
+    pass: &mut PlacementPass<'_>,
+    template: usize,
+    set: RequirementSetIx,
+    open: &Bits,
+) -> Result<LaunchOptions, Reason> {
     let problem = pass.problem;
     let template = &problem.templates[template];
     let columns = &problem.world.columns[template.columns];
@@ -276,7 +288,7 @@ fn launch(pass: &mut Pass<'_>, template: usize, set: SetIx, open: &Bits) -> Resu
         requirements.add(Requirement::one_of(labels::CAPACITY_TYPE, capacity_types.into_iter().cloned()));
     }
     let labels = node_labels(&template.labels, &requirements, &problem.world.label_rules);
-    Ok(Launch { instance_types, labels, requirements, estimate: estimate(columns, &view, &rows) })
+    Ok(LaunchOptions { instance_types, labels, requirements, estimate: estimate(columns, &view, &rows) })
 }
 
 /// The pool's labels and a value for each custom label that the machine must have (spec 02 §12.1). Well-known labels come with
@@ -287,7 +299,11 @@ fn node_labels(template: &Labels, requirements: &Requirements, rules: &LabelRule
     picked.chain(template.iter().map(|(key, value)| (key.clone(), value.clone()))).collect()
 }
 
-fn estimate(columns: &crate::catalogue::Columns, view: &crate::catalogue::RowView, rows: &Bits) -> Option<Estimate> {
+fn estimate(
+    columns: &crate::catalogue::CompiledCatalogue,
+    view: &crate::catalogue::RowView,
+    rows: &Bits,
+) -> Option<LaunchEstimate> {
     let (price, row) = view.by_price.iter().find(|(_, row)| rows.contains(*row))?;
     let offering = view
         .offerings
@@ -295,7 +311,7 @@ fn estimate(columns: &crate::catalogue::Columns, view: &crate::catalogue::RowVie
         .map(|o| &columns.offerings[o])
         .filter(|o| o.row == *row && o.price == *price)
         .min_by(|a, b| a.zone.cmp(&b.zone).then_with(|| a.capacity_type.cmp(&b.capacity_type)))?;
-    Some(Estimate {
+    Some(LaunchEstimate {
         instance_type: columns.row_name(*row).clone(),
         zone: offering.zone.clone(),
         capacity_type: offering.capacity_type.clone(),
@@ -304,7 +320,7 @@ fn estimate(columns: &crate::catalogue::Columns, view: &crate::catalogue::RowVie
 }
 
 /// What the machine must be. A claim that holds reservations is launched on reserved capacity and nothing else.
-fn launch_set(pass: &mut Pass<'_>, claim: &Claim) -> SetIx {
+fn launch_set(pass: &mut PlacementPass<'_>, claim: &OpenClaim) -> RequirementSetIx {
     if claim.reserved.is_empty() {
         return claim.set;
     }

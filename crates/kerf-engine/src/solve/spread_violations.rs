@@ -3,28 +3,28 @@
 //! not if the two wait for each other, or if the one must be on a host where the other is already: then one of them is never bound, and
 //! the search looks for another answer.
 
-use super::host_affinity::Followers;
-use super::pass::{Pass, Place};
-use super::problem::{PodIx, Problem};
+use super::host_affinity::HostAffinityCheck;
+use super::pass::{PlacementPass, PlacementTarget};
+use super::problem::{PodIx, SchedulingProblem};
 use crate::topology::{GroupIx, GroupKind, TopologyKeyIx};
 
 /// More comparisons than this are not made: nothing is said of such inputs.
-const COMPARISONS: usize = 1_000_000;
+const MAX_COMPARISONS: usize = 1_000_000;
 
 /// A spread by label, and how far it may tilt.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spread {
+pub(super) struct LabelSpread {
     pub(super) key: TopologyKeyIx,
     pub(super) group: GroupIx,
     pub(super) max_skew: i32,
 }
 
 /// How many pods are where too many pods are of those that their spread counts and that their own spread keeps from being bound later.
-pub(super) fn tilted(pass: &Pass<'_>) -> usize {
+pub(super) fn tilted(pass: &PlacementPass<'_>) -> usize {
     let (queue, uncounted) = (&pass.state.queue, &pass.state.uncounted);
-    let waits_for_each_other = !uncounted.is_empty() && uncounted.len() * queue.len() <= COMPARISONS;
-    let mut followers = Followers::default();
-    let mut tilts = |pod: PodIx, place: Place| {
+    let waits_for_each_other = !uncounted.is_empty() && uncounted.len() * queue.len() <= MAX_COMPARISONS;
+    let mut followers = HostAffinityCheck::default();
+    let mut tilts = |pod: PodIx, place: PlacementTarget| {
         let follows = pass.problem.follows(pod);
         (waits_for_each_other || follows)
             && pass.problem.spreads_of(pod).any(|spread| {
@@ -37,7 +37,12 @@ pub(super) fn tilted(pass: &Pass<'_>) -> usize {
     queue.iter().filter(|pod| pass.state.places[pod.0 as usize].is_some_and(|place| tilts(**pod, place))).count()
 }
 
-fn is_tilted(pass: &Pass<'_>, pod: PodIx, Spread { group, max_skew, .. }: Spread, domain: usize) -> bool {
+fn is_tilted(
+    pass: &PlacementPass<'_>,
+    pod: PodIx,
+    LabelSpread { group, max_skew, .. }: LabelSpread,
+    domain: usize,
+) -> bool {
     let counted_by = &pass.problem.class_of(pod).counted_by;
     let must_be_later = |other: PodIx| {
         let mut bounds = pass.problem.class_of(other).bounds();
@@ -51,17 +56,17 @@ fn is_tilted(pass: &Pass<'_>, pod: PodIx, Spread { group, max_skew, .. }: Spread
     missing > 0 && pods(domain).saturating_add(missing) - least > max_skew
 }
 
-impl Problem {
+impl SchedulingProblem {
     /// Whether some spread binds a pod.
     pub(super) fn is_spread(&self, pod: PodIx) -> bool {
         self.class_of(pod).bounds().any(|bound| self.skew_of(bound.group).is_some())
     }
 
     /// The spreads by label that bind a pod.
-    pub(super) fn spreads_of(&self, pod: PodIx) -> impl Iterator<Item = Spread> + '_ {
+    pub(super) fn spreads_of(&self, pod: PodIx) -> impl Iterator<Item = LabelSpread> + '_ {
         let keyed = self.class_of(pod).keyed.iter();
         let bounds = keyed.flat_map(|(key, bounds)| bounds.iter().map(|bound| (*key, bound.group)));
-        bounds.filter_map(|(key, group)| Some(Spread { key, group, max_skew: self.skew_of(group)? }))
+        bounds.filter_map(|(key, group)| Some(LabelSpread { key, group, max_skew: self.skew_of(group)? }))
     }
 
     /// How far a group may tilt, if it is a spread.
@@ -74,10 +79,10 @@ impl Problem {
 }
 
 /// The domain in which the place is for certain.
-pub(super) fn domain_of(pass: &Pass<'_>, place: Place, key: TopologyKeyIx) -> Option<usize> {
+pub(super) fn domain_of(pass: &PlacementPass<'_>, place: PlacementTarget, key: TopologyKeyIx) -> Option<usize> {
     match place {
-        Place::Node(node) => pass.problem.node_domains[key.0][node].map(|domain| domain as usize),
-        Place::Claim(claim) => {
+        PlacementTarget::Node(node) => pass.problem.node_domains[key.0][node].map(|domain| domain as usize),
+        PlacementTarget::Claim(claim) => {
             let may_be_in = pass.state.may_be_in[key.0].iter().enumerate();
             let mut domains = may_be_in.filter(|(_, claims)| claims.contains(claim)).map(|(domain, _)| domain);
             domains.next().filter(|_| domains.next().is_none())

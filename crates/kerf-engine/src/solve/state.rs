@@ -8,37 +8,37 @@
 use kerf_api::slim::HostPort;
 use rustc_hash::FxHashMap;
 
-use super::claim::Claim;
+use super::claim::OpenClaim;
 use super::class::ClassIx;
-use super::free_capacity::Room;
-use super::pass::{Place, Refusal};
-use super::problem::{PodIx, Problem};
+use super::free_capacity::FreeCapacity;
+use super::pass::{PlacementTarget, UnplacedReason};
+use super::problem::{PodIx, SchedulingProblem};
 use super::template::Template;
 use crate::bits::Bits;
 use crate::catalogue::RowView;
-use crate::cluster::{Attachment, NodeState, World};
-use crate::requirement_table::{Narrowing, SetIx};
+use crate::cluster::{Attachment, ClusterModel, NodeState};
+use crate::requirement_table::{RequirementSetIx, RequirementTable};
 use crate::resources::{Amounts, ResourceIx};
-use crate::topology::{Counts, FilterIx, GroupIx, GroupKey, GroupKind, Presence, TopologyKeys};
+use crate::topology::{DomainNodeCounts, FilterIx, GroupCounts, GroupIx, GroupKey, GroupKind, TopologyKeys};
 
 /// The books of a pass.
 #[derive(Debug, Clone)]
-pub(crate) struct State {
+pub(crate) struct SolverState {
     // Learned; true for every pass over the problem.
-    pub(crate) table: Narrowing,
+    pub(crate) table: RequirementTable,
     pub(crate) keys: TopologyKeys,
-    pub(crate) views: FxHashMap<(usize, SetIx), RowView>,
+    pub(crate) views: FxHashMap<(usize, RequirementSetIx), RowView>,
     /// Per class the nodes that carry the labels it demands and whose taints it tolerates.
     pub(crate) eligible: Vec<Option<Bits>>,
-    accepted: FxHashMap<(FilterIx, u32), Accepted>,
+    accepted: FxHashMap<(FilterIx, u32), FilterResult>,
 
     // What lasts; changed through the log.
     /// What is left of each node.
     pub(crate) remaining: Vec<Amounts>,
-    pub(crate) room: Room,
-    pub(crate) counts: Vec<Counts>,
+    pub(crate) room: FreeCapacity,
+    pub(crate) counts: Vec<GroupCounts>,
     /// Per filter and key the domains that nodes make.
-    pub(crate) presences: Vec<Presence>,
+    pub(crate) presences: Vec<DomainNodeCounts>,
     pub(crate) limits: Vec<Vec<(ResourceIx, i128)>>,
     pub(crate) reservations: Vec<i32>,
 
@@ -49,11 +49,11 @@ pub(crate) struct State {
     pub(crate) resting: Bits,
     /// The pods to place.
     pub(crate) queue: Vec<PodIx>,
-    pub(crate) places: Vec<Option<Place>>,
-    pub(crate) refusals: Vec<Option<Refusal>>,
+    pub(crate) places: Vec<Option<PlacementTarget>>,
+    pub(crate) refusals: Vec<Option<UnplacedReason>>,
     pub(crate) node_ports: FxHashMap<usize, Vec<HostPort>>,
     pub(crate) node_attached: FxHashMap<usize, Vec<Attachment>>,
-    pub(crate) claims: Vec<Claim>,
+    pub(crate) claims: Vec<OpenClaim>,
     /// Claims by number of pods.
     pub(crate) by_pods: Vec<Bits>,
     /// The numbers of pods that some claim has.
@@ -78,16 +78,16 @@ pub(crate) struct State {
     groups_with_claims: Vec<GroupIx>,
 }
 
-impl Default for State {
+impl Default for SolverState {
     /// The books of nothing at all.
     fn default() -> Self {
-        Self::new(Narrowing::new(None))
+        Self::new(RequirementTable::new(None))
     }
 }
 
 /// Whether a filter accepts nodes of a kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Accepted {
+pub(crate) struct FilterResult {
     /// Pods that run there count, judged by the Node's own taints.
     pub(crate) running: bool,
     /// Pods that are placed there will count, once the taints of a starting node are gone.
@@ -97,17 +97,17 @@ pub(crate) struct Accepted {
 /// How to take one change back.
 #[derive(Debug, Clone)]
 enum Undo {
-    Room { node: usize, before: Amounts },
+    Remaining { node: usize, before: Amounts },
     Domain { group: GroupIx, domain: usize, pods: i32 },
     Node { group: GroupIx, node: usize, pods: i32, kind: GroupKind },
-    Presence { presence: usize, domain: usize, nodes: i32 },
+    NodesInDomain { presence: usize, domain: usize, nodes: i32 },
     Limits { template: usize, before: Vec<(ResourceIx, i128)> },
     Reservation { reservation: usize, slots: i32 },
 }
 
-impl State {
+impl SolverState {
     /// Books that are empty but for the table.
-    pub(crate) fn new(table: Narrowing) -> Self {
+    pub(crate) fn new(table: RequirementTable) -> Self {
         Self {
             table,
             keys: TopologyKeys::default(),
@@ -115,7 +115,7 @@ impl State {
             eligible: Vec::new(),
             accepted: FxHashMap::default(),
             remaining: Vec::new(),
-            room: Room::default(),
+            room: FreeCapacity::default(),
             counts: Vec::new(),
             presences: Vec::new(),
             limits: Vec::new(),
@@ -145,19 +145,19 @@ impl State {
     }
 
     /// Writes down what nodes and pools have to start with.
-    pub(crate) fn take_stock(&mut self, world: &World, templates: &[Template]) {
+    pub(crate) fn take_stock(&mut self, world: &ClusterModel, templates: &[Template]) {
         self.remaining = world.nodes.iter().map(NodeState::remaining).collect();
-        self.room = Room::new(&self.remaining);
+        self.room = FreeCapacity::new(&self.remaining);
         self.limits = templates.iter().map(|t| t.limits.clone()).collect();
     }
 
     /// Makes room for all that the problem has.
-    pub(crate) fn fit_to(&mut self, problem: &Problem) {
+    pub(crate) fn fit_to(&mut self, problem: &SchedulingProblem) {
         self.eligible.resize(problem.classes.len(), None);
         self.claim_refused.resize(problem.classes.len(), Bits::new());
         self.failed_at.resize(problem.classes.len(), None);
-        self.counts.resize(problem.groups.len(), Counts::default());
-        self.presences.resize(problem.presences.len(), Presence::default());
+        self.counts.resize(problem.groups.len(), GroupCounts::default());
+        self.presences.resize(problem.presences.len(), DomainNodeCounts::default());
         self.places.resize(problem.pods.len(), None);
         self.refusals.resize(problem.pods.len(), None);
         let domains = self.keys.iter().map(|key| self.keys.domain_count(key)).collect::<Vec<_>>();
@@ -185,13 +185,13 @@ impl State {
         while self.log.len() > self.begun {
             let Some(undo) = self.log.pop() else { break };
             match undo {
-                Undo::Room { node, before } => {
+                Undo::Remaining { node, before } => {
                     self.room.set(node, &before);
                     self.remaining[node] = before;
                 }
                 Undo::Domain { group, domain, pods } => self.counts[group.0].add(domain, -pods),
                 Undo::Node { group, node, pods, kind } => self.counts[group.0].add_node(node, -pods, kind),
-                Undo::Presence { presence, domain, nodes } => self.presences[presence].add(domain, -nodes),
+                Undo::NodesInDomain { presence, domain, nodes } => self.presences[presence].add(domain, -nodes),
                 Undo::Limits { template, before } => self.limits[template] = before,
                 Undo::Reservation { reservation, slots } => self.reservations[reservation] -= slots,
             }
@@ -232,9 +232,9 @@ impl State {
     }
 
     /// Nodes have other numbers than before.
-    pub(crate) fn renumber_nodes(&mut self, world: &World) {
+    pub(crate) fn renumber_nodes(&mut self, world: &ClusterModel) {
         self.remaining = world.nodes.iter().map(NodeState::remaining).collect();
-        self.room = Room::new(&self.remaining);
+        self.room = FreeCapacity::new(&self.remaining);
         self.eligible.iter_mut().for_each(|nodes| *nodes = None);
     }
 
@@ -243,7 +243,7 @@ impl State {
         let before = self.remaining[node].clone();
         self.remaining[node].sub(need);
         self.room.set(node, &self.remaining[node]);
-        self.log.push(Undo::Room { node, before });
+        self.log.push(Undo::Remaining { node, before });
     }
 
     /// Counts pods in a domain, or fewer with a negative number.
@@ -257,9 +257,9 @@ impl State {
         let counted = self.log[self.begun.min(self.log.len())..].iter().filter_map(|undo| match undo {
             Undo::Domain { group: of, domain: at, pods } if (*of, *at) == (group, domain) => Some(*pods),
             Undo::Domain { .. }
-            | Undo::Room { .. }
+            | Undo::Remaining { .. }
             | Undo::Node { .. }
-            | Undo::Presence { .. }
+            | Undo::NodesInDomain { .. }
             | Undo::Limits { .. }
             | Undo::Reservation { .. } => None,
         });
@@ -267,7 +267,7 @@ impl State {
     }
 
     /// Counts pods of a group wherever the node belongs.
-    pub(crate) fn count_at(&mut self, problem: &Problem, group: GroupIx, node: usize, pods: i32) {
+    pub(crate) fn count_at(&mut self, problem: &SchedulingProblem, group: GroupIx, node: usize, pods: i32) {
         let identity = &problem.groups[group.0].identity;
         match identity.key {
             GroupKey::Hostname => {
@@ -291,7 +291,7 @@ impl State {
     /// Counts nodes that make a domain exist.
     pub(crate) fn make_present(&mut self, presence: usize, domain: usize, nodes: i32) {
         self.presences[presence].add(domain, nodes);
-        self.log.push(Undo::Presence { presence, domain, nodes });
+        self.log.push(Undo::NodesInDomain { presence, domain, nodes });
     }
 
     /// What a pool may still grow by, to be changed.
@@ -319,16 +319,16 @@ impl State {
     }
 
     /// Whether pods on this node count for the filter.
-    pub(crate) fn accepted(&mut self, problem: &Problem, filter: FilterIx, node: usize) -> Accepted {
+    pub(crate) fn accepted(&mut self, problem: &SchedulingProblem, filter: FilterIx, node: usize) -> FilterResult {
         let state = &problem.world.nodes[node];
         let asked = &problem.filters[filter.0];
         if asked.accepts_all() {
-            return Accepted { running: state.own_taints.is_some(), placed: true };
+            return FilterResult { running: state.own_taints.is_some(), placed: true };
         }
         let table = &mut self.table;
         let mut judge = || {
             let mut accepts = |taints| asked.accepts(state.set, Some(&state.hostname), taints, table);
-            Accepted {
+            FilterResult {
                 running: state.own_taints.as_ref().is_some_and(|taints| accepts(taints)),
                 placed: accepts(&state.taints),
             }

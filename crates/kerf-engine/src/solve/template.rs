@@ -4,12 +4,12 @@ use kerf_api::labels::{self, LabelRules};
 use kerf_api::slim::{HostPort, Labels, Str, Taint};
 
 use crate::bits::Bits;
-use crate::catalogue::{Columns, FitIndex};
-use crate::cluster::{Pool, PoolAvailability, World};
+use crate::catalogue::{CompiledCatalogue, FitIndex};
+use crate::cluster::{ClusterModel, PoolAvailability, PoolInput};
 use crate::pod::requirements::of_expression;
 use crate::requirement::{Requirement, Requirements};
-use crate::requirement_table::{Narrowing, SetIx};
-use crate::resources::{Amounts, ResourceIx, UNIT};
+use crate::requirement_table::{RequirementSetIx, RequirementTable};
+use crate::resources::{Amounts, NANOS_PER_UNIT, ResourceIx};
 
 /// A pool, ready to launch from.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub(crate) struct Template {
     /// Labels of its nodes.
     pub(crate) labels: Labels,
     /// Labels and requirements of the pool, and the labels that only daemons ask about.
-    pub(crate) set: SetIx,
+    pub(crate) set: RequirementSetIx,
     pub(crate) taints: Vec<Taint>,
     /// Rows that the pool's requirements leave.
     pub(crate) rows: Bits,
@@ -39,7 +39,7 @@ pub(crate) struct OverheadGroup {
 }
 
 /// Pools that take part in scheduling, in the order in which they are tried: heavier first, then the later name.
-pub(crate) fn pools_in_order(pools: &[Pool]) -> Vec<usize> {
+pub(crate) fn pools_in_order(pools: &[PoolInput]) -> Vec<usize> {
     let mut order: Vec<usize> =
         (0..pools.len()).filter(|i| pools[*i].availability == PoolAvailability::Ready).collect();
     order.sort_by(|a, b| {
@@ -50,7 +50,7 @@ pub(crate) fn pools_in_order(pools: &[Pool]) -> Vec<usize> {
 }
 
 /// The pool's labels and requirements as one set.
-pub(crate) fn pool_set(pool: &Pool, rules: &LabelRules, table: &mut Narrowing) -> SetIx {
+pub(crate) fn pool_set(pool: &PoolInput, rules: &LabelRules, table: &mut RequirementTable) -> RequirementSetIx {
     let mut all: Requirements =
         pool.requirements.iter().map(|r| of_expression(&r.expression, rules).with_min_values(r.min_values)).collect();
     for (key, value) in pool.labels.iter() {
@@ -63,7 +63,13 @@ pub(crate) fn pool_set(pool: &Pool, rules: &LabelRules, table: &mut Narrowing) -
 }
 
 impl Template {
-    pub(crate) fn new(world: &World, pool_ix: usize, set: SetIx, rows: Bits, table: &mut Narrowing) -> Option<Self> {
+    pub(crate) fn new(
+        world: &ClusterModel,
+        pool_ix: usize,
+        set: RequirementSetIx,
+        rows: Bits,
+        table: &mut RequirementTable,
+    ) -> Option<Self> {
         let pool = &world.pools[pool_ix];
         let columns_ix = pool.catalogue?;
         let columns = &world.columns[columns_ix];
@@ -101,11 +107,11 @@ impl Template {
 }
 
 fn overhead_groups(
-    world: &World,
-    columns: &Columns,
-    set: SetIx,
+    world: &ClusterModel,
+    columns: &CompiledCatalogue,
+    set: RequirementSetIx,
     taints: &[Taint],
-    table: &mut Narrowing,
+    table: &mut RequirementTable,
 ) -> Vec<OverheadGroup> {
     let mut keys: Vec<Bits> = Vec::new();
     let mut groups: Vec<OverheadGroup> = Vec::new();
@@ -141,13 +147,13 @@ fn overhead_groups(
 }
 
 /// Limits less what the pool's nodes have already (spec 02 §4.6).
-fn remaining_limits(world: &World, pool: &Pool) -> Vec<(ResourceIx, i128)> {
+fn remaining_limits(world: &ClusterModel, pool: &PoolInput) -> Vec<(ResourceIx, i128)> {
     let mut names = world.names.clone();
     let mut limits: Vec<(ResourceIx, i128)> =
         pool.limits.iter().map(|(name, q)| (names.intern(name), q.nanos())).collect();
     for node in world.nodes.iter().filter(|n| !n.is_leaving && n.pool.as_ref() == Some(&pool.name)) {
         for (resource, left) in &mut limits {
-            *left -= if *resource == ResourceIx::NODES { UNIT } else { node.capacity.get(*resource) };
+            *left -= if *resource == ResourceIx::NODES { NANOS_PER_UNIT } else { node.capacity.get(*resource) };
         }
     }
     limits

@@ -7,12 +7,12 @@ use kerf_api::labels::ZONE;
 use kerf_api::slim::Str;
 use rustc_hash::FxHashMap;
 
-use super::class::{Class, ClassIx};
-use super::pass::Pass;
+use super::class::{ClassIx, PodClass};
+use super::pass::PlacementPass;
 use super::problem::PodIx;
 use crate::bits::Bits;
 use crate::requirement::Requirement;
-use crate::requirement_table::{KeyIx, SetIx};
+use crate::requirement_table::{KeyIx, RequirementSetIx};
 use crate::topology::TopologyKeyIx;
 
 /// The zones that a pod can use.
@@ -27,7 +27,7 @@ pub enum EffectiveZone {
 }
 
 /// How many of the pods can use which zone. Pods that run somewhere are not counted.
-pub(super) fn count(pass: &mut Pass<'_>, pods: &[PodIx]) -> BTreeMap<EffectiveZone, usize> {
+pub(super) fn count(pass: &mut PlacementPass<'_>, pods: &[PodIx]) -> BTreeMap<EffectiveZone, usize> {
     let mut known: FxHashMap<ClassIx, EffectiveZone> = FxHashMap::default();
     let (problem, mut counts) = (pass.problem, BTreeMap::new());
     for entry in pods.iter().map(|pod| &problem.pods[pod.0 as usize]).filter(|entry| entry.on.is_none()) {
@@ -37,13 +37,13 @@ pub(super) fn count(pass: &mut Pass<'_>, pods: &[PodIx]) -> BTreeMap<EffectiveZo
     counts
 }
 
-fn of_class(pass: &mut Pass<'_>, class: ClassIx) -> EffectiveZone {
+fn of_class(pass: &mut PlacementPass<'_>, class: ClassIx) -> EffectiveZone {
     let problem = pass.problem;
     let facts = &problem.classes[class.0 as usize];
     let domains = pass.open_domains(class).into_iter().find(|open| pass.state.keys.text(open.key) == ZONE);
     let topology = domains.map(|open| (open.key, open.allowed));
     let Some(key) = pass.state.table.known_key(ZONE) else { return EffectiveZone::Flexible };
-    let sources = Sources { pass, facts, key, topology };
+    let sources = ZoneConstraints { pass, facts, key, topology };
     let Some(mut zones) = sources.candidates() else { return EffectiveZone::Flexible };
     zones.sort_unstable();
     zones.dedup();
@@ -56,16 +56,16 @@ fn of_class(pass: &mut Pass<'_>, class: ClassIx) -> EffectiveZone {
 }
 
 /// Everything that has a say.
-struct Sources<'a, 'p> {
-    pass: &'a Pass<'p>,
-    facts: &'a Class,
+struct ZoneConstraints<'a, 'p> {
+    pass: &'a PlacementPass<'p>,
+    facts: &'a PodClass,
     key: KeyIx,
     /// The zones that the pod's groups allow, if it has any that look at zones.
     topology: Option<(TopologyKeyIx, Bits)>,
 }
 
-impl Sources<'_, '_> {
-    fn zone_of(&self, set: SetIx) -> Option<&Requirement> {
+impl ZoneConstraints<'_, '_> {
+    fn zone_of(&self, set: RequirementSetIx) -> Option<&Requirement> {
         let table = &self.pass.state.table;
         table.get(set, self.key).map(|one| table.requirement(one))
     }
@@ -87,7 +87,7 @@ impl Sources<'_, '_> {
     /// Whether everybody can do with a zone.
     fn accept(&self, zone: &Str) -> bool {
         let volumes = &self.facts.volumes;
-        let accepts = |set: SetIx| self.zone_of(set).is_none_or(|requirement| requirement.has(zone));
+        let accepts = |set: RequirementSetIx| self.zone_of(set).is_none_or(|requirement| requirement.has(zone));
         let is_open = |(key, allowed): &(TopologyKeyIx, Bits)| {
             self.pass.state.keys.domain(*key, zone).is_some_and(|domain| allowed.contains(domain))
         };

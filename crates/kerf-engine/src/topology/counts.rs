@@ -8,7 +8,7 @@ use crate::bits::Bits;
 
 /// Pods per domain of one group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct GroupCounts {
     /// Per domain of the key.
     domains: Vec<i32>,
     /// Domains that pools can make for this group.
@@ -16,13 +16,13 @@ pub(crate) struct Counts {
     /// Domains with at least one pod.
     pub(crate) occupied: Bits,
     /// For the hostname: per node and per claim.
-    pub(crate) nodes: Hosts,
-    pub(crate) claims: Hosts,
+    pub(crate) nodes: HostCounts,
+    pub(crate) claims: HostCounts,
 }
 
 /// Pods per host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Hosts {
+pub(crate) struct HostCounts {
     counts: FxHashMap<u32, i32>,
     pub(crate) occupied: Bits,
     /// Hosts with at least `max_skew` pods, and with more.
@@ -30,7 +30,7 @@ pub(crate) struct Hosts {
     pub(crate) over_limit: Bits,
 }
 
-impl Hosts {
+impl HostCounts {
     pub(crate) fn get(&self, host: usize) -> i32 {
         self.counts.get(&(host as u32)).copied().unwrap_or(0)
     }
@@ -58,7 +58,7 @@ impl Hosts {
     }
 }
 
-impl Counts {
+impl GroupCounts {
     /// Makes room for that many domains.
     pub(crate) fn widen(&mut self, domains: usize) {
         self.domains.resize(domains.max(self.domains.len()), 0);
@@ -91,7 +91,7 @@ impl Counts {
     }
 
     pub(crate) fn forget_claims(&mut self) {
-        self.claims = Hosts::default();
+        self.claims = HostCounts::default();
     }
 
     pub(crate) fn get(&self, domain: usize) -> i32 {
@@ -138,13 +138,13 @@ impl Counts {
 
 /// How many nodes that a filter accepts are in each domain of a key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Presence {
+pub(crate) struct DomainNodeCounts {
     nodes: Vec<i32>,
     /// Domains with at least one node.
     pub(crate) domains: Bits,
 }
 
-impl Presence {
+impl DomainNodeCounts {
     /// Makes room for that many domains.
     pub(crate) fn widen(&mut self, domains: usize) {
         self.nodes.resize(domains.max(self.nodes.len()), 0);

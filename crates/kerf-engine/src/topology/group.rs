@@ -6,7 +6,7 @@ use super::keys::TopologyKeyIx;
 use crate::pod::selector;
 use crate::pod::tolerations::tolerates_all;
 use crate::requirement::Requirement;
-use crate::requirement_table::{Narrowing, SetIx, Undefined};
+use crate::requirement_table::{RequirementSetIx, RequirementTable, UndefinedKeys};
 
 /// A group of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -54,7 +54,7 @@ pub(crate) enum GroupKey {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct NodeFilter {
     /// Any one of these must be strictly compatible; none means that node affinity is ignored.
-    pub(crate) affinity: Option<Vec<(SetIx, Option<Requirement>)>>,
+    pub(crate) affinity: Option<Vec<(RequirementSetIx, Option<Requirement>)>>,
     /// These must tolerate the node's taints; none means that taints are ignored.
     pub(crate) tolerations: Option<Vec<Toleration>>,
 }
@@ -99,10 +99,10 @@ impl NodeFilter {
     /// Whether pods on a node with these labels and taints count. `hostname` is none for a machine yet to come.
     pub(crate) fn accepts(
         &self,
-        labels: SetIx,
+        labels: RequirementSetIx,
         hostname: Option<&str>,
         taints: &[Taint],
-        table: &mut Narrowing,
+        table: &mut RequirementTable,
     ) -> bool {
         let tainted = self.tolerations.as_ref().is_some_and(|t| !tolerates_all(t, taints));
         if tainted {
@@ -111,7 +111,7 @@ impl NodeFilter {
         self.affinity.as_ref().is_none_or(|alternatives| {
             alternatives.iter().any(|(asked, host)| {
                 host.as_ref().is_none_or(|h| hostname.is_some_and(|name| h.has(name)))
-                    && table.join(labels, *asked, Undefined::Refused).is_some()
+                    && table.join(labels, *asked, UndefinedKeys::Reject).is_some()
             })
         })
     }

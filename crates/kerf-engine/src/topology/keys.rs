@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 
 use crate::bits::Bits;
 use crate::requirement::Requirement;
-use crate::requirement_table::{KeyIx, Narrowing, OneIx};
+use crate::requirement_table::{KeyIx, RequirementIx, RequirementTable};
 use crate::seeded_hash;
 
 /// A topology key other than the hostname.
@@ -15,12 +15,12 @@ pub(crate) struct TopologyKeyIx(pub(crate) usize);
 /// All topology keys of a problem with their domains.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TopologyKeys {
-    keys: Vec<Domains>,
+    keys: Vec<TopologyKeyDomains>,
     index: FxHashMap<Str, TopologyKeyIx>,
 }
 
 #[derive(Debug, Clone)]
-struct Domains {
+struct TopologyKeyDomains {
     key: KeyIx,
     text: Str,
     values: Vec<Str>,
@@ -33,17 +33,17 @@ struct Domains {
     nodes: Vec<u32>,
     /// Domains that pools can make or nodes have.
     alive: Bits,
-    accepted: FxHashMap<OneIx, Bits>,
-    narrowed: FxHashMap<Bits, OneIx>,
+    accepted: FxHashMap<RequirementIx, Bits>,
+    narrowed: FxHashMap<Bits, RequirementIx>,
 }
 
 impl TopologyKeys {
-    pub(crate) fn key(&mut self, text: &Str, table: &mut Narrowing) -> TopologyKeyIx {
+    pub(crate) fn key(&mut self, text: &Str, table: &mut RequirementTable) -> TopologyKeyIx {
         if let Some(ix) = self.index.get(text) {
             return *ix;
         }
         let ix = TopologyKeyIx(self.keys.len());
-        self.keys.push(Domains {
+        self.keys.push(TopologyKeyDomains {
             key: table.key(text),
             text: text.clone(),
             values: Vec::new(),
@@ -123,10 +123,15 @@ impl TopologyKeys {
     }
 
     /// The domains that a requirement accepts; without one, all.
-    pub(crate) fn accepted(&mut self, ix: TopologyKeyIx, one: Option<OneIx>, table: &Narrowing) -> &Bits {
+    pub(crate) fn accepted(
+        &mut self,
+        ix: TopologyKeyIx,
+        one: Option<RequirementIx>,
+        table: &RequirementTable,
+    ) -> &Bits {
         let domains = &mut self.keys[ix.0];
         // The table has no requirement that means "no requirement"; u32::MAX cannot be a real one.
-        let slot = one.unwrap_or(OneIx::NONE);
+        let slot = one.unwrap_or(RequirementIx::NONE);
         let values = &domains.values;
         domains.accepted.entry(slot).or_insert_with(|| match one {
             None => Bits::full(values.len()),
@@ -138,7 +143,7 @@ impl TopologyKeys {
     }
 
     /// The requirement that the label is one of these domains.
-    pub(crate) fn narrowed(&mut self, ix: TopologyKeyIx, to: &Bits, table: &mut Narrowing) -> OneIx {
+    pub(crate) fn narrowed(&mut self, ix: TopologyKeyIx, to: &Bits, table: &mut RequirementTable) -> RequirementIx {
         let domains = &mut self.keys[ix.0];
         if let Some(known) = domains.narrowed.get(to) {
             return *known;
@@ -150,7 +155,7 @@ impl TopologyKeys {
     }
 }
 
-impl Domains {
+impl TopologyKeyDomains {
     fn get_or_add(&mut self, value: &Str) -> usize {
         if let Some(at) = self.index.get(value) {
             return *at;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kerf_api::labels;
 use kerf_api::slim::{Node, PodPhase, Str};
-use kerf_engine::{NodeClaim, PlannedClaim, Solution};
+use kerf_engine::{NodeClaimInput, PlannedClaim, Solution};
 
 use crate::fixture::World;
 
@@ -54,11 +54,11 @@ impl World {
         node.spec.taints.clone_from(&self.input.pools.iter().find(|p| p.name == claim.pool).unwrap().taints);
         node.status.capacity = launched.capacity.clone();
         node.status.allocatable = launched.capacity.clone();
-        self.input.node_claims.push(NodeClaim {
+        self.input.node_claims.push(NodeClaimInput {
             labels: node.metadata.labels.clone(),
             provider_id: node.spec.provider_id.clone(),
             name,
-            ..NodeClaim::default()
+            ..NodeClaimInput::default()
         });
         self.input.nodes.push(Arc::new(node));
     }

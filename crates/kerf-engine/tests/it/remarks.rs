@@ -1,13 +1,13 @@
 //! What a prepared cluster can say of its last answer: pools with nothing to launch, types beyond limits, wishes that were given up
 //! (spec 02 §4.6, §5.4 and §6.4).
 
-use kerf_engine::{Concession, Prepared};
+use kerf_engine::{IncrementalSolver, Relaxation};
 
 use crate::fixture::World;
 
-fn asked(world: &str) -> Prepared {
+fn asked(world: &str) -> IncrementalSolver {
     let world = World::new(world);
-    let mut prepared = Prepared::new(&world.input, &world.settings);
+    let mut prepared = IncrementalSolver::new(&world.input, &world.settings);
     prepared.solve();
     prepared
 }
@@ -37,15 +37,15 @@ fn types_beyond_a_limit_are_counted_unless_all_are() {
 
 #[test]
 fn wishes_that_were_given_up_are_told_in_their_order() {
-    let kinds = |prepared: &Prepared| -> Vec<String> {
-        let kind = |concession: &Concession| match concession {
-            Concession::NodeAlternative(_) => "alternative",
-            Concession::PodAffinity(_) => "near",
-            Concession::PodAntiAffinity(_) => "away",
-            Concession::NodeAffinity(term) if term.weight == 9 => "heavy",
-            Concession::NodeAffinity(_) => "light",
-            Concession::Spread(_) => "spread",
-            Concession::PreferNoSchedule => "shy",
+    let kinds = |prepared: &IncrementalSolver| -> Vec<String> {
+        let kind = |concession: &Relaxation| match concession {
+            Relaxation::RequiredNodeAffinityTerm(_) => "alternative",
+            Relaxation::PodAffinity(_) => "near",
+            Relaxation::PodAntiAffinity(_) => "away",
+            Relaxation::NodeAffinity(term) if term.weight == 9 => "heavy",
+            Relaxation::NodeAffinity(_) => "light",
+            Relaxation::Spread(_) => "spread",
+            Relaxation::PreferNoSchedule => "shy",
         };
         let told = prepared.relaxed().into_iter();
         told.map(|r| format!("{}: {}", r.pod, r.given_up.iter().map(kind).collect::<Vec<_>>().join(" "))).collect()

@@ -1,13 +1,13 @@
 //! Which zone pods that wait can use (spec 02 §17.3).
 
-use kerf_engine::{EffectiveZone, Prepared};
+use kerf_engine::{EffectiveZone, IncrementalSolver};
 
 use crate::fixture::World;
 
 /// Counts by zone, as text.
 fn zones(world: &str) -> String {
     let world = World::new(world);
-    let counts = Prepared::new(&world.input, &world.settings).pending_by_zone();
+    let counts = IncrementalSolver::new(&world.input, &world.settings).pending_by_zone();
     let text = |(zone, count): (&EffectiveZone, &usize)| match zone {
         EffectiveZone::One(zone) => format!("{zone}={count}"),
         EffectiveZone::Flexible => format!("flexible={count}"),

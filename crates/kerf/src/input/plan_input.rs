@@ -10,7 +10,7 @@ use kerf_api::labels;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{Labels, Namespace, Node, ObjectMeta, Pod, Str};
 use kerf_engine::catalogue::InstanceType;
-use kerf_engine::{Input, Pool, PoolAvailability, Price, UnsupportedStorage};
+use kerf_engine::{Input, PoolAvailability, PoolInput, Price, UnsupportedStorage};
 use kerf_kwok::Catalogue;
 use kerf_state::NodeClassState;
 
@@ -44,7 +44,7 @@ impl World {
                 count_of(&unpriced, "managed node")
             ));
         }
-        let pools: Vec<Pool> = objects.node_pools.iter().map(|pool| engine_pool(&pool.object, &objects)).collect();
+        let pools: Vec<PoolInput> = objects.node_pools.iter().map(|pool| engine_pool(&pool.object, &objects)).collect();
         warnings.extend(pools.iter().filter_map(why_unused));
 
         let (pods, homeless) = pods_with_a_node(objects.pods, &objects.nodes);
@@ -84,7 +84,7 @@ fn inner<T>(list: Vec<Given<T>>) -> Vec<T> {
 }
 
 /// The pool, with the state of the class that it names. All pools launch from the one catalogue.
-fn engine_pool(pool: &NodePool, objects: &Objects) -> Pool {
+fn engine_pool(pool: &NodePool, objects: &Objects) -> PoolInput {
     let class = &pool.spec.template.spec.node_class_ref;
     let kwok = objects.kwok_node_classes.iter().map(|given| {
         let conditions = given.object.status.as_ref().map_or(&[][..], |status| &status.conditions);
@@ -103,7 +103,7 @@ fn engine_pool(pool: &NodePool, objects: &Objects) -> Pool {
     kerf_state::pool(pool, &state, Some(0))
 }
 
-fn why_unused(pool: &Pool) -> Option<String> {
+fn why_unused(pool: &PoolInput) -> Option<String> {
     match &pool.availability {
         PoolAvailability::Ready => None,
         PoolAvailability::NotReady(why) => Some(format!("NodePool `{}` is not used: {why}", pool.name)),

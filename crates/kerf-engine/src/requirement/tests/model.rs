@@ -7,7 +7,7 @@ use super::*;
 /// Words, integers around the bounds that are tried, spellings of integers, and one value that no requirement names.
 const UNIVERSE: [&str; 16] =
     ["a", "b", "c", "-1", "0", "1", "2", "3", "4", "5", "6", "+3", "007", "1.5", "", "named by nobody"];
-const NAMED: usize = UNIVERSE.len() - 1;
+const NAMED_VALUE_COUNT: usize = UNIVERSE.len() - 1;
 
 /// An expression as it is written, and the values it allows by the words of its operator.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ impl Expression {
 }
 
 fn expression() -> impl Strategy<Value = Expression> {
-    let values = prop::collection::vec(prop::sample::select(&UNIVERSE[..NAMED]), 1..5);
+    let values = prop::collection::vec(prop::sample::select(&UNIVERSE[..NAMED_VALUE_COUNT]), 1..5);
     let number = prop::sample::select(vec!["-1", "0", "1", "2", "3", "4", "5", "6"]);
     prop_oneof![
         values.clone().prop_map(|values| Expression { operator: In, values }),
@@ -156,7 +156,7 @@ proptest! {
             expressions.iter().map(|e| requirement(key, e.operator.clone(), &e.values)).collect()
         };
         let offers = offered.as_deref().map(on_key).unwrap_or_default();
-        let undefined = if strict { Undefined::Strict } else { Undefined::WellKnown(&rules) };
+        let undefined = if strict { UndefinedLabels::Reject } else { UndefinedLabels::AllowWellKnown(&rules) };
         let expected = match &offered {
             Some(offered) => fits(offered, &asked),
             None => (well_known && !strict) || may_be_absent(&asked),

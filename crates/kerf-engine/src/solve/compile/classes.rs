@@ -11,37 +11,42 @@ use smallvec::SmallVec;
 use super::groups;
 use crate::cluster::{PreferencePolicy, needs_devices, ports, selection};
 use crate::explain::Reason;
-use crate::pod::relax::{Concession, last_resorts, relax};
+use crate::pod::relax::{Relaxation, last_resorts, relax};
 use crate::pod::requests;
-use crate::pod::requirements::{Demands, Preferences, alternatives, of_pod, sharpen};
+use crate::pod::requirements::{NodeRequirements, Preferences, alternatives, of_pod, sharpen};
 use crate::pod::tolerations::tolerates_all;
 use crate::requirement::Requirement;
-use crate::requirement_table::SetIx;
+use crate::requirement_table::RequirementSetIx;
 use crate::resources::{Amounts, ResourceNames};
-use crate::solve::class::{Class, ClassIx};
+use crate::solve::class::{ClassIx, PodClass};
 use crate::solve::free_capacity::coarse_need;
-use crate::solve::problem::{PodEntry, PodIx, Problem};
-use crate::solve::state::State;
+use crate::solve::problem::{PodEntry, PodIx, SchedulingProblem};
+use crate::solve::state::SolverState;
 
 /// Classes by a hash of what makes them.
 #[derive(Debug, Default)]
-pub(crate) struct ClassBook {
+pub(crate) struct ClassTable {
     by_hash: FxHashMap<u64, SmallVec<[ClassIx; 1]>>,
     /// The class of the last pod: replicas come in rows.
     last: Option<ClassIx>,
 }
 
 /// What the cluster adds to a pod's spec.
-struct Extras {
+struct ClusterAdditions {
     /// Where its volumes let it run.
-    volumes: Vec<(SetIx, Option<Requirement>)>,
+    volumes: Vec<(RequirementSetIx, Option<Requirement>)>,
     /// Default spread constraints.
     spread: Rc<[TopologySpreadConstraint]>,
 }
 
 /// A pod that waits for a place. One that breaks a rule of spec 02 §2.2 is refused with its reason; without a usable pool a pass
 /// decides nothing (§1.3).
-pub(crate) fn pending_pod(problem: &mut Problem, state: &mut State, pod: &Pod, spread: Rc<[TopologySpreadConstraint]>) {
+pub(crate) fn pending_pod(
+    problem: &mut SchedulingProblem,
+    state: &mut SolverState,
+    pod: &Pod,
+    spread: Rc<[TopologySpreadConstraint]>,
+) {
     let reason = refusal(problem, pod).or_else(|| problem.pools.is_empty().then_some(Reason::NoPools));
     if let Some(reason) = reason {
         problem.refused.push((pod.namespaced_name(), reason));
@@ -53,8 +58,8 @@ pub(crate) fn pending_pod(problem: &mut Problem, state: &mut State, pod: &Pod, s
 
 /// A pod that runs, before it is said where.
 pub(crate) fn running_pod(
-    problem: &mut Problem,
-    state: &mut State,
+    problem: &mut SchedulingProblem,
+    state: &mut SolverState,
     pod: &Pod,
     may_move: bool,
     spread: Rc<[TopologySpreadConstraint]>,
@@ -70,7 +75,7 @@ pub(crate) fn running_pod(
 
 /// A pod that never moves. What it asks of its node does not matter any more, only what it takes and whom it keeps away; so the pods
 /// of a daemon set are of one class, though each names its node.
-fn add_fixed(problem: &mut Problem, state: &mut State, pod: &Pod) -> PodIx {
+fn add_fixed(problem: &mut SchedulingProblem, state: &mut SolverState, pod: &Pod) -> PodIx {
     let attachments = problem.world.storage.attachments(pod);
     let mut lean = pod.clone();
     lean.spec.node_selector = Labels::default();
@@ -88,7 +93,7 @@ fn add_fixed(problem: &mut Problem, state: &mut State, pod: &Pod) -> PodIx {
 }
 
 /// Why a pod that runs cannot be placed elsewhere, whatever is tried.
-fn stuck(problem: &Problem, pod: &Pod) -> Option<Reason> {
+fn stuck(problem: &SchedulingProblem, pod: &Pod) -> Option<Reason> {
     if problem.pools.is_empty() {
         return Some(Reason::NoPools);
     }
@@ -96,7 +101,7 @@ fn stuck(problem: &Problem, pod: &Pod) -> Option<Reason> {
 }
 
 /// Why a pending pod is not looked at (spec 02 §2.2); all causes at once.
-fn refusal(problem: &Problem, pod: &Pod) -> Option<Reason> {
+fn refusal(problem: &SchedulingProblem, pod: &Pod) -> Option<Reason> {
     let mut problems: Vec<String> = Vec::new();
     let rules = &problem.world.label_rules;
     for (key, value) in pod.spec.node_selector.iter() {
@@ -130,10 +135,15 @@ fn refusal(problem: &Problem, pod: &Pod) -> Option<Reason> {
     Some(Reason::Invalid(problems.join("; ")))
 }
 
-fn add(problem: &mut Problem, state: &mut State, pod: &Pod, spread: Rc<[TopologySpreadConstraint]>) -> PodIx {
+fn add(
+    problem: &mut SchedulingProblem,
+    state: &mut SolverState,
+    pod: &Pod,
+    spread: Rc<[TopologySpreadConstraint]>,
+) -> PodIx {
     let demands = problem.world.storage.alternatives(pod, &problem.world.label_rules);
     let volumes = demands.into_iter().map(|d| (state.table.intern(&d.labels), d.hostname)).collect();
-    let extras = Extras { volumes, spread };
+    let extras = ClusterAdditions { volumes, spread };
     let class = like_the_last(problem, pod, &extras).unwrap_or_else(|| {
         let hash = hash(pod, &extras);
         find(problem, hash, pod, &extras).unwrap_or_else(|| {
@@ -153,7 +163,7 @@ fn add(problem: &mut Problem, state: &mut State, pod: &Pod, spread: Rc<[Topology
     PodIx(problem.pods.len() as u32 - 1)
 }
 
-fn hash(pod: &Pod, extras: &Extras) -> u64 {
+fn hash(pod: &Pod, extras: &ClusterAdditions) -> u64 {
     let mut hasher = FxHasher::default();
     pod.metadata.namespace.hash(&mut hasher);
     pod.metadata.labels.hash(&mut hasher);
@@ -166,19 +176,19 @@ fn hash(pod: &Pod, extras: &Extras) -> u64 {
     hasher.finish()
 }
 
-fn like_the_last(problem: &mut Problem, pod: &Pod, extras: &Extras) -> Option<ClassIx> {
+fn like_the_last(problem: &mut SchedulingProblem, pod: &Pod, extras: &ClusterAdditions) -> Option<ClassIx> {
     let last = problem.class_book.last?;
     is_of(&problem.classes[last.0 as usize], pod, extras, &mut problem.world.names).then_some(last)
 }
 
-fn find(problem: &mut Problem, hash: u64, pod: &Pod, extras: &Extras) -> Option<ClassIx> {
+fn find(problem: &mut SchedulingProblem, hash: u64, pod: &Pod, extras: &ClusterAdditions) -> Option<ClassIx> {
     let candidates = problem.class_book.by_hash.get(&hash)?;
     let (classes, names) = (&problem.classes, &mut problem.world.names);
     candidates.iter().copied().find(|ix| is_of(&classes[ix.0 as usize], pod, extras, names))
 }
 
 /// Whether no rule can tell the pod from those of the class. The node that it runs on does not matter.
-fn is_of(class: &Class, pod: &Pod, extras: &Extras, names: &mut ResourceNames) -> bool {
+fn is_of(class: &PodClass, pod: &Pod, extras: &ClusterAdditions, names: &mut ResourceNames) -> bool {
     let (x, y) = (&class.spec, &pod.spec);
     let spread = y.topology_spread_constraints.iter().chain(extras.spread.iter());
     class.namespace == pod.metadata.namespace
@@ -197,8 +207,8 @@ fn is_of(class: &Class, pod: &Pod, extras: &Extras, names: &mut ResourceNames) -
         && ((class.is_as_asked && requests::is_as_asked(pod)) || class.requests == requests::effective(pod, names))
 }
 
-fn new_class(problem: &mut Problem, state: &mut State, pod: &Pod, extras: Extras) -> ClassIx {
-    let mut facts = Facts {
+fn new_class(problem: &mut SchedulingProblem, state: &mut SolverState, pod: &Pod, extras: ClusterAdditions) -> ClassIx {
+    let mut facts = ClassBase {
         namespace: pod.metadata.namespace.clone(),
         labels: pod.metadata.labels.clone(),
         requests: requests::effective(pod, &mut problem.world.names),
@@ -246,7 +256,7 @@ fn new_class(problem: &mut Problem, state: &mut State, pod: &Pod, extras: Extras
 }
 
 /// What a pod of this spec gives up next in this problem, and what it is then.
-pub(crate) fn next_step(problem: &Problem, spec: &PodSpec) -> Option<(Concession, PodSpec)> {
+pub(crate) fn next_step(problem: &SchedulingProblem, spec: &PodSpec) -> Option<(Relaxation, PodSpec)> {
     let ignore = problem.world.settings.preference_policy == PreferencePolicy::Ignore;
     // A pool that has no type to offer has a say, too: its nodes may still be there.
     let mut taints = problem.pools.iter().flat_map(|pool| &problem.world.pools[*pool].taints);
@@ -255,18 +265,18 @@ pub(crate) fn next_step(problem: &Problem, spec: &PodSpec) -> Option<(Concession
 }
 
 /// What relaxation does not change.
-struct Facts {
+struct ClassBase {
     namespace: Str,
     labels: Labels,
     requests: Amounts,
     is_as_asked: bool,
-    volumes: Vec<(SetIx, Option<Requirement>)>,
+    volumes: Vec<(RequirementSetIx, Option<Requirement>)>,
     needs_devices: bool,
     /// Which nodes count for its spreads: those that it asks for before it gives anything up, as for kube-scheduler.
-    wanted: Vec<Demands>,
+    wanted: Vec<NodeRequirements>,
 }
 
-fn push(problem: &mut Problem, state: &mut State, facts: &Facts, spec: PodSpec) -> ClassIx {
+fn push(problem: &mut SchedulingProblem, state: &mut SolverState, facts: &ClassBase, spec: PodSpec) -> ClassIx {
     let ignore = problem.world.settings.preference_policy == PreferencePolicy::Ignore;
     let rules = &problem.world.label_rules;
     let wishes = if ignore { Preferences::Excluded } else { Preferences::Included };
@@ -275,7 +285,7 @@ fn push(problem: &mut Problem, state: &mut State, facts: &Facts, spec: PodSpec) 
     let mut strict = of_pod(&spec, Preferences::Excluded, rules);
     sharpen(&mut strict, &spec, Preferences::Excluded, rules);
     let ix = ClassIx(problem.classes.len() as u32);
-    let class = Class {
+    let class = PodClass {
         namespace: facts.namespace.clone(),
         labels: facts.labels.clone(),
         requests: facts.requests.clone(),

@@ -2,12 +2,17 @@
 
 use super::groups::GroupFinder;
 use crate::pod::tolerations::tolerates_all;
-use crate::solve::problem::Problem;
-use crate::solve::state::State;
+use crate::solve::problem::SchedulingProblem;
+use crate::solve::state::SolverState;
 use crate::topology::{GroupIx, GroupKey, GroupKind};
 
 /// Counts the groups from `first_group` on and the presences from `first_presence` on. Their domains must be known by now.
-pub(super) fn count(problem: &mut Problem, state: &mut State, first_group: usize, first_presence: usize) {
+pub(super) fn count(
+    problem: &mut SchedulingProblem,
+    state: &mut SolverState,
+    first_group: usize,
+    first_presence: usize,
+) {
     if first_group == problem.groups.len() && problem.group_book.repelling.is_empty() {
         return;
     }
@@ -49,7 +54,7 @@ pub(super) fn count(problem: &mut Problem, state: &mut State, first_group: usize
 }
 
 /// Makes the domains known that pools can make for the group, from a domain on.
-pub(super) fn offer(problem: &Problem, state: &mut State, group: GroupIx, first_domain: usize) {
+pub(super) fn offer(problem: &SchedulingProblem, state: &mut SolverState, group: GroupIx, first_domain: usize) {
     let identity = &problem.groups[group.0].identity;
     let GroupKey::Label(key) = identity.key else { return };
     let domains = state.keys.domain_count(key);

@@ -13,14 +13,14 @@ use rustc_hash::FxHashMap;
 use crate::cluster::PreferencePolicy;
 use crate::pod::selector;
 use crate::seeded_hash;
-use crate::solve::class::{Bound, Class, ClassIx};
-use crate::solve::problem::Problem;
-use crate::solve::state::State;
+use crate::solve::class::{ClassIx, GroupConstraint, PodClass};
+use crate::solve::problem::SchedulingProblem;
+use crate::solve::state::SolverState;
 use crate::topology::{FilterIx, Group, GroupIdentity, GroupIx, GroupKey, GroupKind, NodeFilter, TopologyKeyIx};
 
 /// Groups by identity, and what is not tied together yet.
 #[derive(Debug, Default)]
-pub(crate) struct GroupBook {
+pub(crate) struct GroupTable {
     index: FxHashMap<GroupIdentity, GroupIx>,
     filters: FxHashMap<NodeFilter, FilterIx>,
     presences: FxHashMap<(TopologyKeyIx, FilterIx), usize>,
@@ -33,7 +33,7 @@ pub(crate) struct GroupBook {
 }
 
 /// The group of that identity, made if it is new.
-fn group(problem: &mut Problem, state: &State, identity: GroupIdentity) -> GroupIx {
+fn group(problem: &mut SchedulingProblem, state: &SolverState, identity: GroupIdentity) -> GroupIx {
     let book = &mut problem.group_book;
     if let Some(ix) = book.index.get(&identity) {
         return *ix;
@@ -57,7 +57,7 @@ fn group(problem: &mut Problem, state: &State, identity: GroupIdentity) -> Group
 }
 
 /// Registers the constraints of a class (spec 02 §8.1).
-pub(super) fn add_owner(problem: &mut Problem, state: &mut State, class_ix: ClassIx, class: &Class) {
+pub(super) fn add_owner(problem: &mut SchedulingProblem, state: &mut SolverState, class_ix: ClassIx, class: &PodClass) {
     let respect = problem.world.settings.preference_policy == PreferencePolicy::Respect;
     for spread in &class.spec.topology_spread_constraints {
         if spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule || respect {
@@ -84,13 +84,18 @@ pub(super) fn add_owner(problem: &mut Problem, state: &mut State, class_ix: Clas
 }
 
 /// The group of those that a term of somebody in this namespace keeps away.
-pub(crate) fn repelling(problem: &mut Problem, state: &mut State, namespace: &Str, term: &PodAffinityTerm) -> GroupIx {
+pub(crate) fn repelling(
+    problem: &mut SchedulingProblem,
+    state: &mut SolverState,
+    namespace: &Str,
+    term: &PodAffinityTerm,
+) -> GroupIx {
     let identity = term_identity(problem, state, namespace, term, GroupKind::InverseAntiAffinity, None);
     group(problem, state, identity)
 }
 
 /// Adds the rules of pods that run.
-pub(crate) fn running_rules(problem: &mut Problem, state: &mut State) {
+pub(crate) fn running_rules(problem: &mut SchedulingProblem, state: &mut SolverState) {
     for (namespace, term, node) in std::mem::take(&mut problem.world.repelling) {
         let group = repelling(problem, state, &namespace, &term);
         problem.group_book.repelling.push((group, node));
@@ -98,21 +103,21 @@ pub(crate) fn running_rules(problem: &mut Problem, state: &mut State) {
 }
 
 /// Ties new classes and new groups to each other and to the old ones. Groups from `first_new` on are new.
-pub(super) fn tie(problem: &mut Problem, state: &State, first_new: usize) {
-    let Problem { groups, classes, group_book: book, .. } = problem;
+pub(super) fn tie(problem: &mut SchedulingProblem, state: &SolverState, first_new: usize) {
+    let SchedulingProblem { groups, classes, group_book: book, .. } = problem;
     let mut fresh = GroupFinder::default();
     for (ix, group) in groups.iter().enumerate().skip(first_new) {
         fresh.add(GroupIx(ix), group);
         book.finder.add(GroupIx(ix), group);
     }
-    let mut bounds: Vec<(ClassIx, Bound)> = Vec::new();
+    let mut bounds: Vec<(ClassIx, GroupConstraint)> = Vec::new();
     let untouched = if first_new == groups.len() { book.tied_classes } else { 0 };
     for (ix, class) in classes.iter_mut().enumerate().skip(untouched) {
         let finder = if ix < book.tied_classes { &fresh } else { &book.finder };
         for group in finder.selecting(groups, &class.namespace, &class.labels) {
             match groups[group.0].identity.kind {
                 GroupKind::InverseAntiAffinity => {
-                    bounds.push((ClassIx(ix as u32), Bound { group, counts_self: true }));
+                    bounds.push((ClassIx(ix as u32), GroupConstraint { group, counts_self: true }));
                 }
                 GroupKind::Spread { .. } | GroupKind::Affinity | GroupKind::AntiAffinity => {
                     class.counted_by.push(group);
@@ -123,7 +128,7 @@ pub(super) fn tie(problem: &mut Problem, state: &State, first_new: usize) {
     book.tied_classes = classes.len();
     for (class, group) in book.owned.drain(..) {
         let counts_self = classes[class.0 as usize].counted_by.contains(&group);
-        bounds.push((class, Bound { group, counts_self }));
+        bounds.push((class, GroupConstraint { group, counts_self }));
     }
     for (class, bound) in bounds {
         let class = &mut classes[class.0 as usize];
@@ -137,7 +142,7 @@ pub(super) fn tie(problem: &mut Problem, state: &State, first_new: usize) {
 }
 
 /// A number that only the names in a constraint decide.
-fn turn(state: &State, identity: &GroupIdentity) -> u64 {
+fn turn(state: &SolverState, identity: &GroupIdentity) -> u64 {
     let key = match identity.key {
         GroupKey::Hostname => labels::HOSTNAME,
         GroupKey::Label(key) => state.keys.text(key),
@@ -149,7 +154,7 @@ fn turn(state: &State, identity: &GroupIdentity) -> u64 {
 }
 
 /// Rules of others come first, in an order that only their names decide; then the class's own, as its pods list them.
-fn bind(class: &mut Class, groups: &[Group], bound: Bound) {
+fn bind(class: &mut PodClass, groups: &[Group], bound: GroupConstraint) {
     let group = &groups[bound.group.0];
     let list = match group.identity.key {
         GroupKey::Hostname => &mut class.hosts,
@@ -165,7 +170,7 @@ fn bind(class: &mut Class, groups: &[Group], bound: Bound) {
         return;
     }
     let is_of_others = |g: &Group| g.identity.kind == GroupKind::InverseAntiAffinity;
-    let comes_before = |b: &Bound| {
+    let comes_before = |b: &GroupConstraint| {
         let other = &groups[b.group.0];
         is_of_others(other) && other.turn <= group.turn
     };
@@ -173,7 +178,7 @@ fn bind(class: &mut Class, groups: &[Group], bound: Bound) {
     list.insert(at, bound);
 }
 
-fn group_key(problem: &Problem, state: &mut State, topology_key: &Str) -> GroupKey {
+fn group_key(problem: &SchedulingProblem, state: &mut SolverState, topology_key: &Str) -> GroupKey {
     let normal = problem.world.label_rules.normalise(topology_key);
     if normal == labels::HOSTNAME {
         GroupKey::Hostname
@@ -183,9 +188,9 @@ fn group_key(problem: &Problem, state: &mut State, topology_key: &Str) -> GroupK
 }
 
 fn spread_identity(
-    problem: &Problem,
-    state: &mut State,
-    class: &Class,
+    problem: &SchedulingProblem,
+    state: &mut SolverState,
+    class: &PodClass,
     spread: &TopologySpreadConstraint,
 ) -> GroupIdentity {
     let selector = spread.label_selector.clone().map(|mut s| {
@@ -215,8 +220,8 @@ fn spread_identity(
 }
 
 fn term_identity(
-    problem: &Problem,
-    state: &mut State,
+    problem: &SchedulingProblem,
+    state: &mut SolverState,
     own: &Str,
     term: &PodAffinityTerm,
     kind: GroupKind,

@@ -4,15 +4,20 @@ use kerf_api::slim::Str;
 use rustc_hash::FxHashMap;
 
 use crate::bits::Bits;
-use crate::cluster::{MinValuesPolicy, Pool, World};
+use crate::cluster::{ClusterModel, MinValuesPolicy, PoolInput};
 use crate::requirement::EffectiveOperator;
-use crate::requirement_table::{Narrowing, SetIx};
-use crate::solve::problem::{Problem, Shape};
-use crate::solve::state::State;
+use crate::requirement_table::{RequirementSetIx, RequirementTable};
+use crate::solve::problem::{NodeProfile, SchedulingProblem};
+use crate::solve::state::SolverState;
 use crate::solve::template::pool_set;
 
 /// The types that a pool's own requirements leave (spec 02 §5.4). Under `BestEffort` its `minValues` are lowered to what there is.
-pub(crate) fn pre_filter(world: &World, pool: &Pool, set: SetIx, table: &mut Narrowing) -> (SetIx, Bits) {
+pub(crate) fn pre_filter(
+    world: &ClusterModel,
+    pool: &PoolInput,
+    set: RequirementSetIx,
+    table: &mut RequirementTable,
+) -> (RequirementSetIx, Bits) {
     let Some(columns) = pool.catalogue.map(|c| &world.columns[c]) else { return (set, Bits::new()) };
     let rows = columns.view(set, table).rows;
     if !table.has_min_values(set) {
@@ -28,9 +33,9 @@ pub(crate) fn pre_filter(world: &World, pool: &Pool, set: SetIx, table: &mut Nar
 }
 
 /// All domains of new keys that constraints use: what pools can make, and what nodes have (spec 02 §8.2).
-pub(super) fn domains(problem: &mut Problem, state: &mut State) {
-    let Problem { world, pools, node_domains, .. } = problem;
-    let State { table, keys, .. } = state;
+pub(super) fn domains(problem: &mut SchedulingProblem, state: &mut SolverState) {
+    let SchedulingProblem { world, pools, node_domains, .. } = problem;
+    let SolverState { table, keys, .. } = state;
     for ix in keys.iter().skip(node_domains.len()) {
         let key = keys.label(ix);
         for pool_ix in pools.iter() {
@@ -71,14 +76,14 @@ pub(super) fn domains(problem: &mut Problem, state: &mut State) {
     }
 }
 
-fn concrete(table: &Narrowing, one: crate::requirement_table::OneIx) -> Vec<Str> {
+fn concrete(table: &RequirementTable, one: crate::requirement_table::RequirementIx) -> Vec<Str> {
     let requirement = table.requirement(one);
     if requirement.operator() == EffectiveOperator::In { requirement.values().to_vec() } else { Vec::new() }
 }
 
 /// Groups nodes by the labels that some class asks about and by their taints, if other labels are asked about than before.
-pub(super) fn shapes(problem: &mut Problem, state: &mut State) {
-    let Problem { world, classes, shapes, asked, shaped_classes, .. } = problem;
+pub(super) fn shapes(problem: &mut SchedulingProblem, state: &mut SolverState) {
+    let SchedulingProblem { world, classes, shapes, asked, shaped_classes, .. } = problem;
     let table = &mut state.table;
     let before = asked.len();
     for class in &classes[*shaped_classes..] {
@@ -95,20 +100,20 @@ pub(super) fn shapes(problem: &mut Problem, state: &mut State) {
         return;
     }
     shapes.clear();
-    let mut index: FxHashMap<(SetIx, &[kerf_api::slim::Taint]), usize> = FxHashMap::default();
+    let mut index: FxHashMap<(RequirementSetIx, &[kerf_api::slim::Taint]), usize> = FxHashMap::default();
     for (at, node) in world.nodes.iter().enumerate().filter(|(_, n)| !n.is_leaving) {
         let labels = table.project(node.set, asked);
         let next = shapes.len();
         let shape = *index.entry((labels, node.taints.as_slice())).or_insert(next);
         if shape == next {
-            shapes.push(Shape { labels, taints_of: at, nodes: Bits::new() });
+            shapes.push(NodeProfile { labels, taints_of: at, nodes: Bits::new() });
         }
         shapes[shape].nodes.insert(at);
     }
 }
 
 /// Slots per reservation over all pools; the smallest number seen counts (spec 02 §10).
-pub(crate) fn reservations(problem: &mut Problem, state: &mut State) {
+pub(crate) fn reservations(problem: &mut SchedulingProblem, state: &mut SolverState) {
     if !problem.world.settings.reserved_capacity {
         return;
     }

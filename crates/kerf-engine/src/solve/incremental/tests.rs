@@ -72,40 +72,40 @@ fn moment() -> impl Strategy<Value = String> {
 
 /// What happens: to pod or node number so and so.
 #[derive(Debug, Clone)]
-enum Event {
-    PodChanges(usize),
-    PodGoes(usize),
-    NodeChanges(usize),
-    NodeGoes(usize),
-    ClaimGoes(usize),
-    Ask,
+enum ClusterChange {
+    PodUpdated(usize),
+    PodDeleted(usize),
+    NodeUpdated(usize),
+    NodeDeleted(usize),
+    ClaimDeleted(usize),
+    Solve,
 }
 
-fn event() -> impl Strategy<Value = Event> {
+fn event() -> impl Strategy<Value = ClusterChange> {
     prop_oneof![
-        3 => (0..12_usize).prop_map(Event::PodChanges),
-        1 => (0..12_usize).prop_map(Event::PodGoes),
-        2 => (0..5_usize).prop_map(Event::NodeChanges),
-        1 => (0..5_usize).prop_map(Event::NodeGoes),
-        1 => (0..5_usize).prop_map(Event::ClaimGoes),
-        1 => Just(Event::Ask),
+        3 => (0..12_usize).prop_map(ClusterChange::PodUpdated),
+        1 => (0..12_usize).prop_map(ClusterChange::PodDeleted),
+        2 => (0..5_usize).prop_map(ClusterChange::NodeUpdated),
+        1 => (0..5_usize).prop_map(ClusterChange::NodeDeleted),
+        1 => (0..5_usize).prop_map(ClusterChange::ClaimDeleted),
+        1 => Just(ClusterChange::Solve),
     ]
 }
 
-fn happen(event: &Event, prepared: &mut Prepared, input: &mut Input, later: &Input) {
+fn happen(event: &ClusterChange, prepared: &mut IncrementalSolver, input: &mut Input, later: &Input) {
     match event {
-        Event::PodChanges(i) => {
+        ClusterChange::PodUpdated(i) => {
             let pod = &later.pods[*i];
             input.pods.retain(|p| p.metadata.name != pod.metadata.name);
             input.pods.push(pod.clone());
             prepared.pod_changed(pod);
         }
-        Event::PodGoes(i) => {
+        ClusterChange::PodDeleted(i) => {
             let name = later.pods[*i].namespaced_name();
             input.pods.retain(|p| p.namespaced_name() != name);
             prepared.pod_gone(&name);
         }
-        Event::NodeChanges(i) => {
+        ClusterChange::NodeUpdated(i) => {
             let (node, claim) = (&later.nodes[*i], &later.node_claims[*i]);
             input.nodes.retain(|n| n.metadata.name != node.metadata.name);
             input.nodes.push(node.clone());
@@ -114,17 +114,17 @@ fn happen(event: &Event, prepared: &mut Prepared, input: &mut Input, later: &Inp
             prepared.node_changed(node);
             prepared.claim_changed(claim);
         }
-        Event::NodeGoes(i) => {
+        ClusterChange::NodeDeleted(i) => {
             let name = &later.nodes[*i].metadata.name;
             input.nodes.retain(|n| n.metadata.name != *name);
             prepared.node_gone(name);
         }
-        Event::ClaimGoes(i) => {
+        ClusterChange::ClaimDeleted(i) => {
             let name = &later.node_claims[*i].name;
             input.node_claims.retain(|c| c.name != *name);
             prepared.claim_gone(name);
         }
-        Event::Ask => {
+        ClusterChange::Solve => {
             prepared.solve();
         }
     }
@@ -143,13 +143,13 @@ proptest! {
         let world = World::new(&now).with(|s| s.effort = effort);
         let later = World::new(&later).input;
         let mut input = world.input.clone();
-        let mut prepared = Prepared::new(&input, &world.settings);
+        let mut prepared = IncrementalSolver::new(&input, &world.settings);
         prop_assert_eq!(text(&prepared.solve()), text(&solve(&input, &world.settings)), "before anything happens");
         for event in &events {
             happen(event, &mut prepared, &mut input, &later);
         }
         prop_assert!(!prepared.is_stale());
-        let fresh = Prepared::new(&input, &world.settings);
+        let fresh = IncrementalSolver::new(&input, &world.settings);
         prop_assert_eq!(text(&prepared.solve()), text(&solve(&input, &world.settings)), "after {:?}\nof {}", events, now);
         let mut fresh = fresh;
         for node in ["n0", "n1", "n2", "n3", "n4"] {
@@ -165,7 +165,7 @@ fn one_more_pod_is_placed_and_forgotten() {
         World::new("type s cpu=4 mem=8Gi price=0.1 \n pool p \n node n1 pool=p cpu=4 \n pod a cpu=1 \n pod b cpu=2");
     let mut input = world.input.clone();
     let more = input.pods.remove(1);
-    let mut prepared = Prepared::new(&input, &world.settings);
+    let mut prepared = IncrementalSolver::new(&input, &world.settings);
     let alone = text(&prepared.solve());
     assert_eq!(text(&prepared.solve_with(&[more.as_ref().clone()])), text(&world.solve()));
     assert_eq!(text(&prepared.solve()), alone);
@@ -179,7 +179,7 @@ fn a_pod_whose_protection_ends_moves_from_then_on() {
     let pod = Arc::make_mut(&mut input.pods[0]);
     pod.metadata.annotations = [("karpenter.sh/do-not-disrupt", "10m")].into();
     pod.status.start_time = Some(input.at);
-    let mut prepared = Prepared::new(&input, &world.settings);
+    let mut prepared = IncrementalSolver::new(&input, &world.settings);
     assert_eq!(text(&prepared.solve()), "");
     input.at += jiff::SignedDuration::from_mins(10);
     prepared.set_time(input.at);
@@ -190,7 +190,7 @@ fn a_pod_whose_protection_ends_moves_from_then_on() {
 #[test]
 fn a_namespace_that_was_not_there_makes_it_stale() {
     let world = World::new("type s cpu=4 mem=8Gi price=0.1 \n pool p \n pod a cpu=1");
-    let mut prepared = Prepared::new(&world.input, &world.settings);
+    let mut prepared = IncrementalSolver::new(&world.input, &world.settings);
     let mut pod = world.input.pods[0].as_ref().clone();
     prepared.pod_changed(&pod);
     assert!(!prepared.is_stale());
@@ -206,7 +206,7 @@ fn pods_find_the_machines_again_that_were_launched_for_them() {
         "type s cpu=10 mem=64Gi price=0.1 \n pool p \n node n1 pool=p cpu=10 \n node n2 pool=p cpu=10 \n pod a cpu=5 \n pod b cpu=4 \n pod c cpu=3 \n pod d cpu=3 \n pod e cpu=3 \n pod f cpu=2",
     );
     world.settings.effort = Effort::FirstFit;
-    let mut prepared = Prepared::new(&world.input, &world.settings);
+    let mut prepared = IncrementalSolver::new(&world.input, &world.settings);
     assert_eq!(prepared.solve().claims.len(), 1);
     let machine = |node: usize| world.input.nodes[node].spec.provider_id.clone();
     let expected = [("a", 0), ("c", 0), ("f", 0), ("b", 1), ("d", 1), ("e", 1)];
