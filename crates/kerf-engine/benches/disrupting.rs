@@ -78,7 +78,7 @@ fn memory(nodes: usize) {
     let mut prepared = IncrementalSolver::new(&input, &settings(Effort::FirstFit));
     let built = resident();
     for node in &input.nodes {
-        prepared.without(std::slice::from_ref(&node.metadata.name));
+        prepared.solve_without_nodes(std::slice::from_ref(&node.metadata.name));
     }
     println!(
         "memory of {nodes} nodes and {} pods: {:.0} MiB, {:.0} MiB after asking about every node",
@@ -127,7 +127,7 @@ fn what_if(kind: &str, nodes: usize, shape: Shape) {
         for node in input.nodes.iter().step_by(nodes / 500) {
             let name = [node.metadata.name.clone()];
             let start = Stopwatch::start();
-            let answer = prepared.without(&name);
+            let answer = prepared.solve_without_nodes(&name);
             let time = start.seconds();
             assert!(answer.unplaced.is_empty(), "every pod has a place");
             if round == 1 {
@@ -151,7 +151,7 @@ fn one_more_pod(nodes: usize) {
         more.metadata.labels = [(Str::from("app"), Str::from(format!("more-{i}")))].into_iter().collect();
         more.spec.topology_spread_constraints.push(zone_spread(&format!("more-{i}")));
         let start = Stopwatch::start();
-        let answer = prepared.solve_with(&[more]);
+        let answer = prepared.solve_with_pending(&[more]);
         let time = start.seconds();
         assert_eq!(answer.claims.len(), 1, "the pod needs a machine");
         total += time;

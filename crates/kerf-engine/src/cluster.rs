@@ -22,11 +22,11 @@ pub use input::{
     Effort, Input, MinValuesPolicy, NodeClaimInput, PoolAvailability, PoolInput, PoolRequirement, PreferencePolicy,
     ReservedMode, Settings, UnsupportedStorage,
 };
-pub(crate) use nodes::{NodeState, state_of};
+pub(crate) use nodes::{NodeState, join_node_and_claim};
 pub(crate) use volumes::{Attachment, StorageObjects};
 
 use crate::catalogue::CompiledCatalogue;
-use crate::pod::requirements::of_labels;
+use crate::pod::requirements::label_requirements;
 use crate::pod::{requests, selector};
 use crate::requirement_table::{RequirementSetIx, RequirementTable};
 use crate::resources::ResourceNames;
@@ -39,8 +39,8 @@ type NodeKind = (RequirementSetIx, Vec<Taint>, Option<Vec<Taint>>);
 pub(crate) struct ClusterModel {
     pub(crate) settings: Settings,
     pub(crate) label_rules: LabelRules,
-    pub(crate) names: ResourceNames,
-    pub(crate) columns: Vec<CompiledCatalogue>,
+    pub(crate) resource_names: ResourceNames,
+    pub(crate) catalogues: Vec<CompiledCatalogue>,
     pub(crate) pools: Vec<PoolInput>,
     pub(crate) nodes: Vec<NodeState>,
     /// Nodes by the Node's name, by which pods name them, also while the state still goes by its claim's name.
@@ -54,7 +54,7 @@ pub(crate) struct ClusterModel {
     pub(crate) running: Vec<RunningClass>,
     running_index: FxHashMap<(Str, Labels), usize>,
     /// Required anti-affinity terms of running pods, with the nodes they run on.
-    pub(crate) repelling: Vec<(Str, PodAffinityTerm, usize)>,
+    pub(crate) running_anti_affinity: Vec<(Str, PodAffinityTerm, usize)>,
 }
 
 /// Running pods that no selector can tell apart.
@@ -63,7 +63,7 @@ pub(crate) struct RunningClass {
     pub(crate) namespace: Str,
     pub(crate) labels: Labels,
     /// How many run on which node.
-    pub(crate) on: FxHashMap<u32, i32>,
+    pub(crate) pods_by_node: FxHashMap<u32, i32>,
 }
 
 impl ClusterModel {
@@ -86,13 +86,13 @@ impl ClusterModel {
             &input.storage_classes,
             &input.unsupported_storage,
         );
-        let mut nodes = nodes::join(&input.nodes, &input.node_claims, &mut names);
+        let mut nodes = nodes::join_all(&input.nodes, &input.node_claims, &mut names);
         let node_index = index_by_node_name(&nodes);
         let mut world = Self {
             settings: settings.clone(),
             label_rules: input.label_rules.clone(),
-            names,
-            columns,
+            resource_names: names,
+            catalogues: columns,
             pools: input.pools.iter().map(|pool| with_known_catalogue(pool, input)).collect(),
             nodes: Vec::new(),
             node_index,
@@ -103,10 +103,10 @@ impl ClusterModel {
             namespaces: namespaces(input),
             running: Vec::new(),
             running_index: FxHashMap::default(),
-            repelling: Vec::new(),
+            running_anti_affinity: Vec::new(),
         };
         for node in &mut nodes {
-            world.complete(node, &mut table);
+            world.complete_node(node, &mut table);
         }
         world.nodes = nodes;
         world.bind_pods(&input.pods, may_move);
@@ -118,21 +118,21 @@ impl ClusterModel {
             let Some(node) = pod.spec.node_name.as_ref().and_then(|n| self.node_index.get(n)).copied() else {
                 continue;
             };
-            let need = requests::effective(pod, &mut self.names);
+            let need = requests::effective_requests(pod, &mut self.resource_names);
             let attachments = self.storage.attachments(pod);
             let state = &mut self.nodes[node];
             if pod.is_owned_by_daemonset() {
                 state.daemons_used.add(&need);
             }
             state.used.add(&need);
-            state.ports.extend(ports::of(pod));
+            state.ports.extend(ports::host_ports(pod));
             state.attached.extend(attachments);
-            if state.is_leaving && may_move(pod) {
+            if state.is_marked_for_deletion && may_move(pod) {
                 continue;
             }
             // A pod that is on its way out keeps others away until it is gone, but is counted no more.
             for term in pod.spec.affinity.iter().flat_map(|a| &a.pod_anti_affinity.required) {
-                self.repelling.push((pod.metadata.namespace.clone(), term.clone(), node));
+                self.running_anti_affinity.push((pod.metadata.namespace.clone(), term.clone(), node));
             }
             if !pod.is_terminating() {
                 self.count_running(&pod.metadata.namespace, &pod.metadata.labels, node, 1);
@@ -141,13 +141,13 @@ impl ClusterModel {
     }
 
     /// Works out what only the rest of the world says of a node: its labels as a set, its kind, its daemons, what it can attach.
-    pub(crate) fn complete(&mut self, node: &mut NodeState, table: &mut RequirementTable) {
-        node.set = table.intern(&of_labels(node.labels.iter(), &self.label_rules));
+    pub(crate) fn complete_node(&mut self, node: &mut NodeState, table: &mut RequirementTable) {
+        node.label_requirements = table.intern(&label_requirements(node.labels.iter(), &self.label_rules));
         let next = self.kinds.len() as u32;
-        let kind = (node.set, node.taints.clone(), node.own_taints.clone());
+        let kind = (node.label_requirements, node.taints.clone(), node.own_taints.clone());
         node.kind = *self.kinds.entry(kind).or_insert(next);
         for daemon in self.daemons.iter().filter(|d| !(self.settings.ignore_dra && d.needs_devices)) {
-            if daemon.runs_on_node(node.set, &node.hostname, &node.taints, table) {
+            if daemon.runs_on_node(node.label_requirements, &node.hostname, &node.taints, table) {
                 node.daemons_need.add(&daemon.requests);
             }
         }
@@ -162,9 +162,9 @@ impl ClusterModel {
         let class = *self.running_index.entry((namespace.clone(), labels.clone())).or_insert(next);
         if class == next {
             let (namespace, labels) = (namespace.clone(), labels.clone());
-            self.running.push(RunningClass { namespace, labels, on: FxHashMap::default() });
+            self.running.push(RunningClass { namespace, labels, pods_by_node: FxHashMap::default() });
         }
-        let on = &mut self.running[class].on;
+        let on = &mut self.running[class].pods_by_node;
         let count = on.entry(node as u32).or_default();
         *count += pods;
         if *count == 0 {
@@ -176,8 +176,8 @@ impl ClusterModel {
     pub(crate) fn renumber_nodes(&mut self, now: &dyn Fn(usize) -> Option<u32>) {
         self.node_index = index_by_node_name(&self.nodes);
         for class in &mut self.running {
-            let on = std::mem::take(&mut class.on);
-            class.on = on.into_iter().filter_map(|(node, pods)| Some((now(node as usize)?, pods))).collect();
+            let on = std::mem::take(&mut class.pods_by_node);
+            class.pods_by_node = on.into_iter().filter_map(|(node, pods)| Some((now(node as usize)?, pods))).collect();
         }
     }
 

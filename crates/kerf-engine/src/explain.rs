@@ -16,12 +16,12 @@ pub(crate) fn unplaced(pass: &mut PlacementPass<'_>, asked: impl Fn(PodIx) -> bo
     let problem = pass.problem;
     let mut known: FxHashMap<ClassIx, Reason> = FxHashMap::default();
     let mut all = Vec::new();
-    let places = &pass.state.places;
+    let places = &pass.state.placements;
     let left: Vec<PodIx> =
         pass.state.queue.iter().copied().filter(|pod| places[pod.0 as usize].is_none() && asked(*pod)).collect();
     for pod in left {
         let class = problem.pods[pod.0 as usize].class;
-        let reason = match pass.state.refusals[pod.0 as usize] {
+        let reason = match pass.state.unplaced_reasons[pod.0 as usize] {
             Some(UnplacedReason::WaitsForReservation) => Reason::ReservedCapacity,
             Some(UnplacedReason::NeedsDevices) => Reason::DynamicResources,
             Some(UnplacedReason::NoTarget) | None => {

@@ -11,7 +11,7 @@ mod single;
 #[cfg(test)]
 mod tests;
 
-pub use min_values::{MinValues, UnmetMinValues, satisfies_min_values};
+pub use min_values::{MinValues, UnmetMinValues, check_min_values};
 pub use render::SelectorEntry;
 pub use set::{Conflict, Incompatible, Requirements, UndefinedLabels};
 pub use single::{EffectiveOperator, Requirement, RequirementError};

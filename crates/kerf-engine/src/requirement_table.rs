@@ -46,14 +46,14 @@ pub(crate) enum UndefinedKeys {
 #[derive(Debug, Clone)]
 pub(crate) struct RequirementTable {
     keys: Interner,
-    well_known: Vec<bool>,
-    ones: Vec<Requirement>,
-    one_index: FxHashMap<Requirement, RequirementIx>,
-    one_joins: FxHashMap<(RequirementIx, RequirementIx), (RequirementIx, bool)>,
+    key_is_well_known: Vec<bool>,
+    interned: Vec<Requirement>,
+    requirement_index: FxHashMap<Requirement, RequirementIx>,
+    requirement_intersections: FxHashMap<(RequirementIx, RequirementIx), (RequirementIx, bool)>,
     sets: Vec<Box<[(KeyIx, RequirementIx)]>>,
     set_index: FxHashMap<Box<[(KeyIx, RequirementIx)]>, RequirementSetIx>,
-    set_joins: FxHashMap<(RequirementSetIx, RequirementSetIx, UndefinedKeys), Option<RequirementSetIx>>,
-    is_well_known: Vec<Str>,
+    set_intersections: FxHashMap<(RequirementSetIx, RequirementSetIx, UndefinedKeys), Option<RequirementSetIx>>,
+    well_known_keys: Vec<Str>,
 }
 
 impl RequirementTable {
@@ -64,25 +64,25 @@ impl RequirementTable {
         is_well_known.dedup();
         let mut table = Self {
             keys: Interner::default(),
-            well_known: Vec::new(),
-            ones: Vec::new(),
-            one_index: FxHashMap::default(),
-            one_joins: FxHashMap::default(),
+            key_is_well_known: Vec::new(),
+            interned: Vec::new(),
+            requirement_index: FxHashMap::default(),
+            requirement_intersections: FxHashMap::default(),
             sets: Vec::new(),
             set_index: FxHashMap::default(),
-            set_joins: FxHashMap::default(),
-            is_well_known,
+            set_intersections: FxHashMap::default(),
+            well_known_keys: is_well_known,
         };
         let empty = table.intern_pairs(Vec::new());
         debug_assert_eq!(empty, RequirementSetIx::EMPTY);
         table
     }
 
-    pub(crate) fn key(&mut self, key: &str) -> KeyIx {
+    pub(crate) fn intern_key(&mut self, key: &str) -> KeyIx {
         let ix = self.keys.intern(key);
-        while self.well_known.len() <= ix.0 as usize {
-            let text = self.keys.text(Sym(self.well_known.len() as u32));
-            self.well_known.push(self.is_well_known.binary_search(text).is_ok());
+        while self.key_is_well_known.len() <= ix.0 as usize {
+            let text = self.keys.text(Sym(self.key_is_well_known.len() as u32));
+            self.key_is_well_known.push(self.well_known_keys.binary_search(text).is_ok());
         }
         ix
     }
@@ -96,25 +96,26 @@ impl RequirementTable {
     }
 
     pub(crate) fn is_well_known(&self, key: KeyIx) -> bool {
-        self.well_known[key.0 as usize]
+        self.key_is_well_known[key.0 as usize]
     }
 
-    pub(crate) fn one(&mut self, requirement: Requirement) -> RequirementIx {
-        if let Some(ix) = self.one_index.get(&requirement) {
+    pub(crate) fn intern_requirement(&mut self, requirement: Requirement) -> RequirementIx {
+        if let Some(ix) = self.requirement_index.get(&requirement) {
             return *ix;
         }
-        let ix = RequirementIx(self.ones.len() as u32);
-        self.ones.push(requirement.clone());
-        self.one_index.insert(requirement, ix);
+        let ix = RequirementIx(self.interned.len() as u32);
+        self.interned.push(requirement.clone());
+        self.requirement_index.insert(requirement, ix);
         ix
     }
 
     pub(crate) fn requirement(&self, one: RequirementIx) -> &Requirement {
-        &self.ones[one.0 as usize]
+        &self.interned[one.0 as usize]
     }
 
     pub(crate) fn intern(&mut self, requirements: &Requirements) -> RequirementSetIx {
-        let pairs = requirements.iter().map(|r| (self.key(r.key()), self.one(r.clone()))).collect();
+        let pairs =
+            requirements.iter().map(|r| (self.intern_key(r.key()), self.intern_requirement(r.clone()))).collect();
         self.intern_pairs(pairs)
     }
 
@@ -150,20 +151,20 @@ impl RequirementTable {
 
     /// Both requirements at once, and whether something can still satisfy them: two sides that both accept absence agree on
     /// absence (spec 02 §3.4).
-    pub(crate) fn join_ones(&mut self, a: RequirementIx, b: RequirementIx) -> (RequirementIx, bool) {
-        if let Some(known) = self.one_joins.get(&(a, b)) {
+    pub(crate) fn intersect_requirements(&mut self, a: RequirementIx, b: RequirementIx) -> (RequirementIx, bool) {
+        if let Some(known) = self.requirement_intersections.get(&(a, b)) {
             return *known;
         }
         let (left, right) = (self.requirement(a), self.requirement(b));
         let agree = left.has_intersection(right) || (left.may_be_absent() && right.may_be_absent());
         let joined = left.intersection(right);
-        let joined = self.one(joined);
-        self.one_joins.insert((a, b), (joined, agree));
+        let joined = self.intern_requirement(joined);
+        self.requirement_intersections.insert((a, b), (joined, agree));
         (joined, agree)
     }
 
     /// `offered` narrowed by what is `asked`, or nothing if the two are not compatible (spec 02 §3.4).
-    pub(crate) fn join(
+    pub(crate) fn intersect_sets(
         &mut self,
         offered: RequirementSetIx,
         asked: RequirementSetIx,
@@ -172,15 +173,15 @@ impl RequirementTable {
         if asked == RequirementSetIx::EMPTY || offered == asked {
             return Some(offered);
         }
-        if let Some(known) = self.set_joins.get(&(offered, asked, undefined)) {
+        if let Some(known) = self.set_intersections.get(&(offered, asked, undefined)) {
             return *known;
         }
-        let result = self.join_pairs(offered, asked, undefined);
-        self.set_joins.insert((offered, asked, undefined), result);
+        let result = self.intersect_pairs(offered, asked, undefined);
+        self.set_intersections.insert((offered, asked, undefined), result);
         result
     }
 
-    fn join_pairs(
+    fn intersect_pairs(
         &mut self,
         offered: RequirementSetIx,
         asked: RequirementSetIx,
@@ -191,7 +192,7 @@ impl RequirementTable {
         for (key, one) in asked_pairs {
             match pairs.iter().position(|p| p.0 == key) {
                 Some(at) => {
-                    let (joined, agree) = self.join_ones(pairs[at].1, one);
+                    let (joined, agree) = self.intersect_requirements(pairs[at].1, one);
                     if !agree {
                         return None;
                     }
@@ -211,8 +212,8 @@ impl RequirementTable {
 
     /// The set with one requirement replaced, whatever it was before.
     pub(crate) fn replace(&mut self, set: RequirementSetIx, requirement: Requirement) -> RequirementSetIx {
-        let key = self.key(requirement.key());
-        let one = self.one(requirement);
+        let key = self.intern_key(requirement.key());
+        let one = self.intern_requirement(requirement);
         let mut pairs: Vec<_> = self.pairs(set).iter().copied().filter(|p| p.0 != key).collect();
         pairs.push((key, one));
         self.intern_pairs(pairs)
@@ -225,7 +226,7 @@ impl RequirementTable {
     }
 
     /// A set that demands only this.
-    pub(crate) fn only(&mut self, key: KeyIx, one: RequirementIx) -> RequirementSetIx {
+    pub(crate) fn single_requirement_set(&mut self, key: KeyIx, one: RequirementIx) -> RequirementSetIx {
         self.intern_pairs(vec![(key, one)])
     }
 }

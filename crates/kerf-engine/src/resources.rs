@@ -54,7 +54,7 @@ impl ResourceNames {
     }
 
     /// The non-zero amounts as quantities; memory-like resources in binary form, the rest decimal.
-    pub(crate) fn list(&self, amounts: &Amounts) -> ResourceList {
+    pub(crate) fn to_resource_list(&self, amounts: &Amounts) -> ResourceList {
         let format = |name: &str| match name {
             "memory" | "ephemeral-storage" => QuantityFormat::BinarySi,
             _ if name.starts_with("hugepages-") => QuantityFormat::BinarySi,

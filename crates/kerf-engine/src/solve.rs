@@ -36,10 +36,10 @@ pub(crate) use class::{ClassIx, PodClass};
 pub use diagnostics::{PoolWithoutTypes, RelaxedPod, TypesBeyondLimits};
 pub use incremental::IncrementalSolver;
 pub(crate) use pass::{PlacementPass, PlacementTarget, UnplacedReason};
-pub(crate) use price_bound::least_price;
+pub(crate) use price_bound::lower_bound_price;
 pub(crate) use problem::{PodIx, SchedulingProblem};
-pub(crate) use search::run as look_for_cheaper;
-pub(crate) use solution::{LaunchCache, claims, node_placements};
+pub(crate) use search::search_cheaper as look_for_cheaper;
+pub(crate) use solution::{LaunchCache, node_placements, planned_claims};
 pub use solution::{LaunchEstimate, LaunchOptions, NodePlacement, PlannedClaim, Solution, SolveStats, UnplacedPod};
 pub(crate) use state::SolverState;
 pub(crate) use template::Template;
@@ -52,8 +52,8 @@ use crate::cluster::{Input, Settings};
 pub fn solve(input: &Input, settings: &Settings) -> Solution {
     let (problem, state) = SchedulingProblem::new(input, settings);
     let mut pass = PlacementPass::new(&problem, state);
-    let mut solution = search::best(&mut pass, &problem.queue());
-    solution.add_refused(problem.left_out(&Bits::new()));
+    let mut solution = search::solve_with_search(&mut pass, &problem.queue());
+    solution.add_excluded_pods(problem.excluded_pods_without(&Bits::new()));
     solution
 }
 

@@ -71,7 +71,7 @@ pub fn node_claim(object: &NodeClaim, is_marked: bool) -> kerf_engine::NodeClaim
         capacity: resources(status.and_then(|s| s.capacity.as_ref())),
         allocatable: resources(status.and_then(|s| s.allocatable.as_ref())),
         is_deleting: object.metadata.deletion_timestamp.is_some() || is_true(object, "InstanceTerminating"),
-        is_marked,
+        is_marked_for_disruption: is_marked,
         lifecycle: lifecycle(object),
     }
 }

@@ -78,7 +78,7 @@ impl Cluster {
     /// The claim as decisions see it now.
     pub(crate) fn seen(&self, claim: &Claim) -> NodeClaimInput {
         let mut seen = claim.seen.clone();
-        seen.is_marked = self.intents.is_marked(&seen.provider_id);
+        seen.is_marked_for_disruption = self.intents.is_marked(&seen.provider_id);
         seen.lifecycle.nominated_until = self.intents.nominated_until(&seen.provider_id);
         seen
     }

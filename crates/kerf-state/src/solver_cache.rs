@@ -61,7 +61,7 @@ impl Cluster {
             },
         };
         kept.prepared.set_time(ask.at);
-        let solution = kept.prepared.solve_expecting(&self.expected_machines());
+        let solution = kept.prepared.solve_with_launched_nodes(&self.expected_machines());
         self.world = Some(kept);
         solution
     }
@@ -80,24 +80,24 @@ impl Cluster {
 
     /// The pools that took part in the last decision and had nothing to launch.
     pub fn pools_without_types(&mut self) -> Vec<PoolWithoutTypes> {
-        self.world.as_mut().map(|kept| kept.prepared.without_types()).unwrap_or_default()
+        self.world.as_mut().map(|kept| kept.prepared.pools_without_types()).unwrap_or_default()
     }
 
     /// The pools whose limits kept types out of the last decision.
     pub fn pools_beyond_limits(&self) -> Vec<TypesBeyondLimits> {
-        self.world.as_ref().map(|kept| kept.prepared.beyond_limits()).unwrap_or_default()
+        self.world.as_ref().map(|kept| kept.prepared.types_beyond_limits()).unwrap_or_default()
     }
 
     /// The pods that gave something up for the last decision.
     pub fn pods_relaxed(&self) -> Vec<RelaxedPod> {
-        self.world.as_ref().map(|kept| kept.prepared.relaxed()).unwrap_or_default()
+        self.world.as_ref().map(|kept| kept.prepared.relaxed_pods()).unwrap_or_default()
     }
 
     pub(crate) fn follow_pod(&mut self, change: &Change<Pod>) {
         let Some(kept) = &mut self.world else { return };
         match (&change.before, &change.after) {
-            (_, Some(pod)) => kept.prepared.pod_changed(pod),
-            (Some(pod), None) => kept.prepared.pod_gone(&pod.key()),
+            (_, Some(pod)) => kept.prepared.update_pod(pod),
+            (Some(pod), None) => kept.prepared.remove_pod(&pod.key()),
             (None, None) => {}
         }
     }
@@ -105,8 +105,8 @@ impl Cluster {
     pub(crate) fn follow_node(&mut self, change: &Change<Node>) {
         let Some(kept) = &mut self.world else { return };
         match (&change.before, &change.after) {
-            (_, Some(node)) => kept.prepared.node_changed(node),
-            (Some(node), None) => kept.prepared.node_gone(&node.metadata.name),
+            (_, Some(node)) => kept.prepared.update_node(node),
+            (Some(node), None) => kept.prepared.remove_node(&node.metadata.name),
             (None, None) => {}
         }
     }
@@ -119,7 +119,7 @@ impl Cluster {
             (_, Some(claim)) => self.follow_mark(claim),
             (Some(claim), None) => {
                 if let Some(kept) = &mut self.world {
-                    kept.prepared.claim_gone(claim.name());
+                    kept.prepared.remove_claim(claim.name());
                 }
             }
             (None, None) => {}
@@ -130,7 +130,7 @@ impl Cluster {
     pub(crate) fn follow_mark(&mut self, claim: &Claim) {
         let seen = self.seen(claim);
         if let Some(kept) = &mut self.world {
-            kept.prepared.claim_changed(&seen);
+            kept.prepared.update_claim(&seen);
         }
     }
 

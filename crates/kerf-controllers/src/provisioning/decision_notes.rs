@@ -64,7 +64,7 @@ impl Remarks {
                 "instance types were excluded because they would breach limits"
             );
         }
-        for RelaxedPod { pod, given_up } in &self.relaxed {
+        for RelaxedPod { pod, relaxations: given_up } in &self.relaxed {
             for reason in given_up.iter().map(relaxation::text) {
                 debug!(
                     Pod = %reference_of(pod),

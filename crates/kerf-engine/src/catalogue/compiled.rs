@@ -39,7 +39,7 @@ pub(crate) struct CompiledCatalogue {
 #[derive(Debug, Clone)]
 pub(crate) struct CompiledType {
     pub(crate) name: Str,
-    pub(crate) set: RequirementSetIx,
+    pub(crate) requirements: RequirementSetIx,
     pub(crate) capacity: Amounts,
 }
 
@@ -93,7 +93,7 @@ impl CompiledCatalogue {
             }
             columns.types.push(CompiledType {
                 name: described.name.clone(),
-                set,
+                requirements: set,
                 capacity: names.amounts(&described.capacity),
             });
             columns.add_rows(type_ix, described, names, table, &mut offering_sets);
@@ -118,7 +118,7 @@ impl CompiledCatalogue {
             let reservation = (capacity_type == "reserved").then(|| reservation_id(offering)).flatten();
             if let Some((key, id)) = &reservation {
                 self.reservation_key.get_or_insert_with(|| key.clone());
-                self.note_reservation(id, offering.reservation_capacity);
+                self.record_reservation(id, offering.reservation_capacity);
             }
             if !offering.available {
                 continue;
@@ -150,7 +150,7 @@ impl CompiledCatalogue {
     }
 
     /// The same reservation seen with different capacities keeps the smallest (spec 02 §10).
-    fn note_reservation(&mut self, id: &Str, capacity: i32) {
+    fn record_reservation(&mut self, id: &Str, capacity: i32) {
         match self.reservations.iter_mut().find(|(known, _)| known == id) {
             Some((_, slots)) => *slots = (*slots).min(capacity),
             None => self.reservations.push((id.clone(), capacity)),
@@ -175,7 +175,7 @@ impl CompiledCatalogue {
             }
             let Some(column) = self.type_keys.get(&key) else { continue };
             let agree: Bits = (0..self.types.len())
-                .filter(|t| column[*t].is_none_or(|declared| table.join_ones(declared, asked).1))
+                .filter(|t| column[*t].is_none_or(|declared| table.intersect_requirements(declared, asked).1))
                 .collect();
             type_mask.and_with(&agree);
         }
@@ -186,7 +186,7 @@ impl CompiledCatalogue {
             let agree: Bits = (0..self.offerings.len())
                 .filter(|o| match (column[*o], asked) {
                     (None, _) => true,
-                    (Some(declared), Some(asked)) => table.join_ones(asked, declared).1,
+                    (Some(declared), Some(asked)) => table.intersect_requirements(asked, declared).1,
                     (Some(declared), None) => open || table.requirement(declared).may_be_absent(),
                 })
                 .collect();
@@ -315,7 +315,7 @@ mod tests {
             .rows
             .iter()
             .map(|row| {
-                let list = names.list(&row.allocatable);
+                let list = names.to_resource_list(&row.allocatable);
                 (list.get("cpu").unwrap().to_string(), list.get("memory").unwrap().to_string())
             })
             .collect();

@@ -7,7 +7,7 @@ use kerf_api::slim::{DaemonSet, HostPort, Pod, Taint, Toleration};
 
 use super::ports;
 use crate::pod::requests;
-use crate::pod::requirements::alternatives;
+use crate::pod::requirements::node_affinity_alternatives;
 use crate::pod::tolerations::{prefer_no_schedule, tolerates_all};
 use crate::requirement::Requirement;
 use crate::requirement_table::{RequirementSetIx, RequirementTable, UndefinedKeys};
@@ -54,10 +54,10 @@ impl Daemon {
         let mut tolerations = pod.spec.tolerations.clone();
         tolerations.push(prefer_no_schedule());
         Self {
-            requests: requests::effective(&pod, names),
-            ports: ports::of(&pod),
+            requests: requests::effective_requests(&pod, names),
+            ports: ports::host_ports(&pod),
             tolerations,
-            alternatives: alternatives(&pod.spec, rules)
+            alternatives: node_affinity_alternatives(&pod.spec, rules)
                 .into_iter()
                 .map(|demands| (table.intern(&demands.labels), demands.hostname))
                 .collect(),
@@ -75,8 +75,8 @@ impl Daemon {
     ) -> bool {
         tolerates_all(&self.tolerations, taints)
             && self.alternatives.iter().any(|(asked, _)| {
-                table.join(template, *asked, UndefinedKeys::AllowWellKnown).is_some()
-                    && intersect(type_set, *asked, table)
+                table.intersect_sets(template, *asked, UndefinedKeys::AllowWellKnown).is_some()
+                    && sets_intersect(type_set, *asked, table)
             })
     }
 
@@ -91,15 +91,15 @@ impl Daemon {
         tolerates_all(&self.tolerations, taints)
             && self.alternatives.iter().any(|(asked, host)| {
                 host.as_ref().is_none_or(|h| h.has(hostname))
-                    && table.join(labels, *asked, UndefinedKeys::Reject).is_some()
+                    && table.intersect_sets(labels, *asked, UndefinedKeys::Reject).is_some()
             })
     }
 }
 
 /// Keys that both sides name agree; others do not matter.
-fn intersect(a: RequirementSetIx, b: RequirementSetIx, table: &mut RequirementTable) -> bool {
+fn sets_intersect(a: RequirementSetIx, b: RequirementSetIx, table: &mut RequirementTable) -> bool {
     table.pairs(b).to_vec().into_iter().all(|(key, asked)| match table.get(a, key) {
-        Some(declared) => table.join_ones(declared, asked).1,
+        Some(declared) => table.intersect_requirements(declared, asked).1,
         None => true,
     })
 }
@@ -109,7 +109,7 @@ fn from_template(set: &DaemonSet) -> Pod {
     pod.metadata.namespace = set.metadata.namespace.clone();
     pod.metadata.labels = set.template.metadata.labels.clone();
     for container in pod.spec.containers.iter_mut().chain(&mut pod.spec.init_containers) {
-        requests::fill_from_limits(container);
+        requests::default_requests_to_limits(container);
     }
     pod
 }

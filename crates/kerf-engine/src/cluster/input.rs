@@ -134,7 +134,7 @@ pub struct NodeClaimInput {
     /// Whether it is being deleted, or its machine is being terminated.
     pub is_deleting: bool,
     /// Whether disruption has marked it.
-    pub is_marked: bool,
+    pub is_marked_for_disruption: bool,
     /// How far it is; only disruption asks.
     pub lifecycle: ClaimLifecycle,
 }

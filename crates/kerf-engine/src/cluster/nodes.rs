@@ -19,7 +19,7 @@ pub(crate) struct NodeState {
     pub(crate) hostname: Str,
     pub(crate) labels: Labels,
     /// The labels as requirements, without the hostname.
-    pub(crate) set: RequirementSetIx,
+    pub(crate) label_requirements: RequirementSetIx,
     /// Taints that pods must tolerate.
     pub(crate) taints: Vec<Taint>,
     /// The Node object's own taints, on which spread constraints judge; none without a Node.
@@ -39,9 +39,9 @@ pub(crate) struct NodeState {
     /// Pool by name, for limits.
     pub(crate) pool: Option<Str>,
     pub(crate) is_initialized: bool,
-    pub(crate) is_leaving: bool,
+    pub(crate) is_marked_for_deletion: bool,
     /// It is gone and only its number is left.
-    pub(crate) is_vacant: bool,
+    pub(crate) is_removed: bool,
     pub(crate) provider_id: Str,
     pub(crate) claim_name: Option<Str>,
     /// The Node object's name, if there is one.
@@ -67,18 +67,18 @@ impl NodeState {
     }
 
     /// Whether it is this machine.
-    pub(crate) fn is_of(&self, machine: &str) -> bool {
+    pub(crate) fn has_provider_id(&self, machine: &str) -> bool {
         !machine.is_empty() && self.provider_id == machine
     }
 
     /// The order in which pods are offered to nodes (spec 02 §6.6).
-    pub(crate) fn goes_before(&self, other: &Self) -> std::cmp::Ordering {
+    pub(crate) fn cmp_scheduling_order(&self, other: &Self) -> std::cmp::Ordering {
         other.is_initialized.cmp(&self.is_initialized).then_with(|| self.name.cmp(&other.name))
     }
 }
 
 /// Joins nodes and claims. Claims without a machine are left out: a pass does not start while there are any.
-pub(crate) fn join(nodes: &[Arc<Node>], claims: &[NodeClaimInput], names: &mut ResourceNames) -> Vec<NodeState> {
+pub(crate) fn join_all(nodes: &[Arc<Node>], claims: &[NodeClaimInput], names: &mut ResourceNames) -> Vec<NodeState> {
     let mut by_provider: FxHashMap<&Str, &NodeClaimInput> = FxHashMap::default();
     for claim in claims.iter().filter(|c| !c.provider_id.is_empty()) {
         by_provider.entry(&claim.provider_id).or_insert(claim);
@@ -86,17 +86,17 @@ pub(crate) fn join(nodes: &[Arc<Node>], claims: &[NodeClaimInput], names: &mut R
     let mut states: Vec<NodeState> = Vec::with_capacity(nodes.len());
     for node in nodes {
         let claim = by_provider.remove(&node.spec.provider_id).filter(|_| !node.spec.provider_id.is_empty());
-        states.extend(state_of(Some(node), claim, names));
+        states.extend(join_node_and_claim(Some(node), claim, names));
     }
     let mut alone: Vec<&NodeClaimInput> = by_provider.into_values().collect();
     alone.sort_by(|a, b| a.name.cmp(&b.name));
-    states.extend(alone.into_iter().filter_map(|claim| state_of(None, Some(claim), names)));
-    states.sort_by(NodeState::goes_before);
+    states.extend(alone.into_iter().filter_map(|claim| join_node_and_claim(None, Some(claim), names)));
+    states.sort_by(NodeState::cmp_scheduling_order);
     states
 }
 
 /// A node of ours is only looked at once its machine is known (spec 02 §14.2).
-fn is_tracked_alone(node: &Node) -> bool {
+fn is_tracked_without_claim(node: &Node) -> bool {
     let ours = node.metadata.labels.get(labels::NODEPOOL).is_some_and(|p| !p.is_empty());
     let initialized = node.metadata.labels.get(labels::INITIALIZED).is_some_and(|p| !p.is_empty());
     !ours
@@ -105,20 +105,20 @@ fn is_tracked_alone(node: &Node) -> bool {
 }
 
 /// What a Node and its claim make together; nothing, as long as too little is known of it.
-pub(crate) fn state_of(
+pub(crate) fn join_node_and_claim(
     node: Option<&Node>,
     claim: Option<&NodeClaimInput>,
     names: &mut ResourceNames,
 ) -> Option<NodeState> {
     match (node, claim) {
-        (Some(node), None) if !is_tracked_alone(node) => None,
+        (Some(node), None) if !is_tracked_without_claim(node) => None,
         (None, Some(claim)) if claim.provider_id.is_empty() => None,
         (None, None) => None,
-        (node, claim) => Some(state(node, claim, names)),
+        (node, claim) => Some(build_node_state(node, claim, names)),
     }
 }
 
-fn state(node: Option<&Node>, claim: Option<&NodeClaimInput>, names: &mut ResourceNames) -> NodeState {
+fn build_node_state(node: Option<&Node>, claim: Option<&NodeClaimInput>, names: &mut ResourceNames) -> NodeState {
     let is_managed = claim.is_some();
     let labelled = |key: &str| node.is_some_and(|n| n.metadata.labels.has_value(key, "true"));
     let is_registered = !is_managed || labelled(labels::REGISTERED);
@@ -160,7 +160,7 @@ fn state(node: Option<&Node>, claim: Option<&NodeClaimInput>, names: &mut Resour
     reported.sort_unstable();
     reported.dedup();
     let is_leaving = match claim {
-        Some(claim) => claim.is_deleting || claim.is_marked,
+        Some(claim) => claim.is_deleting || claim.is_marked_for_disruption,
         None => node.is_some_and(|n| n.metadata.deletion_timestamp.is_some()),
     };
     let hostname = node_labels.get(labels::HOSTNAME).filter(|h| !h.is_empty()).map_or_else(|| name.clone(), Str::from);
@@ -168,7 +168,7 @@ fn state(node: Option<&Node>, claim: Option<&NodeClaimInput>, names: &mut Resour
         hostname,
         pool: node_labels.get(labels::NODEPOOL).map(Str::from),
         labels: node_labels,
-        set: RequirementSetIx::EMPTY,
+        label_requirements: RequirementSetIx::EMPTY,
         taints,
         own_taints: node.map(|n| n.spec.taints.clone()),
         allocatable,
@@ -181,8 +181,8 @@ fn state(node: Option<&Node>, claim: Option<&NodeClaimInput>, names: &mut Resour
         attached: Vec::new(),
         attach_limits: Vec::new(),
         is_initialized,
-        is_leaving,
-        is_vacant: false,
+        is_marked_for_deletion: is_leaving,
+        is_removed: false,
         provider_id: claim.map(|c| &c.provider_id).or(node.map(|n| &n.spec.provider_id)).cloned().unwrap_or_default(),
         claim_name: claim.map(|c| c.name.clone()),
         node_name: node.map(|n| n.metadata.name.clone()),

@@ -3,22 +3,25 @@
 use kerf_api::slim::{HostPort, Pod, PodSpec};
 
 /// The ports that a pod opens on its host. Init containers do not count.
-pub(crate) fn of_pod(spec: &PodSpec) -> Vec<HostPort> {
+pub(crate) fn host_ports_of_spec(spec: &PodSpec) -> Vec<HostPort> {
     spec.containers.iter().flat_map(|c| c.ports.iter().cloned()).collect()
 }
 
 /// Whether any of the wanted ports is taken.
-pub(crate) fn conflict<'a>(wanted: &'a [HostPort], taken: &'a [HostPort]) -> Option<(&'a HostPort, &'a HostPort)> {
-    wanted.iter().find_map(|w| taken.iter().find(|t| clash(w, t)).map(|t| (w, t)))
+pub(crate) fn first_conflict<'a>(
+    wanted: &'a [HostPort],
+    taken: &'a [HostPort],
+) -> Option<(&'a HostPort, &'a HostPort)> {
+    wanted.iter().find_map(|w| taken.iter().find(|t| are_conflicting(w, t)).map(|t| (w, t)))
 }
 
-fn clash(a: &HostPort, b: &HostPort) -> bool {
+fn are_conflicting(a: &HostPort, b: &HostPort) -> bool {
     let anywhere = |p: &HostPort| p.ip == "0.0.0.0" || p.ip == "::";
     a.port == b.port && a.protocol == b.protocol && (a.ip == b.ip || anywhere(a) || anywhere(b))
 }
 
-pub(crate) fn of(pod: &Pod) -> Vec<HostPort> {
-    of_pod(&pod.spec)
+pub(crate) fn host_ports(pod: &Pod) -> Vec<HostPort> {
+    host_ports_of_spec(&pod.spec)
 }
 
 #[cfg(test)]
@@ -32,10 +35,10 @@ mod tests {
     #[test]
     fn spec_02_66_an_unspecified_address_clashes_with_every_address() {
         let wanted = [port("10.0.0.1", 80, "TCP")];
-        assert!(conflict(&wanted, &[port("0.0.0.0", 80, "TCP")]).is_some());
-        assert!(conflict(&wanted, &[port("::", 80, "TCP")]).is_some());
-        assert!(conflict(&wanted, &[port("10.0.0.2", 80, "TCP")]).is_none());
-        assert!(conflict(&wanted, &[port("0.0.0.0", 80, "SCTP")]).is_none());
-        assert!(conflict(&wanted, &[port("0.0.0.0", 81, "TCP")]).is_none());
+        assert!(first_conflict(&wanted, &[port("0.0.0.0", 80, "TCP")]).is_some());
+        assert!(first_conflict(&wanted, &[port("::", 80, "TCP")]).is_some());
+        assert!(first_conflict(&wanted, &[port("10.0.0.2", 80, "TCP")]).is_none());
+        assert!(first_conflict(&wanted, &[port("0.0.0.0", 80, "SCTP")]).is_none());
+        assert!(first_conflict(&wanted, &[port("0.0.0.0", 81, "TCP")]).is_none());
     }
 }

@@ -7,7 +7,7 @@ use kerf_api::slim::{IntOrPercent, Pod, PodDisruptionBudget, Str, Taint, TaintEf
 use kerf_api::{annotations, labels, taints};
 
 use super::Settings;
-use crate::pod::requirements::{Preferences, of_pod};
+use crate::pod::requirements::{Preferences, pod_requirements};
 use crate::pod::selector;
 use crate::pod::tolerations::tolerates;
 use crate::requirement::EffectiveOperator;
@@ -28,23 +28,23 @@ pub fn is_provisionable(pod: &Pod, settings: &Settings) -> bool {
 }
 
 /// The pod says that it does not want a node of ours.
-pub(crate) fn refuses_our_nodes(pod: &Pod, rules: &LabelRules) -> bool {
+pub(crate) fn excludes_managed_nodes(pod: &Pod, rules: &LabelRules) -> bool {
     if pod.spec.node_selector.is_empty() && pod.spec.affinity.is_none() {
         return false;
     }
-    let demands = of_pod(&pod.spec, Preferences::Included, rules);
+    let demands = pod_requirements(&pod.spec, Preferences::Included, rules);
     demands.labels.get(labels::NODEPOOL).is_some_and(|r| r.operator() == EffectiveOperator::DoesNotExist)
 }
 
 /// Whether a pod on a leaving node needs a place elsewhere now (spec 02 §2.3).
-pub(crate) fn is_leaving(pod: &Pod, budgets: &[PodDisruptionBudget], at: Timestamp) -> bool {
+pub(crate) fn is_currently_reschedulable(pod: &Pod, budgets: &[PodDisruptionBudget], at: Timestamp) -> bool {
     let active = !pod.is_terminal() && !pod.is_terminating();
     let stays_known = active || (pod.is_terminating() && pod.is_owned_by_statefulset());
-    let may_move = !active || !is_protected(pod, at);
+    let may_move = !active || !has_do_not_disrupt(pod, at);
     stays_known && may_move && !pod.is_owned_by_daemonset() && !pod.is_mirror() && !is_fully_blocked(pod, budgets, at)
 }
 
-fn is_protected(pod: &Pod, at: Timestamp) -> bool {
+fn has_do_not_disrupt(pod: &Pod, at: Timestamp) -> bool {
     pod.metadata
         .annotations
         .get(annotations::DO_NOT_DISRUPT)
@@ -56,8 +56,8 @@ fn is_fully_blocked(pod: &Pod, budgets: &[PodDisruptionBudget], at: Timestamp) -
     let evictable = !pod.is_terminal()
         && !pod.is_terminating()
         && !pod.is_mirror()
-        && !tolerates(&pod.spec.tolerations, &disrupted())
-        && !is_protected(pod, at);
+        && !tolerates(&pod.spec.tolerations, &disrupted_taint())
+        && !has_do_not_disrupt(pod, at);
     if !evictable {
         return false;
     }
@@ -78,6 +78,6 @@ fn is_fully_blocked(pod: &Pod, budgets: &[PodDisruptionBudget], at: Timestamp) -
 }
 
 /// The taint of a node that is about to go.
-pub(crate) fn disrupted() -> Taint {
+pub(crate) fn disrupted_taint() -> Taint {
     Taint { key: Str::new_static(taints::DISRUPTED), value: Str::default(), effect: TaintEffect::NoSchedule }
 }

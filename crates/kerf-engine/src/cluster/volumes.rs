@@ -8,7 +8,7 @@ use kerf_api::slim::{
 use rustc_hash::FxHashMap;
 
 use crate::cluster::input::UnsupportedStorage;
-use crate::pod::requirements::{NodeRequirements, of_expression, of_term};
+use crate::pod::requirements::{NodeRequirements, expression_requirement, term_requirements};
 use crate::requirement::Requirements;
 
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
@@ -53,7 +53,7 @@ impl StorageObjects {
     }
 
     /// The first problem with a pending pod's claims, in spec 02 §9.1's words.
-    pub(crate) fn problem(&self, pod: &Pod) -> Option<String> {
+    pub(crate) fn first_claim_error(&self, pod: &Pod) -> Option<String> {
         pod.spec.volumes.iter().find_map(|volume| self.claim_problem(pod, volume))
     }
 
@@ -129,7 +129,7 @@ impl StorageObjects {
     }
 
     /// Why it cannot be said where the pod's volumes let it run (spec 02 §9.2, Q16). Pending pods have been checked more closely.
-    pub(crate) fn unreadable(&self, pod: &Pod) -> Option<String> {
+    pub(crate) fn topology_error(&self, pod: &Pod) -> Option<String> {
         let missing = |volume: &PodVolume| {
             let name = claim_name(pod, volume);
             let Some(claim) = self.claim(&pod.metadata.namespace, &name) else { return Some(no_claim(&name)) };
@@ -144,19 +144,19 @@ impl StorageObjects {
     }
 
     /// Where the pod's volumes let it run: alternatives, or none when they do not care.
-    pub(crate) fn alternatives(&self, pod: &Pod, rules: &LabelRules) -> Vec<NodeRequirements> {
+    pub(crate) fn topology_alternatives(&self, pod: &Pod, rules: &LabelRules) -> Vec<NodeRequirements> {
         let mut combined: Vec<Requirements> = Vec::new();
         for volume in &pod.spec.volumes {
-            let terms = self.terms(pod, volume, rules);
+            let terms = self.volume_topology_terms(pod, volume, rules);
             if terms.is_empty() {
                 continue;
             }
-            combined = if combined.is_empty() { terms } else { cross(&combined, &terms) };
+            combined = if combined.is_empty() { terms } else { combine_alternatives(&combined, &terms) };
         }
         combined.into_iter().map(NodeRequirements::from_requirements).collect()
     }
 
-    fn terms(&self, pod: &Pod, volume: &PodVolume, rules: &LabelRules) -> Vec<Requirements> {
+    fn volume_topology_terms(&self, pod: &Pod, volume: &PodVolume, rules: &LabelRules) -> Vec<Requirements> {
         let Some(claim) = self.claim(&pod.metadata.namespace, &claim_name(pod, volume)) else { return Vec::new() };
         if !claim.volume_name.is_empty() {
             let Some(pv) = self.volumes.get(&claim.volume_name) else { return Vec::new() };
@@ -165,7 +165,7 @@ impl StorageObjects {
                 .node_affinity
                 .iter()
                 .filter(|term| !term.match_expressions.is_empty())
-                .map(|term| of_term(term, skip, rules))
+                .map(|term| term_requirements(term, skip, rules))
                 .collect();
         }
         let class = claim.storage_class_name.as_ref().and_then(|name| self.classes.get(name));
@@ -174,7 +174,7 @@ impl StorageObjects {
                 .allowed_topologies
                 .iter()
                 .filter(|term| !term.is_empty())
-                .map(|term| term.iter().map(|e| of_expression(e, rules)).collect())
+                .map(|term| term.iter().map(|e| expression_requirement(e, rules)).collect())
                 .collect()
         })
     }
@@ -226,7 +226,7 @@ fn claim_name(pod: &Pod, volume: &PodVolume) -> Str {
 }
 
 /// Every pair that can hold at once; if none can, all pairs, so that the pod fails for what it asks.
-fn cross(left: &[Requirements], right: &[Requirements]) -> Vec<Requirements> {
+fn combine_alternatives(left: &[Requirements], right: &[Requirements]) -> Vec<Requirements> {
     let pairs = || left.iter().flat_map(|l| right.iter().map(move |r| (l, r)));
     let join = |(l, r): (&Requirements, &Requirements)| {
         let mut both = l.clone();

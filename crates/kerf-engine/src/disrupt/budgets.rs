@@ -93,5 +93,5 @@ fn is_disrupting(facts: &Facts<'_>) -> bool {
     let ready = facts
         .node
         .is_some_and(|n| n.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True"));
-    !ready || facts.claim.is_some_and(|c| c.is_deleting || c.is_marked)
+    !ready || facts.claim.is_some_and(|c| c.is_deleting || c.is_marked_for_disruption)
 }

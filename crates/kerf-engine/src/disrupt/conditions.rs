@@ -9,7 +9,7 @@ use kerf_api::slim::Str;
 
 use crate::catalogue::InstanceType;
 use crate::cluster::{NodeClaimInput, PoolInput};
-use crate::pod::requirements::of_expression;
+use crate::pod::requirements::expression_requirement;
 use crate::requirement::{Requirement, Requirements, UndefinedLabels};
 
 /// How old a claim must be before a missing instance type counts.
@@ -60,7 +60,7 @@ pub fn drift(
         return Some(Str::new_static("NodePoolDrifted"));
     }
     let carried = Requirements::from_labels(rules, &claim.labels);
-    let asked: Requirements = pool.requirements.iter().map(|r| of_expression(&r.expression, rules)).collect();
+    let asked: Requirements = pool.requirements.iter().map(|r| expression_requirement(&r.expression, rules)).collect();
     if carried.compatible(&asked, UndefinedLabels::Reject).is_err() {
         return Some(Str::new_static("RequirementsDrifted"));
     }

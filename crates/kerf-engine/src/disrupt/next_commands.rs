@@ -70,7 +70,7 @@ pub fn gathering(input: &Input, is_awaited: bool) -> Option<Timestamp> {
     let soon = later(SOON);
     let (mut ready, mut expected, mut latest) = (0_usize, 0_usize, input.at);
     for claim in &input.node_claims {
-        if claim.is_deleting || claim.is_marked || claim.lifecycle.is_disrupting {
+        if claim.is_deleting || claim.is_marked_for_disruption || claim.lifecycle.is_disrupting {
             expected += 1;
             latest = latest.max(later(LEAVING));
             continue;

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
 use super::block_reason::Block;
-use crate::cluster::selection::disrupted;
+use crate::cluster::selection::disrupted_taint;
 use crate::pod::selector;
 use crate::pod::tolerations::tolerates;
 
@@ -35,7 +35,10 @@ pub(crate) fn is_reschedulable(pod: &Pod) -> bool {
 }
 
 fn is_evictable(pod: &Pod, at: Timestamp) -> bool {
-    is_active(pod) && !tolerates(&pod.spec.tolerations, &disrupted()) && !pod.is_mirror() && !is_protected(pod, at)
+    is_active(pod)
+        && !tolerates(&pod.spec.tolerations, &disrupted_taint())
+        && !pod.is_mirror()
+        && !is_protected(pod, at)
 }
 
 /// What evicting the pod costs (spec 03 §5.4). A deletion cost that is no finite number is not counted.
@@ -117,7 +120,7 @@ impl<'i> PodBudgets<'i> {
                 .filter(|b| {
                     b.selector
                         .as_ref()
-                        .is_some_and(|s| !selector::is_readable(s) || selector::selects(s, &pod.metadata.labels))
+                        .is_some_and(|s| !selector::is_valid(s) || selector::selects(s, &pod.metadata.labels))
                 })
                 .copied()
                 .collect()
@@ -127,5 +130,5 @@ impl<'i> PodBudgets<'i> {
 
 /// Whether the budget's selector has a meaning.
 pub(crate) fn is_readable(budget: &PodDisruptionBudget) -> bool {
-    budget.selector.as_ref().is_none_or(selector::is_readable)
+    budget.selector.as_ref().is_none_or(selector::is_valid)
 }

@@ -9,9 +9,9 @@ use kerf_api::slim::Str;
 use super::block_reason::{Block, SPOT_TO_SPOT_TYPES};
 use super::survey::{Facts, Survey};
 use crate::catalogue::{InstanceType, Offering};
-use crate::pod::requirements::of_expression;
+use crate::pod::requirements::expression_requirement;
 use crate::price::Price;
-use crate::requirement::{MinValues, Requirement, Requirements, UndefinedLabels, satisfies_min_values};
+use crate::requirement::{MinValues, Requirement, Requirements, UndefinedLabels, check_min_values};
 use crate::solve::{LaunchEstimate, LaunchOptions, PlannedClaim};
 
 /// A replacement while it is being narrowed.
@@ -38,7 +38,7 @@ impl<'s, 'i> Replacement<'s, 'i> {
         let pool = pool.map(|ix| &survey.input.pools[ix]);
         let refuses_spot = pool.is_some_and(|p| {
             let of_key = p.requirements.iter().filter(|r| r.expression.key == labels::CAPACITY_TYPE);
-            of_key.into_iter().any(|r| !of_expression(&r.expression, rules).has(labels::CAPACITY_TYPE_SPOT))
+            of_key.into_iter().any(|r| !expression_requirement(&r.expression, rules).has(labels::CAPACITY_TYPE_SPOT))
         });
         Self { rules, claim, requirements, types, pool_admits_spot: !holds_reservation && !refuses_spot }
     }
@@ -93,7 +93,7 @@ impl<'s, 'i> Replacement<'s, 'i> {
             return Err(Block::SpotToSpotChoice(self.types.len()));
         }
         // Among the cheapest few the machine that is launched is not replaced again at once.
-        let needed = match satisfies_min_values(self.types.iter().map(|t| &t.requirements), &self.requirements) {
+        let needed = match check_min_values(self.types.iter().map(|t| &t.requirements), &self.requirements) {
             MinValues::Met { types_needed } => types_needed,
             MinValues::Unmet(_) => 0,
         };
@@ -135,7 +135,7 @@ impl<'s, 'i> Replacement<'s, 'i> {
             requirements
         });
         let requirements = narrowed.as_ref().unwrap_or(&self.requirements);
-        match satisfies_min_values(self.types.iter().map(|t| &t.requirements), requirements) {
+        match check_min_values(self.types.iter().map(|t| &t.requirements), requirements) {
             MinValues::Unmet(unmet) => Err(Block::MinValues(unmet.to_string())),
             MinValues::Met { .. } if self.types.is_empty() => Err(Block::NotCheaper),
             MinValues::Met { .. } => Ok(()),

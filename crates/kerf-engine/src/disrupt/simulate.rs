@@ -19,7 +19,7 @@ use crate::price::Price;
 use crate::resources::ResourceIx;
 use crate::solve::{
     LaunchCache, NodePlacement, PlacementPass, PlacementTarget, PlannedClaim, PodIx, SchedulingProblem, SolverState,
-    claims, least_price, look_for_cheaper, node_placements,
+    look_for_cheaper, lower_bound_price, node_placements, planned_claims,
 };
 
 /// How often the pods are placed again, in other orders, when something cheaper is looked for.
@@ -112,13 +112,13 @@ impl Simulator {
     /// Prepares a cluster for questions; `resting` names the nodes that are under their pool's `consolidateAfter`.
     pub(crate) fn new(input: &Input, settings: &Settings, resting: impl IntoIterator<Item = Str>) -> Self {
         let settings = Settings { reserved_mode: ReservedMode::Fallback, ..settings.clone() };
-        let (mut problem, state) = SchedulingProblem::prepared(input, &settings);
+        let (mut problem, state) = SchedulingProblem::with_running_pods(input, &settings);
         // Every question sorts those who wait together with those who move: most of the order is found here, once.
-        let mut waiting = std::mem::take(&mut problem.waiting);
-        problem.sort(&mut waiting);
-        problem.waiting = waiting;
+        let mut waiting = std::mem::take(&mut problem.pods_to_place);
+        problem.sort_for_queue(&mut waiting);
+        problem.pods_to_place = waiting;
         let by_name: FxHashMap<Str, NodeIx> =
-            problem.world.nodes.iter().enumerate().map(|(ix, node)| (node.name.clone(), NodeIx(ix))).collect();
+            problem.cluster.nodes.iter().enumerate().map(|(ix, node)| (node.name.clone(), NodeIx(ix))).collect();
         let resting = resting.into_iter().filter_map(|name| by_name.get(&name)).map(|node| node.0).collect();
         Self { problem, state, by_name, resting, launches: LaunchCache::default() }
     }
@@ -158,13 +158,13 @@ impl Simulator {
         let (resting, purpose) = (self.resting.clone(), Purpose::Consolidation);
         let (mut pass, queue) = take_away(&self.problem, &mut self.state, removed, resting, purpose);
         pass.run(&queue);
-        let counts = |pod: &PodIx| match pass.state.places[pod.0 as usize] {
-            None => pass.problem.pods[pod.0 as usize].on.is_none(),
-            Some(PlacementTarget::Node(node)) => pass.problem.world.nodes[node].is_initialized,
+        let counts = |pod: &PodIx| match pass.state.placements[pod.0 as usize] {
+            None => pass.problem.pods[pod.0 as usize].node.is_none(),
+            Some(PlacementTarget::Node(node)) => pass.problem.cluster.nodes[node].is_initialized,
             Some(PlacementTarget::Claim(_)) => true,
         };
         let all_count = queue.iter().all(counts) && stuck(&pass).is_empty();
-        let nodes = 0..pass.problem.world.nodes.len();
+        let nodes = 0..pass.problem.cluster.nodes.len();
         let answer = all_count.then(|| Sketch {
             price: pass.total_price(),
             filled: nodes.map(|node| filled(pass.problem, &pass.state, node)).collect(),
@@ -180,8 +180,8 @@ impl Simulator {
         let (resting, purpose) = (self.resting.clone(), Purpose::Consolidation);
         let (mut pass, queue) = take_away(&self.problem, &mut self.state, removed, resting, purpose);
         pass.run(&queue);
-        let answer = if least_price(&mut pass) < most {
-            pass.state.start_over();
+        let answer = if lower_bound_price(&mut pass) < most {
+            pass.state.undo_pass();
             look_for_cheaper(&mut pass, &queue, FURTHER_PASSES * queue.len());
             Some(tell(&mut pass, &mut self.launches))
         } else {
@@ -194,7 +194,7 @@ impl Simulator {
 }
 
 fn filled(problem: &SchedulingProblem, state: &SolverState, node: usize) -> i128 {
-    let (all, left) = (&problem.world.nodes[node].allocatable, &state.remaining[node]);
+    let (all, left) = (&problem.cluster.nodes[node].allocatable, &state.remaining[node]);
     let taken = |resource: ResourceIx| {
         let (all, left) = (all.get(resource), left.get(resource));
         if all > 0 { (all - left) * 1000 / all } else { 0 }
@@ -211,21 +211,21 @@ fn take_away<'p>(
     purpose: Purpose,
 ) -> (PlacementPass<'p>, Vec<PodIx>) {
     let mut pass = PlacementPass::new(problem, std::mem::take(state));
-    let (mut queue, mut moved) = (problem.waiting.clone(), Vec::new());
+    let (mut queue, mut moved) = (problem.pods_to_place.clone(), Vec::new());
     for node in removed {
-        pass.take_away(node.0, &mut moved);
+        pass.simulate_node_removal(node.0, &mut moved);
     }
-    pass.state.resting = resting;
-    pass.state.begin();
+    pass.state.avoided_nodes = resting;
+    pass.state.mark_pass_start();
     match purpose {
         Purpose::Consolidation => {
             queue.append(&mut moved);
-            problem.sort(&mut queue);
+            problem.sort_for_queue(&mut queue);
         }
         // Machines that are on their way were launched for those who wait.
         Purpose::Drift => {
-            problem.sort(&mut queue);
-            problem.sort(&mut moved);
+            problem.sort_for_queue(&mut queue);
+            problem.sort_for_queue(&mut moved);
             queue.append(&mut moved);
         }
     }
@@ -237,7 +237,7 @@ fn tell(pass: &mut PlacementPass<'_>, launches: &mut LaunchCache) -> WhatIf {
     if launches.len() > MOST_LAUNCHES {
         launches.clear();
     }
-    let (claims, unlaunched) = claims(pass, launches);
+    let (claims, unlaunched) = planned_claims(pass, launches);
     let nodes = node_placements(pass);
     let mut failures = failures(pass, unlaunched);
     failures.extend(stuck(pass));
@@ -248,11 +248,11 @@ fn tell(pass: &mut PlacementPass<'_>, launches: &mut LaunchCache) -> WhatIf {
 /// Pods that have to move and could not be placed whatever is tried.
 fn stuck(pass: &PlacementPass<'_>) -> Vec<Failure> {
     let problem = pass.problem;
-    let stuck = problem.stuck.iter().filter_map(|(pod, reason)| {
+    let stuck = problem.unplaceable_pods.iter().filter_map(|(pod, reason)| {
         let entry = &problem.pods[pod.0 as usize];
-        let origin = match entry.on? as usize {
-            node if pass.state.gone.contains(node) => Origin::Moved,
-            node if problem.world.nodes[node].is_leaving => Origin::Leaving,
+        let origin = match entry.node? as usize {
+            node if pass.state.removed_nodes.contains(node) => Origin::Moved,
+            node if problem.cluster.nodes[node].is_marked_for_deletion => Origin::Leaving,
             _ => return None,
         };
         Some(Failure { pod: entry.name.clone(), origin, cause: Cause::Unplaced(reason.clone()) })
@@ -263,20 +263,20 @@ fn stuck(pass: &PlacementPass<'_>) -> Vec<Failure> {
 /// Pods without a place that counts.
 fn failures(pass: &mut PlacementPass<'_>, unlaunched: Vec<(PodIx, Reason)>) -> Vec<Failure> {
     let problem = pass.problem;
-    let gone = pass.state.gone.clone();
-    let origin = |pod: PodIx| match problem.pods[pod.0 as usize].on {
+    let gone = pass.state.removed_nodes.clone();
+    let origin = |pod: PodIx| match problem.pods[pod.0 as usize].node {
         None => Origin::Pending,
         Some(node) if gone.contains(node as usize) => Origin::Moved,
         Some(_) => Origin::Leaving,
     };
     let mut causes: Vec<(PodIx, Cause)> = Vec::new();
     for pod in &pass.state.queue {
-        match pass.state.places[pod.0 as usize] {
+        match pass.state.placements[pod.0 as usize] {
             None if origin(*pod) == Origin::Pending => causes.push((*pod, Cause::StaysPending)),
             Some(PlacementTarget::Node(node))
-                if !problem.world.nodes[node].is_initialized && origin(*pod) == Origin::Moved =>
+                if !problem.cluster.nodes[node].is_initialized && origin(*pod) == Origin::Moved =>
             {
-                let node = &problem.world.nodes[node];
+                let node = &problem.cluster.nodes[node];
                 let cause = Cause::Uninitialized { claim: node.claim_name.clone(), node: node.node_name.clone() };
                 causes.push((*pod, cause));
             }

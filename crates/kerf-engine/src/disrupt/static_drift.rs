@@ -12,7 +12,7 @@ use super::pass::{FactsIx, Pass};
 use super::survey::Class;
 use crate::catalogue::InstanceType;
 use crate::cluster::PoolInput;
-use crate::pod::requirements::of_expression;
+use crate::pod::requirements::expression_requirement;
 use crate::requirement::{Requirements, UndefinedLabels};
 use crate::solve::{LaunchEstimate, LaunchOptions, PlannedClaim};
 
@@ -77,7 +77,7 @@ pub fn claim_from_template(described: &PoolInput, types: &[InstanceType], rules:
     let mut requirements: Requirements = described
         .requirements
         .iter()
-        .map(|r| of_expression(&r.expression, rules).with_min_values(r.min_values))
+        .map(|r| expression_requirement(&r.expression, rules).with_min_values(r.min_values))
         .collect();
     requirements.add_all(&Requirements::from_labels(rules, &described.labels));
     let fitting = types.iter().filter(|t| t.requirements.intersects(&requirements).is_ok());

@@ -229,7 +229,7 @@ impl<'i> Facts<'i> {
         let initialized = self.node.is_some_and(|n| n.metadata.labels.has_value(labels::INITIALIZED, "true"));
         add(self.node.is_none(), Block::NoNode);
         add(self.node.is_some() && !initialized, Block::NotInitialized);
-        add(claim.is_deleting || claim.is_marked, Block::Deleting);
+        add(claim.is_deleting || claim.is_marked_for_disruption, Block::Deleting);
         add(life.nominated_until.is_some_and(|until| at < until), Block::Nominated);
         let protected =
             self.node.is_some_and(|n| is_node_protected(n.metadata.annotations.get(annotations::DO_NOT_DISRUPT)));

@@ -117,7 +117,7 @@ pub fn funnel(input: &Input, settings: &Settings, pod: &str) -> Option<Funnel> {
     let at = problem.pods.iter().position(|p| p.name == pod)?;
     let mut pass = PlacementPass::new(&problem, state);
     pass.run(&problem.queue());
-    if pass.state.places[at].is_some() {
+    if pass.state.placements[at].is_some() {
         pass.state.roll_back();
     }
     let class = problem.most_relaxed(problem.pods[at].class);
@@ -138,7 +138,7 @@ struct Sieve<'s, 'p> {
 impl<'s, 'p> Sieve<'s, 'p> {
     fn new(pass: &'s mut PlacementPass<'p>, class: ClassIx, ix: usize) -> Self {
         let template = &pass.problem.templates[ix];
-        Self { rows: template.rows.clone(), set: template.set, steps: Vec::new(), pass, class, ix }
+        Self { rows: template.rows.clone(), set: template.requirements, steps: Vec::new(), pass, class, ix }
     }
 
     fn run(mut self) -> PoolFunnel {
@@ -167,7 +167,7 @@ impl<'s, 'p> Sieve<'s, 'p> {
 
     /// Distinct types among the rows.
     fn left(&self) -> usize {
-        let columns = &self.pass.problem.world.columns[self.template().columns];
+        let columns = &self.pass.problem.cluster.catalogues[self.template().catalogue];
         self.rows.iter().map(|row| columns.rows[row].type_ix).collect::<Bits>().iter().count()
     }
 
@@ -183,8 +183,12 @@ impl<'s, 'p> Sieve<'s, 'p> {
 
     fn limits(&mut self) {
         let limits = &self.pass.state.limits[self.ix];
-        let mut rows = if limits::nodes_exhausted(limits) { Bits::new() } else { self.rows.clone() };
-        limits::keep_within(&mut rows, &self.pass.problem.world.columns[self.template().columns], limits);
+        let mut rows = if limits::is_node_limit_reached(limits) { Bits::new() } else { self.rows.clone() };
+        limits::retain_within_limits(
+            &mut rows,
+            &self.pass.problem.cluster.catalogues[self.template().catalogue],
+            limits,
+        );
         self.keep(rows, || FunnelRule::Limits);
     }
 
@@ -202,14 +206,14 @@ impl<'s, 'p> Sieve<'s, 'p> {
         let unnamed = crate::solve::UNNAMED_HOST;
         let named = |host: &Option<crate::requirement::Requirement>| host.as_ref().is_some_and(|h| !h.has(unnamed));
         let table = &mut self.pass.state.table;
-        let mut joinable = facts.volumes.iter().filter(|(set, host)| {
-            !named(host) && table.join(facts.demands, *set, UndefinedKeys::AllowWellKnown).is_some()
+        let mut joinable = facts.volume_alternatives.iter().filter(|(set, host)| {
+            !named(host) && table.intersect_sets(facts.requirements, *set, UndefinedKeys::AllowWellKnown).is_some()
         });
-        let volume = joinable.next().or(facts.volumes.last());
+        let volume = joinable.next().or(facts.volume_alternatives.last());
         if named(&facts.hostname) || volume.is_some_and(|(_, host)| named(host)) {
             return self.keep(Bits::new(), || FunnelRule::Label(Str::new_static(kerf_api::labels::HOSTNAME)));
         }
-        let sets = [Some(facts.demands), volume.map(|v| v.0)];
+        let sets = [Some(facts.requirements), volume.map(|v| v.0)];
         let mut asked: Vec<(Str, KeyIx, RequirementIx)> = sets
             .into_iter()
             .flatten()
@@ -229,46 +233,46 @@ impl<'s, 'p> Sieve<'s, 'p> {
     /// The rows that are left when the label must be this as well.
     fn with_label(&mut self, key: KeyIx, one: RequirementIx) -> Bits {
         let table = &mut self.pass.state.table;
-        let only = table.only(key, one);
-        let Some(set) = table.join(self.set, only, UndefinedKeys::AllowWellKnown) else { return Bits::new() };
+        let only = table.single_requirement_set(key, one);
+        let Some(set) = table.intersect_sets(self.set, only, UndefinedKeys::AllowWellKnown) else { return Bits::new() };
         self.set = set;
-        let columns = &self.pass.problem.world.columns[self.pass.problem.templates[self.ix].columns];
+        let columns = &self.pass.problem.cluster.catalogues[self.pass.problem.templates[self.ix].catalogue];
         let asked = table.get(set, key);
         self.rows
             .iter()
-            .filter(|row| match (table.get(columns.types[columns.rows[*row].type_ix].set, key), asked) {
-                (Some(declared), Some(asked)) => table.join_ones(declared, asked).1,
+            .filter(|row| match (table.get(columns.types[columns.rows[*row].type_ix].requirements, key), asked) {
+                (Some(declared), Some(asked)) => table.intersect_requirements(declared, asked).1,
                 (None, _) | (_, None) => true,
             })
             .collect()
     }
 
     fn topology(&mut self) {
-        for key in self.pass.open_domains(self.class) {
+        for key in self.pass.allowed_domains(self.class) {
             if self.rows.is_empty() {
                 return;
             }
-            let label = self.pass.state.keys.label(key.key);
+            let label = self.pass.state.keys.label_key(key.key);
             let text = self.pass.state.keys.text(key.key).clone();
             let here = self.pass.state.table.get(self.set, label);
             let mut allowed = key.allowed;
-            allowed.and_with(self.pass.state.keys.accepted(key.key, here, &self.pass.state.table));
+            allowed.and_with(self.pass.state.keys.domains_accepted_by(key.key, here, &self.pass.state.table));
             let rows = if allowed.is_empty() {
                 Bits::new()
             } else {
-                let one = self.pass.state.keys.narrowed(key.key, &allowed, &mut self.pass.state.table);
+                let one = self.pass.state.keys.requirement_for_domains(key.key, &allowed, &mut self.pass.state.table);
                 self.with_label(label, one)
             };
             self.keep(rows, || FunnelRule::Topology(text));
         }
-        if !self.pass.host_is_open(&self.pass.problem.classes[self.class.0 as usize]) {
+        if !self.pass.is_new_host_allowed(&self.pass.problem.classes[self.class.0 as usize]) {
             self.keep(Bits::new(), || FunnelRule::Topology(Str::new_static(kerf_api::labels::HOSTNAME)));
         }
     }
 
     fn offerings(&mut self) {
         let mut rows = self.rows.clone();
-        rows.and_with(&self.pass.view(self.template().columns, self.set).rows);
+        rows.and_with(&self.pass.view(self.template().catalogue, self.set).rows);
         self.keep(rows, || FunnelRule::Offering);
     }
 
@@ -276,7 +280,7 @@ impl<'s, 'p> Sieve<'s, 'p> {
         let wanted = &self.pass.problem.classes[self.class.0 as usize].ports;
         let mut rows = self.rows.clone();
         for group in &self.template().overhead_groups {
-            if ports::conflict(wanted, &group.ports).is_some() {
+            if ports::first_conflict(wanted, &group.ports).is_some() {
                 rows.and_not_with(&group.rows);
             }
         }
@@ -300,9 +304,9 @@ impl<'s, 'p> Sieve<'s, 'p> {
     }
 
     fn values(&mut self) {
-        let columns = &self.pass.problem.world.columns[self.template().columns];
-        let offerings = self.pass.view(self.template().columns, self.set).offerings.clone();
-        let short = min_values::short(columns, &self.rows, self.set, Some(&offerings), &self.pass.state.table);
+        let columns = &self.pass.problem.cluster.catalogues[self.template().catalogue];
+        let offerings = self.pass.view(self.template().catalogue, self.set).offerings.clone();
+        let short = min_values::shortfalls(columns, &self.rows, self.set, Some(&offerings), &self.pass.state.table);
         if !short.is_empty() {
             self.keep(Bits::new(), || FunnelRule::MinValues(short.into_iter().map(|s| s.key).collect()));
         }
@@ -310,7 +314,7 @@ impl<'s, 'p> Sieve<'s, 'p> {
 }
 
 fn resource_rule(problem: &SchedulingProblem, resource: ResourceIx, amounts: &Amounts) -> FunnelRule {
-    let name = problem.world.names.name(resource).clone();
-    let amount = problem.world.names.list(amounts).get(&name).unwrap_or_default();
+    let name = problem.cluster.resource_names.name(resource).clone();
+    let amount = problem.cluster.resource_names.to_resource_list(amounts).get(&name).unwrap_or_default();
     FunnelRule::Resource { name, amount }
 }

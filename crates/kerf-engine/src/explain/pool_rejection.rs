@@ -38,12 +38,12 @@ pub(crate) fn why_nowhere(pass: &mut PlacementPass<'_>, class: ClassIx) -> Reaso
 fn refusal(pass: &mut PlacementPass<'_>, class: ClassIx, facts: &PodClass, ix: usize) -> (Rule, String) {
     let problem = pass.problem;
     let template = &problem.templates[ix];
-    let columns = &problem.world.columns[template.columns];
-    if limits::nodes_exhausted(&pass.state.limits[ix]) {
+    let columns = &problem.cluster.catalogues[template.catalogue];
+    if limits::is_node_limit_reached(&pass.state.limits[ix]) {
         return (Rule::Limits, format!("node limits have been exhausted for nodepool (NodePool={})", template.name));
     }
     let mut within = template.rows.clone();
-    limits::keep_within(&mut within, columns, &pass.state.limits[ix]);
+    limits::retain_within_limits(&mut within, columns, &pass.state.limits[ix]);
     if within.is_empty() {
         let text = format!("all available instance types exceed limits for nodepool (NodePool={})", template.name);
         return (Rule::Limits, text);
@@ -57,13 +57,14 @@ fn refusal(pass: &mut PlacementPass<'_>, class: ClassIx, facts: &PodClass, ix: u
     if !untolerated.is_empty() {
         return (Rule::Taint, untolerated.join("; "));
     }
-    let asked = match joined(pass, template.set, facts.demands, facts.hostname.as_ref(), &facts.must_exist) {
-        Ok(asked) => asked,
-        Err(text) => return (Rule::Requirements, format!("incompatible requirements, {text}")),
-    };
+    let asked =
+        match joined(pass, template.requirements, facts.requirements, facts.hostname.as_ref(), &facts.must_exist) {
+            Ok(asked) => asked,
+            Err(text) => return (Rule::Requirements, format!("incompatible requirements, {text}")),
+        };
     // Of volumes that leave several places the last is told of, as it is the last that is tried.
     let (volume, host) =
-        facts.volumes.last().map_or((RequirementSetIx::EMPTY, None), |(set, host)| (*set, host.as_ref()));
+        facts.volume_alternatives.last().map_or((RequirementSetIx::EMPTY, None), |(set, host)| (*set, host.as_ref()));
     let set = match joined(pass, asked, volume, host, &[]) {
         Ok(set) => set,
         Err(text) => return (Rule::VolumeTopology, format!("incompatible volume requirements, {text}")),
@@ -78,7 +79,7 @@ fn refusal(pass: &mut PlacementPass<'_>, class: ClassIx, facts: &PodClass, ix: u
     let hosts = template.overhead_groups.iter().filter(|g| g.rows.intersects(&within));
     let all_taken = !facts.ports.is_empty()
         && hosts.clone().next().is_some()
-        && hosts.clone().all(|g| ports::conflict(&facts.ports, &g.ports).is_some());
+        && hosts.clone().all(|g| ports::first_conflict(&facts.ports, &g.ports).is_some());
     let (rule, text) = filter_text(pass, facts, template, &within, set);
     (if all_taken { Rule::HostPorts } else { rule }, text)
 }
@@ -96,7 +97,7 @@ fn joined(
     let lacking = must_exist.iter().find(|key| !table.is_well_known(**key) && table.get(offered, **key).is_none());
     let lacking = lacking.map(|key| Requirement::exists(table.key_text(*key).clone()));
     let is_named = host.is_some_and(|host| !host.has(UNNAMED_HOST));
-    match table.join(offered, asked, UndefinedKeys::AllowWellKnown) {
+    match table.intersect_sets(offered, asked, UndefinedKeys::AllowWellKnown) {
         Some(set) if lacking.is_none() && !is_named => return Ok(set),
         Some(_) | None => {}
     }
@@ -106,22 +107,22 @@ fn joined(
     if let Some(exists) = lacking {
         asked.replace(exists);
     }
-    let rules = &pass.problem.world.label_rules;
+    let rules = &pass.problem.cluster.label_rules;
     Err(offered.compatible(&asked, Labels::AllowWellKnown(rules)).err().map_or_else(String::new, |e| e.to_string()))
 }
 
 /// The set with the labels settled that constraints between pods are about, each by what would be chosen first (spec 02 §6.7).
 fn settled(pass: &mut PlacementPass<'_>, class: ClassIx, set: RequirementSetIx) -> Result<RequirementSetIx, String> {
     let mut set = set;
-    for key in pass.open_domains(class) {
-        let label = pass.state.keys.label(key.key);
+    for key in pass.allowed_domains(class) {
+        let label = pass.state.keys.label_key(key.key);
         let by_node = pass.state.table.get(set, label);
         let mut allowed = key.allowed;
-        allowed.and_with(pass.state.keys.accepted(key.key, by_node, &pass.state.table));
+        allowed.and_with(pass.state.keys.domains_accepted_by(key.key, by_node, &pass.state.table));
         let one_of =
-            key.pick_one.and_then(|group| pass.in_order_of_preference(key.key, group, &allowed).into_iter().next());
-        let one = pass.state.keys.narrowed(key.key, &one_of.unwrap_or(allowed), &mut pass.state.table);
-        let only = pass.state.table.only(label, one);
+            key.pick_one.and_then(|group| pass.domains_by_preference(key.key, group, &allowed).into_iter().next());
+        let one = pass.state.keys.requirement_for_domains(key.key, &one_of.unwrap_or(allowed), &mut pass.state.table);
+        let only = pass.state.table.single_requirement_set(label, one);
         set = joined(pass, set, only, None, &[])?;
     }
     Ok(set)
@@ -134,16 +135,16 @@ fn topology_refusal(
     facts: &PodClass,
     set: RequirementSetIx,
 ) -> Option<String> {
-    let open = pass.open_domains(class);
+    let open = pass.allowed_domains(class);
     for key in &open {
-        let label = pass.state.keys.label(key.key);
+        let label = pass.state.keys.label_key(key.key);
         let by_node = pass.state.table.get(set, label);
         let mut allowed = key.allowed.clone();
-        allowed.and_with(pass.state.keys.accepted(key.key, by_node, &pass.state.table));
+        allowed.and_with(pass.state.keys.domains_accepted_by(key.key, by_node, &pass.state.table));
         if !allowed.is_empty() {
             continue;
         }
-        let bounds = &facts.keyed.iter().find(|(k, _)| *k == key.key)?.1;
+        let bounds = &facts.label_constraints.iter().find(|(k, _)| *k == key.key)?.1;
         let group = bounds.iter().map(|b| b.group).find(|g| !alone_satisfied(pass, class, *g, key.key, set));
         let group = group.or_else(|| bounds.first().map(|b| b.group))?;
         let text = |one: Option<crate::requirement_table::RequirementIx>| {
@@ -154,22 +155,23 @@ fn topology_refusal(
         };
         return Some(format!(
             "unsatisfiable topology constraint for {}, key={} (counts = {}, podDomains = {}, nodeDomains = {}",
-            pass.problem.groups[group.0].name(),
+            pass.problem.groups[group.0].constraint_name(),
             pass.state.keys.text(key.key),
             counts_text(pass, group, key.key),
-            text(pass.state.table.get(facts.strict, label)),
+            text(pass.state.table.get(facts.strict_requirements, label)),
             text(by_node),
         ));
     }
-    let closed = facts.hosts.iter().find(|bound| match pass.problem.groups[bound.group.0].identity.kind {
-        GroupKind::Spread { max_skew, .. } => i32::from(bound.counts_self) > max_skew,
-        GroupKind::Affinity => !(bound.counts_self && pass.state.counts[bound.group.0].no_host_is_occupied()),
-        GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => false,
-    })?;
+    let closed =
+        facts.host_constraints.iter().find(|bound| match pass.problem.groups[bound.group.0].identity.kind {
+            GroupKind::Spread { max_skew, .. } => i32::from(bound.counts_self) > max_skew,
+            GroupKind::Affinity => !(bound.counts_self && pass.state.group_counts[bound.group.0].no_host_is_occupied()),
+            GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => false,
+        })?;
     Some(format!(
         "unsatisfiable topology constraint for {}, key={HOSTNAME} (counts = {}, podDomains = {HOSTNAME} Exists, nodeDomains = \
          {HOSTNAME} In [{}]",
-        pass.problem.groups[closed.group.0].name(),
+        pass.problem.groups[closed.group.0].constraint_name(),
         hosts_text(pass, closed.group),
         placeholder(claim_count(pass)),
     ))
@@ -177,7 +179,7 @@ fn topology_refusal(
 
 /// How many claims the pass has opened; they may have been handed over already.
 fn claim_count(pass: &PlacementPass<'_>) -> usize {
-    let places = pass.state.queue.iter().filter_map(|pod| pass.state.places[pod.0 as usize]);
+    let places = pass.state.queue.iter().filter_map(|pod| pass.state.placements[pod.0 as usize]);
     let opened = places.filter_map(|place| match place {
         PlacementTarget::Claim(claim) => Some(claim + 1),
         PlacementTarget::Node(_) => None,
@@ -192,9 +194,11 @@ fn placeholder(claim: usize) -> String {
 
 /// How many there are on each host: the nodes that could take pods, those that are going as long as somebody is there, and the claims.
 fn hosts_text(pass: &PlacementPass<'_>, group: crate::topology::GroupIx) -> String {
-    let counts = &pass.state.counts[group.0];
-    let nodes = pass.problem.world.nodes.iter().enumerate();
-    let goes = |node: usize| pass.state.gone.contains(node) || pass.problem.world.nodes[node].is_leaving;
+    let counts = &pass.state.group_counts[group.0];
+    let nodes = pass.problem.cluster.nodes.iter().enumerate();
+    let goes = |node: usize| {
+        pass.state.removed_nodes.contains(node) || pass.problem.cluster.nodes[node].is_marked_for_deletion
+    };
     let on_nodes = nodes.map(|(ix, node)| (Cow::from(node.hostname.as_str()), counts.nodes.get(ix), goes(ix)));
     let on_nodes = on_nodes.filter(|(_, count, goes)| *count > 0 || !goes).map(|(name, count, _)| (name, count));
     let on_claims = (0..claim_count(pass)).map(|claim| (Cow::from(placeholder(claim)), counts.claims.get(claim)));
@@ -208,16 +212,16 @@ fn alone_satisfied(
     key: TopologyKeyIx,
     set: RequirementSetIx,
 ) -> bool {
-    let label = pass.state.keys.label(key);
+    let label = pass.state.keys.label_key(key);
     let by_node = pass.state.table.get(set, label);
-    let accepted = pass.state.keys.accepted(key, by_node, &pass.state.table).clone();
-    pass.domains_of(class, key, group).is_some_and(|allowed| allowed.intersects(&accepted))
+    let accepted = pass.state.keys.domains_accepted_by(key, by_node, &pass.state.table).clone();
+    pass.domains_allowed_by_group(class, key, group).is_some_and(|allowed| allowed.intersects(&accepted))
 }
 
 fn counts_text(pass: &PlacementPass<'_>, group: crate::topology::GroupIx, key: TopologyKeyIx) -> String {
-    let counts = &pass.state.counts[group.0];
+    let counts = &pass.state.group_counts[group.0];
     let of = |domain: usize| (Cow::from(pass.state.keys.domain_text(key, domain).as_str()), counts.get(domain));
-    listed(pass.known(group).iter().map(of).collect())
+    listed(pass.known_domains(group).iter().map(of).collect())
 }
 
 /// `a: 1, b: 0`, sorted, at most 25 of them.
@@ -241,11 +245,11 @@ fn filter_text(
     within: &Bits,
     set: RequirementSetIx,
 ) -> (Rule, String) {
-    let view = pass.view(template.columns, set).clone();
-    let columns = &pass.problem.world.columns[template.columns];
+    let view = pass.view(template.catalogue, set).clone();
+    let columns = &pass.problem.cluster.catalogues[template.catalogue];
     let mut rows = within.clone();
     for group in &template.overhead_groups {
-        if !facts.ports.is_empty() && ports::conflict(&facts.ports, &group.ports).is_some() {
+        if !facts.ports.is_empty() && ports::first_conflict(&facts.ports, &group.ports).is_some() {
             rows.and_not_with(&group.rows);
         }
     }
@@ -260,7 +264,7 @@ fn filter_text(
         (any(&|r| view.compatible.contains(r)), any(&|r| with_offering.contains(r)), any(&|r| fitting.contains(r)));
     let resources = resources_text(pass, facts, template, &rows);
     let requirements = pass.state.table.requirements(set).to_string();
-    let short = min_values::short(columns, &kept, set, Some(&view.offerings), &pass.state.table);
+    let short = min_values::shortfalls(columns, &kept, set, Some(&view.offerings), &pass.state.table);
     if !short.is_empty() {
         let text = min_values_text(&short.into_iter().map(|s| s.key).collect::<Vec<_>>());
         return (Rule::MinValues, format!("{text}, requirements={requirements}, resources={resources}"));
@@ -291,7 +295,7 @@ fn filter_text(
 }
 
 fn resources_text(pass: &PlacementPass<'_>, facts: &PodClass, template: &Template, rows: &Bits) -> String {
-    let names = &pass.problem.world.names;
+    let names = &pass.problem.cluster.resource_names;
     let overheads: Vec<&Amounts> = template
         .overhead_groups
         .iter()
@@ -300,7 +304,7 @@ fn resources_text(pass: &PlacementPass<'_>, facts: &PodClass, template: &Templat
         .collect();
     let total = |overhead: Option<&Amounts>| {
         let amounts = overhead.map_or_else(|| facts.requests.clone(), |o| facts.requests.plus(o));
-        json(&names.list(&amounts))
+        json(&names.to_resource_list(&amounts))
     };
     let (mut least, mut most) = (overheads.first().map(|a| (*a).clone()), overheads.first().map(|a| (*a).clone()));
     for overhead in overheads.iter().skip(1) {

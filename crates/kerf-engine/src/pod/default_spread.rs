@@ -42,7 +42,7 @@ impl<'a> DefaultSpread<'a> {
     }
 
     /// The constraints that the pod gets on top of its spec; empty if it has its own or nobody selects it.
-    pub(crate) fn of(&mut self, pod: &'a Pod) -> Rc<[TopologySpreadConstraint]> {
+    pub(crate) fn constraints_for(&mut self, pod: &'a Pod) -> Rc<[TopologySpreadConstraint]> {
         if self.constraints.is_empty() || !pod.spec.topology_spread_constraints.is_empty() {
             return Rc::clone(&self.none);
         }

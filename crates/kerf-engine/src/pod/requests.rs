@@ -7,8 +7,8 @@ use crate::resources::{Amounts, NANOS_PER_UNIT, ResourceIx, ResourceNames};
 /// What the pod needs, with `pods: 1`, for whoever adds it up outside of decisions.
 pub fn pod_requests(pod: &Pod) -> ResourceList {
     let mut names = ResourceNames::default();
-    let amounts = effective(pod, &mut names);
-    names.list(&amounts)
+    let amounts = effective_requests(pod, &mut names);
+    names.to_resource_list(&amounts)
 }
 
 /// What the pod may use at most, of the resources that its containers limit; for whoever shows it. Decisions never ask.
@@ -29,22 +29,27 @@ pub fn pod_limits(pod: &Pod) -> ResourceList {
     }
     sum.add(&sidecars);
     sum.max_with(&init_most);
-    names.list(&sum)
+    names.to_resource_list(&sum)
 }
 
 /// What the pod needs, with `pods: 1`.
-pub(crate) fn effective(pod: &Pod, names: &mut ResourceNames) -> Amounts {
+pub(crate) fn effective_requests(pod: &Pod, names: &mut ResourceNames) -> Amounts {
     let spec = &pod.spec;
     let infeasible = resize_is_infeasible(pod);
     let mut sum = Amounts::default();
     for container in &spec.containers {
-        sum.add(&in_force(container, &pod.status.container_statuses, infeasible, names));
+        sum.add(&effective_container_requests(container, &pod.status.container_statuses, infeasible, names));
     }
     let mut sidecars = Amounts::default();
     let mut init_most = Amounts::default();
     for container in &spec.init_containers {
         if container.is_sidecar {
-            sidecars.add(&in_force(container, &pod.status.init_container_statuses, infeasible, names));
+            sidecars.add(&effective_container_requests(
+                container,
+                &pod.status.init_container_statuses,
+                infeasible,
+                names,
+            ));
             init_most.max_with(&sidecars);
         } else {
             init_most.max_with(&names.amounts(&container.resources.requests).plus(&sidecars));
@@ -68,13 +73,13 @@ pub(crate) fn resize_is_infeasible(pod: &Pod) -> bool {
 }
 
 /// Whether the pod needs exactly what its containers ask for, because none of them is being resized.
-pub(crate) fn is_as_asked(pod: &Pod) -> bool {
+pub(crate) fn has_spec_requests(pod: &Pod) -> bool {
     let statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
     !statuses.into_iter().any(|status| status.has_resources)
 }
 
 /// A container's requests; while a resize is under way the largest of what was asked, granted and set aside.
-fn in_force(
+fn effective_container_requests(
     container: &Container,
     statuses: &[ContainerStatus],
     infeasible: bool,
@@ -89,7 +94,7 @@ fn in_force(
 }
 
 /// A daemon set's template has its limits count as requests where requests are missing (spec 02 §4.5).
-pub(crate) fn fill_from_limits(container: &mut Container) {
+pub(crate) fn default_requests_to_limits(container: &mut Container) {
     let mut filled: Vec<(Str, _)> = container.resources.requests.iter().map(|(k, q)| (k.clone(), q)).collect();
     for (name, quantity) in container.resources.limits.iter() {
         if container.resources.requests.get(name).is_none() {

@@ -27,14 +27,14 @@ pub(crate) enum Preferences {
 }
 
 /// Node selector ∩ heaviest preferred term (if preferences count) ∩ first required term.
-pub(crate) fn of_pod(spec: &PodSpec, preferences: Preferences, rules: &LabelRules) -> NodeRequirements {
+pub(crate) fn pod_requirements(spec: &PodSpec, preferences: Preferences, rules: &LabelRules) -> NodeRequirements {
     NodeRequirements::from_requirements(parts(spec, preferences, rules).into_iter().collect())
 }
 
 /// What the algebra of spec 02 §3 loses of a pod's demands and kube-scheduler does not: that a label must be there. `In [a]` with
 /// `NotIn [a]` becomes `DoesNotExist`, which a node without the label satisfies, and `Exists` with `NotIn [a]` becomes `NotIn [a]`.
 /// A contradiction becomes a demand that nothing satisfies; the keys of the second kind are returned.
-pub(crate) fn sharpen(
+pub(crate) fn require_label_presence(
     demands: &mut NodeRequirements,
     spec: &PodSpec,
     preferences: Preferences,
@@ -65,11 +65,11 @@ fn parts(spec: &PodSpec, preferences: Preferences, rules: &LabelRules) -> Vec<Re
         .map(|p| &p.preference);
     let first = affinity.and_then(|a| a.required.as_ref()?.first());
     let terms = heaviest.into_iter().chain(first);
-    selector.chain(terms.flat_map(|t| &t.match_expressions).map(|e| of_expression(e, rules))).collect()
+    selector.chain(terms.flat_map(|t| &t.match_expressions).map(|e| expression_requirement(e, rules))).collect()
 }
 
 /// Every alternative that required node affinity leaves: the node selector with each term, or alone without terms.
-pub(crate) fn alternatives(spec: &PodSpec, rules: &LabelRules) -> Vec<NodeRequirements> {
+pub(crate) fn node_affinity_alternatives(spec: &PodSpec, rules: &LabelRules) -> Vec<NodeRequirements> {
     let base = node_selector(spec, rules);
     let terms = spec.affinity.as_ref().and_then(|a| a.node_affinity.required.as_deref()).unwrap_or_default();
     if terms.is_empty() {
@@ -91,18 +91,21 @@ fn node_selector(spec: &PodSpec, rules: &LabelRules) -> Requirements {
 
 fn add_term(all: &mut Requirements, term: &NodeSelectorTerm, rules: &LabelRules) {
     for expression in &term.match_expressions {
-        all.add(of_expression(expression, rules));
+        all.add(expression_requirement(expression, rules));
     }
 }
 
 /// Requirements of a term on its own, as for volumes.
-pub(crate) fn of_term(term: &NodeSelectorTerm, skip: Option<&str>, rules: &LabelRules) -> Requirements {
+pub(crate) fn term_requirements(term: &NodeSelectorTerm, skip: Option<&str>, rules: &LabelRules) -> Requirements {
     let kept = term.match_expressions.iter().filter(|e| skip.is_none_or(|key| e.key != key));
-    kept.map(|e| of_expression(e, rules)).collect()
+    kept.map(|e| expression_requirement(e, rules)).collect()
 }
 
 /// Labels as the requirements that they satisfy.
-pub(crate) fn of_labels<'a>(pairs: impl Iterator<Item = (&'a Str, &'a Str)>, rules: &LabelRules) -> Requirements {
+pub(crate) fn label_requirements<'a>(
+    pairs: impl Iterator<Item = (&'a Str, &'a Str)>,
+    rules: &LabelRules,
+) -> Requirements {
     pairs
         .filter(|(key, _)| *key != labels::HOSTNAME)
         .map(|(key, value)| Requirement::from_label(rules, key, value))
@@ -111,7 +114,7 @@ pub(crate) fn of_labels<'a>(pairs: impl Iterator<Item = (&'a Str, &'a Str)>, rul
 
 /// What an expression demands. One that has no meaning demands what nothing satisfies: it is a wish that nobody checked, or a pool's
 /// requirement that slipped past admission, and neither may be satisfied by accident.
-pub(crate) fn of_expression(expression: &NodeSelectorRequirement, rules: &LabelRules) -> Requirement {
+pub(crate) fn expression_requirement(expression: &NodeSelectorRequirement, rules: &LabelRules) -> Requirement {
     Requirement::from_expression(rules, expression)
         .unwrap_or_else(|_| Requirement::impossible(rules.normalise(&expression.key)))
 }

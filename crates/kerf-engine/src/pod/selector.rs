@@ -4,13 +4,13 @@ use kerf_api::slim::{LabelSelector, LabelSelectorOperator, LabelSelectorRequirem
 
 /// Whether the selector selects these labels.
 pub(crate) fn selects(selector: &LabelSelector, labels: &Labels) -> bool {
-    is_readable(selector)
+    is_valid(selector)
         && selector.match_labels.iter().all(|(key, value)| labels.has_value(key, value))
-        && selector.match_expressions.iter().all(|e| holds(e, labels))
+        && selector.match_expressions.iter().all(|e| matches_expression(e, labels))
 }
 
 /// Whether every part of the selector has a meaning.
-pub(crate) fn is_readable(selector: &LabelSelector) -> bool {
+pub(crate) fn is_valid(selector: &LabelSelector) -> bool {
     selector.match_expressions.iter().all(|e| match e.operator {
         LabelSelectorOperator::In | LabelSelectorOperator::NotIn => !e.values.is_empty(),
         LabelSelectorOperator::Exists | LabelSelectorOperator::DoesNotExist => e.values.is_empty(),
@@ -18,7 +18,7 @@ pub(crate) fn is_readable(selector: &LabelSelector) -> bool {
     })
 }
 
-fn holds(expression: &LabelSelectorRequirement, labels: &Labels) -> bool {
+fn matches_expression(expression: &LabelSelectorRequirement, labels: &Labels) -> bool {
     let value = labels.get(&expression.key);
     let listed = || value.is_some_and(|v| expression.values.iter().any(|w| w == v));
     match expression.operator {

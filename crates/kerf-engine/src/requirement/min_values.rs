@@ -39,11 +39,11 @@ impl std::error::Error for UnmetMinValues {}
 /// Counts, over the types in their order, the values that they declare for each label with `minValues`. No types at all is
 /// nothing to complain of here: that there are none is said elsewhere. Whatever types declare, a requirement that names too few
 /// values itself is not met: the API refuses a claim that carries it.
-pub fn satisfies_min_values<'a>(
+pub fn check_min_values<'a>(
     types: impl IntoIterator<Item = &'a Requirements>,
     requirements: &Requirements,
 ) -> MinValues {
-    let mut counts: Vec<_> = requirements.iter().filter_map(MinValuesCount::start).collect();
+    let mut counts: Vec<_> = requirements.iter().filter_map(MinValuesCount::for_requirement).collect();
     let mut seen = 0;
     for declared in types {
         if counts.iter().all(MinValuesCount::is_reached) {
@@ -66,17 +66,17 @@ pub fn satisfies_min_values<'a>(
 
 struct MinValuesCount<'a> {
     key: &'a Str,
-    least: usize,
+    min: usize,
     /// How many values the requirement names, if it does.
     named: Option<usize>,
     values: BTreeSet<&'a str>,
 }
 
 impl<'a> MinValuesCount<'a> {
-    fn start(requirement: &'a Requirement) -> Option<Self> {
+    fn for_requirement(requirement: &'a Requirement) -> Option<Self> {
         let least = requirement.min_values()? as usize;
         let named = requirement.allowed_values().map(<[Str]>::len);
-        Some(Self { key: requirement.key(), least, named, values: BTreeSet::new() })
+        Some(Self { key: requirement.key(), min: least, named, values: BTreeSet::new() })
     }
 
     fn reached(&self) -> usize {
@@ -84,6 +84,6 @@ impl<'a> MinValuesCount<'a> {
     }
 
     fn is_reached(&self) -> bool {
-        self.reached() >= self.least
+        self.reached() >= self.min
     }
 }

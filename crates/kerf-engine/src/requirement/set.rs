@@ -147,13 +147,13 @@ impl Requirements {
             .find(|asked| !undefined.allows(asked.key()) && !self.contains_key(asked.key()) && !asked.may_be_absent());
         if let Some(unknown) = unknown {
             let key = unknown.key().clone();
-            return Err(Incompatible::Undefined { typo_of: self.meant_by(&key, undefined), key });
+            return Err(Incompatible::Undefined { typo_of: self.likely_intended_label(&key, undefined), key });
         }
         self.intersects(asked)
     }
 
     /// The known label that somebody who asked for `key` may have meant.
-    fn meant_by(&self, key: &str, undefined: UndefinedLabels<'_>) -> Option<Str> {
+    fn likely_intended_label(&self, key: &str, undefined: UndefinedLabels<'_>) -> Option<Str> {
         let well_known = match undefined {
             UndefinedLabels::AllowWellKnown(rules) => closest(key, rules.well_known()),
             UndefinedLabels::Reject => None,

@@ -85,8 +85,8 @@ impl Requirement {
             .ok_or_else(|| RequirementError::NotOneInteger { key: key.clone(), operator })
         };
         let mut requirement = match operator {
-            NodeSelectorOperator::In => Self::of(key, false, values.to_vec()),
-            NodeSelectorOperator::NotIn => Self::of(key, true, values.to_vec()),
+            NodeSelectorOperator::In => Self::from_values(key, false, values.to_vec()),
+            NodeSelectorOperator::NotIn => Self::from_values(key, true, values.to_vec()),
             NodeSelectorOperator::Exists => Self::exists(key),
             NodeSelectorOperator::DoesNotExist => Self::does_not_exist(key),
             NodeSelectorOperator::Gte => Self { gte: Some(bound("Gte")?), ..Self::exists(key.clone()) },
@@ -114,22 +114,22 @@ impl Requirement {
 
     /// `key In [value]`, under today's spelling of the key: what a label or a node selector says.
     pub fn from_label(rules: &LabelRules, key: &str, value: &str) -> Self {
-        Self::of(Str::new(rules.normalise(key)), false, vec![Str::new(value)])
+        Self::from_values(Str::new(rules.normalise(key)), false, vec![Str::new(value)])
     }
 
     /// `key In [values]`; the key is taken as it is.
     pub fn one_of(key: impl Into<Str>, values: impl IntoIterator<Item = Str>) -> Self {
-        Self::of(key.into(), false, values.into_iter().collect())
+        Self::from_values(key.into(), false, values.into_iter().collect())
     }
 
     /// `key Exists`; the key is taken as it is.
     pub fn exists(key: impl Into<Str>) -> Self {
-        Self::of(key.into(), true, Vec::new())
+        Self::from_values(key.into(), true, Vec::new())
     }
 
     /// `key DoesNotExist`; the key is taken as it is.
     pub fn does_not_exist(key: impl Into<Str>) -> Self {
-        Self::of(key.into(), false, Vec::new())
+        Self::from_values(key.into(), false, Vec::new())
     }
 
     /// What nothing can satisfy; the key is taken as it is. People read `DoesNotExist`, as of any demand that leaves no value, but a
@@ -138,7 +138,7 @@ impl Requirement {
         Self { impossible: true, ..Self::does_not_exist(key) }
     }
 
-    fn of(key: Str, complement: bool, mut values: Vec<Str>) -> Self {
+    fn from_values(key: Str, complement: bool, mut values: Vec<Str>) -> Self {
         values.sort_unstable();
         values.dedup();
         Self { key, complement, values, gte: None, lte: None, min_values: None, impossible: false }
@@ -203,10 +203,10 @@ impl Requirement {
 
     /// Whether the label may have this value.
     pub fn has(&self, value: &str) -> bool {
-        self.names(value) != self.complement && within(value, self.gte, self.lte)
+        self.lists_value(value) != self.complement && within(value, self.gte, self.lte)
     }
 
-    fn names(&self, value: &str) -> bool {
+    fn lists_value(&self, value: &str) -> bool {
         self.values.binary_search_by(|named| named.as_str().cmp(value)).is_ok()
     }
 
@@ -214,7 +214,7 @@ impl Requirement {
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         debug_assert_eq!(self.key, other.key, "requirements of different labels have nothing in common");
-        let (gte, lte) = self.bounds_with(other);
+        let (gte, lte) = self.intersect_bounds(other);
         let min_values = self.min_values.max(other.min_values);
         let impossible = self.impossible || other.impossible;
         if contradict(gte, lte) {
@@ -223,9 +223,9 @@ impl Requirement {
         let complement = self.complement && other.complement;
         let values = match (self.complement, other.complement) {
             (true, true) => merged(&self.values, &other.values),
-            (true, false) => other.values.iter().filter(|value| !self.names(value)).cloned().collect(),
-            (false, true) => self.values.iter().filter(|value| !other.names(value)).cloned().collect(),
-            (false, false) => self.values.iter().filter(|value| other.names(value)).cloned().collect::<Vec<_>>(),
+            (true, false) => other.values.iter().filter(|value| !self.lists_value(value)).cloned().collect(),
+            (false, true) => self.values.iter().filter(|value| !other.lists_value(value)).cloned().collect(),
+            (false, false) => self.values.iter().filter(|value| other.lists_value(value)).cloned().collect::<Vec<_>>(),
         };
         let values = values.into_iter().filter(|value| within(value, gte, lte)).collect();
         let bounds = if complement { (gte, lte) } else { (None, None) };
@@ -235,12 +235,12 @@ impl Requirement {
     /// Whether some value is allowed by both. Two complements always have one in common unless their bounds contradict each
     /// other or lie below zero, even where the exclusions happen to use up a bounded range.
     pub fn has_intersection(&self, other: &Self) -> bool {
-        let (gte, lte) = self.bounds_with(other);
+        let (gte, lte) = self.intersect_bounds(other);
         if contradict(gte, lte) {
             return false;
         }
         let allowed_by = |side: &Self, other: &Self| {
-            side.values.iter().any(|value| other.names(value) != other.complement && within(value, gte, lte))
+            side.values.iter().any(|value| other.lists_value(value) != other.complement && within(value, gte, lte))
         };
         match (self.complement, other.complement) {
             (true, true) => !is_negative(lte),
@@ -249,7 +249,7 @@ impl Requirement {
         }
     }
 
-    fn bounds_with(&self, other: &Self) -> (Option<i64>, Option<i64>) {
+    fn intersect_bounds(&self, other: &Self) -> (Option<i64>, Option<i64>) {
         let lte = match (self.lte, other.lte) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -269,7 +269,7 @@ impl Requirement {
         (least..=most)
             .take(self.values.len().saturating_add(1))
             .map(|number| Str::from(number.to_string()))
-            .find(|number| !self.names(number))
+            .find(|number| !self.lists_value(number))
     }
 
     /// Whether no label value can ever satisfy the requirement although it has bounds: label values are never negative, and the

@@ -279,12 +279,12 @@ fn min_values_over_types() {
             requirement("other", Exists, &[]),
         ])
     };
-    assert_eq!(satisfies_min_values(&types, &asks(1, 1)), MinValues::Met { types_needed: 1 });
-    assert_eq!(satisfies_min_values(&types, &asks(2, 1)), MinValues::Met { types_needed: 2 });
-    assert_eq!(satisfies_min_values(&types, &asks(1, 2)), MinValues::Met { types_needed: 3 });
-    assert_eq!(satisfies_min_values(&types, &Requirements::default()), MinValues::Met { types_needed: 0 });
-    assert_eq!(satisfies_min_values([], &asks(5, 5)), MinValues::Met { types_needed: 0 });
-    let MinValues::Unmet(unmet) = satisfies_min_values(&types, &asks(5, 4)) else { panic!("too few") };
+    assert_eq!(check_min_values(&types, &asks(1, 1)), MinValues::Met { types_needed: 1 });
+    assert_eq!(check_min_values(&types, &asks(2, 1)), MinValues::Met { types_needed: 2 });
+    assert_eq!(check_min_values(&types, &asks(1, 2)), MinValues::Met { types_needed: 3 });
+    assert_eq!(check_min_values(&types, &Requirements::default()), MinValues::Met { types_needed: 0 });
+    assert_eq!(check_min_values([], &asks(5, 5)), MinValues::Met { types_needed: 0 });
+    let MinValues::Unmet(unmet) = check_min_values(&types, &asks(5, 4)) else { panic!("too few") };
     assert_eq!(unmet.reached, [("family".into(), 3), ("node.kubernetes.io/instance-type".into(), 4)]);
     assert_eq!(
         unmet.to_string(),
@@ -292,11 +292,11 @@ fn min_values_over_types() {
     );
     // A type that only excludes values declares none.
     let vague = set([requirement("family", NotIn, &["x", "y"])]);
-    let MinValues::Unmet(unmet) = satisfies_min_values([&vague], &asks(1, 1)) else { panic!("too few") };
+    let MinValues::Unmet(unmet) = check_min_values([&vague], &asks(1, 1)) else { panic!("too few") };
     assert_eq!(unmet.reached[0], ("family".into(), 0));
     // Whatever the types declare, the API refuses a claim that names fewer values (Q18).
     let narrow = set([requirement("family", In, &["c5"]).with_min_values(Some(2))]);
-    let MinValues::Unmet(unmet) = satisfies_min_values(&types, &narrow) else { panic!("too few") };
+    let MinValues::Unmet(unmet) = check_min_values(&types, &narrow) else { panic!("too few") };
     assert_eq!(unmet.reached, [("family".into(), 1)]);
 }
 

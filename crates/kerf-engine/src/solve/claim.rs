@@ -14,16 +14,16 @@ use crate::topology::{GroupIx, TopologyKeyIx};
 pub(crate) struct OpenClaim {
     pub(crate) template: usize,
     /// What the machine must be by now.
-    pub(crate) set: RequirementSetIx,
+    pub(crate) requirements: RequirementSetIx,
     /// The rows that still fit everything.
     pub(crate) rows: Bits,
     /// The rows at which it is counted against its pool's limits.
-    pub(crate) counted: Bits,
+    pub(crate) rows_counted_in_limits: Bits,
     /// Requests of the pods; daemons come on top.
     pub(crate) requests: Amounts,
     pub(crate) pods: Vec<PodIx>,
     /// Where its pods are counted although the machine will be in one of several domains.
-    pub(crate) counted_in: Vec<UncertainCount>,
+    pub(crate) uncertain_counts: Vec<UncertainCount>,
     pub(crate) ports: Vec<HostPort>,
     /// Reservations that it holds, by index.
     pub(crate) reserved: Vec<usize>,

@@ -24,47 +24,47 @@ pub(crate) struct PodClass {
     pub(crate) spec: PodSpec,
     pub(crate) requests: Amounts,
     /// The same, coarsely.
-    pub(crate) need: CoarseAmounts,
+    pub(crate) coarse_requests: CoarseAmounts,
     /// Whether it requests what its containers ask for; while one is resized it does not.
-    pub(crate) is_as_asked: bool,
+    pub(crate) has_spec_requests: bool,
     /// All demands on labels, wishes included while they last.
-    pub(crate) demands: RequirementSetIx,
+    pub(crate) requirements: RequirementSetIx,
     pub(crate) hostname: Option<Requirement>,
     /// Labels that must be there although what is demanded of them would do without (`Exists` with `NotIn`).
     pub(crate) must_exist: Vec<KeyIx>,
     /// The alternatives that the pod's node affinity leaves before any is given up; they say which nodes count for its spreads.
-    pub(crate) wanted: Vec<NodeRequirements>,
+    pub(crate) unrelaxed_alternatives: Vec<NodeRequirements>,
     /// The demands that are musts; they say which domains count for the pod.
-    pub(crate) strict: RequirementSetIx,
+    pub(crate) strict_requirements: RequirementSetIx,
     pub(crate) tolerations: Vec<Toleration>,
     /// Where its volumes let it run; empty means anywhere.
-    pub(crate) volumes: Vec<(RequirementSetIx, Option<Requirement>)>,
+    pub(crate) volume_alternatives: Vec<(RequirementSetIx, Option<Requirement>)>,
     pub(crate) ports: Vec<HostPort>,
     /// Constraints by label key: its own, and those of others that keep it away.
-    pub(crate) keyed: Vec<(TopologyKeyIx, Vec<GroupConstraint>)>,
+    pub(crate) label_constraints: Vec<(TopologyKeyIx, Vec<GroupConstraint>)>,
     /// The same for the hostname.
-    pub(crate) hosts: Vec<GroupConstraint>,
+    pub(crate) host_constraints: Vec<GroupConstraint>,
     /// Groups that count pods of this class.
     pub(crate) counted_by: Vec<GroupIx>,
     /// Inverse groups that pods of this class stand behind.
-    pub(crate) repels: Vec<GroupIx>,
+    pub(crate) inverse_groups: Vec<GroupIx>,
     /// The class that a pod turns into when it gives up its next wish.
-    pub(crate) relaxed: Option<ClassIx>,
+    pub(crate) next_relaxed: Option<ClassIx>,
     /// How many wishes are given up on the way here. To ask for another alternative of the required node affinity is no such thing.
-    pub(crate) given_up: usize,
+    pub(crate) relaxation_count: usize,
     /// The classes, itself among them, that ask for one alternative of the required node affinity each and wish for as much.
     pub(crate) alternatives: Range<u32>,
     /// It lies beyond the steps of spec 02 §6.4; reasons are given for the last of those.
     pub(crate) is_last_resort: bool,
     /// Which templates' taints it tolerates.
-    pub(crate) tolerates: Vec<bool>,
+    pub(crate) tolerates_template: Vec<bool>,
     pub(crate) needs_devices: bool,
 }
 
 impl PodClass {
     /// Everything between pods that binds the class.
-    pub(crate) fn bounds(&self) -> impl Iterator<Item = &GroupConstraint> + Clone {
-        self.keyed.iter().flat_map(|(_, bounds)| bounds).chain(&self.hosts)
+    pub(crate) fn constraints(&self) -> impl Iterator<Item = &GroupConstraint> + Clone {
+        self.label_constraints.iter().flat_map(|(_, bounds)| bounds).chain(&self.host_constraints)
     }
 }
 

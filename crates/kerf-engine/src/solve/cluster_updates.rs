@@ -12,45 +12,45 @@ use crate::cluster::NodeState;
 
 /// A pod runs on a node from now on.
 pub(crate) fn bind(problem: &mut SchedulingProblem, state: &mut SolverState, pod: PodIx, node: usize) {
-    problem.pods[pod.0 as usize].on = Some(node as u32);
+    problem.pods[pod.0 as usize].node = Some(node as u32);
     problem.pods_on[node].push(pod);
     let entry = &problem.pods[pod.0 as usize];
     let class = &problem.classes[entry.class.0 as usize];
-    let host = &mut problem.world.nodes[node];
+    let host = &mut problem.cluster.nodes[node];
     host.used.add(&class.requests);
     if entry.is_daemon {
         host.daemons_used.add(&class.requests);
     }
     host.ports.extend(class.ports.iter().cloned());
     host.attached.extend(entry.attachments.iter().cloned());
-    state.set_room(node, host.remaining());
-    if host.is_leaving && entry.may_move {
-        if !problem.stuck.contains_key(&pod) {
-            problem.waiting.push(pod);
+    state.set_remaining(node, host.remaining());
+    if host.is_marked_for_deletion && entry.is_currently_reschedulable {
+        if !problem.unplaceable_pods.contains_key(&pod) {
+            problem.pods_to_place.push(pod);
         }
     } else {
-        tally(problem, state, pod, node, 1);
+        count_running_pod(problem, state, pod, node, 1);
     }
 }
 
 /// A pod no longer runs on its node.
 pub(crate) fn unbind(problem: &mut SchedulingProblem, state: &mut SolverState, pod: PodIx) {
-    let Some(node) = problem.pods[pod.0 as usize].on.take().map(|node| node as usize) else { return };
+    let Some(node) = problem.pods[pod.0 as usize].node.take().map(|node| node as usize) else { return };
     problem.pods_on[node].retain(|other| *other != pod);
     let entry = &problem.pods[pod.0 as usize];
     let class = &problem.classes[entry.class.0 as usize];
-    let host = &mut problem.world.nodes[node];
+    let host = &mut problem.cluster.nodes[node];
     host.used.sub(&class.requests);
     if entry.is_daemon {
         host.daemons_used.sub(&class.requests);
     }
     remove_each(&mut host.ports, &class.ports);
     remove_each(&mut host.attached, &entry.attachments);
-    state.set_room(node, host.remaining());
-    if host.is_leaving && entry.may_move {
-        problem.waiting.retain(|other| *other != pod);
+    state.set_remaining(node, host.remaining());
+    if host.is_marked_for_deletion && entry.is_currently_reschedulable {
+        problem.pods_to_place.retain(|other| *other != pod);
     } else {
-        tally(problem, state, pod, node, -1);
+        count_running_pod(problem, state, pod, node, -1);
     }
 }
 
@@ -64,41 +64,41 @@ fn remove_each<T: PartialEq>(from: &mut Vec<T>, gone: &[T]) {
 }
 
 /// Counts a pod where it runs. A pod that is on its way out keeps others away until it is gone, but is counted no more.
-fn tally(problem: &mut SchedulingProblem, state: &mut SolverState, pod: PodIx, node: usize, by: i32) {
+fn count_running_pod(problem: &mut SchedulingProblem, state: &mut SolverState, pod: PodIx, node: usize, by: i32) {
     let entry = &problem.pods[pod.0 as usize];
     let class = &problem.classes[entry.class.0 as usize];
-    for group in &class.repels {
-        state.count_at(problem, *group, node, by);
+    for group in &class.inverse_groups {
+        state.count_on_node(problem, *group, node, by);
     }
     if entry.is_counted {
         for group in &class.counted_by {
-            if state.accepted(problem, problem.groups[group.0].filter, node).running {
-                state.count_at(problem, *group, node, by);
+            if state.filter_node(problem, problem.groups[group.0].filter, node).counts_running {
+                state.count_on_node(problem, *group, node, by);
             }
         }
-        problem.world.count_running(&class.namespace, &class.labels, node, by);
+        problem.cluster.count_running(&class.namespace, &class.labels, node, by);
     }
-    state.keep();
+    state.clear_undo_log();
 }
 
 /// A node is there from now on, without pods; its number.
 pub(crate) fn add_node(problem: &mut SchedulingProblem, state: &mut SolverState, mut node: NodeState) -> usize {
-    problem.world.complete(&mut node, &mut state.table);
-    let ix = problem.world.nodes.len();
+    problem.cluster.complete_node(&mut node, &mut state.table);
+    let ix = problem.cluster.nodes.len();
     if let Some(name) = &node.node_name {
-        problem.world.node_index.insert(name.clone(), ix);
+        problem.cluster.node_index.insert(name.clone(), ix);
     }
     for key in state.keys.iter() {
         let value = node.labels.get(state.keys.text(key)).map(Str::from);
-        problem.node_domains[key.0].push(value.map(|value| state.keys.add_node(key, &value)));
+        problem.node_domains[key.0].push(value.map(|value| state.keys.add_node_domain(key, &value)));
     }
     problem.pods_on.push(Vec::new());
-    problem.world.nodes.push(node);
-    state.remaining.push(problem.world.nodes[ix].remaining());
-    state.room.set(ix, &state.remaining[ix]);
-    state.fit_to(problem);
-    make_present(problem, state, ix, 1);
-    problem.is_in_order = false;
+    problem.cluster.nodes.push(node);
+    state.remaining.push(problem.cluster.nodes[ix].remaining());
+    state.free_capacity.set(ix, &state.remaining[ix]);
+    state.resize_for(problem);
+    count_node(problem, state, ix, 1);
+    problem.is_node_order_current = false;
     ix
 }
 
@@ -108,71 +108,71 @@ pub(crate) fn remove_node(problem: &mut SchedulingProblem, state: &mut SolverSta
     for pod in &pods {
         unbind(problem, state, *pod);
     }
-    make_present(problem, state, node, -1);
+    count_node(problem, state, node, -1);
     for (key, domains) in state.keys.iter().zip(&mut problem.node_domains) {
         if let Some(domain) = domains[node].take() {
-            state.keys.remove_node(key, domain);
+            state.keys.remove_node_domain(key, domain);
         }
     }
-    let gone = &mut problem.world.nodes[node];
-    gone.is_leaving = true;
-    gone.is_vacant = true;
+    let gone = &mut problem.cluster.nodes[node];
+    gone.is_marked_for_deletion = true;
+    gone.is_removed = true;
     if let Some(name) = &gone.node_name {
-        problem.world.node_index.remove(name);
+        problem.cluster.node_index.remove(name);
     }
-    problem.is_in_order = false;
+    problem.is_node_order_current = false;
     pods
 }
 
 /// What a node adds to the domains that exist and takes from its pool's limits. One that is leaving does neither.
-fn make_present(problem: &SchedulingProblem, state: &mut SolverState, node: usize, by: i32) {
-    let host = &problem.world.nodes[node];
-    if host.is_leaving {
+fn count_node(problem: &SchedulingProblem, state: &mut SolverState, node: usize, by: i32) {
+    let host = &problem.cluster.nodes[node];
+    if host.is_marked_for_deletion {
         return;
     }
-    for (ix, (key, filter)) in problem.presences.iter().enumerate() {
+    for (ix, (key, filter)) in problem.node_count_keys.iter().enumerate() {
         if let Some(domain) = problem.node_domains[key.0][node]
-            && state.accepted(problem, *filter, node).running
+            && state.filter_node(problem, *filter, node).counts_running
         {
-            state.make_present(ix, domain as usize, by);
+            state.count_nodes_in_domain(ix, domain as usize, by);
         }
     }
     for (ix, template) in problem.templates.iter().enumerate() {
         if host.pool.as_ref() == Some(&template.name) {
-            limits::shift(state.limits_of(ix), &host.capacity, -i128::from(by));
+            limits::add_capacity(state.limits_mut(ix), &host.capacity, -i128::from(by));
         }
     }
-    state.keep();
+    state.clear_undo_log();
 }
 
 /// Numbers the nodes anew, in the order in which pods are offered to them; those that are gone lose their number.
-pub(crate) fn put_in_order(problem: &mut SchedulingProblem, state: &mut SolverState) {
-    if problem.is_in_order {
+pub(crate) fn reindex_nodes(problem: &mut SchedulingProblem, state: &mut SolverState) {
+    if problem.is_node_order_current {
         return;
     }
-    let nodes = std::mem::take(&mut problem.world.nodes);
-    let mut order: Vec<usize> = (0..nodes.len()).filter(|ix| !nodes[*ix].is_vacant).collect();
-    order.sort_by(|a, b| nodes[*a].goes_before(&nodes[*b]));
+    let nodes = std::mem::take(&mut problem.cluster.nodes);
+    let mut order: Vec<usize> = (0..nodes.len()).filter(|ix| !nodes[*ix].is_removed).collect();
+    order.sort_by(|a, b| nodes[*a].cmp_scheduling_order(&nodes[*b]));
     let mut moved: Vec<Option<u32>> = vec![None; nodes.len()];
     for (new, old) in order.iter().enumerate() {
         moved[*old] = Some(new as u32);
     }
     let now = |old: usize| moved.get(old).copied().flatten();
     let mut slots: Vec<Option<NodeState>> = nodes.into_iter().map(Some).collect();
-    problem.world.nodes = order.iter().filter_map(|old| slots[*old].take()).collect();
-    problem.world.renumber_nodes(&now);
+    problem.cluster.nodes = order.iter().filter_map(|old| slots[*old].take()).collect();
+    problem.cluster.renumber_nodes(&now);
     for domains in &mut problem.node_domains {
         *domains = order.iter().map(|old| domains[*old]).collect();
     }
     problem.pods_on = order.iter().map(|old| std::mem::take(&mut problem.pods_on[*old])).collect();
     for pod in &mut problem.pods {
-        pod.on = pod.on.and_then(|old| now(old as usize));
+        pod.node = pod.node.and_then(|old| now(old as usize));
     }
-    for (group, counts) in problem.groups.iter().zip(&mut state.counts) {
+    for (group, counts) in problem.groups.iter().zip(&mut state.group_counts) {
         counts.renumber_nodes(&now, group.identity.kind);
     }
-    state.renumber_nodes(&problem.world);
-    problem.shapes.clear();
-    problem.is_in_order = true;
-    compile::settle(problem, state);
+    state.renumber_nodes(&problem.cluster);
+    problem.node_profiles.clear();
+    problem.is_node_order_current = true;
+    compile::index_additions(problem, state);
 }

@@ -23,19 +23,19 @@ impl PlacementPass<'_> {
         let ix = self.state.claims.len();
         self.state.claims.push(OpenClaim {
             template,
-            set: RequirementSetIx::EMPTY,
+            requirements: RequirementSetIx::EMPTY,
             rows: Bits::new(),
-            counted: grown.rows.clone(),
+            rows_counted_in_limits: grown.rows.clone(),
             requests: Amounts::default(),
             pods: Vec::new(),
-            counted_in: Vec::new(),
+            uncertain_counts: Vec::new(),
             ports: Vec::new(),
             reserved: Vec::new(),
             price: Price::ZERO,
             min_values_relaxed: grown.min_values_relaxed,
         });
-        let columns = &self.problem.world.columns[self.problem.templates[template].columns];
-        limits::deduct(self.state.limits_of(template), &grown.rows, columns);
+        let columns = &self.problem.cluster.catalogues[self.problem.templates[template].catalogue];
+        limits::deduct(self.state.limits_mut(template), &grown.rows, columns);
         self.commit_to_claim(pod, class, ix, grown);
     }
 
@@ -43,63 +43,63 @@ impl PlacementPass<'_> {
     pub(super) fn commit_to_claim(&mut self, pod: PodIx, class: ClassIx, ix: usize, grown: ExtendedClaim) {
         let facts = &self.problem.classes[class.0 as usize];
         let template = &self.problem.templates[self.state.claims[ix].template];
-        let (set, columns) = (grown.set, template.columns);
+        let (set, columns) = (grown.requirements, template.catalogue);
         // Only one taste asks what a claim costs while it grows; for the others it is worked out once, at the end.
-        let price = match self.taste {
+        let price = match self.claim_order {
             ClaimOrder::CheapestGrowth => self.cheapest(columns, set, &grown.rows),
             ClaimOrder::FewestPods | ClaimOrder::Oldest => Price::ZERO,
         };
         let held = std::mem::take(&mut self.state.claims[ix].reserved);
         for released in held.iter().filter(|r| !grown.reserved.contains(r)) {
-            self.state.reserve(*released, -1);
+            self.state.take_reservation_slots(*released, -1);
         }
         for taken in grown.reserved.iter().filter(|r| !held.contains(r)) {
-            self.state.reserve(*taken, 1);
+            self.state.take_reservation_slots(*taken, 1);
         }
         let claim = &mut self.state.claims[ix];
-        let (was, before) = (claim.set, claim.pods.len());
-        claim.set = set;
+        let (was, before) = (claim.requirements, claim.pods.len());
+        claim.requirements = set;
         claim.rows = grown.rows;
         claim.requests = grown.requests;
         claim.reserved = grown.reserved;
         claim.price = price;
         claim.pods.push(pod);
         claim.ports.extend(facts.ports.iter().cloned());
-        if self.state.by_pods.len() <= before + 1 {
-            self.state.by_pods.resize(before + 2, Bits::new());
+        if self.state.claims_by_pod_count.len() <= before + 1 {
+            self.state.claims_by_pod_count.resize(before + 2, Bits::new());
         }
-        self.state.by_pods[before].remove(ix);
-        self.state.by_pods[before + 1].insert(ix);
-        self.state.pod_counts.insert(before + 1);
-        if before > 0 && self.state.by_pods[before].is_empty() {
-            self.state.pod_counts.remove(before);
+        self.state.claims_by_pod_count[before].remove(ix);
+        self.state.claims_by_pod_count[before + 1].insert(ix);
+        self.state.used_pod_counts.insert(before + 1);
+        if before > 0 && self.state.claims_by_pod_count[before].is_empty() {
+            self.state.used_pod_counts.remove(before);
         }
         if was != set {
-            self.update_domains(ix, set);
+            self.update_claim_domains(ix, set);
             if before > 0 {
-                self.record_earlier(ix, was, set);
+                self.count_earlier_pods(ix, was, set);
             }
         }
-        self.record(class, ix, set);
-        self.state.places[pod.0 as usize] = Some(PlacementTarget::Claim(ix));
+        self.count_pod_in_groups(class, ix, set);
+        self.state.placements[pod.0 as usize] = Some(PlacementTarget::Claim(ix));
     }
 
     /// Notes which domains the claim may still end up in.
-    pub(super) fn update_domains(&mut self, claim: usize, set: RequirementSetIx) {
+    pub(super) fn update_claim_domains(&mut self, claim: usize, set: RequirementSetIx) {
         for key in self.state.keys.iter() {
-            let one = self.state.table.get(set, self.state.keys.label(key));
-            let accepted = self.state.keys.accepted(key, one, &self.state.table);
-            for (domain, claims) in self.state.may_be_in[key.0].iter_mut().enumerate() {
+            let one = self.state.table.get(set, self.state.keys.label_key(key));
+            let accepted = self.state.keys.domains_accepted_by(key, one, &self.state.table);
+            for (domain, claims) in self.state.claims_by_domain[key.0].iter_mut().enumerate() {
                 claims.set(claim, accepted.contains(domain));
             }
         }
     }
 
     /// Counts those who were on a claim before it came to be bound to one domain, or notes that they are not counted.
-    fn record_earlier(&mut self, claim: usize, was: RequirementSetIx, set: RequirementSetIx) {
+    fn count_earlier_pods(&mut self, claim: usize, was: RequirementSetIx, set: RequirementSetIx) {
         let problem = self.problem;
         for key in self.state.keys.iter() {
-            let label = self.state.keys.label(key);
+            let label = self.state.keys.label_key(key);
             let one_domain = |state: &SolverState, set: RequirementSetIx| {
                 let requirement = state.table.requirement(state.table.get(set, label)?);
                 let values = requirement.values();
@@ -125,9 +125,9 @@ impl PlacementPass<'_> {
                 {
                     continue;
                 }
-                if self.whim.thorough {
-                    self.state.count(*group, domain, 1);
-                } else if problem.is_spread(pod) {
+                if self.search_variant.recount_narrowed_claims {
+                    self.state.count_in_domain(*group, domain, 1);
+                } else if problem.has_spread(pod) {
                     self.state.uncounted.push((*group, domain, pod));
                 }
             }
@@ -135,10 +135,10 @@ impl PlacementPass<'_> {
     }
 
     /// Counts the pod in every group that selects it (spec 02 §8.6).
-    fn record(&mut self, class: ClassIx, claim: usize, set: RequirementSetIx) {
+    fn count_pod_in_groups(&mut self, class: ClassIx, claim: usize, set: RequirementSetIx) {
         let facts = &self.problem.classes[class.0 as usize];
         let template = &self.problem.templates[self.state.claims[claim].template];
-        for group in facts.counted_by.iter().chain(&facts.repels) {
+        for group in facts.counted_by.iter().chain(&facts.inverse_groups) {
             let identity = &self.problem.groups[group.0].identity;
             if !identity.filter.accepts(set, None, &template.taints, &mut self.state.table) {
                 continue;
@@ -150,7 +150,7 @@ impl PlacementPass<'_> {
                 }
                 GroupKey::Label(key) => key,
             };
-            let Some(one) = self.state.table.get(set, self.state.keys.label(key)) else { continue };
+            let Some(one) = self.state.table.get(set, self.state.keys.label_key(key)) else { continue };
             let requirement = self.state.table.requirement(one);
             if requirement.operator() != EffectiveOperator::In {
                 continue;
@@ -164,9 +164,9 @@ impl PlacementPass<'_> {
                     requirement.values().iter().filter_map(|v| self.state.keys.domain(key, v)).collect();
                 let is_open = domains.len() > 1;
                 for domain in domains {
-                    self.state.count(*group, domain, 1);
+                    self.state.count_in_domain(*group, domain, 1);
                     if is_open {
-                        self.state.claims[claim].counted_in.push(UncertainCount { group: *group, key, domain });
+                        self.state.claims[claim].uncertain_counts.push(UncertainCount { group: *group, key, domain });
                     }
                 }
             }

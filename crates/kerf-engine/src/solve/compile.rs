@@ -8,19 +8,19 @@ mod counts;
 mod groups;
 mod placement_targets;
 
-pub(crate) use classes::{ClassTable, next_step, pending_pod, running_pod};
-pub(crate) use groups::{GroupTable, running_rules};
-pub(crate) use placement_targets::{pre_filter, reservations};
+pub(crate) use classes::{ClassTable, add_pending_pod, add_running_pod, next_relaxation};
+pub(crate) use groups::{GroupTable, add_running_anti_affinity};
+pub(crate) use placement_targets::{collect_reservations, pre_filter};
 
 use super::problem::SchedulingProblem;
 use super::state::SolverState;
 
 /// Brings in whatever was added to the problem since the last time.
-pub(crate) fn settle(problem: &mut SchedulingProblem, state: &mut SolverState) {
-    let (first_group, first_presence) = (state.counts.len(), state.presences.len());
-    groups::tie(problem, state, first_group);
-    placement_targets::domains(problem, state);
-    state.fit_to(problem);
-    counts::count(problem, state, first_group, first_presence);
-    placement_targets::shapes(problem, state);
+pub(crate) fn index_additions(problem: &mut SchedulingProblem, state: &mut SolverState) {
+    let (first_group, first_presence) = (state.group_counts.len(), state.node_counts.len());
+    groups::link_classes_to_groups(problem, state, first_group);
+    placement_targets::add_domains(problem, state);
+    state.resize_for(problem);
+    counts::count_groups(problem, state, first_group, first_presence);
+    placement_targets::group_nodes_by_profile(problem, state);
 }

@@ -8,7 +8,7 @@ use super::incremental::IncrementalSolver;
 use super::limits;
 use super::pass::{PlacementPass, UnplacedReason};
 use super::problem::PodIx;
-use super::template::pool_set;
+use super::template::pool_requirement_set;
 use super::{compile, min_values};
 use crate::bits::Bits;
 use crate::pod::relax::Relaxation;
@@ -39,20 +39,20 @@ pub struct RelaxedPod {
     /// The pod, as `namespace/name`.
     pub pod: Str,
     /// What it gave up, in this order.
-    pub given_up: Vec<Relaxation>,
+    pub relaxations: Vec<Relaxation>,
 }
 
 impl IncrementalSolver {
     /// The pools that had nothing to launch, in the order in which they are tried.
-    pub fn without_types(&mut self) -> Vec<PoolWithoutTypes> {
+    pub fn pools_without_types(&mut self) -> Vec<PoolWithoutTypes> {
         let (problem, state) = (&self.problem, &mut self.state);
-        let pools = problem.pools.iter().map(|ix| &problem.world.pools[*ix]);
+        let pools = problem.pools.iter().map(|ix| &problem.cluster.pools[*ix]);
         let empty = pools.filter(|pool| problem.templates.iter().all(|template| template.name != pool.name));
         let judged = empty.map(|pool| {
-            let set = pool_set(pool, &problem.world.label_rules, &mut state.table);
-            let short = pool.catalogue.map(|ix| &problem.world.columns[ix]).map(|columns| {
+            let set = pool_requirement_set(pool, &problem.cluster.label_rules, &mut state.table);
+            let short = pool.catalogue.map(|ix| &problem.cluster.catalogues[ix]).map(|columns| {
                 let rows = columns.view(set, &mut state.table).rows;
-                min_values::short(columns, &rows, set, None, &state.table)
+                min_values::shortfalls(columns, &rows, set, None, &state.table)
             });
             let min_values = short.unwrap_or_default().into_iter().map(|short| short.key).collect();
             PoolWithoutTypes { pool: pool.name.clone(), min_values }
@@ -61,12 +61,12 @@ impl IncrementalSolver {
     }
 
     /// The pools whose limits kept out types from the beginning, in the order in which they are tried.
-    pub fn beyond_limits(&self) -> Vec<TypesBeyondLimits> {
+    pub fn types_beyond_limits(&self) -> Vec<TypesBeyondLimits> {
         let of_template = |(ix, template): (usize, &super::Template)| {
-            let columns = &self.problem.world.columns[template.columns];
+            let columns = &self.problem.cluster.catalogues[template.catalogue];
             let types = |rows: &Bits| rows.iter().map(|row| columns.rows[row].type_ix).collect::<Bits>().iter().count();
             let mut within = template.rows.clone();
-            limits::keep_within(&mut within, columns, &self.state.limits[ix]);
+            limits::retain_within_limits(&mut within, columns, &self.state.limits[ix]);
             let (total, left) = (types(&template.rows), types(&within));
             let is_partial = 0 < left && left < total;
             is_partial.then(|| TypesBeyondLimits { pool: template.name.clone(), excluded: total - left, total })
@@ -75,36 +75,37 @@ impl IncrementalSolver {
     }
 
     /// The pods that gave something up to get the last answer, by name.
-    pub fn relaxed(&self) -> Vec<RelaxedPod> {
-        let mut all: Vec<RelaxedPod> = self.relaxed.iter().map(|(pod, end)| self.path_to(*pod, *end)).collect();
+    pub fn relaxed_pods(&self) -> Vec<RelaxedPod> {
+        let mut all: Vec<RelaxedPod> =
+            self.relaxed_pods.iter().map(|(pod, end)| self.relaxations_until(*pod, *end)).collect();
         all.sort_by(|a, b| a.pod.cmp(&b.pod));
         all
     }
 
-    fn path_to(&self, pod: PodIx, end: ClassIx) -> RelaxedPod {
+    fn relaxations_until(&self, pod: PodIx, end: ClassIx) -> RelaxedPod {
         let entry = &self.problem.pods[pod.0 as usize];
         let (mut class, mut given_up) = (entry.class, Vec::new());
         // What lies beyond the steps gives nothing up that is not given up before.
         while class != end
             && let facts = &self.problem.classes[class.0 as usize]
-            && let Some((concession, _)) = compile::next_step(&self.problem, &facts.spec)
-            && let Some(next) = facts.relaxed
+            && let Some((concession, _)) = compile::next_relaxation(&self.problem, &facts.spec)
+            && let Some(next) = facts.next_relaxed
         {
             given_up.push(concession);
             class = next;
         }
-        RelaxedPod { pod: entry.name.clone(), given_up }
+        RelaxedPod { pod: entry.name.clone(), relaxations: given_up }
     }
 }
 
 /// The pods that the pass placed as something else than what they asked for, and those that gave everything up in vain.
-pub(super) fn relaxed(pass: &PlacementPass<'_>) -> Vec<(PodIx, ClassIx)> {
+pub(super) fn collect_relaxed_pods(pass: &PlacementPass<'_>) -> Vec<(PodIx, ClassIx)> {
     let state = &pass.state;
     let in_vain = state.queue.iter().filter(|pod| {
         let at = pod.0 as usize;
-        state.places[at].is_none() && state.refusals[at] == Some(UnplacedReason::NoTarget)
+        state.placements[at].is_none() && state.unplaced_reasons[at] == Some(UnplacedReason::NoTarget)
     });
     let ends = in_vain.map(|pod| (*pod, pass.problem.most_relaxed(pass.problem.pods[pod.0 as usize].class)));
     let further = ends.filter(|(pod, end)| pass.problem.pods[pod.0 as usize].class != *end);
-    state.relaxed.iter().copied().chain(further).collect()
+    state.relaxed_pods.iter().copied().chain(further).collect()
 }

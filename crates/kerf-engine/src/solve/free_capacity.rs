@@ -14,11 +14,11 @@ const ROUNDING_SHIFT_BITS: [u32; 4] = [20, 44, 29, 44];
 const NO_CAPACITY: CoarseAmounts = [-1; 4];
 
 /// What a pod needs, coarsely.
-pub(crate) fn coarse_need(need: &Amounts) -> CoarseAmounts {
-    coarse(need).map(|n| n.max(0))
+pub(crate) fn coarse_requests(need: &Amounts) -> CoarseAmounts {
+    round_down(need).map(|n| n.max(0))
 }
 
-fn coarse(amounts: &Amounts) -> CoarseAmounts {
+fn round_down(amounts: &Amounts) -> CoarseAmounts {
     let mut short = [0; 4];
     for ((short, amount), shift) in short.iter_mut().zip(amounts.as_slice()).zip(ROUNDING_SHIFT_BITS) {
         *short = i32::try_from(amount >> shift).unwrap_or(i32::MAX);
@@ -31,14 +31,14 @@ fn coarse(amounts: &Amounts) -> CoarseAmounts {
 pub(crate) struct FreeCapacity {
     nodes: Vec<CoarseAmounts>,
     /// The most of each in every sixty-four nodes.
-    most: Vec<CoarseAmounts>,
+    max_per_word: Vec<CoarseAmounts>,
 }
 
 impl FreeCapacity {
     pub(crate) fn new(remaining: &[Amounts]) -> Self {
-        let nodes: Vec<CoarseAmounts> = remaining.iter().map(left).collect();
-        let most = nodes.chunks(64).map(most).collect();
-        Self { nodes, most }
+        let nodes: Vec<CoarseAmounts> = remaining.iter().map(coarse_remaining).collect();
+        let most = nodes.chunks(64).map(max_per_resource).collect();
+        Self { nodes, max_per_word: most }
     }
 
     /// Notes what is left of a node.
@@ -46,13 +46,13 @@ impl FreeCapacity {
         let word = node / 64;
         if self.nodes.len() <= node {
             self.nodes.resize(node + 1, NO_CAPACITY);
-            self.most.resize(word + 1, NO_CAPACITY);
+            self.max_per_word.resize(word + 1, NO_CAPACITY);
         }
-        let before = std::mem::replace(&mut self.nodes[node], left(remaining));
+        let before = std::mem::replace(&mut self.nodes[node], coarse_remaining(remaining));
         let now = self.nodes[node];
-        let top = &mut self.most[word];
+        let top = &mut self.max_per_word[word];
         if (0..4).any(|r| before[r] == top[r] && now[r] < before[r]) {
-            *top = most(&self.nodes[word * 64..self.nodes.len().min(word * 64 + 64)]);
+            *top = max_per_resource(&self.nodes[word * 64..self.nodes.len().min(word * 64 + 64)]);
         } else {
             (0..4).for_each(|r| top[r] = top[r].max(now[r]));
         }
@@ -60,7 +60,7 @@ impl FreeCapacity {
 
     /// Whether any of these sixty-four nodes might do.
     pub(crate) fn word_may_fit(&self, word: usize, need: &CoarseAmounts) -> bool {
-        self.most.get(word).is_some_and(|most| fits(need, most))
+        self.max_per_word.get(word).is_some_and(|most| fits(need, most))
     }
 
     pub(crate) fn may_fit(&self, node: usize, need: &CoarseAmounts) -> bool {
@@ -73,11 +73,11 @@ fn fits(need: &CoarseAmounts, room: &CoarseAmounts) -> bool {
 }
 
 /// A node that is over-committed in anything takes nothing (spec 02 §4.3).
-fn left(remaining: &Amounts) -> CoarseAmounts {
-    if remaining.any_negative() { NO_CAPACITY } else { coarse(remaining) }
+fn coarse_remaining(remaining: &Amounts) -> CoarseAmounts {
+    if remaining.any_negative() { NO_CAPACITY } else { round_down(remaining) }
 }
 
-fn most(nodes: &[CoarseAmounts]) -> CoarseAmounts {
+fn max_per_resource(nodes: &[CoarseAmounts]) -> CoarseAmounts {
     nodes.iter().fold(NO_CAPACITY, |mut most, node| {
         (0..4).for_each(|r| most[r] = most[r].max(node[r]));
         most
@@ -107,8 +107,8 @@ mod tests {
             assert_eq!(room, FreeCapacity::new(&remaining), "after {step} changes");
             let need = amounts((step as i128 * 13) % 90, 1);
             for (node, left) in remaining.iter().enumerate().filter(|(_, left)| need.fits_in(left)) {
-                assert!(room.may_fit(node, &coarse_need(&need)), "{left:?}");
-                assert!(room.word_may_fit(node / 64, &coarse_need(&need)));
+                assert!(room.may_fit(node, &coarse_requests(&need)), "{left:?}");
+                assert!(room.word_may_fit(node / 64, &coarse_requests(&need)));
             }
         }
     }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::class::{ClassIx, GroupConstraint, PodClass};
 use super::pass::{PlacementPass, PlacementTarget};
 use super::problem::{PodIx, SchedulingProblem};
-use super::spread_violations::{LabelSpread, domain_of};
+use super::spread_violations::{LabelSpread, certain_domain};
 use crate::topology::{GroupIx, GroupKind};
 
 /// What has been found out about the followers of one answer.
@@ -19,7 +19,7 @@ pub(super) struct HostAffinityCheck {
 
 impl HostAffinityCheck {
     /// Whether so many are in the domain whom pods like this one follow there that its spread cannot be kept.
-    pub(super) fn are_too_many(
+    pub(super) fn exceeds_spread(
         &mut self,
         pass: &PlacementPass<'_>,
         pod: PodIx,
@@ -28,33 +28,38 @@ impl HostAffinityCheck {
     ) -> bool {
         let class = pass.problem.pods[pod.0 as usize].class;
         let known = self.known.entry((class, spread.group, domain));
-        *known.or_insert_with(|| lacking(pass, class, spread, domain).is_some())
+        *known.or_insert_with(|| emptiest_domain_if_exceeded(pass, class, spread, domain).is_some())
     }
 }
 
 /// The domain that lacks pods, if so many are in another whom pods of the class follow there that their spread cannot be kept.
-pub(super) fn lacking(pass: &PlacementPass<'_>, class: ClassIx, spread: LabelSpread, domain: usize) -> Option<usize> {
+pub(super) fn emptiest_domain_if_exceeded(
+    pass: &PlacementPass<'_>,
+    class: ClassIx,
+    spread: LabelSpread,
+    domain: usize,
+) -> Option<usize> {
     let (problem, state) = (pass.problem, &pass.state);
-    problem.musts_of(class).bounds().find(|bound| bound.group == spread.group)?;
+    problem.without_preferences(class).constraints().find(|bound| bound.group == spread.group)?;
     let (mut earlier, mut in_the_end) = (FxHashMap::default(), FxHashMap::default());
-    for domain in pass.known(spread.group).iter() {
-        let at_first = state.counts[spread.group.0].get(domain) - state.counted_by_pass(spread.group, domain);
+    for domain in pass.known_domains(spread.group).iter() {
+        let at_first = state.group_counts[spread.group.0].get(domain) - state.counted_by_pass(spread.group, domain);
         earlier.insert(domain, at_first);
         in_the_end.insert(domain, at_first);
     }
     for pod in state.queue.iter().filter(|pod| problem.class_of(**pod).counted_by.contains(&spread.group)) {
-        let place = state.places[pod.0 as usize];
-        if let Some(domain) = place.and_then(|place| domain_of(pass, place, spread.key)) {
+        let place = state.placements[pod.0 as usize];
+        if let Some(domain) = place.and_then(|place| certain_domain(pass, place, spread.key)) {
             *in_the_end.entry(domain).or_default() += 1;
             let is_alike = problem.pods[pod.0 as usize].class == class;
             *earlier.entry(domain).or_default() += i32::from(is_alike);
         }
     }
-    for domain in hosts_of(pass, class, spread) {
+    for domain in domains_of_hosts(pass, class, spread) {
         *earlier.entry(domain).or_default() += 1;
     }
-    let label = state.keys.label(spread.key);
-    let own = state.table.get(problem.classes[class.0 as usize].strict, label);
+    let label = state.keys.label_key(spread.key);
+    let own = state.table.get(problem.classes[class.0 as usize].strict_requirements, label);
     let own = own.map(|one| state.table.requirement(one));
     let counts = |domain: &usize| own.is_none_or(|own| own.has(state.keys.domain_text(spread.key, *domain)));
     let compared = in_the_end.iter().filter(|(domain, _)| counts(domain));
@@ -63,11 +68,11 @@ pub(super) fn lacking(pass: &PlacementPass<'_>, class: ClassIx, spread: LabelSpr
 }
 
 /// The domains of the new machines that have pods of the class, one for each machine, if the spread counts whomever they follow there.
-fn hosts_of(pass: &PlacementPass<'_>, class: ClassIx, spread: LabelSpread) -> Vec<usize> {
+fn domains_of_hosts(pass: &PlacementPass<'_>, class: ClassIx, spread: LabelSpread) -> Vec<usize> {
     let problem = pass.problem;
-    let hosts = problem.musts_of(class).hosts.iter();
+    let hosts = problem.without_preferences(class).host_constraints.iter();
     let followed: SmallVec<[GroupIx; 2]> =
-        hosts.filter(|bound| problem.is_followed(bound)).map(|bound| bound.group).collect();
+        hosts.filter(|bound| problem.is_host_affinity_to_others(bound)).map(|bound| bound.group).collect();
     let brings = |pods: &[PodIx]| {
         let is_here = pods.iter().any(|pod| problem.pods[pod.0 as usize].class == class);
         let is_in = |pod: &PodIx, group: &GroupIx| problem.class_of(*pod).counted_by.contains(group);
@@ -76,25 +81,29 @@ fn hosts_of(pass: &PlacementPass<'_>, class: ClassIx, spread: LabelSpread) -> Ve
         is_here && pods.iter().filter(|pod| leads(pod)).all(|pod| is_in(pod, &spread.group))
     };
     let claims = pass.state.claims.iter().enumerate().filter(|(_, claim)| brings(&claim.pods));
-    claims.filter_map(|(ix, _)| domain_of(pass, PlacementTarget::Claim(ix), spread.key)).collect()
+    claims.filter_map(|(ix, _)| certain_domain(pass, PlacementTarget::Claim(ix), spread.key)).collect()
 }
 
 impl SchedulingProblem {
     /// Whether a pod may go only to hosts where others are, and is bound by some label.
-    pub(super) fn follows(&self, pod: PodIx) -> bool {
+    pub(super) fn needs_occupied_host(&self, pod: PodIx) -> bool {
         let class = self.class_of(pod);
-        !class.keyed.is_empty()
-            && class.hosts.iter().any(|bound| self.is_followed(bound))
-            && self.musts_of(self.pods[pod.0 as usize].class).hosts.iter().any(|bound| self.is_followed(bound))
+        !class.label_constraints.is_empty()
+            && class.host_constraints.iter().any(|bound| self.is_host_affinity_to_others(bound))
+            && self
+                .without_preferences(self.pods[pod.0 as usize].class)
+                .host_constraints
+                .iter()
+                .any(|bound| self.is_host_affinity_to_others(bound))
     }
 
     /// The class without its wishes.
-    fn musts_of(&self, class: ClassIx) -> &PodClass {
+    fn without_preferences(&self, class: ClassIx) -> &PodClass {
         &self.classes[self.most_relaxed(class).0 as usize]
     }
 
     /// Whether a bound is to others on the same host.
-    fn is_followed(&self, bound: &GroupConstraint) -> bool {
+    fn is_host_affinity_to_others(&self, bound: &GroupConstraint) -> bool {
         self.groups[bound.group.0].identity.kind == GroupKind::Affinity && !bound.counts_self
     }
 }

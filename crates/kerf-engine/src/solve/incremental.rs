@@ -20,7 +20,7 @@ use super::solution::Solution;
 use super::state::SolverState;
 use super::zones::{self, EffectiveZone};
 use super::{cluster_updates, compile, diagnostics, search};
-use crate::cluster::{Input, NodeClaimInput, Settings, selection, state_of};
+use crate::cluster::{Input, NodeClaimInput, Settings, join_node_and_claim, selection};
 use crate::pod::default_spread::DefaultSpread;
 
 /// A cluster, prepared for questions.
@@ -31,18 +31,18 @@ pub struct IncrementalSolver {
     at: Timestamp,
     pods: FxHashMap<Str, KnownPod>,
     /// Pods by the name of a node that is not there.
-    homeless: FxHashMap<Str, Vec<PodIx>>,
+    pods_on_unknown_nodes: FxHashMap<Str, Vec<PodIx>>,
     nodes: FxHashMap<Str, Arc<Node>>,
     claims: FxHashMap<Str, NodeClaimInput>,
     budgets: Vec<PodDisruptionBudget>,
     services: Vec<Service>,
     replica_owners: Vec<ReplicaOwner>,
     /// Pods whose protection ends with time.
-    timed: FxHashMap<Str, Arc<Pod>>,
-    classes_at_first: usize,
+    pods_with_timed_protection: FxHashMap<Str, Arc<Pod>>,
+    initial_class_count: usize,
     is_stale: bool,
     /// The pods that gave in to get the last answer, or in vain, and what they became.
-    pub(super) relaxed: Vec<(PodIx, ClassIx)>,
+    pub(super) relaxed_pods: Vec<(PodIx, ClassIx)>,
 }
 
 /// How a pod is known.
@@ -57,33 +57,38 @@ enum KnownPod {
 impl IncrementalSolver {
     /// Prepares a cluster.
     pub fn new(input: &Input, settings: &Settings) -> Self {
-        let (problem, state) = SchedulingProblem::prepared(input, settings);
+        let (problem, state) = SchedulingProblem::with_running_pods(input, settings);
         let entries =
             problem.pods.iter().enumerate().map(|(ix, pod)| (pod.name.clone(), KnownPod::Indexed(PodIx(ix as u32))));
-        let refused = problem.refused.iter().map(|(name, _)| (name.clone(), KnownPod::Excluded));
+        let refused = problem.excluded_pods.iter().map(|(name, _)| (name.clone(), KnownPod::Excluded));
         let mut prepared = Self {
             pods: entries.chain(refused).collect(),
-            homeless: FxHashMap::default(),
+            pods_on_unknown_nodes: FxHashMap::default(),
             nodes: input.nodes.iter().map(|n| (n.metadata.name.clone(), n.clone())).collect(),
             claims: input.node_claims.iter().map(|c| (c.name.clone(), c.clone())).collect(),
             at: input.at,
             budgets: input.disruption_budgets.clone(),
             services: input.services.clone(),
             replica_owners: input.replica_owners.clone(),
-            timed: input.pods.iter().filter(|p| is_timed(p)).map(|p| (p.namespaced_name(), p.clone())).collect(),
-            classes_at_first: problem.classes.len(),
+            pods_with_timed_protection: input
+                .pods
+                .iter()
+                .filter(|p| has_timed_protection(p))
+                .map(|p| (p.namespaced_name(), p.clone()))
+                .collect(),
+            initial_class_count: problem.classes.len(),
             is_stale: false,
-            relaxed: Vec::new(),
+            relaxed_pods: Vec::new(),
             problem,
             state,
         };
         let is_homeless = |pod: &&Arc<Pod>| {
             let on = pod.spec.node_name.as_ref();
-            !pod.is_terminal() && on.is_some_and(|node| !prepared.problem.world.node_index.contains_key(node))
+            !pod.is_terminal() && on.is_some_and(|node| !prepared.problem.cluster.node_index.contains_key(node))
         };
         let homeless: Vec<&Arc<Pod>> = input.pods.iter().filter(is_homeless).collect();
         for pod in homeless {
-            prepared.pod_changed(pod);
+            prepared.update_pod(pod);
         }
         prepared
     }
@@ -91,127 +96,127 @@ impl IncrementalSolver {
     /// Whether it is time to prepare the cluster again: something came that is not followed by events, or so many kinds of pods have come
     /// and gone that the books are mostly about the past.
     pub fn is_stale(&self) -> bool {
-        self.is_stale || self.problem.classes.len() > 2 * self.classes_at_first + 10_000
+        self.is_stale || self.problem.classes.len() > 2 * self.initial_class_count + 10_000
     }
 
     /// Time goes on.
     pub fn set_time(&mut self, at: Timestamp) {
         self.at = at;
-        for pod in self.timed.values().cloned().collect::<Vec<_>>() {
-            self.pod_changed(&pod);
+        for pod in self.pods_with_timed_protection.values().cloned().collect::<Vec<_>>() {
+            self.update_pod(&pod);
         }
     }
 
     /// A pod is new, or anything about it has changed.
-    pub fn pod_changed(&mut self, pod: &Pod) {
+    pub fn update_pod(&mut self, pod: &Pod) {
         let name = pod.namespaced_name();
-        self.pod_gone(&name);
-        if is_timed(pod) {
-            self.timed.insert(name.clone(), Arc::new(pod.clone()));
+        self.remove_pod(&name);
+        if has_timed_protection(pod) {
+            self.pods_with_timed_protection.insert(name.clone(), Arc::new(pod.clone()));
         }
-        self.is_stale |= !self.problem.world.namespaces.iter().any(|(known, _)| *known == pod.metadata.namespace);
-        let constraints = self.problem.world.settings.default_spread.clone();
+        self.is_stale |= !self.problem.cluster.namespaces.iter().any(|(known, _)| *known == pod.metadata.namespace);
+        let constraints = self.problem.cluster.settings.default_spread.clone();
         let mut defaults = DefaultSpread::new(&constraints, &self.services, &self.replica_owners);
         let (problem, state) = (&mut self.problem, &mut self.state);
-        if selection::is_provisionable(pod, &problem.world.settings) {
-            let waiting = problem.waiting.len();
-            compile::pending_pod(problem, state, pod, defaults.of(pod));
-            let known = match problem.waiting.get(waiting) {
+        if selection::is_provisionable(pod, &problem.cluster.settings) {
+            let waiting = problem.pods_to_place.len();
+            compile::add_pending_pod(problem, state, pod, defaults.constraints_for(pod));
+            let known = match problem.pods_to_place.get(waiting) {
                 Some(ix) => KnownPod::Indexed(*ix),
                 None => KnownPod::Excluded,
             };
-            compile::settle(problem, state);
+            compile::index_additions(problem, state);
             self.pods.insert(name, known);
         } else if let Some(node) = pod.spec.node_name.as_ref().filter(|_| !pod.is_terminal()) {
-            let may_move = selection::is_leaving(pod, &self.budgets, self.at);
-            let ix = compile::running_pod(problem, state, pod, may_move, defaults.of(pod));
+            let may_move = selection::is_currently_reschedulable(pod, &self.budgets, self.at);
+            let ix = compile::add_running_pod(problem, state, pod, may_move, defaults.constraints_for(pod));
             // What the pod brings along is counted over what runs, and only then the pod itself.
-            compile::settle(problem, state);
-            match problem.world.node_index.get(node).copied() {
+            compile::index_additions(problem, state);
+            match problem.cluster.node_index.get(node).copied() {
                 Some(node) => cluster_updates::bind(problem, state, ix, node),
-                None => self.homeless.entry(node.clone()).or_default().push(ix),
+                None => self.pods_on_unknown_nodes.entry(node.clone()).or_default().push(ix),
             }
             self.pods.insert(name, KnownPod::Indexed(ix));
         }
     }
 
     /// A pod, named as `namespace/name`, is no longer there.
-    pub fn pod_gone(&mut self, name: &str) {
-        self.timed.remove(name);
+    pub fn remove_pod(&mut self, name: &str) {
+        self.pods_with_timed_protection.remove(name);
         match self.pods.remove(name) {
             Some(KnownPod::Indexed(ix)) => {
                 cluster_updates::unbind(&mut self.problem, &mut self.state, ix);
-                self.problem.waiting.retain(|other| *other != ix);
-                self.problem.stuck.remove(&ix);
-                self.homeless.retain(|_, pods| {
+                self.problem.pods_to_place.retain(|other| *other != ix);
+                self.problem.unplaceable_pods.remove(&ix);
+                self.pods_on_unknown_nodes.retain(|_, pods| {
                     pods.retain(|other| *other != ix);
                     !pods.is_empty()
                 });
-                self.problem.free.push(ix);
+                self.problem.free_pod_slots.push(ix);
             }
-            Some(KnownPod::Excluded) => self.problem.refused.retain(|(other, _)| other != name),
+            Some(KnownPod::Excluded) => self.problem.excluded_pods.retain(|(other, _)| other != name),
             None => {}
         }
     }
 
     /// A Node is new, or anything about it has changed.
-    pub fn node_changed(&mut self, node: &Arc<Node>) {
+    pub fn update_node(&mut self, node: &Arc<Node>) {
         let before = self.nodes.insert(node.metadata.name.clone(), node.clone());
         if before.as_ref() == Some(node) {
             return;
         }
         let machine = node.spec.provider_id.clone();
         if let Some(old) = before.map(|n| n.spec.provider_id.clone()).filter(|old| *old != machine) {
-            self.machine_changed(&old, Some(&node.metadata.name));
+            self.rejoin_node(&old, Some(&node.metadata.name));
         }
-        self.machine_changed(&machine, Some(&node.metadata.name));
+        self.rejoin_node(&machine, Some(&node.metadata.name));
     }
 
     /// A Node is no longer there.
-    pub fn node_gone(&mut self, name: &str) {
+    pub fn remove_node(&mut self, name: &str) {
         if let Some(node) = self.nodes.remove(name) {
-            self.machine_changed(&node.spec.provider_id, Some(&node.metadata.name));
+            self.rejoin_node(&node.spec.provider_id, Some(&node.metadata.name));
         }
     }
 
     /// A node claim is new, or anything about it has changed.
-    pub fn claim_changed(&mut self, claim: &NodeClaimInput) {
+    pub fn update_claim(&mut self, claim: &NodeClaimInput) {
         let before = self.claims.insert(claim.name.clone(), claim.clone());
         if before.as_ref() == Some(claim) {
             return;
         }
         if let Some(old) = before.map(|c| c.provider_id).filter(|old| *old != claim.provider_id) {
-            self.machine_changed(&old, None);
+            self.rejoin_node(&old, None);
         }
-        self.machine_changed(&claim.provider_id, None);
+        self.rejoin_node(&claim.provider_id, None);
     }
 
     /// A node claim is no longer there.
-    pub fn claim_gone(&mut self, name: &str) {
+    pub fn remove_claim(&mut self, name: &str) {
         if let Some(claim) = self.claims.remove(name) {
-            self.machine_changed(&claim.provider_id, None);
+            self.rejoin_node(&claim.provider_id, None);
         }
     }
 
     /// Where the pods go that wait: the answer of [`solve()`](super::solve()).
     pub fn solve(&mut self) -> Solution {
-        self.ask(&[], &BTreeMap::new())
+        self.solve_inner(&[], &BTreeMap::new())
     }
 
     /// The same, where machines are on their way for some of the pods (by provider id). Each is offered its own first: the packing that the
     /// machines were launched for may be one that first fit does not find again.
-    pub fn solve_expecting(&mut self, machines: &BTreeMap<Str, Str>) -> Solution {
-        self.ask(&[], machines)
+    pub fn solve_with_launched_nodes(&mut self, machines: &BTreeMap<Str, Str>) -> Solution {
+        self.solve_inner(&[], machines)
     }
 
     /// The same with further pods that wait. They are forgotten afterwards, but what their kind asks for is not.
-    pub fn solve_with(&mut self, pending: &[Pod]) -> Solution {
+    pub fn solve_with_pending(&mut self, pending: &[Pod]) -> Solution {
         for pod in pending {
-            self.pod_changed(pod);
+            self.update_pod(pod);
         }
-        let solution = self.ask(&[], &BTreeMap::new());
+        let solution = self.solve_inner(&[], &BTreeMap::new());
         for pod in pending {
-            self.pod_gone(&pod.namespaced_name());
+            self.remove_pod(&pod.namespaced_name());
         }
         solution
     }
@@ -219,46 +224,46 @@ impl IncrementalSolver {
     /// How many of the pods that wait can use which zone, before anything is placed.
     pub fn pending_by_zone(&mut self) -> BTreeMap<EffectiveZone, usize> {
         let (problem, state) = (&mut self.problem, &mut self.state);
-        cluster_updates::put_in_order(problem, state);
+        cluster_updates::reindex_nodes(problem, state);
         let mut pass = PlacementPass::new(problem, std::mem::take(state));
-        let counts = zones::count(&mut pass, &problem.waiting);
+        let counts = zones::count_by_zone(&mut pass, &problem.pods_to_place);
         self.state = pass.state;
         counts
     }
 
     /// What would become of all pods if these nodes were leaving.
-    pub fn without(&mut self, nodes: &[Str]) -> Solution {
-        self.ask(nodes, &BTreeMap::new())
+    pub fn solve_without_nodes(&mut self, nodes: &[Str]) -> Solution {
+        self.solve_inner(nodes, &BTreeMap::new())
     }
 
-    fn ask(&mut self, nodes: &[Str], machines: &BTreeMap<Str, Str>) -> Solution {
-        cluster_updates::put_in_order(&mut self.problem, &mut self.state);
-        let expected = Arc::new(self.expected(machines));
+    fn solve_inner(&mut self, nodes: &[Str], machines: &BTreeMap<Str, Str>) -> Solution {
+        cluster_updates::reindex_nodes(&mut self.problem, &mut self.state);
+        let expected = Arc::new(self.launched_nodes(machines));
         let (problem, state) = (&self.problem, &mut self.state);
         let mut pass = PlacementPass::new(problem, std::mem::take(state));
-        pass.expected = expected;
-        let mut queue: Vec<PodIx> = problem.waiting.clone();
-        for node in nodes.iter().filter_map(|name| problem.world.find(name)) {
-            pass.take_away(node, &mut queue);
+        pass.launched_nodes = expected;
+        let mut queue: Vec<PodIx> = problem.pods_to_place.clone();
+        for node in nodes.iter().filter_map(|name| problem.cluster.find(name)) {
+            pass.simulate_node_removal(node, &mut queue);
         }
-        pass.state.begin();
-        problem.sort(&mut queue);
-        let mut solution = search::best(&mut pass, &queue);
-        solution.add_refused(problem.left_out(&pass.state.gone));
-        self.relaxed = diagnostics::relaxed(&pass);
+        pass.state.mark_pass_start();
+        problem.sort_for_queue(&mut queue);
+        let mut solution = search::solve_with_search(&mut pass, &queue);
+        solution.add_excluded_pods(problem.excluded_pods_without(&pass.state.removed_nodes));
+        self.relaxed_pods = diagnostics::collect_relaxed_pods(&pass);
         pass.state.roll_back();
         self.state = pass.state;
         solution
     }
 
     /// Pods and the nodes that were launched for them, as far as both are known.
-    fn expected(&self, machines: &BTreeMap<Str, Str>) -> FxHashMap<PodIx, usize> {
+    fn launched_nodes(&self, machines: &BTreeMap<Str, Str>) -> FxHashMap<PodIx, usize> {
         if machines.is_empty() {
             return FxHashMap::default();
         }
-        let nodes = self.problem.world.nodes.iter().enumerate();
+        let nodes = self.problem.cluster.nodes.iter().enumerate();
         let nodes: FxHashMap<&str, usize> =
-            nodes.filter(|(_, node)| !node.is_vacant).map(|(ix, node)| (node.provider_id.as_str(), ix)).collect();
+            nodes.filter(|(_, node)| !node.is_removed).map(|(ix, node)| (node.provider_id.as_str(), ix)).collect();
         let known = |(pod, machine): (&Str, &Str)| match self.pods.get(pod)? {
             KnownPod::Indexed(pod) => Some((*pod, *nodes.get(machine.as_str())?)),
             KnownPod::Excluded => None,
@@ -267,7 +272,7 @@ impl IncrementalSolver {
     }
 
     /// Joins a Node and a claim again, by the machine or, without one, by the Node's name.
-    fn machine_changed(&mut self, machine: &Str, node_name: Option<&Str>) {
+    fn rejoin_node(&mut self, machine: &Str, node_name: Option<&Str>) {
         let is_it = |id: &Str| !machine.is_empty() && id == machine;
         let claim = self.claims.values().filter(|c| is_it(&c.provider_id)).min_by(|a, b| a.name.cmp(&b.name));
         let node = match node_name.and_then(|name| self.nodes.get(name)) {
@@ -275,29 +280,31 @@ impl IncrementalSolver {
             _ => self.nodes.values().filter(|n| is_it(&n.spec.provider_id)).min_by_key(|n| &n.metadata.name),
         };
         let (problem, state) = (&mut self.problem, &mut self.state);
-        let joined = state_of(node.map(Arc::as_ref), claim, &mut problem.world.names);
+        let joined = join_node_and_claim(node.map(Arc::as_ref), claim, &mut problem.cluster.resource_names);
         let is_old = |old: &crate::cluster::NodeState| {
-            !old.is_vacant && (old.node_name.as_ref().is_some_and(|n| Some(n) == node_name) || old.is_of(machine))
+            !old.is_removed
+                && (old.node_name.as_ref().is_some_and(|n| Some(n) == node_name) || old.has_provider_id(machine))
         };
-        let old: Vec<usize> = (0..problem.world.nodes.len()).filter(|ix| is_old(&problem.world.nodes[*ix])).collect();
+        let old: Vec<usize> =
+            (0..problem.cluster.nodes.len()).filter(|ix| is_old(&problem.cluster.nodes[*ix])).collect();
         for ix in old {
-            let name = problem.world.nodes[ix].node_name.clone();
+            let name = problem.cluster.nodes[ix].node_name.clone();
             let pods = cluster_updates::remove_node(problem, state, ix);
             if let Some(name) = name.filter(|_| !pods.is_empty()) {
-                self.homeless.entry(name).or_default().extend(pods);
+                self.pods_on_unknown_nodes.entry(name).or_default().extend(pods);
             }
         }
         let Some(joined) = joined else { return };
         let name = joined.node_name.clone();
         let ix = cluster_updates::add_node(problem, state, joined);
-        for pod in name.and_then(|name| self.homeless.remove(&name)).into_iter().flatten() {
+        for pod in name.and_then(|name| self.pods_on_unknown_nodes.remove(&name)).into_iter().flatten() {
             cluster_updates::bind(problem, state, pod, ix);
         }
     }
 }
 
 /// Whether time decides if the pod may be moved.
-fn is_timed(pod: &Pod) -> bool {
+fn has_timed_protection(pod: &Pod) -> bool {
     let value = pod.metadata.annotations.get(kerf_api::annotations::DO_NOT_DISRUPT);
     value.is_some_and(|value| value != "true")
 }

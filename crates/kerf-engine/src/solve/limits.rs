@@ -5,12 +5,12 @@ use crate::catalogue::CompiledCatalogue;
 use crate::resources::{Amounts, NANOS_PER_UNIT, ResourceIx};
 
 /// Whether the number of nodes is used up.
-pub(crate) fn nodes_exhausted(limits: &[(ResourceIx, i128)]) -> bool {
+pub(crate) fn is_node_limit_reached(limits: &[(ResourceIx, i128)]) -> bool {
     limits.iter().any(|(resource, left)| *resource == ResourceIx::NODES && *left < NANOS_PER_UNIT)
 }
 
 /// Drops the rows whose machine would exceed what is left.
-pub(crate) fn keep_within(rows: &mut Bits, columns: &CompiledCatalogue, limits: &[(ResourceIx, i128)]) {
+pub(crate) fn retain_within_limits(rows: &mut Bits, columns: &CompiledCatalogue, limits: &[(ResourceIx, i128)]) {
     if limits.is_empty() {
         return;
     }
@@ -25,7 +25,7 @@ pub(crate) fn keep_within(rows: &mut Bits, columns: &CompiledCatalogue, limits: 
 }
 
 /// Adds a machine's capacity to what is left that many times.
-pub(crate) fn shift(limits: &mut [(ResourceIx, i128)], capacity: &Amounts, times: i128) {
+pub(crate) fn add_capacity(limits: &mut [(ResourceIx, i128)], capacity: &Amounts, times: i128) {
     for (resource, left) in limits {
         *left += times * if *resource == ResourceIx::NODES { NANOS_PER_UNIT } else { capacity.get(*resource) };
     }
@@ -34,12 +34,12 @@ pub(crate) fn shift(limits: &mut [(ResourceIx, i128)], capacity: &Amounts, times
 /// Takes a new claim out of what is left.
 pub(crate) fn deduct(limits: &mut [(ResourceIx, i128)], rows: &Bits, columns: &CompiledCatalogue) {
     for (resource, left) in limits {
-        *left -= most(*resource, rows, columns);
+        *left -= max_capacity(*resource, rows, columns);
     }
 }
 
 /// How much of a resource the largest of the rows has; every machine is one node.
-pub(crate) fn most(resource: ResourceIx, rows: &Bits, columns: &CompiledCatalogue) -> i128 {
+pub(crate) fn max_capacity(resource: ResourceIx, rows: &Bits, columns: &CompiledCatalogue) -> i128 {
     if resource == ResourceIx::NODES {
         return NANOS_PER_UNIT;
     }

@@ -13,12 +13,12 @@ use crate::requirement_table::{RequirementSetIx, RequirementTable};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MinValuesShortfall {
     pub(crate) key: Str,
-    pub(crate) have: u32,
+    pub(crate) available: u32,
 }
 
 /// The keys of `set` that the types of these rows leave short. No rows at all is not for this rule to report. The claim's capacity types
 /// will be those of its `offerings`; without these nothing is said of how many it could name.
-pub(crate) fn short(
+pub(crate) fn shortfalls(
     columns: &CompiledCatalogue,
     rows: &Bits,
     set: RequirementSetIx,
@@ -33,24 +33,25 @@ pub(crate) fn short(
         let Some(min) = table.requirement(*one).min_values() else { continue };
         let mut values: Vec<&Str> = Vec::new();
         for row in rows.iter() {
-            let declared = table.get(columns.types[columns.rows[row].type_ix].set, *key).map(|o| table.requirement(o));
+            let declared =
+                table.get(columns.types[columns.rows[row].type_ix].requirements, *key).map(|o| table.requirement(o));
             if let Some(requirement) = declared.filter(|r| r.operator() == EffectiveOperator::In) {
                 values.extend(requirement.values());
             }
         }
         values.sort_unstable();
         values.dedup();
-        let named = named(columns, rows, table.requirement(*one), offerings);
+        let named = named_value_count(columns, rows, table.requirement(*one), offerings);
         let have = named.map_or(values.len(), |named| named.min(values.len())) as u32;
         if have < min {
-            failing.push(MinValuesShortfall { key: table.key_text(*key).clone(), have });
+            failing.push(MinValuesShortfall { key: table.key_text(*key).clone(), available: have });
         }
     }
     failing
 }
 
 /// How many values of its key a claim would name, if it names any.
-fn named(
+fn named_value_count(
     columns: &CompiledCatalogue,
     rows: &Bits,
     requirement: &Requirement,
@@ -67,16 +68,15 @@ fn named(
 }
 
 /// The set with each failing key's `minValues` lowered to what there is, or dropped when there is nothing (spec 02 Q9).
-pub(crate) fn lower(
+pub(crate) fn lower_to_available(
     set: RequirementSetIx,
     failing: &[MinValuesShortfall],
     table: &mut RequirementTable,
 ) -> RequirementSetIx {
     failing.iter().fold(set, |set, short| {
-        let lowered = table
-            .known_key(&short.key)
-            .and_then(|key| table.get(set, key))
-            .map(|one| table.requirement(one).clone().with_min_values((short.have > 0).then_some(short.have)));
+        let lowered = table.known_key(&short.key).and_then(|key| table.get(set, key)).map(|one| {
+            table.requirement(one).clone().with_min_values((short.available > 0).then_some(short.available))
+        });
         lowered.map_or(set, |requirement| table.replace(set, requirement))
     })
 }

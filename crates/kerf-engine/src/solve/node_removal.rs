@@ -11,31 +11,31 @@ use super::problem::PodIx;
 impl PlacementPass<'_> {
     /// Takes a node away and adds the pods that must move to `moved`. A node that is leaving anyway, or is gone already, is not there
     /// to be taken.
-    pub(crate) fn take_away(&mut self, node: usize, moved: &mut Vec<PodIx>) {
+    pub(crate) fn simulate_node_removal(&mut self, node: usize, moved: &mut Vec<PodIx>) {
         let problem = self.problem;
-        let state = &problem.world.nodes[node];
-        if state.is_leaving || self.state.gone.contains(node) {
+        let state = &problem.cluster.nodes[node];
+        if state.is_marked_for_deletion || self.state.removed_nodes.contains(node) {
             return;
         }
-        self.state.gone.insert(node);
-        for (ix, (key, filter)) in problem.presences.iter().enumerate() {
+        self.state.removed_nodes.insert(node);
+        for (ix, (key, filter)) in problem.node_count_keys.iter().enumerate() {
             if let Some(domain) = problem.node_domains[key.0][node]
-                && self.state.accepted(problem, *filter, node).running
+                && self.state.filter_node(problem, *filter, node).counts_running
             {
-                self.state.make_present(ix, domain as usize, -1);
+                self.state.count_nodes_in_domain(ix, domain as usize, -1);
             }
         }
         for (ix, template) in problem.templates.iter().enumerate() {
             if state.pool.as_ref() == Some(&template.name) {
-                limits::shift(self.state.limits_of(ix), &state.capacity, 1);
+                limits::add_capacity(self.state.limits_mut(ix), &state.capacity, 1);
             }
         }
         for pod in &problem.pods_on[node] {
-            if !problem.pods[pod.0 as usize].may_move {
+            if !problem.pods[pod.0 as usize].is_currently_reschedulable {
                 continue;
             }
             self.uncount(*pod, node);
-            if !problem.stuck.contains_key(pod) {
+            if !problem.unplaceable_pods.contains_key(pod) {
                 moved.push(*pod);
             }
         }
@@ -48,12 +48,12 @@ impl PlacementPass<'_> {
         let class = &problem.classes[entry.class.0 as usize];
         let counted = if entry.is_counted { class.counted_by.as_slice() } else { &[] };
         for group in counted {
-            if self.state.accepted(problem, problem.groups[group.0].filter, node).running {
-                self.state.count_at(problem, *group, node, -1);
+            if self.state.filter_node(problem, problem.groups[group.0].filter, node).counts_running {
+                self.state.count_on_node(problem, *group, node, -1);
             }
         }
-        for group in &class.repels {
-            self.state.count_at(problem, *group, node, -1);
+        for group in &class.inverse_groups {
+            self.state.count_on_node(problem, *group, node, -1);
         }
     }
 }

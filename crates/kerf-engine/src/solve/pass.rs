@@ -36,19 +36,19 @@ pub(crate) enum ClaimOrder {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SearchVariant {
     /// Of claims that grow by the same price the newest is taken, not the oldest.
-    pub(crate) newest: bool,
+    pub(crate) prefer_newest_claim: bool,
     /// Of domains that are allowed any is taken, not one with the fewest pods; of the places where volumes can be, not the first.
-    pub(crate) any_domain: bool,
+    pub(crate) pick_any_domain: bool,
     /// Of domains that are allowed the one is taken where a full machine costs least for each pod, not one with the fewest pods.
-    pub(crate) thrifty: bool,
+    pub(crate) cheapest_domain: bool,
     /// Pods that found no place are tried again whenever another has found one, not when all the others have been tried.
-    pub(crate) impatient: bool,
+    pub(crate) retry_after_each_placement: bool,
     /// Pods that were on a claim before it came to be bound to one domain are counted there. Karpenter never does (spec 02 §8.6).
-    pub(crate) thorough: bool,
+    pub(crate) recount_narrowed_claims: bool,
     /// The first of those who must share a host goes where all of them have room.
-    pub(crate) gathers: bool,
+    pub(crate) keep_colocated_together: bool,
     /// Claims that could be in several domains are kept to the one where a spread needs them.
-    pub(crate) pins: bool,
+    pub(crate) pin_claims_to_domains: bool,
 }
 
 /// Where a pod went, and after how many concessions.
@@ -73,16 +73,16 @@ pub(crate) enum UnplacedReason {
 #[derive(Debug, Clone)]
 pub(crate) struct PlacementPass<'p> {
     pub(crate) problem: &'p SchedulingProblem,
-    pub(crate) taste: ClaimOrder,
+    pub(crate) claim_order: ClaimOrder,
     /// Turns ties between domains.
     pub(crate) seed: u64,
-    pub(crate) whim: SearchVariant,
+    pub(crate) search_variant: SearchVariant,
     /// Whether pods may be placed by what lies beyond the steps of spec 02 §6.4.
-    is_desperate: bool,
+    allows_last_resort: bool,
     /// What must be left beside the pod that is being placed.
-    pub(crate) beside: Option<Amounts>,
+    pub(crate) colocated_requests: Option<Amounts>,
     /// Pods for which a node was launched; it is tried first.
-    pub(crate) expected: Arc<FxHashMap<PodIx, usize>>,
+    pub(crate) launched_nodes: Arc<FxHashMap<PodIx, usize>>,
     pub(crate) state: SolverState,
 }
 
@@ -91,12 +91,12 @@ impl<'p> PlacementPass<'p> {
     pub(crate) fn new(problem: &'p SchedulingProblem, state: SolverState) -> Self {
         Self {
             problem,
-            taste: ClaimOrder::FewestPods,
-            seed: problem.world.settings.seed,
-            whim: SearchVariant::default(),
-            is_desperate: false,
-            beside: None,
-            expected: Arc::default(),
+            claim_order: ClaimOrder::FewestPods,
+            seed: problem.cluster.settings.seed,
+            search_variant: SearchVariant::default(),
+            allows_last_resort: false,
+            colocated_requests: None,
+            launched_nodes: Arc::default(),
             state,
         }
     }
@@ -104,36 +104,36 @@ impl<'p> PlacementPass<'p> {
     /// Places the pods in this order as far as they can be placed. What is kept out gets another chance once it is known what
     /// the claims have become.
     pub(crate) fn run(&mut self, order: &[PodIx]) {
-        let order = self.expected_first(order);
+        let order = self.with_launched_nodes_first(order);
         self.state.queue.extend_from_slice(&order);
         // Karpenter knows no last resorts: nobody whom it places may lose the room to one.
-        self.is_desperate = self.taste != ClaimOrder::FewestPods;
+        self.allows_last_resort = self.claim_order != ClaimOrder::FewestPods;
         let mut waiting = self.place_all(&order);
-        while !waiting.is_empty() && (self.recount() || self.despair()) {
+        while !waiting.is_empty() && (self.recount_claims() || self.allow_last_resort()) {
             waiting = self.place_all(&waiting);
         }
-        if self.whim.pins {
+        if self.search_variant.pin_claims_to_domains {
             self.pin_open_claims();
         }
-        self.price_claims();
+        self.update_claim_prices();
     }
 
     /// From now on last resorts will do; whether they did not before.
-    fn despair(&mut self) -> bool {
-        let is_news = !self.is_desperate;
-        self.is_desperate = true;
+    fn allow_last_resort(&mut self) -> bool {
+        let is_news = !self.allows_last_resort;
+        self.allows_last_resort = true;
         // A class that failed may succeed now.
-        self.state.commits += u64::from(is_news);
+        self.state.revision += u64::from(is_news);
         is_news
     }
 
     /// The order in which nobody who has a node coming loses it to somebody who came later.
-    fn expected_first<'o>(&self, order: &'o [PodIx]) -> Cow<'o, [PodIx]> {
-        if self.expected.is_empty() {
+    fn with_launched_nodes_first<'o>(&self, order: &'o [PodIx]) -> Cow<'o, [PodIx]> {
+        if self.launched_nodes.is_empty() {
             return Cow::Borrowed(order);
         }
         let (expected, others): (Vec<PodIx>, Vec<PodIx>) =
-            order.iter().partition(|pod| self.expected.contains_key(pod));
+            order.iter().partition(|pod| self.launched_nodes.contains_key(pod));
         Cow::Owned([expected, others].concat())
     }
 
@@ -149,15 +149,15 @@ impl<'p> PlacementPass<'p> {
             }
             match self.try_place(pod) {
                 Ok(()) => {
-                    self.state.refusals[pod.0 as usize] = None;
-                    while self.whim.impatient
+                    self.state.unplaced_reasons[pod.0 as usize] = None;
+                    while self.search_variant.retry_after_each_placement
                         && let Some((failed, _)) = queue.pop_back_if(|(_, length_when_pushed)| *length_when_pushed > 0)
                     {
                         queue.push_front((failed, 0));
                     }
                 }
                 Err(refusal) => {
-                    self.state.refusals[pod.0 as usize] = Some(refusal);
+                    self.state.unplaced_reasons[pod.0 as usize] = Some(refusal);
                     queue.push_back((pod, queue.len() + 1));
                 }
             }
@@ -165,10 +165,11 @@ impl<'p> PlacementPass<'p> {
         queue.into_iter().map(|(pod, _)| pod).collect()
     }
 
-    fn price_claims(&mut self) {
+    fn update_claim_prices(&mut self) {
         for ix in 0..self.state.claims.len() {
             let claim = &self.state.claims[ix];
-            let (columns, set, rows) = (self.problem.templates[claim.template].columns, claim.set, claim.rows.clone());
+            let (columns, set, rows) =
+                (self.problem.templates[claim.template].catalogue, claim.requirements, claim.rows.clone());
             self.state.claims[ix].price = self.cheapest(columns, set, &rows);
         }
     }
@@ -179,32 +180,32 @@ impl<'p> PlacementPass<'p> {
         let mut class = entry.class;
         // A class that failed when the world was just like this fails again; pods differ by their volumes' claims and by the
         // nodes that they stay away from.
-        let repeatable = entry.attachments.is_empty() && !self.lets_rest(pod);
-        if repeatable && self.state.failed_at[class.0 as usize] == Some(self.state.commits) {
+        let repeatable = entry.attachments.is_empty() && !self.skips_avoided_nodes(pod);
+        if repeatable && self.state.failed_at_revision[class.0 as usize] == Some(self.state.revision) {
             return Err(UnplacedReason::NoTarget);
         }
         loop {
-            let options = self.options(class);
+            let options = self.class_options(class);
             let last = options.last().copied().unwrap_or(class);
             match self.place(pod, &options) {
                 Ok(()) => {
-                    self.state.concessions += self.problem.classes[class.0 as usize].given_up;
+                    self.state.relaxations += self.problem.classes[class.0 as usize].relaxation_count;
                     if class != entry.class {
-                        self.state.relaxed.push((pod, class));
+                        self.state.relaxed_pods.push((pod, class));
                     }
-                    self.state.commits += 1;
+                    self.state.revision += 1;
                     return Ok(());
                 }
                 Err(refusal @ (UnplacedReason::WaitsForReservation | UnplacedReason::NeedsDevices)) => {
                     return Err(refusal);
                 }
-                Err(refusal @ UnplacedReason::NoTarget) => match self.problem.classes[last.0 as usize].relaxed {
-                    Some(next) if self.is_desperate || !self.problem.classes[next.0 as usize].is_last_resort => {
+                Err(refusal @ UnplacedReason::NoTarget) => match self.problem.classes[last.0 as usize].next_relaxed {
+                    Some(next) if self.allows_last_resort || !self.problem.classes[next.0 as usize].is_last_resort => {
                         class = next;
                     }
                     Some(_) | None => {
                         if repeatable {
-                            self.state.failed_at[entry.class.0 as usize] = Some(self.state.commits);
+                            self.state.failed_at_revision[entry.class.0 as usize] = Some(self.state.revision);
                         }
                         return Err(refusal);
                     }
@@ -215,8 +216,8 @@ impl<'p> PlacementPass<'p> {
 
     /// The classes that a pod of this one may take for each other. Karpenter keeps to the first alternative of a node affinity for
     /// which there is a place; whoever looks for a better one weighs all of them.
-    fn options(&self, class: ClassIx) -> SmallVec<[ClassIx; 4]> {
-        match self.taste {
+    fn class_options(&self, class: ClassIx) -> SmallVec<[ClassIx; 4]> {
+        match self.claim_order {
             ClaimOrder::FewestPods => SmallVec::from_iter([class]),
             ClaimOrder::Oldest | ClaimOrder::CheapestGrowth => {
                 self.problem.classes[class.0 as usize].alternatives.clone().map(ClassIx).collect()
@@ -225,20 +226,20 @@ impl<'p> PlacementPass<'p> {
     }
 
     fn place(&mut self, pod: PodIx, options: &[ClassIx]) -> Result<(), UnplacedReason> {
-        if self.whim.gathers && self.place_with_kin(pod, options) {
+        if self.search_variant.keep_colocated_together && self.place_with_colocated(pod, options) {
             return Ok(());
         }
-        self.place_anywhere(pod, options)
+        self.place_on_node_or_claim(pod, options)
     }
 
-    pub(super) fn place_anywhere(&mut self, pod: PodIx, options: &[ClassIx]) -> Result<(), UnplacedReason> {
+    pub(super) fn place_on_node_or_claim(&mut self, pod: PodIx, options: &[ClassIx]) -> Result<(), UnplacedReason> {
         let mut open: SmallVec<[(ClassIx, Vec<KeyDomains>); 1]> = SmallVec::with_capacity(options.len());
         for class in options.iter().copied() {
             let facts = &self.problem.classes[class.0 as usize];
-            if facts.needs_devices && self.problem.world.settings.ignore_dra {
+            if facts.needs_devices && self.problem.cluster.settings.ignore_dra {
                 return Err(UnplacedReason::NeedsDevices);
             }
-            let domains = self.open_domains(class);
+            let domains = self.allowed_domains(class);
             if self.place_on_node(pod, class, &domains) {
                 return Ok(());
             }
@@ -248,29 +249,30 @@ impl<'p> PlacementPass<'p> {
     }
 
     /// Whether the pod stays away from nodes that rest: it could stay where it is.
-    pub(super) fn lets_rest(&self, pod: PodIx) -> bool {
+    pub(super) fn skips_avoided_nodes(&self, pod: PodIx) -> bool {
         let entry = &self.problem.pods[pod.0 as usize];
-        !self.state.resting.is_empty()
-            && entry.is_settled
-            && entry.on.is_some_and(|node| self.state.gone.contains(node as usize))
+        !self.state.avoided_nodes.is_empty()
+            && entry.is_started
+            && entry.node.is_some_and(|node| self.state.removed_nodes.contains(node as usize))
     }
 
     /// The domains that exist for a group.
-    pub(crate) fn known(&self, group: GroupIx) -> Bits {
-        let counts = &self.state.counts[group.0];
-        match self.problem.groups[group.0].presence {
-            Some(presence) => counts.known(&self.state.presences[presence].domains),
-            None => counts.known(&Bits::new()),
+    pub(crate) fn known_domains(&self, group: GroupIx) -> Bits {
+        let counts = &self.state.group_counts[group.0];
+        match self.problem.groups[group.0].node_counts_ix {
+            Some(presence) => counts.known_domains(&self.state.node_counts[presence].present_domains),
+            None => counts.known_domains(&Bits::new()),
         }
     }
 
     /// Per topology key of the class the domains that its groups allow, before any particular place is looked at.
-    pub(crate) fn open_domains(&mut self, class: ClassIx) -> Vec<KeyDomains> {
+    pub(crate) fn allowed_domains(&mut self, class: ClassIx) -> Vec<KeyDomains> {
         let facts = &self.problem.classes[class.0 as usize];
-        let mut open = Vec::with_capacity(facts.keyed.len());
-        for (key, bounds) in &facts.keyed {
-            let by_pod = self.domains_of_pod(facts, *key);
-            let mut domains = KeyDomains { key: *key, allowed: self.state.keys.alive(*key).clone(), pick_one: None };
+        let mut open = Vec::with_capacity(facts.label_constraints.len());
+        for (key, bounds) in &facts.label_constraints {
+            let by_pod = self.domains_allowed_by_pod(facts, *key);
+            let mut domains =
+                KeyDomains { key: *key, allowed: self.state.keys.existing_domains(*key).clone(), pick_one: None };
             for bound in bounds {
                 self.restrict(&mut domains, *bound, &by_pod);
             }
@@ -280,37 +282,42 @@ impl<'p> PlacementPass<'p> {
     }
 
     /// The domains that one group alone would allow.
-    pub(crate) fn domains_of(&mut self, class: ClassIx, key: TopologyKeyIx, group: GroupIx) -> Option<Bits> {
+    pub(crate) fn domains_allowed_by_group(
+        &mut self,
+        class: ClassIx,
+        key: TopologyKeyIx,
+        group: GroupIx,
+    ) -> Option<Bits> {
         let facts = &self.problem.classes[class.0 as usize];
-        let bound = facts.keyed.iter().find(|(k, _)| *k == key)?.1.iter().find(|b| b.group == group)?;
-        let by_pod = self.domains_of_pod(facts, key);
-        let mut domains = KeyDomains { key, allowed: self.state.keys.alive(key).clone(), pick_one: None };
+        let bound = facts.label_constraints.iter().find(|(k, _)| *k == key)?.1.iter().find(|b| b.group == group)?;
+        let by_pod = self.domains_allowed_by_pod(facts, key);
+        let mut domains = KeyDomains { key, allowed: self.state.keys.existing_domains(key).clone(), pick_one: None };
         self.restrict(&mut domains, *bound, &by_pod);
         Some(domains.allowed)
     }
 
     /// The domains that the pod's own musts accept.
-    fn domains_of_pod(&mut self, facts: &PodClass, key: TopologyKeyIx) -> Bits {
-        let strict = self.state.table.get(facts.strict, self.state.keys.label(key));
-        self.state.keys.accepted(key, strict, &self.state.table).clone()
+    fn domains_allowed_by_pod(&mut self, facts: &PodClass, key: TopologyKeyIx) -> Bits {
+        let strict = self.state.table.get(facts.strict_requirements, self.state.keys.label_key(key));
+        self.state.keys.domains_accepted_by(key, strict, &self.state.table).clone()
     }
 
     /// What one group leaves of the domains (spec 02 §8.5).
     fn restrict(&self, domains: &mut KeyDomains, bound: GroupConstraint, by_pod: &Bits) {
-        let counts = &self.state.counts[bound.group.0];
+        let counts = &self.state.group_counts[bound.group.0];
         match self.problem.groups[bound.group.0].identity.kind {
             GroupKind::Spread { max_skew, min_domains } => {
                 let own = i32::from(bound.counts_self);
-                let known = self.known(bound.group);
-                domains.allowed.and_with(&counts.spread_valid(&known, max_skew, min_domains, own, by_pod));
+                let known = self.known_domains(bound.group);
+                domains.allowed.and_with(&counts.domains_within_skew(&known, max_skew, min_domains, own, by_pod));
                 domains.pick_one.get_or_insert(bound.group);
             }
             GroupKind::Affinity => {
-                let mut there = counts.occupied.clone();
+                let mut there = counts.occupied_domains.clone();
                 there.and_with(by_pod);
                 if there.is_empty() && bound.counts_self {
                     // Nobody to be near to that this pod could reach: it is the first, in one domain.
-                    domains.allowed.and_with(&self.known(bound.group));
+                    domains.allowed.and_with(&self.known_domains(bound.group));
                     domains.allowed.and_with(by_pod);
                     domains.pick_one.get_or_insert(bound.group);
                 } else {
@@ -318,13 +325,13 @@ impl<'p> PlacementPass<'p> {
                 }
             }
             GroupKind::AntiAffinity => {
-                domains.allowed.and_not_with(&counts.occupied);
-                domains.allowed.and_with(&self.known(bound.group));
+                domains.allowed.and_not_with(&counts.occupied_domains);
+                domains.allowed.and_with(&self.known_domains(bound.group));
                 domains.allowed.and_with(by_pod);
             }
             // Whoever stands behind the rule may reach other domains than this pod.
             GroupKind::InverseAntiAffinity => {
-                domains.allowed.and_not_with(&counts.occupied);
+                domains.allowed.and_not_with(&counts.occupied_domains);
                 domains.allowed.and_with(by_pod);
             }
         }
@@ -334,7 +341,7 @@ impl<'p> PlacementPass<'p> {
     pub(crate) fn view(&mut self, columns: usize, set: RequirementSetIx) -> &RowView {
         let problem = self.problem;
         let table = &mut self.state.table;
-        self.state.views.entry((columns, set)).or_insert_with(|| problem.world.columns[columns].view(set, table))
+        self.state.views.entry((columns, set)).or_insert_with(|| problem.cluster.catalogues[columns].view(set, table))
     }
 
     /// The price of the cheapest machine among the rows.
@@ -348,8 +355,8 @@ impl<'p> PlacementPass<'p> {
         self.state.claims.iter().map(|c| c.price).sum()
     }
 
-    pub(crate) fn placed(&self) -> usize {
-        self.state.queue.iter().filter(|pod| self.state.places[pod.0 as usize].is_some()).count()
+    pub(crate) fn placed_count(&self) -> usize {
+        self.state.queue.iter().filter(|pod| self.state.placements[pod.0 as usize].is_some()).count()
     }
 }
 

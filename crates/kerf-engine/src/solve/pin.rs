@@ -6,7 +6,7 @@ use rustc_hash::FxHashSet;
 
 use super::host_affinity;
 use super::pass::{PlacementPass, PlacementTarget};
-use super::spread_violations::{LabelSpread, domain_of};
+use super::spread_violations::{LabelSpread, certain_domain};
 use crate::bits::Bits;
 use crate::topology::{GroupKey, GroupKind, TopologyKeyIx};
 
@@ -15,14 +15,17 @@ impl PlacementPass<'_> {
     pub(super) fn pin_open_claims(&mut self) {
         let mut seen = FxHashSet::default();
         for pod in self.state.queue.clone() {
-            let Some(place) = self.state.places[pod.0 as usize].filter(|_| self.problem.follows(pod)) else { continue };
+            let Some(place) = self.state.placements[pod.0 as usize].filter(|_| self.problem.needs_occupied_host(pod))
+            else {
+                continue;
+            };
             let class = self.problem.pods[pod.0 as usize].class;
             for spread in self.problem.spreads_of(pod).collect::<Vec<_>>() {
-                let Some(domain) = domain_of(self, place, spread.key) else { continue };
+                let Some(domain) = certain_domain(self, place, spread.key) else { continue };
                 if !seen.insert((class, spread.group, domain)) {
                     continue;
                 }
-                while let Some(emptiest) = host_affinity::lacking(self, class, spread, domain) {
+                while let Some(emptiest) = host_affinity::emptiest_domain_if_exceeded(self, class, spread, domain) {
                     if !self.pin_one(spread, emptiest) {
                         break;
                     }
@@ -36,27 +39,27 @@ impl PlacementPass<'_> {
         (0..self.state.claims.len()).any(|claim| {
             let mut pods = self.state.claims[claim].pods.iter();
             let is_counted = pods.any(|pod| self.problem.class_of(*pod).counted_by.contains(&spread.group));
-            let is_open = domain_of(self, PlacementTarget::Claim(claim), spread.key).is_none();
-            is_counted && is_open && self.pin(claim, spread.key, domain)
+            let is_open = certain_domain(self, PlacementTarget::Claim(claim), spread.key).is_none();
+            is_counted && is_open && self.pin_claim(claim, spread.key, domain)
         })
     }
 
     /// Keeps a claim to a domain and counts its pods there; false if it cannot be there.
-    fn pin(&mut self, claim: usize, key: TopologyKeyIx, domain: usize) -> bool {
+    fn pin_claim(&mut self, claim: usize, key: TopologyKeyIx, domain: usize) -> bool {
         let problem = self.problem;
         let template = &problem.templates[self.state.claims[claim].template];
-        if !self.state.may_be_in[key.0][domain].contains(claim) {
+        if !self.state.claims_by_domain[key.0][domain].contains(claim) {
             return false;
         }
-        let Some(set) = self.narrowed_to(claim, key, &Bits::from_iter([domain])) else { return false };
+        let Some(set) = self.requirements_narrowed_to(claim, key, &Bits::from_iter([domain])) else { return false };
         let mut rows = self.state.claims[claim].rows.clone();
-        rows.and_with(&self.view(template.columns, set).rows);
+        rows.and_with(&self.view(template.catalogue, set).rows);
         if rows.is_empty() || self.state.table.has_min_values(set) {
             return false;
         }
-        self.state.claims[claim].set = set;
+        self.state.claims[claim].requirements = set;
         self.state.claims[claim].rows = rows;
-        self.update_domains(claim, set);
+        self.update_claim_domains(claim, set);
         for pod in self.state.claims[claim].pods.clone() {
             for group in &problem.class_of(pod).counted_by {
                 let identity = &problem.groups[group.0].identity;
@@ -69,7 +72,7 @@ impl PlacementPass<'_> {
                     && is_of_key
                     && identity.filter.accepts(set, None, &template.taints, &mut self.state.table)
                 {
-                    self.state.count(*group, domain, 1);
+                    self.state.count_in_domain(*group, domain, 1);
                 }
             }
         }

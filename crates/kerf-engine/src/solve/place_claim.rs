@@ -22,7 +22,7 @@ pub(super) type ClassOption = (ClassIx, Vec<KeyDomains>);
 /// What a claim would be with one more pod.
 #[derive(Debug, Clone)]
 pub(super) struct ExtendedClaim {
-    pub(super) set: RequirementSetIx,
+    pub(super) requirements: RequirementSetIx,
     pub(super) rows: Bits,
     pub(super) requests: Amounts,
     pub(super) reserved: Vec<usize>,
@@ -43,18 +43,18 @@ enum ClaimRejection {
 impl PlacementPass<'_> {
     /// Puts the pod on a claim, as one of the classes that it may be of.
     pub(super) fn place_on_claim(&mut self, pod: PodIx, options: &[ClassOption]) -> Result<(), UnplacedReason> {
-        if self.taste == ClaimOrder::CheapestGrowth {
-            return self.place_cheaply(pod, options);
+        if self.claim_order == ClaimOrder::CheapestGrowth {
+            return self.place_at_lowest_price(pod, options);
         }
         for (class, open) in options {
-            if let Some((claim, grown)) = self.first_accepting(*class, open) {
+            if let Some((claim, grown)) = self.first_accepting_claim(*class, open) {
                 self.commit_to_claim(pod, *class, claim, grown);
                 return Ok(());
             }
         }
         let mut refusal = UnplacedReason::NoTarget;
         for (class, open) in options {
-            match self.fresh(*class, open) {
+            match self.new_claim(*class, open) {
                 Ok((template, grown)) => {
                     self.open_claim(pod, *class, template, grown);
                     return Ok(());
@@ -65,19 +65,21 @@ impl PlacementPass<'_> {
         Err(refusal)
     }
 
-    fn first_accepting(&mut self, class: ClassIx, open: &[KeyDomains]) -> Option<(usize, ExtendedClaim)> {
+    fn first_accepting_claim(&mut self, class: ClassIx, open: &[KeyDomains]) -> Option<(usize, ExtendedClaim)> {
         let facts = &self.problem.classes[class.0 as usize];
         let candidates = self.claim_candidates(class, facts, open);
-        if self.taste == ClaimOrder::Oldest {
-            return candidates.iter().find_map(|claim| self.grow(class, claim, open).ok().map(|grown| (claim, grown)));
+        if self.claim_order == ClaimOrder::Oldest {
+            return candidates
+                .iter()
+                .find_map(|claim| self.extend_claim(class, claim, open).ok().map(|grown| (claim, grown)));
         }
-        let counts: SmallVec<[usize; 32]> = self.state.pod_counts.iter().collect();
+        let counts: SmallVec<[usize; 32]> = self.state.used_pod_counts.iter().collect();
         for pods in counts {
-            for word in 0..self.state.by_pods[pods].words() {
-                let word_bits = self.state.by_pods[pods].word(word) & candidates.word(word);
+            for word in 0..self.state.claims_by_pod_count[pods].words() {
+                let word_bits = self.state.claims_by_pod_count[pods].word(word) & candidates.word(word);
                 for bit in WordBits(word_bits) {
                     let claim = word * 64 + bit;
-                    if let Ok(grown) = self.grow(class, claim, open) {
+                    if let Ok(grown) = self.extend_claim(class, claim, open) {
                         return Some((claim, grown));
                     }
                 }
@@ -86,7 +88,7 @@ impl PlacementPass<'_> {
         None
     }
 
-    fn place_cheaply(&mut self, pod: PodIx, options: &[ClassOption]) -> Result<(), UnplacedReason> {
+    fn place_at_lowest_price(&mut self, pod: PodIx, options: &[ClassOption]) -> Result<(), UnplacedReason> {
         let mut best: Option<(Price, usize, ClassIx, ExtendedClaim)> = None;
         let mut fresh: Result<(Price, usize, ClassIx, ExtendedClaim), UnplacedReason> = Err(UnplacedReason::NoTarget);
         for (class, open) in options {
@@ -96,9 +98,10 @@ impl PlacementPass<'_> {
             if let Some((growth, claim, grown)) = found.filter(beats) {
                 best = Some((growth, claim, *class, grown));
             }
-            match (self.fresh(*class, open), &fresh) {
+            match (self.new_claim(*class, open), &fresh) {
                 (Ok((template, grown)), known) => {
-                    let price = self.cheapest(self.problem.templates[template].columns, grown.set, &grown.rows);
+                    let price =
+                        self.cheapest(self.problem.templates[template].catalogue, grown.requirements, &grown.rows);
                     if known.as_ref().map_or(true, |(least, ..)| price < *least) {
                         fresh = Ok((price, template, *class, grown));
                     }
@@ -130,17 +133,17 @@ impl PlacementPass<'_> {
         let candidates = self.claim_candidates(class, facts, open);
         let mut best: Option<(Price, usize, ExtendedClaim)> = None;
         let mut compared = 0;
-        let most = compared_at_most(self.state.queue.len());
+        let most = max_claims_compared(self.state.queue.len());
         // The latest claims have the most room; of equals the oldest wins, so that claims fill up.
         for claim in candidates.descending() {
             if compared == most {
                 break;
             }
-            let Ok(grown) = self.grow(class, claim, open) else { continue };
+            let Ok(grown) = self.extend_claim(class, claim, open) else { continue };
             compared += 1;
-            let columns = self.problem.templates[self.state.claims[claim].template].columns;
-            let growth = self.cheapest(columns, grown.set, &grown.rows) - self.state.claims[claim].price;
-            let beats = |least: Price| growth < least || (growth == least && !self.whim.newest);
+            let columns = self.problem.templates[self.state.claims[claim].template].catalogue;
+            let growth = self.cheapest(columns, grown.requirements, &grown.rows) - self.state.claims[claim].price;
+            let beats = |least: Price| growth < least || (growth == least && !self.search_variant.prefer_newest_claim);
             if best.as_ref().is_none_or(|(least, ..)| beats(*least)) {
                 best = Some((growth, claim, grown));
             }
@@ -151,9 +154,9 @@ impl PlacementPass<'_> {
     /// Claims that have not refused the class for good and that no count rules out.
     fn claim_candidates(&self, class: ClassIx, facts: &PodClass, open: &[KeyDomains]) -> Bits {
         let mut candidates = Bits::full(self.state.claims.len());
-        candidates.and_not_with(&self.state.claim_refused[class.0 as usize]);
-        for bound in &facts.hosts {
-            let counts = &self.state.counts[bound.group.0];
+        candidates.and_not_with(&self.state.rejecting_claims[class.0 as usize]);
+        for bound in &facts.host_constraints {
+            let counts = &self.state.group_counts[bound.group.0];
             match self.problem.groups[bound.group.0].identity.kind {
                 GroupKind::Spread { .. } => {
                     let full = if bound.counts_self { &counts.claims.at_limit } else { &counts.claims.over_limit };
@@ -172,7 +175,7 @@ impl PlacementPass<'_> {
         for key in open {
             let mut there = Bits::new();
             for domain in key.allowed.iter() {
-                there.or_with(&self.state.may_be_in[key.key.0][domain]);
+                there.or_with(&self.state.claims_by_domain[key.key.0][domain]);
             }
             candidates.and_with(&there);
         }
@@ -180,39 +183,44 @@ impl PlacementPass<'_> {
     }
 
     /// An open claim with one more pod.
-    fn grow(&mut self, class: ClassIx, claim_ix: usize, open: &[KeyDomains]) -> Result<ExtendedClaim, ClaimRejection> {
+    fn extend_claim(
+        &mut self,
+        class: ClassIx,
+        claim_ix: usize,
+        open: &[KeyDomains],
+    ) -> Result<ExtendedClaim, ClaimRejection> {
         let facts = &self.problem.classes[class.0 as usize];
         let claim = &self.state.claims[claim_ix];
         let template = &self.problem.templates[claim.template];
-        if !facts.tolerates[claim.template] {
-            self.state.refuse_for_good(class, claim_ix);
+        if !facts.tolerates_template[claim.template] {
+            self.state.reject_until_pass_end(class, claim_ix);
             return Err(ClaimRejection::Permanent);
         }
         let requests = claim.requests.plus(&facts.requests);
         let mut rows = claim.rows.clone();
         template.fit.keep_fitting(&mut rows, &requests);
         if !facts.ports.is_empty() {
-            if ports::conflict(&facts.ports, &claim.ports).is_some() {
+            if ports::first_conflict(&facts.ports, &claim.ports).is_some() {
                 rows = Bits::new();
             }
-            drop_conflicting(&mut rows, template, facts);
+            drop_rows_with_port_conflict(&mut rows, template, facts);
         }
         if rows.is_empty() {
-            self.state.refuse_for_good(class, claim_ix);
+            self.state.reject_until_pass_end(class, claim_ix);
             return Err(ClaimRejection::Permanent);
         }
-        self.leave_room(&mut rows, template, &requests);
-        let (template_ix, set, held) = (claim.template, claim.set, claim.reserved.clone());
+        self.retain_fitting_colocated(&mut rows, template, &requests);
+        let (template_ix, set, held) = (claim.template, claim.requirements, claim.reserved.clone());
         let no_before = self.state.claims[claim_ix].min_values_relaxed;
-        let outcome = self.narrow(class, template_ix, set, rows, requests, open, Some((claim_ix, &held)));
+        let outcome = self.narrow_claim(class, template_ix, set, rows, requests, open, Some((claim_ix, &held)));
         match outcome {
             Ok(mut grown) => {
                 grown.min_values_relaxed = no_before;
                 Ok(grown)
             }
             Err(no) => {
-                if no == ClaimRejection::Permanent && self.beside.is_none() {
-                    self.state.refuse_for_good(class, claim_ix);
+                if no == ClaimRejection::Permanent && self.colocated_requests.is_none() {
+                    self.state.reject_until_pass_end(class, claim_ix);
                 }
                 Err(no)
             }
@@ -220,31 +228,35 @@ impl PlacementPass<'_> {
     }
 
     /// Drops the rows on which others would have no room that must have it.
-    fn leave_room(&self, rows: &mut Bits, template: &Template, requests: &Amounts) {
-        if let Some(beside) = &self.beside {
+    fn retain_fitting_colocated(&self, rows: &mut Bits, template: &Template, requests: &Amounts) {
+        if let Some(beside) = &self.colocated_requests {
             template.fit.keep_fitting(rows, &requests.plus(beside));
         }
     }
 
     /// A new claim with the pod on it, from the first pool that accepts it (spec 02 §6.5, step 5).
-    fn fresh(&mut self, class: ClassIx, open: &[KeyDomains]) -> Result<(usize, ExtendedClaim), UnplacedReason> {
+    fn new_claim(&mut self, class: ClassIx, open: &[KeyDomains]) -> Result<(usize, ExtendedClaim), UnplacedReason> {
         let facts = &self.problem.classes[class.0 as usize];
-        if !self.host_is_open(facts) {
+        if !self.is_new_host_allowed(facts) {
             return Err(UnplacedReason::NoTarget);
         }
         for (ix, template) in self.problem.templates.iter().enumerate() {
-            if !facts.tolerates[ix] || limits::nodes_exhausted(&self.state.limits[ix]) {
+            if !facts.tolerates_template[ix] || limits::is_node_limit_reached(&self.state.limits[ix]) {
                 continue;
             }
             let mut rows = template.rows.clone();
-            limits::keep_within(&mut rows, &self.problem.world.columns[template.columns], &self.state.limits[ix]);
+            limits::retain_within_limits(
+                &mut rows,
+                &self.problem.cluster.catalogues[template.catalogue],
+                &self.state.limits[ix],
+            );
             template.fit.keep_fitting(&mut rows, &facts.requests);
-            self.leave_room(&mut rows, template, &facts.requests);
-            drop_conflicting(&mut rows, template, facts);
+            self.retain_fitting_colocated(&mut rows, template, &facts.requests);
+            drop_rows_with_port_conflict(&mut rows, template, facts);
             if rows.is_empty() {
                 continue;
             }
-            match self.narrow(class, ix, template.set, rows, facts.requests.clone(), open, None) {
+            match self.narrow_claim(class, ix, template.requirements, rows, facts.requests.clone(), open, None) {
                 Ok(grown) => return Ok((ix, grown)),
                 Err(ClaimRejection::WaitsForReservation) => return Err(UnplacedReason::WaitsForReservation),
                 Err(ClaimRejection::Permanent | ClaimRejection::Temporary) => {}
@@ -254,17 +266,17 @@ impl PlacementPass<'_> {
     }
 
     /// Whether a host that does not exist yet satisfies the constraints on hosts.
-    pub(crate) fn host_is_open(&self, facts: &PodClass) -> bool {
-        facts.hosts.iter().all(|bound| match self.problem.groups[bound.group.0].identity.kind {
+    pub(crate) fn is_new_host_allowed(&self, facts: &PodClass) -> bool {
+        facts.host_constraints.iter().all(|bound| match self.problem.groups[bound.group.0].identity.kind {
             GroupKind::Spread { max_skew, .. } => i32::from(bound.counts_self) <= max_skew,
-            GroupKind::Affinity => bound.counts_self && self.state.counts[bound.group.0].no_host_is_occupied(),
+            GroupKind::Affinity => bound.counts_self && self.state.group_counts[bound.group.0].no_host_is_occupied(),
             GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => true,
         })
     }
 
     /// Labels, volumes, domains and offerings, in this order; the first combination that leaves a machine wins.
     #[allow(clippy::too_many_arguments, reason = "one step of the algorithm, with the state it works on")]
-    fn narrow(
+    fn narrow_claim(
         &mut self,
         class: ClassIx,
         template: usize,
@@ -283,19 +295,27 @@ impl PlacementPass<'_> {
         if !facts.must_exist.iter().all(|key| table.is_well_known(*key) || table.get(set, *key).is_some()) {
             return Err(ClaimRejection::Permanent);
         }
-        let columns = self.problem.templates[template].columns;
-        let Some(asked) = self.state.table.join(set, facts.demands, UndefinedKeys::AllowWellKnown) else {
+        let columns = self.problem.templates[template].catalogue;
+        let Some(asked) = self.state.table.intersect_sets(set, facts.requirements, UndefinedKeys::AllowWellKnown)
+        else {
             return Err(ClaimRejection::Permanent);
         };
         let anywhere = [(RequirementSetIx::EMPTY, None)];
-        let alternatives = if facts.volumes.is_empty() { &anywhere[..] } else { &facts.volumes };
-        let first = if self.whim.any_domain { seeded_hash::mix(self.seed) % alternatives.len() as u64 } else { 0 };
+        let alternatives =
+            if facts.volume_alternatives.is_empty() { &anywhere[..] } else { &facts.volume_alternatives };
+        let first = if self.search_variant.pick_any_domain {
+            seeded_hash::splitmix64(self.seed) % alternatives.len() as u64
+        } else {
+            0
+        };
         let mut no = ClaimRejection::Permanent;
         for (volume, volume_host) in alternatives.iter().cycle().skip(first as usize).take(alternatives.len()) {
             if volume_host.as_ref().is_some_and(|h| !h.has(super::UNNAMED_HOST)) {
                 continue;
             }
-            let Some(base) = self.state.table.join(asked, *volume, UndefinedKeys::AllowWellKnown) else { continue };
+            let Some(base) = self.state.table.intersect_sets(asked, *volume, UndefinedKeys::AllowWellKnown) else {
+                continue;
+            };
             let mut left = rows.clone();
             if base != set || claim.is_none() {
                 left.and_with(&self.view(columns, base).rows);
@@ -319,28 +339,30 @@ impl PlacementPass<'_> {
         open: &[KeyDomains],
         work: &ExtensionInput<'_>,
     ) -> Result<ExtendedClaim, ClaimRejection> {
-        let Some((key, rest)) = open.split_first() else { return self.settle(set, work) };
-        let label = self.state.keys.label(key.key);
+        let Some((key, rest)) = open.split_first() else { return self.build_extended_claim(set, work) };
+        let label = self.state.keys.label_key(key.key);
         let by_node = self.state.table.get(set, label);
         let mut allowed = key.allowed.clone();
-        allowed.and_with(self.state.keys.accepted(key.key, by_node, &self.state.table));
+        allowed.and_with(self.state.keys.domains_accepted_by(key.key, by_node, &self.state.table));
         if allowed.is_empty() {
             return Err(ClaimRejection::Temporary);
         }
         let options: SmallVec<[Bits; 4]> = match key.pick_one {
             None => SmallVec::from_iter([allowed]),
-            Some(group) => self.in_order_of_preference(key.key, group, &allowed),
+            Some(group) => self.domains_by_preference(key.key, group, &allowed),
         };
         // Only a choice of one domain out of several is weighed by price.
-        let weighs = self.whim.thrifty && key.pick_one.is_some();
+        let weighs = self.search_variant.cheapest_domain && key.pick_one.is_some();
         let mut best: Option<(i128, ExtendedClaim)> = None;
         for option in options {
-            let one = self.state.keys.narrowed(key.key, &option, &mut self.state.table);
-            let narrowed = self.state.table.only(label, one);
-            let Some(next) = self.state.table.join(set, narrowed, UndefinedKeys::AllowWellKnown) else { continue };
+            let one = self.state.keys.requirement_for_domains(key.key, &option, &mut self.state.table);
+            let narrowed = self.state.table.single_requirement_set(label, one);
+            let Some(next) = self.state.table.intersect_sets(set, narrowed, UndefinedKeys::AllowWellKnown) else {
+                continue;
+            };
             match self.choose_domains(next, rest, work) {
                 Ok(grown) if weighs => {
-                    let share = self.least_share(work.columns, &grown);
+                    let share = self.lowest_price_share(work.columns, &grown);
                     if best.as_ref().is_none_or(|(least, _)| share < *least) {
                         best = Some((share, grown));
                     }
@@ -355,9 +377,9 @@ impl PlacementPass<'_> {
     }
 
     /// What so much room costs as a part of the machine on which it costs least if that is filled with more of the same.
-    fn least_share(&mut self, columns: usize, grown: &ExtendedClaim) -> i128 {
-        let machines = &self.problem.world.columns[columns].rows;
-        let view = self.view(columns, grown.set);
+    fn lowest_price_share(&mut self, columns: usize, grown: &ExtendedClaim) -> i128 {
+        let machines = &self.problem.cluster.catalogues[columns].rows;
+        let view = self.view(columns, grown.requirements);
         let rows = view.by_price.iter().filter(|(_, row)| grown.rows.contains(*row));
         let shares = rows.map(|(price, row)| {
             let asked = grown.requests.iter().filter(|(_, amount)| *amount > 0);
@@ -368,21 +390,21 @@ impl PlacementPass<'_> {
     }
 
     /// Single domains, fewest pods first; ties are turned by the seed so that workloads do not all start in one zone.
-    pub(crate) fn in_order_of_preference(
+    pub(crate) fn domains_by_preference(
         &self,
         key: TopologyKeyIx,
         group: GroupIx,
         allowed: &Bits,
     ) -> SmallVec<[Bits; 4]> {
-        let counts = &self.state.counts[group.0];
-        let turn = self.seed ^ self.problem.groups[group.0].turn;
-        let any = self.whim.any_domain;
+        let counts = &self.state.group_counts[group.0];
+        let turn = self.seed ^ self.problem.groups[group.0].tie_break;
+        let any = self.search_variant.pick_any_domain;
         let mut order: SmallVec<[(i32, u64, usize); 4]> = allowed
             .iter()
             .map(|domain| {
                 (
                     if any { 0 } else { counts.get(domain) },
-                    seeded_hash::mix(turn ^ self.state.keys.turn(key, domain)),
+                    seeded_hash::splitmix64(turn ^ self.state.keys.tie_break(key, domain)),
                     domain,
                 )
             })
@@ -392,7 +414,11 @@ impl PlacementPass<'_> {
     }
 
     /// With everything narrowed: is there still a machine, are `minValues` kept, are reservations free?
-    fn settle(&mut self, set: RequirementSetIx, work: &ExtensionInput<'_>) -> Result<ExtendedClaim, ClaimRejection> {
+    fn build_extended_claim(
+        &mut self,
+        set: RequirementSetIx,
+        work: &ExtensionInput<'_>,
+    ) -> Result<ExtendedClaim, ClaimRejection> {
         let mut rows = work.rows.clone();
         rows.and_with(&self.view(work.columns, set).rows);
         if rows.is_empty() {
@@ -402,21 +428,27 @@ impl PlacementPass<'_> {
         let mut min_values_relaxed = false;
         let reserved = self.reservable(set, &rows, work);
         if self.state.table.has_min_values(set) {
-            let columns = &self.problem.world.columns[work.columns];
+            let columns = &self.problem.cluster.catalogues[work.columns];
             // A claim that holds reservations says so instead of what was said of its capacity type (spec 02 §6.8).
             let holds = reserved.as_ref().is_ok_and(|held| !held.is_empty());
             let offerings = (!holds).then(|| self.view(work.columns, set).offerings.clone());
-            let failing = min_values::short(columns, &rows, set, offerings.as_ref(), &self.state.table);
+            let failing = min_values::shortfalls(columns, &rows, set, offerings.as_ref(), &self.state.table);
             if !failing.is_empty() {
-                let may_lower = self.problem.world.settings.min_values_policy == MinValuesPolicy::BestEffort;
+                let may_lower = self.problem.cluster.settings.min_values_policy == MinValuesPolicy::BestEffort;
                 if work.claim.is_some() || !may_lower {
                     return Err(ClaimRejection::Temporary);
                 }
-                set = min_values::lower(set, &failing, &mut self.state.table);
+                set = min_values::lower_to_available(set, &failing, &mut self.state.table);
                 min_values_relaxed = true;
             }
         }
-        Ok(ExtendedClaim { set, rows, requests: work.requests.clone(), reserved: reserved?, min_values_relaxed })
+        Ok(ExtendedClaim {
+            requirements: set,
+            rows,
+            requests: work.requests.clone(),
+            reserved: reserved?,
+            min_values_relaxed,
+        })
     }
 
     /// The reservations that the claim would hold (spec 02 §10).
@@ -431,7 +463,7 @@ impl PlacementPass<'_> {
         }
         let held = work.claim.map_or(&[][..], |(_, held)| held);
         let offerings = self.view(work.columns, set).offerings.clone();
-        let columns = &self.problem.world.columns[work.columns];
+        let columns = &self.problem.cluster.catalogues[work.columns];
         let mut seen = false;
         let mut collected: Vec<usize> = Vec::new();
         for offering in offerings.iter().map(|o| &columns.offerings[o]).filter(|o| rows.contains(o.row)) {
@@ -443,7 +475,7 @@ impl PlacementPass<'_> {
             }
         }
         collected.sort_unstable();
-        let strict = self.problem.world.settings.reserved_mode == ReservedMode::Strict;
+        let strict = self.problem.cluster.settings.reserved_mode == ReservedMode::Strict;
         if strict && collected.is_empty() && (seen || !held.is_empty()) {
             return Err(ClaimRejection::WaitsForReservation);
         }
@@ -461,18 +493,18 @@ struct ExtensionInput<'a> {
 }
 
 /// Rows on which a daemon already listens on the pod's ports are out.
-fn drop_conflicting(rows: &mut Bits, template: &Template, facts: &PodClass) {
+fn drop_rows_with_port_conflict(rows: &mut Bits, template: &Template, facts: &PodClass) {
     if facts.ports.is_empty() {
         return;
     }
     for group in &template.overhead_groups {
-        if ports::conflict(&facts.ports, &group.ports).is_some() {
+        if ports::first_conflict(&facts.ports, &group.ports).is_some() {
             rows.and_not_with(&group.rows);
         }
     }
 }
 
 /// How many claims are compared when the cheapest growth is looked for: fewer for many pods, so that the work stays bounded.
-fn compared_at_most(pods: usize) -> usize {
+fn max_claims_compared(pods: usize) -> usize {
     (80_000 / pods.max(1)).clamp(4, 24)
 }

@@ -12,34 +12,36 @@ use crate::topology::GroupKind;
 
 impl PlacementPass<'_> {
     pub(super) fn place_on_node(&mut self, pod: PodIx, class: ClassIx, open: &[KeyDomains]) -> bool {
-        if self.problem.world.nodes.is_empty() {
+        if self.problem.cluster.nodes.is_empty() {
             return false;
         }
-        if self.state.eligible[class.0 as usize].is_none() {
-            self.state.eligible[class.0 as usize] = Some(self.eligible_nodes(class));
+        if self.state.eligible_nodes[class.0 as usize].is_none() {
+            self.state.eligible_nodes[class.0 as usize] = Some(self.eligible_nodes(class));
         }
-        let lets_rest = self.lets_rest(pod);
-        let awake = |pass: &Self, word: usize| if lets_rest { !pass.state.resting.word(word) } else { u64::MAX };
-        let words = self.state.eligible[class.0 as usize].as_ref().map_or(0, Bits::words);
-        let expected = self.expected.get(&pod).copied().filter(|node| node / 64 < words);
+        let lets_rest = self.skips_avoided_nodes(pod);
+        let awake = |pass: &Self, word: usize| if lets_rest { !pass.state.avoided_nodes.word(word) } else { u64::MAX };
+        let words = self.state.eligible_nodes[class.0 as usize].as_ref().map_or(0, Bits::words);
+        let expected = self.launched_nodes.get(&pod).copied().filter(|node| node / 64 < words);
         if let Some(node) = expected {
             let only = awake(self, node / 64) & (1 << (node % 64));
-            if self.place_among(pod, class, node / 64, only, open) {
+            if self.place_in_word(pod, class, node / 64, only, open) {
                 return true;
             }
         }
-        (0..words).any(|word| self.place_among(pod, class, word, awake(self, word), open))
+        (0..words).any(|word| self.place_in_word(pod, class, word, awake(self, word), open))
     }
 
     /// Puts the pod on the first that accepts it of those among sixty-four nodes that `of` names.
-    fn place_among(&mut self, pod: PodIx, class: ClassIx, word: usize, of: u64, open: &[KeyDomains]) -> bool {
+    fn place_in_word(&mut self, pod: PodIx, class: ClassIx, word: usize, of: u64, open: &[KeyDomains]) -> bool {
         let facts = &self.problem.classes[class.0 as usize];
-        if !self.state.room.word_may_fit(word, &facts.need) {
+        if !self.state.free_capacity.word_may_fit(word, &facts.coarse_requests) {
             return false;
         }
         for bit in WordBits(self.node_candidates(class, facts, word) & of) {
             let node = word * 64 + bit;
-            if self.state.room.may_fit(node, &facts.need) && self.node_accepts(pod, class, node, open) {
+            if self.state.free_capacity.may_fit(node, &facts.coarse_requests)
+                && self.node_accepts(pod, class, node, open)
+            {
                 self.commit_to_node(pod, class, node);
                 return true;
             }
@@ -51,34 +53,36 @@ impl PlacementPass<'_> {
     fn eligible_nodes(&mut self, class: ClassIx) -> Bits {
         let facts = &self.problem.classes[class.0 as usize];
         let mut eligible = Bits::new();
-        for shape in &self.problem.shapes {
-            let taints = &self.problem.world.nodes[shape.taints_of].taints;
-            let volumes_agree = facts.volumes.is_empty()
-                || facts
-                    .volumes
-                    .iter()
-                    .any(|(asked, _)| self.state.table.join(shape.labels, *asked, UndefinedKeys::Reject).is_some());
+        for shape in &self.problem.node_profiles {
+            let taints = &self.problem.cluster.nodes[shape.taints_from_node].taints;
+            let volumes_agree = facts.volume_alternatives.is_empty()
+                || facts.volume_alternatives.iter().any(|(asked, _)| {
+                    self.state.table.intersect_sets(shape.labels, *asked, UndefinedKeys::Reject).is_some()
+                });
             let has = |key: &KeyIx| self.state.table.get(shape.labels, *key).is_some();
             if tolerates_all(&facts.tolerations, taints)
                 && volumes_agree
                 && facts.must_exist.iter().all(has)
-                && self.state.table.join(shape.labels, facts.demands, UndefinedKeys::Reject).is_some()
+                && self.state.table.intersect_sets(shape.labels, facts.requirements, UndefinedKeys::Reject).is_some()
             {
                 eligible.or_with(&shape.nodes);
             }
         }
-        let named = facts.hostname.is_some() || facts.volumes.iter().any(|v| v.1.is_some());
+        let named = facts.hostname.is_some() || facts.volume_alternatives.iter().any(|v| v.1.is_some());
         if named {
-            let nodes = &self.problem.world.nodes;
+            let nodes = &self.problem.cluster.nodes;
             let mut fits = |node: usize| {
                 let hostname = &nodes[node].hostname;
                 let accepts = |host: &Option<Requirement>| host.as_ref().is_none_or(|h| h.has(hostname));
                 // An alternative holds as a whole: its hostname together with its labels.
-                let mut alternatives = facts.volumes.iter().filter(|(_, host)| accepts(host));
+                let mut alternatives = facts.volume_alternatives.iter().filter(|(_, host)| accepts(host));
                 accepts(&facts.hostname)
-                    && (facts.volumes.is_empty()
+                    && (facts.volume_alternatives.is_empty()
                         || alternatives.any(|(asked, _)| {
-                            self.state.table.join(nodes[node].set, *asked, UndefinedKeys::Reject).is_some()
+                            self.state
+                                .table
+                                .intersect_sets(nodes[node].label_requirements, *asked, UndefinedKeys::Reject)
+                                .is_some()
                         }))
             };
             eligible = eligible.iter().filter(|n| fits(*n)).collect();
@@ -88,10 +92,10 @@ impl PlacementPass<'_> {
 
     /// Sixty-four nodes at a time: eligible, still there, and not ruled out by a constraint on hosts.
     fn node_candidates(&self, class: ClassIx, facts: &PodClass, word: usize) -> u64 {
-        let mut candidates = self.state.eligible[class.0 as usize].as_ref().map_or(0, |e| e.word(word));
-        candidates &= !self.state.gone.word(word);
-        for bound in &facts.hosts {
-            let counts = &self.state.counts[bound.group.0];
+        let mut candidates = self.state.eligible_nodes[class.0 as usize].as_ref().map_or(0, |e| e.word(word));
+        candidates &= !self.state.removed_nodes.word(word);
+        for bound in &facts.host_constraints {
+            let counts = &self.state.group_counts[bound.group.0];
             match self.problem.groups[bound.group.0].identity.kind {
                 GroupKind::Spread { .. } => {
                     let full = if bound.counts_self { &counts.nodes.at_limit } else { &counts.nodes.over_limit };
@@ -112,9 +116,9 @@ impl PlacementPass<'_> {
 
     fn node_accepts(&mut self, pod: PodIx, class: ClassIx, node: usize, open: &[KeyDomains]) -> bool {
         let facts = &self.problem.classes[class.0 as usize];
-        let state = &self.problem.world.nodes[node];
+        let state = &self.problem.cluster.nodes[node];
         let remaining = &self.state.remaining[node];
-        let fits = match &self.beside {
+        let fits = match &self.colocated_requests {
             Some(beside) => facts.requests.plus(beside).fits_in(remaining),
             None => facts.requests.fits_in(remaining),
         };
@@ -123,7 +127,9 @@ impl PlacementPass<'_> {
         }
         if !facts.ports.is_empty() {
             let more = self.state.node_ports.get(&node).map_or(&[][..], Vec::as_slice);
-            if ports::conflict(&facts.ports, &state.ports).is_some() || ports::conflict(&facts.ports, more).is_some() {
+            if ports::first_conflict(&facts.ports, &state.ports).is_some()
+                || ports::first_conflict(&facts.ports, more).is_some()
+            {
                 return false;
             }
         }
@@ -136,7 +142,7 @@ impl PlacementPass<'_> {
     /// Whether the node can attach what the pod brings (spec 02 §9.2); a claim that is there already counts once.
     fn volumes_fit(&self, pod: PodIx, node: usize) -> bool {
         let attachments = &self.problem.pods[pod.0 as usize].attachments;
-        let state = &self.problem.world.nodes[node];
+        let state = &self.problem.cluster.nodes[node];
         if attachments.is_empty() || state.attach_limits.is_empty() {
             return true;
         }
@@ -158,7 +164,7 @@ impl PlacementPass<'_> {
 
     fn commit_to_node(&mut self, pod: PodIx, class: ClassIx, node: usize) {
         let facts = &self.problem.classes[class.0 as usize];
-        self.state.take_room(node, &facts.requests);
+        self.state.subtract_remaining(node, &facts.requests);
         if !facts.ports.is_empty() {
             self.state.node_ports.entry(node).or_default().extend(facts.ports.iter().cloned());
         }
@@ -166,11 +172,11 @@ impl PlacementPass<'_> {
         if !attachments.is_empty() {
             self.state.node_attached.entry(node).or_default().extend(attachments.iter().cloned());
         }
-        for group in facts.counted_by.iter().chain(&facts.repels) {
-            if self.state.accepted(self.problem, self.problem.groups[group.0].filter, node).placed {
-                self.state.count_at(self.problem, *group, node, 1);
+        for group in facts.counted_by.iter().chain(&facts.inverse_groups) {
+            if self.state.filter_node(self.problem, self.problem.groups[group.0].filter, node).counts_placed {
+                self.state.count_on_node(self.problem, *group, node, 1);
             }
         }
-        self.state.places[pod.0 as usize] = Some(PlacementTarget::Node(node));
+        self.state.placements[pod.0 as usize] = Some(PlacementTarget::Node(node));
     }
 }

@@ -13,11 +13,11 @@ use crate::topology::TopologyKeyIx;
 
 impl PlacementPass<'_> {
     /// Counts every claim at what it can still become; whether that frees anything.
-    pub(super) fn recount(&mut self) -> bool {
+    pub(super) fn recount_claims(&mut self) -> bool {
         let frees_limits = self.recount_limits();
         let frees_domains = self.recount_domains();
         // A class that failed may succeed now.
-        self.state.commits += u64::from(frees_limits || frees_domains);
+        self.state.revision += u64::from(frees_limits || frees_domains);
         frees_limits || frees_domains
     }
 
@@ -27,14 +27,15 @@ impl PlacementPass<'_> {
         for ix in 0..self.state.claims.len() {
             let claim = &mut self.state.claims[ix];
             let template = claim.template;
-            if self.state.limits[template].is_empty() || claim.counted == claim.rows {
+            if self.state.limits[template].is_empty() || claim.rows_counted_in_limits == claim.rows {
                 continue;
             }
-            let before = std::mem::replace(&mut claim.counted, claim.rows.clone());
+            let before = std::mem::replace(&mut claim.rows_counted_in_limits, claim.rows.clone());
             let now = claim.rows.clone();
-            let columns = &self.problem.world.columns[self.problem.templates[template].columns];
-            for (resource, left) in self.state.limits_of(template) {
-                let given_back = limits::most(*resource, &before, columns) - limits::most(*resource, &now, columns);
+            let columns = &self.problem.cluster.catalogues[self.problem.templates[template].catalogue];
+            for (resource, left) in self.state.limits_mut(template) {
+                let given_back =
+                    limits::max_capacity(*resource, &before, columns) - limits::max_capacity(*resource, &now, columns);
                 *left += given_back;
                 leaves_more |= given_back > 0;
             }
@@ -48,22 +49,23 @@ impl PlacementPass<'_> {
         let mut takes_back = false;
         for ix in 0..self.state.claims.len() {
             for key in self.state.keys.iter() {
-                if !self.state.claims[ix].counted_in.iter().any(|counted| counted.key == key) {
+                if !self.state.claims[ix].uncertain_counts.iter().any(|counted| counted.key == key) {
                     continue;
                 }
-                let open = self.open_to(ix, key);
+                let open = self.offered_domains(ix, key);
                 let is_lost = |counted: &mut UncertainCount| counted.key == key && !open.contains(counted.domain);
-                let lost: Vec<UncertainCount> = self.state.claims[ix].counted_in.extract_if(.., is_lost).collect();
+                let lost: Vec<UncertainCount> =
+                    self.state.claims[ix].uncertain_counts.extract_if(.., is_lost).collect();
                 if lost.is_empty() {
                     continue;
                 }
                 takes_back = true;
                 for UncertainCount { group, domain, .. } in lost {
-                    self.state.count(group, domain, -1);
+                    self.state.count_in_domain(group, domain, -1);
                 }
-                if let Some(set) = self.narrowed_to(ix, key, &open) {
-                    self.state.claims[ix].set = set;
-                    self.update_domains(ix, set);
+                if let Some(set) = self.requirements_narrowed_to(ix, key, &open) {
+                    self.state.claims[ix].requirements = set;
+                    self.update_claim_domains(ix, set);
                 }
             }
         }
@@ -71,22 +73,27 @@ impl PlacementPass<'_> {
     }
 
     /// The domains in which some machine that the claim can become is offered.
-    fn open_to(&mut self, claim: usize, key: TopologyKeyIx) -> Bits {
-        let (set, rows) = (self.state.claims[claim].set, self.state.claims[claim].rows.clone());
-        let columns = self.problem.templates[self.state.claims[claim].template].columns;
-        let one = self.state.table.get(set, self.state.keys.label(key));
-        let accepted: Vec<usize> = self.state.keys.accepted(key, one, &self.state.table).iter().collect();
+    fn offered_domains(&mut self, claim: usize, key: TopologyKeyIx) -> Bits {
+        let (set, rows) = (self.state.claims[claim].requirements, self.state.claims[claim].rows.clone());
+        let columns = self.problem.templates[self.state.claims[claim].template].catalogue;
+        let one = self.state.table.get(set, self.state.keys.label_key(key));
+        let accepted: Vec<usize> = self.state.keys.domains_accepted_by(key, one, &self.state.table).iter().collect();
         let mut is_offered = |domain: &usize| {
-            let narrowed = self.narrowed_to(claim, key, &Bits::from_iter([*domain]));
+            let narrowed = self.requirements_narrowed_to(claim, key, &Bits::from_iter([*domain]));
             narrowed.is_some_and(|set| self.view(columns, set).rows.intersects(&rows))
         };
         accepted.into_iter().filter(|domain| is_offered(domain)).collect()
     }
 
     /// What the claim asks for if it must be in one of these domains.
-    pub(super) fn narrowed_to(&mut self, claim: usize, key: TopologyKeyIx, domains: &Bits) -> Option<RequirementSetIx> {
-        let one = self.state.keys.narrowed(key, domains, &mut self.state.table);
-        let asked = self.state.table.only(self.state.keys.label(key), one);
-        self.state.table.join(self.state.claims[claim].set, asked, UndefinedKeys::AllowWellKnown)
+    pub(super) fn requirements_narrowed_to(
+        &mut self,
+        claim: usize,
+        key: TopologyKeyIx,
+        domains: &Bits,
+    ) -> Option<RequirementSetIx> {
+        let one = self.state.keys.requirement_for_domains(key, domains, &mut self.state.table);
+        let asked = self.state.table.single_requirement_set(self.state.keys.label_key(key), one);
+        self.state.table.intersect_sets(self.state.claims[claim].requirements, asked, UndefinedKeys::AllowWellKnown)
     }
 }

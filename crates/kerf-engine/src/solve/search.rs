@@ -10,12 +10,12 @@ use super::class::GroupConstraint;
 use super::pass::{ClaimOrder, PlacementPass, SearchVariant};
 use super::price_bound;
 use super::problem::{PodIx, SchedulingProblem};
-use super::solution::{Solution, answer, cuts_short};
+use super::solution::{Solution, build_solution, truncation_breaks_min_values};
 use super::spread_violations;
 use crate::cluster::Effort;
 use crate::price::{Price, saves_enough};
 use crate::resources::ResourceIx;
-use crate::seeded_hash::mix;
+use crate::seeded_hash::splitmix64;
 use crate::topology::GroupKind;
 
 /// Pods placed over all further passes, about: bounds the work for large inputs.
@@ -34,13 +34,13 @@ const ROUND_MIN_PASSES: usize = 32;
 /// One way to go about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct SearchAttempt {
-    taste: ClaimOrder,
-    order: PodOrder,
+    claim_order: ClaimOrder,
+    pod_order: PodOrder,
     /// Those whom rules between pods bind come before all others: whoever has no such rule is welcome later, too, and might be in
     /// their way.
-    bound_first: bool,
+    constrained_first: bool,
     seed: u64,
-    whim: SearchVariant,
+    search_variant: SearchVariant,
 }
 
 /// In which order pods are taken.
@@ -63,54 +63,56 @@ enum PodOrder {
 struct SolutionRank {
     unplaced: usize,
     /// Pods whose spread cannot be kept, whoever is bound first.
-    tilted: usize,
-    concessions: usize,
-    rank: usize,
+    spread_violations: usize,
+    relaxations: usize,
+    pool_rank: usize,
     price: Price,
     claims: usize,
 }
 
 /// What the first pass achieved.
 struct FirstFitResult {
-    merit: SolutionRank,
+    rank: SolutionRank,
     /// Which pods of the queue have a place.
     placed: Vec<bool>,
 }
 
 /// The cheapest answer that is found for these pods, in the queue's order. The pass is left as the answer has it.
-pub(crate) fn best(pass: &mut PlacementPass<'_>, queue: &[PodIx]) -> Solution {
-    let (attempts, floor) = run(pass, queue, SEARCH_MAX_PLACEMENTS);
-    answer(pass, attempts, floor)
+pub(crate) fn solve_with_search(pass: &mut PlacementPass<'_>, queue: &[PodIx]) -> Solution {
+    let (attempts, floor) = search_cheaper(pass, queue, SEARCH_MAX_PLACEMENTS);
+    build_solution(pass, attempts, floor)
 }
 
 /// Leaves the pass as the cheapest answer has it that is found with about so many placements on top of the first ones; the number of
 /// attempts and the price of the first.
-pub(crate) fn run(pass: &mut PlacementPass<'_>, queue: &[PodIx], placements: usize) -> (usize, Price) {
+pub(crate) fn search_cheaper(pass: &mut PlacementPass<'_>, queue: &[PodIx], placements: usize) -> (usize, Price) {
     pass.run(queue);
-    let merit = merit(pass);
+    let merit = rank_solution(pass);
     let attempts = attempts(pass, merit, placements);
     if attempts.is_empty() {
         return (1, merit.price);
     }
-    let floor = FirstFitResult { merit, placed: placed(pass, queue) };
-    pass.state.start_over();
-    let made = better(pass, queue, &floor, &attempts);
+    let floor = FirstFitResult { rank: merit, placed: placed_flags(pass, queue) };
+    pass.state.undo_pass();
+    let made = run_attempts(pass, queue, &floor, &attempts);
     (made + 1, merit.price)
 }
 
 fn attempts(pass: &mut PlacementPass<'_>, floor: SolutionRank, placements: usize) -> Vec<SearchAttempt> {
-    let settings = &pass.problem.world.settings;
+    let settings = &pass.problem.cluster.settings;
     // Reservations are handed out in the order of the queue; another order would hand them to others.
     if settings.effort == Effort::FirstFit || !pass.state.reservations.is_empty() {
         return Vec::new();
     }
     let may_gain = if floor.unplaced > 0 {
         // Where nothing at all was placed, every pod has been refused by the world as it is, which comes first in any order.
-        pass.placed() > 0
+        pass.placed_count() > 0
     } else {
         let has_claims = !pass.state.claims.is_empty();
         has_claims
-            && (floor.tilted > 0 || floor.concessions > 0 || saves_enough(price_bound::least_price(pass), floor.price))
+            && (floor.spread_violations > 0
+                || floor.relaxations > 0
+                || saves_enough(price_bound::lower_bound_price(pass), floor.price))
     };
     if !may_gain {
         return Vec::new();
@@ -131,34 +133,52 @@ fn attempts(pass: &mut PlacementPass<'_>, floor: SolutionRank, placements: usize
         let taste = if i.is_multiple_of(4) { ClaimOrder::Oldest } else { ClaimOrder::CheapestGrowth };
         let thrifty = i % 6 == 1;
         let whim = SearchVariant {
-            newest: i.is_multiple_of(2),
-            any_domain: i.is_multiple_of(3),
-            thrifty,
+            prefer_newest_claim: i.is_multiple_of(2),
+            pick_any_domain: i.is_multiple_of(3),
+            cheapest_domain: thrifty,
             ..SearchVariant::default()
         };
-        SearchAttempt { taste, order: PodOrder::Shuffled, bound_first: false, seed: mix(seed.wrapping_add(i)), whim }
+        SearchAttempt {
+            claim_order: taste,
+            pod_order: PodOrder::Shuffled,
+            constrained_first: false,
+            seed: splitmix64(seed.wrapping_add(i)),
+            search_variant: whim,
+        }
     });
     let whim = SearchVariant::default();
-    let planned = planned.map(|(taste, order)| SearchAttempt { taste, order, bound_first: false, seed, whim });
+    let planned = planned.map(|(taste, order)| SearchAttempt {
+        claim_order: taste,
+        pod_order: order,
+        constrained_first: false,
+        seed,
+        search_variant: whim,
+    });
     let mut attempts: Vec<SearchAttempt> = planned.into_iter().chain(shaken).take(passes).collect();
     if floor.unplaced > 0 {
         let may_be_impatient = pass.state.queue.len() <= EAGER_RETRY_MAX_PODS;
         for (ix, attempt) in attempts.iter_mut().enumerate() {
-            attempt.bound_first = ix.is_multiple_of(2);
-            attempt.whim.impatient = may_be_impatient && ix % 4 > 1;
-            attempt.whim.gathers = may_be_impatient && ix % 8 > 3;
+            attempt.constrained_first = ix.is_multiple_of(2);
+            attempt.search_variant.retry_after_each_placement = may_be_impatient && ix % 4 > 1;
+            attempt.search_variant.keep_colocated_together = may_be_impatient && ix % 8 > 3;
         }
     }
     for attempt in &mut attempts {
-        attempt.whim.thorough = floor.tilted > 0;
-        attempt.whim.pins = true;
+        attempt.search_variant.recount_narrowed_claims = floor.spread_violations > 0;
+        attempt.search_variant.pin_claims_to_domains = true;
     }
-    if floor.tilted > 0 {
+    if floor.spread_violations > 0 {
         // The first pass over again: it may do to say where its claims have to be.
-        let whim = SearchVariant { pins: true, ..SearchVariant::default() };
+        let whim = SearchVariant { pin_claims_to_domains: true, ..SearchVariant::default() };
         attempts.insert(
             0,
-            SearchAttempt { taste: ClaimOrder::FewestPods, order: PodOrder::Cpu, bound_first: false, seed, whim },
+            SearchAttempt {
+                claim_order: ClaimOrder::FewestPods,
+                pod_order: PodOrder::Cpu,
+                constrained_first: false,
+                seed,
+                search_variant: whim,
+            },
         );
     }
     attempts
@@ -175,9 +195,17 @@ struct WorkerResult {
 
 /// Runs the attempts on as many threads as allowed, round by round until one finds nothing better; leaves the pass as the best of them has
 /// it, or as the floor if none beats it. The number of attempts that were made.
-fn better(pass: &mut PlacementPass<'_>, queue: &[PodIx], floor: &FirstFitResult, attempts: &[SearchAttempt]) -> usize {
-    let threads =
-        if attempts.len() * queue.len() < MULTITHREAD_MIN_PLACEMENTS { 1 } else { pass.problem.world.settings.threads };
+fn run_attempts(
+    pass: &mut PlacementPass<'_>,
+    queue: &[PodIx],
+    floor: &FirstFitResult,
+    attempts: &[SearchAttempt],
+) -> usize {
+    let threads = if attempts.len() * queue.len() < MULTITHREAD_MIN_PLACEMENTS {
+        1
+    } else {
+        pass.problem.cluster.settings.threads
+    };
     let threads = threads.clamp(1, attempts.len());
     let mut others: Vec<(PlacementPass<'_>, WorkerResult)> =
         (1..threads).map(|_| (pass.clone(), WorkerResult::default())).collect();
@@ -189,9 +217,9 @@ fn better(pass: &mut PlacementPass<'_>, queue: &[PodIx], floor: &FirstFitResult,
         let share = |worker| round.clone().skip(worker).step_by(threads);
         std::thread::scope(|scope| {
             for (worker, (pass, tried)) in others.iter_mut().enumerate() {
-                scope.spawn(move || work(pass, queue, floor, attempts, share(worker + 1), tried));
+                scope.spawn(move || run_worker_share(pass, queue, floor, attempts, share(worker + 1), tried));
             }
-            work(pass, queue, floor, attempts, share(0), &mut mine);
+            run_worker_share(pass, queue, floor, attempts, share(0), &mut mine);
         });
         made = round.end;
         let best = others.iter().map(|(_, tried)| *tried).chain([mine]).filter_map(|tried| tried.best).min();
@@ -207,13 +235,13 @@ fn better(pass: &mut PlacementPass<'_>, queue: &[PodIx], floor: &FirstFitResult,
     if let Some(at) = there {
         pass.state = others.swap_remove(at).0.state;
     } else if !shows_winner(mine) {
-        pass.state.start_over();
+        pass.state.undo_pass();
         match winner {
-            Some(ix) => attempt(pass, queue, attempts[ix]),
+            Some(ix) => run_attempt(pass, queue, attempts[ix]),
             None => {
-                pass.taste = ClaimOrder::FewestPods;
-                pass.seed = pass.problem.world.settings.seed;
-                pass.whim = SearchVariant::default();
+                pass.claim_order = ClaimOrder::FewestPods;
+                pass.seed = pass.problem.cluster.settings.seed;
+                pass.search_variant = SearchVariant::default();
                 pass.run(queue);
             }
         }
@@ -222,7 +250,7 @@ fn better(pass: &mut PlacementPass<'_>, queue: &[PodIx], floor: &FirstFitResult,
 }
 
 /// A worker's share of the attempts, by their numbers.
-fn work(
+fn run_worker_share(
     pass: &mut PlacementPass<'_>,
     queue: &[PodIx],
     floor: &FirstFitResult,
@@ -231,58 +259,60 @@ fn work(
     tried: &mut WorkerResult,
 ) {
     for ix in share {
-        pass.state.start_over();
-        attempt(pass, queue, attempts[ix]);
+        pass.state.undo_pass();
+        run_attempt(pass, queue, attempts[ix]);
         tried.last = Some(ix);
-        if cuts_short(pass) {
+        if truncation_breaks_min_values(pass) {
             continue;
         }
-        let found = merit(pass);
-        let beats = tried.best.map_or(found < floor.merit, |(least, _)| found < least);
-        if beats && gives_up_nothing(pass, queue, floor) {
+        let found = rank_solution(pass);
+        let beats = tried.best.map_or(found < floor.rank, |(least, _)| found < least);
+        if beats && is_no_worse(pass, queue, floor) {
             tried.best = Some((found, ix));
         }
     }
 }
 
-fn attempt(pass: &mut PlacementPass<'_>, queue: &[PodIx], attempt: SearchAttempt) {
-    pass.taste = attempt.taste;
+fn run_attempt(pass: &mut PlacementPass<'_>, queue: &[PodIx], attempt: SearchAttempt) {
+    pass.claim_order = attempt.claim_order;
     pass.seed = attempt.seed;
-    pass.whim = attempt.whim;
-    let order = ordered(pass.problem, queue, attempt);
+    pass.search_variant = attempt.search_variant;
+    let order = order_pods(pass.problem, queue, attempt);
     pass.run(&order);
 }
 
-fn merit(pass: &PlacementPass<'_>) -> SolutionRank {
+fn rank_solution(pass: &PlacementPass<'_>) -> SolutionRank {
     SolutionRank {
-        unplaced: pass.state.queue.len() - pass.placed(),
-        tilted: spread_violations::tilted(pass),
-        concessions: pass.state.concessions,
-        rank: pass.state.claims.iter().map(|c| c.template * c.pods.len()).sum(),
+        unplaced: pass.state.queue.len() - pass.placed_count(),
+        spread_violations: spread_violations::count_spread_violations(pass),
+        relaxations: pass.state.relaxations,
+        pool_rank: pass.state.claims.iter().map(|c| c.template * c.pods.len()).sum(),
         price: pass.total_price(),
         claims: pass.state.claims.len(),
     }
 }
 
-fn placed(pass: &PlacementPass<'_>, queue: &[PodIx]) -> Vec<bool> {
-    queue.iter().map(|pod| pass.state.places[pod.0 as usize].is_some()).collect()
+fn placed_flags(pass: &PlacementPass<'_>, queue: &[PodIx]) -> Vec<bool> {
+    queue.iter().map(|pod| pass.state.placements[pod.0 as usize].is_some()).collect()
 }
 
-fn gives_up_nothing(pass: &PlacementPass<'_>, queue: &[PodIx], floor: &FirstFitResult) -> bool {
-    let (found, bar) = (merit(pass), floor.merit);
+fn is_no_worse(pass: &PlacementPass<'_>, queue: &[PodIx], floor: &FirstFitResult) -> bool {
+    let (found, bar) = (rank_solution(pass), floor.rank);
     let costs_less =
         || saves_enough(found.price, bar.price) || (found.price <= bar.price && found.claims <= bar.claims);
     let is_as_good = || {
-        found.concessions <= bar.concessions && found.rank <= bar.rank && (found.tilted < bar.tilted || costs_less())
+        found.relaxations <= bar.relaxations
+            && found.pool_rank <= bar.pool_rank
+            && (found.spread_violations < bar.spread_violations || costs_less())
     };
-    placed(pass, queue).iter().zip(&floor.placed).all(|(here, there)| *here || !*there)
+    placed_flags(pass, queue).iter().zip(&floor.placed).all(|(here, there)| *here || !*there)
         && (found.unplaced < bar.unplaced || is_as_good())
 }
 
-fn ordered(problem: &SchedulingProblem, queue: &[PodIx], attempt: SearchAttempt) -> Vec<PodIx> {
+fn order_pods(problem: &SchedulingProblem, queue: &[PodIx], attempt: SearchAttempt) -> Vec<PodIx> {
     let mut order = queue.to_vec();
     let request = |pod: PodIx, resource| problem.class_of(pod).requests.get(resource);
-    match attempt.order {
+    match attempt.pod_order {
         PodOrder::Cpu => {}
         PodOrder::Memory => order.sort_by_key(|pod| std::cmp::Reverse(request(*pod, ResourceIx::MEMORY))),
         PodOrder::DominantShare => {
@@ -305,7 +335,7 @@ fn ordered(problem: &SchedulingProblem, queue: &[PodIx], attempt: SearchAttempt)
                 .iter()
                 .enumerate()
                 .map(|(rank, pod)| {
-                    let chance = mix(attempt.seed ^ rank as u64) % (queue.len() as u64).max(1);
+                    let chance = splitmix64(attempt.seed ^ rank as u64) % (queue.len() as u64).max(1);
                     (rank as u64 + chance, rank, *pod)
                 })
                 .collect();
@@ -313,21 +343,21 @@ fn ordered(problem: &SchedulingProblem, queue: &[PodIx], attempt: SearchAttempt)
             order = keyed.into_iter().map(|(_, _, pod)| pod).collect();
         }
     }
-    if attempt.bound_first {
-        order.sort_by_key(|pod| boundness(problem, *pod));
+    if attempt.constrained_first {
+        order.sort_by_key(|pod| constraint_priority(problem, *pod));
     }
     order
 }
 
 /// Whose place depends on where others are comes before those who only keep away from some, and these before the rest. Their own rules
 /// count, not those of others: who is still there to have any is another matter.
-fn boundness(problem: &SchedulingProblem, pod: PodIx) -> u8 {
+fn constraint_priority(problem: &SchedulingProblem, pod: PodIx) -> u8 {
     let rank = |bound: &GroupConstraint| match problem.groups[bound.group.0].identity.kind {
         GroupKind::Spread { .. } | GroupKind::Affinity => 0,
         GroupKind::AntiAffinity => 1,
         GroupKind::InverseAntiAffinity => 2,
     };
-    problem.class_of(pod).bounds().map(rank).min().unwrap_or(2)
+    problem.class_of(pod).constraints().map(rank).min().unwrap_or(2)
 }
 
 #[cfg(test)]
@@ -345,7 +375,7 @@ mod tests {
         let (problem, _) = SchedulingProblem::new(&world.input, &world.settings);
         let rank = |name: &str| {
             let pod = problem.pods.iter().position(|pod| pod.name == name);
-            pod.map(|ix| boundness(&problem, PodIx(ix as u32)))
+            pod.map(|ix| constraint_priority(&problem, PodIx(ix as u32)))
         };
         let ranks = ["default/web", "default/shy", "default/plain", "default/api"].map(rank);
         assert_eq!(ranks, [Some(0), Some(1), Some(2), Some(2)]);

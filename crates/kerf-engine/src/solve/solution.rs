@@ -118,9 +118,9 @@ impl Solution {
 pub(crate) type LaunchCache = FxHashMap<(usize, RequirementSetIx, Bits), Result<Arc<LaunchOptions>, Reason>>;
 
 /// Turns a finished pass into the answer.
-pub(crate) fn answer(pass: &mut PlacementPass<'_>, attempts: usize, first_fit_price: Price) -> Solution {
+pub(crate) fn build_solution(pass: &mut PlacementPass<'_>, attempts: usize, first_fit_price: Price) -> Solution {
     let problem = pass.problem;
-    let (claims, mut left) = claims(pass, &mut LaunchCache::default());
+    let (claims, mut left) = planned_claims(pass, &mut LaunchCache::default());
     left.extend(explain::unplaced(pass, |_| true));
     let name = |pod: PodIx| problem.pods[pod.0 as usize].name.clone();
     let mut unplaced: Vec<UnplacedPod> =
@@ -131,8 +131,8 @@ pub(crate) fn answer(pass: &mut PlacementPass<'_>, attempts: usize, first_fit_pr
     pod_classes.dedup();
     let stats = SolveStats {
         pods: pass.state.queue.len(),
-        nodes: problem.world.nodes.len(),
-        instance_types: problem.world.columns.iter().map(|c| c.types.len()).sum(),
+        nodes: problem.cluster.nodes.len(),
+        instance_types: problem.cluster.catalogues.iter().map(|c| c.types.len()).sum(),
         pod_classes: pod_classes.len(),
         attempts,
         first_fit_price,
@@ -142,7 +142,7 @@ pub(crate) fn answer(pass: &mut PlacementPass<'_>, attempts: usize, first_fit_pr
 
 impl Solution {
     /// Adds pods that were left out before anything was tried.
-    pub(crate) fn add_refused(&mut self, refused: Vec<(Str, Reason)>) {
+    pub(crate) fn add_excluded_pods(&mut self, refused: Vec<(Str, Reason)>) {
         self.stats.pods += refused.len();
         self.unplaced.extend(refused.into_iter().map(|(pod, reason)| UnplacedPod { pod, reason }));
         self.unplaced.sort_by(|a, b| a.pod.cmp(&b.pod));
@@ -150,14 +150,14 @@ impl Solution {
 }
 
 /// The claims as they would be created, and the pods of those that cannot be.
-pub(crate) fn claims(
+pub(crate) fn planned_claims(
     pass: &mut PlacementPass<'_>,
     launches: &mut LaunchCache,
 ) -> (Vec<PlannedClaim>, Vec<(PodIx, Reason)>) {
     let (mut claims, mut unplaced) = (Vec::new(), Vec::new());
     let open = std::mem::take(&mut pass.state.claims);
     for claim in &open {
-        match planned(pass, launches, claim) {
+        match plan_claim(pass, launches, claim) {
             Ok(planned) => claims.push(planned),
             Err(reason) => unplaced.extend(claim.pods.iter().map(|pod| (*pod, reason.clone()))),
         }
@@ -174,15 +174,16 @@ pub(crate) fn node_placements(pass: &PlacementPass<'_>) -> Vec<NodePlacement> {
         .state
         .queue
         .iter()
-        .filter_map(|pod| match pass.state.places[pod.0 as usize] {
+        .filter_map(|pod| match pass.state.placements[pod.0 as usize] {
             Some(PlacementTarget::Node(node)) => Some((node, problem.pods[pod.0 as usize].name.clone())),
             Some(PlacementTarget::Claim(_)) | None => None,
         })
         .collect();
-    by_node.sort_by(|a, b| problem.world.nodes[a.0].name.cmp(&problem.world.nodes[b.0].name).then_with(|| a.cmp(b)));
+    by_node
+        .sort_by(|a, b| problem.cluster.nodes[a.0].name.cmp(&problem.cluster.nodes[b.0].name).then_with(|| a.cmp(b)));
     let mut placements: Vec<NodePlacement> = Vec::new();
     for (node, pod) in by_node {
-        let name = &problem.world.nodes[node].name;
+        let name = &problem.cluster.nodes[node].name;
         match placements.last_mut().filter(|last| last.node == *name) {
             Some(last) => last.pods.push(pod),
             None => placements.push(NodePlacement { node: name.clone(), pods: vec![pod] }),
@@ -192,7 +193,7 @@ pub(crate) fn node_placements(pass: &PlacementPass<'_>) -> Vec<NodePlacement> {
 }
 
 /// The claim as it would be created (spec 02 §6.8, §7.5 and §12.1).
-fn planned(
+fn plan_claim(
     pass: &mut PlacementPass<'_>,
     launches: &mut LaunchCache,
     claim: &OpenClaim,
@@ -201,7 +202,9 @@ fn planned(
     let template = &problem.templates[claim.template];
     let set = launch_set(pass, claim);
     let key = (claim.template, set, claim.rows.clone());
-    let known = launches.entry(key).or_insert_with(|| launch(pass, claim.template, set, &claim.rows).map(Arc::new));
+    let known = launches
+        .entry(key)
+        .or_insert_with(|| build_launch_options(pass, claim.template, set, &claim.rows).map(Arc::new));
     let launch = known.clone()?;
     let requests = claim.requests.plus(&template.least_overhead(&claim.rows));
     let mut pods: Vec<Str> = claim.pods.iter().map(|p| problem.pods[p.0 as usize].name.clone()).collect();
@@ -210,29 +213,34 @@ fn planned(
         pool: template.name.clone(),
         pods,
         launch,
-        requests: problem.world.names.list(&requests),
+        requests: problem.cluster.resource_names.to_resource_list(&requests),
         min_values_relaxed: claim.min_values_relaxed,
     })
 }
 
 /// Whether some claim would be discarded because the most types that it may list do not keep its `minValues` (spec 02 §7.5).
-pub(super) fn cuts_short(pass: &mut PlacementPass<'_>) -> bool {
-    let settings = &pass.problem.world.settings;
+pub(super) fn truncation_breaks_min_values(pass: &mut PlacementPass<'_>) -> bool {
+    let settings = &pass.problem.cluster.settings;
     if settings.min_values_policy == MinValuesPolicy::BestEffort {
         return false;
     }
     let is_cut = |claim: &OpenClaim| claim.rows.iter().count() > settings.max_instance_types;
-    let cut: Vec<OpenClaim> =
-        pass.state.claims.iter().filter(|c| is_cut(c) && pass.state.table.has_min_values(c.set)).cloned().collect();
+    let cut: Vec<OpenClaim> = pass
+        .state
+        .claims
+        .iter()
+        .filter(|c| is_cut(c) && pass.state.table.has_min_values(c.requirements))
+        .cloned()
+        .collect();
     cut.iter().any(|claim| {
         let set = launch_set(pass, claim);
-        launch(pass, claim.template, set, &claim.rows).is_err()
+        build_launch_options(pass, claim.template, set, &claim.rows).is_err()
     })
 }
 
 /// The types by price, cut to the most that a claim may list, and the requirements that follow from them. A claim that holds reservations
 /// also lists what was open to it besides, last: no launch can lead there, but its pool's `minValues` count them (spec 02 §7.4).
-fn launch(
+fn build_launch_options(
     pass: &mut PlacementPass<'_>,
     template: usize,
     set: RequirementSetIx,
@@ -240,8 +248,8 @@ fn launch(
 ) -> Result<LaunchOptions, Reason> {
     let problem = pass.problem;
     let template = &problem.templates[template];
-    let columns = &problem.world.columns[template.columns];
-    let view = pass.view(template.columns, set).clone();
+    let columns = &problem.cluster.catalogues[template.catalogue];
+    let view = pass.view(template.catalogue, set).clone();
     let mut instance_types: Vec<Str> = Vec::new();
     let mut listed = Bits::new();
     let mut rows = Bits::new();
@@ -251,7 +259,7 @@ fn launch(
     for row in priced.chain(unpriced) {
         let type_ix = columns.rows[row].type_ix;
         if !listed.contains(type_ix) {
-            if instance_types.len() == problem.world.settings.max_instance_types {
+            if instance_types.len() == problem.cluster.settings.max_instance_types {
                 break;
             }
             listed.insert(type_ix);
@@ -259,8 +267,8 @@ fn launch(
         }
         rows.insert(row);
     }
-    let failing = min_values::short(columns, &rows, set, Some(&view.offerings), &pass.state.table);
-    if !failing.is_empty() && problem.world.settings.min_values_policy == MinValuesPolicy::Strict {
+    let failing = min_values::shortfalls(columns, &rows, set, Some(&view.offerings), &pass.state.table);
+    if !failing.is_empty() && problem.cluster.settings.min_values_policy == MinValuesPolicy::Strict {
         return Err(Reason::MinValuesAfterTruncation {
             pool: template.name.clone(),
             keys: failing.into_iter().map(|s| s.key).collect(),
@@ -287,8 +295,8 @@ fn launch(
     if !capacity_types.is_empty() {
         requirements.add(Requirement::one_of(labels::CAPACITY_TYPE, capacity_types.into_iter().cloned()));
     }
-    let labels = node_labels(&template.labels, &requirements, &problem.world.label_rules);
-    Ok(LaunchOptions { instance_types, labels, requirements, estimate: estimate(columns, &view, &rows) })
+    let labels = node_labels(&template.labels, &requirements, &problem.cluster.label_rules);
+    Ok(LaunchOptions { instance_types, labels, requirements, estimate: cheapest_estimate(columns, &view, &rows) })
 }
 
 /// The pool's labels and a value for each custom label that the machine must have (spec 02 §12.1). Well-known labels come with
@@ -299,7 +307,7 @@ fn node_labels(template: &Labels, requirements: &Requirements, rules: &LabelRule
     picked.chain(template.iter().map(|(key, value)| (key.clone(), value.clone()))).collect()
 }
 
-fn estimate(
+fn cheapest_estimate(
     columns: &crate::catalogue::CompiledCatalogue,
     view: &crate::catalogue::RowView,
     rows: &Bits,
@@ -322,12 +330,12 @@ fn estimate(
 /// What the machine must be. A claim that holds reservations is launched on reserved capacity and nothing else.
 fn launch_set(pass: &mut PlacementPass<'_>, claim: &OpenClaim) -> RequirementSetIx {
     if claim.reserved.is_empty() {
-        return claim.set;
+        return claim.requirements;
     }
     let reserved = Requirement::one_of(labels::CAPACITY_TYPE, [Str::new_static("reserved")]);
-    let set = pass.state.table.replace(claim.set, reserved);
-    let columns = pass.problem.templates[claim.template].columns;
-    let Some(key) = pass.problem.world.columns[columns].reservation_key.clone() else { return set };
+    let set = pass.state.table.replace(claim.requirements, reserved);
+    let columns = pass.problem.templates[claim.template].catalogue;
+    let Some(key) = pass.problem.cluster.catalogues[columns].reservation_key.clone() else { return set };
     let ids: Vec<Str> = claim.reserved.iter().map(|r| pass.problem.reservations[*r].0.clone()).collect();
     pass.state.table.replace(set, Requirement::one_of(key, ids))
 }

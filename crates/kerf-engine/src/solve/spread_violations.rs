@@ -20,24 +20,24 @@ pub(super) struct LabelSpread {
 }
 
 /// How many pods are where too many pods are of those that their spread counts and that their own spread keeps from being bound later.
-pub(super) fn tilted(pass: &PlacementPass<'_>) -> usize {
+pub(super) fn count_spread_violations(pass: &PlacementPass<'_>) -> usize {
     let (queue, uncounted) = (&pass.state.queue, &pass.state.uncounted);
     let waits_for_each_other = !uncounted.is_empty() && uncounted.len() * queue.len() <= MAX_COMPARISONS;
     let mut followers = HostAffinityCheck::default();
     let mut tilts = |pod: PodIx, place: PlacementTarget| {
-        let follows = pass.problem.follows(pod);
+        let follows = pass.problem.needs_occupied_host(pod);
         (waits_for_each_other || follows)
             && pass.problem.spreads_of(pod).any(|spread| {
-                domain_of(pass, place, spread.key).is_some_and(|domain| {
-                    (waits_for_each_other && is_tilted(pass, pod, spread, domain))
-                        || (follows && followers.are_too_many(pass, pod, spread, domain))
+                certain_domain(pass, place, spread.key).is_some_and(|domain| {
+                    (waits_for_each_other && violates_spread(pass, pod, spread, domain))
+                        || (follows && followers.exceeds_spread(pass, pod, spread, domain))
                 })
             })
     };
-    queue.iter().filter(|pod| pass.state.places[pod.0 as usize].is_some_and(|place| tilts(**pod, place))).count()
+    queue.iter().filter(|pod| pass.state.placements[pod.0 as usize].is_some_and(|place| tilts(**pod, place))).count()
 }
 
-fn is_tilted(
+fn violates_spread(
     pass: &PlacementPass<'_>,
     pod: PodIx,
     LabelSpread { group, max_skew, .. }: LabelSpread,
@@ -45,32 +45,32 @@ fn is_tilted(
 ) -> bool {
     let counted_by = &pass.problem.class_of(pod).counted_by;
     let must_be_later = |other: PodIx| {
-        let mut bounds = pass.problem.class_of(other).bounds();
-        bounds.any(|bound| pass.problem.skew_of(bound.group).is_some() && counted_by.contains(&bound.group))
+        let mut bounds = pass.problem.class_of(other).constraints();
+        bounds.any(|bound| pass.problem.max_skew_of(bound.group).is_some() && counted_by.contains(&bound.group))
     };
     let missing =
         pass.state.uncounted.iter().filter(|(of, at, other)| (*of, *at) == (group, domain) && must_be_later(*other));
     let missing = i32::try_from(missing.count()).unwrap_or(i32::MAX);
-    let pods = |domain: usize| pass.state.counts[group.0].get(domain);
-    let least = pass.known(group).iter().map(pods).min().unwrap_or(0);
+    let pods = |domain: usize| pass.state.group_counts[group.0].get(domain);
+    let least = pass.known_domains(group).iter().map(pods).min().unwrap_or(0);
     missing > 0 && pods(domain).saturating_add(missing) - least > max_skew
 }
 
 impl SchedulingProblem {
     /// Whether some spread binds a pod.
-    pub(super) fn is_spread(&self, pod: PodIx) -> bool {
-        self.class_of(pod).bounds().any(|bound| self.skew_of(bound.group).is_some())
+    pub(super) fn has_spread(&self, pod: PodIx) -> bool {
+        self.class_of(pod).constraints().any(|bound| self.max_skew_of(bound.group).is_some())
     }
 
     /// The spreads by label that bind a pod.
     pub(super) fn spreads_of(&self, pod: PodIx) -> impl Iterator<Item = LabelSpread> + '_ {
-        let keyed = self.class_of(pod).keyed.iter();
+        let keyed = self.class_of(pod).label_constraints.iter();
         let bounds = keyed.flat_map(|(key, bounds)| bounds.iter().map(|bound| (*key, bound.group)));
-        bounds.filter_map(|(key, group)| Some(LabelSpread { key, group, max_skew: self.skew_of(group)? }))
+        bounds.filter_map(|(key, group)| Some(LabelSpread { key, group, max_skew: self.max_skew_of(group)? }))
     }
 
     /// How far a group may tilt, if it is a spread.
-    fn skew_of(&self, group: GroupIx) -> Option<i32> {
+    fn max_skew_of(&self, group: GroupIx) -> Option<i32> {
         match self.groups[group.0].identity.kind {
             GroupKind::Spread { max_skew, .. } => Some(max_skew),
             GroupKind::Affinity | GroupKind::AntiAffinity | GroupKind::InverseAntiAffinity => None,
@@ -79,11 +79,11 @@ impl SchedulingProblem {
 }
 
 /// The domain in which the place is for certain.
-pub(super) fn domain_of(pass: &PlacementPass<'_>, place: PlacementTarget, key: TopologyKeyIx) -> Option<usize> {
+pub(super) fn certain_domain(pass: &PlacementPass<'_>, place: PlacementTarget, key: TopologyKeyIx) -> Option<usize> {
     match place {
         PlacementTarget::Node(node) => pass.problem.node_domains[key.0][node].map(|domain| domain as usize),
         PlacementTarget::Claim(claim) => {
-            let may_be_in = pass.state.may_be_in[key.0].iter().enumerate();
+            let may_be_in = pass.state.claims_by_domain[key.0].iter().enumerate();
             let mut domains = may_be_in.filter(|(_, claims)| claims.contains(claim)).map(|(domain, _)| domain);
             domains.next().filter(|_| domains.next().is_none())
         }

@@ -6,7 +6,7 @@ use kerf_api::slim::{HostPort, Labels, Str, Taint};
 use crate::bits::Bits;
 use crate::catalogue::{CompiledCatalogue, FitIndex};
 use crate::cluster::{ClusterModel, PoolAvailability, PoolInput};
-use crate::pod::requirements::of_expression;
+use crate::pod::requirements::expression_requirement;
 use crate::requirement::{Requirement, Requirements};
 use crate::requirement_table::{RequirementSetIx, RequirementTable};
 use crate::resources::{Amounts, NANOS_PER_UNIT, ResourceIx};
@@ -15,11 +15,11 @@ use crate::resources::{Amounts, NANOS_PER_UNIT, ResourceIx};
 #[derive(Debug, Clone)]
 pub(crate) struct Template {
     pub(crate) name: Str,
-    pub(crate) columns: usize,
+    pub(crate) catalogue: usize,
     /// Labels of its nodes.
     pub(crate) labels: Labels,
     /// Labels and requirements of the pool, and the labels that only daemons ask about.
-    pub(crate) set: RequirementSetIx,
+    pub(crate) requirements: RequirementSetIx,
     pub(crate) taints: Vec<Taint>,
     /// Rows that the pool's requirements leave.
     pub(crate) rows: Bits,
@@ -50,9 +50,16 @@ pub(crate) fn pools_in_order(pools: &[PoolInput]) -> Vec<usize> {
 }
 
 /// The pool's labels and requirements as one set.
-pub(crate) fn pool_set(pool: &PoolInput, rules: &LabelRules, table: &mut RequirementTable) -> RequirementSetIx {
-    let mut all: Requirements =
-        pool.requirements.iter().map(|r| of_expression(&r.expression, rules).with_min_values(r.min_values)).collect();
+pub(crate) fn pool_requirement_set(
+    pool: &PoolInput,
+    rules: &LabelRules,
+    table: &mut RequirementTable,
+) -> RequirementSetIx {
+    let mut all: Requirements = pool
+        .requirements
+        .iter()
+        .map(|r| expression_requirement(&r.expression, rules).with_min_values(r.min_values))
+        .collect();
     for (key, value) in pool.labels.iter() {
         all.add(Requirement::from_label(rules, key, value));
     }
@@ -72,7 +79,7 @@ impl Template {
     ) -> Option<Self> {
         let pool = &world.pools[pool_ix];
         let columns_ix = pool.catalogue?;
-        let columns = &world.columns[columns_ix];
+        let columns = &world.catalogues[columns_ix];
         let overhead_groups = overhead_groups(world, columns, set, &pool.taints, table);
         let mut net: Vec<Amounts> = columns.rows.iter().map(|r| r.allocatable.clone()).collect();
         for group in &overhead_groups {
@@ -84,8 +91,8 @@ impl Template {
         Some(Self {
             name: pool.name.clone(),
             labels: pool.labels.clone(),
-            columns: columns_ix,
-            set,
+            catalogue: columns_ix,
+            requirements: set,
             taints: pool.taints.clone(),
             rows,
             fit: FitIndex::new(&net),
@@ -123,7 +130,7 @@ fn overhead_groups(
                 .filter(|d| {
                     let daemon = &world.daemons[*d];
                     !(world.settings.ignore_dra && daemon.needs_devices)
-                        && daemon.runs_on_type(set, taints, t.set, table)
+                        && daemon.runs_on_type(set, taints, t.requirements, table)
                 })
                 .collect()
         })
@@ -148,10 +155,10 @@ fn overhead_groups(
 
 /// Limits less what the pool's nodes have already (spec 02 §4.6).
 fn remaining_limits(world: &ClusterModel, pool: &PoolInput) -> Vec<(ResourceIx, i128)> {
-    let mut names = world.names.clone();
+    let mut names = world.resource_names.clone();
     let mut limits: Vec<(ResourceIx, i128)> =
         pool.limits.iter().map(|(name, q)| (names.intern(name), q.nanos())).collect();
-    for node in world.nodes.iter().filter(|n| !n.is_leaving && n.pool.as_ref() == Some(&pool.name)) {
+    for node in world.nodes.iter().filter(|n| !n.is_marked_for_deletion && n.pool.as_ref() == Some(&pool.name)) {
         for (resource, left) in &mut limits {
             *left -= if *resource == ResourceIx::NODES { NANOS_PER_UNIT } else { node.capacity.get(*resource) };
         }

@@ -27,20 +27,20 @@ pub enum EffectiveZone {
 }
 
 /// How many of the pods can use which zone. Pods that run somewhere are not counted.
-pub(super) fn count(pass: &mut PlacementPass<'_>, pods: &[PodIx]) -> BTreeMap<EffectiveZone, usize> {
+pub(super) fn count_by_zone(pass: &mut PlacementPass<'_>, pods: &[PodIx]) -> BTreeMap<EffectiveZone, usize> {
     let mut known: FxHashMap<ClassIx, EffectiveZone> = FxHashMap::default();
     let (problem, mut counts) = (pass.problem, BTreeMap::new());
-    for entry in pods.iter().map(|pod| &problem.pods[pod.0 as usize]).filter(|entry| entry.on.is_none()) {
-        let zone = known.entry(entry.class).or_insert_with(|| of_class(pass, entry.class));
+    for entry in pods.iter().map(|pod| &problem.pods[pod.0 as usize]).filter(|entry| entry.node.is_none()) {
+        let zone = known.entry(entry.class).or_insert_with(|| zone_of_class(pass, entry.class));
         *counts.entry(zone.clone()).or_default() += 1;
     }
     counts
 }
 
-fn of_class(pass: &mut PlacementPass<'_>, class: ClassIx) -> EffectiveZone {
+fn zone_of_class(pass: &mut PlacementPass<'_>, class: ClassIx) -> EffectiveZone {
     let problem = pass.problem;
     let facts = &problem.classes[class.0 as usize];
-    let domains = pass.open_domains(class).into_iter().find(|open| pass.state.keys.text(open.key) == ZONE);
+    let domains = pass.allowed_domains(class).into_iter().find(|open| pass.state.keys.text(open.key) == ZONE);
     let topology = domains.map(|open| (open.key, open.allowed));
     let Some(key) = pass.state.table.known_key(ZONE) else { return EffectiveZone::Flexible };
     let sources = ZoneConstraints { pass, facts, key, topology };
@@ -65,18 +65,24 @@ struct ZoneConstraints<'a, 'p> {
 }
 
 impl ZoneConstraints<'_, '_> {
-    fn zone_of(&self, set: RequirementSetIx) -> Option<&Requirement> {
+    fn zone_requirement(&self, set: RequirementSetIx) -> Option<&Requirement> {
         let table = &self.pass.state.table;
         table.get(set, self.key).map(|one| table.requirement(one))
     }
 
     /// The zones to choose from, by the first who names any; none if nobody does.
     fn candidates(&self) -> Option<Vec<Str>> {
-        if let Some(values) = self.zone_of(self.facts.strict).and_then(Requirement::allowed_values) {
+        if let Some(values) =
+            self.zone_requirement(self.facts.strict_requirements).and_then(Requirement::allowed_values)
+        {
             return Some(values.to_vec());
         }
-        let of_volumes: Option<Vec<&[Str]>> =
-            self.facts.volumes.iter().map(|(set, _)| self.zone_of(*set)?.allowed_values()).collect();
+        let of_volumes: Option<Vec<&[Str]>> = self
+            .facts
+            .volume_alternatives
+            .iter()
+            .map(|(set, _)| self.zone_requirement(*set)?.allowed_values())
+            .collect();
         if let Some(values) = of_volumes.filter(|values| !values.is_empty()) {
             return Some(values.concat());
         }
@@ -86,12 +92,13 @@ impl ZoneConstraints<'_, '_> {
 
     /// Whether everybody can do with a zone.
     fn accept(&self, zone: &Str) -> bool {
-        let volumes = &self.facts.volumes;
-        let accepts = |set: RequirementSetIx| self.zone_of(set).is_none_or(|requirement| requirement.has(zone));
+        let volumes = &self.facts.volume_alternatives;
+        let accepts =
+            |set: RequirementSetIx| self.zone_requirement(set).is_none_or(|requirement| requirement.has(zone));
         let is_open = |(key, allowed): &(TopologyKeyIx, Bits)| {
             self.pass.state.keys.domain(*key, zone).is_some_and(|domain| allowed.contains(domain))
         };
-        accepts(self.facts.strict)
+        accepts(self.facts.strict_requirements)
             && (volumes.is_empty() || volumes.iter().any(|(set, _)| accepts(*set)))
             && self.topology.as_ref().is_none_or(is_open)
     }

@@ -14,7 +14,7 @@ pub(crate) struct GroupCounts {
     /// Domains that pools can make for this group.
     offered: Bits,
     /// Domains with at least one pod.
-    pub(crate) occupied: Bits,
+    pub(crate) occupied_domains: Bits,
     /// For the hostname: per node and per claim.
     pub(crate) nodes: HostCounts,
     pub(crate) claims: HostCounts,
@@ -60,28 +60,28 @@ impl HostCounts {
 
 impl GroupCounts {
     /// Makes room for that many domains.
-    pub(crate) fn widen(&mut self, domains: usize) {
+    pub(crate) fn resize_domains(&mut self, domains: usize) {
         self.domains.resize(domains.max(self.domains.len()), 0);
     }
 
     /// Makes a domain known for good: some pool can make it.
-    pub(crate) fn offer(&mut self, domain: usize) {
+    pub(crate) fn add_offered_domain(&mut self, domain: usize) {
         self.offered.insert(domain);
     }
 
-    pub(crate) fn add(&mut self, domain: usize, pods: i32) {
+    pub(crate) fn add_pods_in_domain(&mut self, domain: usize, pods: i32) {
         if self.domains.len() <= domain {
             self.domains.resize(domain + 1, 0);
         }
         self.domains[domain] += pods;
-        self.occupied.set(domain, self.domains[domain] > 0);
+        self.occupied_domains.set(domain, self.domains[domain] > 0);
     }
 
-    pub(crate) fn add_node(&mut self, node: usize, pods: i32, kind: GroupKind) {
+    pub(crate) fn add_pods_on_node(&mut self, node: usize, pods: i32, kind: GroupKind) {
         self.nodes.add(node, pods, kind);
     }
 
-    pub(crate) fn add_claim(&mut self, claim: usize, kind: GroupKind) {
+    pub(crate) fn add_pod_on_claim(&mut self, claim: usize, kind: GroupKind) {
         self.claims.add(claim, 1, kind);
     }
 
@@ -90,7 +90,7 @@ impl GroupCounts {
         self.nodes.renumber(now, kind);
     }
 
-    pub(crate) fn forget_claims(&mut self) {
+    pub(crate) fn clear_claims(&mut self) {
         self.claims = HostCounts::default();
     }
 
@@ -103,16 +103,16 @@ impl GroupCounts {
     }
 
     /// The domains that exist for this group: pools offer them, nodes have them, or pods are there.
-    pub(crate) fn known(&self, present: &Bits) -> Bits {
+    pub(crate) fn known_domains(&self, present: &Bits) -> Bits {
         let mut known = self.offered.clone();
         known.or_with(present);
-        known.or_with(&self.occupied);
+        known.or_with(&self.occupied_domains);
         known
     }
 
     /// The domains of `known` into which one more pod may go without tilting the spread (spec 02 §8.5). `own` is 1 if the group
     /// counts the pod itself.
-    pub(crate) fn spread_valid(
+    pub(crate) fn domains_within_skew(
         &self,
         known: &Bits,
         max_skew: i32,
@@ -141,20 +141,20 @@ impl GroupCounts {
 pub(crate) struct DomainNodeCounts {
     nodes: Vec<i32>,
     /// Domains with at least one node.
-    pub(crate) domains: Bits,
+    pub(crate) present_domains: Bits,
 }
 
 impl DomainNodeCounts {
     /// Makes room for that many domains.
-    pub(crate) fn widen(&mut self, domains: usize) {
+    pub(crate) fn resize_domains(&mut self, domains: usize) {
         self.nodes.resize(domains.max(self.nodes.len()), 0);
     }
 
-    pub(crate) fn add(&mut self, domain: usize, nodes: i32) {
+    pub(crate) fn add_nodes(&mut self, domain: usize, nodes: i32) {
         if self.nodes.len() <= domain {
             self.nodes.resize(domain + 1, 0);
         }
         self.nodes[domain] += nodes;
-        self.domains.set(domain, self.nodes[domain] > 0);
+        self.present_domains.set(domain, self.nodes[domain] > 0);
     }
 }

@@ -27,7 +27,7 @@ pub(crate) struct GroupIdentity {
     pub(crate) selector: Option<LabelSelector>,
     pub(crate) filter: NodeFilter,
     /// Of the domains that pools offer, the group starts with those of pools whose taints these tolerate; none means all of them.
-    pub(crate) reach: Option<Vec<Toleration>>,
+    pub(crate) pool_tolerations: Option<Vec<Toleration>>,
 }
 
 /// What kind of constraint it is.
@@ -63,10 +63,10 @@ pub(crate) struct NodeFilter {
 #[derive(Debug, Clone)]
 pub(crate) struct Group {
     pub(crate) identity: GroupIdentity,
-    pub(crate) turn: u64,
+    pub(crate) tie_break: u64,
     pub(crate) filter: FilterIx,
     /// Which nodes make its domains exist; none for the hostname.
-    pub(crate) presence: Option<usize>,
+    pub(crate) node_counts_ix: Option<usize>,
 }
 
 impl Group {
@@ -76,7 +76,7 @@ impl Group {
             && self.identity.selector.as_ref().is_some_and(|s| selector::selects(s, labels))
     }
 
-    pub(crate) fn name(&self) -> &'static str {
+    pub(crate) fn constraint_name(&self) -> &'static str {
         match self.identity.kind {
             GroupKind::Spread { .. } => "topology spread",
             GroupKind::Affinity => "pod affinity",
@@ -92,7 +92,7 @@ impl NodeFilter {
     }
 
     /// Whether it tells nodes apart by name.
-    pub(crate) fn names_hosts(&self) -> bool {
+    pub(crate) fn has_hostname_rule(&self) -> bool {
         self.affinity.iter().flatten().any(|(_, host)| host.is_some())
     }
 
@@ -111,7 +111,7 @@ impl NodeFilter {
         self.affinity.as_ref().is_none_or(|alternatives| {
             alternatives.iter().any(|(asked, host)| {
                 host.as_ref().is_none_or(|h| hostname.is_some_and(|name| h.has(name)))
-                    && table.join(labels, *asked, UndefinedKeys::Reject).is_some()
+                    && table.intersect_sets(labels, *asked, UndefinedKeys::Reject).is_some()
             })
         })
     }

@@ -25,33 +25,33 @@ struct TopologyKeyDomains {
     text: Str,
     values: Vec<Str>,
     /// Per domain a number that only its name decides.
-    turns: Vec<u64>,
+    tie_breaks: Vec<u64>,
     index: FxHashMap<Str, usize>,
     /// Per domain the pools that can make it; a domain that only nodes have has none.
     offered_by: Vec<Vec<usize>>,
     /// Per domain how many nodes have it.
     nodes: Vec<u32>,
     /// Domains that pools can make or nodes have.
-    alive: Bits,
+    existing: Bits,
     accepted: FxHashMap<RequirementIx, Bits>,
     narrowed: FxHashMap<Bits, RequirementIx>,
 }
 
 impl TopologyKeys {
-    pub(crate) fn key(&mut self, text: &Str, table: &mut RequirementTable) -> TopologyKeyIx {
+    pub(crate) fn get_or_add_key(&mut self, text: &Str, table: &mut RequirementTable) -> TopologyKeyIx {
         if let Some(ix) = self.index.get(text) {
             return *ix;
         }
         let ix = TopologyKeyIx(self.keys.len());
         self.keys.push(TopologyKeyDomains {
-            key: table.key(text),
+            key: table.intern_key(text),
             text: text.clone(),
             values: Vec::new(),
-            turns: Vec::new(),
+            tie_breaks: Vec::new(),
             index: FxHashMap::default(),
             offered_by: Vec::new(),
             nodes: Vec::new(),
-            alive: Bits::new(),
+            existing: Bits::new(),
             accepted: FxHashMap::default(),
             narrowed: FxHashMap::default(),
         });
@@ -63,7 +63,7 @@ impl TopologyKeys {
         (0..self.keys.len()).map(TopologyKeyIx)
     }
 
-    pub(crate) fn label(&self, ix: TopologyKeyIx) -> KeyIx {
+    pub(crate) fn label_key(&self, ix: TopologyKeyIx) -> KeyIx {
         self.keys[ix.0].key
     }
 
@@ -72,34 +72,34 @@ impl TopologyKeys {
     }
 
     /// A pool can make this domain.
-    pub(crate) fn add_offered(&mut self, ix: TopologyKeyIx, value: &Str, pool: usize) {
+    pub(crate) fn add_offered_domain(&mut self, ix: TopologyKeyIx, value: &Str, pool: usize) {
         let domains = &mut self.keys[ix.0];
         let at = domains.get_or_add(value);
         if !domains.offered_by[at].contains(&pool) {
             domains.offered_by[at].push(pool);
         }
-        domains.alive.insert(at);
+        domains.existing.insert(at);
     }
 
     /// A node has this domain; its number.
-    pub(crate) fn add_node(&mut self, ix: TopologyKeyIx, value: &Str) -> u32 {
+    pub(crate) fn add_node_domain(&mut self, ix: TopologyKeyIx, value: &Str) -> u32 {
         let domains = &mut self.keys[ix.0];
         let at = domains.get_or_add(value);
         domains.nodes[at] += 1;
-        domains.alive.insert(at);
+        domains.existing.insert(at);
         at as u32
     }
 
     /// A node with this domain is gone.
-    pub(crate) fn remove_node(&mut self, ix: TopologyKeyIx, domain: u32) {
+    pub(crate) fn remove_node_domain(&mut self, ix: TopologyKeyIx, domain: u32) {
         let (domains, at) = (&mut self.keys[ix.0], domain as usize);
         domains.nodes[at] -= 1;
-        domains.alive.set(at, domains.nodes[at] > 0 || !domains.offered_by[at].is_empty());
+        domains.existing.set(at, domains.nodes[at] > 0 || !domains.offered_by[at].is_empty());
     }
 
     /// The domains that exist; others have a number only because they once did.
-    pub(crate) fn alive(&self, ix: TopologyKeyIx) -> &Bits {
-        &self.keys[ix.0].alive
+    pub(crate) fn existing_domains(&self, ix: TopologyKeyIx) -> &Bits {
+        &self.keys[ix.0].existing
     }
 
     pub(crate) fn domain(&self, ix: TopologyKeyIx, value: &str) -> Option<usize> {
@@ -110,8 +110,8 @@ impl TopologyKeys {
         &self.keys[ix.0].values[domain]
     }
 
-    pub(crate) fn turn(&self, ix: TopologyKeyIx, domain: usize) -> u64 {
-        self.keys[ix.0].turns[domain]
+    pub(crate) fn tie_break(&self, ix: TopologyKeyIx, domain: usize) -> u64 {
+        self.keys[ix.0].tie_breaks[domain]
     }
 
     pub(crate) fn domain_count(&self, ix: TopologyKeyIx) -> usize {
@@ -123,7 +123,7 @@ impl TopologyKeys {
     }
 
     /// The domains that a requirement accepts; without one, all.
-    pub(crate) fn accepted(
+    pub(crate) fn domains_accepted_by(
         &mut self,
         ix: TopologyKeyIx,
         one: Option<RequirementIx>,
@@ -143,13 +143,18 @@ impl TopologyKeys {
     }
 
     /// The requirement that the label is one of these domains.
-    pub(crate) fn narrowed(&mut self, ix: TopologyKeyIx, to: &Bits, table: &mut RequirementTable) -> RequirementIx {
+    pub(crate) fn requirement_for_domains(
+        &mut self,
+        ix: TopologyKeyIx,
+        to: &Bits,
+        table: &mut RequirementTable,
+    ) -> RequirementIx {
         let domains = &mut self.keys[ix.0];
         if let Some(known) = domains.narrowed.get(to) {
             return *known;
         }
         let values: Vec<Str> = to.iter().map(|d| domains.values[d].clone()).collect();
-        let one = table.one(Requirement::one_of(domains.text.clone(), values));
+        let one = table.intern_requirement(Requirement::one_of(domains.text.clone(), values));
         domains.narrowed.insert(to.clone(), one);
         one
     }
@@ -162,7 +167,7 @@ impl TopologyKeyDomains {
         }
         self.index.insert(value.clone(), self.values.len());
         self.values.push(value.clone());
-        self.turns.push(seeded_hash::name(0, value));
+        self.tie_breaks.push(seeded_hash::hash_name(0, value));
         self.offered_by.push(Vec::new());
         self.nodes.push(0);
         self.accepted.clear();

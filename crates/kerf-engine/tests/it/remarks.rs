@@ -20,7 +20,7 @@ fn pools_whose_requirements_leave_no_type_are_named() {
          pool picky req=\"node.kubernetes.io/instance-type Exists min 3\" \n pod x cpu=1",
     );
     let named: Vec<String> =
-        prepared.without_types().iter().map(|w| format!("{} {}", w.pool, w.min_values.join(","))).collect();
+        prepared.pools_without_types().iter().map(|w| format!("{} {}", w.pool, w.min_values.join(","))).collect();
     assert_eq!(named, ["far ", "picky node.kubernetes.io/instance-type"]);
 }
 
@@ -31,7 +31,7 @@ fn types_beyond_a_limit_are_counted_unless_all_are() {
          pod x cpu=1",
     );
     let counted: Vec<String> =
-        prepared.beyond_limits().iter().map(|b| format!("{} {}/{}", b.pool, b.excluded, b.total)).collect();
+        prepared.types_beyond_limits().iter().map(|b| format!("{} {}/{}", b.pool, b.excluded, b.total)).collect();
     assert_eq!(counted, ["tight 2/3"]);
 }
 
@@ -47,8 +47,8 @@ fn wishes_that_were_given_up_are_told_in_their_order() {
             Relaxation::Spread(_) => "spread",
             Relaxation::PreferNoSchedule => "shy",
         };
-        let told = prepared.relaxed().into_iter();
-        told.map(|r| format!("{}: {}", r.pod, r.given_up.iter().map(kind).collect::<Vec<_>>().join(" "))).collect()
+        let told = prepared.relaxed_pods().into_iter();
+        told.map(|r| format!("{}: {}", r.pod, r.relaxations.iter().map(kind).collect::<Vec<_>>().join(" "))).collect()
     };
     // The heavier wish cannot be had; with it gone there is a place, and the lighter one is kept.
     let placed = asked(

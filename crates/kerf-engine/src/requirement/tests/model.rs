@@ -65,7 +65,7 @@ fn allowed(expressions: &[Expression]) -> Vec<&'static str> {
 }
 
 /// Whether all expressions describe "anything but": the label may have values beyond every universe.
-fn is_open(expressions: &[Expression]) -> bool {
+fn is_infinite(expressions: &[Expression]) -> bool {
     let finite = |expression: &Expression| matches!(expression.operator, In | DoesNotExist);
     let contradicting = allowed_bounds(expressions).is_none();
     !expressions.iter().any(finite) && !contradicting
@@ -89,12 +89,12 @@ fn allowed_bounds(expressions: &[Expression]) -> Option<(i64, i64)> {
 
 /// Whether the bounds leave no label value: none is negative, whatever the universe has.
 fn is_below_zero(expressions: &[Expression]) -> bool {
-    is_open(expressions) && allowed_bounds(expressions).is_some_and(|(_, most)| most < 0)
+    is_infinite(expressions) && allowed_bounds(expressions).is_some_and(|(_, most)| most < 0)
 }
 
 /// Whether some value satisfies all of them.
 fn is_possible(expressions: &[Expression]) -> bool {
-    !is_below_zero(expressions) && (is_open(expressions) || !allowed(expressions).is_empty())
+    !is_below_zero(expressions) && (is_infinite(expressions) || !allowed(expressions).is_empty())
 }
 
 /// The table of spec 02 §3.4 in terms of the written-out sets.
@@ -105,7 +105,7 @@ fn fits(offered: &[Expression], asked: &[Expression]) -> bool {
 fn may_be_absent(expressions: &[Expression]) -> bool {
     if is_below_zero(expressions) {
         false
-    } else if is_open(expressions) {
+    } else if is_infinite(expressions) {
         // `NotIn` counts unless the bounds have made its values pointless.
         let (least, most) = allowed_bounds(expressions).unwrap();
         let is_bounded = (least, most) != (i64::MIN, i64::MAX);

@@ -7,68 +7,73 @@ use crate::solve::state::SolverState;
 use crate::topology::{GroupIx, GroupKey, GroupKind};
 
 /// Counts the groups from `first_group` on and the presences from `first_presence` on. Their domains must be known by now.
-pub(super) fn count(
+pub(super) fn count_groups(
     problem: &mut SchedulingProblem,
     state: &mut SolverState,
     first_group: usize,
     first_presence: usize,
 ) {
-    if first_group == problem.groups.len() && problem.group_book.repelling.is_empty() {
+    if first_group == problem.groups.len() && problem.group_table.uncounted_inverse_pods.is_empty() {
         return;
     }
     let mut finder = GroupFinder::default();
     for (ix, group) in problem.groups.iter().enumerate().skip(first_group) {
         finder.add(GroupIx(ix), group);
         if let GroupKey::Label(_) = group.identity.key {
-            offer(problem, state, GroupIx(ix), 0);
+            add_offered_domains(problem, state, GroupIx(ix), 0);
         }
     }
-    for (ix, (key, filter)) in problem.presences.iter().enumerate().skip(first_presence) {
-        state.presences[ix].widen(state.keys.domain_count(*key));
+    for (ix, (key, filter)) in problem.node_count_keys.iter().enumerate().skip(first_presence) {
+        state.node_counts[ix].resize_domains(state.keys.domain_count(*key));
         for (node, domain) in problem.node_domains[key.0].iter().enumerate() {
             if let Some(domain) = domain
-                && !problem.world.nodes[node].is_leaving
-                && state.accepted(problem, *filter, node).running
+                && !problem.cluster.nodes[node].is_marked_for_deletion
+                && state.filter_node(problem, *filter, node).counts_running
             {
-                state.presences[ix].add(*domain as usize, 1);
+                state.node_counts[ix].add_nodes(*domain as usize, 1);
             }
         }
     }
-    for class in &problem.world.running {
+    for class in &problem.cluster.running {
         for group in finder.selecting(&problem.groups, &class.namespace, &class.labels) {
             if problem.groups[group.0].identity.kind == GroupKind::InverseAntiAffinity {
                 continue;
             }
             let filter = problem.groups[group.0].filter;
-            for (node, pods) in &class.on {
-                if state.accepted(problem, filter, *node as usize).running {
-                    state.count_at(problem, group, *node as usize, *pods);
+            for (node, pods) in &class.pods_by_node {
+                if state.filter_node(problem, filter, *node as usize).counts_running {
+                    state.count_on_node(problem, group, *node as usize, *pods);
                 }
             }
         }
     }
-    for (group, node) in std::mem::take(&mut problem.group_book.repelling) {
-        state.count_at(problem, group, node, 1);
+    for (group, node) in std::mem::take(&mut problem.group_table.uncounted_inverse_pods) {
+        state.count_on_node(problem, group, node, 1);
     }
-    state.keep();
+    state.clear_undo_log();
 }
 
 /// Makes the domains known that pools can make for the group, from a domain on.
-pub(super) fn offer(problem: &SchedulingProblem, state: &mut SolverState, group: GroupIx, first_domain: usize) {
+pub(super) fn add_offered_domains(
+    problem: &SchedulingProblem,
+    state: &mut SolverState,
+    group: GroupIx,
+    first_domain: usize,
+) {
     let identity = &problem.groups[group.0].identity;
     let GroupKey::Label(key) = identity.key else { return };
     let domains = state.keys.domain_count(key);
-    state.counts[group.0].widen(domains);
+    state.group_counts[group.0].resize_domains(domains);
     for domain in first_domain..domains {
         let pools = state.keys.offered_by(key, domain);
-        let counted = match &identity.reach {
+        let counted = match &identity.pool_tolerations {
             Some(tolerations) => {
-                pools.iter().any(|pool| tolerates_all(tolerations, &problem.world.pools[*pool].taints))
+                pools.iter().any(|pool| tolerates_all(tolerations, &problem.cluster.pools[*pool].taints))
             }
             None => !pools.is_empty(),
         };
         if counted {
-            state.counts[group.0].offer(domain);
+            state.group_counts[group.0].add_offered_domain(domain);
         }
     }
 }

@@ -23,18 +23,18 @@ use crate::topology::{FilterIx, Group, GroupIdentity, GroupIx, GroupKey, GroupKi
 pub(crate) struct GroupTable {
     index: FxHashMap<GroupIdentity, GroupIx>,
     filters: FxHashMap<NodeFilter, FilterIx>,
-    presences: FxHashMap<(TopologyKeyIx, FilterIx), usize>,
+    node_count_index: FxHashMap<(TopologyKeyIx, FilterIx), usize>,
     finder: GroupFinder,
-    owned: Vec<(ClassIx, GroupIx)>,
-    repels: Vec<(ClassIx, GroupIx)>,
+    unlinked_constraints: Vec<(ClassIx, GroupIx)>,
+    unlinked_inverse_groups: Vec<(ClassIx, GroupIx)>,
     /// Running pods behind inverse groups: group, node.
-    pub(super) repelling: Vec<(GroupIx, usize)>,
-    tied_classes: usize,
+    pub(super) uncounted_inverse_pods: Vec<(GroupIx, usize)>,
+    linked_classes: usize,
 }
 
 /// The group of that identity, made if it is new.
-fn group(problem: &mut SchedulingProblem, state: &SolverState, identity: GroupIdentity) -> GroupIx {
-    let book = &mut problem.group_book;
+fn get_or_add_group(problem: &mut SchedulingProblem, state: &SolverState, identity: GroupIdentity) -> GroupIx {
+    let book = &mut problem.group_table;
     if let Some(ix) = book.index.get(&identity) {
         return *ix;
     }
@@ -45,25 +45,30 @@ fn group(problem: &mut SchedulingProblem, state: &SolverState, identity: GroupId
     });
     let presence = match identity.key {
         GroupKey::Hostname => None,
-        GroupKey::Label(key) => Some(*book.presences.entry((key, filter)).or_insert_with(|| {
-            problem.presences.push((key, filter));
-            problem.presences.len() - 1
+        GroupKey::Label(key) => Some(*book.node_count_index.entry((key, filter)).or_insert_with(|| {
+            problem.node_count_keys.push((key, filter));
+            problem.node_count_keys.len() - 1
         })),
     };
-    let turn = turn(state, &identity);
+    let turn = tie_break(state, &identity);
     book.index.insert(identity.clone(), ix);
-    problem.groups.push(Group { identity, turn, filter, presence });
+    problem.groups.push(Group { identity, tie_break: turn, filter, node_counts_ix: presence });
     ix
 }
 
 /// Registers the constraints of a class (spec 02 §8.1).
-pub(super) fn add_owner(problem: &mut SchedulingProblem, state: &mut SolverState, class_ix: ClassIx, class: &PodClass) {
-    let respect = problem.world.settings.preference_policy == PreferencePolicy::Respect;
+pub(super) fn add_class_constraints(
+    problem: &mut SchedulingProblem,
+    state: &mut SolverState,
+    class_ix: ClassIx,
+    class: &PodClass,
+) {
+    let respect = problem.cluster.settings.preference_policy == PreferencePolicy::Respect;
     for spread in &class.spec.topology_spread_constraints {
         if spread.when_unsatisfiable == WhenUnsatisfiable::DoNotSchedule || respect {
             let identity = spread_identity(problem, state, class, spread);
-            let group = group(problem, state, identity);
-            problem.group_book.owned.push((class_ix, group));
+            let group = get_or_add_group(problem, state, identity);
+            problem.group_table.unlinked_constraints.push((class_ix, group));
         }
     }
     let Some(affinity) = class.spec.affinity.clone() else { return };
@@ -73,47 +78,47 @@ pub(super) fn add_owner(problem: &mut SchedulingProblem, state: &mut SolverState
         for term in side.required.iter().chain(wished) {
             let reach = Some(class.tolerations.clone());
             let identity = term_identity(problem, state, &class.namespace, term, kind, reach);
-            let group = group(problem, state, identity);
-            problem.group_book.owned.push((class_ix, group));
+            let group = get_or_add_group(problem, state, identity);
+            problem.group_table.unlinked_constraints.push((class_ix, group));
         }
     }
     for term in &affinity.pod_anti_affinity.required {
-        let group = repelling(problem, state, &class.namespace, term);
-        problem.group_book.repels.push((class_ix, group));
+        let group = inverse_anti_affinity_group(problem, state, &class.namespace, term);
+        problem.group_table.unlinked_inverse_groups.push((class_ix, group));
     }
 }
 
 /// The group of those that a term of somebody in this namespace keeps away.
-pub(crate) fn repelling(
+pub(crate) fn inverse_anti_affinity_group(
     problem: &mut SchedulingProblem,
     state: &mut SolverState,
     namespace: &Str,
     term: &PodAffinityTerm,
 ) -> GroupIx {
     let identity = term_identity(problem, state, namespace, term, GroupKind::InverseAntiAffinity, None);
-    group(problem, state, identity)
+    get_or_add_group(problem, state, identity)
 }
 
 /// Adds the rules of pods that run.
-pub(crate) fn running_rules(problem: &mut SchedulingProblem, state: &mut SolverState) {
-    for (namespace, term, node) in std::mem::take(&mut problem.world.repelling) {
-        let group = repelling(problem, state, &namespace, &term);
-        problem.group_book.repelling.push((group, node));
+pub(crate) fn add_running_anti_affinity(problem: &mut SchedulingProblem, state: &mut SolverState) {
+    for (namespace, term, node) in std::mem::take(&mut problem.cluster.running_anti_affinity) {
+        let group = inverse_anti_affinity_group(problem, state, &namespace, &term);
+        problem.group_table.uncounted_inverse_pods.push((group, node));
     }
 }
 
 /// Ties new classes and new groups to each other and to the old ones. Groups from `first_new` on are new.
-pub(super) fn tie(problem: &mut SchedulingProblem, state: &SolverState, first_new: usize) {
-    let SchedulingProblem { groups, classes, group_book: book, .. } = problem;
+pub(super) fn link_classes_to_groups(problem: &mut SchedulingProblem, state: &SolverState, first_new: usize) {
+    let SchedulingProblem { groups, classes, group_table: book, .. } = problem;
     let mut fresh = GroupFinder::default();
     for (ix, group) in groups.iter().enumerate().skip(first_new) {
         fresh.add(GroupIx(ix), group);
         book.finder.add(GroupIx(ix), group);
     }
     let mut bounds: Vec<(ClassIx, GroupConstraint)> = Vec::new();
-    let untouched = if first_new == groups.len() { book.tied_classes } else { 0 };
+    let untouched = if first_new == groups.len() { book.linked_classes } else { 0 };
     for (ix, class) in classes.iter_mut().enumerate().skip(untouched) {
-        let finder = if ix < book.tied_classes { &fresh } else { &book.finder };
+        let finder = if ix < book.linked_classes { &fresh } else { &book.finder };
         for group in finder.selecting(groups, &class.namespace, &class.labels) {
             match groups[group.0].identity.kind {
                 GroupKind::InverseAntiAffinity => {
@@ -125,24 +130,24 @@ pub(super) fn tie(problem: &mut SchedulingProblem, state: &SolverState, first_ne
             }
         }
     }
-    book.tied_classes = classes.len();
-    for (class, group) in book.owned.drain(..) {
+    book.linked_classes = classes.len();
+    for (class, group) in book.unlinked_constraints.drain(..) {
         let counts_self = classes[class.0 as usize].counted_by.contains(&group);
         bounds.push((class, GroupConstraint { group, counts_self }));
     }
     for (class, bound) in bounds {
         let class = &mut classes[class.0 as usize];
-        bind(class, groups, bound);
+        add_constraint(class, groups, bound);
         // The keys are settled in this order: their names decide it, not the order of the input.
-        class.keyed.sort_by(|a, b| state.keys.text(a.0).cmp(state.keys.text(b.0)));
+        class.label_constraints.sort_by(|a, b| state.keys.text(a.0).cmp(state.keys.text(b.0)));
     }
-    for (class, group) in book.repels.drain(..) {
-        classes[class.0 as usize].repels.push(group);
+    for (class, group) in book.unlinked_inverse_groups.drain(..) {
+        classes[class.0 as usize].inverse_groups.push(group);
     }
 }
 
 /// A number that only the names in a constraint decide.
-fn turn(state: &SolverState, identity: &GroupIdentity) -> u64 {
+fn tie_break(state: &SolverState, identity: &GroupIdentity) -> u64 {
     let key = match identity.key {
         GroupKey::Hostname => labels::HOSTNAME,
         GroupKey::Label(key) => state.keys.text(key),
@@ -150,20 +155,20 @@ fn turn(state: &SolverState, identity: &GroupIdentity) -> u64 {
     let namespaces = identity.namespaces.iter().flatten().map(Str::as_str);
     let expressions = identity.selector.iter().flat_map(|s| &s.match_expressions);
     let selected = expressions.flat_map(|e| std::iter::once(&e.key).chain(&e.values)).map(Str::as_str);
-    std::iter::once(key).chain(namespaces).chain(selected).fold(0, seeded_hash::name)
+    std::iter::once(key).chain(namespaces).chain(selected).fold(0, seeded_hash::hash_name)
 }
 
 /// Rules of others come first, in an order that only their names decide; then the class's own, as its pods list them.
-fn bind(class: &mut PodClass, groups: &[Group], bound: GroupConstraint) {
+fn add_constraint(class: &mut PodClass, groups: &[Group], bound: GroupConstraint) {
     let group = &groups[bound.group.0];
     let list = match group.identity.key {
-        GroupKey::Hostname => &mut class.hosts,
+        GroupKey::Hostname => &mut class.host_constraints,
         GroupKey::Label(key) => {
-            let at = class.keyed.iter().position(|(k, _)| *k == key).unwrap_or_else(|| {
-                class.keyed.push((key, Vec::new()));
-                class.keyed.len() - 1
+            let at = class.label_constraints.iter().position(|(k, _)| *k == key).unwrap_or_else(|| {
+                class.label_constraints.push((key, Vec::new()));
+                class.label_constraints.len() - 1
             });
-            &mut class.keyed[at].1
+            &mut class.label_constraints[at].1
         }
     };
     if list.iter().any(|b| b.group == bound.group) {
@@ -172,18 +177,18 @@ fn bind(class: &mut PodClass, groups: &[Group], bound: GroupConstraint) {
     let is_of_others = |g: &Group| g.identity.kind == GroupKind::InverseAntiAffinity;
     let comes_before = |b: &GroupConstraint| {
         let other = &groups[b.group.0];
-        is_of_others(other) && other.turn <= group.turn
+        is_of_others(other) && other.tie_break <= group.tie_break
     };
     let at = if is_of_others(group) { list.partition_point(comes_before) } else { list.len() };
     list.insert(at, bound);
 }
 
 fn group_key(problem: &SchedulingProblem, state: &mut SolverState, topology_key: &Str) -> GroupKey {
-    let normal = problem.world.label_rules.normalise(topology_key);
+    let normal = problem.cluster.label_rules.normalise(topology_key);
     if normal == labels::HOSTNAME {
         GroupKey::Hostname
     } else {
-        GroupKey::Label(state.keys.key(&Str::from(normal), &mut state.table))
+        GroupKey::Label(state.keys.get_or_add_key(&Str::from(normal), &mut state.table))
     }
 }
 
@@ -205,8 +210,9 @@ fn spread_identity(
         }
         selector::canonical(&s)
     });
-    let affinity = (spread.node_affinity_policy != Some(NodeInclusionPolicy::Ignore))
-        .then(|| class.wanted.iter().map(|d| (state.table.intern(&d.labels), d.hostname.clone())).collect());
+    let affinity = (spread.node_affinity_policy != Some(NodeInclusionPolicy::Ignore)).then(|| {
+        class.unrelaxed_alternatives.iter().map(|d| (state.table.intern(&d.labels), d.hostname.clone())).collect()
+    });
     let tolerations =
         (spread.node_taints_policy == Some(NodeInclusionPolicy::Honor)).then(|| class.tolerations.clone());
     GroupIdentity {
@@ -214,7 +220,7 @@ fn spread_identity(
         key: group_key(problem, state, &spread.topology_key),
         namespaces: Some(vec![class.namespace.clone()]),
         selector,
-        reach: tolerations.clone(),
+        pool_tolerations: tolerations.clone(),
         filter: NodeFilter { affinity, tolerations },
     }
 }
@@ -230,10 +236,10 @@ fn term_identity(
     GroupIdentity {
         kind,
         key: group_key(problem, state, &term.topology_key),
-        namespaces: problem.world.namespaces_of(own, term),
+        namespaces: problem.cluster.namespaces_of(own, term),
         selector: term.label_selector.as_ref().map(selector::canonical),
         filter: NodeFilter::default(),
-        reach,
+        pool_tolerations: reach,
     }
 }
 

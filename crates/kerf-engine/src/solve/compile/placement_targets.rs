@@ -9,7 +9,7 @@ use crate::requirement::EffectiveOperator;
 use crate::requirement_table::{RequirementSetIx, RequirementTable};
 use crate::solve::problem::{NodeProfile, SchedulingProblem};
 use crate::solve::state::SolverState;
-use crate::solve::template::pool_set;
+use crate::solve::template::pool_requirement_set;
 
 /// The types that a pool's own requirements leave (spec 02 §5.4). Under `BestEffort` its `minValues` are lowered to what there is.
 pub(crate) fn pre_filter(
@@ -18,13 +18,13 @@ pub(crate) fn pre_filter(
     set: RequirementSetIx,
     table: &mut RequirementTable,
 ) -> (RequirementSetIx, Bits) {
-    let Some(columns) = pool.catalogue.map(|c| &world.columns[c]) else { return (set, Bits::new()) };
+    let Some(columns) = pool.catalogue.map(|c| &world.catalogues[c]) else { return (set, Bits::new()) };
     let rows = columns.view(set, table).rows;
     if !table.has_min_values(set) {
         return (set, rows);
     }
     // What is on offer is asked about when a claim is opened: it may be a reservation, which needs no second capacity type.
-    let short = crate::solve::min_values::short(columns, &rows, set, None, table);
+    let short = crate::solve::min_values::shortfalls(columns, &rows, set, None, table);
     if short.is_empty() || world.settings.min_values_policy == MinValuesPolicy::BestEffort {
         (set, rows)
     } else {
@@ -33,32 +33,32 @@ pub(crate) fn pre_filter(
 }
 
 /// All domains of new keys that constraints use: what pools can make, and what nodes have (spec 02 §8.2).
-pub(super) fn domains(problem: &mut SchedulingProblem, state: &mut SolverState) {
-    let SchedulingProblem { world, pools, node_domains, .. } = problem;
+pub(super) fn add_domains(problem: &mut SchedulingProblem, state: &mut SolverState) {
+    let SchedulingProblem { cluster: world, pools, node_domains, .. } = problem;
     let SolverState { table, keys, .. } = state;
     for ix in keys.iter().skip(node_domains.len()) {
-        let key = keys.label(ix);
+        let key = keys.label_key(ix);
         for pool_ix in pools.iter() {
             let pool = &world.pools[*pool_ix];
-            let Some(columns) = pool.catalogue.map(|c| &world.columns[c]) else { continue };
-            let set = pool_set(pool, &world.label_rules, table);
+            let Some(columns) = pool.catalogue.map(|c| &world.catalogues[c]) else { continue };
+            let set = pool_requirement_set(pool, &world.label_rules, table);
             let asked = table.get(set, key);
             let mut values: Vec<Str> = Vec::new();
             if let Some(one) = asked {
-                values.extend(concrete(table, one));
+                values.extend(listed_values(table, one));
             }
             for column in &columns.types {
-                let one = match (asked, table.get(column.set, key)) {
-                    (Some(asked), Some(declared)) => table.join_ones(asked, declared).0,
+                let one = match (asked, table.get(column.requirements, key)) {
+                    (Some(asked), Some(declared)) => table.intersect_requirements(asked, declared).0,
                     (None, Some(declared)) => declared,
                     (_, None) => continue,
                 };
-                values.extend(concrete(table, one));
+                values.extend(listed_values(table, one));
             }
             values.sort_unstable();
             values.dedup();
             for value in &values {
-                keys.add_offered(ix, value, *pool_ix);
+                keys.add_offered_domain(ix, value, *pool_ix);
             }
         }
         let text = keys.text(ix).clone();
@@ -68,26 +68,36 @@ pub(super) fn domains(problem: &mut SchedulingProblem, state: &mut SolverState) 
         on_nodes.sort_unstable();
         let mut column = vec![None; world.nodes.len()];
         for (value, node) in on_nodes {
-            if !world.nodes[node].is_vacant {
-                column[node] = Some(keys.add_node(ix, &Str::from(value)));
+            if !world.nodes[node].is_removed {
+                column[node] = Some(keys.add_node_domain(ix, &Str::from(value)));
             }
         }
         node_domains.push(column);
     }
 }
 
-fn concrete(table: &RequirementTable, one: crate::requirement_table::RequirementIx) -> Vec<Str> {
+fn listed_values(table: &RequirementTable, one: crate::requirement_table::RequirementIx) -> Vec<Str> {
     let requirement = table.requirement(one);
     if requirement.operator() == EffectiveOperator::In { requirement.values().to_vec() } else { Vec::new() }
 }
 
 /// Groups nodes by the labels that some class asks about and by their taints, if other labels are asked about than before.
-pub(super) fn shapes(problem: &mut SchedulingProblem, state: &mut SolverState) {
-    let SchedulingProblem { world, classes, shapes, asked, shaped_classes, .. } = problem;
+pub(super) fn group_nodes_by_profile(problem: &mut SchedulingProblem, state: &mut SolverState) {
+    let SchedulingProblem {
+        cluster: world,
+        classes,
+        node_profiles: shapes,
+        profile_keys: asked,
+        profiled_classes: shaped_classes,
+        ..
+    } = problem;
     let table = &mut state.table;
     let before = asked.len();
     for class in &classes[*shaped_classes..] {
-        for set in [class.demands, class.strict].into_iter().chain(class.volumes.iter().map(|v| v.0)) {
+        for set in [class.requirements, class.strict_requirements]
+            .into_iter()
+            .chain(class.volume_alternatives.iter().map(|v| v.0))
+        {
             for (key, _) in table.pairs(set) {
                 if let Err(at) = asked.binary_search(key) {
                     asked.insert(at, *key);
@@ -101,25 +111,25 @@ pub(super) fn shapes(problem: &mut SchedulingProblem, state: &mut SolverState) {
     }
     shapes.clear();
     let mut index: FxHashMap<(RequirementSetIx, &[kerf_api::slim::Taint]), usize> = FxHashMap::default();
-    for (at, node) in world.nodes.iter().enumerate().filter(|(_, n)| !n.is_leaving) {
-        let labels = table.project(node.set, asked);
+    for (at, node) in world.nodes.iter().enumerate().filter(|(_, n)| !n.is_marked_for_deletion) {
+        let labels = table.project(node.label_requirements, asked);
         let next = shapes.len();
         let shape = *index.entry((labels, node.taints.as_slice())).or_insert(next);
         if shape == next {
-            shapes.push(NodeProfile { labels, taints_of: at, nodes: Bits::new() });
+            shapes.push(NodeProfile { labels, taints_from_node: at, nodes: Bits::new() });
         }
         shapes[shape].nodes.insert(at);
     }
 }
 
 /// Slots per reservation over all pools; the smallest number seen counts (spec 02 §10).
-pub(crate) fn reservations(problem: &mut SchedulingProblem, state: &mut SolverState) {
-    if !problem.world.settings.reserved_capacity {
+pub(crate) fn collect_reservations(problem: &mut SchedulingProblem, state: &mut SolverState) {
+    if !problem.cluster.settings.reserved_capacity {
         return;
     }
     let mut all: Vec<(Str, i32)> = Vec::new();
     for template in &problem.templates {
-        for (id, slots) in &problem.world.columns[template.columns].reservations {
+        for (id, slots) in &problem.cluster.catalogues[template.catalogue].reservations {
             match all.iter_mut().find(|(known, _)| known == id) {
                 Some((_, least)) => *least = (*least).min(*slots),
                 None => all.push((id.clone(), *slots)),

@@ -12,7 +12,7 @@ use crate::cluster::Effort;
 use crate::fixture::World;
 use crate::solve::solve;
 
-fn text(solution: &Solution) -> String {
+fn render_solution(solution: &Solution) -> String {
     let claims = solution.claims.iter().map(|c| format!("{} {:?} {:?}", c.pool, c.pods, c.launch.instance_types));
     let nodes = solution.nodes.iter().map(|n| format!("{} {:?}", n.node, n.pods));
     let unplaced = solution.unplaced.iter().map(|u| format!("{} {}", u.pod, u.reason));
@@ -39,7 +39,7 @@ const RULES: [&str; 16] = [
 ];
 
 /// Nodes and pods of one moment; two moments share their names, pools and types.
-fn moment() -> impl Strategy<Value = String> {
+fn cluster_text() -> impl Strategy<Value = String> {
     let node = (2..9_u32, 0..4_usize, 0..10_u32);
     let nodes = prop::collection::vec(node, 5);
     let pods = prop::collection::vec((1..30_u32, 0..8_usize, 0..3_u32, 0..RULES.len()), 12);
@@ -92,18 +92,18 @@ fn event() -> impl Strategy<Value = ClusterChange> {
     ]
 }
 
-fn happen(event: &ClusterChange, prepared: &mut IncrementalSolver, input: &mut Input, later: &Input) {
+fn apply_change(event: &ClusterChange, prepared: &mut IncrementalSolver, input: &mut Input, later: &Input) {
     match event {
         ClusterChange::PodUpdated(i) => {
             let pod = &later.pods[*i];
             input.pods.retain(|p| p.metadata.name != pod.metadata.name);
             input.pods.push(pod.clone());
-            prepared.pod_changed(pod);
+            prepared.update_pod(pod);
         }
         ClusterChange::PodDeleted(i) => {
             let name = later.pods[*i].namespaced_name();
             input.pods.retain(|p| p.namespaced_name() != name);
-            prepared.pod_gone(&name);
+            prepared.remove_pod(&name);
         }
         ClusterChange::NodeUpdated(i) => {
             let (node, claim) = (&later.nodes[*i], &later.node_claims[*i]);
@@ -111,18 +111,18 @@ fn happen(event: &ClusterChange, prepared: &mut IncrementalSolver, input: &mut I
             input.nodes.push(node.clone());
             input.node_claims.retain(|c| c.name != claim.name);
             input.node_claims.push(claim.clone());
-            prepared.node_changed(node);
-            prepared.claim_changed(claim);
+            prepared.update_node(node);
+            prepared.update_claim(claim);
         }
         ClusterChange::NodeDeleted(i) => {
             let name = &later.nodes[*i].metadata.name;
             input.nodes.retain(|n| n.metadata.name != *name);
-            prepared.node_gone(name);
+            prepared.remove_node(name);
         }
         ClusterChange::ClaimDeleted(i) => {
             let name = &later.node_claims[*i].name;
             input.node_claims.retain(|c| c.name != *name);
-            prepared.claim_gone(name);
+            prepared.remove_claim(name);
         }
         ClusterChange::Solve => {
             prepared.solve();
@@ -135,7 +135,7 @@ proptest! {
 
     #[test]
     fn events_lead_where_a_fresh_start_leads(
-        (now, later) in (moment(), moment()),
+        (now, later) in (cluster_text(), cluster_text()),
         events in prop::collection::vec(event(), 1..25),
         search in any::<bool>(),
     ) {
@@ -144,17 +144,17 @@ proptest! {
         let later = World::new(&later).input;
         let mut input = world.input.clone();
         let mut prepared = IncrementalSolver::new(&input, &world.settings);
-        prop_assert_eq!(text(&prepared.solve()), text(&solve(&input, &world.settings)), "before anything happens");
+        prop_assert_eq!(render_solution(&prepared.solve()), render_solution(&solve(&input, &world.settings)), "before anything happens");
         for event in &events {
-            happen(event, &mut prepared, &mut input, &later);
+            apply_change(event, &mut prepared, &mut input, &later);
         }
         prop_assert!(!prepared.is_stale());
         let fresh = IncrementalSolver::new(&input, &world.settings);
-        prop_assert_eq!(text(&prepared.solve()), text(&solve(&input, &world.settings)), "after {:?}\nof {}", events, now);
+        prop_assert_eq!(render_solution(&prepared.solve()), render_solution(&solve(&input, &world.settings)), "after {:?}\nof {}", events, now);
         let mut fresh = fresh;
         for node in ["n0", "n1", "n2", "n3", "n4"] {
             let names = [Str::new(node)];
-            prop_assert_eq!(text(&prepared.without(&names)), text(&fresh.without(&names)), "without {}", node);
+            prop_assert_eq!(render_solution(&prepared.solve_without_nodes(&names)), render_solution(&fresh.solve_without_nodes(&names)), "without {}", node);
         }
     }
 }
@@ -166,9 +166,12 @@ fn one_more_pod_is_placed_and_forgotten() {
     let mut input = world.input.clone();
     let more = input.pods.remove(1);
     let mut prepared = IncrementalSolver::new(&input, &world.settings);
-    let alone = text(&prepared.solve());
-    assert_eq!(text(&prepared.solve_with(&[more.as_ref().clone()])), text(&world.solve()));
-    assert_eq!(text(&prepared.solve()), alone);
+    let alone = render_solution(&prepared.solve());
+    assert_eq!(
+        render_solution(&prepared.solve_with_pending(&[more.as_ref().clone()])),
+        render_solution(&world.solve())
+    );
+    assert_eq!(render_solution(&prepared.solve()), alone);
 }
 
 #[test]
@@ -180,11 +183,11 @@ fn a_pod_whose_protection_ends_moves_from_then_on() {
     pod.metadata.annotations = [("karpenter.sh/do-not-disrupt", "10m")].into();
     pod.status.start_time = Some(input.at);
     let mut prepared = IncrementalSolver::new(&input, &world.settings);
-    assert_eq!(text(&prepared.solve()), "");
+    assert_eq!(render_solution(&prepared.solve()), "");
     input.at += jiff::SignedDuration::from_mins(10);
     prepared.set_time(input.at);
-    assert_eq!(text(&prepared.solve()), text(&solve(&input, &world.settings)));
-    assert_ne!(text(&prepared.solve()), "");
+    assert_eq!(render_solution(&prepared.solve()), render_solution(&solve(&input, &world.settings)));
+    assert_ne!(render_solution(&prepared.solve()), "");
 }
 
 #[test]
@@ -192,10 +195,10 @@ fn a_namespace_that_was_not_there_makes_it_stale() {
     let world = World::new("type s cpu=4 mem=8Gi price=0.1 \n pool p \n pod a cpu=1");
     let mut prepared = IncrementalSolver::new(&world.input, &world.settings);
     let mut pod = world.input.pods[0].as_ref().clone();
-    prepared.pod_changed(&pod);
+    prepared.update_pod(&pod);
     assert!(!prepared.is_stale());
     pod.metadata.namespace = "elsewhere".into();
-    prepared.pod_changed(&pod);
+    prepared.update_pod(&pod);
     assert!(prepared.is_stale());
 }
 
@@ -212,6 +215,6 @@ fn pods_find_the_machines_again_that_were_launched_for_them() {
     let expected = [("a", 0), ("c", 0), ("f", 0), ("b", 1), ("d", 1), ("e", 1)];
     let expected: BTreeMap<Str, Str> =
         expected.into_iter().map(|(pod, node)| (format!("default/{pod}").into(), machine(node))).collect();
-    assert_eq!(prepared.solve_expecting(&expected).claims.len(), 0);
+    assert_eq!(prepared.solve_with_launched_nodes(&expected).claims.len(), 0);
     assert_eq!(prepared.solve().claims.len(), 1);
 }
