@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::{CloudProvider, NodeClassKind};
 use kerf_runtime::Clock;
-use kerf_state::{Claim, Cluster};
+use kerf_state::{Cluster, TrackedClaim};
 use kube::Client;
 
 use crate::events::{Event, Publish};
@@ -130,8 +130,8 @@ impl Context {
     }
 
     /// A claim of ours, as we know it.
-    pub(crate) fn claim(&self, name: &str) -> Option<Arc<Claim>> {
-        self.cluster.lock().get::<Claim>(name).filter(|claim| self.manages_claim(claim)).cloned()
+    pub(crate) fn claim(&self, name: &str) -> Option<Arc<TrackedClaim>> {
+        self.cluster.lock().get::<TrackedClaim>(name).filter(|claim| self.manages_claim(claim)).cloned()
     }
 
     /// A pool of ours, as we know it.
@@ -139,7 +139,7 @@ impl Context {
         self.cluster.lock().get::<NodePool>(name).filter(|pool| self.manages_pool(pool)).cloned()
     }
 
-    pub(crate) fn manages_claim(&self, claim: &Claim) -> bool {
+    pub(crate) fn manages_claim(&self, claim: &TrackedClaim) -> bool {
         self.cloud.supports(&claim.object.spec.node_class_ref)
     }
 

@@ -13,7 +13,7 @@ use kerf_api::duration::DoNotDisrupt;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{Node, Pod};
-use kerf_state::Claim;
+use kerf_state::TrackedClaim;
 
 /// How long an event is not repeated, if nothing else is said.
 const WINDOW: Duration = Duration::from_mins(2);
@@ -154,7 +154,7 @@ pub(crate) fn unreadable_grace_period(claim: &NodeClaim, why: &str) -> Event {
 }
 
 /// The node is not what was promised.
-pub(crate) fn failed_consistency_check(claim: &Claim, issue: &str) -> Event {
+pub(crate) fn failed_consistency_check(claim: &TrackedClaim, issue: &str) -> Event {
     Event::new(about_claim(&claim.object), Severity::Warning, "FailedConsistencyCheck", issue.to_owned())
         .told_apart_by([claim.uid().to_owned(), issue.to_owned()])
 }

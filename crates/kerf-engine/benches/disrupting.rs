@@ -13,25 +13,25 @@ use kerf_engine::{
     ClaimLifecycle, DisruptionSettings, Effort, IncrementalSolver, Input, NodeClaimInput, Passes, PoolInput, disrupt,
 };
 
-use cluster::{Dice, Stopwatch, input, pod, resources, selector, settings};
+use cluster::{SplitMix64, Stopwatch, input, pod, resources, selector, settings};
 
 #[allow(dead_code, reason = "each benchmark uses its part")]
 mod cluster;
 mod quality;
 
-const SIZES: [usize; 4] = [625, 1_250, 2_500, 5_000];
+const NODE_COUNTS: [usize; 4] = [625, 1_250, 2_500, 5_000];
 
 fn main() {
     let filter = std::env::args().skip(1).find(|a| !a.starts_with('-'));
     let wanted = |name: &str| filter.as_deref().is_none_or(|f| name.contains(f));
     println!("{:<64} {:>6} {:>7} {:>11} {:>11}", "work", "nodes", "pods", "prepare", "a question");
     for (kind, shape) in [
-        ("plain", Shape { pools: 1, spread: false, full: false }),
-        ("full nodes", Shape { pools: 1, spread: false, full: true }),
-        ("30 pools, half with zone spread", Shape { pools: 30, spread: true, full: false }),
-        ("30 pools, half with zone spread, full nodes", Shape { pools: 30, spread: true, full: true }),
+        ("plain", ClusterShape { pools: 1, spread: false, full: false }),
+        ("full nodes", ClusterShape { pools: 1, spread: false, full: true }),
+        ("30 pools, half with zone spread", ClusterShape { pools: 30, spread: true, full: false }),
+        ("30 pools, half with zone spread, full nodes", ClusterShape { pools: 30, spread: true, full: true }),
     ] {
-        for nodes in SIZES {
+        for nodes in NODE_COUNTS {
             if wanted("whatif") {
                 what_if(kind, nodes, shape);
             }
@@ -39,16 +39,26 @@ fn main() {
     }
     if wanted("plan") {
         for nodes in [250, 500, 1_000, 2_000, 5_000] {
-            plan("settled", nodes, Shape { pools: 1, spread: false, full: true }, Passes::First);
+            plan("settled", nodes, ClusterShape { pools: 1, spread: false, full: true }, Passes::First);
         }
         for nodes in [250, 500, 1_000, 2_000, 5_000] {
-            plan("settled, 30 pools, zone spread", nodes, Shape { pools: 30, spread: true, full: true }, Passes::First);
+            plan(
+                "settled, 30 pools, zone spread",
+                nodes,
+                ClusterShape { pools: 30, spread: true, full: true },
+                Passes::First,
+            );
         }
         for nodes in [250, 500, 1_000, 2_000, 5_000] {
-            plan("first command, a third free", nodes, Shape { pools: 1, spread: false, full: false }, Passes::First);
+            plan(
+                "first command, a third free",
+                nodes,
+                ClusterShape { pools: 1, spread: false, full: false },
+                Passes::First,
+            );
         }
         for nodes in [250, 500, 1_000] {
-            plan("everything, a third free", nodes, Shape { pools: 1, spread: false, full: false }, Passes::All);
+            plan("everything, a third free", nodes, ClusterShape { pools: 1, spread: false, full: false }, Passes::All);
         }
     }
     if wanted("memory") {
@@ -58,7 +68,7 @@ fn main() {
         quality::report(200);
     }
     if wanted("onemore") {
-        for nodes in SIZES {
+        for nodes in NODE_COUNTS {
             one_more_pod(nodes);
         }
     }
@@ -73,7 +83,7 @@ fn resident() -> f64 {
 
 /// What a prepared cluster takes, besides the objects that it is made from.
 fn memory(nodes: usize) {
-    let input = cluster_of(nodes, Shape { pools: 30, spread: true, full: false });
+    let input = cluster_of(nodes, ClusterShape { pools: 30, spread: true, full: false });
     let before = resident();
     let mut prepared = IncrementalSolver::new(&input, &settings(Effort::FirstFit));
     let built = resident();
@@ -89,7 +99,7 @@ fn memory(nodes: usize) {
 }
 
 /// All candidates, all methods: a whole plan up to its first command, or to the verdict that there is nothing to do.
-fn plan(kind: &str, nodes: usize, shape: Shape, passes: Passes) {
+fn plan(kind: &str, nodes: usize, shape: ClusterShape, passes: Passes) {
     let input = cluster_of(nodes, shape);
     let settings =
         DisruptionSettings { scheduling: settings(Effort::Search), spot_to_spot: false, moves: true, passes };
@@ -116,7 +126,7 @@ fn plan(kind: &str, nodes: usize, shape: Shape, passes: Passes) {
 }
 
 /// Each node by itself.
-fn what_if(kind: &str, nodes: usize, shape: Shape) {
+fn what_if(kind: &str, nodes: usize, shape: ClusterShape) {
     let input = cluster_of(nodes, shape);
     let start = Stopwatch::start();
     let mut prepared = IncrementalSolver::new(&input, &settings(Effort::FirstFit));
@@ -141,7 +151,7 @@ fn what_if(kind: &str, nodes: usize, shape: Shape) {
 
 /// One more pod that waits, of a kind that was not there before.
 fn one_more_pod(nodes: usize) {
-    let input = cluster_of(nodes, Shape { pools: 30, spread: true, full: false });
+    let input = cluster_of(nodes, ClusterShape { pools: 30, spread: true, full: false });
     let start = Stopwatch::start();
     let mut prepared = IncrementalSolver::new(&input, &settings(Effort::Search));
     let prepare = start.seconds();
@@ -170,7 +180,7 @@ fn print_line(name: &str, input: &Input, prepare: f64, mean: f64) {
 }
 
 #[derive(Clone, Copy)]
-pub(crate) struct Shape {
+pub(crate) struct ClusterShape {
     pub(crate) pools: usize,
     pub(crate) spread: bool,
     pub(crate) full: bool,
@@ -188,8 +198,8 @@ fn zone_spread(app: &str) -> TopologySpreadConstraint {
 }
 
 /// Nodes of eight CPUs with twenty pods each.
-pub(crate) fn cluster_of(nodes: usize, shape: Shape) -> Input {
-    let mut dice = Dice(11);
+pub(crate) fn cluster_of(nodes: usize, shape: ClusterShape) -> Input {
+    let mut dice = SplitMix64(11);
     let mut input = input(Vec::new(), nodes);
     let template = input.pools[0].clone();
     let long_ago = input.at - jiff::SignedDuration::from_hours(30);

@@ -39,22 +39,23 @@ use std::sync::Arc;
 
 pub use apply_commands::after;
 use apply_commands::name_machines;
-pub use balanced::Score;
-pub use block_reason::Block;
+pub use balanced::BalancedScore;
+pub use block_reason::BlockReason;
 pub use command::{
-    BlockedNode, BudgetUse, Command, CommandNode, DisruptionPlan, DisruptionStats, Method, Notice, Refused,
+    BlockedNode, BudgetUse, CommandNode, DisruptionCommand, DisruptionPlan, DisruptionStats, InputWarning, Method,
+    RejectedCommand,
 };
 pub use conditions::{Consolidatable, consolidatable, drift as drift_reason, expires_at, must_verify_type};
 pub use input::{ClaimLifecycle, DisruptionSettings, LaunchBackoff, Passes, PoolDisruption, TemplateHash};
-pub use next_commands::{Asked, Heard, gathering, look};
+pub use next_commands::{MethodFilter, MethodReport, gathering, look};
 pub use pods::eviction_cost;
 pub use static_drift::claim_from_template;
-pub use validate::{Rejection, validate, validate_all};
+pub use validate::{ValidationFailure, validate, validate_all};
 pub use wave::takes_much;
 
 use kerf_api::labels;
-use pass::Pass;
-use plan_builder::Draft;
+use pass::DisruptionPass;
+use plan_builder::PlanBuilder;
 use survey::Survey;
 
 use crate::cluster::Input;
@@ -62,12 +63,12 @@ use crate::cluster::Input;
 /// Decides which nodes of a cluster go.
 pub fn disrupt(input: &Input, settings: &DisruptionSettings) -> DisruptionPlan {
     let mut world = without_failed_launches(input);
-    let mut draft: Option<Draft> = None;
+    let mut draft: Option<PlanBuilder> = None;
     // Each pass takes away a node or makes one cheaper; this bounds the passes even if some rule were to go round in circles.
     for passes_left in (0..2 * input.nodes.len() + 2).rev() {
         let survey = Survey::new(&world);
-        let draft = draft.get_or_insert_with(|| Draft::new(&survey));
-        let mut pass = Pass::new(&survey, settings, &draft.budgets).after(&draft.planned);
+        let draft = draft.get_or_insert_with(|| PlanBuilder::new(&survey));
+        let mut pass = DisruptionPass::new(&survey, settings, &draft.budgets).after(&draft.planned);
         let mut found = pass.run();
         name_machines(&world, &mut found);
         let is_last = found.is_empty() || settings.passes == Passes::First || passes_left == 0;

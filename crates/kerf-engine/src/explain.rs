@@ -5,7 +5,7 @@ mod pool_rejection;
 mod reason;
 
 pub use funnel::{Funnel, FunnelRule, FunnelStep, PoolFunnel, funnel};
-pub use reason::{PoolRefusal, Reason, Rule};
+pub use reason::{PlacementRule, PoolRejection, Reason};
 
 use rustc_hash::FxHashMap;
 
@@ -22,7 +22,7 @@ pub(crate) fn unplaced(pass: &mut PlacementPass<'_>, asked: impl Fn(PodIx) -> bo
     for pod in left {
         let class = problem.pods[pod.0 as usize].class;
         let reason = match pass.state.unplaced_reasons[pod.0 as usize] {
-            Some(UnplacedReason::WaitsForReservation) => Reason::ReservedCapacity,
+            Some(UnplacedReason::WaitsForReservation) => Reason::ReservedCapacityDeferred,
             Some(UnplacedReason::NeedsDevices) => Reason::DynamicResources,
             Some(UnplacedReason::NoTarget) | None => {
                 known.entry(class).or_insert_with(|| pool_rejection::why_nowhere(pass, class)).clone()

@@ -30,12 +30,13 @@ pub use cluster::{
     ReservedMode, Settings, UnsupportedStorage,
 };
 pub use disrupt::{
-    Asked, Block, BlockedNode, BudgetUse, ClaimLifecycle, Command, CommandNode, Consolidatable, DisruptionPlan,
-    DisruptionSettings, DisruptionStats, Heard, LaunchBackoff, Method, Notice, Passes, PoolDisruption, Refused,
-    Rejection, Score, TemplateHash, after, claim_from_template, consolidatable, disrupt, drift_reason, eviction_cost,
-    expires_at, gathering, look, must_verify_type, takes_much, validate, validate_all,
+    BalancedScore, BlockReason, BlockedNode, BudgetUse, ClaimLifecycle, CommandNode, Consolidatable, DisruptionCommand,
+    DisruptionPlan, DisruptionSettings, DisruptionStats, InputWarning, LaunchBackoff, Method, MethodFilter,
+    MethodReport, Passes, PoolDisruption, RejectedCommand, TemplateHash, ValidationFailure, after, claim_from_template,
+    consolidatable, disrupt, drift_reason, eviction_cost, expires_at, gathering, look, must_verify_type, takes_much,
+    validate, validate_all,
 };
-pub use explain::{Funnel, FunnelRule, FunnelStep, PoolFunnel, PoolRefusal, Reason, Rule, funnel};
+pub use explain::{Funnel, FunnelRule, FunnelStep, PlacementRule, PoolFunnel, PoolRejection, Reason, funnel};
 pub use pod::relax::Relaxation;
 pub use pod::requests::{pod_limits, pod_requests};
 pub use price::Price;

@@ -24,12 +24,12 @@ fn main() {
 /// How many pods are decoded.
 const PODS: usize = 100_000;
 /// How many of them differ: more JSON than any cache holds, less than would trouble a laptop.
-const DISTINCT: usize = 20_000;
+const DISTINCT_POD_COUNT: usize = 20_000;
 
 #[divan::bench(args = [1, 5, 50], sample_count = 5, sample_size = 1)]
 fn hundred_thousand_pods(bencher: Bencher, replicas: usize) {
-    let documents: Vec<String> = (0..DISTINCT).map(|i| typical_pod(i, replicas).to_string()).collect();
-    let bytes: usize = documents.iter().map(String::len).sum::<usize>() * (PODS / DISTINCT);
+    let documents: Vec<String> = (0..DISTINCT_POD_COUNT).map(|i| typical_pod(i, replicas).to_string()).collect();
+    let bytes: usize = documents.iter().map(String::len).sum::<usize>() * (PODS / DISTINCT_POD_COUNT);
     bencher.counter(BytesCount::new(bytes)).counter(ItemsCount::new(PODS)).bench_local(|| {
         let mut pods: Vec<Pod> = Vec::with_capacity(PODS);
         for document in documents.iter().cycle().take(PODS) {

@@ -13,14 +13,14 @@ use crate::pools::{resources, taints};
 /// A claim that is tracked.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(from = "NodeClaim")]
-pub struct Claim {
+pub struct TrackedClaim {
     /// The object, as its controllers write it.
     pub object: NodeClaim,
     /// The same as decisions see it, marks aside.
     pub seen: kerf_engine::NodeClaimInput,
 }
 
-impl From<NodeClaim> for Claim {
+impl From<NodeClaim> for TrackedClaim {
     fn from(mut object: NodeClaim) -> Self {
         // Who wrote which field is most of the object, and nobody here asks.
         object.metadata.managed_fields = None;
@@ -28,7 +28,7 @@ impl From<NodeClaim> for Claim {
     }
 }
 
-impl Claim {
+impl TrackedClaim {
     /// Its name.
     pub fn name(&self) -> &Str {
         &self.seen.name

@@ -16,17 +16,17 @@ use kerf_api::slim::{
     StorageClass, Str, VolumeAttachment,
 };
 
-use crate::claims::Claim;
+use crate::claims::TrackedClaim;
 use crate::intents::Intents;
 use crate::kinds::{NodeClass, Tracked};
 use crate::nodes::StateNode;
-use crate::object_table::{Change, Table};
+use crate::object_table::{ObjectChange, ObjectTable};
 use crate::replica_owners::{ReplicaSet, ReplicationController, StatefulSet};
-use crate::solver_cache::Kept;
+use crate::solver_cache::SolverCache;
 
 /// What pods on a node ask for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Requests {
+pub struct NodeRequests {
     /// All of them.
     pub pods: BTreeMap<Str, Quantity>,
     /// Those of daemon sets alone.
@@ -36,29 +36,29 @@ pub struct Requests {
 /// The cluster as we know it.
 #[derive(Debug, Default)]
 pub struct Cluster {
-    pub(crate) claims: Table<Claim>,
-    pub(crate) pools: Table<NodePool>,
-    pub(crate) classes: Table<NodeClass>,
-    pub(crate) pods: Table<Pod>,
-    pub(crate) nodes: Table<Node>,
-    pub(crate) daemon_sets: Table<DaemonSet>,
-    pub(crate) disruption_budgets: Table<PodDisruptionBudget>,
-    pub(crate) volume_claims: Table<PersistentVolumeClaim>,
-    pub(crate) volumes: Table<PersistentVolume>,
-    pub(crate) storage_classes: Table<StorageClass>,
-    pub(crate) csi_nodes: Table<CsiNode>,
-    pub(crate) volume_attachments: Table<VolumeAttachment>,
-    pub(crate) namespaces: Table<Namespace>,
+    pub(crate) claims: ObjectTable<TrackedClaim>,
+    pub(crate) pools: ObjectTable<NodePool>,
+    pub(crate) classes: ObjectTable<NodeClass>,
+    pub(crate) pods: ObjectTable<Pod>,
+    pub(crate) nodes: ObjectTable<Node>,
+    pub(crate) daemon_sets: ObjectTable<DaemonSet>,
+    pub(crate) disruption_budgets: ObjectTable<PodDisruptionBudget>,
+    pub(crate) volume_claims: ObjectTable<PersistentVolumeClaim>,
+    pub(crate) volumes: ObjectTable<PersistentVolume>,
+    pub(crate) storage_classes: ObjectTable<StorageClass>,
+    pub(crate) csi_nodes: ObjectTable<CsiNode>,
+    pub(crate) volume_attachments: ObjectTable<VolumeAttachment>,
+    pub(crate) namespaces: ObjectTable<Namespace>,
     // These four are told of only where pods have default spread constraints.
-    pub(crate) services: Table<Service>,
-    pub(crate) replica_sets: Table<ReplicaSet>,
-    pub(crate) stateful_sets: Table<StatefulSet>,
-    pub(crate) replication_controllers: Table<ReplicationController>,
+    pub(crate) services: ObjectTable<Service>,
+    pub(crate) replica_sets: ObjectTable<ReplicaSet>,
+    pub(crate) stateful_sets: ObjectTable<StatefulSet>,
+    pub(crate) replication_controllers: ObjectTable<ReplicationController>,
 
     pub(crate) intents: Intents,
     pub(crate) was_synced: bool,
     /// The engine's books, between decisions.
-    pub(crate) world: Option<Kept>,
+    pub(crate) world: Option<SolverCache>,
     pods_by_node: BTreeMap<Str, BTreeSet<Str>>,
     nodes_by_machine: BTreeMap<Str, BTreeSet<Str>>,
     claims_by_machine: BTreeMap<Str, BTreeSet<Str>>,
@@ -73,7 +73,7 @@ impl Cluster {
     }
 
     /// The objects of a kind.
-    pub fn all<T: Tracked>(&self) -> &Table<T> {
+    pub fn all<T: Tracked>(&self) -> &ObjectTable<T> {
         T::table(self)
     }
 
@@ -84,7 +84,7 @@ impl Cluster {
 
     /// Takes note of an object that is new or has changed. Says what that changed: nothing, if we knew something newer. News of what we
     /// wrote ourselves is told although we know it, because others may wait for it.
-    pub fn apply<T: Tracked>(&mut self, object: T) -> Option<Change<T>> {
+    pub fn apply<T: Tracked>(&mut self, object: T) -> Option<ObjectChange<T>> {
         let key = object.key();
         if let Some(known) = T::table(self).get(&key) {
             if known.version() > object.version() {
@@ -92,40 +92,40 @@ impl Cluster {
             }
             if **known == object {
                 let same = || Some(known.clone());
-                return object.version().map(|_| Change { before: same(), after: same() });
+                return object.version().map(|_| ObjectChange { before: same(), after: same() });
             }
         }
         let object = Arc::new(object);
         let before = T::table_mut(self).put(key, object.clone());
-        let change = Change { before, after: Some(object) };
+        let change = ObjectChange { before, after: Some(object) };
         T::index(self, &change);
         Some(change)
     }
 
     /// Takes note of what the API server answered to a write of ours. The watch may have told more meanwhile: an object that is not known is
     /// gone, and nobody would ever tell again that it is.
-    pub fn wrote<T: Tracked>(&mut self, object: T) -> Option<Change<T>> {
+    pub fn wrote<T: Tracked>(&mut self, object: T) -> Option<ObjectChange<T>> {
         T::table(self).get(&object.key())?;
         self.apply(object)
     }
 
     /// Takes note of an object that is gone.
-    pub fn delete<T: Tracked>(&mut self, object: &T) -> Option<Change<T>> {
+    pub fn delete<T: Tracked>(&mut self, object: &T) -> Option<ObjectChange<T>> {
         let before = T::table_mut(self).take(&object.key())?;
-        let change = Change { before: Some(before), after: None };
+        let change = ObjectChange { before: Some(before), after: None };
         T::index(self, &change);
         Some(change)
     }
 
     /// Takes note of all objects of a kind; what is not among them is gone.
-    pub fn reset<T: Tracked>(&mut self, objects: Vec<T>) -> Vec<Change<T>> {
+    pub fn reset<T: Tracked>(&mut self, objects: Vec<T>) -> Vec<ObjectChange<T>> {
         let listed: BTreeSet<Str> = objects.iter().map(Tracked::key).collect();
         let gone: Vec<Arc<T>> = T::table(self)
             .iter()
             .filter(|(key, object)| !listed.contains(*key) && !object.outlives_list(self))
             .map(|(_, object)| object.clone())
             .collect();
-        let mut changes: Vec<Change<T>> = gone.iter().filter_map(|object| self.delete(object.as_ref())).collect();
+        let mut changes: Vec<ObjectChange<T>> = gone.iter().filter_map(|object| self.delete(object.as_ref())).collect();
         changes.extend(objects.into_iter().filter_map(|object| self.apply(object)));
         T::table_mut(self).mark_listed();
         changes
@@ -133,7 +133,7 @@ impl Cluster {
 
     /// Takes note of a claim that we have just created, before any watch tells of it: until it is launched or gone, nothing may be
     /// decided, for its room is spoken for.
-    pub fn seed(&mut self, claim: Claim) {
+    pub fn seed(&mut self, claim: TrackedClaim) {
         let name = claim.seen.name.clone();
         if self.apply(claim).is_some() {
             self.intents.seed(name);
@@ -167,7 +167,7 @@ impl Cluster {
     }
 
     /// The claims of a machine, in the order of their names; none for an empty provider id.
-    pub fn claims_of(&self, provider_id: &str) -> impl Iterator<Item = &Arc<Claim>> {
+    pub fn claims_of(&self, provider_id: &str) -> impl Iterator<Item = &Arc<TrackedClaim>> {
         self.claims_by_machine.get(provider_id).into_iter().flatten().filter_map(|name| self.claims.get(name))
     }
 
@@ -197,13 +197,13 @@ impl Cluster {
         })
     }
 
-    fn is_first_claim(&self, claim: &Claim) -> bool {
+    fn is_first_claim(&self, claim: &TrackedClaim) -> bool {
         self.claims_of(&claim.seen.provider_id).next().is_some_and(|first| first.seen.name == claim.seen.name)
     }
 
     /// What the pods on a node ask for, ended ones left out: all of them, and those of daemon sets.
-    pub fn requests_on(&self, node: &str) -> Requests {
-        let mut requests = Requests::default();
+    pub fn requests_on(&self, node: &str) -> NodeRequests {
+        let mut requests = NodeRequests::default();
         for pod in self.pods_on(node).filter(|pod| !pod.is_terminal()) {
             let asked = kerf_engine::pod_requests(pod);
             for (name, amount) in asked.iter() {
@@ -267,7 +267,7 @@ impl Cluster {
 
     /// A pod that has lost its place: the machine that was launched for it took in another one, which has just been bound, and has no room left
     /// for all whom it was meant for.
-    pub fn displaced_by(&self, change: &Change<Pod>) -> Option<Str> {
+    pub fn displaced_by(&self, change: &ObjectChange<Pod>) -> Option<Str> {
         let bound = change.after.as_ref()?;
         let name = bound.spec.node_name.as_ref()?;
         if change.before.as_ref().is_some_and(|before| before.spec.node_name.is_some()) {
@@ -302,7 +302,7 @@ impl Cluster {
             || self.nodes.get(provider_id).is_some_and(|node| node.spec.provider_id.is_empty())
     }
 
-    pub(crate) fn index_pod(&mut self, change: &Change<Pod>) {
+    pub(crate) fn index_pod(&mut self, change: &ObjectChange<Pod>) {
         let place = |pod: &Option<Arc<Pod>>| pod.as_ref().and_then(|pod| pod.spec.node_name.clone());
         let (before, after) = (place(&change.before), place(&change.after));
         let Some(key) = change.latest().map(|pod| pod.key()) else { return };
@@ -310,7 +310,7 @@ impl Cluster {
         self.follow_pod(change);
     }
 
-    pub(crate) fn index_node(&mut self, change: &Change<Node>) {
+    pub(crate) fn index_node(&mut self, change: &ObjectChange<Node>) {
         let machine = |node: &Option<Arc<Node>>| node.as_ref().map(|node| node.spec.provider_id.clone());
         let (before, after) = (machine(&change.before), machine(&change.after));
         let Some(key) = change.latest().map(|node| node.key()) else { return };
@@ -319,13 +319,13 @@ impl Cluster {
         self.follow_node(change);
     }
 
-    pub(crate) fn index_claim(&mut self, change: &Change<Claim>) {
-        let machine = |claim: &Option<Arc<Claim>>| claim.as_ref().map(|claim| claim.seen.provider_id.clone());
+    pub(crate) fn index_claim(&mut self, change: &ObjectChange<TrackedClaim>) {
+        let machine = |claim: &Option<Arc<TrackedClaim>>| claim.as_ref().map(|claim| claim.seen.provider_id.clone());
         let (before, after) = (machine(&change.before), machine(&change.after));
         let Some(key) = change.latest().map(|claim| claim.key()) else { return };
         relink(&mut self.claims_by_machine, &key, before.as_ref(), after.as_ref());
         // A claim that says that it was launched holds nobody up, even if somebody took its machine's name away.
-        let is_awaited = |claim: &Arc<Claim>| claim.seen.provider_id.is_empty() && !claim.is_true("Launched");
+        let is_awaited = |claim: &Arc<TrackedClaim>| claim.seen.provider_id.is_empty() && !claim.is_true("Launched");
         if change.after.as_ref().is_some_and(is_awaited) {
             self.unlaunched.insert(key);
         } else {

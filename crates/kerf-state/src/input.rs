@@ -11,13 +11,13 @@ use kerf_api::slim::Str;
 use kerf_engine::catalogue::InstanceType;
 use kerf_engine::{Input, NodeClaimInput, PoolAvailability, PoolInput, UnsupportedStorage};
 
-use crate::claims::Claim;
+use crate::claims::TrackedClaim;
 use crate::cluster::Cluster;
 use crate::pools::{NodeClassState, pool};
 
 /// What a decision needs beside the cluster.
 #[derive(Debug, Clone)]
-pub struct Ask {
+pub struct InputContext {
     /// The instant to decide for.
     pub at: Timestamp,
     /// Instance types by pool; a pool that is not here has none that could be listed, and sits out.
@@ -30,7 +30,7 @@ pub struct Ask {
 
 impl Cluster {
     /// The engine's input.
-    pub fn input(&self, ask: &Ask) -> Input {
+    pub fn input(&self, ask: &InputContext) -> Input {
         let (pools, catalogues) = self.engine_pools(ask);
         Input {
             at: ask.at,
@@ -55,7 +55,7 @@ impl Cluster {
     }
 
     /// The pools as decisions see them now, and the lists of instance types that they launch from.
-    pub(crate) fn engine_pools<'a>(&self, ask: &'a Ask) -> (Vec<PoolInput>, Vec<&'a Arc<Vec<InstanceType>>>) {
+    pub(crate) fn engine_pools<'a>(&self, ask: &'a InputContext) -> (Vec<PoolInput>, Vec<&'a Arc<Vec<InstanceType>>>) {
         let mut catalogues: Vec<&'a Arc<Vec<InstanceType>>> = Vec::new();
         let pools: Vec<PoolInput> = self
             .pools
@@ -76,7 +76,7 @@ impl Cluster {
     }
 
     /// The claim as decisions see it now.
-    pub(crate) fn seen(&self, claim: &Claim) -> NodeClaimInput {
+    pub(crate) fn seen(&self, claim: &TrackedClaim) -> NodeClaimInput {
         let mut seen = claim.seen.clone();
         seen.is_marked_for_disruption = self.intents.is_marked(&seen.provider_id);
         seen.lifecycle.nominated_until = self.intents.nominated_until(&seen.provider_id);

@@ -9,9 +9,9 @@ use kerf_api::slim::{
 };
 use serde::Deserialize;
 
-use crate::claims::Claim;
+use crate::claims::TrackedClaim;
 use crate::cluster::Cluster;
-use crate::object_table::{Change, Table};
+use crate::object_table::{ObjectChange, ObjectTable};
 use crate::pools::{NodeClassState, class_state};
 
 /// A kind that is tracked.
@@ -25,13 +25,13 @@ pub trait Tracked: Sized + PartialEq {
     }
 
     /// Where objects of the kind are kept.
-    fn table(cluster: &Cluster) -> &Table<Self>;
+    fn table(cluster: &Cluster) -> &ObjectTable<Self>;
 
     /// Where objects of the kind are kept, to be changed.
-    fn table_mut(cluster: &mut Cluster) -> &mut Table<Self>;
+    fn table_mut(cluster: &mut Cluster) -> &mut ObjectTable<Self>;
 
     /// What else a change changes.
-    fn index(_cluster: &mut Cluster, _change: &Change<Self>) {}
+    fn index(_cluster: &mut Cluster, _change: &ObjectChange<Self>) {}
 
     /// Whether the object stays although a list does not name it, because we know better.
     fn outlives_list(&self, _cluster: &Cluster) -> bool {
@@ -69,13 +69,13 @@ fn version(metadata: &ObjectMeta) -> Option<u64> {
     metadata.resource_version.as_ref()?.parse().ok()
 }
 
-impl PartialEq for Claim {
+impl PartialEq for TrackedClaim {
     fn eq(&self, other: &Self) -> bool {
         self.object == other.object
     }
 }
 
-impl Tracked for Claim {
+impl Tracked for TrackedClaim {
     fn key(&self) -> Str {
         self.seen.name.clone()
     }
@@ -84,15 +84,15 @@ impl Tracked for Claim {
         version(&self.object.metadata)
     }
 
-    fn table(cluster: &Cluster) -> &Table<Self> {
+    fn table(cluster: &Cluster) -> &ObjectTable<Self> {
         &cluster.claims
     }
 
-    fn table_mut(cluster: &mut Cluster) -> &mut Table<Self> {
+    fn table_mut(cluster: &mut Cluster) -> &mut ObjectTable<Self> {
         &mut cluster.claims
     }
 
-    fn index(cluster: &mut Cluster, change: &Change<Self>) {
+    fn index(cluster: &mut Cluster, change: &ObjectChange<Self>) {
         cluster.index_claim(change);
     }
 
@@ -110,11 +110,11 @@ impl Tracked for NodePool {
         version(&self.metadata)
     }
 
-    fn table(cluster: &Cluster) -> &Table<Self> {
+    fn table(cluster: &Cluster) -> &ObjectTable<Self> {
         &cluster.pools
     }
 
-    fn table_mut(cluster: &mut Cluster) -> &mut Table<Self> {
+    fn table_mut(cluster: &mut Cluster) -> &mut ObjectTable<Self> {
         &mut cluster.pools
     }
 }
@@ -124,11 +124,11 @@ impl Tracked for NodeClass {
         Str::from(self.metadata.name.as_deref().unwrap_or_default())
     }
 
-    fn table(cluster: &Cluster) -> &Table<Self> {
+    fn table(cluster: &Cluster) -> &ObjectTable<Self> {
         &cluster.classes
     }
 
-    fn table_mut(cluster: &mut Cluster) -> &mut Table<Self> {
+    fn table_mut(cluster: &mut Cluster) -> &mut ObjectTable<Self> {
         &mut cluster.classes
     }
 }
@@ -138,15 +138,15 @@ impl Tracked for Pod {
         self.namespaced_name()
     }
 
-    fn table(cluster: &Cluster) -> &Table<Self> {
+    fn table(cluster: &Cluster) -> &ObjectTable<Self> {
         &cluster.pods
     }
 
-    fn table_mut(cluster: &mut Cluster) -> &mut Table<Self> {
+    fn table_mut(cluster: &mut Cluster) -> &mut ObjectTable<Self> {
         &mut cluster.pods
     }
 
-    fn index(cluster: &mut Cluster, change: &Change<Self>) {
+    fn index(cluster: &mut Cluster, change: &ObjectChange<Self>) {
         cluster.index_pod(change);
     }
 }
@@ -156,43 +156,43 @@ impl Tracked for Node {
         self.metadata.name.clone()
     }
 
-    fn table(cluster: &Cluster) -> &Table<Self> {
+    fn table(cluster: &Cluster) -> &ObjectTable<Self> {
         &cluster.nodes
     }
 
-    fn table_mut(cluster: &mut Cluster) -> &mut Table<Self> {
+    fn table_mut(cluster: &mut Cluster) -> &mut ObjectTable<Self> {
         &mut cluster.nodes
     }
 
-    fn index(cluster: &mut Cluster, change: &Change<Self>) {
+    fn index(cluster: &mut Cluster, change: &ObjectChange<Self>) {
         cluster.index_node(change);
     }
 }
 
 /// Kinds that change seldom: kept, found by `namespace/name`, and a reason to open new books.
-macro_rules! plainly_tracked {
+macro_rules! impl_tracked {
     ($($kind:ty => $table:ident),+ $(,)?) => {$(
         impl Tracked for $kind {
             fn key(&self) -> Str {
                 self.metadata.namespaced_name()
             }
 
-            fn table(cluster: &Cluster) -> &Table<Self> {
+            fn table(cluster: &Cluster) -> &ObjectTable<Self> {
                 &cluster.$table
             }
 
-            fn table_mut(cluster: &mut Cluster) -> &mut Table<Self> {
+            fn table_mut(cluster: &mut Cluster) -> &mut ObjectTable<Self> {
                 &mut cluster.$table
             }
 
-            fn index(cluster: &mut Cluster, _change: &Change<Self>) {
+            fn index(cluster: &mut Cluster, _change: &ObjectChange<Self>) {
                 cluster.close_books();
             }
         }
     )+};
 }
 
-plainly_tracked! {
+impl_tracked! {
     DaemonSet => daemon_sets,
     PodDisruptionBudget => disruption_budgets,
     PersistentVolumeClaim => volume_claims,

@@ -6,7 +6,7 @@ use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Labels, Node, ResourceList, Str, Taint};
 use kerf_api::taints::is_ephemeral;
 
-use crate::claims::Claim;
+use crate::claims::TrackedClaim;
 
 /// A node, a claim, or both, joined by the machine behind them. At least one is there.
 #[derive(Debug, Clone, Copy)]
@@ -14,7 +14,7 @@ pub struct StateNode<'c> {
     /// The Node.
     pub node: Option<&'c Node>,
     /// The NodeClaim; a node without one is not ours to manage.
-    pub claim: Option<&'c Claim>,
+    pub claim: Option<&'c TrackedClaim>,
     /// Whether a disruption under way has marked it.
     pub(crate) is_marked: bool,
 }

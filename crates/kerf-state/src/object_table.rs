@@ -7,14 +7,14 @@ use kerf_api::slim::Str;
 
 /// What became of an object: what it was and what it is. One of the two is always there.
 #[derive(Debug)]
-pub struct Change<T> {
+pub struct ObjectChange<T> {
     /// As it was; none if it is new.
     pub before: Option<Arc<T>>,
     /// As it is; none if it is gone.
     pub after: Option<Arc<T>>,
 }
 
-impl<T> Change<T> {
+impl<T> ObjectChange<T> {
     /// The object, as it is or as it last was.
     pub fn latest(&self) -> Option<&Arc<T>> {
         self.after.as_ref().or(self.before.as_ref())
@@ -23,19 +23,19 @@ impl<T> Change<T> {
 
 /// Objects of one kind, in the order of their keys.
 #[derive(Debug)]
-pub struct Table<T> {
+pub struct ObjectTable<T> {
     objects: BTreeMap<Str, Arc<T>>,
     /// Whether the whole list has been told at least once.
     is_listed: bool,
 }
 
-impl<T> Default for Table<T> {
+impl<T> Default for ObjectTable<T> {
     fn default() -> Self {
         Self { objects: BTreeMap::new(), is_listed: false }
     }
 }
 
-impl<T> Table<T> {
+impl<T> ObjectTable<T> {
     /// An object by its key.
     pub fn get(&self, key: &str) -> Option<&Arc<T>> {
         self.objects.get(key)

@@ -3,7 +3,7 @@
 
 use kerf_api::slim::Str;
 
-use crate::claims::Claim;
+use crate::claims::TrackedClaim;
 use crate::cluster::Cluster;
 
 /// The claims of a pool, each counted once.
@@ -66,7 +66,7 @@ impl Cluster {
     }
 
     /// Whether a command will tell the claim to go.
-    pub fn is_pending(&self, claim: &Claim) -> bool {
+    pub fn is_pending(&self, claim: &TrackedClaim) -> bool {
         self.intents.is_marked(&claim.seen.provider_id) || self.intents.is_replaced(&claim.seen.name)
     }
 
@@ -77,7 +77,7 @@ impl Cluster {
     }
 
     /// The claims of a pool, in the order of their names.
-    pub fn claims_of_pool<'c>(&'c self, pool: &'c str) -> impl Iterator<Item = &'c Claim> {
+    pub fn claims_of_pool<'c>(&'c self, pool: &'c str) -> impl Iterator<Item = &'c TrackedClaim> {
         self.claims.values().map(AsRef::as_ref).filter(move |claim| claim.pool() == Some(pool))
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::cluster::Cluster;
 use crate::kinds::Tracked;
-use crate::object_table::{Change, Table};
+use crate::object_table::{ObjectChange, ObjectTable};
 
 macro_rules! replica_owners {
     ($($kind:ident => $table:ident),+ $(,)?) => {
@@ -27,15 +27,15 @@ macro_rules! replica_owners {
                     self.0.metadata.namespaced_name()
                 }
 
-                fn table(cluster: &Cluster) -> &Table<Self> {
+                fn table(cluster: &Cluster) -> &ObjectTable<Self> {
                     &cluster.$table
                 }
 
-                fn table_mut(cluster: &mut Cluster) -> &mut Table<Self> {
+                fn table_mut(cluster: &mut Cluster) -> &mut ObjectTable<Self> {
                     &mut cluster.$table
                 }
 
-                fn index(cluster: &mut Cluster, _change: &Change<Self>) {
+                fn index(cluster: &mut Cluster, _change: &ObjectChange<Self>) {
                     cluster.close_books();
                 }
             }

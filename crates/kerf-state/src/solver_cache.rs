@@ -12,15 +12,15 @@ use kerf_engine::{
     TypesBeyondLimits, UnsupportedStorage,
 };
 
-use crate::claims::Claim;
+use crate::claims::TrackedClaim;
 use crate::cluster::Cluster;
-use crate::input::Ask;
+use crate::input::InputContext;
 use crate::kinds::Tracked;
-use crate::object_table::Change;
+use crate::object_table::ObjectChange;
 
 /// The books, and what they were made for.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct SolverCache {
     prepared: IncrementalSolver,
     settings: Settings,
     pools: Vec<PoolInput>,
@@ -29,9 +29,9 @@ pub(crate) struct Kept {
     unsupported_storage: UnsupportedStorage,
 }
 
-impl Kept {
+impl SolverCache {
     /// Whether the books still answer the question that is asked.
-    fn is_about(&self, ask: &Ask, settings: &Settings, pools: &[PoolInput]) -> bool {
+    fn is_about(&self, ask: &InputContext, settings: &Settings, pools: &[PoolInput]) -> bool {
         let is_same = |a: (&Str, &Arc<Vec<InstanceType>>), b: (&Str, &Arc<Vec<InstanceType>>)| {
             a.0 == b.0 && Arc::ptr_eq(a.1, b.1)
         };
@@ -47,11 +47,11 @@ impl Kept {
 
 impl Cluster {
     /// Where the pods go that wait: what the engine answers to [`Cluster::input`], without making it if that can be avoided.
-    pub fn solve(&mut self, ask: &Ask, settings: &Settings) -> Solution {
+    pub fn solve(&mut self, ask: &InputContext, settings: &Settings) -> Solution {
         let pools = self.engine_pools(ask).0;
         let mut kept = match self.world.take().filter(|kept| kept.is_about(ask, settings, &pools)) {
             Some(kept) => kept,
-            None => Kept {
+            None => SolverCache {
                 prepared: IncrementalSolver::new(&self.input(ask), settings),
                 settings: settings.clone(),
                 pools,
@@ -93,7 +93,7 @@ impl Cluster {
         self.world.as_ref().map(|kept| kept.prepared.relaxed_pods()).unwrap_or_default()
     }
 
-    pub(crate) fn follow_pod(&mut self, change: &Change<Pod>) {
+    pub(crate) fn follow_pod(&mut self, change: &ObjectChange<Pod>) {
         let Some(kept) = &mut self.world else { return };
         match (&change.before, &change.after) {
             (_, Some(pod)) => kept.prepared.update_pod(pod),
@@ -102,7 +102,7 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn follow_node(&mut self, change: &Change<Node>) {
+    pub(crate) fn follow_node(&mut self, change: &ObjectChange<Node>) {
         let Some(kept) = &mut self.world else { return };
         match (&change.before, &change.after) {
             (_, Some(node)) => kept.prepared.update_node(node),
@@ -111,7 +111,7 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn follow_claim(&mut self, change: &Change<Claim>) {
+    pub(crate) fn follow_claim(&mut self, change: &ObjectChange<TrackedClaim>) {
         if self.world.is_none() {
             return;
         }
@@ -127,7 +127,7 @@ impl Cluster {
     }
 
     /// What we mean to do with a claim is part of the picture.
-    pub(crate) fn follow_mark(&mut self, claim: &Claim) {
+    pub(crate) fn follow_mark(&mut self, claim: &TrackedClaim) {
         let seen = self.seen(claim);
         if let Some(kept) = &mut self.world {
             kept.prepared.update_claim(&seen);
@@ -135,7 +135,7 @@ impl Cluster {
     }
 
     pub(crate) fn follow_marks(&mut self, provider_id: &str) {
-        let claims: Vec<Arc<Claim>> = self.claims_of(provider_id).cloned().collect();
+        let claims: Vec<Arc<TrackedClaim>> = self.claims_of(provider_id).cloned().collect();
         for claim in claims {
             self.follow_mark(&claim);
         }

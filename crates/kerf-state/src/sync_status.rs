@@ -9,7 +9,7 @@ use crate::nodes::is_tracked;
 
 /// The kinds that a decision cannot do without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Source {
+pub enum RequiredKind {
     /// NodePools.
     NodePools,
     /// NodeClaims.
@@ -24,32 +24,32 @@ pub enum Source {
 
 /// What is missing from the picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Waiting {
+pub enum UnsyncedReason {
     /// A kind whose list has not come yet.
-    List(Source),
+    NotListed(RequiredKind),
     /// Claims that are not launched yet, by name.
-    Unlaunched(Vec<Str>),
+    UnlaunchedClaims(Vec<Str>),
     /// Nodes of ours of which too little is known yet, by name.
-    Unknown(Vec<Str>),
+    IncompleteNodes(Vec<Str>),
 }
 
 /// Whether the picture is whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Synced {
+pub enum SyncStatus {
     /// It is.
-    Yes,
+    Synced,
     /// It is not, for these reasons.
-    No(Vec<Waiting>),
+    Unsynced(Vec<UnsyncedReason>),
 }
 
-impl Synced {
+impl SyncStatus {
     /// Whether it may be decided.
     pub fn is_yes(&self) -> bool {
-        matches!(self, Self::Yes)
+        matches!(self, Self::Synced)
     }
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for RequiredKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NodePools => "NodePools",
@@ -61,12 +61,12 @@ impl fmt::Display for Source {
     }
 }
 
-impl fmt::Display for Waiting {
+impl fmt::Display for UnsyncedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (what, names) = match self {
-            Self::List(source) => return write!(f, "the list of {source}"),
-            Self::Unlaunched(names) => ("the launch of", names),
-            Self::Unknown(names) => ("provider ID and instance type of", names),
+            Self::NotListed(source) => return write!(f, "the list of {source}"),
+            Self::UnlaunchedClaims(names) => ("the launch of", names),
+            Self::IncompleteNodes(names) => ("provider ID and instance type of", names),
         };
         write!(f, "{what} {}", names.join(", "))
     }
@@ -74,13 +74,13 @@ impl fmt::Display for Waiting {
 
 impl Cluster {
     /// Whether the picture is whole. After the first time that it was, only claims without a machine make it incomplete again.
-    pub fn synced(&mut self) -> Synced {
+    pub fn synced(&mut self) -> SyncStatus {
         let mut waiting = self.missing();
         self.was_synced |= waiting.is_empty();
         if self.was_synced {
-            waiting.retain(|what| matches!(what, Waiting::Unlaunched(_)));
+            waiting.retain(|what| matches!(what, UnsyncedReason::UnlaunchedClaims(_)));
         }
-        if waiting.is_empty() { Synced::Yes } else { Synced::No(waiting) }
+        if waiting.is_empty() { SyncStatus::Synced } else { SyncStatus::Unsynced(waiting) }
     }
 
     /// Whether the picture has ever been whole.
@@ -88,18 +88,21 @@ impl Cluster {
         self.was_synced
     }
 
-    fn missing(&self) -> Vec<Waiting> {
+    fn missing(&self) -> Vec<UnsyncedReason> {
         let lists = [
-            (self.pools.is_listed(), Source::NodePools),
-            (self.claims.is_listed(), Source::NodeClaims),
-            (self.nodes.is_listed(), Source::Nodes),
-            (self.pods.is_listed(), Source::Pods),
-            (self.daemon_sets.is_listed(), Source::DaemonSets),
+            (self.pools.is_listed(), RequiredKind::NodePools),
+            (self.claims.is_listed(), RequiredKind::NodeClaims),
+            (self.nodes.is_listed(), RequiredKind::Nodes),
+            (self.pods.is_listed(), RequiredKind::Pods),
+            (self.daemon_sets.is_listed(), RequiredKind::DaemonSets),
         ];
-        let mut waiting: Vec<Waiting> =
-            lists.into_iter().filter(|(is_listed, _)| !is_listed).map(|(_, source)| Waiting::List(source)).collect();
+        let mut waiting: Vec<UnsyncedReason> = lists
+            .into_iter()
+            .filter(|(is_listed, _)| !is_listed)
+            .map(|(_, source)| UnsyncedReason::NotListed(source))
+            .collect();
         if !self.unlaunched.is_empty() {
-            waiting.push(Waiting::Unlaunched(self.unlaunched.iter().cloned().collect()));
+            waiting.push(UnsyncedReason::UnlaunchedClaims(self.unlaunched.iter().cloned().collect()));
         }
         // Once it has been whole, this question is no longer asked; it looks at every node.
         if !self.was_synced {
@@ -110,7 +113,7 @@ impl Cluster {
                 .map(|node| node.metadata.name.clone())
                 .collect();
             if !unknown.is_empty() {
-                waiting.push(Waiting::Unknown(unknown));
+                waiting.push(UnsyncedReason::IncompleteNodes(unknown));
             }
         }
         waiting

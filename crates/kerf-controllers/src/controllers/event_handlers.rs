@@ -13,7 +13,7 @@ use kerf_api::slim::{
     StorageClass, Str, VolumeAttachment,
 };
 use kerf_runtime::{WatchHandle, WatchSettings, WatchUpdate, WatchedKind, watch};
-use kerf_state::{Change, Claim, NodeClass, ReplicaSet, ReplicationController, StatefulSet, Tracked};
+use kerf_state::{NodeClass, ObjectChange, ReplicaSet, ReplicationController, StatefulSet, Tracked, TrackedClaim};
 use serde::de::DeserializeOwned;
 
 use super::Controllers;
@@ -39,7 +39,7 @@ fn state_controller(kind: &str) -> Option<&'static str> {
 
 impl Controllers {
     /// Something happened. Disruption looks again if it can matter to it.
-    fn heard<T: News>(&self, change: &Change<T>) {
+    fn heard<T: News>(&self, change: &ObjectChange<T>) {
         if T::matters(change) {
             self.disruption.controller.changed();
             self.disruption.add_after(&EVERYTHING, disruption::SOON);
@@ -81,7 +81,7 @@ impl Controllers {
     }
 
     /// Tells the index, and gives what that changed.
-    fn told<T: Tracked>(&self, news: WatchUpdate<T>) -> Vec<Change<T>> {
+    fn told<T: Tracked>(&self, news: WatchUpdate<T>) -> Vec<ObjectChange<T>> {
         let mut cluster = self.ctx.cluster.lock();
         match news {
             WatchUpdate::Reset(objects) => cluster.reset(objects),
@@ -102,8 +102,8 @@ impl Controllers {
 
     /// What of the news is about claims of ours. Those of another provider must not even be in the index: whoever waits for their launch
     /// waits for ever.
-    fn about_ours(&self, news: WatchUpdate<Claim>) -> Option<WatchUpdate<Claim>> {
-        let is_ours = |claim: &Claim| self.ctx.manages_claim(claim);
+    fn about_ours(&self, news: WatchUpdate<TrackedClaim>) -> Option<WatchUpdate<TrackedClaim>> {
+        let is_ours = |claim: &TrackedClaim| self.ctx.manages_claim(claim);
         match news {
             WatchUpdate::Reset(mut claims) => {
                 claims.retain(is_ours);
@@ -114,7 +114,7 @@ impl Controllers {
         }
     }
 
-    fn on_claim(&self, news: WatchUpdate<Claim>) {
+    fn on_claim(&self, news: WatchUpdate<TrackedClaim>) {
         let Some(news) = self.about_ours(news) else { return };
         {
             let mut cluster = self.ctx.cluster.lock();
@@ -191,7 +191,8 @@ impl Controllers {
 
     fn on_class(&self, news: WatchUpdate<NodeClass>) {
         let is_list = matches!(news, WatchUpdate::Reset(_));
-        let changed: Vec<Str> = self.told(news).iter().filter_map(Change::latest).map(|class| class.key()).collect();
+        let changed: Vec<Str> =
+            self.told(news).iter().filter_map(ObjectChange::latest).map(|class| class.key()).collect();
         self.look_at_disruption(|claim| changed.iter().any(|name| *name == claim.object.spec.node_class_ref.name));
         let cluster = self.ctx.cluster.lock();
         for (name, pool) in cluster.all::<NodePool>().iter() {
@@ -205,9 +206,9 @@ impl Controllers {
     }
 
     /// Has some claims looked at again: have they drifted, may they be consolidated?
-    fn look_at_disruption(&self, is_meant: impl Fn(&Claim) -> bool) {
+    fn look_at_disruption(&self, is_meant: impl Fn(&TrackedClaim) -> bool) {
         let cluster = self.ctx.cluster.lock();
-        for claim in cluster.all::<Claim>().values().filter(|claim| is_meant(claim)) {
+        for claim in cluster.all::<TrackedClaim>().values().filter(|claim| is_meant(claim)) {
             self.claim_disruption.add(claim.name());
         }
     }

@@ -2,7 +2,7 @@
 //! This is about what was found; whether it still holds at the second look is told elsewhere.
 
 use kerf_api::slim::Str;
-use kerf_engine::{Command, DisruptionPlan, Input, Method, Score};
+use kerf_engine::{BalancedScore, DisruptionCommand, DisruptionPlan, Input, Method};
 use tracing::debug;
 
 use super::report::each_node;
@@ -20,7 +20,7 @@ struct Move<'m> {
     decision: &'static str,
     nodes: usize,
     pools: &'m [Str],
-    scores: &'m [Score],
+    scores: &'m [BalancedScore],
 }
 
 /// Tells of the moves of a look.
@@ -58,7 +58,7 @@ fn verdict(is_approved: bool) -> &'static str {
     if is_approved { "approved" } else { "rejected" }
 }
 
-fn log(made: &Move<'_>, score: &Score) {
+fn log(made: &Move<'_>, score: &BalancedScore) {
     debug!(
         nodepool = score.pool.as_str(),
         score = number(score.score),
@@ -68,7 +68,7 @@ fn log(made: &Move<'_>, score: &Score) {
         disruption_cost = score.disruption,
         nodepool_total_cost = score.total_price.dollars(),
         nodepool_total_disruption_cost = score.total_disruption,
-        threshold = Score::THRESHOLD,
+        threshold = BalancedScore::THRESHOLD,
         k = K,
         approved = score.is_approved(),
         decision = made.decision,
@@ -77,11 +77,11 @@ fn log(made: &Move<'_>, score: &Score) {
     );
 }
 
-fn publish(ctx: &Context, command: &Command, score: &Score) {
+fn publish(ctx: &Context, command: &DisruptionCommand, score: &BalancedScore) {
     let text = format!(
         "score {} >= threshold {:.2} (k: {K}, savings {:.1}%, disruption {:.1}%)",
         number(score.score),
-        Score::THRESHOLD,
+        BalancedScore::THRESHOLD,
         score.saved_share * 100.0,
         score.disruption_share * 100.0
     );

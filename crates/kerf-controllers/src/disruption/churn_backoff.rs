@@ -12,9 +12,9 @@ use jiff::{SignedDuration, Timestamp};
 use kerf_api::annotations::kerf::{LAUNCH_BACKOFFS, REPLACED};
 use kerf_api::nodepool::{DisruptionReason, NodePool};
 use kerf_api::slim::Str;
-use kerf_engine::{Command, LaunchBackoff, PlannedClaim};
+use kerf_engine::{DisruptionCommand, LaunchBackoff, PlannedClaim};
 use kerf_runtime::{ApiError, MergePatch, Rng};
-use kerf_state::{Claim, Cluster};
+use kerf_state::{Cluster, TrackedClaim};
 use serde::{Deserialize, Serialize};
 
 use crate::actions;
@@ -229,7 +229,7 @@ pub(crate) async fn note_offerings(
     Err(Error::Api { doing: "annotating nodepool", cause: ApiError::Conflict })
 }
 
-fn replaced_by(claim: &Claim) -> Option<Replaced> {
+fn replaced_by(claim: &TrackedClaim) -> Option<Replaced> {
     serde_json::from_str(claim.seen.annotations.get(REPLACED)?).ok()
 }
 
@@ -238,12 +238,12 @@ fn expected_type(planned: &PlannedClaim) -> Option<&Str> {
 }
 
 /// Until when a command must wait because it would undo a move that was made not long ago.
-pub(crate) fn undoes_until(cluster: &Cluster, command: &Command, now: Timestamp) -> Option<Timestamp> {
+pub(crate) fn undoes_until(cluster: &Cluster, command: &DisruptionCommand, now: Timestamp) -> Option<Timestamp> {
     if command.reason() != DisruptionReason::Underutilized {
         return None;
     }
     let wanted: Vec<&Str> = command.replacements.iter().filter_map(expected_type).collect();
-    let moves = command.nodes.iter().filter_map(|node| replaced_by(cluster.get::<Claim>(&node.claim)?));
+    let moves = command.nodes.iter().filter_map(|node| replaced_by(cluster.get::<TrackedClaim>(&node.claim)?));
     moves
         .filter(|made| made.instance_types.iter().any(|known| wanted.contains(&known)))
         .map(|made| later(made.at, growing(MOVE_FIRST, MOVE_MAX, 2, made.reversals.saturating_add(1))))
@@ -254,7 +254,7 @@ pub(crate) fn undoes_until(cluster: &Cluster, command: &Command, now: Timestamp)
 /// What is written on a replacement, so that everybody can see what it is for, and whoever wants to undo the move knows of it.
 pub(crate) fn replaced_annotation(
     cluster: &Cluster,
-    command: &Command,
+    command: &DisruptionCommand,
     planned: &PlannedClaim,
     now: Timestamp,
 ) -> Option<(String, String)> {
@@ -266,7 +266,7 @@ pub(crate) fn replaced_annotation(
         instance_types.dedup();
     }
     let wanted = expected_type(planned);
-    let undone = command.nodes.iter().filter_map(|node| replaced_by(cluster.get::<Claim>(&node.claim)?));
+    let undone = command.nodes.iter().filter_map(|node| replaced_by(cluster.get::<TrackedClaim>(&node.claim)?));
     let undone = undone.filter(|made| wanted.is_some_and(|wanted| made.instance_types.contains(wanted)));
     let reversals = undone.map(|made| made.reversals.saturating_add(1)).max().unwrap_or(0);
     let text = serde_json::to_string(&Replaced { node_claims, instance_types, at: now, reversals }).ok()?;

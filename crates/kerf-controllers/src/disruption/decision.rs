@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use kerf_api::labels;
 use kerf_api::slim::Str;
 use kerf_engine::requirement::Requirement;
-use kerf_engine::{Command, PlannedClaim, Price};
+use kerf_engine::{DisruptionCommand, PlannedClaim, Price};
 use serde_json::{Value, json};
 
 use crate::provisioning::report::listed;
@@ -33,7 +33,7 @@ pub(super) use log_decision;
 pub(crate) struct Decision {
     /// What it is known by.
     pub(crate) id: Str,
-    pub(crate) command: Command,
+    pub(crate) command: DisruptionCommand,
     /// When it was started.
     pub(crate) created: Timestamp,
 }
@@ -93,12 +93,12 @@ impl Decision {
 }
 
 /// The reason in lower case, as metrics and log lines have it.
-pub(crate) fn reason(command: &Command) -> String {
+pub(crate) fn reason(command: &DisruptionCommand) -> String {
     command.reason().to_string().to_lowercase()
 }
 
 /// `[a, b] -> [1 replacement]`
-fn nodes_and_replacements(command: &Command) -> String {
+fn nodes_and_replacements(command: &DisruptionCommand) -> String {
     let nodes: Vec<&str> = command.nodes.iter().map(|node| node.name.as_str()).collect();
     let replacements = match command.replacements.len() {
         0 => String::new(),
@@ -109,7 +109,7 @@ fn nodes_and_replacements(command: &Command) -> String {
 }
 
 /// The command as events on one of its nodes tell it.
-pub(crate) fn of_node(command: &Command, node: &str) -> String {
+pub(crate) fn of_node(command: &DisruptionCommand, node: &str) -> String {
     match command.nodes.len() {
         0 | 1 => format!("{}: {}", command.decision(), nodes_and_replacements(command)),
         several => format!("{}: [{node}] (part of {several}-node consolidation)", command.decision()),
@@ -137,7 +137,7 @@ mod tests {
 
     use super::*;
 
-    fn command(nodes: &[&str], pools: &[&str]) -> Command {
+    fn command(nodes: &[&str], pools: &[&str]) -> DisruptionCommand {
         let node = |(name, pool): (&&str, &&str)| CommandNode {
             name: Str::new(name),
             claim: Str::new(name),
@@ -146,7 +146,7 @@ mod tests {
             capacity_type: Str::default(),
             price: Price::ZERO,
         };
-        Command {
+        DisruptionCommand {
             method: Method::MultiNode,
             nodes: nodes.iter().zip(pools).map(node).collect(),
             replacements: Vec::new(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use kerf_api::slim::Str;
-use kerf_engine::{Block, BlockedNode, DisruptionPlan, PlannedClaim};
+use kerf_engine::{BlockReason, BlockedNode, DisruptionPlan, PlannedClaim};
 use serde_json::{Value, json};
 
 use super::decision::{Decision, capacity_type};
@@ -175,7 +175,7 @@ fn blocked(node: &BlockedNode) -> Value {
         .iter()
         .map(|block| {
             let mut reason = json!({"code": block.code(), "message": block.to_string()});
-            if let Block::PodBudget { pod, .. } | Block::PodDoNotDisrupt(pod) = block {
+            if let BlockReason::PodDisruptionBudget { pod, .. } | BlockReason::PodDoNotDisrupt(pod) = block {
                 reason["pod"] = pod.as_str().into();
             }
             reason

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::slim::{Node, Pod, Str};
-use kerf_engine::{Command, DisruptionPlan, Input, Price, pod_requests, takes_much};
+use kerf_engine::{DisruptionCommand, DisruptionPlan, Input, Price, pod_requests, takes_much};
 
 /// After this time a pod is at rest.
 const AT_REST: SignedDuration = SignedDuration::from_hours(1);
@@ -29,17 +29,18 @@ pub(crate) fn until(emptied: usize, nodes: usize, now: Timestamp) -> Option<Time
 
 /// Which commands of the plan wait, by their places in it; `until` says until when all pods are left in peace.
 pub(crate) fn small_change(input: &Input, plan: &DisruptionPlan, until: Option<Timestamp>) -> BTreeSet<usize> {
-    let commands: Vec<(usize, &Command)> =
+    let commands: Vec<(usize, &DisruptionCommand)> =
         plan.commands.iter().enumerate().filter(|(_, command)| command.method.is_for_money()).collect();
     if commands.is_empty() {
         return BTreeSet::new();
     }
     let room = Room::new(input, until, commands.iter().flat_map(|(_, command)| &command.nodes).map(|node| &node.name));
-    let is_small = |command: &Command| {
+    let is_small = |command: &DisruptionCommand| {
         let given_up = room.at_rest(command);
         given_up > Price::ZERO && command.saved().nanos() < TIMES.saturating_mul(given_up.max(command.after).nanos())
     };
-    let waiting: Vec<(usize, &Command)> = commands.into_iter().filter(|(_, command)| is_small(command)).collect();
+    let waiting: Vec<(usize, &DisruptionCommand)> =
+        commands.into_iter().filter(|(_, command)| is_small(command)).collect();
     let saved: Price = waiting.iter().map(|(_, command)| command.saved()).sum();
     if saved.nanos().saturating_mul(WORTH_STIRRING) >= plan.before.nanos() {
         return BTreeSet::new();
@@ -69,7 +70,7 @@ impl<'a> Room<'a> {
     }
 
     /// What the room of the pods at rest costs that a command moves, each by its greatest part of its node.
-    fn at_rest(&self, command: &Command) -> Price {
+    fn at_rest(&self, command: &DisruptionCommand) -> Price {
         let mut total = 0_i128;
         for node in &command.nodes {
             let Some(known) = self.nodes.get(node.name.as_str()) else { continue };

@@ -5,12 +5,14 @@ use kerf_api::annotations::DO_NOT_DISRUPT;
 use kerf_api::duration::{DoNotDisrupt, Duration, evaluate_do_not_disrupt};
 use kerf_api::nodepool::Budget;
 use kerf_api::schedule::Schedule;
-use kerf_engine::{Block, DisruptionPlan, Input};
+use kerf_engine::{BlockReason, DisruptionPlan, Input};
 
 /// The next instant after `input.at` at which time alone may change the answer, and none later than `latest`.
 pub(crate) fn next(input: &Input, plan: &DisruptionPlan, latest: Timestamp) -> Timestamp {
     let waits = plan.blocked.iter().flat_map(|node| &node.blocks).filter_map(|block| match block {
-        Block::Waiting { until } | Block::DriftBackoff { until } | Block::Paused { until, .. } => Some(*until),
+        BlockReason::InConsolidateAfter { until }
+        | BlockReason::DriftBackoff { until }
+        | BlockReason::Paused { until, .. } => Some(*until),
         _ => None,
     });
     let nominations = input.node_claims.iter().filter_map(|claim| claim.lifecycle.nominated_until);

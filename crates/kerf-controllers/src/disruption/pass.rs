@@ -17,11 +17,11 @@ use kerf_api::slim::Str;
 use kerf_cloud::InstanceTypesError;
 use kerf_engine::catalogue::{InstanceType, Offering};
 use kerf_engine::{
-    Asked, Command, DisruptionPlan, DisruptionSettings, Heard, Input, Method, Passes, PlannedClaim, Rejection,
-    ReservedMode, UnsupportedStorage, gathering, look, validate_all,
+    DisruptionCommand, DisruptionPlan, DisruptionSettings, Input, Method, MethodFilter, MethodReport, Passes,
+    PlannedClaim, ReservedMode, UnsupportedStorage, ValidationFailure, gathering, look, validate_all,
 };
 use kerf_runtime::{ReconcileAction, Rng};
-use kerf_state::{Ask, Claim};
+use kerf_state::{InputContext, TrackedClaim};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tracing::{debug, error};
 
@@ -81,7 +81,7 @@ struct State {
 #[derive(Debug)]
 struct Waiting {
     method: Method,
-    commands: Vec<Command>,
+    commands: Vec<DisruptionCommand>,
     since: Timestamp,
     due: Timestamp,
 }
@@ -169,7 +169,7 @@ impl Disruption {
 
     /// Looks for something to do, among the methods behind `passed_over`, whose commands did not hold.
     async fn first_look(&self, seen: Timestamp, passed_over: Option<Method>) -> Result<ReconcileAction, Error> {
-        let mut asked = passed_over.map_or(Asked::ALL, |method| Asked::ALL.behind(method));
+        let mut asked = passed_over.map_or(MethodFilter::ALL, |method| MethodFilter::ALL.behind(method));
         let mut all_held = Vec::new();
         loop {
             let picture = self.picture().await;
@@ -257,8 +257,8 @@ impl Disruption {
                     holding.push(left);
                     (lost, None)
                 }
-                Err(why @ (Rejection::Churn | Rejection::Budget)) => (command.nodes.len(), Some(why)),
-                Err(why @ Rejection::Scheduling(_)) => (0, Some(why)),
+                Err(why @ (ValidationFailure::Churn | ValidationFailure::Budget)) => (command.nodes.len(), Some(why)),
+                Err(why @ ValidationFailure::Scheduling(_)) => (0, Some(why)),
             };
             let kind = command.method.consolidation_type();
             if lost > 0 {
@@ -296,13 +296,13 @@ impl Disruption {
     }
 
     /// A command with a name of its own.
-    fn decision(&self, command: Command) -> Decision {
+    fn decision(&self, command: DisruptionCommand) -> Decision {
         let id = Str::from(self.ids.lock().unwrap_or_else(PoisonError::into_inner).uuid());
         Decision { id, command, created: self.ctx.now() }
     }
 
     /// Starts commands that have nothing to do with each other. One that fails does not keep the others from starting.
-    async fn start_all(&self, picture: &Picture, commands: Vec<Command>) -> Result<(), Error> {
+    async fn start_all(&self, picture: &Picture, commands: Vec<DisruptionCommand>) -> Result<(), Error> {
         let starts = commands.into_iter().map(|command| {
             let offered = command.replacements.iter().map(|planned| offerings(picture, planned)).collect();
             self.orchestration.start(self.decision(command), offered)
@@ -313,7 +313,7 @@ impl Disruption {
 
     /// The commands that may be carried out, and those that must wait: for the claim to say that it has drifted, because they would
     /// undo a move, or because they would stir pods for small change.
-    fn without_held(&self, input: &Input, plan: &DisruptionPlan) -> (Vec<Command>, Vec<Held>) {
+    fn without_held(&self, input: &Input, plan: &DisruptionPlan) -> (Vec<DisruptionCommand>, Vec<Held>) {
         let small_change = low_value_moves::small_change(input, plan, self.state().peace_until);
         let cluster = self.ctx.cluster.lock();
         let (mut commands, mut held) = (Vec::new(), Vec::new());
@@ -321,7 +321,7 @@ impl Disruption {
             let nodes = || command.nodes.iter().map(|node| node.name.clone()).collect();
             let drifts = matches!(command.method, Method::StaticDrift | Method::Drift);
             let says_so =
-                |claim: &Str| cluster.get::<Claim>(claim).is_some_and(|claim| report::claim_is_drifted(claim));
+                |claim: &Str| cluster.get::<TrackedClaim>(claim).is_some_and(|claim| report::claim_is_drifted(claim));
             if command.method == Method::StaticDrift && !self.ctx.settings.static_capacity {
                 let message = "NodePools with replicas are not looked after, StaticCapacity is disabled".to_owned();
                 held.push(Held { nodes: nodes(), code: "StaticCapacityDisabled", message });
@@ -346,7 +346,7 @@ impl Disruption {
     async fn picture(&self) -> Picture {
         let instance_types = self.instance_types().await;
         let now = self.ctx.now();
-        let ask = Ask {
+        let ask = InputContext {
             at: now,
             instance_types: instance_types.clone(),
             label_rules: self.ctx.cloud.label_rules().clone(),
@@ -409,7 +409,11 @@ impl Disruption {
     }
 
     /// Asks the engine, and takes the time of each method.
-    async fn ask(&self, picture: &Picture, asked: Asked) -> Result<(DisruptionPlan, Vec<(Heard, Duration)>), Error> {
+    async fn ask(
+        &self,
+        picture: &Picture,
+        asked: MethodFilter,
+    ) -> Result<(DisruptionPlan, Vec<(MethodReport, Duration)>), Error> {
         let (input, settings, clock) = (picture.input.clone(), self.settings(), self.ctx.clock);
         computed(move || {
             let mut heard = Vec::new();
@@ -424,7 +428,7 @@ impl Disruption {
         .await
     }
 
-    fn note_methods(&self, heard: &[(Heard, Duration)]) {
+    fn note_methods(&self, heard: &[(MethodReport, Duration)]) {
         let (metrics, now) = (&self.ctx.metrics.disruption, self.ctx.now());
         let mut state = self.state();
         for (heard, took) in heard {

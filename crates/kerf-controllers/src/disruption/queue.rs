@@ -14,9 +14,9 @@ use jiff::Timestamp;
 use kerf_api::labels;
 use kerf_api::nodepool::{ConsolidationPolicy, DisruptionReason, NodePool};
 use kerf_api::slim::{Node, Str};
-use kerf_engine::{Command, Method};
+use kerf_engine::{DisruptionCommand, Method};
 use kerf_runtime::{ApiError, Queue, ReconcileAction};
-use kerf_state::Claim;
+use kerf_state::TrackedClaim;
 use tracing::error;
 
 use super::churn_backoff::{self, Memory, Offered};
@@ -228,7 +228,7 @@ impl Orchestration {
     }
 
     /// A pod on a node that the command does not count with. Drift goes ahead all the same, as it promises nobody a place.
-    fn unplanned_pod(&self, command: &Command, node: &Candidate) -> Option<Str> {
+    fn unplanned_pod(&self, command: &DisruptionCommand, node: &Candidate) -> Option<Str> {
         match command.method {
             Method::StaticDrift | Method::Drift => return None,
             Method::Emptiness | Method::MultiNode | Method::SingleNode | Method::Move => {}
@@ -242,7 +242,7 @@ impl Orchestration {
         let command = &underway.decision.command;
         let known = {
             let cluster = self.ctx.cluster.lock();
-            let claim = cluster.get::<Claim>(&node.marked.claim).cloned();
+            let claim = cluster.get::<TrackedClaim>(&node.marked.claim).cloned();
             let pods = cluster.pods_on(&node.marked.node).filter(|pod| is_reschedulable(pod)).count();
             claim.map(|claim| (claim, cluster.get::<Node>(&node.marked.node).cloned(), pods))
         };
@@ -272,7 +272,7 @@ impl Orchestration {
         true
     }
 
-    fn policy(&self, claim: &Claim) -> &'static str {
+    fn policy(&self, claim: &TrackedClaim) -> &'static str {
         let pool = claim.pool().and_then(|name| self.ctx.pool(name));
         let written =
             pool.as_deref().and_then(|pool: &NodePool| pool.spec.disruption.as_ref()?.consolidation_policy.clone());
@@ -334,7 +334,7 @@ impl Orchestration {
         self.ctx.cluster.lock().unmark_for_deletion(&node.provider_id);
     }
 
-    pub(super) fn drift_failed(&self, command: &Command) {
+    pub(super) fn drift_failed(&self, command: &DisruptionCommand) {
         if command.reason() != DisruptionReason::Drifted {
             return;
         }
@@ -377,7 +377,7 @@ impl Underway {
 }
 
 /// What a claim was launched from; none if it was not.
-fn offered(claim: &Claim) -> Option<Offered> {
+fn offered(claim: &TrackedClaim) -> Option<Offered> {
     let label = |key: &str| claim.seen.labels.get(key).map(Str::new);
     let is_launched = !claim.seen.provider_id.is_empty();
     is_launched.then_some(())?;

@@ -10,8 +10,8 @@ use kerf_api::duration::evaluate_do_not_disrupt;
 use kerf_api::nodepool::NodePool;
 use kerf_api::pause::Pause;
 use kerf_api::slim::{Node, Str};
-use kerf_engine::{Block, Command, DisruptionPlan, Input};
-use kerf_state::{Claim, pause_of};
+use kerf_engine::{BlockReason, DisruptionCommand, DisruptionPlan, Input};
+use kerf_state::{TrackedClaim, pause_of};
 use tracing::error;
 
 use super::balanced_policy;
@@ -27,48 +27,48 @@ enum Told {
     Not,
 }
 
-fn told(block: &Block) -> Told {
+fn told(block: &BlockReason) -> Told {
     match block {
-        Block::NoNode
-        | Block::NotInitialized
-        | Block::Deleting
-        | Block::Nominated
-        | Block::DoNotDisrupt
-        | Block::Paused { .. }
-        | Block::NoPoolLabel
-        | Block::PoolNotFound(_)
-        | Block::PodDoNotDisrupt(_)
-        | Block::PodBudget { .. }
-        | Block::SeveralPodBudgets(_)
-        | Block::UnreadablePodBudget(_) => Told::Blocked,
-        Block::ConsolidationDisabled(_)
-        | Block::BufferPods(_)
-        | Block::TypeNotFound(_)
-        | Block::NoLabel(_)
-        | Block::OnlyWhenEmpty(_)
-        | Block::Unschedulable(_)
-        | Block::TooManyReplacements(_)
-        | Block::NotCheaper
-        | Block::SpotToSpotDisabled
-        | Block::SpotToSpotChoice(_)
-        | Block::MinValues(_) => Told::Unconsolidatable,
-        Block::AlreadyDisrupting
-        | Block::NotManaged
-        | Block::StaticPool(_)
-        | Block::LaunchedByPlan
-        | Block::Waiting { .. }
-        | Block::ClaimNotInitialized
-        | Block::Budget(_)
-        | Block::DriftBackoff { .. }
-        | Block::ScaleDownFirst(_)
-        | Block::NodeLimit(_)
-        | Block::NoSaving
-        | Block::Unbalanced { .. } => Told::Not,
+        BlockReason::NoNode
+        | BlockReason::NotInitialized
+        | BlockReason::Deleting
+        | BlockReason::Nominated
+        | BlockReason::DoNotDisrupt
+        | BlockReason::Paused { .. }
+        | BlockReason::NoPoolLabel
+        | BlockReason::PoolNotFound(_)
+        | BlockReason::PodDoNotDisrupt(_)
+        | BlockReason::PodDisruptionBudget { .. }
+        | BlockReason::MultiplePodDisruptionBudgets(_)
+        | BlockReason::InvalidPodDisruptionBudget(_) => Told::Blocked,
+        BlockReason::ConsolidationDisabled(_)
+        | BlockReason::BufferPods(_)
+        | BlockReason::InstanceTypeNotFound(_)
+        | BlockReason::MissingLabel(_)
+        | BlockReason::OnlyWhenEmpty(_)
+        | BlockReason::PodsUnschedulable(_)
+        | BlockReason::TooManyReplacements(_)
+        | BlockReason::NoCheaperReplacement
+        | BlockReason::SpotToSpotDisabled
+        | BlockReason::SpotToSpotFlexibility(_)
+        | BlockReason::MinValues(_) => Told::Unconsolidatable,
+        BlockReason::AlreadyDisrupting
+        | BlockReason::NotManaged
+        | BlockReason::StaticPool(_)
+        | BlockReason::LaunchedByPlan
+        | BlockReason::InConsolidateAfter { .. }
+        | BlockReason::ClaimNotInitialized
+        | BlockReason::DisruptionBudget(_)
+        | BlockReason::DriftBackoff { .. }
+        | BlockReason::ScaleDownFirst(_)
+        | BlockReason::NodeLimit(_)
+        | BlockReason::NoSaving
+        | BlockReason::BelowBalancedThreshold { .. } => Told::Not,
     }
 }
 
 /// A node and its claim, as events are about them.
-type Pair = (Option<Arc<Node>>, Option<Arc<Claim>>);
+type Pair = (Option<Arc<Node>>, Option<Arc<TrackedClaim>>);
 
 /// Tells of everything that a look found; of the commands only what policies make of them.
 pub(crate) fn tell(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
@@ -85,7 +85,7 @@ fn pairs(ctx: &Context) -> BTreeMap<Str, Pair> {
     known
         .map(|state| {
             let node = state.node.and_then(|node| cluster.get::<Node>(&node.metadata.name).cloned());
-            let claim = state.claim.and_then(|claim| cluster.get::<Claim>(claim.name()).cloned());
+            let claim = state.claim.and_then(|claim| cluster.get::<TrackedClaim>(claim.name()).cloned());
             (state.name(), (node, claim))
         })
         .collect()
@@ -104,7 +104,7 @@ fn tell_blocked(ctx: &Context, plan: &DisruptionPlan) {
     let pairs = pairs(ctx);
     for (pair, blocked) in plan.blocked.iter().filter_map(|blocked| Some((pairs.get(&blocked.node)?, blocked))) {
         // A node that is in a command stays silent: what is under way is told by its own events.
-        if blocked.blocks.contains(&Block::AlreadyDisrupting) {
+        if blocked.blocks.contains(&BlockReason::AlreadyDisrupting) {
             continue;
         }
         let mut blocks = blocked.blocks.iter();
@@ -112,7 +112,7 @@ fn tell_blocked(ctx: &Context, plan: &DisruptionPlan) {
             publish(ctx, pair, |about| events::disruption::disruption_blocked(about, block.to_string()));
             continue;
         }
-        let unschedulable = blocked.blocks.iter().find(|block| matches!(block, Block::Unschedulable(_)));
+        let unschedulable = blocked.blocks.iter().find(|block| matches!(block, BlockReason::PodsUnschedulable(_)));
         if let Some(block) = unschedulable.filter(|_| is_drifted(pair)) {
             publish(ctx, pair, |about| events::disruption::disruption_blocked(about, block.to_string()));
         }
@@ -128,7 +128,7 @@ fn is_drifted((_, claim): &Pair) -> bool {
 }
 
 /// Whether a claim says itself that it has drifted.
-pub(crate) fn claim_is_drifted(claim: &Claim) -> bool {
+pub(crate) fn claim_is_drifted(claim: &TrackedClaim) -> bool {
     let mut conditions = claim.object.status.iter().flat_map(|status| &status.conditions);
     conditions.any(|c| c.condition_type == "Drifted" && c.status == ConditionStatus::True)
 }
@@ -205,7 +205,7 @@ pub(crate) fn tell_malformed(ctx: &Context, plan: &DisruptionPlan, said: &mut St
 }
 
 /// Consolidation has found a command; it is looked at again before it is carried out.
-pub(crate) fn tell_candidates(ctx: &Context, command: &Command) {
+pub(crate) fn tell_candidates(ctx: &Context, command: &DisruptionCommand) {
     // What only goes is told when it goes (spec 03 §8.5).
     if !command.replacements.is_empty() {
         each_node(ctx, command, events::disruption::consolidation_candidate);
@@ -213,7 +213,7 @@ pub(crate) fn tell_candidates(ctx: &Context, command: &Command) {
 }
 
 /// The second look found otherwise.
-pub(crate) fn tell_rejected(ctx: &Context, command: &Command, why: &str) {
+pub(crate) fn tell_rejected(ctx: &Context, command: &DisruptionCommand, why: &str) {
     each_node(ctx, command, |about, text, savings| {
         events::disruption::consolidation_rejected(about, text, why, savings)
     });
@@ -222,14 +222,14 @@ pub(crate) fn tell_rejected(ctx: &Context, command: &Command, why: &str) {
 /// Tells the nodes and claims of a command something; the event gets the command in words, and what it saves.
 pub(super) fn each_node(
     ctx: &Context,
-    command: &Command,
+    command: &DisruptionCommand,
     event: impl Fn(k8s_openapi::api::core::v1::ObjectReference, &str, &str) -> Event,
 ) {
     let savings = money(command.saved());
     for node in &command.nodes {
         let pair: Pair = {
             let cluster = ctx.cluster.lock();
-            (cluster.get::<Node>(&node.name).cloned(), cluster.get::<Claim>(&node.claim).cloned())
+            (cluster.get::<Node>(&node.name).cloned(), cluster.get::<TrackedClaim>(&node.claim).cloned())
         };
         let text = of_node(command, &node.name);
         publish(ctx, &pair, |about| event(about, &text, &savings));

@@ -5,8 +5,8 @@
 use futures::future::join_all;
 use jiff::Timestamp;
 use kerf_api::slim::{Node, Pod, Str};
-use kerf_engine::{Command, Method};
-use kerf_state::Claim;
+use kerf_engine::{DisruptionCommand, Method};
+use kerf_state::TrackedClaim;
 
 use super::churn_backoff::{self, Offered};
 use super::decision::{Decision, log_decision};
@@ -51,7 +51,7 @@ impl Orchestration {
     }
 
     /// Room under the node limit of a static pool, for whom others create claims at the same time (spec 03 §8.2). Other pools have none to reserve.
-    fn room(&self, command: &Command) -> Result<Option<Room<'_>>, Error> {
+    fn room(&self, command: &DisruptionCommand) -> Result<Option<Room<'_>>, Error> {
         let (Method::StaticDrift, [planned]) = (command.method, command.replacements.as_slice()) else {
             return Ok(None);
         };
@@ -99,12 +99,12 @@ impl Orchestration {
 
     /// From here on the nodes do not count any more, and others are expected to take their pods. Not earlier: as long as the
     /// replacements were not known, provisioning would have launched machines for the same pods.
-    fn commit(&self, command: &Command, marked: Vec<Marked>) -> Vec<Candidate> {
+    fn commit(&self, command: &DisruptionCommand, marked: Vec<Marked>) -> Vec<Candidate> {
         let mut told = Vec::new();
         let mut cluster = self.ctx.cluster.lock();
         let mut nodes = Vec::new();
         for marked in marked {
-            let known = cluster.get::<Claim>(&marked.claim).map(|claim| claim.seen.provider_id.clone());
+            let known = cluster.get::<TrackedClaim>(&marked.claim).map(|claim| claim.seen.provider_id.clone());
             let provider_id = known.unwrap_or_default();
             cluster.mark_for_deletion(&provider_id);
             nodes.push(Candidate { marked, provider_id });

@@ -2,7 +2,7 @@
 
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{Node, Pod, PodDisruptionBudget};
-use kerf_state::{Change, Claim};
+use kerf_state::{ObjectChange, TrackedClaim};
 
 /// A kind whose news disruption listens to.
 pub(crate) trait News: Sized {
@@ -10,7 +10,7 @@ pub(crate) trait News: Sized {
     fn differs(before: &Self, after: &Self) -> bool;
 
     /// Whether a change can change what may be disrupted. Of what we wrote ourselves only the news is heard, and not what was before.
-    fn matters(change: &Change<Self>) -> bool {
+    fn matters(change: &ObjectChange<Self>) -> bool {
         match (change.before.as_deref(), change.after.as_deref()) {
             (Some(before), Some(after)) => std::ptr::eq(before, after) || Self::differs(before, after),
             (None, _) | (_, None) => true,
@@ -44,7 +44,7 @@ impl News for Node {
     }
 }
 
-impl News for Claim {
+impl News for TrackedClaim {
     fn differs(before: &Self, after: &Self) -> bool {
         before.seen != after.seen
     }

@@ -10,7 +10,7 @@ use kerf_api::labels;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{Node, Str};
-use kerf_state::{Claim, Tracked as _};
+use kerf_state::{Tracked as _, TrackedClaim};
 
 use super::exposition::{Exposition, Pairs};
 
@@ -74,7 +74,7 @@ pub(super) fn of_node(node: &Node) -> Vec<Condition> {
 pub(super) fn write(
     out: &mut Exposition,
     pools: &[Arc<NodePool>],
-    claims: &[Arc<Claim>],
+    claims: &[Arc<TrackedClaim>],
     nodes: &[Arc<Node>],
     classes: &[String],
     now: Timestamp,

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use kerf_api::slim::{Pod, PodPhase, Str};
-use kerf_state::{Change, Tracked as _};
+use kerf_state::{ObjectChange, Tracked as _};
 
 use super::{Metrics, PodDurations};
 
@@ -79,7 +79,7 @@ impl PodTimes {
 
 impl Metrics {
     /// A pod is new, has changed, or is gone.
-    pub(crate) fn pod_changed(&self, change: &Change<Pod>, now: Timestamp) {
+    pub(crate) fn pod_changed(&self, change: &ObjectChange<Pod>, now: Timestamp) {
         let Some(pod) = change.latest() else { return };
         let (key, mut all) = (pod.key(), self.pod_times.lock());
         if change.after.is_none() || pod.is_terminal() || all.get(&key).is_some_and(|t| t.uid != pod.metadata.uid) {

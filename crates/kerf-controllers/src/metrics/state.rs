@@ -8,7 +8,7 @@ use kerf_api::labels;
 use kerf_api::nodepool::NodePool;
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Labels, Node, Pod, PodPhase, Str};
-use kerf_state::{Claim, Cluster, Tracked as _};
+use kerf_state::{Cluster, Tracked as _, TrackedClaim};
 
 use super::exposition::{Exposition, Pairs};
 use super::pods::{GAUGES, PodTimes, Times};
@@ -20,7 +20,7 @@ use crate::context::SharedCluster;
 struct Snapshot {
     nodes: Vec<Arc<Node>>,
     pods: Vec<Arc<Pod>>,
-    claims: Vec<Arc<Claim>>,
+    claims: Vec<Arc<TrackedClaim>>,
     /// What all nodes together give to pods.
     allocatable: Sums,
     pod_times: Vec<(Str, Times)>,
@@ -80,7 +80,7 @@ impl Snapshot {
         Self {
             nodes: cluster.all::<Node>().values().cloned().collect(),
             pods: cluster.all::<Pod>().values().cloned().collect(),
-            claims: cluster.all::<Claim>().values().cloned().collect(),
+            claims: cluster.all::<TrackedClaim>().values().cloned().collect(),
             allocatable,
             pod_times: pod_times.all(),
         }

@@ -11,7 +11,7 @@ use kerf_api::conditions::{Condition, ConditionStatus};
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{Node, Str};
 use kerf_runtime::ReconcileAction;
-use kerf_state::Claim;
+use kerf_state::TrackedClaim;
 
 use super::registry::{Counter, Histogram, Registry};
 use super::{conditions, doubling};
@@ -129,7 +129,7 @@ impl Status {
         let cluster = self.ctx.cluster.lock();
         let (metadata, conditions, about) = match self.of {
             StatusOf::NodeClaim => {
-                let object = &cluster.get::<Claim>(key)?.object;
+                let object = &cluster.get::<TrackedClaim>(key)?.object;
                 (&object.metadata, conditions::of_claim(object), about_claim(object))
             }
             StatusOf::NodePool => {

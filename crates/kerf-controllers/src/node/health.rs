@@ -13,7 +13,7 @@ use kerf_api::labels;
 use kerf_api::slim::{Node, Str};
 use kerf_cloud::RepairPolicy;
 use kerf_runtime::{MergePatch, OptimisticLock, PatchTarget, ReconcileAction};
-use kerf_state::{Claim, Cluster};
+use kerf_state::{Cluster, TrackedClaim};
 use tracing::info;
 
 use crate::actions;
@@ -51,7 +51,7 @@ impl Health {
         self.ctx.settings.node_repair && !self.ctx.cloud.repair_policies().is_empty()
     }
 
-    async fn repair(&self, claim: &Arc<Claim>, policy: RepairPolicy) -> Result<ReconcileAction, Stopped> {
+    async fn repair(&self, claim: &Arc<TrackedClaim>, policy: RepairPolicy) -> Result<ReconcileAction, Stopped> {
         let now = self.ctx.now();
         let written = claim.seen.annotations.get(NODECLAIM_TERMINATION_TIMESTAMP);
         let is_over = written.and_then(|text| text.parse::<Timestamp>().ok()).is_some_and(|end| end <= now);
@@ -72,7 +72,7 @@ impl Health {
         Ok(ReconcileAction::Done)
     }
 
-    fn tell_blocked(&self, node: &Node, claim: &Claim) {
+    fn tell_blocked(&self, node: &Node, claim: &TrackedClaim) {
         let pool = claim.pool().and_then(|name| self.ctx.pool(name));
         let message = if claim.pool().is_some() {
             "more than 20% nodes are unhealthy in the nodepool"

@@ -19,7 +19,7 @@ use kerf_api::slim::{Node, Str, TaintEffect};
 use kerf_api::{labels, taints};
 use kerf_cloud::InstanceError;
 use kerf_runtime::{ApiError, MergePatch, ReconcileAction};
-use kerf_state::Claim;
+use kerf_state::TrackedClaim;
 use tracing::info;
 
 pub(crate) use eviction::Evictions;
@@ -56,7 +56,7 @@ pub(crate) struct Termination {
 struct Leaving {
     node: Arc<Node>,
     /// Its claim; none if there is none, or more than one.
-    claim: Option<Arc<Claim>>,
+    claim: Option<Arc<TrackedClaim>>,
     /// When draining ends, whatever is still on the node.
     deadline: Option<Timestamp>,
     /// The claim's conditions, as this look leaves them.
@@ -100,7 +100,7 @@ impl Termination {
     }
 
     /// The node, if it is ours to terminate, and its claim.
-    fn look(&self, name: &str) -> Option<(Arc<Node>, Option<Arc<Claim>>)> {
+    fn look(&self, name: &str) -> Option<(Arc<Node>, Option<Arc<TrackedClaim>>)> {
         let cluster = self.ctx.cluster.lock();
         let node = cluster.get::<Node>(name).filter(|node| node.metadata.is_terminating())?;
         let metadata = &node.metadata;
@@ -115,7 +115,7 @@ impl Termination {
         Some((node.clone(), claim))
     }
 
-    fn leaving(&self, node: Arc<Node>, claim: Option<Arc<Claim>>) -> Result<Leaving, Error> {
+    fn leaving(&self, node: Arc<Node>, claim: Option<Arc<TrackedClaim>>) -> Result<Leaving, Error> {
         let deadline = claim.as_deref().and_then(|claim| claim.seen.annotations.get(NODECLAIM_TERMINATION_TIMESTAMP));
         if let Some(text) = deadline {
             self.ctx.publish(events::node_termination_grace_period_expiring(&node, text));
@@ -226,7 +226,7 @@ impl Termination {
     }
 
     /// Lets the node go (spec 04 §7.9).
-    async fn release(&self, node: &Node, claim: Option<&Claim>) -> Result<ReconcileAction, Stopped> {
+    async fn release(&self, node: &Node, claim: Option<&TrackedClaim>) -> Result<ReconcileAction, Stopped> {
         let metadata = &node.metadata;
         answered("removing finalizer", actions::node::remove_finalizer(&self.ctx, &metadata.name).await)?;
         self.released().insert(metadata.uid.clone());

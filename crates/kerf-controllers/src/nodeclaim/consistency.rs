@@ -9,7 +9,7 @@ use kerf_api::conditions::{ConditionSet, ObjectFacts, dependents};
 use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Node, Str};
 use kerf_runtime::{MergePatch, ReconcileAction};
-use kerf_state::Claim;
+use kerf_state::TrackedClaim;
 use tracing::info;
 
 use crate::actions;
@@ -60,7 +60,7 @@ impl Consistency {
         wait
     }
 
-    async fn tell(&self, claim: &Claim, is_consistent: bool) -> Result<ReconcileAction, Stopped> {
+    async fn tell(&self, claim: &TrackedClaim, is_consistent: bool) -> Result<ReconcileAction, Stopped> {
         let mut told = claim.object.clone();
         let status = told.status.get_or_insert_default();
         let stored = std::mem::take(&mut status.conditions);
@@ -105,7 +105,7 @@ impl Reconcile for Consistency {
 }
 
 /// Resources of which the node has clearly less than was promised.
-fn shape_issues(claim: &Claim, node: &Node) -> Vec<String> {
+fn shape_issues(claim: &TrackedClaim, node: &Node) -> Vec<String> {
     if claim.is_terminating() || !claim.is_true("Initialized") {
         return Vec::new();
     }

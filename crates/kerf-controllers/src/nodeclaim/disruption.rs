@@ -17,7 +17,7 @@ use kerf_api::slim::Str;
 use kerf_cloud::InstanceError;
 use kerf_engine::{Consolidatable, PoolInput, TemplateHash, consolidatable, drift_reason, must_verify_type};
 use kerf_runtime::{MergePatch, ReconcileAction};
-use kerf_state::{Claim, NodeClassState, pool as as_seen};
+use kerf_state::{NodeClassState, TrackedClaim, pool as as_seen};
 use tracing::debug;
 
 use crate::actions;
@@ -76,7 +76,7 @@ impl ClaimDisruption {
     async fn say_drift(
         &self,
         conditions: &mut ConditionSet,
-        claim: &Claim,
+        claim: &TrackedClaim,
         pool: &PoolInput,
         object: &NodePool,
     ) -> Result<ReconcileAction, Error> {
@@ -104,7 +104,7 @@ impl ClaimDisruption {
     }
 
     /// Asks in the order of spec 03 §2.1, the dearest question last.
-    async fn drift(&self, claim: &Claim, pool: &PoolInput, object: &NodePool) -> Result<Drift, Error> {
+    async fn drift(&self, claim: &TrackedClaim, pool: &PoolInput, object: &NodePool) -> Result<Drift, Error> {
         let (now, rules) = (self.ctx.now(), self.ctx.cloud.label_rules());
         let mut seen = claim.seen.clone();
         seen.lifecycle.provider_drift = None;
@@ -134,7 +134,12 @@ impl ClaimDisruption {
         }
     }
 
-    fn say_consolidatable(&self, conditions: &mut ConditionSet, claim: &Claim, pool: &PoolInput) -> ReconcileAction {
+    fn say_consolidatable(
+        &self,
+        conditions: &mut ConditionSet,
+        claim: &TrackedClaim,
+        pool: &PoolInput,
+    ) -> ReconcileAction {
         let now = self.ctx.now();
         let mut seen = claim.seen.clone();
         seen.lifecycle.is_initialized = conditions.is_true(INITIALIZED);

@@ -9,7 +9,7 @@ use futures::future::join_all;
 use kerf_api::slim::Str;
 use kerf_cloud::{Instance, InstanceError};
 use kerf_runtime::ReconcileAction;
-use kerf_state::Claim;
+use kerf_state::TrackedClaim;
 use tracing::debug;
 
 use super::disrupt;
@@ -41,9 +41,9 @@ impl GarbageCollection {
             .filter(|machine| !machine.is_terminating)
             .map(|machine| machine.provider_id.as_str())
             .collect();
-        let lost: Vec<Arc<Claim>> = {
+        let lost: Vec<Arc<TrackedClaim>> = {
             let cluster = self.ctx.cluster.lock();
-            let all = cluster.all::<Claim>().values();
+            let all = cluster.all::<TrackedClaim>().values();
             all.filter(|claim| {
                 self.ctx.manages_claim(claim)
                     && claim.is_true("Registered")
@@ -61,7 +61,7 @@ impl GarbageCollection {
         errors
     }
 
-    async fn collect_claim(&self, claim: &Claim) -> Option<Error> {
+    async fn collect_claim(&self, claim: &TrackedClaim) -> Option<Error> {
         debug!(NodeClaim = %reference(&claim.seen.name), "garbage collecting nodeclaim with no cloudprovider representation");
         disrupt(&self.ctx, claim, "garbage_collected").await.err()
     }
@@ -74,7 +74,7 @@ impl GarbageCollection {
                 cluster.claims_of(&machine.provider_id).next().is_some()
                     // A claim that has not noted its machine yet will find it again when it is launched.
                     || machine.claim.as_ref().is_some_and(|name| {
-                        cluster.get::<Claim>(name).is_some_and(|claim| claim.seen.provider_id.is_empty())
+                        cluster.get::<TrackedClaim>(name).is_some_and(|claim| claim.seen.provider_id.is_empty())
                     })
             };
             let is_settled = |machine: &Instance| {
@@ -124,7 +124,7 @@ impl Reconcile for GarbageCollection {
 }
 
 /// Whether a kubelet still answers for the claim: then it is the cloud's list that is behind.
-fn has_living_node(cluster: &kerf_state::Cluster, claim: &Claim) -> bool {
+fn has_living_node(cluster: &kerf_state::Cluster, claim: &TrackedClaim) -> bool {
     let mut nodes = cluster.nodes_of(&claim.seen.provider_id);
     let (first, second) = (nodes.next(), nodes.next());
     second.is_none()

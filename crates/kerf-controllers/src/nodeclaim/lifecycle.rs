@@ -19,7 +19,7 @@ use kerf_api::finalizers::TERMINATION;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::Str;
 use kerf_runtime::{MergePatch, ReconcileAction};
-use kerf_state::Claim;
+use kerf_state::TrackedClaim;
 
 use tracing::info;
 
@@ -69,7 +69,7 @@ impl Lifecycle {
         Self { ctx, launches: Launches::default(), health }
     }
 
-    async fn advance(&self, known: &Claim) -> Result<ReconcileAction, Stopped> {
+    async fn advance(&self, known: &TrackedClaim) -> Result<ReconcileAction, Stopped> {
         let stored = self.with_finalizer(&known.object).await?;
         let mut work = Work::open(stored.clone());
         let (mut next, mut errors) = (ReconcileAction::Done, Vec::new());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kerf_api::slim::{Node, Pod, Str};
 use kerf_runtime::{MergePatch, OptimisticLock, PatchTarget, ReconcileAction};
-use kerf_state::{Change, Claim};
+use kerf_state::{ObjectChange, TrackedClaim};
 
 use crate::actions;
 use crate::context::Context;
@@ -26,7 +26,7 @@ impl PodEvents {
     }
 
     /// The node whose claim is to be told of a change of a pod; none if nobody is.
-    pub(crate) fn node_to_tell(&self, change: &Change<Pod>) -> Option<Str> {
+    pub(crate) fn node_to_tell(&self, change: &ObjectChange<Pod>) -> Option<Str> {
         let pod = change.latest()?;
         let node = pod.spec.node_name.clone()?;
         if pod.is_owned_by_daemonset() {
@@ -75,7 +75,8 @@ impl Reconcile for PodEvents {
             let Some(node) = cluster.get::<Node>(node) else { return Ok(ReconcileAction::Done) };
             let mut claims = cluster.claims_of(&node.spec.provider_id);
             let first = claims.next().cloned();
-            first.filter(|claim: &std::sync::Arc<Claim>| claims.next().is_none() && self.ctx.manages_claim(claim))
+            first
+                .filter(|claim: &std::sync::Arc<TrackedClaim>| claims.next().is_none() && self.ctx.manages_claim(claim))
         };
         let Some(claim) = claim else { return Ok(ReconcileAction::Done) };
         let now = self.ctx.now();

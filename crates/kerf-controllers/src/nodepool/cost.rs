@@ -10,7 +10,7 @@ use kerf_engine::Price;
 use kerf_engine::catalogue::InstanceType;
 use kerf_engine::requirement::Requirement;
 use kerf_runtime::ReconcileAction;
-use kerf_state::Claim;
+use kerf_state::TrackedClaim;
 use tracing::error;
 
 use crate::context::Context;
@@ -56,7 +56,7 @@ impl Reconcile for Cost {
 }
 
 /// What a claim costs an hour, by its type, zone and capacity type.
-fn price(claim: &Claim, types: &BTreeMap<&str, &InstanceType>) -> Option<Price> {
+fn price(claim: &TrackedClaim, types: &BTreeMap<&str, &InstanceType>) -> Option<Price> {
     let label = |key: &str| claim.seen.labels.get(key);
     let (zone, capacity_type) = (label(labels::ZONE)?, label(labels::CAPACITY_TYPE)?);
     let described = types.get(label(labels::INSTANCE_TYPE)?)?;

@@ -9,7 +9,7 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_api::slim::Str;
 use kerf_runtime::{ApiError, MergePatch, OptimisticLock, PatchTarget, ReconcileAction};
-use kerf_state::Claim;
+use kerf_state::TrackedClaim;
 
 use crate::actions;
 use crate::context::Context;
@@ -42,9 +42,9 @@ impl Hash {
 
     async fn migrate_claims(&self, pool: &NodePool, hash: &str) -> Result<(), Error> {
         let name = pool.metadata.name.as_deref();
-        let claims: Vec<Arc<Claim>> = {
+        let claims: Vec<Arc<TrackedClaim>> = {
             let cluster = self.ctx.cluster.lock();
-            let all = cluster.all::<Claim>().values();
+            let all = cluster.all::<TrackedClaim>().values();
             all.filter(|claim| claim.pool() == name && self.ctx.manages_claim(claim)).cloned().collect()
         };
         for claim in claims {

@@ -14,7 +14,7 @@ use kerf_cloud::InstanceTypesError;
 use kerf_engine::catalogue::InstanceType;
 use kerf_engine::{PlannedClaim, PreferencePolicy, Solution, UnsupportedStorage, is_provisionable};
 use kerf_runtime::{ReconcileAction, Rng, ShutdownSignal};
-use kerf_state::{Ask, Cluster, Synced, Tracked as _};
+use kerf_state::{Cluster, InputContext, SyncStatus, Tracked as _};
 use tokio::time::Instant;
 use tracing::{Level, debug, enabled, error, info};
 
@@ -102,7 +102,7 @@ impl Provisioner {
         loop {
             let synced = self.ctx.cluster.lock().synced();
             let now = Instant::now();
-            let Synced::No(waiting) = synced else { return };
+            let SyncStatus::Unsynced(waiting) = synced else { return };
             if now - start >= PATIENCE && now - said >= REMINDER {
                 said = now;
                 let on: Vec<String> = waiting.iter().map(ToString::to_string).collect();
@@ -121,7 +121,7 @@ impl Provisioner {
     pub(crate) async fn pass(&self) -> Result<(), Error> {
         let instance_types = self.instance_types().await;
         // From here to the answer nobody else gets to do anything: one consistent picture.
-        let ask = Ask {
+        let ask = InputContext {
             at: self.ctx.now(),
             instance_types,
             label_rules: self.ctx.cloud.label_rules().clone(),

@@ -20,13 +20,13 @@ const LISTED: usize = 5;
 /// Whether a pod was left out before anything was computed.
 pub(super) fn is_ignored(unplaced: &UnplacedPod) -> bool {
     match unplaced.reason {
-        Reason::RefusesOurNodes { .. } | Reason::Invalid(_) | Reason::Volume(_) => true,
+        Reason::OptedOut { .. } | Reason::Invalid(_) | Reason::Volume(_) => true,
         Reason::NoPools
-        | Reason::ReservedCapacity
+        | Reason::ReservedCapacityDeferred
         | Reason::DynamicResources
         | Reason::NoTypes
         | Reason::MinValuesAfterTruncation { .. }
-        | Reason::Nowhere(_) => false,
+        | Reason::RejectedByAllPools(_) => false,
     }
 }
 
@@ -71,15 +71,15 @@ pub(super) fn tell(ctx: &Context, solution: &Solution, took: std::time::Duration
 fn refuse(ctx: &Context, pod: &Pod, reason: &Reason) {
     let name = pod.namespaced_name();
     match reason {
-        Reason::RefusesOurNodes { .. } => debug!(Pod = %reference_of(&name), error = %reason, "ignoring pod"),
+        Reason::OptedOut { .. } => debug!(Pod = %reference_of(&name), error = %reason, "ignoring pod"),
         Reason::Invalid(_) | Reason::Volume(_) => {
             debug!(Pod = %reference_of(&name), error = %reason, "ignoring pod");
             ctx.publish(events::failed_scheduling(pod, &reason.to_string()));
         }
         // The line above says it once for all; and what a reservation holds is tried again at once.
-        Reason::NoPools | Reason::ReservedCapacity => {}
+        Reason::NoPools | Reason::ReservedCapacityDeferred => {}
         Reason::DynamicResources => ctx.publish(events::failed_scheduling(pod, &reason.to_string())),
-        Reason::NoTypes | Reason::MinValuesAfterTruncation { .. } | Reason::Nowhere(_) => {
+        Reason::NoTypes | Reason::MinValuesAfterTruncation { .. } | Reason::RejectedByAllPools(_) => {
             error!(Pod = %reference_of(&name), error = %reason, "could not schedule pod");
             ctx.publish(events::failed_scheduling(pod, &reason.to_string()));
         }

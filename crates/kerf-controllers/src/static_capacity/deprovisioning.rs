@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use kerf_api::slim::{Pod, Str};
 use kerf_engine::eviction_cost;
 use kerf_runtime::{ApiError, ReconcileAction};
-use kerf_state::{Claim, Cluster, StateNode};
+use kerf_state::{Cluster, StateNode, TrackedClaim};
 use tracing::{debug, info};
 
 use super::{PERIOD, static_pool};
@@ -30,7 +30,7 @@ impl StaticDeprovisioning {
         Self { ctx }
     }
 
-    async fn delete(&self, claim: &Claim) -> Result<(), Error> {
+    async fn delete(&self, claim: &TrackedClaim) -> Result<(), Error> {
         match actions::claim::delete(&self.ctx, &claim.object).await {
             Ok(()) => {
                 debug!(NodeClaim = %reference(claim.name()), "deleting nodeclaim");
@@ -81,7 +81,7 @@ enum Rank {
 }
 
 /// The claims of a pool to delete, as many as are asked for and there are.
-fn victims(cluster: &Cluster, pool: &str, count: usize, now: Timestamp) -> Vec<Arc<Claim>> {
+fn victims(cluster: &Cluster, pool: &str, count: usize, now: Timestamp) -> Vec<Arc<TrackedClaim>> {
     let unlaunched = cluster.claims_of_pool(pool).filter(|c| c.seen.provider_id.is_empty() && !c.seen.is_deleting);
     let nodes = cluster.state_nodes().filter(|node| !node.is_marked_for_deletion());
     let launched = nodes.filter_map(|node| {
@@ -92,10 +92,10 @@ fn victims(cluster: &Cluster, pool: &str, count: usize, now: Timestamp) -> Vec<A
         unlaunched.map(|claim| (Rank::Unlaunched, claim.name().clone())).chain(launched).collect();
     // Costs are sums of numbers that are clamped, so they can always be compared.
     ranked.sort_by(|(a, one), (b, other)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal).then(one.cmp(other)));
-    ranked.into_iter().take(count).filter_map(|(_, name)| cluster.get::<Claim>(&name).cloned()).collect()
+    ranked.into_iter().take(count).filter_map(|(_, name)| cluster.get::<TrackedClaim>(&name).cloned()).collect()
 }
 
-fn rank(cluster: &Cluster, node: &StateNode<'_>, claim: &Claim, now: Timestamp) -> Rank {
+fn rank(cluster: &Cluster, node: &StateNode<'_>, claim: &TrackedClaim, now: Timestamp) -> Rank {
     let name = node.node.map(|node| node.metadata.name.as_str()).unwrap_or_default();
     let pods: Vec<&Pod> = cluster.pods_on(name).map(AsRef::as_ref).filter(|pod| !pod.is_terminal()).collect();
     let is_protected = pods.iter().any(|pod| !pod.is_terminating() && is_protected(pod, now));
@@ -107,7 +107,7 @@ fn rank(cluster: &Cluster, node: &StateNode<'_>, claim: &Claim, now: Timestamp) 
 }
 
 /// How much of its life a claim still has, from all of it to nothing.
-fn life_left(claim: &Claim, now: Timestamp) -> f64 {
+fn life_left(claim: &TrackedClaim, now: Timestamp) -> f64 {
     let (Some(life), Some(created)) = (claim.seen.lifecycle.expire_after, claim.seen.lifecycle.created) else {
         return 1.0;
     };

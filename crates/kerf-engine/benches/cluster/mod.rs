@@ -55,9 +55,9 @@ fn on_cpu() -> Option<f64> {
 }
 
 /// A small generator of numbers that repeats itself (splitmix64).
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct SplitMix64(pub(crate) u64);
 
-impl Dice {
+impl SplitMix64 {
     pub(crate) fn below(&mut self, n: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -114,7 +114,7 @@ pub(crate) fn term(key: &str, label: &str) -> PodAffinityTerm {
 }
 
 pub(crate) fn diverse(count: usize) -> Vec<Pod> {
-    let mut dice = Dice(7);
+    let mut dice = SplitMix64(7);
     (0..count)
         .map(|i| {
             let cpu = dice.pick(&["100m", "250m", "500m", "1", "1500m"]);

@@ -8,8 +8,8 @@ use kerf_api::slim::{Pod, PodPhase, Str};
 use kerf_engine::catalogue::InstanceType;
 use kerf_engine::{DisruptionSettings, Effort, Input, Passes, disrupt};
 
-use super::cluster::{Dice, machine, pod, resources, settings};
-use super::{Shape, cluster_of};
+use super::cluster::{SplitMix64, machine, pod, resources, settings};
+use super::{ClusterShape, cluster_of};
 
 /// What plans save on clusters of 50 to 300 nodes that a day of churn has left behind: with the methods that Karpenter has, with moves
 /// on top, and at best, if pods could be cut to fit.
@@ -39,9 +39,9 @@ const FAMILIES: [(&str, i64); 3] = [("c", 2), ("s", 4), ("m", 8)];
 
 /// Nodes of three families and five sizes, filled with pods of which most have gone since; nothing else can be bought.
 fn churned(seed: u64) -> Input {
-    let mut dice = Dice(seed);
+    let mut dice = SplitMix64(seed);
     let nodes = 50 + dice.below(251);
-    let mut input = cluster_of(nodes, Shape { pools: 1, spread: false, full: false });
+    let mut input = cluster_of(nodes, ClusterShape { pools: 1, spread: false, full: false });
     input.pools[0].disruption.budgets.clear();
     input.pods.clear();
     let sizes = [2, 4, 8, 16, 32];

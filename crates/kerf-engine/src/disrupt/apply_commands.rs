@@ -12,15 +12,15 @@ use kerf_api::slim::{Labels, Node, NodeCondition, PodPhase, ResourceList, Str};
 use kerf_api::{annotations, labels};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::command::Command;
+use super::command::DisruptionCommand;
 use super::input::ClaimLifecycle;
 use crate::catalogue::{InstanceType, Offering};
 use crate::cluster::{Input, NodeClaimInput, PoolInput};
 use crate::solve::{LaunchEstimate, PlannedClaim};
 
 /// Gives every machine that the commands launch a name that no node of the input has.
-pub(crate) fn name_machines(input: &Input, commands: &mut [Command]) {
-    let mut names = Names::of(input);
+pub(crate) fn name_machines(input: &Input, commands: &mut [DisruptionCommand]) {
+    let mut names = ReplacementNames::of(input);
     for command in commands {
         for planned in &command.replacements {
             command.machines.push(names.next(&planned.pool));
@@ -29,13 +29,13 @@ pub(crate) fn name_machines(input: &Input, commands: &mut [Command]) {
 }
 
 /// Names that are free.
-struct Names<'i> {
+struct ReplacementNames<'i> {
     taken: FxHashSet<&'i str>,
     /// How many have been given to machines of each pool.
     given: FxHashMap<Str, usize>,
 }
 
-impl<'i> Names<'i> {
+impl<'i> ReplacementNames<'i> {
     fn of(input: &'i Input) -> Self {
         Self { taken: input.nodes.iter().map(|n| n.metadata.name.as_str()).collect(), given: FxHashMap::default() }
     }
@@ -55,7 +55,7 @@ impl<'i> Names<'i> {
 }
 
 /// Turns the input into the world after the commands.
-pub fn after(mut input: Input, commands: &[Command]) -> Input {
+pub fn after(mut input: Input, commands: &[DisruptionCommand]) -> Input {
     for command in commands {
         apply(&mut input, command);
     }
@@ -64,7 +64,7 @@ pub fn after(mut input: Input, commands: &[Command]) -> Input {
 
 /// Turns the input into the world beside the commands. Who takes in pods rests no longer for that: it is one decision with these commands
 /// that sends more pods there.
-pub(crate) fn beside(mut input: Input, commands: &[Command]) -> Input {
+pub(crate) fn beside(mut input: Input, commands: &[DisruptionCommand]) -> Input {
     for command in commands {
         let places = places(command);
         let going: FxHashSet<&Str> = command.replacements.iter().flat_map(|claim| &claim.pods).collect();
@@ -77,15 +77,15 @@ pub(crate) fn beside(mut input: Input, commands: &[Command]) -> Input {
 }
 
 /// Where the pods go that go to nodes which are there.
-fn places(command: &Command) -> FxHashMap<Str, Str> {
+fn places(command: &DisruptionCommand) -> FxHashMap<Str, Str> {
     let placed = command.placements.iter();
     placed.flat_map(|placement| placement.pods.iter().map(|pod| (pod.clone(), placement.node.clone()))).collect()
 }
 
-fn apply(input: &mut Input, command: &Command) {
+fn apply(input: &mut Input, command: &DisruptionCommand) {
     let mut places = places(command);
     for (ix, claim) in command.replacements.iter().enumerate() {
-        let name = command.machines.get(ix).cloned().unwrap_or_else(|| Names::of(input).next(&claim.pool));
+        let name = command.machines.get(ix).cloned().unwrap_or_else(|| ReplacementNames::of(input).next(&claim.pool));
         if launch(input, claim, &name).is_some() {
             // Pods that were pending, or run on a node that is leaving, are still to come: until then it is not empty.
             let expects = claim.pods.iter().any(|pod| command.pods.binary_search(pod).is_err());
@@ -103,7 +103,7 @@ fn apply(input: &mut Input, command: &Command) {
 }
 
 /// Takes the command's nodes away and puts their pods where they go. Gives the machines that take pods in.
-fn take_away(input: &mut Input, command: &Command, places: &FxHashMap<Str, Str>) -> FxHashSet<Str> {
+fn take_away(input: &mut Input, command: &DisruptionCommand, places: &FxHashMap<Str, Str>) -> FxHashSet<Str> {
     let claims: FxHashSet<&Str> = command.nodes.iter().map(|n| &n.claim).collect();
     let machines: FxHashSet<Str> =
         input.node_claims.iter().filter(|c| claims.contains(&c.name)).map(|c| c.provider_id.clone()).collect();

@@ -6,12 +6,12 @@ use kerf_api::nodepool::ConsolidationPolicy;
 use kerf_api::slim::Str;
 
 use super::block_reason::BALANCED_THRESHOLD;
-use super::survey::{Class, Facts, Survey, price_of};
+use super::survey::{DisruptionClass, NodeFacts, Survey, price_of};
 use crate::price::Price;
 
 /// What the policy of one pool makes of a move.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Score {
+pub struct BalancedScore {
     /// The pool.
     pub pool: Str,
     /// What the move saves for this pool.
@@ -30,7 +30,7 @@ pub struct Score {
     pub score: f64,
 }
 
-impl Score {
+impl BalancedScore {
     /// The least score with which a move is approved.
     pub const THRESHOLD: f64 = BALANCED_THRESHOLD;
 
@@ -56,7 +56,7 @@ impl Totals {
         let mut of_candidates = vec![Price::ZERO; all.len()];
         for facts in &survey.nodes {
             let Some(pool) = facts.pool else { continue };
-            let is_candidate = facts.is_candidate(Class::Graceful);
+            let is_candidate = facts.is_candidate(DisruptionClass::Graceful);
             all[pool].disruption += if is_candidate { facts.cost } else { facts.standing_cost };
             if is_candidate {
                 of_candidates[pool] += facts.known_price();
@@ -93,7 +93,7 @@ impl Totals {
     }
 
     /// The scores of a move, for each of its pools that asks for one.
-    pub(crate) fn scores(&self, survey: &Survey<'_>, batch: &[&Facts<'_>], saved: Price) -> Vec<Score> {
+    pub(crate) fn scores(&self, survey: &Survey<'_>, batch: &[&NodeFacts<'_>], saved: Price) -> Vec<BalancedScore> {
         let mut pools: Vec<usize> = batch.iter().filter_map(|f| f.pool).collect();
         pools.sort_unstable();
         pools.dedup();
@@ -108,7 +108,7 @@ impl Totals {
                 saved.nanos() as f64 * (price.nanos() as f64 / whole.nanos() as f64)
             };
             let (saved_share, disruption_share) = self.shares(pool, share, disruption);
-            Score {
+            BalancedScore {
                 pool: survey.input.pools[pool].name.clone(),
                 saved: Price::from_nanos(share.round() as i64),
                 disruption,
@@ -123,7 +123,7 @@ impl Totals {
     }
 
     /// Whether not even deleting the node would be approved; then there is no need to ask what it would take.
-    pub(crate) fn rejects_deletion(&self, survey: &Survey<'_>, facts: &Facts<'_>) -> Option<f64> {
+    pub(crate) fn rejects_deletion(&self, survey: &Survey<'_>, facts: &NodeFacts<'_>) -> Option<f64> {
         let pool = facts.pool.filter(|p| is_balanced(survey, *p) && self.0[*p].price > Price::ZERO)?;
         let score = self.score(pool, facts.known_price().nanos() as f64, facts.cost);
         (score < BALANCED_THRESHOLD).then_some(score)
@@ -135,7 +135,7 @@ fn is_balanced(survey: &Survey<'_>, pool: usize) -> bool {
 }
 
 /// What the cluster's tally counts for a claim: the offering that its labels name, once it has them all (spec 03 §3.3).
-fn tallied(survey: &Survey<'_>, facts: &Facts<'_>, pool: usize) -> Option<Price> {
+fn tallied(survey: &Survey<'_>, facts: &NodeFacts<'_>, pool: usize) -> Option<Price> {
     let carried = &facts.claim?.labels;
     let described = survey.type_of(pool, carried.get(labels::INSTANCE_TYPE)?)?;
     price_of(described, carried.get(labels::ZONE)?, carried.get(labels::CAPACITY_TYPE)?)

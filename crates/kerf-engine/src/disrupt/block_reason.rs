@@ -8,7 +8,7 @@ use kerf_api::slim::Str;
 
 /// A reason why a node is not disrupted. A node can have several.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Block {
+pub enum BlockReason {
     /// A command under way is about it already.
     AlreadyDisrupting,
     /// It has no claim, so it is not ours.
@@ -37,16 +37,16 @@ pub enum Block {
     /// A pod must be left alone, by its annotation.
     PodDoNotDisrupt(Str),
     /// The budget of a pod allows no eviction now.
-    PodBudget {
+    PodDisruptionBudget {
         /// The budget.
         budget: Str,
         /// The first pod that it keeps.
         pod: Str,
     },
     /// A pod has more than one budget, which eviction does not support.
-    SeveralPodBudgets(Vec<Str>),
+    MultiplePodDisruptionBudgets(Vec<Str>),
     /// A budget in a pod's namespace has a selector that cannot be read, so it may protect the pod.
-    UnreadablePodBudget(Str),
+    InvalidPodDisruptionBudget(Str),
     /// Its pool is static: its nodes are replaced when they drift, and never taken away.
     StaticPool(Str),
     /// Its pool has `consolidateAfter: Never`.
@@ -54,20 +54,20 @@ pub enum Block {
     /// Room on it is kept by a capacity buffer.
     BufferPods(Str),
     /// Its instance type is not known.
-    TypeNotFound(Str),
+    InstanceTypeNotFound(Str),
     /// It lacks a label without which it has no price.
-    NoLabel(&'static str),
+    MissingLabel(&'static str),
     /// Its pool consolidates empty nodes only.
     OnlyWhenEmpty(Str),
     /// Pods came or went not long enough ago.
-    Waiting {
+    InConsolidateAfter {
         /// When the wait is over.
         until: Timestamp,
     },
     /// The claim's own `Initialized` condition is not True.
     ClaimNotInitialized,
     /// The budgets of its pool allow no further disruption for this reason.
-    Budget(DisruptionReason),
+    DisruptionBudget(DisruptionReason),
     /// Replacements for drifted nodes of its pool failed; the pool is left alone for a while.
     DriftBackoff {
         /// When drift goes on.
@@ -78,23 +78,23 @@ pub enum Block {
     /// A static pool's limit leaves no room for a replacement.
     NodeLimit(Str),
     /// Pods of it would find no place; the sentence says which.
-    Unschedulable(String),
+    PodsUnschedulable(String),
     /// It is only planned: a command launches it, and no other command of the same plan takes it away.
     LaunchedByPlan,
     /// Its pods would need more than one new machine.
     TooManyReplacements(usize),
     /// No machine that would do is cheaper.
-    NotCheaper,
+    NoCheaperReplacement,
     /// Taking it away would save nothing.
     NoSaving,
     /// A spot node may not be replaced by a spot node.
     SpotToSpotDisabled,
     /// Too few cheaper types for a spot node to be replaced by a spot node.
-    SpotToSpotChoice(usize),
+    SpotToSpotFlexibility(usize),
     /// The cheaper types do not meet the pool's `minValues`.
     MinValues(String),
     /// Under the `Balanced` policy the saving does not outweigh the disruption.
-    Unbalanced {
+    BelowBalancedThreshold {
         /// Share of the saving over share of the disruption.
         score: f64,
     },
@@ -103,9 +103,9 @@ pub enum Block {
 /// The least score with which a move is approved (spec 03 §8.8).
 pub(crate) const BALANCED_THRESHOLD: f64 = 0.5;
 /// How many cheaper types a spot node needs to be replaced by a spot node.
-pub(crate) const SPOT_TO_SPOT_TYPES: usize = 15;
+pub(crate) const SPOT_TO_SPOT_MIN_TYPES: usize = 15;
 
-impl Block {
+impl BlockReason {
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
@@ -120,29 +120,29 @@ impl Block {
             Self::NoPoolLabel => "NoNodePoolLabel",
             Self::PoolNotFound(_) => "NodePoolNotFound",
             Self::PodDoNotDisrupt(_) => "PodDoNotDisrupt",
-            Self::PodBudget { .. } => "PodDisruptionBudget",
-            Self::SeveralPodBudgets(_) => "MultiplePodDisruptionBudgets",
-            Self::UnreadablePodBudget(_) => "InvalidPodDisruptionBudget",
+            Self::PodDisruptionBudget { .. } => "PodDisruptionBudget",
+            Self::MultiplePodDisruptionBudgets(_) => "MultiplePodDisruptionBudgets",
+            Self::InvalidPodDisruptionBudget(_) => "InvalidPodDisruptionBudget",
             Self::StaticPool(_) => "StaticNodePool",
             Self::ConsolidationDisabled(_) => "ConsolidationDisabled",
             Self::BufferPods(_) => "BufferPods",
-            Self::TypeNotFound(_) => "InstanceTypeNotFound",
-            Self::NoLabel(_) => "MissingLabel",
+            Self::InstanceTypeNotFound(_) => "InstanceTypeNotFound",
+            Self::MissingLabel(_) => "MissingLabel",
             Self::OnlyWhenEmpty(_) => "ConsolidationPolicy",
-            Self::Waiting { .. } => "ConsolidateAfter",
-            Self::Budget(_) => "DisruptionBudget",
+            Self::InConsolidateAfter { .. } => "ConsolidateAfter",
+            Self::DisruptionBudget(_) => "DisruptionBudget",
             Self::DriftBackoff { .. } => "DriftBackoff",
             Self::ScaleDownFirst(_) => "ScaleDownFirst",
             Self::NodeLimit(_) => "NodeLimit",
-            Self::Unschedulable(_) => "PodsUnschedulable",
+            Self::PodsUnschedulable(_) => "PodsUnschedulable",
             Self::LaunchedByPlan => "LaunchedByPlan",
             Self::TooManyReplacements(_) => "TooManyReplacements",
-            Self::NotCheaper => "NoCheaperReplacement",
+            Self::NoCheaperReplacement => "NoCheaperReplacement",
             Self::NoSaving => "NoSaving",
             Self::SpotToSpotDisabled => "SpotToSpotDisabled",
-            Self::SpotToSpotChoice(_) => "SpotToSpotFlexibility",
+            Self::SpotToSpotFlexibility(_) => "SpotToSpotFlexibility",
             Self::MinValues(_) => "ReplacementMinValues",
-            Self::Unbalanced { .. } => "BalancedScore",
+            Self::BelowBalancedThreshold { .. } => "BalancedScore",
         }
     }
 
@@ -151,24 +151,26 @@ impl Block {
         matches!(
             self,
             Self::PodDoNotDisrupt(_)
-                | Self::PodBudget { .. }
-                | Self::SeveralPodBudgets(_)
-                | Self::UnreadablePodBudget(_)
+                | Self::PodDisruptionBudget { .. }
+                | Self::MultiplePodDisruptionBudgets(_)
+                | Self::InvalidPodDisruptionBudget(_)
         )
     }
 }
 
-impl Block {
+impl BlockReason {
     /// Whether another block is told in the same words: of all pods that one budget keeps, the first is named.
     pub(crate) fn says_the_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::PodBudget { budget, .. }, Self::PodBudget { budget: other, .. }) => budget == other,
+            (Self::PodDisruptionBudget { budget, .. }, Self::PodDisruptionBudget { budget: other, .. }) => {
+                budget == other
+            }
             (one, other) => one == other,
         }
     }
 }
 
-impl fmt::Display for Block {
+impl fmt::Display for BlockReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AlreadyDisrupting => f.write_str("Candidate is already being disrupted"),
@@ -193,12 +195,14 @@ impl fmt::Display for Block {
             Self::PodDoNotDisrupt(pod) => {
                 write!(f, "Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod={pod})")
             }
-            Self::PodBudget { budget, .. } => write!(f, "Pdb prevents pod evictions (PodDisruptionBudget=[{budget}])"),
-            Self::SeveralPodBudgets(budgets) => {
+            Self::PodDisruptionBudget { budget, .. } => {
+                write!(f, "Pdb prevents pod evictions (PodDisruptionBudget=[{budget}])")
+            }
+            Self::MultiplePodDisruptionBudgets(budgets) => {
                 let names: Vec<&str> = budgets.iter().map(Str::as_str).collect();
                 write!(f, "Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{}])", names.join(" "))
             }
-            Self::UnreadablePodBudget(budget) => {
+            Self::InvalidPodDisruptionBudget(budget) => {
                 write!(f, "Pdb has a selector that cannot be read (PodDisruptionBudget=[{budget}])")
             }
             Self::StaticPool(pool) => {
@@ -206,33 +210,35 @@ impl fmt::Display for Block {
             }
             Self::ConsolidationDisabled(pool) => write!(f, "NodePool \"{pool}\" has consolidation disabled"),
             Self::BufferPods(node) => write!(f, "Node \"{node}\" has buffer pods"),
-            Self::TypeNotFound(name) => write!(f, "Instance Type \"{name}\" not found"),
-            Self::NoLabel(key) => write!(f, "Node does not have label \"{key}\""),
+            Self::InstanceTypeNotFound(name) => write!(f, "Instance Type \"{name}\" not found"),
+            Self::MissingLabel(key) => write!(f, "Node does not have label \"{key}\""),
             Self::OnlyWhenEmpty(pool) => {
                 write!(f, "NodePool \"{pool}\" has consolidation policy WhenEmpty, but node is not empty")
             }
-            Self::Waiting { until } => write!(f, "ConsolidateAfter window not yet elapsed, it ends at {until}"),
-            Self::Budget(reason) => {
+            Self::InConsolidateAfter { until } => {
+                write!(f, "ConsolidateAfter window not yet elapsed, it ends at {until}")
+            }
+            Self::DisruptionBudget(reason) => {
                 write!(f, "No allowed disruptions for disruption reason {reason} due to blocking budget")
             }
             Self::DriftBackoff { until } => write!(f, "Replacing drifted nodes failed, it is tried again at {until}"),
             Self::ScaleDownFirst(pool) => write!(f, "NodePool \"{pool}\" has more nodes than replicas"),
             Self::NodeLimit(pool) => write!(f, "NodePool \"{pool}\" has no room for a replacement in its node limit"),
-            Self::Unschedulable(text) => f.write_str(text),
+            Self::PodsUnschedulable(text) => f.write_str(text),
             Self::LaunchedByPlan => f.write_str("Launched by this plan, it could go in turn once it is up"),
             Self::TooManyReplacements(count) => write!(f, "Can't remove without creating {count} candidates"),
-            Self::NotCheaper => f.write_str("Can't replace with a cheaper node"),
+            Self::NoCheaperReplacement => f.write_str("Can't replace with a cheaper node"),
             Self::NoSaving => f.write_str("Removing the node saves nothing"),
             Self::SpotToSpotDisabled => {
                 f.write_str("SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node")
             }
-            Self::SpotToSpotChoice(count) => write!(
+            Self::SpotToSpotFlexibility(count) => write!(
                 f,
-                "SpotToSpotConsolidation requires {SPOT_TO_SPOT_TYPES} cheaper instance type options than the current \
+                "SpotToSpotConsolidation requires {SPOT_TO_SPOT_MIN_TYPES} cheaper instance type options than the current \
                  candidate to consolidate, got {count}"
             ),
             Self::MinValues(text) => write!(f, "Filtering by price: {text}"),
-            Self::Unbalanced { score } => {
+            Self::BelowBalancedThreshold { score } => {
                 write!(f, "Score {score:.2} < threshold {BALANCED_THRESHOLD:.2} of consolidation policy Balanced")
             }
         }
@@ -256,43 +262,43 @@ mod tests {
         let (documented, _) = documented.split_once("## Why a command waits").unwrap_or_default();
         let (name, at) = (Str::default, Timestamp::UNIX_EPOCH);
         let all = [
-            Block::AlreadyDisrupting,
-            Block::NotManaged,
-            Block::NoNode,
-            Block::NotInitialized,
-            Block::ClaimNotInitialized,
-            Block::Deleting,
-            Block::Nominated,
-            Block::DoNotDisrupt,
-            Block::Paused { pool: name(), until: at },
-            Block::NoPoolLabel,
-            Block::PoolNotFound(name()),
-            Block::PodDoNotDisrupt(name()),
-            Block::PodBudget { budget: name(), pod: name() },
-            Block::SeveralPodBudgets(Vec::new()),
-            Block::UnreadablePodBudget(name()),
-            Block::StaticPool(name()),
-            Block::ConsolidationDisabled(name()),
-            Block::BufferPods(name()),
-            Block::TypeNotFound(name()),
-            Block::NoLabel(""),
-            Block::OnlyWhenEmpty(name()),
-            Block::Waiting { until: at },
-            Block::Budget(DisruptionReason::Empty),
-            Block::DriftBackoff { until: at },
-            Block::ScaleDownFirst(name()),
-            Block::NodeLimit(name()),
-            Block::Unschedulable(String::new()),
-            Block::LaunchedByPlan,
-            Block::TooManyReplacements(0),
-            Block::NotCheaper,
-            Block::NoSaving,
-            Block::SpotToSpotDisabled,
-            Block::SpotToSpotChoice(0),
-            Block::MinValues(String::new()),
-            Block::Unbalanced { score: 0.0 },
+            BlockReason::AlreadyDisrupting,
+            BlockReason::NotManaged,
+            BlockReason::NoNode,
+            BlockReason::NotInitialized,
+            BlockReason::ClaimNotInitialized,
+            BlockReason::Deleting,
+            BlockReason::Nominated,
+            BlockReason::DoNotDisrupt,
+            BlockReason::Paused { pool: name(), until: at },
+            BlockReason::NoPoolLabel,
+            BlockReason::PoolNotFound(name()),
+            BlockReason::PodDoNotDisrupt(name()),
+            BlockReason::PodDisruptionBudget { budget: name(), pod: name() },
+            BlockReason::MultiplePodDisruptionBudgets(Vec::new()),
+            BlockReason::InvalidPodDisruptionBudget(name()),
+            BlockReason::StaticPool(name()),
+            BlockReason::ConsolidationDisabled(name()),
+            BlockReason::BufferPods(name()),
+            BlockReason::InstanceTypeNotFound(name()),
+            BlockReason::MissingLabel(""),
+            BlockReason::OnlyWhenEmpty(name()),
+            BlockReason::InConsolidateAfter { until: at },
+            BlockReason::DisruptionBudget(DisruptionReason::Empty),
+            BlockReason::DriftBackoff { until: at },
+            BlockReason::ScaleDownFirst(name()),
+            BlockReason::NodeLimit(name()),
+            BlockReason::PodsUnschedulable(String::new()),
+            BlockReason::LaunchedByPlan,
+            BlockReason::TooManyReplacements(0),
+            BlockReason::NoCheaperReplacement,
+            BlockReason::NoSaving,
+            BlockReason::SpotToSpotDisabled,
+            BlockReason::SpotToSpotFlexibility(0),
+            BlockReason::MinValues(String::new()),
+            BlockReason::BelowBalancedThreshold { score: 0.0 },
         ];
-        let mut codes: Vec<&str> = all.iter().map(Block::code).collect();
+        let mut codes: Vec<&str> = all.iter().map(BlockReason::code).collect();
         codes.sort_unstable();
         codes.dedup();
         for code in &codes {

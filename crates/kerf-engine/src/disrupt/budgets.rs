@@ -5,13 +5,13 @@ use kerf_api::labels;
 use kerf_api::nodepool::DisruptionReason;
 use kerf_api::schedule::allowed_disruptions;
 
-use super::command::{BudgetUse, Notice};
-use super::survey::{Facts, REASONS, Survey};
+use super::command::{BudgetUse, InputWarning};
+use super::survey::{NodeFacts, REASONS, Survey};
 use crate::cluster::Input;
 
 /// The budgets of all pools, by their place in the input.
 #[derive(Debug, Clone)]
-pub(crate) struct Budgets {
+pub(crate) struct NodePoolBudgets {
     pools: Vec<PoolBudget>,
 }
 
@@ -23,9 +23,9 @@ struct PoolBudget {
     taken: u32,
 }
 
-impl Budgets {
+impl NodePoolBudgets {
     /// Counts the nodes of every pool. A budget that cannot be read allows nothing and is noted.
-    pub(crate) fn new(survey: &Survey<'_>, notices: &mut Vec<Notice>) -> Self {
+    pub(crate) fn new(survey: &Survey<'_>, notices: &mut Vec<InputWarning>) -> Self {
         let input = survey.input;
         let mut counts = vec![(0_u32, 0_u32); input.pools.len()];
         for facts in &survey.nodes {
@@ -41,7 +41,7 @@ impl Budgets {
                 *slot = allowed_disruptions(&pool.disruption.budgets, reason, total, input.at).unwrap_or(0);
             }
             if let Err(error) = allowed_disruptions(&pool.disruption.budgets, &REASONS[0], total, input.at) {
-                notices.push(Notice {
+                notices.push(InputWarning {
                     object: format!("NodePool {}", pool.name),
                     code: "InvalidDisruptionBudget",
                     message: format!("invalid disruption budgets in nodepool {}, {error}", pool.name),
@@ -81,7 +81,7 @@ impl Budgets {
 
 /// The pool whose budgets count the node; unmanaged nodes, nodes that are not initialized and machines that are being terminated
 /// count for none.
-fn counted_for(facts: &Facts<'_>, input: &Input) -> Option<usize> {
+fn counted_for(facts: &NodeFacts<'_>, input: &Input) -> Option<usize> {
     let claim = facts.claim.filter(|c| !c.lifecycle.is_instance_terminating)?;
     let node = facts.node.filter(|n| n.metadata.labels.has_value(labels::INITIALIZED, "true"))?;
     let name = node.metadata.labels.get(labels::NODEPOOL).or_else(|| claim.labels.get(labels::NODEPOOL))?;
@@ -89,7 +89,7 @@ fn counted_for(facts: &Facts<'_>, input: &Input) -> Option<usize> {
 }
 
 /// A node that is not ready, or that goes for whatever cause.
-fn is_disrupting(facts: &Facts<'_>) -> bool {
+fn is_disrupting(facts: &NodeFacts<'_>) -> bool {
     let ready = facts
         .node
         .is_some_and(|n| n.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True"));

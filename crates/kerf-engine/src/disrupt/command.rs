@@ -4,8 +4,8 @@
 use kerf_api::nodepool::DisruptionReason;
 use kerf_api::slim::Str;
 
-use super::balanced::Score;
-use super::block_reason::Block;
+use super::balanced::BalancedScore;
+use super::block_reason::BlockReason;
 use crate::price::Price;
 use crate::solve::{NodePlacement, PlannedClaim};
 
@@ -13,14 +13,14 @@ use crate::solve::{NodePlacement, PlannedClaim};
 #[derive(Debug, Clone, Default)]
 pub struct DisruptionPlan {
     /// What to do, in this order.
-    pub commands: Vec<Command>,
+    pub commands: Vec<DisruptionCommand>,
     /// Nodes that stay, by name, each with everything that keeps it.
     pub blocked: Vec<BlockedNode>,
     /// Moves that pools with the `Balanced` policy refused in the last pass: of single nodes all, of several nodes the last one, if
     /// nothing else was found.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RejectedCommand>,
     /// What is odd about the input; the rest was planned all the same.
-    pub notices: Vec<Notice>,
+    pub notices: Vec<InputWarning>,
     /// Price of all managed nodes before.
     pub before: Price,
     /// Price of all managed nodes afterwards.
@@ -31,7 +31,7 @@ pub struct DisruptionPlan {
 
 /// One decision: nodes that go together, and what is launched for their pods first.
 #[derive(Debug, Clone)]
-pub struct Command {
+pub struct DisruptionCommand {
     /// How it was found.
     pub method: Method,
     /// The nodes that go.
@@ -49,12 +49,12 @@ pub struct Command {
     /// Price of their replacements.
     pub after: Price,
     /// What pools with the `Balanced` policy make of it, if it consolidates.
-    pub scores: Vec<Score>,
+    pub scores: Vec<BalancedScore>,
 }
 
 /// A move that saves too little for what it disrupts.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Refused {
+pub struct RejectedCommand {
     /// How it was found.
     pub method: Method,
     /// The pools of its nodes.
@@ -64,7 +64,7 @@ pub struct Refused {
     /// What would be done, as [`Command::decision`] says it.
     pub decision: &'static str,
     /// What pools make of it; at least one of them does not approve.
-    pub scores: Vec<Score>,
+    pub scores: Vec<BalancedScore>,
 }
 
 /// A node of a command.
@@ -134,7 +134,7 @@ impl Method {
     }
 }
 
-impl Command {
+impl DisruptionCommand {
     /// The reason that budgets and events name.
     pub fn reason(&self) -> DisruptionReason {
         self.method.reason()
@@ -175,12 +175,12 @@ pub struct BlockedNode {
     /// The Node, or the claim that has none.
     pub node: Str,
     /// Everything that keeps it.
-    pub blocks: Vec<Block>,
+    pub blocks: Vec<BlockReason>,
 }
 
 /// Something odd about the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Notice {
+pub struct InputWarning {
     /// Kind and name.
     pub object: String,
     /// The stable code.

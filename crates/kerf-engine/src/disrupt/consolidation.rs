@@ -3,48 +3,48 @@
 
 use kerf_api::nodepool::DisruptionReason;
 
-use super::balanced::{Score, Totals};
-use super::block_reason::{Block, sentence};
-use super::command::{Command, Method};
+use super::balanced::{BalancedScore, Totals};
+use super::block_reason::{BlockReason, sentence};
+use super::command::{DisruptionCommand, Method};
 use super::emptiness::within_budgets;
-use super::independent_commands::Batch;
-use super::pass::{FactsIx, Pass, by_savings_ratio};
-use super::replacement::Replacement;
+use super::independent_commands::IndependentCommands;
+use super::pass::{DisruptionPass, SurveyIx, by_savings_ratio};
+use super::replacement::ReplacementFilter;
 use super::simulate::Purpose;
-use super::survey::{Class, Facts};
+use super::survey::{DisruptionClass, NodeFacts};
 use crate::cluster::Input;
 
 /// The most nodes that go together.
-pub(crate) const BATCH_MAX: usize = 100;
+pub(crate) const MAX_BATCH_NODES: usize = 100;
 /// Lists of up to so many nodes are all tried.
-const ALL_TRIED: usize = 12;
+const EXHAUSTIVE_MAX_NODES: usize = 12;
 
 /// Whether consolidation looks at a candidate.
-pub(crate) fn accepts(facts: &Facts<'_>, input: &Input) -> bool {
+pub(crate) fn accepts(facts: &NodeFacts<'_>, input: &Input) -> bool {
     !facts.is_empty() && facts.consolidation_blocks(input).is_empty()
 }
 
 /// The nodes that consolidation looks at, the most profitable first.
-pub(crate) fn candidates(pass: &Pass<'_, '_>) -> Vec<FactsIx> {
+pub(crate) fn candidates(pass: &DisruptionPass<'_, '_>) -> Vec<SurveyIx> {
     let input = pass.survey.input;
-    let mut candidates = pass.candidates_and_planned(Class::Graceful, |facts| accepts(facts, input));
+    let mut candidates = pass.candidates_and_planned(DisruptionClass::Graceful, |facts| accepts(facts, input));
     by_savings_ratio(pass, &mut candidates);
     candidates
 }
 
 /// The list of nodes that saves most if they go together: the most profitable ones, as Karpenter lists them, or those that stand emptiest,
 /// whose pods find room where many small ones do not.
-pub(crate) fn multi_node(pass: &mut Pass<'_, '_>) -> Vec<Command> {
+pub(crate) fn multi_node(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionCommand> {
     let candidates = candidates(pass);
     let kept = within_budgets(pass, &candidates, &DisruptionReason::Underutilized);
     if kept.len() < 2 {
         return Vec::new();
     }
     let totals = Totals::new(pass.survey);
-    let mut search = Search { totals, best: None, refused: None };
+    let mut search = MultiNodeSearch { totals, best: None, refused: None };
     search.among(pass, &kept);
     // Of short lists all were tried.
-    if kept.len() > ALL_TRIED {
+    if kept.len() > EXHAUSTIVE_MAX_NODES {
         let emptiest = pass.emptiest_first(&candidates);
         let emptiest = within_budgets(pass, &emptiest, &DisruptionReason::Underutilized);
         search.longest_among(pass, &emptiest);
@@ -56,20 +56,21 @@ pub(crate) fn multi_node(pass: &mut Pass<'_, '_>) -> Vec<Command> {
 }
 
 /// A look for nodes that can go together.
-struct Search {
+struct MultiNodeSearch {
     totals: Totals,
-    best: Option<Command>,
+    best: Option<DisruptionCommand>,
     /// What some pool did not approve of.
-    refused: Option<Command>,
+    refused: Option<DisruptionCommand>,
 }
 
-impl Search {
+impl MultiNodeSearch {
     /// The first so many of a list. Short lists are all tried, longer ones by halving, as Karpenter does it; but Karpenter takes the longest
     /// that can go, which may need a machine that costs more than a shorter one saves.
-    fn among(&mut self, pass: &mut Pass<'_, '_>, nodes: &[FactsIx]) {
-        let most = nodes.len().min(BATCH_MAX);
-        let short: Vec<bool> =
-            (0..=most.min(ALL_TRIED)).map(|length| length >= 2 && self.can_go(pass, &nodes[..length])).collect();
+    fn among(&mut self, pass: &mut DisruptionPass<'_, '_>, nodes: &[SurveyIx]) {
+        let most = nodes.len().min(MAX_BATCH_NODES);
+        let short: Vec<bool> = (0..=most.min(EXHAUSTIVE_MAX_NODES))
+            .map(|length| length >= 2 && self.can_go(pass, &nodes[..length]))
+            .collect();
         let (mut low, mut high) = (2, most);
         while low <= high {
             let middle = usize::midpoint(low, high);
@@ -83,11 +84,11 @@ impl Search {
 
     /// The longest that can go of the first so many, found from above: that some list cannot go says nothing of shorter ones, each of which
     /// may need two machines by chance. Short lists are left to the most profitable nodes, as Karpenter has them.
-    fn longest_among(&mut self, pass: &mut Pass<'_, '_>, nodes: &[FactsIx]) {
-        let most = nodes.len().min(BATCH_MAX);
+    fn longest_among(&mut self, pass: &mut DisruptionPass<'_, '_>, nodes: &[SurveyIx]) {
+        let most = nodes.len().min(MAX_BATCH_NODES);
         let lengths = std::iter::successors(Some(most), |length| Some(length - length.div_ceil(5)));
         let mut too_long = most + 1;
-        for length in lengths.take_while(|length| *length > ALL_TRIED) {
+        for length in lengths.take_while(|length| *length > EXHAUSTIVE_MAX_NODES) {
             if !self.can_go(pass, &nodes[..length]) {
                 too_long = length;
                 continue;
@@ -105,10 +106,10 @@ impl Search {
         }
     }
 
-    fn can_go(&mut self, pass: &mut Pass<'_, '_>, batch: &[FactsIx]) -> bool {
+    fn can_go(&mut self, pass: &mut DisruptionPass<'_, '_>, batch: &[SurveyIx]) -> bool {
         let Ok(command) = compute(pass, Method::MultiNode, batch) else { return false };
         let command = scored(pass, batch, &self.totals, command);
-        let is_approved = command.scores.iter().all(Score::is_approved);
+        let is_approved = command.scores.iter().all(BalancedScore::is_approved);
         if !is_approved {
             self.refused = Some(command);
         } else if self.best.as_ref().is_none_or(|best| command.saved() > best.saved()) {
@@ -119,9 +120,9 @@ impl Search {
 }
 
 /// Every node by itself, one of each pool in turn.
-pub(crate) fn single_node(pass: &mut Pass<'_, '_>) -> Vec<Command> {
+pub(crate) fn single_node(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionCommand> {
     let totals = Totals::new(pass.survey);
-    let mut batch = Batch::new(pass);
+    let mut batch = IndependentCommands::new(pass);
     for ix in in_turn(pass, &candidates(pass)) {
         if !batch.is_open() {
             break;
@@ -137,13 +138,18 @@ pub(crate) fn single_node(pass: &mut Pass<'_, '_>) -> Vec<Command> {
     batch.into_commands()
 }
 
-fn alone(pass: &mut Pass<'_, '_>, ix: FactsIx, totals: &Totals, batch: &Batch) -> Result<Command, Block> {
+fn alone(
+    pass: &mut DisruptionPass<'_, '_>,
+    ix: SurveyIx,
+    totals: &Totals,
+    batch: &IndependentCommands,
+) -> Result<DisruptionCommand, BlockReason> {
     let reason = DisruptionReason::Underutilized;
     if !pass.is_granted(&batch.budgets, ix, &reason) {
-        return Err(Block::Budget(reason));
+        return Err(BlockReason::DisruptionBudget(reason));
     }
     if let Some(score) = totals.rejects_deletion(pass.survey, pass.facts(ix)) {
-        return Err(Block::Unbalanced { score });
+        return Err(BlockReason::BelowBalancedThreshold { score });
     }
     let command = compute(pass, Method::SingleNode, &[ix])?;
     let command = scored(pass, &[ix], totals, command);
@@ -156,54 +162,63 @@ fn alone(pass: &mut Pass<'_, '_>, ix: FactsIx, totals: &Totals, batch: &Batch) -
 
 /// The command, unless a pool with the `Balanced` policy finds that it saves too little for what it disrupts.
 pub(crate) fn approved(
-    pass: &Pass<'_, '_>,
-    batch: &[FactsIx],
+    pass: &DisruptionPass<'_, '_>,
+    batch: &[SurveyIx],
     totals: &Totals,
-    command: Command,
-) -> Result<Command, Block> {
+    command: DisruptionCommand,
+) -> Result<DisruptionCommand, BlockReason> {
     let command = scored(pass, batch, totals, command);
     unbalanced(&command).map_or(Ok(command), Err)
 }
 
 /// The command, with what pools with the `Balanced` policy make of it.
-fn scored(pass: &Pass<'_, '_>, batch: &[FactsIx], totals: &Totals, command: Command) -> Command {
-    let facts: Vec<&Facts<'_>> = batch.iter().map(|ix| pass.facts(*ix)).collect();
-    Command { scores: totals.scores(pass.survey, &facts, command.saved()), ..command }
+fn scored(
+    pass: &DisruptionPass<'_, '_>,
+    batch: &[SurveyIx],
+    totals: &Totals,
+    command: DisruptionCommand,
+) -> DisruptionCommand {
+    let facts: Vec<&NodeFacts<'_>> = batch.iter().map(|ix| pass.facts(*ix)).collect();
+    DisruptionCommand { scores: totals.scores(pass.survey, &facts, command.saved()), ..command }
 }
 
 /// Whether some pool does not approve of the command: the least score.
-fn unbalanced(command: &Command) -> Option<Block> {
+fn unbalanced(command: &DisruptionCommand) -> Option<BlockReason> {
     let refusing = command.scores.iter().filter(|score| !score.is_approved());
-    refusing.map(|score| score.score).min_by(f64::total_cmp).map(|score| Block::Unbalanced { score })
+    refusing.map(|score| score.score).min_by(f64::total_cmp).map(|score| BlockReason::BelowBalancedThreshold { score })
 }
 
 /// What it takes to let these nodes go together (spec 03 §8.5).
-pub(crate) fn compute(pass: &mut Pass<'_, '_>, method: Method, batch: &[FactsIx]) -> Result<Command, Block> {
-    let what_if = pass.without(batch, Purpose::Consolidation).ok_or(Block::NoNode)?;
+pub(crate) fn compute(
+    pass: &mut DisruptionPass<'_, '_>,
+    method: Method,
+    batch: &[SurveyIx],
+) -> Result<DisruptionCommand, BlockReason> {
+    let what_if = pass.without(batch, Purpose::Consolidation).ok_or(BlockReason::NoNode)?;
     if !what_if.all_scheduled() {
-        return Err(Block::Unschedulable(sentence(&what_if.to_string())));
+        return Err(BlockReason::PodsUnschedulable(sentence(&what_if.to_string())));
     }
-    let facts: Vec<&Facts<'_>> = batch.iter().map(|ix| pass.facts(*ix)).collect();
+    let facts: Vec<&NodeFacts<'_>> = batch.iter().map(|ix| pass.facts(*ix)).collect();
     let replacements = match what_if.claims.as_slice() {
         [] => Vec::new(),
         [claim] => {
-            let mut replacement = Replacement::new(pass.survey, claim);
+            let mut replacement = ReplacementFilter::new(pass.survey, claim);
             replacement.keep_cheaper(&facts, pass.settings.spot_to_spot)?;
             if method == Method::MultiNode {
                 replacement.keep_other_types(&facts)?;
             }
             vec![replacement.finish()]
         }
-        several => return Err(Block::TooManyReplacements(several.len())),
+        several => return Err(BlockReason::TooManyReplacements(several.len())),
     };
     Ok(pass.command(method, batch, replacements, Some(what_if)))
 }
 
 /// One candidate of each pool in turn, so that a large pool does not keep the others waiting; in each round the most profitable first.
 /// (Karpenter takes pools in an order left to chance.)
-fn in_turn(pass: &Pass<'_, '_>, candidates: &[FactsIx]) -> Vec<FactsIx> {
+fn in_turn(pass: &DisruptionPass<'_, '_>, candidates: &[SurveyIx]) -> Vec<SurveyIx> {
     let mut seen = vec![0_usize; pass.survey.input.pools.len()];
-    let mut rounds: Vec<(usize, FactsIx)> = Vec::with_capacity(candidates.len());
+    let mut rounds: Vec<(usize, SurveyIx)> = Vec::with_capacity(candidates.len());
     for ix in candidates.iter().copied() {
         if let Some(pool) = pass.facts(ix).pool {
             rounds.push((seen[pool], ix));

@@ -5,24 +5,24 @@
 
 use kerf_api::nodepool::DisruptionReason;
 
-use super::block_reason::{Block, sentence};
-use super::command::{Command, Method};
-use super::independent_commands::Batch;
-use super::pass::{FactsIx, Pass};
-use super::simulate::{Purpose, WhatIf};
-use super::survey::{Class, Facts};
+use super::block_reason::{BlockReason, sentence};
+use super::command::{DisruptionCommand, Method};
+use super::independent_commands::IndependentCommands;
+use super::pass::{DisruptionPass, SurveyIx};
+use super::simulate::{Purpose, SimulationResult};
+use super::survey::{DisruptionClass, NodeFacts};
 use crate::bits::Bits;
 
-pub(crate) fn commands(pass: &mut Pass<'_, '_>) -> Vec<Command> {
+pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionCommand> {
     let input = pass.survey.input;
-    let mut candidates = pass.candidates(Class::Eventual, |f| f.drift.is_some() && !f.is_static(input));
+    let mut candidates = pass.candidates(DisruptionClass::Eventual, |f| f.drift.is_some() && !f.is_static(input));
     candidates.sort_by_key(|ix| {
         let facts = pass.facts(*ix);
         (!facts.reschedulable.is_empty(), drifted_at(facts, input.at), &facts.name)
     });
-    let mut batch = Batch::new(pass);
+    let mut batch = IndependentCommands::new(pass);
     // Where nobody may go, the cluster need not be prepared for questions.
-    let may_go = |ix: &FactsIx| pass.is_granted(&batch.budgets, *ix, &DisruptionReason::Drifted);
+    let may_go = |ix: &SurveyIx| pass.is_granted(&batch.budgets, *ix, &DisruptionReason::Drifted);
     let mut leaving = if candidates.iter().any(may_go) { pass.known(&candidates) } else { Bits::new() };
     for ix in candidates {
         if !batch.is_open() {
@@ -35,7 +35,7 @@ pub(crate) fn commands(pass: &mut Pass<'_, '_>) -> Vec<Command> {
             Ok(command) => batch.add(pass, ix, command),
             Err(block) => {
                 // One that only waits for its turn will go all the same.
-                if !matches!(block, Block::Budget(_)) {
+                if !matches!(block, BlockReason::DisruptionBudget(_)) {
                     leaving.and_not_with(&pass.known(&[ix]));
                 }
                 pass.leave(ix, block);
@@ -45,24 +45,29 @@ pub(crate) fn commands(pass: &mut Pass<'_, '_>) -> Vec<Command> {
     batch.into_commands()
 }
 
-fn alone(pass: &mut Pass<'_, '_>, ix: FactsIx, batch: &Batch, leaving: &Bits) -> Result<Command, Block> {
+fn alone(
+    pass: &mut DisruptionPass<'_, '_>,
+    ix: SurveyIx,
+    batch: &IndependentCommands,
+    leaving: &Bits,
+) -> Result<DisruptionCommand, BlockReason> {
     let input = pass.survey.input;
     let reason = DisruptionReason::Drifted;
     let pool = pass.facts(ix).pool.filter(|pool| batch.budgets.left(*pool, &reason) > 0);
-    let Some(pool) = pool else { return Err(Block::Budget(reason)) };
+    let Some(pool) = pool else { return Err(BlockReason::DisruptionBudget(reason)) };
     if let Some(until) = input.pools[pool].disruption.drift_backoff_until.filter(|until| input.at < *until) {
-        return Err(Block::DriftBackoff { until });
+        return Err(BlockReason::DriftBackoff { until });
     }
-    let once = pass.without_sending_to(ix, leaving).filter(WhatIf::all_scheduled);
-    let what_if = once.or_else(|| pass.without(&[ix], Purpose::Drift)).ok_or(Block::NoNode)?;
+    let once = pass.without_sending_to(ix, leaving).filter(SimulationResult::all_scheduled);
+    let what_if = once.or_else(|| pass.without(&[ix], Purpose::Drift)).ok_or(BlockReason::NoNode)?;
     if !what_if.all_scheduled() {
-        return Err(Block::Unschedulable(sentence(&what_if.to_string())));
+        return Err(BlockReason::PodsUnschedulable(sentence(&what_if.to_string())));
     }
     let replacements = what_if.claims.clone();
     Ok(pass.command(Method::Drift, &[ix], replacements, Some(what_if)))
 }
 
 /// Since when it has drifted; a drift that nobody has noted yet begins now.
-pub(crate) fn drifted_at(facts: &Facts<'_>, now: jiff::Timestamp) -> jiff::Timestamp {
+pub(crate) fn drifted_at(facts: &NodeFacts<'_>, now: jiff::Timestamp) -> jiff::Timestamp {
     facts.claim.and_then(|c| c.lifecycle.drifted_at).unwrap_or(now)
 }

@@ -2,20 +2,20 @@
 
 use kerf_api::nodepool::DisruptionReason;
 
-use super::block_reason::Block;
-use super::command::{Command, Method};
-use super::pass::{FactsIx, Pass, by_savings_ratio};
-use super::survey::{Class, Facts};
+use super::block_reason::BlockReason;
+use super::command::{DisruptionCommand, Method};
+use super::pass::{DisruptionPass, SurveyIx, by_savings_ratio};
+use super::survey::{DisruptionClass, NodeFacts};
 use crate::cluster::Input;
 
 /// Whether emptiness accepts a candidate.
-pub(crate) fn accepts(facts: &Facts<'_>, input: &Input) -> bool {
+pub(crate) fn accepts(facts: &NodeFacts<'_>, input: &Input) -> bool {
     facts.is_empty() && facts.emptiness_blocks(input).is_empty()
 }
 
-pub(crate) fn commands(pass: &mut Pass<'_, '_>) -> Vec<Command> {
+pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionCommand> {
     let input = pass.survey.input;
-    let mut candidates = pass.candidates(Class::Graceful, |facts| accepts(facts, input));
+    let mut candidates = pass.candidates(DisruptionClass::Graceful, |facts| accepts(facts, input));
     by_savings_ratio(pass, &mut candidates);
     let taken = within_budgets(pass, &candidates, &DisruptionReason::Empty);
     if taken.is_empty() { Vec::new() } else { vec![pass.command(Method::Emptiness, &taken, Vec::new(), None)] }
@@ -23,10 +23,10 @@ pub(crate) fn commands(pass: &mut Pass<'_, '_>) -> Vec<Command> {
 
 /// The candidates that the budgets of their pools let go together.
 pub(crate) fn within_budgets(
-    pass: &mut Pass<'_, '_>,
-    candidates: &[FactsIx],
+    pass: &mut DisruptionPass<'_, '_>,
+    candidates: &[SurveyIx],
     reason: &DisruptionReason,
-) -> Vec<FactsIx> {
+) -> Vec<SurveyIx> {
     let mut budgets = pass.budgets.clone();
     let mut taken = Vec::new();
     for ix in candidates.iter().copied() {
@@ -34,7 +34,7 @@ pub(crate) fn within_budgets(
             pass.charge(&mut budgets, ix);
             taken.push(ix);
         } else {
-            pass.leave(ix, Block::Budget(reason.clone()));
+            pass.leave(ix, BlockReason::DisruptionBudget(reason.clone()));
         }
     }
     taken

@@ -10,29 +10,29 @@ use kerf_api::nodepool::ConsolidationPolicy;
 use kerf_api::slim::{Pod, Str};
 use rustc_hash::FxHashSet;
 
-use super::budgets::Budgets;
-use super::command::Command;
+use super::budgets::NodePoolBudgets;
+use super::command::DisruptionCommand;
 use super::input::Passes;
-use super::pass::{FactsIx, Pass};
+use super::pass::{DisruptionPass, SurveyIx};
 
 /// Independent commands, in the order in which they were found.
 #[derive(Debug)]
-pub(crate) struct Batch {
-    commands: Vec<Command>,
+pub(crate) struct IndependentCommands {
+    commands: Vec<DisruptionCommand>,
     /// The budgets that are left with these commands.
-    pub(crate) budgets: Budgets,
+    pub(crate) budgets: NodePoolBudgets,
     touched: FxHashSet<Str>,
     /// Whether more commands may be taken.
     is_open: bool,
 }
 
-impl Batch {
-    pub(crate) fn new(pass: &Pass<'_, '_>) -> Self {
+impl IndependentCommands {
+    pub(crate) fn new(pass: &DisruptionPass<'_, '_>) -> Self {
         Self { commands: Vec::new(), budgets: pass.budgets.clone(), touched: FxHashSet::default(), is_open: true }
     }
 
     /// Whether the node takes part in a command already; then it must wait for the next pass.
-    pub(crate) fn touches(&self, pass: &Pass<'_, '_>, ix: FactsIx) -> bool {
+    pub(crate) fn touches(&self, pass: &DisruptionPass<'_, '_>, ix: SurveyIx) -> bool {
         self.touched.contains(&pass.facts(ix).name)
     }
 
@@ -42,7 +42,7 @@ impl Batch {
     }
 
     /// Takes a command about a node if it goes with the others; the first always does.
-    pub(crate) fn add(&mut self, pass: &Pass<'_, '_>, ix: FactsIx, command: Command) {
+    pub(crate) fn add(&mut self, pass: &DisruptionPass<'_, '_>, ix: SurveyIx, command: DisruptionCommand) {
         let stands_alone = stands_alone(pass, &[ix], &command);
         let is_free = command.receiving().all(|node| !self.touched.contains(node));
         let goes_with_the_others = stands_alone && is_free;
@@ -56,13 +56,13 @@ impl Batch {
         self.commands.push(command);
     }
 
-    pub(crate) fn into_commands(self) -> Vec<Command> {
+    pub(crate) fn into_commands(self) -> Vec<DisruptionCommand> {
         self.commands
     }
 }
 
 /// Whether nothing ties the command, which is about these nodes, to others from afar.
-pub(crate) fn stands_alone(pass: &Pass<'_, '_>, nodes: &[FactsIx], command: &Command) -> bool {
+pub(crate) fn stands_alone(pass: &DisruptionPass<'_, '_>, nodes: &[SurveyIx], command: &DisruptionCommand) -> bool {
     let input = pass.survey.input;
     let settings = &pass.settings.scheduling;
     let only_moved = command.replacements.iter().flat_map(|c| &c.pods).all(|pod| command.moves(pod));

@@ -10,19 +10,19 @@ use kerf_api::labels;
 use kerf_api::slim::{Pod, Str};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::block_reason::SPOT_TO_SPOT_TYPES;
-use super::budgets::Budgets;
-use super::command::{Command, CommandNode, Method};
+use super::block_reason::SPOT_TO_SPOT_MIN_TYPES;
+use super::budgets::NodePoolBudgets;
+use super::command::{CommandNode, DisruptionCommand, Method};
 use super::independent_commands::minds_nobody;
 use super::input::DisruptionSettings;
-use super::moves::{MOST_MACHINES, worth_it};
+use super::moves::{MAX_REPLACEMENTS, worth_it};
 use super::pass::price;
 use crate::cluster::Input;
 use crate::price::Price;
 use crate::solve::NodePlacement;
 
 /// The machines that commands launch.
-pub(crate) fn machines(commands: &[Command]) -> FxHashSet<Str> {
+pub(crate) fn machines(commands: &[DisruptionCommand]) -> FxHashSet<Str> {
     commands.iter().flat_map(|command| &command.machines).cloned().collect()
 }
 
@@ -30,33 +30,33 @@ pub(crate) fn machines(commands: &[Command]) -> FxHashSet<Str> {
 pub(crate) fn joined(
     input: &Input,
     settings: &DisruptionSettings,
-    budgets: &Budgets,
-    made: &[Command],
-    later: &Command,
-) -> Option<Vec<Command>> {
+    budgets: &NodePoolBudgets,
+    made: &[DisruptionCommand],
+    later: &DisruptionCommand,
+) -> Option<Vec<DisruptionCommand>> {
     let planned = machines(made);
     let taken: FxHashSet<&Str> = later.nodes.iter().map(|n| &n.name).filter(|name| planned.contains(*name)).collect();
-    let has_part = |command: &&Command| {
+    let has_part = |command: &&DisruptionCommand| {
         let receives = |p: &NodePlacement| taken.contains(&p.node) && p.pods.iter().any(|pod| command.moves(pod));
         command.machines.iter().any(|machine| taken.contains(machine)) || command.placements.iter().any(receives)
     };
     let first = made.iter().position(|command| has_part(&command))?;
     let (before, since) = made.split_at(first);
-    let (parts, between): (Vec<&Command>, Vec<&Command>) = since.iter().partition(has_part);
+    let (parts, between): (Vec<&DisruptionCommand>, Vec<&DisruptionCommand>) = since.iter().partition(has_part);
     if !are_independent(input, &parts, &between, later, &taken) {
         return None;
     }
     let one = as_one(settings, &parts, later, &taken)?;
-    let all: Vec<Command> = before.iter().chain(between).cloned().chain([one]).collect();
+    let all: Vec<DisruptionCommand> = before.iter().chain(between).cloned().chain([one]).collect();
     keeps(budgets, input, &all).then_some(all)
 }
 
 /// Whether the parts can wait for the later command, and their pods go straight to where that one puts them.
 fn are_independent(
     input: &Input,
-    parts: &[&Command],
-    between: &[&Command],
-    later: &Command,
+    parts: &[&DisruptionCommand],
+    between: &[&DisruptionCommand],
+    later: &DisruptionCommand,
     taken: &FxHashSet<&Str>,
 ) -> bool {
     // Whoever is moved by a command in between must not be moved by a part, and must not go to a machine of a part.
@@ -88,10 +88,10 @@ fn are_independent(
 /// The parts and the later command as one.
 fn as_one(
     settings: &DisruptionSettings,
-    parts: &[&Command],
-    later: &Command,
+    parts: &[&DisruptionCommand],
+    later: &DisruptionCommand,
     taken: &FxHashSet<&Str>,
-) -> Option<Command> {
+) -> Option<DisruptionCommand> {
     let real = later.nodes.iter().filter(|node| !taken.contains(&node.name));
     let nodes: Vec<CommandNode> = parts.iter().flat_map(|part| &part.nodes).chain(real).cloned().collect();
     let launched = parts.iter().copied().chain([later]).flat_map(|c| c.machines.iter().zip(&c.replacements));
@@ -101,7 +101,7 @@ fn as_one(
     pods.sort_unstable();
     pods.dedup();
     let before = nodes.iter().map(|node| node.price).sum();
-    let mut one = Command {
+    let mut one = DisruptionCommand {
         method: later.method,
         nodes,
         before,
@@ -117,7 +117,7 @@ fn as_one(
 }
 
 /// Where pods go that go to nodes which are there. Pods that were pending go where the later command puts them.
-fn placements(parts: &[&Command], later: &Command, taken: &FxHashSet<&Str>) -> Vec<NodePlacement> {
+fn placements(parts: &[&DisruptionCommand], later: &DisruptionCommand, taken: &FxHashSet<&Str>) -> Vec<NodePlacement> {
     let mut all: Vec<NodePlacement> = later.placements.clone();
     for part in parts {
         for placement in part.placements.iter().filter(|p| !taken.contains(&p.node)) {
@@ -138,8 +138,8 @@ fn placements(parts: &[&Command], later: &Command, taken: &FxHashSet<&Str>) -> V
 
 /// The method by which the one could have been found, if its rules allow it. The dearest launch of each machine costs less than what it
 /// was for, and so does what was launched for that: what is left to ask is what depends on which nodes go together.
-fn method(settings: &DisruptionSettings, parts: &[&Command], one: &Command) -> Option<Method> {
-    let is_drift = |part: &&&Command| part.method == Method::Drift;
+fn method(settings: &DisruptionSettings, parts: &[&DisruptionCommand], one: &DisruptionCommand) -> Option<Method> {
+    let is_drift = |part: &&&DisruptionCommand| part.method == Method::Drift;
     if parts.iter().any(|part| is_drift(&part)) {
         // What drifted goes whatever it costs; others may not go along with it.
         let alone = parts.len() == 1 && one.nodes.len() == parts[0].nodes.len();
@@ -149,7 +149,7 @@ fn method(settings: &DisruptionSettings, parts: &[&Command], one: &Command) -> O
     let all_spot = one.nodes.iter().all(|node| node.capacity_type == labels::CAPACITY_TYPE_SPOT);
     if all_spot && estimates().any(|estimate| estimate.capacity_type == labels::CAPACITY_TYPE_SPOT) {
         let choice = one.replacements.iter().map(|claim| claim.launch.instance_types.len()).min();
-        let enough = one.nodes.len() > 1 || choice.is_some_and(|types| types >= SPOT_TO_SPOT_TYPES);
+        let enough = one.nodes.len() > 1 || choice.is_some_and(|types| types >= SPOT_TO_SPOT_MIN_TYPES);
         if !settings.spot_to_spot || !enough {
             return None;
         }
@@ -168,13 +168,13 @@ fn method(settings: &DisruptionSettings, parts: &[&Command], one: &Command) -> O
     match (one.nodes.len(), one.replacements.len()) {
         (1, 0..=1) => Some(Method::SingleNode),
         (_, 0..=1) => Some(Method::MultiNode),
-        (_, 2..=MOST_MACHINES) if one.after <= worth_it(one.before) => Some(Method::Move),
+        (_, 2..=MAX_REPLACEMENTS) if one.after <= worth_it(one.before) => Some(Method::Move),
         (_, _) => None,
     }
 }
 
 /// Whether the commands, in this order, keep the budgets.
-fn keeps(budgets: &Budgets, input: &Input, commands: &[Command]) -> bool {
+fn keeps(budgets: &NodePoolBudgets, input: &Input, commands: &[DisruptionCommand]) -> bool {
     let mut left = budgets.clone();
     commands.iter().all(|command| {
         command.nodes.iter().all(|node| {

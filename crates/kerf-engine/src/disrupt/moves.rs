@@ -9,35 +9,35 @@
 use kerf_api::nodepool::DisruptionReason;
 
 use super::balanced::Totals;
-use super::block_reason::Block;
-use super::command::{Command, Method};
+use super::block_reason::BlockReason;
+use super::command::{DisruptionCommand, Method};
 use super::consolidation::{approved, candidates};
 use super::emptiness::within_budgets;
-use super::pass::{FactsIx, Pass};
-use super::replacement::Replacement;
-use super::survey::Facts;
+use super::pass::{DisruptionPass, SurveyIx};
+use super::replacement::ReplacementFilter;
+use super::survey::NodeFacts;
 use crate::price::Price;
 use crate::solve::PlannedClaim;
 
 /// The most machines that one move launches.
-pub(crate) const MOST_MACHINES: usize = 3;
+pub(crate) const MAX_REPLACEMENTS: usize = 3;
 /// How many nodes are tried together.
-const SIZES: [usize; 8] = [2, 3, 4, 6, 8, 12, 16, 24];
+const BATCH_SIZES: [usize; 8] = [2, 3, 4, 6, 8, 12, 16, 24];
 /// How many nodes are tried alone.
-const ALONE: usize = 48;
+const MAX_SINGLE_NODES: usize = 48;
 /// About how many pods are looked at in all.
-const PODS: usize = 4_000;
+const MAX_PODS_SIMULATED: usize = 4_000;
 
 /// The best move, if there is one.
-pub(crate) fn commands(pass: &mut Pass<'_, '_>) -> Vec<Command> {
+pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionCommand> {
     if !pass.settings.moves {
         return Vec::new();
     }
     let candidates = candidates(pass);
     let kept = within_budgets(pass, &candidates, &DisruptionReason::Underutilized);
     let totals = Totals::new(pass.survey);
-    let mut best: Option<Command> = None;
-    let mut pods_left = PODS;
+    let mut best: Option<DisruptionCommand> = None;
+    let mut pods_left = MAX_PODS_SIMULATED;
     for batch in batches(pass, &kept) {
         let pods: usize = batch.iter().map(|ix| pass.facts(*ix).reschedulable.len()).sum();
         let Some(left) = pods_left.checked_sub(pods) else { break };
@@ -53,43 +53,43 @@ pub(crate) fn commands(pass: &mut Pass<'_, '_>) -> Vec<Command> {
 }
 
 /// The lists of nodes to try, the most promising first, each once.
-fn batches(pass: &Pass<'_, '_>, kept: &[FactsIx]) -> Vec<Vec<FactsIx>> {
-    let mut orders: Vec<Vec<FactsIx>> = vec![kept.to_vec()];
+fn batches(pass: &DisruptionPass<'_, '_>, kept: &[SurveyIx]) -> Vec<Vec<SurveyIx>> {
+    let mut orders: Vec<Vec<SurveyIx>> = vec![kept.to_vec()];
     for pool in 0..pass.survey.input.pools.len() {
-        let of_pool: Vec<FactsIx> = kept.iter().copied().filter(|ix| pass.facts(*ix).pool == Some(pool)).collect();
+        let of_pool: Vec<SurveyIx> = kept.iter().copied().filter(|ix| pass.facts(*ix).pool == Some(pool)).collect();
         if of_pool.len() < kept.len() {
             orders.push(of_pool);
         }
     }
-    let mut all: Vec<Vec<FactsIx>> = Vec::new();
-    for size in SIZES {
+    let mut all: Vec<Vec<SurveyIx>> = Vec::new();
+    for size in BATCH_SIZES {
         all.extend(orders.iter().filter(|order| order.len() >= size).map(|order| order[..size].to_vec()));
     }
     let mut dearest = kept.to_vec();
     dearest.sort_by_key(|ix| std::cmp::Reverse(pass.facts(*ix).known_price()));
-    all.extend(dearest.into_iter().take(ALONE).map(|ix| vec![ix]));
+    all.extend(dearest.into_iter().take(MAX_SINGLE_NODES).map(|ix| vec![ix]));
     all
 }
 
 /// What it takes to let these nodes go for a few cheaper machines.
-pub(crate) fn compute(pass: &mut Pass<'_, '_>, batch: &[FactsIx]) -> Result<Command, Block> {
-    let facts: Vec<&Facts<'_>> = batch.iter().map(|ix| pass.facts(*ix)).collect();
+pub(crate) fn compute(pass: &mut DisruptionPass<'_, '_>, batch: &[SurveyIx]) -> Result<DisruptionCommand, BlockReason> {
+    let facts: Vec<&NodeFacts<'_>> = batch.iter().map(|ix| pass.facts(*ix)).collect();
     let most = worth_it(facts.iter().map(|f| f.known_price()).sum());
-    let what_if = pass.cheapest_without(batch, most).ok_or(Block::NotCheaper)?;
+    let what_if = pass.cheapest_without(batch, most).ok_or(BlockReason::NoCheaperReplacement)?;
     if !what_if.all_scheduled() {
-        return Err(Block::Unschedulable(super::block_reason::sentence(&what_if.to_string())));
+        return Err(BlockReason::PodsUnschedulable(super::block_reason::sentence(&what_if.to_string())));
     }
-    if what_if.claims.len() > MOST_MACHINES {
-        return Err(Block::TooManyReplacements(what_if.claims.len()));
+    if what_if.claims.len() > MAX_REPLACEMENTS {
+        return Err(BlockReason::TooManyReplacements(what_if.claims.len()));
     }
     // A type that goes may come back, but fewer times: four nodes whose small pods keep large ones out become three of their kind.
-    let type_of = |facts: &Facts<'_>| facts.instance_type.map(|described| described.name.clone());
-    let times = |this: &Facts<'_>| facts.iter().filter(|other| type_of(other) == type_of(this)).count();
+    let type_of = |facts: &NodeFacts<'_>| facts.instance_type.map(|described| described.name.clone());
+    let times = |this: &NodeFacts<'_>| facts.iter().filter(|other| type_of(other) == type_of(this)).count();
     let machines = what_if.claims.len();
-    let scarce: Vec<&Facts<'_>> = facts.iter().copied().filter(|facts| times(facts) <= machines).collect();
+    let scarce: Vec<&NodeFacts<'_>> = facts.iter().copied().filter(|facts| times(facts) <= machines).collect();
     let mut replacements = Vec::with_capacity(machines);
     for (claim, most) in what_if.claims.iter().zip(shares(&what_if.claims, most)?) {
-        let mut replacement = Replacement::new(pass.survey, claim);
+        let mut replacement = ReplacementFilter::new(pass.survey, claim);
         replacement.keep_cheaper_than(most, &facts, pass.settings.spot_to_spot)?;
         if batch.len() > 1 {
             replacement.keep_other_types(&scarce)?;
@@ -105,12 +105,13 @@ pub(crate) fn worth_it(price: Price) -> Price {
 }
 
 /// What each machine may cost, so that they cost less than `most` together: in proportion to their cheapest launches.
-fn shares(claims: &[PlannedClaim], most: Price) -> Result<Vec<Price>, Block> {
+fn shares(claims: &[PlannedClaim], most: Price) -> Result<Vec<Price>, BlockReason> {
     let cheapest = |claim: &PlannedClaim| claim.launch.estimate.as_ref().map(|e| i128::from(e.price.nanos()));
-    let prices: Vec<i128> = claims.iter().map(cheapest).collect::<Option<_>>().ok_or(Block::NotCheaper)?;
+    let prices: Vec<i128> =
+        claims.iter().map(cheapest).collect::<Option<_>>().ok_or(BlockReason::NoCheaperReplacement)?;
     let total: i128 = prices.iter().sum();
     if total <= 0 && !claims.is_empty() {
-        return Err(Block::NotCheaper);
+        return Err(BlockReason::NoCheaperReplacement);
     }
     let share = |price: &i128| i64::try_from(price * i128::from(most.nanos()) / total).unwrap_or(i64::MAX);
     Ok(prices.iter().map(|price| Price::from_nanos(share(price))).collect())

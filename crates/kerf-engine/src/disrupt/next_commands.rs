@@ -7,28 +7,28 @@ use kerf_api::labels;
 use kerf_api::slim::Str;
 use rustc_hash::FxHashMap;
 
-use super::command::{Command, DisruptionPlan, Method};
+use super::command::{DisruptionCommand, DisruptionPlan, Method};
 use super::conditions::{Consolidatable, consolidatable};
 use super::input::DisruptionSettings;
-use super::pass::Pass;
-use super::plan_builder::Draft;
+use super::pass::DisruptionPass;
+use super::plan_builder::PlanBuilder;
 use super::survey::Survey;
 use super::{repack, wave, without_failed_launches};
 use crate::cluster::{Input, PoolInput};
 
 /// Nodes that rest no longer than this are worth waiting for.
-const SOON: SignedDuration = SignedDuration::from_secs(30);
+const CONSOLIDATE_AFTER_MAX_WAIT: SignedDuration = SignedDuration::from_secs(30);
 /// How long it takes a node to leave, or about.
-const LEAVING: SignedDuration = SignedDuration::from_secs(5);
+const NODE_DELETION_WAIT: SignedDuration = SignedDuration::from_secs(5);
 
 /// Which methods are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
+pub struct MethodFilter {
     behind: Option<Method>,
     only_pressing: bool,
 }
 
-impl Asked {
+impl MethodFilter {
     /// All of them.
     pub const ALL: Self = Self { behind: None, only_pressing: false };
 
@@ -51,7 +51,7 @@ impl Asked {
 
 /// What a method had to say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Heard {
+pub struct MethodReport {
     /// The method.
     pub method: Method,
     /// How many nodes it could have taken, budgets aside.
@@ -67,12 +67,12 @@ pub struct Heard {
 pub fn gathering(input: &Input, is_awaited: bool) -> Option<Timestamp> {
     let pools: FxHashMap<&str, &PoolInput> = input.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
     let later = |by: SignedDuration| input.at.saturating_add(by).unwrap_or(Timestamp::MAX);
-    let soon = later(SOON);
+    let soon = later(CONSOLIDATE_AFTER_MAX_WAIT);
     let (mut ready, mut expected, mut latest) = (0_usize, 0_usize, input.at);
     for claim in &input.node_claims {
         if claim.is_deleting || claim.is_marked_for_disruption || claim.lifecycle.is_disrupting {
             expected += 1;
-            latest = latest.max(later(LEAVING));
+            latest = latest.max(later(NODE_DELETION_WAIT));
             continue;
         }
         let pool = claim.labels.get(labels::NODEPOOL).and_then(|name| pools.get(name));
@@ -92,19 +92,24 @@ pub fn gathering(input: &Input, is_awaited: bool) -> Option<Timestamp> {
 
 /// One pass over the methods that are asked, until one of them acts. `hear` is told of each as it is done, so that the caller
 /// can take the time.
-pub fn look(input: &Input, settings: &DisruptionSettings, asked: Asked, mut hear: impl FnMut(Heard)) -> DisruptionPlan {
+pub fn look(
+    input: &Input,
+    settings: &DisruptionSettings,
+    asked: MethodFilter,
+    mut hear: impl FnMut(MethodReport),
+) -> DisruptionPlan {
     let world = without_failed_launches(input);
     let survey = Survey::new(&world);
-    let mut draft = Draft::new(&survey);
+    let mut draft = PlanBuilder::new(&survey);
     let budgets = draft.budgets.clone();
-    let mut pass = Pass::new(&survey, settings, &budgets);
-    let mut found: Vec<Command> = Vec::new();
+    let mut pass = DisruptionPass::new(&survey, settings, &budgets);
+    let mut found: Vec<DisruptionCommand> = Vec::new();
     for method in Method::ALL.into_iter().filter(|method| asked.includes(*method)) {
         let eligible = pass.eligible(method);
         if eligible > 0 {
             found = pass.commands_of(method);
         }
-        hear(Heard { method, eligible, commands: found.len() });
+        hear(MethodReport { method, eligible, commands: found.len() });
         if !found.is_empty() {
             break;
         }
@@ -125,7 +130,7 @@ pub fn look(input: &Input, settings: &DisruptionSettings, asked: Asked, mut hear
 }
 
 /// The nodes of a command and those that take in its pods.
-pub(crate) fn touched(command: &Command) -> impl Iterator<Item = &Str> {
+pub(crate) fn touched(command: &DisruptionCommand) -> impl Iterator<Item = &Str> {
     command.nodes.iter().map(|node| &node.name).chain(command.receiving())
 }
 
@@ -135,13 +140,13 @@ mod tests {
 
     #[test]
     fn a_method_that_came_to_nothing_is_not_asked_again_in_a_hurry() {
-        let asked = |asked: Asked| Method::ALL.into_iter().filter(|m| asked.includes(*m)).collect::<Vec<_>>();
+        let asked = |asked: MethodFilter| Method::ALL.into_iter().filter(|m| asked.includes(*m)).collect::<Vec<_>>();
         let pressing = [Method::Emptiness, Method::StaticDrift, Method::Drift];
-        assert_eq!(asked(Asked::ALL), Method::ALL);
-        assert_eq!(asked(Asked::ALL.pressing()), pressing);
-        assert_eq!(asked(Asked::ALL.behind(Method::StaticDrift).pressing()), [Method::Drift]);
-        assert_eq!(asked(Asked::ALL.pressing().behind(Method::Drift)), []);
-        assert_eq!(asked(Asked::ALL.pressing().behind(Method::Drift).pressing()), []);
-        assert_eq!(asked(Asked::ALL.behind(Method::MultiNode).pressing()), pressing, "that was about money");
+        assert_eq!(asked(MethodFilter::ALL), Method::ALL);
+        assert_eq!(asked(MethodFilter::ALL.pressing()), pressing);
+        assert_eq!(asked(MethodFilter::ALL.behind(Method::StaticDrift).pressing()), [Method::Drift]);
+        assert_eq!(asked(MethodFilter::ALL.pressing().behind(Method::Drift)), []);
+        assert_eq!(asked(MethodFilter::ALL.pressing().behind(Method::Drift).pressing()), []);
+        assert_eq!(asked(MethodFilter::ALL.behind(Method::MultiNode).pressing()), pressing, "that was about money");
     }
 }

@@ -6,37 +6,37 @@ use kerf_api::nodepool::DisruptionReason;
 use kerf_api::slim::Str;
 use rustc_hash::FxHashSet;
 
-use super::block_reason::Block;
-use super::budgets::Budgets;
-use super::command::{BlockedNode, Command, CommandNode, Method, Refused};
+use super::block_reason::BlockReason;
+use super::budgets::NodePoolBudgets;
+use super::command::{BlockedNode, CommandNode, DisruptionCommand, Method, RejectedCommand};
 use super::input::DisruptionSettings;
-use super::simulate::{NodeIx, Purpose, Simulator, Sketch, WhatIf};
-use super::survey::{Class, Facts, Survey};
+use super::simulate::{NodeIx, Purpose, SimulationEstimate, SimulationResult, Simulator};
+use super::survey::{DisruptionClass, NodeFacts, Survey};
 use super::{consolidation, drift, emptiness, moves, static_drift};
 use crate::bits::Bits;
 use crate::price::Price;
 use crate::solve::PlannedClaim;
 
 /// A node of the survey, by its place there.
-pub(crate) type FactsIx = usize;
+pub(crate) type SurveyIx = usize;
 
 /// One pass.
 #[derive(Debug)]
-pub(crate) struct Pass<'a, 'i> {
+pub(crate) struct DisruptionPass<'a, 'i> {
     pub(crate) survey: &'a Survey<'i>,
     pub(crate) settings: &'a DisruptionSettings,
-    pub(crate) budgets: &'a Budgets,
-    planned: Option<&'a Planned>,
+    pub(crate) budgets: &'a NodePoolBudgets,
+    planned: Option<&'a PlannedNodes>,
     simulator: Option<Simulator>,
     /// What methods found against each node.
-    verdicts: Vec<Vec<Block>>,
-    refused: Vec<Refused>,
+    verdicts: Vec<Vec<BlockReason>>,
+    refused: Vec<RejectedCommand>,
     simulations: usize,
 }
 
 /// Machines that commands of the plan launch, in a world in which they are there already.
 #[derive(Debug, Default)]
-pub(crate) struct Planned {
+pub(crate) struct PlannedNodes {
     pub(crate) machines: FxHashSet<Str>,
     /// Those that a later command may not take.
     pub(crate) spared: FxHashSet<Str>,
@@ -44,35 +44,35 @@ pub(crate) struct Planned {
 
 /// What a pass has to say besides its commands.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct PassReport {
     /// Nodes that stay.
     pub(crate) blocked: Vec<BlockedNode>,
     /// Moves that a pool's policy refused.
-    pub(crate) refused: Vec<Refused>,
+    pub(crate) refused: Vec<RejectedCommand>,
     /// Questions asked of the simulator.
     pub(crate) simulations: usize,
 }
 
-impl<'a, 'i> Pass<'a, 'i> {
-    pub(crate) fn new(survey: &'a Survey<'i>, settings: &'a DisruptionSettings, budgets: &'a Budgets) -> Self {
+impl<'a, 'i> DisruptionPass<'a, 'i> {
+    pub(crate) fn new(survey: &'a Survey<'i>, settings: &'a DisruptionSettings, budgets: &'a NodePoolBudgets) -> Self {
         let verdicts = vec![Vec::new(); survey.nodes.len()];
         let refused = Vec::new();
         Self { survey, settings, budgets, planned: None, simulator: None, verdicts, refused, simulations: 0 }
     }
 
     /// The same on a world in which some machines are only planned.
-    pub(crate) fn after(self, planned: &'a Planned) -> Self {
+    pub(crate) fn after(self, planned: &'a PlannedNodes) -> Self {
         Self { planned: Some(planned), ..self }
     }
 
     /// The commands of the first method that acts.
-    pub(crate) fn run(&mut self) -> Vec<Command> {
+    pub(crate) fn run(&mut self) -> Vec<DisruptionCommand> {
         let mut found = Method::ALL.into_iter().map(|method| self.commands_of(method));
         found.find(|commands| !commands.is_empty()).unwrap_or_default()
     }
 
     /// What one method wants to do.
-    pub(crate) fn commands_of(&mut self, method: Method) -> Vec<Command> {
+    pub(crate) fn commands_of(&mut self, method: Method) -> Vec<DisruptionCommand> {
         match method {
             Method::Emptiness => emptiness::commands(self),
             Method::StaticDrift => static_drift::commands(self),
@@ -87,60 +87,71 @@ impl<'a, 'i> Pass<'a, 'i> {
     pub(crate) fn eligible(&self, method: Method) -> usize {
         let input = self.survey.input;
         match method {
-            Method::Emptiness => self.candidates(Class::Graceful, |facts| emptiness::accepts(facts, input)).len(),
-            Method::StaticDrift => self.candidates(Class::Eventual, |f| f.drift.is_some() && f.is_static(input)).len(),
-            Method::Drift => self.candidates(Class::Eventual, |f| f.drift.is_some() && !f.is_static(input)).len(),
+            Method::Emptiness => {
+                self.candidates(DisruptionClass::Graceful, |facts| emptiness::accepts(facts, input)).len()
+            }
+            Method::StaticDrift => {
+                self.candidates(DisruptionClass::Eventual, |f| f.drift.is_some() && f.is_static(input)).len()
+            }
+            Method::Drift => {
+                self.candidates(DisruptionClass::Eventual, |f| f.drift.is_some() && !f.is_static(input)).len()
+            }
             Method::MultiNode | Method::SingleNode | Method::Move => {
-                self.candidates(Class::Graceful, |facts| consolidation::accepts(facts, input)).len()
+                self.candidates(DisruptionClass::Graceful, |facts| consolidation::accepts(facts, input)).len()
             }
         }
     }
 
-    pub(crate) fn facts(&self, ix: FactsIx) -> &'a Facts<'i> {
+    pub(crate) fn facts(&self, ix: SurveyIx) -> &'a NodeFacts<'i> {
         &self.survey.nodes[ix]
     }
 
     /// Nodes that a method of this class may take and its filter accepts.
-    pub(crate) fn candidates(&self, class: Class, filter: impl Fn(&Facts<'i>) -> bool) -> Vec<FactsIx> {
+    pub(crate) fn candidates(&self, class: DisruptionClass, filter: impl Fn(&NodeFacts<'i>) -> bool) -> Vec<SurveyIx> {
         let mut all = self.candidates_and_planned(class, filter);
         all.retain(|ix| !self.is_planned(*ix));
         all
     }
 
     /// The same, and machines that are only planned, but for those that are spared.
-    pub(crate) fn candidates_and_planned(&self, class: Class, filter: impl Fn(&Facts<'i>) -> bool) -> Vec<FactsIx> {
-        let is_spared = |facts: &Facts<'_>| self.planned.is_some_and(|planned| planned.spared.contains(&facts.name));
+    pub(crate) fn candidates_and_planned(
+        &self,
+        class: DisruptionClass,
+        filter: impl Fn(&NodeFacts<'i>) -> bool,
+    ) -> Vec<SurveyIx> {
+        let is_spared =
+            |facts: &NodeFacts<'_>| self.planned.is_some_and(|planned| planned.spared.contains(&facts.name));
         let nodes = self.survey.nodes.iter().enumerate();
-        let may_go = |facts: &Facts<'i>| facts.is_candidate(class) && filter(facts) && !is_spared(facts);
+        let may_go = |facts: &NodeFacts<'i>| facts.is_candidate(class) && filter(facts) && !is_spared(facts);
         nodes.filter(|(_, facts)| may_go(facts)).map(|(ix, _)| ix).collect()
     }
 
-    fn is_planned(&self, ix: FactsIx) -> bool {
+    fn is_planned(&self, ix: SurveyIx) -> bool {
         self.planned.is_some_and(|planned| planned.machines.contains(&self.facts(ix).name))
     }
 
     /// Whether budgets let a node go. What is only planned is nobody's disruption.
-    pub(crate) fn is_granted(&self, budgets: &Budgets, ix: FactsIx, reason: &DisruptionReason) -> bool {
+    pub(crate) fn is_granted(&self, budgets: &NodePoolBudgets, ix: SurveyIx, reason: &DisruptionReason) -> bool {
         self.is_planned(ix) || self.facts(ix).pool.is_some_and(|pool| budgets.left(pool, reason) > 0)
     }
 
     /// Takes a node off what budgets leave.
-    pub(crate) fn charge(&self, budgets: &mut Budgets, ix: FactsIx) {
+    pub(crate) fn charge(&self, budgets: &mut NodePoolBudgets, ix: SurveyIx) {
         if let Some(pool) = self.facts(ix).pool.filter(|_| !self.is_planned(ix)) {
             budgets.take(pool);
         }
     }
 
     /// Remembers why a method leaves a node alone.
-    pub(crate) fn leave(&mut self, ix: FactsIx, block: Block) {
+    pub(crate) fn leave(&mut self, ix: SurveyIx, block: BlockReason) {
         if !self.verdicts[ix].contains(&block) {
             self.verdicts[ix].push(block);
         }
     }
 
     /// Remembers a move that a pool's policy refuses.
-    pub(crate) fn refuse(&mut self, command: Command) {
-        self.refused.push(Refused {
+    pub(crate) fn refuse(&mut self, command: DisruptionCommand) {
+        self.refused.push(RejectedCommand {
             method: command.method,
             pools: command.pools(),
             nodes: command.nodes.len(),
@@ -150,51 +161,51 @@ impl<'a, 'i> Pass<'a, 'i> {
     }
 
     /// What would become of everything without these nodes.
-    pub(crate) fn without(&mut self, batch: &[FactsIx], purpose: Purpose) -> Option<WhatIf> {
+    pub(crate) fn without(&mut self, batch: &[SurveyIx], purpose: Purpose) -> Option<SimulationResult> {
         self.simulations += 1;
         let (simulator, nodes) = self.simulator_for(batch)?;
         Some(simulator.without(&nodes, purpose))
     }
 
     /// What would become of everything without a node that has drifted, if its pods do not go to any of the others.
-    pub(crate) fn without_sending_to(&mut self, ix: FactsIx, others: &Bits) -> Option<WhatIf> {
+    pub(crate) fn without_sending_to(&mut self, ix: SurveyIx, others: &Bits) -> Option<SimulationResult> {
         self.simulations += 1;
         let (simulator, nodes) = self.simulator_for(&[ix])?;
         Some(simulator.without_sending_to(&nodes, others))
     }
 
     /// Those of the nodes that the simulator knows, as it knows them.
-    pub(crate) fn known(&mut self, nodes: &[FactsIx]) -> Bits {
+    pub(crate) fn known(&mut self, nodes: &[SurveyIx]) -> Bits {
         let survey = self.survey;
         let simulator = self.simulator();
         nodes.iter().filter_map(|ix| simulator.node(&survey.nodes[*ix].name)).map(|node| node.0).collect()
     }
 
     /// The same, with a look for cheaper machines than first fit finds; nothing if none could cost less than `most`.
-    pub(crate) fn cheapest_without(&mut self, batch: &[FactsIx], most: Price) -> Option<WhatIf> {
+    pub(crate) fn cheapest_without(&mut self, batch: &[SurveyIx], most: Price) -> Option<SimulationResult> {
         self.simulations += 1;
         let (simulator, nodes) = self.simulator_for(batch)?;
         simulator.cheapest_without(&nodes, most)
     }
 
     /// What it would come to without these nodes, roughly; nothing if some pod had no place.
-    pub(crate) fn sketch_without(&mut self, batch: &[FactsIx]) -> Option<Sketch> {
+    pub(crate) fn sketch_without(&mut self, batch: &[SurveyIx]) -> Option<SimulationEstimate> {
         self.simulations += 1;
         let (simulator, nodes) = self.simulator_for(batch)?;
         simulator.sketch_without(&nodes)
     }
 
     /// How much of a node would be taken, in thousandths; nothing if the simulator does not know it.
-    pub(crate) fn filled(&mut self, sketch: &Sketch, ix: FactsIx) -> Option<i128> {
+    pub(crate) fn filled(&mut self, sketch: &SimulationEstimate, ix: SurveyIx) -> Option<i128> {
         let name = &self.facts(ix).name;
         let node = self.simulator().node(name)?;
         sketch.filled.get(node.0).copied()
     }
 
     /// The same nodes, those first of which the least is taken: their pods find room most easily.
-    pub(crate) fn emptiest_first(&mut self, nodes: &[FactsIx]) -> Vec<FactsIx> {
+    pub(crate) fn emptiest_first(&mut self, nodes: &[SurveyIx]) -> Vec<SurveyIx> {
         let Some((simulator, known)) = self.simulator_for(nodes) else { return Vec::new() };
-        let mut all: Vec<(i128, FactsIx)> =
+        let mut all: Vec<(i128, SurveyIx)> =
             known.into_iter().map(|node| simulator.filled(node)).zip(nodes.iter().copied()).collect();
         all.sort_by_key(|(filled, _)| *filled);
         all.into_iter().map(|(_, ix)| ix).collect()
@@ -207,7 +218,7 @@ impl<'a, 'i> Pass<'a, 'i> {
     }
 
     /// The simulator and the nodes as it knows them; nothing if it does not know one of them.
-    fn simulator_for(&mut self, batch: &[FactsIx]) -> Option<(&mut Simulator, Vec<NodeIx>)> {
+    fn simulator_for(&mut self, batch: &[SurveyIx]) -> Option<(&mut Simulator, Vec<NodeIx>)> {
         let survey = self.survey;
         let simulator = self.simulator();
         let nodes: Option<Vec<NodeIx>> = batch.iter().map(|ix| simulator.node(&survey.nodes[*ix].name)).collect();
@@ -218,17 +229,17 @@ impl<'a, 'i> Pass<'a, 'i> {
     pub(crate) fn command(
         &self,
         method: Method,
-        batch: &[FactsIx],
+        batch: &[SurveyIx],
         replacements: Vec<PlannedClaim>,
-        what_if: Option<WhatIf>,
-    ) -> Command {
+        what_if: Option<SimulationResult>,
+    ) -> DisruptionCommand {
         let facts = || batch.iter().map(|ix| self.facts(*ix));
         let mut pods: Vec<Str> = facts().flat_map(|f| &f.reschedulable).map(|pod| pod.namespaced_name()).collect();
         pods.sort_unstable();
-        Command {
+        DisruptionCommand {
             method,
             nodes: facts().map(|f| self.command_node(f)).collect(),
-            before: facts().map(Facts::known_price).sum(),
+            before: facts().map(NodeFacts::known_price).sum(),
             after: price(&replacements),
             replacements,
             machines: Vec::new(),
@@ -238,7 +249,7 @@ impl<'a, 'i> Pass<'a, 'i> {
         }
     }
 
-    fn command_node(&self, facts: &Facts<'i>) -> CommandNode {
+    fn command_node(&self, facts: &NodeFacts<'i>) -> CommandNode {
         let label = |key: &str| Str::new(facts.label(key).unwrap_or_default());
         CommandNode {
             name: facts.name.clone(),
@@ -251,7 +262,7 @@ impl<'a, 'i> Pass<'a, 'i> {
     }
 
     /// Ends the pass: everything that keeps each node that stays.
-    pub(crate) fn finish(self, commands: &[Command]) -> Said {
+    pub(crate) fn finish(self, commands: &[DisruptionCommand]) -> PassReport {
         let input = self.survey.input;
         let gone: FxHashSet<&Str> = commands.iter().flat_map(|c| &c.nodes).map(|n| &n.name).collect();
         let mut all = Vec::new();
@@ -259,7 +270,7 @@ impl<'a, 'i> Pass<'a, 'i> {
             if gone.contains(&facts.name) {
                 continue;
             }
-            let mut blocks: Vec<Block> = facts.blocks_for(Class::Graceful).cloned().collect();
+            let mut blocks: Vec<BlockReason> = facts.blocks_for(DisruptionClass::Graceful).cloned().collect();
             for block in facts.filtered(input).into_iter().chain(verdicts) {
                 if !blocks.contains(&block) {
                     blocks.push(block);
@@ -269,7 +280,7 @@ impl<'a, 'i> Pass<'a, 'i> {
                 all.push(BlockedNode { node: facts.name.clone(), blocks });
             }
         }
-        Said { blocked: all, refused: self.refused, simulations: self.simulations }
+        PassReport { blocked: all, refused: self.refused, simulations: self.simulations }
     }
 }
 
@@ -279,7 +290,7 @@ pub(crate) fn price(claims: &[PlannedClaim]) -> Price {
 }
 
 /// The most saved for the least disruption first, ties by name (spec 03 §8.4).
-pub(crate) fn by_savings_ratio(pass: &Pass<'_, '_>, candidates: &mut [FactsIx]) {
+pub(crate) fn by_savings_ratio(pass: &DisruptionPass<'_, '_>, candidates: &mut [SurveyIx]) {
     candidates.sort_by(|a, b| {
         let (a, b) = (pass.facts(*a), pass.facts(*b));
         b.savings_ratio().total_cmp(&a.savings_ratio()).then_with(|| a.name.cmp(&b.name))

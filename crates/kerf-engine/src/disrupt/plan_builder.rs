@@ -3,23 +3,23 @@
 use kerf_api::slim::Str;
 use rustc_hash::FxHashSet;
 
-use super::block_reason::Block;
-use super::budgets::Budgets;
-use super::command::{BlockedNode, Command, DisruptionPlan};
+use super::block_reason::BlockReason;
+use super::budgets::NodePoolBudgets;
+use super::command::{BlockedNode, DisruptionCommand, DisruptionPlan};
 use super::input::DisruptionSettings;
 use super::merge_commands;
-use super::pass::{Planned, Said};
-use super::survey::{Class, Facts, Survey};
+use super::pass::{PassReport, PlannedNodes};
+use super::survey::{DisruptionClass, NodeFacts, Survey};
 use crate::cluster::Input;
 use crate::price::Price;
 
 /// A plan in the making.
 #[derive(Debug)]
-pub(crate) struct Draft {
-    pub(crate) budgets: Budgets,
-    pub(crate) planned: Planned,
+pub(crate) struct PlanBuilder {
+    pub(crate) budgets: NodePoolBudgets,
+    pub(crate) planned: PlannedNodes,
     /// What the budgets left at the start.
-    start: Budgets,
+    start: NodePoolBudgets,
     plan: DisruptionPlan,
     /// All nodes that were there at the start.
     known: FxHashSet<Str>,
@@ -27,30 +27,36 @@ pub(crate) struct Draft {
     open: FxHashSet<Str>,
 }
 
-impl Draft {
+impl PlanBuilder {
     /// Begins with the world as it is.
     pub(crate) fn new(survey: &Survey<'_>) -> Self {
         let mut plan = DisruptionPlan { notices: survey.notices.clone(), ..DisruptionPlan::default() };
-        plan.before = survey.nodes.iter().filter(|f| f.claim.is_some()).map(Facts::known_price).sum();
-        let budgets = Budgets::new(survey, &mut plan.notices);
+        plan.before = survey.nodes.iter().filter(|f| f.claim.is_some()).map(NodeFacts::known_price).sum();
+        let budgets = NodePoolBudgets::new(survey, &mut plan.notices);
         let might_go = survey.nodes.iter().filter(|facts| {
-            facts.is_candidate(Class::Graceful) || (facts.drift.is_some() && facts.is_candidate(Class::Eventual))
+            facts.is_candidate(DisruptionClass::Graceful)
+                || (facts.drift.is_some() && facts.is_candidate(DisruptionClass::Eventual))
         });
         let open: FxHashSet<Str> = might_go.map(|facts| facts.name.clone()).collect();
         plan.stats.candidates = open.len();
         let known = survey.nodes.iter().map(|f| f.name.clone()).collect();
-        Self { start: budgets.clone(), budgets, planned: Planned::default(), plan, known, open }
+        Self { start: budgets.clone(), budgets, planned: PlannedNodes::default(), plan, known, open }
     }
 
     /// Counts a pass.
-    pub(crate) fn count(&mut self, said: &Said) {
+    pub(crate) fn count(&mut self, said: &PassReport) {
         self.plan.stats.passes += 1;
         self.plan.stats.simulations += said.simulations;
     }
 
     /// Adds what a pass has found and returns what of it is to be done. A command that takes machines which are only planned becomes one
     /// with those that launch them, or is not done at all, and the machines are spared.
-    pub(crate) fn add(&mut self, input: &Input, settings: &DisruptionSettings, found: Vec<Command>) -> Vec<Command> {
+    pub(crate) fn add(
+        &mut self,
+        input: &Input,
+        settings: &DisruptionSettings,
+        found: Vec<DisruptionCommand>,
+    ) -> Vec<DisruptionCommand> {
         let mut done = Vec::with_capacity(found.len());
         for command in found {
             let names = || command.nodes.iter().map(|node| &node.name);
@@ -81,12 +87,12 @@ impl Draft {
     }
 
     /// What has been decided so far.
-    pub(crate) fn commands(&self) -> &[Command] {
+    pub(crate) fn commands(&self) -> &[DisruptionCommand] {
         &self.plan.commands
     }
 
     /// Decides otherwise.
-    pub(crate) fn decide_instead(&mut self, input: &Input, settings: &DisruptionSettings, command: Command) {
+    pub(crate) fn decide_instead(&mut self, input: &Input, settings: &DisruptionSettings, command: DisruptionCommand) {
         self.plan.commands.clear();
         self.add(input, settings, vec![command]);
     }
@@ -97,7 +103,7 @@ impl Draft {
     }
 
     /// Takes over what the last pass said of the nodes that stay. Of machines that are only planned, those are told that could go.
-    pub(crate) fn close(&mut self, said: Said) {
+    pub(crate) fn close(&mut self, said: PassReport) {
         self.plan.refused = said.refused;
         let mut spared: Vec<Str> = self.planned.spared.iter().cloned().collect();
         spared.sort_unstable();
@@ -107,14 +113,14 @@ impl Draft {
             }
             self.plan.blocked.push(blocked);
         }
-        let launched = spared.into_iter().map(|node| BlockedNode { node, blocks: vec![Block::LaunchedByPlan] });
+        let launched = spared.into_iter().map(|node| BlockedNode { node, blocks: vec![BlockReason::LaunchedByPlan] });
         self.plan.blocked.extend(launched);
         self.plan.blocked.sort_by(|a, b| a.node.cmp(&b.node));
     }
 
     pub(crate) fn finish(mut self, input: &Input) -> DisruptionPlan {
         self.plan.stats.budgets = self.budgets.uses(input);
-        let saved: Price = self.plan.commands.iter().map(Command::saved).sum();
+        let saved: Price = self.plan.commands.iter().map(DisruptionCommand::saved).sum();
         self.plan.after = self.plan.before - saved;
         self.plan
     }

@@ -7,12 +7,12 @@ use kerf_api::slim::{Labels, Pod, PodDisruptionBudget, Str};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 
-use super::block_reason::Block;
+use super::block_reason::BlockReason;
 use crate::cluster::selection::disrupted_taint;
 use crate::pod::selector;
 use crate::pod::tolerations::tolerates;
 
-const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
+const POD_DELETION_COST_ANNOTATION: &str = "controller.kubernetes.io/pod-deletion-cost";
 
 fn is_active(pod: &Pod) -> bool {
     !pod.is_terminal() && !pod.is_terminating()
@@ -44,7 +44,7 @@ fn is_evictable(pod: &Pod, at: Timestamp) -> bool {
 /// What evicting the pod costs (spec 03 §5.4). A deletion cost that is no finite number is not counted.
 pub fn eviction_cost(pod: &Pod) -> f64 {
     let mut cost = 1.0;
-    let written = pod.metadata.annotations.get(DELETION_COST).and_then(|text| text.parse::<f64>().ok());
+    let written = pod.metadata.annotations.get(POD_DELETION_COST_ANNOTATION).and_then(|text| text.parse::<f64>().ok());
     if let Some(deletion_cost) = written.filter(|cost| cost.is_finite()) {
         cost += deletion_cost / f64::from(1_u32 << 27);
     }
@@ -61,14 +61,14 @@ pub(crate) fn disruption_cost<'p>(pods: impl IntoIterator<Item = &'p Pod>) -> f6
 
 /// Disruption budgets of pods by whom they select; what is learned of one pod holds for all that carry the same labels.
 #[derive(Debug)]
-pub(crate) struct PodBudgets<'i> {
+pub(crate) struct PdbIndex<'i> {
     by_namespace: FxHashMap<&'i str, Vec<&'i PodDisruptionBudget>>,
-    known: FxHashMap<(&'i Str, &'i Labels), Selecting<'i>>,
+    known: FxHashMap<(&'i Str, &'i Labels), SelectingBudgets<'i>>,
 }
 
-type Selecting<'i> = SmallVec<[&'i PodDisruptionBudget; 1]>;
+type SelectingBudgets<'i> = SmallVec<[&'i PodDisruptionBudget; 1]>;
 
-impl<'i> PodBudgets<'i> {
+impl<'i> PdbIndex<'i> {
     pub(crate) fn new(budgets: &'i [PodDisruptionBudget]) -> Self {
         let mut by_namespace: FxHashMap<&str, Vec<&PodDisruptionBudget>> = FxHashMap::default();
         for budget in budgets {
@@ -81,22 +81,22 @@ impl<'i> PodBudgets<'i> {
     }
 
     /// Everything about the pod that keeps its node from going.
-    pub(crate) fn blocks(&mut self, pod: &'i Pod, at: Timestamp) -> Vec<Block> {
+    pub(crate) fn blocks(&mut self, pod: &'i Pod, at: Timestamp) -> Vec<BlockReason> {
         let mut blocks = Vec::new();
         if is_active(pod) && is_protected(pod, at) {
-            blocks.push(Block::PodDoNotDisrupt(pod.namespaced_name()));
+            blocks.push(BlockReason::PodDoNotDisrupt(pod.namespaced_name()));
         }
         blocks.extend(self.budget_block(pod, at));
         blocks
     }
 
-    fn budget_block(&mut self, pod: &'i Pod, at: Timestamp) -> Option<Block> {
+    fn budget_block(&mut self, pod: &'i Pod, at: Timestamp) -> Option<BlockReason> {
         if self.by_namespace.is_empty() || !is_evictable(pod, at) {
             return None;
         }
         let selecting = self.selecting(pod);
         if let Some(unreadable) = selecting.iter().find(|b| !is_readable(b)) {
-            return Some(Block::UnreadablePodBudget(unreadable.metadata.namespaced_name()));
+            return Some(BlockReason::InvalidPodDisruptionBudget(unreadable.metadata.namespaced_name()));
         }
         match selecting.as_slice() {
             [] => None,
@@ -105,14 +105,18 @@ impl<'i> PodBudgets<'i> {
                 let waived = budget.always_allow_unhealthy && unready;
                 // A status that nobody has written yet allows nothing.
                 let allowed = budget.disruptions_allowed.unwrap_or(0);
-                (!waived && allowed == 0)
-                    .then(|| Block::PodBudget { budget: budget.metadata.namespaced_name(), pod: pod.namespaced_name() })
+                (!waived && allowed == 0).then(|| BlockReason::PodDisruptionBudget {
+                    budget: budget.metadata.namespaced_name(),
+                    pod: pod.namespaced_name(),
+                })
             }
-            several => Some(Block::SeveralPodBudgets(several.iter().map(|b| b.metadata.namespaced_name()).collect())),
+            several => Some(BlockReason::MultiplePodDisruptionBudgets(
+                several.iter().map(|b| b.metadata.namespaced_name()).collect(),
+            )),
         }
     }
 
-    fn selecting(&mut self, pod: &'i Pod) -> &Selecting<'i> {
+    fn selecting(&mut self, pod: &'i Pod) -> &SelectingBudgets<'i> {
         let by_namespace = &self.by_namespace;
         self.known.entry((&pod.metadata.namespace, &pod.metadata.labels)).or_insert_with(|| {
             let there = by_namespace.get(pod.metadata.namespace.as_str()).into_iter().flatten();

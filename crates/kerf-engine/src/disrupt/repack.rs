@@ -8,76 +8,83 @@
 
 use kerf_api::nodepool::DisruptionReason;
 
-use super::budgets::Budgets;
-use super::command::Command;
-use super::consolidation::{BATCH_MAX, candidates};
+use super::budgets::NodePoolBudgets;
+use super::command::DisruptionCommand;
+use super::consolidation::{MAX_BATCH_NODES, candidates};
 use super::emptiness::within_budgets;
 use super::input::DisruptionSettings;
 use super::moves;
-use super::pass::{FactsIx, Pass};
-use super::simulate::Sketch;
+use super::pass::{DisruptionPass, SurveyIx};
+use super::simulate::SimulationEstimate;
 use super::survey::Survey;
 use super::wave::{is_open, takes_much};
 use crate::price::Price;
 
 /// That a node goes must save one part in so many of its price.
-const WORTH: i64 = 50;
+const REMOVAL_COST_DIVISOR: i64 = 50;
 /// A machine counts for one part in so many more than it costs, and for more the next time, until there is no more than one: pods do not go where
 /// they are meant to, and machines that were chosen for some of them are the wrong ones for the others.
-const UNWANTED: [i64; 3] = [100, 4, 1];
+const LAUNCH_PENALTY_DIVISORS: [i64; 3] = [100, 4, 1];
 /// How many more nodes are tried at a time.
-const STEPS: [usize; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
+const TRIED_NODE_COUNTS: [usize; 10] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32];
 /// Nodes of which less than this is taken, in thousandths, are tried.
-const FULL: i128 = 999;
+const MAX_USAGE_PERMILLE: i128 = 999;
 /// About how many pods are placed in all.
-const PODS: usize = 150_000;
+const MAX_PODS_PLACED: usize = 150_000;
 
 /// A command that saves more than the wave, in place of it.
 pub(crate) fn instead(
     survey: &Survey<'_>,
     settings: &DisruptionSettings,
-    budgets: &Budgets,
-    wave: &[Command],
-) -> Option<Command> {
+    budgets: &NodePoolBudgets,
+    wave: &[DisruptionCommand],
+) -> Option<DisruptionCommand> {
     let size: usize = wave.iter().map(|command| command.nodes.len()).sum();
     if !settings.moves || !takes_much(size, survey.input.nodes.len()) {
         return None;
     }
-    let mut pass = Pass::new(survey, settings, budgets);
-    let mut search = Search::new(&mut pass, wave)?;
-    let command = UNWANTED.into_iter().find_map(|unwanted| {
+    let mut pass = DisruptionPass::new(survey, settings, budgets);
+    let mut search = RepackSearch::new(&mut pass, wave)?;
+    let command = LAUNCH_PENALTY_DIVISORS.into_iter().find_map(|unwanted| {
         search.unwanted = unwanted;
         search.run();
         let command = moves::compute(search.pass, &search.gone).ok();
-        command.filter(|command| command.replacements.len() <= 1 && command.nodes.len() <= BATCH_MAX)
+        command.filter(|command| command.replacements.len() <= 1 && command.nodes.len() <= MAX_BATCH_NODES)
     })?;
-    let saved: Price = wave.iter().map(Command::saved).sum();
+    let saved: Price = wave.iter().map(DisruptionCommand::saved).sum();
     (is_open(&pass, std::slice::from_ref(&command)) && command.saved() > saved).then_some(command)
 }
 
-struct Search<'p, 'a, 'i> {
-    pass: &'p mut Pass<'a, 'i>,
+struct RepackSearch<'p, 'a, 'i> {
+    pass: &'p mut DisruptionPass<'a, 'i>,
     /// Nodes that may go.
-    free: Vec<FactsIx>,
+    free: Vec<SurveyIx>,
     /// Those that go, in the survey's order.
-    gone: Vec<FactsIx>,
-    sketch: Sketch,
+    gone: Vec<SurveyIx>,
+    sketch: SimulationEstimate,
     /// One of [`UNWANTED`].
     unwanted: i64,
     pods_left: usize,
 }
 
-impl<'p, 'a, 'i> Search<'p, 'a, 'i> {
+impl<'p, 'a, 'i> RepackSearch<'p, 'a, 'i> {
     /// Starts from the wave; not at all, if that is not possible as one.
-    fn new(pass: &'p mut Pass<'a, 'i>, wave: &[Command]) -> Option<Self> {
+    fn new(pass: &'p mut DisruptionPass<'a, 'i>, wave: &[DisruptionCommand]) -> Option<Self> {
         let all = candidates(pass);
         let free = within_budgets(pass, &all, &DisruptionReason::Underutilized);
-        let mut gone: Vec<FactsIx> =
+        let mut gone: Vec<SurveyIx> =
             wave.iter().flat_map(|command| &command.nodes).filter_map(|node| pass.survey.find(&node.name)).collect();
         gone.sort_unstable();
         let sketch = pass.sketch_without(&gone)?;
         let is_allowed = gone.iter().all(|ix| free.contains(ix));
-        is_allowed.then_some(Self { pass, free, gone, sketch, unwanted: UNWANTED[0], pods_left: PODS })
+        is_allowed.then_some(Self {
+            pass,
+            free,
+            gone,
+            sketch,
+            unwanted: LAUNCH_PENALTY_DIVISORS[0],
+            pods_left: MAX_PODS_PLACED,
+        })
     }
 
     fn run(&mut self) {
@@ -86,16 +93,16 @@ impl<'p, 'a, 'i> Search<'p, 'a, 'i> {
 
     /// Takes away those nodes that would have most unused, as many as pays best.
     fn take_more(&mut self) -> bool {
-        let mut kept: Vec<(i128, FactsIx)> = Vec::new();
+        let mut kept: Vec<(i128, SurveyIx)> = Vec::new();
         for ix in self.free.iter().copied().filter(|ix| self.gone.binary_search(ix).is_err()) {
             let filled = self.pass.filled(&self.sketch, ix);
-            kept.extend(filled.filter(|filled| *filled < FULL).map(|filled| (filled, ix)));
+            kept.extend(filled.filter(|filled| *filled < MAX_USAGE_PERMILLE).map(|filled| (filled, ix)));
         }
         kept.sort_unstable();
-        let lists = STEPS.iter().filter_map(|step| kept.get(..*step));
-        let tried: Vec<Vec<FactsIx>> = lists
+        let lists = TRIED_NODE_COUNTS.iter().filter_map(|step| kept.get(..*step));
+        let tried: Vec<Vec<SurveyIx>> = lists
             .map(|more| {
-                let mut all: Vec<FactsIx> = more.iter().map(|(_, ix)| *ix).chain(self.gone.iter().copied()).collect();
+                let mut all: Vec<SurveyIx> = more.iter().map(|(_, ix)| *ix).chain(self.gone.iter().copied()).collect();
                 all.sort_unstable();
                 all
             })
@@ -120,7 +127,7 @@ impl<'p, 'a, 'i> Search<'p, 'a, 'i> {
         let mut cost = self.cost(&self.gone, &self.sketch);
         let mut has_changed = false;
         for ix in fullest {
-            let rest: Vec<FactsIx> = self.gone.iter().copied().filter(|other| *other != ix).collect();
+            let rest: Vec<SurveyIx> = self.gone.iter().copied().filter(|other| *other != ix).collect();
             let Some(sketch) = self.ask(&rest) else { continue };
             let without = self.cost(&rest, &sketch);
             if without <= cost {
@@ -131,16 +138,16 @@ impl<'p, 'a, 'i> Search<'p, 'a, 'i> {
         has_changed
     }
 
-    fn ask(&mut self, gone: &[FactsIx]) -> Option<Sketch> {
+    fn ask(&mut self, gone: &[SurveyIx]) -> Option<SimulationEstimate> {
         let pods: usize = gone.iter().map(|ix| self.pass.facts(*ix).reschedulable.len()).sum();
         self.pods_left = self.pods_left.checked_sub(pods)?;
         self.pass.sketch_without(gone)
     }
 
     /// What the machines cost less what the nodes do, in nanos; that nodes have to go costs something, too.
-    fn cost(&self, gone: &[FactsIx], sketch: &Sketch) -> i64 {
+    fn cost(&self, gone: &[SurveyIx], sketch: &SimulationEstimate) -> i64 {
         let nodes: Price = gone.iter().map(|ix| self.pass.facts(*ix).known_price()).sum();
         let (machines, nodes) = (sketch.price.nanos(), nodes.nanos());
-        machines + machines / self.unwanted - nodes + nodes / WORTH
+        machines + machines / self.unwanted - nodes + nodes / REMOVAL_COST_DIVISOR
     }
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use kerf_api::labels::{self, LabelRules};
 use kerf_api::slim::Str;
 
-use super::block_reason::{Block, SPOT_TO_SPOT_TYPES};
-use super::survey::{Facts, Survey};
+use super::block_reason::{BlockReason, SPOT_TO_SPOT_MIN_TYPES};
+use super::survey::{NodeFacts, Survey};
 use crate::catalogue::{InstanceType, Offering};
 use crate::pod::requirements::expression_requirement;
 use crate::price::Price;
@@ -16,7 +16,7 @@ use crate::solve::{LaunchEstimate, LaunchOptions, PlannedClaim};
 
 /// A replacement while it is being narrowed.
 #[derive(Debug)]
-pub(crate) struct Replacement<'s, 'i> {
+pub(crate) struct ReplacementFilter<'s, 'i> {
     rules: &'i LabelRules,
     claim: &'s PlannedClaim,
     requirements: Requirements,
@@ -25,7 +25,7 @@ pub(crate) struct Replacement<'s, 'i> {
     pool_admits_spot: bool,
 }
 
-impl<'s, 'i> Replacement<'s, 'i> {
+impl<'s, 'i> ReplacementFilter<'s, 'i> {
     pub(crate) fn new(survey: &Survey<'i>, claim: &'s PlannedClaim) -> Self {
         let pool = survey.input.pools.iter().position(|p| p.name == claim.pool);
         let types = claim.launch.instance_types.iter().filter_map(|name| survey.type_of(pool?, name)).collect();
@@ -44,7 +44,7 @@ impl<'s, 'i> Replacement<'s, 'i> {
     }
 
     /// Narrows the machine to what is cheaper than the nodes that go (spec 03 §8.5, steps 5 to 9).
-    pub(crate) fn keep_cheaper(&mut self, batch: &[&Facts<'_>], spot_to_spot: bool) -> Result<(), Block> {
+    pub(crate) fn keep_cheaper(&mut self, batch: &[&NodeFacts<'_>], spot_to_spot: bool) -> Result<(), BlockReason> {
         self.keep_cheaper_than(batch.iter().map(|facts| facts.known_price()).sum(), batch, spot_to_spot)
     }
 
@@ -52,16 +52,16 @@ impl<'s, 'i> Replacement<'s, 'i> {
     pub(crate) fn keep_cheaper_than(
         &mut self,
         price: Price,
-        batch: &[&Facts<'_>],
+        batch: &[&NodeFacts<'_>],
         spot_to_spot: bool,
-    ) -> Result<(), Block> {
-        let is_spot = |facts: &&Facts<'_>| facts.label(labels::CAPACITY_TYPE) == Some(labels::CAPACITY_TYPE_SPOT);
+    ) -> Result<(), BlockReason> {
+        let is_spot = |facts: &&NodeFacts<'_>| facts.label(labels::CAPACITY_TYPE) == Some(labels::CAPACITY_TYPE_SPOT);
         if batch.iter().all(is_spot) && self.pool_admits_spot {
             return self.keep_cheaper_spot(batch, price, spot_to_spot);
         }
         // Nothing can be cheaper if the cheapest is not.
         if self.claim.launch.estimate.as_ref().is_none_or(|cheapest| cheapest.price >= price) {
-            return Err(Block::NotCheaper);
+            return Err(BlockReason::NoCheaperReplacement);
         }
         self.keep_below(price)?;
         let has_spot = |t: &&InstanceType| {
@@ -80,34 +80,39 @@ impl<'s, 'i> Replacement<'s, 'i> {
     }
 
     /// Spec 03 §8.6.
-    fn keep_cheaper_spot(&mut self, batch: &[&Facts<'_>], price: Price, is_enabled: bool) -> Result<(), Block> {
+    fn keep_cheaper_spot(
+        &mut self,
+        batch: &[&NodeFacts<'_>],
+        price: Price,
+        is_enabled: bool,
+    ) -> Result<(), BlockReason> {
         if !is_enabled {
-            return Err(Block::SpotToSpotDisabled);
+            return Err(BlockReason::SpotToSpotDisabled);
         }
         self.only_spot();
         self.keep_below(price)?;
         if batch.len() > 1 {
             return Ok(());
         }
-        if self.types.len() < SPOT_TO_SPOT_TYPES {
-            return Err(Block::SpotToSpotChoice(self.types.len()));
+        if self.types.len() < SPOT_TO_SPOT_MIN_TYPES {
+            return Err(BlockReason::SpotToSpotFlexibility(self.types.len()));
         }
         // Among the cheapest few the machine that is launched is not replaced again at once.
         let needed = match check_min_values(self.types.iter().map(|t| &t.requirements), &self.requirements) {
             MinValues::Met { types_needed } => types_needed,
             MinValues::Unmet(_) => 0,
         };
-        self.types.truncate(SPOT_TO_SPOT_TYPES.max(needed));
+        self.types.truncate(SPOT_TO_SPOT_MIN_TYPES.max(needed));
         Ok(())
     }
 
     /// Drops the types that would make the replacement the same as what goes (spec 03 §8.7): one machine of a type that the batch
     /// has is reached by deleting the others.
-    pub(crate) fn keep_other_types(&mut self, batch: &[&Facts<'_>]) -> Result<(), Block> {
+    pub(crate) fn keep_other_types(&mut self, batch: &[&NodeFacts<'_>]) -> Result<(), BlockReason> {
         let shared = batch
             .iter()
             .filter(|facts| facts.instance_type.is_some_and(|t| self.types.iter().any(|mine| mine.name == t.name)));
-        let cheapest = |facts: &&Facts<'_>| {
+        let cheapest = |facts: &&NodeFacts<'_>| {
             let described = facts.instance_type?;
             let carried = Requirements::from_labels(self.rules, &facts.node?.metadata.labels);
             let like = described.offerings.iter().filter(|o| is_compatible(&carried, o, self.rules));
@@ -120,14 +125,14 @@ impl<'s, 'i> Replacement<'s, 'i> {
     }
 
     /// Keeps the types whose dearest launch is below a price.
-    fn keep_below(&mut self, price: Price) -> Result<(), Block> {
+    fn keep_below(&mut self, price: Price) -> Result<(), BlockReason> {
         let (requirements, rules) = (&self.requirements, self.rules);
         self.types.retain(|t| worst_launch_price(t, requirements, rules).is_some_and(|worst| worst < price));
         self.is_enough()
     }
 
     /// Whether some types are left, and as many as the pool demands.
-    fn is_enough(&self) -> Result<(), Block> {
+    fn is_enough(&self) -> Result<(), BlockReason> {
         let counts_kinds = self.requirements.get(labels::CAPACITY_TYPE).is_some_and(|r| r.min_values().is_some());
         let narrowed = counts_kinds.then(|| {
             let mut requirements = self.requirements.clone();
@@ -136,8 +141,8 @@ impl<'s, 'i> Replacement<'s, 'i> {
         });
         let requirements = narrowed.as_ref().unwrap_or(&self.requirements);
         match check_min_values(self.types.iter().map(|t| &t.requirements), requirements) {
-            MinValues::Unmet(unmet) => Err(Block::MinValues(unmet.to_string())),
-            MinValues::Met { .. } if self.types.is_empty() => Err(Block::NotCheaper),
+            MinValues::Unmet(unmet) => Err(BlockReason::MinValues(unmet.to_string())),
+            MinValues::Met { .. } if self.types.is_empty() => Err(BlockReason::NoCheaperReplacement),
             MinValues::Met { .. } => Ok(()),
         }
     }

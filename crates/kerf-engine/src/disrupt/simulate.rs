@@ -23,9 +23,9 @@ use crate::solve::{
 };
 
 /// How often the pods are placed again, in other orders, when something cheaper is looked for.
-const FURTHER_PASSES: usize = 6;
+const CHEAPER_SEARCH_MAX_PASSES: usize = 6;
 /// So many worked-out launches are kept between questions.
-const MOST_LAUNCHES: usize = 1_000;
+const LAUNCH_CACHE_MAX: usize = 1_000;
 
 /// A node or a launched claim, among those that the simulator knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -52,18 +52,18 @@ pub(crate) struct Simulator {
 
 /// What would become of everything if the nodes were gone.
 #[derive(Debug, Clone)]
-pub(crate) struct WhatIf {
+pub(crate) struct SimulationResult {
     /// Machines that would have to be launched.
     pub(crate) claims: Vec<PlannedClaim>,
     /// Pods that fit on what stays.
     pub(crate) nodes: Vec<NodePlacement>,
     /// Pods without a place that counts, by name; those that were pending before are among them if they have none at all.
-    pub(crate) failures: Vec<Failure>,
+    pub(crate) failures: Vec<SimulationFailure>,
 }
 
 /// The same, roughly: what first fit makes of it, before machines are worked out.
 #[derive(Debug)]
-pub(crate) struct Sketch {
+pub(crate) struct SimulationEstimate {
     /// What the machines would cost.
     pub(crate) price: Price,
     /// How much of each node would be taken, in thousandths of the resource of which it has least left.
@@ -72,29 +72,29 @@ pub(crate) struct Sketch {
 
 /// A pod that has no place, or none that counts.
 #[derive(Debug, Clone)]
-pub(crate) struct Failure {
+pub(crate) struct SimulationFailure {
     /// `namespace/name`
     pub(crate) pod: Str,
     /// Where the pod comes from.
-    pub(crate) origin: Origin,
+    pub(crate) origin: PodOrigin,
     /// Why.
-    pub(crate) cause: Cause,
+    pub(crate) cause: FailureCause,
 }
 
 /// Where a pod of a simulation comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum PodOrigin {
     /// It was pending before, and may stay so.
     Pending,
     /// It runs on a node that is leaving whatever the answer.
-    Leaving,
+    OnDeletingNode,
     /// It runs on a node of the question.
-    Moved,
+    OnRemovedNode,
 }
 
 /// Why a pod has no place that counts.
 #[derive(Debug, Clone)]
-pub(crate) enum Cause {
+pub(crate) enum FailureCause {
     /// It was pending, and nothing accepts it still.
     StaysPending,
     /// Nothing accepts it.
@@ -134,17 +134,17 @@ impl Simulator {
     }
 
     /// What happens when these nodes go.
-    pub(crate) fn without(&mut self, removed: &[NodeIx], purpose: Purpose) -> WhatIf {
+    pub(crate) fn without(&mut self, removed: &[NodeIx], purpose: Purpose) -> SimulationResult {
         let resting = if purpose == Purpose::Consolidation { self.resting.clone() } else { Bits::new() };
         self.without_beside(removed, purpose, resting)
     }
 
     /// What happens when these nodes go because they have drifted, and their pods do not go to any of the others.
-    pub(crate) fn without_sending_to(&mut self, removed: &[NodeIx], others: &Bits) -> WhatIf {
+    pub(crate) fn without_sending_to(&mut self, removed: &[NodeIx], others: &Bits) -> SimulationResult {
         self.without_beside(removed, Purpose::Drift, others.clone())
     }
 
-    fn without_beside(&mut self, removed: &[NodeIx], purpose: Purpose, resting: Bits) -> WhatIf {
+    fn without_beside(&mut self, removed: &[NodeIx], purpose: Purpose, resting: Bits) -> SimulationResult {
         let (mut pass, queue) = take_away(&self.problem, &mut self.state, removed, resting, purpose);
         pass.run(&queue);
         let answer = tell(&mut pass, &mut self.launches);
@@ -154,7 +154,7 @@ impl Simulator {
     }
 
     /// The same for consolidation, roughly; nothing if some pod has no place that counts.
-    pub(crate) fn sketch_without(&mut self, removed: &[NodeIx]) -> Option<Sketch> {
+    pub(crate) fn sketch_without(&mut self, removed: &[NodeIx]) -> Option<SimulationEstimate> {
         let (resting, purpose) = (self.resting.clone(), Purpose::Consolidation);
         let (mut pass, queue) = take_away(&self.problem, &mut self.state, removed, resting, purpose);
         pass.run(&queue);
@@ -165,7 +165,7 @@ impl Simulator {
         };
         let all_count = queue.iter().all(counts) && stuck(&pass).is_empty();
         let nodes = 0..pass.problem.cluster.nodes.len();
-        let answer = all_count.then(|| Sketch {
+        let answer = all_count.then(|| SimulationEstimate {
             price: pass.total_price(),
             filled: nodes.map(|node| filled(pass.problem, &pass.state, node)).collect(),
         });
@@ -176,13 +176,13 @@ impl Simulator {
 
     /// The same for consolidation, with a look for machines that cost less in all than those of first fit. Nothing, if no machines could
     /// cost less than `most`.
-    pub(crate) fn cheapest_without(&mut self, removed: &[NodeIx], most: Price) -> Option<WhatIf> {
+    pub(crate) fn cheapest_without(&mut self, removed: &[NodeIx], most: Price) -> Option<SimulationResult> {
         let (resting, purpose) = (self.resting.clone(), Purpose::Consolidation);
         let (mut pass, queue) = take_away(&self.problem, &mut self.state, removed, resting, purpose);
         pass.run(&queue);
         let answer = if lower_bound_price(&mut pass) < most {
             pass.state.undo_pass();
-            look_for_cheaper(&mut pass, &queue, FURTHER_PASSES * queue.len());
+            look_for_cheaper(&mut pass, &queue, CHEAPER_SEARCH_MAX_PASSES * queue.len());
             Some(tell(&mut pass, &mut self.launches))
         } else {
             None
@@ -233,8 +233,8 @@ fn take_away<'p>(
 }
 
 /// The answer that the pass has come to.
-fn tell(pass: &mut PlacementPass<'_>, launches: &mut LaunchCache) -> WhatIf {
-    if launches.len() > MOST_LAUNCHES {
+fn tell(pass: &mut PlacementPass<'_>, launches: &mut LaunchCache) -> SimulationResult {
+    if launches.len() > LAUNCH_CACHE_MAX {
         launches.clear();
     }
     let (claims, unlaunched) = planned_claims(pass, launches);
@@ -242,65 +242,66 @@ fn tell(pass: &mut PlacementPass<'_>, launches: &mut LaunchCache) -> WhatIf {
     let mut failures = failures(pass, unlaunched);
     failures.extend(stuck(pass));
     failures.sort_by(|a, b| a.pod.cmp(&b.pod));
-    WhatIf { claims, nodes, failures }
+    SimulationResult { claims, nodes, failures }
 }
 
 /// Pods that have to move and could not be placed whatever is tried.
-fn stuck(pass: &PlacementPass<'_>) -> Vec<Failure> {
+fn stuck(pass: &PlacementPass<'_>) -> Vec<SimulationFailure> {
     let problem = pass.problem;
     let stuck = problem.unplaceable_pods.iter().filter_map(|(pod, reason)| {
         let entry = &problem.pods[pod.0 as usize];
         let origin = match entry.node? as usize {
-            node if pass.state.removed_nodes.contains(node) => Origin::Moved,
-            node if problem.cluster.nodes[node].is_marked_for_deletion => Origin::Leaving,
+            node if pass.state.removed_nodes.contains(node) => PodOrigin::OnRemovedNode,
+            node if problem.cluster.nodes[node].is_marked_for_deletion => PodOrigin::OnDeletingNode,
             _ => return None,
         };
-        Some(Failure { pod: entry.name.clone(), origin, cause: Cause::Unplaced(reason.clone()) })
+        Some(SimulationFailure { pod: entry.name.clone(), origin, cause: FailureCause::Unplaced(reason.clone()) })
     });
     stuck.collect()
 }
 
 /// Pods without a place that counts.
-fn failures(pass: &mut PlacementPass<'_>, unlaunched: Vec<(PodIx, Reason)>) -> Vec<Failure> {
+fn failures(pass: &mut PlacementPass<'_>, unlaunched: Vec<(PodIx, Reason)>) -> Vec<SimulationFailure> {
     let problem = pass.problem;
     let gone = pass.state.removed_nodes.clone();
     let origin = |pod: PodIx| match problem.pods[pod.0 as usize].node {
-        None => Origin::Pending,
-        Some(node) if gone.contains(node as usize) => Origin::Moved,
-        Some(_) => Origin::Leaving,
+        None => PodOrigin::Pending,
+        Some(node) if gone.contains(node as usize) => PodOrigin::OnRemovedNode,
+        Some(_) => PodOrigin::OnDeletingNode,
     };
-    let mut causes: Vec<(PodIx, Cause)> = Vec::new();
+    let mut causes: Vec<(PodIx, FailureCause)> = Vec::new();
     for pod in &pass.state.queue {
         match pass.state.placements[pod.0 as usize] {
-            None if origin(*pod) == Origin::Pending => causes.push((*pod, Cause::StaysPending)),
+            None if origin(*pod) == PodOrigin::Pending => causes.push((*pod, FailureCause::StaysPending)),
             Some(PlacementTarget::Node(node))
-                if !problem.cluster.nodes[node].is_initialized && origin(*pod) == Origin::Moved =>
+                if !problem.cluster.nodes[node].is_initialized && origin(*pod) == PodOrigin::OnRemovedNode =>
             {
                 let node = &problem.cluster.nodes[node];
-                let cause = Cause::Uninitialized { claim: node.claim_name.clone(), node: node.node_name.clone() };
+                let cause =
+                    FailureCause::Uninitialized { claim: node.claim_name.clone(), node: node.node_name.clone() };
                 causes.push((*pod, cause));
             }
             None | Some(PlacementTarget::Node(_) | PlacementTarget::Claim(_)) => {}
         }
     }
-    let unplaced = explain::unplaced(pass, |pod| origin(pod) != Origin::Pending);
-    causes.extend(unlaunched.into_iter().chain(unplaced).map(|(pod, reason)| (pod, Cause::Unplaced(reason))));
+    let unplaced = explain::unplaced(pass, |pod| origin(pod) != PodOrigin::Pending);
+    causes.extend(unlaunched.into_iter().chain(unplaced).map(|(pod, reason)| (pod, FailureCause::Unplaced(reason))));
     let name = |pod: PodIx| problem.pods[pod.0 as usize].name.clone();
-    causes.into_iter().map(|(pod, cause)| Failure { pod: name(pod), origin: origin(pod), cause }).collect()
+    causes.into_iter().map(|(pod, cause)| SimulationFailure { pod: name(pod), origin: origin(pod), cause }).collect()
 }
 
-impl WhatIf {
+impl SimulationResult {
     /// Whether every pod that runs now would run again; those that were pending may stay so.
     pub(crate) fn all_scheduled(&self) -> bool {
-        self.failures.iter().all(|f| f.origin == Origin::Pending)
+        self.failures.iter().all(|f| f.origin == PodOrigin::Pending)
     }
 }
 
-impl fmt::Display for WhatIf {
+impl fmt::Display for SimulationResult {
     /// The summary of spec 03 §7: at most five pods, then how many more.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 5;
-        let all: Vec<&Failure> = self.failures.iter().filter(|f| f.origin != Origin::Pending).collect();
+        let all: Vec<&SimulationFailure> = self.failures.iter().filter(|f| f.origin != PodOrigin::Pending).collect();
         if all.is_empty() {
             return f.write_str("No Pod Scheduling Errors");
         }
@@ -315,7 +316,7 @@ impl fmt::Display for WhatIf {
     }
 }
 
-impl fmt::Display for Cause {
+impl fmt::Display for FailureCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::StaysPending => f.write_str("stays pending"),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use kerf_api::labels::{self, LabelRules};
 use kerf_api::nodepool::{DisruptionReason, NODES_RESOURCE};
 
-use super::block_reason::Block;
-use super::command::{Command, Method};
+use super::block_reason::BlockReason;
+use super::command::{DisruptionCommand, Method};
 use super::drift::drifted_at;
-use super::pass::{FactsIx, Pass};
-use super::survey::Class;
+use super::pass::{DisruptionPass, SurveyIx};
+use super::survey::DisruptionClass;
 use crate::catalogue::InstanceType;
 use crate::cluster::PoolInput;
 use crate::pod::requirements::expression_requirement;
@@ -18,9 +18,9 @@ use crate::solve::{LaunchEstimate, LaunchOptions, PlannedClaim};
 
 const NANOS: i128 = 1_000_000_000;
 
-pub(crate) fn commands(pass: &mut Pass<'_, '_>) -> Vec<Command> {
+pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionCommand> {
     let input = pass.survey.input;
-    let mut candidates = pass.candidates(Class::Eventual, |f| f.drift.is_some() && f.is_static(input));
+    let mut candidates = pass.candidates(DisruptionClass::Eventual, |f| f.drift.is_some() && f.is_static(input));
     candidates.sort_by_key(|ix| {
         let facts = pass.facts(*ix);
         (facts.pool, drifted_at(facts, input.at), &facts.name)
@@ -45,11 +45,11 @@ pub(crate) fn commands(pass: &mut Pass<'_, '_>) -> Vec<Command> {
 }
 
 /// How many of the pool's candidates may go now, and what keeps the others.
-fn granted(pass: &Pass<'_, '_>, pool: usize, candidates: &[FactsIx]) -> (usize, Block) {
+fn granted(pass: &DisruptionPass<'_, '_>, pool: usize, candidates: &[SurveyIx]) -> (usize, BlockReason) {
     let described = &pass.survey.input.pools[pool];
     let left = pass.budgets.left(pool, &DisruptionReason::Drifted) as usize;
     if left == 0 {
-        return (0, Block::Budget(DisruptionReason::Drifted));
+        return (0, BlockReason::DisruptionBudget(DisruptionReason::Drifted));
     }
     let claims = || {
         let all = pass.survey.nodes.iter().filter_map(|f| f.claim);
@@ -58,16 +58,16 @@ fn granted(pass: &Pass<'_, '_>, pool: usize, candidates: &[FactsIx]) -> (usize, 
     // Nodes that a command is about are still counted: their replacements are on the way.
     let staying = claims().filter(|c| !c.is_deleting).count();
     if staying > described.disruption.replicas.unwrap_or(0) as usize {
-        return (0, Block::ScaleDownFirst(described.name.clone()));
+        return (0, BlockReason::ScaleDownFirst(described.name.clone()));
     }
     let room = described.limits.get(NODES_RESOURCE).map_or(usize::MAX, |limit| {
         usize::try_from(limit.nanos() / NANOS).unwrap_or(0).saturating_sub(claims().count())
     });
     let by_budget = left.min(candidates.len());
     if room < by_budget {
-        (room, Block::NodeLimit(described.name.clone()))
+        (room, BlockReason::NodeLimit(described.name.clone()))
     } else {
-        (by_budget, Block::Budget(DisruptionReason::Drifted))
+        (by_budget, BlockReason::DisruptionBudget(DisruptionReason::Drifted))
     }
 }
 

@@ -9,17 +9,17 @@ use kerf_api::slim::{Node, Pod, Str};
 use kerf_api::{annotations, labels};
 use rustc_hash::FxHashMap;
 
-use super::block_reason::Block;
-use super::command::Notice;
+use super::block_reason::BlockReason;
+use super::command::InputWarning;
 use super::conditions::{Consolidatable, consolidatable, drift};
-use super::pods::{self, PodBudgets};
+use super::pods::{self, PdbIndex};
 use crate::catalogue::InstanceType;
 use crate::cluster::{Input, NodeClaimInput, PoolAvailability, PoolInput};
 use crate::price::Price;
 
 /// How gently a method goes about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
+pub(crate) enum DisruptionClass {
     /// Pods can keep their node.
     Graceful,
     /// Pods can keep their node only if its drain has no end.
@@ -28,7 +28,7 @@ pub(crate) enum Class {
 
 /// A node, a claim, or both.
 #[derive(Debug)]
-pub(crate) struct Facts<'i> {
+pub(crate) struct NodeFacts<'i> {
     /// The Node's name once it is registered or if it has no claim, else the claim's.
     pub(crate) name: Str,
     pub(crate) node: Option<&'i Node>,
@@ -47,16 +47,16 @@ pub(crate) struct Facts<'i> {
     /// Why it has drifted.
     pub(crate) drift: Option<Str>,
     /// What keeps it from being a candidate.
-    blocks: Vec<Block>,
+    blocks: Vec<BlockReason>,
 }
 
 /// The cluster as disruption sees it.
 #[derive(Debug)]
 pub(crate) struct Survey<'i> {
     pub(crate) input: &'i Input,
-    pub(crate) nodes: Vec<Facts<'i>>,
+    pub(crate) nodes: Vec<NodeFacts<'i>>,
     /// What is odd about the input.
-    pub(crate) notices: Vec<Notice>,
+    pub(crate) notices: Vec<InputWarning>,
     types: Vec<FxHashMap<&'i str, &'i InstanceType>>,
 }
 
@@ -72,7 +72,7 @@ impl<'i> Survey<'i> {
                 bound.entry(node).or_default().push(pod);
             }
         }
-        let mut budgets = PodBudgets::new(&input.disruption_budgets);
+        let mut budgets = PdbIndex::new(&input.disruption_budgets);
         for (node, claim) in joined(input) {
             let facts = survey.facts(node, claim, &pools, &bound, &mut budgets);
             survey.nodes.push(facts);
@@ -93,8 +93,8 @@ impl<'i> Survey<'i> {
         claim: Option<&'i NodeClaimInput>,
         pools: &FxHashMap<&str, usize>,
         bound: &FxHashMap<&str, Vec<&'i Pod>>,
-        budgets: &mut PodBudgets<'i>,
-    ) -> Facts<'i> {
+        budgets: &mut PdbIndex<'i>,
+    ) -> NodeFacts<'i> {
         let at = self.input.at;
         let registered = node.filter(|n| claim.is_none() || n.metadata.labels.has_value(labels::REGISTERED, "true"));
         let name = registered.map(|n| n.metadata.name.clone()).or_else(|| claim.map(|c| c.name.clone()));
@@ -120,7 +120,7 @@ impl<'i> Survey<'i> {
             }
             (Some(_), None) | (None, _) => None,
         };
-        let mut facts = Facts {
+        let mut facts = NodeFacts {
             name: name.unwrap_or_default(),
             node,
             claim,
@@ -156,13 +156,13 @@ impl<'i> Survey<'i> {
         self.types.get(self.input.pools[pool].catalogue?)?.get(name).copied()
     }
 
-    pub(crate) fn pool(&self, facts: &Facts<'i>) -> Option<&'i PoolInput> {
+    pub(crate) fn pool(&self, facts: &NodeFacts<'i>) -> Option<&'i PoolInput> {
         facts.pool.map(|ix| &self.input.pools[ix])
     }
 
     /// Names of nodes on which pods came or went not long enough ago: consolidation moves no pod there.
     pub(crate) fn resting(&self) -> impl Iterator<Item = Str> + '_ {
-        let is_resting = |facts: &&Facts<'i>| match (facts.claim, self.pool(facts)) {
+        let is_resting = |facts: &&NodeFacts<'i>| match (facts.claim, self.pool(facts)) {
             (Some(claim), Some(pool)) => {
                 matches!(consolidatable(claim, pool, self.input.at), Consolidatable::Waiting { .. })
             }
@@ -177,7 +177,7 @@ impl<'i> Survey<'i> {
             let name = budget.metadata.namespaced_name();
             let message =
                 "its selector cannot be read, so it is taken to protect every pod of its namespace".to_owned();
-            self.notices.push(Notice {
+            self.notices.push(InputWarning {
                 object: format!("PodDisruptionBudget {name}"),
                 code: "InvalidPodDisruptionBudget",
                 message,
@@ -194,66 +194,66 @@ impl<'i> Survey<'i> {
                 if let Some(time) = time.filter(|time| *time > input.at) {
                     let message = format!("it {what} at {time}, which is after {}", input.at);
                     let object = format!("NodeClaim {}", claim.name);
-                    self.notices.push(Notice { object, code: "ClockAhead", message });
+                    self.notices.push(InputWarning { object, code: "ClockAhead", message });
                 }
             }
             if facts.instance_type.is_some() && facts.price.is_none() && facts.node.is_some() {
                 let message = "no offering of its instance type has its zone and capacity type: its price counts as 0, \
                                and consolidation leaves it alone";
                 let object = format!("Node {}", facts.name);
-                self.notices.push(Notice { object, code: "NoPrice", message: message.to_owned() });
+                self.notices.push(InputWarning { object, code: "NoPrice", message: message.to_owned() });
             }
             for pod in &facts.reschedulable {
                 if let Some(DoNotDisrupt::Invalid { why }) = pods::protection(pod, input.at) {
                     let message = format!("Invalid karpenter.sh/do-not-disrupt annotation: {why}, ignoring annotation");
                     let object = format!("Pod {}", pod.namespaced_name());
-                    self.notices.push(Notice { object, code: "InvalidDoNotDisruptAnnotation", message });
+                    self.notices.push(InputWarning { object, code: "InvalidDoNotDisruptAnnotation", message });
                 }
             }
         }
     }
 }
 
-impl<'i> Facts<'i> {
-    fn node_blocks(&self, pool_label: Option<&str>, input: &Input) -> Vec<Block> {
+impl<'i> NodeFacts<'i> {
+    fn node_blocks(&self, pool_label: Option<&str>, input: &Input) -> Vec<BlockReason> {
         let at = input.at;
-        let Some(claim) = self.claim else { return vec![Block::NotManaged] };
+        let Some(claim) = self.claim else { return vec![BlockReason::NotManaged] };
         let life = &claim.lifecycle;
         let mut blocks = Vec::new();
-        let mut add = |holds: bool, block: Block| {
+        let mut add = |holds: bool, block: BlockReason| {
             if holds {
                 blocks.push(block);
             }
         };
-        add(life.is_disrupting, Block::AlreadyDisrupting);
+        add(life.is_disrupting, BlockReason::AlreadyDisrupting);
         let initialized = self.node.is_some_and(|n| n.metadata.labels.has_value(labels::INITIALIZED, "true"));
-        add(self.node.is_none(), Block::NoNode);
-        add(self.node.is_some() && !initialized, Block::NotInitialized);
-        add(claim.is_deleting || claim.is_marked_for_disruption, Block::Deleting);
-        add(life.nominated_until.is_some_and(|until| at < until), Block::Nominated);
+        add(self.node.is_none(), BlockReason::NoNode);
+        add(self.node.is_some() && !initialized, BlockReason::NotInitialized);
+        add(claim.is_deleting || claim.is_marked_for_disruption, BlockReason::Deleting);
+        add(life.nominated_until.is_some_and(|until| at < until), BlockReason::Nominated);
         let protected =
             self.node.is_some_and(|n| is_node_protected(n.metadata.annotations.get(annotations::DO_NOT_DISRUPT)));
-        add(protected, Block::DoNotDisrupt);
+        add(protected, BlockReason::DoNotDisrupt);
         let pool = self.pool.map(|ix| &input.pools[ix]);
         if let Some((pool, until)) = pool.and_then(|pool| Some((pool, pool.disruption.paused_until?))) {
-            add(at < until, Block::Paused { pool: pool.name.clone(), until });
+            add(at < until, BlockReason::Paused { pool: pool.name.clone(), until });
         }
         match pool_label {
-            None => add(true, Block::NoPoolLabel),
-            Some(name) => add(self.pool.is_none(), Block::PoolNotFound(Str::new(name))),
+            None => add(true, BlockReason::NoPoolLabel),
+            Some(name) => add(self.pool.is_none(), BlockReason::PoolNotFound(Str::new(name))),
         }
         blocks
     }
 
     /// Whether a method of this class may take it.
-    pub(crate) fn is_candidate(&self, class: Class) -> bool {
+    pub(crate) fn is_candidate(&self, class: DisruptionClass) -> bool {
         self.blocks_for(class).next().is_none()
     }
 
     /// What keeps methods of this class from taking it.
-    pub(crate) fn blocks_for(&self, class: Class) -> impl Iterator<Item = &Block> {
+    pub(crate) fn blocks_for(&self, class: DisruptionClass) -> impl Iterator<Item = &BlockReason> {
         let drain_ends = self.claim.is_some_and(|c| c.lifecycle.termination_grace_period.is_some());
-        let waives = class == Class::Eventual && drain_ends;
+        let waives = class == DisruptionClass::Eventual && drain_ends;
         self.blocks.iter().filter(move |block| !(waives && block.is_by_pods()))
     }
 
@@ -285,57 +285,57 @@ impl<'i> Facts<'i> {
     }
 
     /// What keeps the method that it is for, emptiness or consolidation, from looking at it.
-    pub(crate) fn filtered(&self, input: &Input) -> Vec<Block> {
+    pub(crate) fn filtered(&self, input: &Input) -> Vec<BlockReason> {
         if self.is_empty() { self.emptiness_blocks(input) } else { self.consolidation_blocks(input) }
     }
 
     /// What keeps emptiness from taking it (spec 03 §8.1), besides its not being empty.
-    pub(crate) fn emptiness_blocks(&self, input: &Input) -> Vec<Block> {
+    pub(crate) fn emptiness_blocks(&self, input: &Input) -> Vec<BlockReason> {
         let Some((pool, claim)) = self.pool.map(|ix| &input.pools[ix]).zip(self.claim) else { return Vec::new() };
         if self.is_static(input) {
-            return vec![Block::StaticPool(pool.name.clone())];
+            return vec![BlockReason::StaticPool(pool.name.clone())];
         }
         let mut blocks = Vec::new();
         if claim.lifecycle.buffer_pods > 0 {
-            blocks.push(Block::BufferPods(self.name.clone()));
+            blocks.push(BlockReason::BufferPods(self.name.clone()));
         }
         blocks.extend(not_consolidatable(claim, pool, input));
         blocks
     }
 
     /// What keeps consolidation from looking at it (spec 03 §8.4), besides its being empty.
-    pub(crate) fn consolidation_blocks(&self, input: &Input) -> Vec<Block> {
+    pub(crate) fn consolidation_blocks(&self, input: &Input) -> Vec<BlockReason> {
         let Some((pool, claim)) = self.pool.map(|ix| &input.pools[ix]).zip(self.claim) else { return Vec::new() };
         if self.is_static(input) {
-            return vec![Block::StaticPool(pool.name.clone())];
+            return vec![BlockReason::StaticPool(pool.name.clone())];
         }
         let mut blocks = Vec::new();
         if self.instance_type.is_none() && self.node.is_some() {
             let named = self.label(labels::INSTANCE_TYPE).unwrap_or_default();
-            blocks.push(Block::TypeNotFound(Str::new(named)));
+            blocks.push(BlockReason::InstanceTypeNotFound(Str::new(named)));
         }
         for key in [labels::CAPACITY_TYPE, labels::ZONE] {
             if self.node.is_some() && self.label(key).is_none() {
-                blocks.push(Block::NoLabel(key));
+                blocks.push(BlockReason::MissingLabel(key));
             }
         }
         if blocks.is_empty() && self.node.is_some() && self.known_price() <= Price::ZERO {
-            blocks.push(Block::NoSaving);
+            blocks.push(BlockReason::NoSaving);
         }
         if pool.disruption.policy == ConsolidationPolicy::WhenEmpty {
-            blocks.push(Block::OnlyWhenEmpty(pool.name.clone()));
+            blocks.push(BlockReason::OnlyWhenEmpty(pool.name.clone()));
         }
         blocks.extend(not_consolidatable(claim, pool, input));
         blocks
     }
 }
 
-fn not_consolidatable(claim: &NodeClaimInput, pool: &PoolInput, input: &Input) -> Option<Block> {
+fn not_consolidatable(claim: &NodeClaimInput, pool: &PoolInput, input: &Input) -> Option<BlockReason> {
     match consolidatable(claim, pool, input.at) {
         Consolidatable::Yes => None,
-        Consolidatable::Disabled => Some(Block::ConsolidationDisabled(pool.name.clone())),
-        Consolidatable::NotInitialized => Some(Block::ClaimNotInitialized),
-        Consolidatable::Waiting { until } => Some(Block::Waiting { until }),
+        Consolidatable::Disabled => Some(BlockReason::ConsolidationDisabled(pool.name.clone())),
+        Consolidatable::NotInitialized => Some(BlockReason::ClaimNotInitialized),
+        Consolidatable::Waiting { until } => Some(BlockReason::InConsolidateAfter { until }),
     }
 }
 

@@ -8,18 +8,18 @@ use kerf_api::slim::Str;
 use rustc_hash::FxHashSet;
 
 use super::apply_commands::beside;
-use super::budgets::Budgets;
-use super::command::{Command, Method};
+use super::budgets::NodePoolBudgets;
+use super::command::{DisruptionCommand, Method};
 use super::input::DisruptionSettings;
-use super::pass::{FactsIx, Pass, Planned};
+use super::pass::{DisruptionPass, PlannedNodes, SurveyIx};
 use super::simulate::Purpose;
-use super::survey::{Class, Survey};
+use super::survey::{DisruptionClass, Survey};
 use super::{consolidation, emptiness, moves, next_commands, without_failed_launches};
 use crate::cluster::Input;
 
 /// Why a command no longer holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Rejection {
+pub enum ValidationFailure {
     /// Its nodes are no longer candidates.
     Churn,
     /// The budgets no longer allow it.
@@ -28,7 +28,7 @@ pub enum Rejection {
     Scheduling(String),
 }
 
-impl Rejection {
+impl ValidationFailure {
     /// The category that events name.
     pub fn category(&self) -> &'static str {
         match self {
@@ -39,7 +39,7 @@ impl Rejection {
     }
 }
 
-impl fmt::Display for Rejection {
+impl fmt::Display for ValidationFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Churn => f.write_str("candidates are no longer valid"),
@@ -49,12 +49,16 @@ impl fmt::Display for Rejection {
     }
 }
 
-impl std::error::Error for Rejection {}
+impl std::error::Error for ValidationFailure {}
 
 /// Whether a command still holds on a newer world, and what is left of it. Drift is carried out without a second look.
-pub fn validate(input: &Input, settings: &DisruptionSettings, command: &Command) -> Result<Command, Rejection> {
+pub fn validate(
+    input: &Input,
+    settings: &DisruptionSettings,
+    command: &DisruptionCommand,
+) -> Result<DisruptionCommand, ValidationFailure> {
     let verdict = validate_all(input, settings, std::slice::from_ref(command)).pop();
-    verdict.unwrap_or(Err(Rejection::Churn))
+    verdict.unwrap_or(Err(ValidationFailure::Churn))
 }
 
 /// Whether commands that were found together still hold, each beside those before it: together they keep the budgets, and none takes the
@@ -62,20 +66,20 @@ pub fn validate(input: &Input, settings: &DisruptionSettings, command: &Command)
 pub fn validate_all(
     input: &Input,
     settings: &DisruptionSettings,
-    commands: &[Command],
-) -> Vec<Result<Command, Rejection>> {
+    commands: &[DisruptionCommand],
+) -> Vec<Result<DisruptionCommand, ValidationFailure>> {
     let mut world = without_failed_launches(input);
-    let mut budgets: Option<Budgets> = None;
+    let mut budgets: Option<NodePoolBudgets> = None;
     let mut spared = FxHashSet::default();
     let mut verdicts = Vec::with_capacity(commands.len());
     while verdicts.len() < commands.len() {
         let survey = Survey::new(&world);
-        let planned = Planned { machines: FxHashSet::default(), spared };
-        let left = budgets.get_or_insert_with(|| Budgets::new(&survey, &mut Vec::new()));
+        let planned = PlannedNodes { machines: FxHashSet::default(), spared };
+        let left = budgets.get_or_insert_with(|| NodePoolBudgets::new(&survey, &mut Vec::new()));
         let start = left.clone();
-        let mut pass = Pass::new(&survey, settings, &start).after(&planned);
+        let mut pass = DisruptionPass::new(&survey, settings, &start).after(&planned);
         let mut touched: FxHashSet<Str> = FxHashSet::default();
-        let mut held: Vec<Command> = Vec::new();
+        let mut held: Vec<DisruptionCommand> = Vec::new();
         while let Some(command) = commands.get(verdicts.len()) {
             let verdict = one(&mut pass, command);
             let taken: FxHashSet<Str> =
@@ -88,7 +92,7 @@ pub fn validate_all(
             verdicts.push(verdict.and_then(|(command, found)| {
                 keep(left, input, &command)?;
                 touched.extend(taken);
-                held.push(Command { placements: found.placements, ..command.clone() });
+                held.push(DisruptionCommand { placements: found.placements, ..command.clone() });
                 Ok(command)
             }));
         }
@@ -96,14 +100,14 @@ pub fn validate_all(
             break;
         }
         spared = planned.spared;
-        spared.extend(held.iter().flat_map(Command::receiving).cloned());
+        spared.extend(held.iter().flat_map(DisruptionCommand::receiving).cloned());
         world = Cow::Owned(beside(world.into_owned(), &held));
     }
     verdicts
 }
 
 /// Takes the command off what the budgets leave.
-fn keep(left: &mut Budgets, input: &Input, command: &Command) -> Result<(), Rejection> {
+fn keep(left: &mut NodePoolBudgets, input: &Input, command: &DisruptionCommand) -> Result<(), ValidationFailure> {
     let mut rest = left.clone();
     for node in &command.nodes {
         let pool = input.pools.iter().position(|pool| pool.name == node.pool);
@@ -111,7 +115,7 @@ fn keep(left: &mut Budgets, input: &Input, command: &Command) -> Result<(), Reje
             Some(pool) => rest.take(pool),
             // What drifted is held to budgets when it is found, and not again.
             None if matches!(command.method, Method::StaticDrift | Method::Drift) => {}
-            None => return Err(Rejection::Budget),
+            None => return Err(ValidationFailure::Budget),
         }
     }
     *left = rest;
@@ -119,7 +123,10 @@ fn keep(left: &mut Budgets, input: &Input, command: &Command) -> Result<(), Reje
 }
 
 /// A command that still holds, as it is carried out, and as it would be found now.
-fn one(pass: &mut Pass<'_, '_>, command: &Command) -> Result<(Command, Command), Rejection> {
+fn one(
+    pass: &mut DisruptionPass<'_, '_>,
+    command: &DisruptionCommand,
+) -> Result<(DisruptionCommand, DisruptionCommand), ValidationFailure> {
     match command.method {
         Method::Emptiness => still_empty(pass, command).map(|command| (command.clone(), command)),
         Method::StaticDrift | Method::Drift => Ok((command.clone(), command.clone())),
@@ -128,30 +135,36 @@ fn one(pass: &mut Pass<'_, '_>, command: &Command) -> Result<(Command, Command),
 }
 
 /// Those of the nodes that are still empty and within budget.
-fn still_empty(pass: &mut Pass<'_, '_>, command: &Command) -> Result<Command, Rejection> {
+fn still_empty(
+    pass: &mut DisruptionPass<'_, '_>,
+    command: &DisruptionCommand,
+) -> Result<DisruptionCommand, ValidationFailure> {
     let input = pass.survey.input;
-    let candidates = pass.candidates(Class::Graceful, |facts| emptiness::accepts(facts, input));
+    let candidates = pass.candidates(DisruptionClass::Graceful, |facts| emptiness::accepts(facts, input));
     let still = named(pass, &candidates, command);
     if still.is_empty() {
-        return Err(Rejection::Churn);
+        return Err(ValidationFailure::Churn);
     }
     let within = emptiness::within_budgets(pass, &still, &command.reason());
     if within.is_empty() {
-        return Err(Rejection::Budget);
+        return Err(ValidationFailure::Budget);
     }
     Ok(pass.command(command.method, &within, Vec::new(), None))
 }
 
 /// Whether the very same nodes can still go in the very same way, or in one that saves no less, and where their pods would go now.
-fn still_pays(pass: &mut Pass<'_, '_>, command: &Command) -> Result<(Command, Command), Rejection> {
+fn still_pays(
+    pass: &mut DisruptionPass<'_, '_>,
+    command: &DisruptionCommand,
+) -> Result<(DisruptionCommand, DisruptionCommand), ValidationFailure> {
     let input = pass.survey.input;
-    let candidates = pass.candidates(Class::Graceful, |facts| consolidation::accepts(facts, input));
+    let candidates = pass.candidates(DisruptionClass::Graceful, |facts| consolidation::accepts(facts, input));
     let still = named(pass, &candidates, command);
     if still.len() < command.nodes.len() {
-        return Err(Rejection::Churn);
+        return Err(ValidationFailure::Churn);
     }
     if emptiness::within_budgets(pass, &still, &command.reason()).len() < still.len() {
-        return Err(Rejection::Budget);
+        return Err(ValidationFailure::Budget);
     }
     let what_if = match command.method {
         Method::Move => pass.cheapest_without(&still, command.before),
@@ -159,9 +172,9 @@ fn still_pays(pass: &mut Pass<'_, '_>, command: &Command) -> Result<(Command, Co
             pass.without(&still, Purpose::Consolidation)
         }
     };
-    let what_if = what_if.ok_or(Rejection::Churn)?;
+    let what_if = what_if.ok_or(ValidationFailure::Churn)?;
     if !what_if.all_scheduled() {
-        return Err(Rejection::Scheduling(what_if.to_string()));
+        return Err(ValidationFailure::Scheduling(what_if.to_string()));
     }
     let is_offered = |types: &[Str], name: &Str| types.contains(name);
     // The new answer is not narrowed by price, so it may list more.
@@ -172,8 +185,8 @@ fn still_pays(pass: &mut Pass<'_, '_>, command: &Command) -> Result<(Command, Co
     if same {
         // Pods that have come meanwhile have a place like the others.
         let pods = pass.command(command.method, &still, Vec::new(), None).pods;
-        let command = Command { pods, ..command.clone() };
-        return Ok((command.clone(), Command { placements: what_if.nodes, ..command }));
+        let command = DisruptionCommand { pods, ..command.clone() };
+        return Ok((command.clone(), DisruptionCommand { placements: what_if.nodes, ..command }));
     }
     let found = match command.method {
         Method::Move => moves::compute(pass, &still),
@@ -183,15 +196,15 @@ fn still_pays(pass: &mut Pass<'_, '_>, command: &Command) -> Result<(Command, Co
     };
     match found.ok().filter(|found| found.saved() >= command.saved()) {
         Some(found) => {
-            let found = Command { scores: command.scores.clone(), ..found };
+            let found = DisruptionCommand { scores: command.scores.clone(), ..found };
             Ok((found.clone(), found))
         }
-        None => Err(Rejection::Scheduling("scheduling simulation produced new results".to_owned())),
+        None => Err(ValidationFailure::Scheduling("scheduling simulation produced new results".to_owned())),
     }
 }
 
 /// The candidates that the command names, in its order.
-fn named(pass: &Pass<'_, '_>, candidates: &[FactsIx], command: &Command) -> Vec<FactsIx> {
+fn named(pass: &DisruptionPass<'_, '_>, candidates: &[SurveyIx], command: &DisruptionCommand) -> Vec<SurveyIx> {
     let find = |name: &Str| candidates.iter().copied().find(|ix| pass.facts(*ix).name == *name);
     command.nodes.iter().filter_map(|node| find(&node.name)).collect()
 }

@@ -10,47 +10,52 @@
 use rustc_hash::FxHashSet;
 
 use super::apply_commands::beside;
-use super::command::{Command, Method};
+use super::command::{DisruptionCommand, Method};
 use super::independent_commands::stands_alone;
 use super::input::{DisruptionSettings, Passes};
-use super::pass::{FactsIx, Pass, Planned};
-use super::plan_builder::Draft;
+use super::pass::{DisruptionPass, PlannedNodes, SurveyIx};
+use super::plan_builder::PlanBuilder;
 use super::survey::Survey;
 use crate::cluster::Input;
 
 /// How often it is looked beside what was found.
-const LOOKS_MAX: usize = 32;
+const WAVE_MAX_PASSES: usize = 32;
 
 /// A wave takes much of a cluster if it takes at least so many nodes, and at least the so-manyth part of all.
-const MUCH: usize = 10;
-const PART: usize = 10;
+const LARGE_WAVE_MIN_NODES: usize = 10;
+const LARGE_WAVE_MIN_SHARE_DIVISOR: usize = 10;
 
 /// Whether so many nodes are much of a cluster of so many.
 pub fn takes_much(nodes: usize, of: usize) -> bool {
-    nodes >= MUCH && nodes * PART >= of
+    nodes >= LARGE_WAVE_MIN_NODES && nodes * LARGE_WAVE_MIN_SHARE_DIVISOR >= of
 }
 
 /// Whether others may be carried out together with these commands.
-pub(crate) fn is_open(pass: &Pass<'_, '_>, found: &[Command]) -> bool {
-    let stands = |command: &Command| {
-        let nodes: Vec<FactsIx> = command.nodes.iter().filter_map(|node| pass.survey.find(&node.name)).collect();
+pub(crate) fn is_open(pass: &DisruptionPass<'_, '_>, found: &[DisruptionCommand]) -> bool {
+    let stands = |command: &DisruptionCommand| {
+        let nodes: Vec<SurveyIx> = command.nodes.iter().filter_map(|node| pass.survey.find(&node.name)).collect();
         command.method.is_for_money() && stands_alone(pass, &nodes, command)
     };
     pass.settings.passes == Passes::All && !found.is_empty() && found.iter().all(stands)
 }
 
 /// Adds to the draft what can be carried out together with what was found first.
-pub(crate) fn extend(input: &Input, settings: &DisruptionSettings, draft: &mut Draft, found: Vec<Command>) {
+pub(crate) fn extend(
+    input: &Input,
+    settings: &DisruptionSettings,
+    draft: &mut PlanBuilder,
+    found: Vec<DisruptionCommand>,
+) {
     let mut spared = FxHashSet::default();
     let mut last = found;
     let mut world = input.clone();
-    for _ in 0..LOOKS_MAX {
-        spared.extend(last.iter().flat_map(Command::receiving).cloned());
+    for _ in 0..WAVE_MAX_PASSES {
+        spared.extend(last.iter().flat_map(DisruptionCommand::receiving).cloned());
         world = beside(world, &last);
         let survey = Survey::new(&world);
-        let planned = Planned { machines: FxHashSet::default(), spared };
+        let planned = PlannedNodes { machines: FxHashSet::default(), spared };
         let budgets = draft.budgets.clone();
-        let mut pass = Pass::new(&survey, settings, &budgets).after(&planned);
+        let mut pass = DisruptionPass::new(&survey, settings, &budgets).after(&planned);
         let methods = Method::ALL.into_iter().filter(|method| method.is_for_money());
         let found = methods.map(|method| pass.commands_of(method)).find(|commands| !commands.is_empty());
         let found = found.filter(|commands| is_open(&pass, commands));

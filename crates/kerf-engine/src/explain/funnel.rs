@@ -121,12 +121,12 @@ pub fn funnel(input: &Input, settings: &Settings, pod: &str) -> Option<Funnel> {
         pass.state.roll_back();
     }
     let class = problem.most_relaxed(problem.pods[at].class);
-    let pools = (0..problem.templates.len()).map(|ix| Sieve::new(&mut pass, class, ix).run()).collect();
+    let pools = (0..problem.templates.len()).map(|ix| FunnelBuilder::new(&mut pass, class, ix).run()).collect();
     Some(Funnel { pod: Str::new(pod), pools })
 }
 
 /// One pool's types on their way through the rules.
-struct Sieve<'s, 'p> {
+struct FunnelBuilder<'s, 'p> {
     pass: &'s mut PlacementPass<'p>,
     class: ClassIx,
     ix: usize,
@@ -135,7 +135,7 @@ struct Sieve<'s, 'p> {
     steps: Vec<FunnelStep>,
 }
 
-impl<'s, 'p> Sieve<'s, 'p> {
+impl<'s, 'p> FunnelBuilder<'s, 'p> {
     fn new(pass: &'s mut PlacementPass<'p>, class: ClassIx, ix: usize) -> Self {
         let template = &pass.problem.templates[ix];
         Self { rows: template.rows.clone(), set: template.requirements, steps: Vec::new(), pass, class, ix }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use kerf_api::labels::HOSTNAME;
 use kerf_api::slim::{ResourceList, Str};
 
-use super::reason::{PoolRefusal, Reason, Rule, min_values_text};
+use super::reason::{PlacementRule, PoolRejection, Reason, min_values_text};
 use crate::bits::Bits;
 use crate::cluster::ports;
 use crate::pod::tolerations::{taint_text, tolerates};
@@ -16,7 +16,7 @@ use crate::solve::{ClassIx, PlacementPass, PlacementTarget, PodClass, Template, 
 use crate::topology::{GroupKind, TopologyKeyIx};
 
 /// How many domains a message lists.
-const LISTED: usize = 25;
+const MAX_LISTED_DOMAINS: usize = 25;
 
 /// Asks every pool about the class with all its wishes given up.
 pub(crate) fn why_nowhere(pass: &mut PlacementPass<'_>, class: ClassIx) -> Reason {
@@ -29,24 +29,27 @@ pub(crate) fn why_nowhere(pass: &mut PlacementPass<'_>, class: ClassIx) -> Reaso
     let refusals = (0..problem.templates.len())
         .map(|ix| {
             let (rule, text) = refusal(pass, class, facts, ix);
-            PoolRefusal { pool: problem.templates[ix].name.clone(), rule, text }
+            PoolRejection { pool: problem.templates[ix].name.clone(), rule, text }
         })
         .collect();
-    Reason::Nowhere(refusals)
+    Reason::RejectedByAllPools(refusals)
 }
 
-fn refusal(pass: &mut PlacementPass<'_>, class: ClassIx, facts: &PodClass, ix: usize) -> (Rule, String) {
+fn refusal(pass: &mut PlacementPass<'_>, class: ClassIx, facts: &PodClass, ix: usize) -> (PlacementRule, String) {
     let problem = pass.problem;
     let template = &problem.templates[ix];
     let columns = &problem.cluster.catalogues[template.catalogue];
     if limits::is_node_limit_reached(&pass.state.limits[ix]) {
-        return (Rule::Limits, format!("node limits have been exhausted for nodepool (NodePool={})", template.name));
+        return (
+            PlacementRule::Limits,
+            format!("node limits have been exhausted for nodepool (NodePool={})", template.name),
+        );
     }
     let mut within = template.rows.clone();
     limits::retain_within_limits(&mut within, columns, &pass.state.limits[ix]);
     if within.is_empty() {
         let text = format!("all available instance types exceed limits for nodepool (NodePool={})", template.name);
-        return (Rule::Limits, text);
+        return (PlacementRule::Limits, text);
     }
     let untolerated: Vec<String> = template
         .taints
@@ -55,33 +58,33 @@ fn refusal(pass: &mut PlacementPass<'_>, class: ClassIx, facts: &PodClass, ix: u
         .map(|t| format!("did not tolerate taint (taint={})", taint_text(t)))
         .collect();
     if !untolerated.is_empty() {
-        return (Rule::Taint, untolerated.join("; "));
+        return (PlacementRule::Taint, untolerated.join("; "));
     }
     let asked =
         match joined(pass, template.requirements, facts.requirements, facts.hostname.as_ref(), &facts.must_exist) {
             Ok(asked) => asked,
-            Err(text) => return (Rule::Requirements, format!("incompatible requirements, {text}")),
+            Err(text) => return (PlacementRule::Requirements, format!("incompatible requirements, {text}")),
         };
     // Of volumes that leave several places the last is told of, as it is the last that is tried.
     let (volume, host) =
         facts.volume_alternatives.last().map_or((RequirementSetIx::EMPTY, None), |(set, host)| (*set, host.as_ref()));
     let set = match joined(pass, asked, volume, host, &[]) {
         Ok(set) => set,
-        Err(text) => return (Rule::VolumeTopology, format!("incompatible volume requirements, {text}")),
+        Err(text) => return (PlacementRule::VolumeTopology, format!("incompatible volume requirements, {text}")),
     };
     if let Some(text) = topology_refusal(pass, class, facts, set) {
-        return (Rule::Topology, text);
+        return (PlacementRule::Topology, text);
     }
     let set = match settled(pass, class, set) {
         Ok(set) => set,
-        Err(text) => return (Rule::Topology, text),
+        Err(text) => return (PlacementRule::Topology, text),
     };
     let hosts = template.overhead_groups.iter().filter(|g| g.rows.intersects(&within));
     let all_taken = !facts.ports.is_empty()
         && hosts.clone().next().is_some()
         && hosts.clone().all(|g| ports::first_conflict(&facts.ports, &g.ports).is_some());
     let (rule, text) = filter_text(pass, facts, template, &within, set);
-    (if all_taken { Rule::HostPorts } else { rule }, text)
+    (if all_taken { PlacementRule::HostPorts } else { rule }, text)
 }
 
 /// What a new machine with these labels is when this is asked of it as well, or why it cannot be that. Its name is one that nobody
@@ -226,11 +229,11 @@ fn counts_text(pass: &PlacementPass<'_>, group: crate::topology::GroupIx, key: T
 
 /// `a: 1, b: 0`, sorted, at most 25 of them.
 fn listed(mut all: Vec<(Cow<'_, str>, i32)>) -> String {
-    let more = all.len().saturating_sub(LISTED);
+    let more = all.len().saturating_sub(MAX_LISTED_DOMAINS);
     if more > 0 {
         // Hosts come in thousands, and simulations in as many; the rest need not be in order.
-        all.select_nth_unstable(LISTED);
-        all.truncate(LISTED);
+        all.select_nth_unstable(MAX_LISTED_DOMAINS);
+        all.truncate(MAX_LISTED_DOMAINS);
     }
     all.sort_unstable();
     let shown: Vec<String> = all.iter().map(|(domain, count)| format!("{domain}: {count}")).collect();
@@ -244,7 +247,7 @@ fn filter_text(
     template: &Template,
     within: &Bits,
     set: RequirementSetIx,
-) -> (Rule, String) {
+) -> (PlacementRule, String) {
     let view = pass.view(template.catalogue, set).clone();
     let columns = &pass.problem.cluster.catalogues[template.catalogue];
     let mut rows = within.clone();
@@ -267,7 +270,7 @@ fn filter_text(
     let short = min_values::shortfalls(columns, &kept, set, Some(&view.offerings), &pass.state.table);
     if !short.is_empty() {
         let text = min_values_text(&short.into_iter().map(|s| s.key).collect::<Vec<_>>());
-        return (Rule::MinValues, format!("{text}, requirements={requirements}, resources={resources}"));
+        return (PlacementRule::MinValues, format!("{text}, requirements={requirements}, resources={resources}"));
     }
     let fo = any(&|r| fitting.contains(r) && !view.compatible.contains(r));
     let co = any(&|r| view.compatible.contains(r) && with_offering.contains(r) && !fitting.contains(r));
@@ -291,7 +294,7 @@ fn filter_text(
     };
     let million = c && !f && o && facts.requests.get(ResourceIx::CPU) >= 1_000_000 * NANOS_PER_UNIT;
     let typo = if million { " (CPU request >= 1 Million, m vs M typo?)" } else { "" };
-    (Rule::InstanceTypes, format!("{message}, requirements={requirements}, resources={resources}{typo}"))
+    (PlacementRule::InstanceTypes, format!("{message}, requirements={requirements}, resources={resources}{typo}"))
 }
 
 fn resources_text(pass: &PlacementPass<'_>, facts: &PodClass, template: &Template, rows: &Bits) -> String {

@@ -8,7 +8,7 @@ use kerf_api::slim::Str;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reason {
     /// The pod demands not to run on a node of a pool.
-    RefusesOurNodes {
+    OptedOut {
         /// What else is wrong with it.
         further: Vec<String>,
     },
@@ -23,7 +23,7 @@ pub enum Reason {
     /// The pod asks for devices by DRA, which are not looked at.
     DynamicResources,
     /// A reservation that the pod could use is spoken for in this pass; it is tried again.
-    ReservedCapacity,
+    ReservedCapacityDeferred,
     /// With its types cut to the most that a claim may list, the pool's `minValues` are not met.
     MinValuesAfterTruncation {
         /// The pool.
@@ -32,23 +32,23 @@ pub enum Reason {
         keys: Vec<Str>,
     },
     /// No pool accepts the pod; one refusal per pool, in the order in which they were tried.
-    Nowhere(Vec<PoolRefusal>),
+    RejectedByAllPools(Vec<PoolRejection>),
 }
 
 /// Why one pool does not accept a pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PoolRefusal {
+pub struct PoolRejection {
     /// The pool.
     pub pool: Str,
     /// The rule that it failed.
-    pub rule: Rule,
+    pub rule: PlacementRule,
     /// The sentence of spec 02.
     pub text: String,
 }
 
 /// The rule that a pool's refusal comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Rule {
+pub enum PlacementRule {
     /// A taint is not tolerated.
     Taint,
     /// Labels that the pool's nodes cannot have.
@@ -71,21 +71,23 @@ impl Reason {
     /// The stable code.
     pub fn code(&self) -> &'static str {
         match self {
-            Self::RefusesOurNodes { .. } => "OptedOut",
+            Self::OptedOut { .. } => "OptedOut",
             Self::Invalid(_) => "InvalidPod",
             Self::Volume(_) => "VolumeNotUsable",
             Self::NoPools => "NoNodePool",
             Self::NoTypes => "NoInstanceTypes",
             Self::DynamicResources => "DynamicResourcesNotSupported",
-            Self::ReservedCapacity => "ReservedCapacityDeferred",
+            Self::ReservedCapacityDeferred => "ReservedCapacityDeferred",
             Self::MinValuesAfterTruncation { .. } => "MinValuesNotMet",
             // The pool that came furthest says most: a type that is too small matters more than a pool meant for others.
-            Self::Nowhere(refusals) => refusals.iter().map(|r| r.rule).max().map_or("NoNodePool", Rule::code),
+            Self::RejectedByAllPools(refusals) => {
+                refusals.iter().map(|r| r.rule).max().map_or("NoNodePool", PlacementRule::code)
+            }
         }
     }
 }
 
-impl Rule {
+impl PlacementRule {
     fn code(self) -> &'static str {
         match self {
             Self::Taint => "TaintNotTolerated",
@@ -103,7 +105,7 @@ impl Rule {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::RefusesOurNodes { further } => {
+            Self::OptedOut { further } => {
                 f.write_str(
                     "configured to not run on a Karpenter provisioned node (requirement=karpenter.sh/nodepool DoesNotExist)",
                 )?;
@@ -115,7 +117,7 @@ impl fmt::Display for Reason {
             Self::DynamicResources => f.write_str(
                 "pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter",
             ),
-            Self::ReservedCapacity => f.write_str(
+            Self::ReservedCapacityDeferred => f.write_str(
                 "one or more instance types with compatible reserved offerings are available, but could not be reserved",
             ),
             Self::MinValuesAfterTruncation { pool, keys } => write!(
@@ -124,7 +126,7 @@ impl fmt::Display for Reason {
                  minValues, {} (NodePool={pool})",
                 min_values_text(keys)
             ),
-            Self::Nowhere(refusals) => {
+            Self::RejectedByAllPools(refusals) => {
                 let texts: Vec<&str> = refusals.iter().map(|r| r.text.as_str()).collect();
                 f.write_str(&texts.join("; "))
             }
@@ -146,25 +148,26 @@ mod tests {
     fn every_code_is_documented() {
         let documented = include_str!("../../../../docs/reasons.md");
         let documented = documented.split("## Nodes that stay").next().unwrap_or_default();
-        let pool = |rule| Reason::Nowhere(vec![PoolRefusal { pool: Str::default(), rule, text: String::new() }]);
+        let pool =
+            |rule| Reason::RejectedByAllPools(vec![PoolRejection { pool: Str::default(), rule, text: String::new() }]);
         let rules = [
-            Rule::Taint,
-            Rule::Requirements,
-            Rule::Limits,
-            Rule::VolumeTopology,
-            Rule::Topology,
-            Rule::InstanceTypes,
-            Rule::MinValues,
-            Rule::HostPorts,
+            PlacementRule::Taint,
+            PlacementRule::Requirements,
+            PlacementRule::Limits,
+            PlacementRule::VolumeTopology,
+            PlacementRule::Topology,
+            PlacementRule::InstanceTypes,
+            PlacementRule::MinValues,
+            PlacementRule::HostPorts,
         ];
         let reasons = [
-            Reason::RefusesOurNodes { further: Vec::new() },
+            Reason::OptedOut { further: Vec::new() },
             Reason::Invalid(String::new()),
             Reason::Volume(String::new()),
             Reason::NoPools,
             Reason::NoTypes,
             Reason::DynamicResources,
-            Reason::ReservedCapacity,
+            Reason::ReservedCapacityDeferred,
             Reason::MinValuesAfterTruncation { pool: Str::default(), keys: Vec::new() },
         ];
         let all: Vec<&str> = reasons.iter().map(Reason::code).chain(rules.map(|r| pool(r).code())).collect();

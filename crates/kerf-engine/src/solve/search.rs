@@ -363,12 +363,12 @@ fn constraint_priority(problem: &SchedulingProblem, pod: PodIx) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::World;
+    use crate::fixture::Fixture;
 
     // A cluster that is kept up to date remembers rules of pods that are gone; they must not change the order.
     #[test]
     fn only_rules_of_ones_own_make_a_pod_come_first() {
-        let world = World::new(
+        let world = Fixture::new(
             "pool p \n node n1 \n pod guard on=n1 anti=host:app=api \n pod api labels=app:api \n pod plain
              pod shy labels=app:shy anti=host:app=shy \n pod web labels=app:web spread=zone:1:app=web",
         );

@@ -10,13 +10,13 @@ use kerf_api::slim::Str;
 use kerf_engine::requirement::{EffectiveOperator, Requirement, Requirements};
 use kerf_engine::{Effort, Input, PlannedClaim, Solution};
 
-use crate::fixture::{World, label_name};
+use crate::fixture::{Fixture, label_name};
 
 /// Solves the world and compares the answer, line by line. A search must keep what first fit achieves: whatever the example
 /// is about, it places the same pods at least, costs no more, and does not depend on the number of threads.
 #[track_caller]
 pub(crate) fn check(world: &str, expected: &str) {
-    let world = World::new(world);
+    let world = Fixture::new(world);
     let solution = world.solve();
     let actual = text(&world.input, &solution);
     let lines =
@@ -26,7 +26,7 @@ pub(crate) fn check(world: &str, expected: &str) {
 }
 
 #[track_caller]
-pub(crate) fn check_search(world: &World, first_fit: &Solution) {
+pub(crate) fn check_search(world: &Fixture, first_fit: &Solution) {
     let search = |threads| {
         world
             .with(|s| {
@@ -46,14 +46,14 @@ pub(crate) fn check_search(world: &World, first_fit: &Solution) {
 
 /// The answer as text.
 pub(crate) fn plan(world: &str) -> String {
-    let world = World::new(world);
+    let world = Fixture::new(world);
     text(&world.input, &world.solve())
 }
 
 /// What is said of a pod that stays pending.
 #[track_caller]
 pub(crate) fn why(world: &str, pod: &str) -> String {
-    let solution = World::new(world).solve();
+    let solution = Fixture::new(world).solve();
     let found = solution.unplaced.iter().find(|u| short(&u.pod) == pod);
     found.unwrap_or_else(|| panic!("{pod} is not unplaced: {solution:?}")).reason.to_string()
 }
@@ -168,7 +168,7 @@ fn numbered(name: &str) -> (&str, Option<u32>) {
 }
 
 /// How many pods end up in each domain of a label, fewest first; pods whose domain is open count as `?`.
-pub(crate) fn per_domain(world: &World, solution: &Solution, key: &str) -> Vec<(usize, String)> {
+pub(crate) fn per_domain(world: &Fixture, solution: &Solution, key: &str) -> Vec<(usize, String)> {
     let mut counts: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
     for claim in &solution.claims {
         let domain = match claim.launch.requirements.get(key).and_then(Requirement::allowed_values) {
@@ -189,7 +189,7 @@ pub(crate) fn per_domain(world: &World, solution: &Solution, key: &str) -> Vec<(
 
 /// The numbers of [`per_domain`] alone.
 pub(crate) fn counts(world: &str, key: &str) -> Vec<usize> {
-    let world = World::new(world);
+    let world = Fixture::new(world);
     let solution = world.solve();
     check_search(&world, &solution);
     per_domain(&world, &solution, &crate::fixture::label_key(key)).into_iter().map(|(count, _)| count).collect()

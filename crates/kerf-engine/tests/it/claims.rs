@@ -6,12 +6,13 @@ use kerf_engine::Solution;
 use kerf_engine::requirement::Requirement;
 
 use crate::check_solution::{check, text, why};
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
-const ID: &str = labels::aws::CAPACITY_RESERVATION_ID;
+const RESERVATION_ID: &str = labels::aws::CAPACITY_RESERVATION_ID;
 
 fn held(solution: &Solution, claim: usize) -> Vec<String> {
-    let ids = solution.claims[claim].launch.requirements.get(ID).map(Requirement::values).unwrap_or_default();
+    let ids =
+        solution.claims[claim].launch.requirements.get(RESERVATION_ID).map(Requirement::values).unwrap_or_default();
     ids.iter().map(Str::to_string).collect()
 }
 
@@ -24,7 +25,7 @@ const TWO_SLOTS: &str = "type t cpu=4
 #[test]
 fn spec_02_115_reservations_are_handed_out_one_claim_a_pass() {
     let pools = "pool p weight=10 \n pool light catalogue=1";
-    let mut world = World::new(&format!("{TWO_SLOTS} \n {pools} \n pod x x3 cpu=4 pref=\"1 zone In a\""));
+    let mut world = Fixture::new(&format!("{TWO_SLOTS} \n {pools} \n pod x x3 cpu=4 pref=\"1 zone In a\""));
     for waiting in [2, 1] {
         let solution = world.solve();
         assert_eq!(solution.claims.len(), 1, "{}", text(&world.input, &solution));
@@ -80,21 +81,21 @@ fn spec_02_115_a_deferred_pod_keeps_its_wishes_and_its_pool() {
 #[test]
 fn spec_02_116_a_slot_is_used_once_over_all_pools() {
     let shared = "type t cpu=4 \n offer t ct=reserved reservation=r1:2 \n offer t ct=on-demand \n pool p \n pool q";
-    let world = World::new(&format!("{shared} \n pod x x2 cpu=4 sel=pool:p \n pod y x2 cpu=4 sel=pool:q"));
+    let world = Fixture::new(&format!("{shared} \n pod x x2 cpu=4 sel=pool:p \n pod y x2 cpu=4 sel=pool:q"));
     let solution = world.solve();
     assert_eq!(solution.claims.len(), 2, "{}", text(&world.input, &solution));
     assert!((0..2).all(|i| held(&solution, i) == ["r1"]));
     assert_eq!(solution.unplaced.len(), 2);
     // Distinct ids do not compete.
     let apart = "type s cpu=2 \n offer s ct=reserved reservation=r1:1 \n type l cpu=4 \n offer l ct=reserved reservation=r2:1 \n pool p";
-    let solution = World::new(&format!("{apart} \n pod a cpu=1 sel=type:s \n pod b cpu=1 sel=type:l")).solve();
+    let solution = Fixture::new(&format!("{apart} \n pod a cpu=1 sel=type:s \n pod b cpu=1 sel=type:l")).solve();
     assert_eq!((held(&solution, 0), held(&solution, 1)), (vec!["r1".to_owned()], vec!["r2".to_owned()]));
     // One claim may hold several, and gives back what it can no longer use.
-    let both = World::new(&format!("{apart} \n pod a cpu=1 \n pod c cpu=1.5"));
+    let both = Fixture::new(&format!("{apart} \n pod a cpu=1 \n pod c cpu=1.5"));
     let solution = both.solve();
     assert_eq!(text(&both.input, &solution).lines().count(), 1);
     assert_eq!(held(&solution, 0), ["r2"], "2.5 CPUs are only in the large one");
-    let given_back = World::new(&format!("{apart} \n pod a cpu=1 \n pod c cpu=1.5 \n pod d cpu=0.9 sel=type:s"));
+    let given_back = Fixture::new(&format!("{apart} \n pod a cpu=1 \n pod c cpu=1.5 \n pod d cpu=0.9 sel=type:s"));
     let solution = given_back.solve();
     assert!(solution.unplaced.is_empty(), "{}", text(&given_back.input, &solution));
     // A reservation without slots, or that cannot be launched now, is nobody's.
@@ -103,20 +104,20 @@ fn spec_02_116_a_slot_is_used_once_over_all_pools() {
         "claim pool=p types=t pods=x-1 \n claim pool=p types=t pods=x-2",
     );
     // The same id seen with different numbers of slots has the smallest.
-    let solution = World::new(
+    let solution = Fixture::new(
         "type s cpu=4 \n offer s ct=reserved reservation=r1:3 \n type t cpu=4 \n offer t ct=reserved reservation=r1:1 \n pool p \n pod x x2 cpu=4",
     )
     .solve();
     assert_eq!((solution.claims.len(), solution.unplaced.len()), (1, 1));
     // Without the feature nothing is held.
-    let off = World::new(
+    let off = Fixture::new(
         "settings no-reserved \n type t cpu=4 \n offer t ct=reserved reservation=r1:1 \n pool p \n pod x x2 cpu=4",
     )
     .solve();
     assert_eq!((off.claims.len(), held(&off, 0).len()), (2, 0));
 }
 
-const BESIDE: &str =
+const RESERVED_AND_OTHER_TYPES: &str =
     "type r cpu=4 \n offer r ct=reserved reservation=r1:1 price=0.001 \n offer r ct=on-demand price=0.4
     type s cpu=4 price=0.1 ct=spot,on-demand \n type a cpu=8 price=0.9 \n type tiny cpu=1";
 
@@ -125,13 +126,16 @@ const BESIDE: &str =
 fn spec_02_116_what_is_not_reserved_is_listed_last() {
     let held = "karpenter.k8s.aws/capacity-reservation-id=r1 ct=reserved";
     let claim = format!("claim pool=p types=r,a,s pods=x {held}");
-    check(&format!("{BESIDE} \n pool p \n pod x cpu=2"), &claim);
-    let world = World::new(&format!("{BESIDE} \n pool p \n pod x cpu=2"));
+    check(&format!("{RESERVED_AND_OTHER_TYPES} \n pool p \n pod x cpu=2"), &claim);
+    let world = Fixture::new(&format!("{RESERVED_AND_OTHER_TYPES} \n pool p \n pod x cpu=2"));
     let estimate = world.solve().claims[0].launch.estimate.clone().unwrap();
     assert_eq!((&*estimate.instance_type, &*estimate.capacity_type), ("r", "reserved"));
     assert_eq!(estimate.price.nanos(), 1_000_000, "it is launched as what is reserved");
     // Cut short, what can be launched stays.
-    check(&format!("settings max-types=2 \n {BESIDE} \n pool p \n pod x cpu=2"), &claim.replace("r,a,s", "r,a"));
+    check(
+        &format!("settings max-types=2 \n {RESERVED_AND_OTHER_TYPES} \n pool p \n pod x cpu=2"),
+        &claim.replace("r,a,s", "r,a"),
+    );
 }
 
 #[test]
@@ -139,14 +143,17 @@ fn spec_02_117_min_values_count_what_is_not_reserved() {
     let held = "karpenter.k8s.aws/capacity-reservation-id=r1 ct=reserved";
     let claim = format!("claim pool=p types=r,a,s pods=x {held} type=a|r|s(min 3)");
     for policy in ["", "settings best-effort \n"] {
-        check(&format!("{policy} {BESIDE} \n pool p req=\"type Exists min 3\" \n pod x cpu=2"), &claim);
+        check(
+            &format!("{policy} {RESERVED_AND_OTHER_TYPES} \n pool p req=\"type Exists min 3\" \n pod x cpu=2"),
+            &claim,
+        );
     }
     let cut = "settings max-types=2 \n";
-    let after = format!("{cut} {BESIDE} \n pool p req=\"type Exists min 3\" \n pod x cpu=2");
+    let after = format!("{cut} {RESERVED_AND_OTHER_TYPES} \n pool p req=\"type Exists min 3\" \n pod x cpu=2");
     check(&after, "unplaced x MinValuesNotMet");
     // What was said of the capacity type gives way to the reservation, its number with it.
     check(
-        &format!("{BESIDE} \n pool p req=\"ct Exists min 2\" \n pod x cpu=2 sel=ct:reserved"),
+        &format!("{RESERVED_AND_OTHER_TYPES} \n pool p req=\"ct Exists min 2\" \n pod x cpu=2 sel=ct:reserved"),
         &format!("claim pool=p types=r pods=x {held}"),
     );
 }
@@ -166,7 +173,7 @@ fn spec_02_117_a_claim_names_as_many_values_as_it_must() {
         (format!("{types} \n {zones} \n pod x cpu=1 labels=app:x spread=zone:1:app=x sel=zone:a"), "zone=a(min 1)"),
     ] {
         check(&world, "unplaced x MinValuesNotMet");
-        let best_effort = World::new(&format!("settings best-effort \n {world}"));
+        let best_effort = Fixture::new(&format!("settings best-effort \n {world}"));
         let solution = best_effort.solve();
         assert_eq!(text(&best_effort.input, &solution), format!("claim pool=p types=t pods=x {lowered}\n"));
         assert!(solution.claims[0].min_values_relaxed);
@@ -194,7 +201,7 @@ fn spec_02_117_too_few_types() {
     let two = "type a cpu=2 \n type b cpu=4";
     check(&format!("{two} \n pool p req=\"type Exists min 3\" \n pod x cpu=1"), "unplaced x NoInstanceTypes");
     check(&format!("{two} \n {pools} \n pod x cpu=1"), "claim pool=light types=a,b pods=x");
-    let relaxed = World::new(&format!("settings best-effort \n {two} \n {pools} \n pod x cpu=1"));
+    let relaxed = Fixture::new(&format!("settings best-effort \n {two} \n {pools} \n pod x cpu=1"));
     let solution = relaxed.solve();
     assert_eq!(text(&relaxed.input, &solution), "claim pool=p types=a,b pods=x type=a|b(min 2)\n");
     assert!(solution.claims[0].min_values_relaxed);
@@ -202,14 +209,14 @@ fn spec_02_117_too_few_types() {
     let three = format!("{FAMILIES} \n pool p req=\"type Exists min 3\"");
     check(&format!("{three} \n pod x cpu=1"), "claim pool=p types=a,b,c pods=x type=a|b|c(min 3)");
     check(&format!("{three} \n pod x cpu=3"), "unplaced x MinValuesNotMet");
-    let world = World::new(&format!("settings best-effort \n {three} \n pod x cpu=3"));
+    let world = Fixture::new(&format!("settings best-effort \n {three} \n pod x cpu=3"));
     let solution = world.solve();
     assert_eq!(text(&world.input, &solution), "claim pool=p types=b,c pods=x type=b|c(min 2)\n");
     assert!(solution.claims[0].min_values_relaxed);
-    let kept = World::new(&format!("settings best-effort \n {three} \n pod x cpu=1")).solve();
+    let kept = Fixture::new(&format!("settings best-effort \n {three} \n pod x cpu=1")).solve();
     assert!(!kept.claims[0].min_values_relaxed);
     // Q9: nothing at all drops the number instead of writing zero.
-    let none = World::new(&format!(
+    let none = Fixture::new(&format!(
         "settings best-effort \n {FAMILIES} \n pool p req=\"karpenter.k8s.aws/instance-gpu-name Exists min 2\" \n pod x cpu=1"
     ));
     let solution = none.solve();
@@ -275,7 +282,7 @@ fn truncation_keeps_the_cheapest() {
 #[test]
 fn spec_02_119_custom_labels_get_a_value() {
     let labels_of = |pool: &str, pod: &str| {
-        let solution = World::new(&format!("pool p label=team:x {pool} \n pod x cpu=1 {pod}")).solve();
+        let solution = Fixture::new(&format!("pool p label=team:x {pool} \n pod x cpu=1 {pod}")).solve();
         solution.claims[0].launch.labels.clone()
     };
     for (expression, value) in [
@@ -310,7 +317,7 @@ fn below_zero_nothing_is_launched() {
             &format!("{pool} \n pod x cpu=1 req=\"k Gt 9223372036854775807\""),
             "unplaced x IncompatibleRequirements",
         );
-        let wish = World::new(&format!("{pool} \n pod x cpu=1 pref=\"1 k Lte -1\"")).solve();
+        let wish = Fixture::new(&format!("{pool} \n pod x cpu=1 pref=\"1 k Lte -1\"")).solve();
         assert_eq!((wish.claims.len(), wish.unplaced.len()), (1, 0), "a wish is given up");
     }
     // A label that neither pool nor type speaks of.
@@ -323,7 +330,7 @@ fn below_zero_nothing_is_launched() {
 
 #[test]
 fn section_12_1_a_claim_lists_everything_that_would_do() {
-    let solution = World::new(
+    let solution = Fixture::new(
         "type s cpu=2 zones=a,b ct=spot,on-demand \n type l cpu=4 zones=b ct=on-demand \n pool p label=team:x req=\"zone In a,b,c\" \n pod x cpu=1",
     )
     .solve();

@@ -23,17 +23,17 @@ use std::fmt::Write as _;
 use kerf_api::labels;
 use kerf_api::slim::Str;
 use kerf_engine::requirement::Requirement;
-use kerf_engine::{Command, DisruptionPlan, Method, Passes, PlannedClaim, Price, after, disrupt};
+use kerf_engine::{DisruptionCommand, DisruptionPlan, Method, Passes, PlannedClaim, Price, after, disrupt};
 
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
 /// Three sizes at ten cents a CPU, and a pool without budgets.
-const SIZES: &str = "type s cpu=2 mem=8Gi \n type m cpu=4 mem=16Gi \n type l cpu=8 mem=32Gi \n pool p";
+const THREE_TYPES: &str = "type s cpu=2 mem=8Gi \n type m cpu=4 mem=16Gi \n type l cpu=8 mem=32Gi \n pool p";
 
 /// Plans the world and compares the commands, line by line; and holds the plan to what every plan promises.
 #[track_caller]
 fn check(world: &str, expected: &str) {
-    let world = World::new(world);
+    let world = Fixture::new(world);
     let plan = world.disrupt();
     let actual = text(&plan);
     let lines =
@@ -49,7 +49,7 @@ fn check(world: &str, expected: &str) {
 
 /// Money adds up, nothing is moved for nothing, every candidate was looked at, and there is nothing left to do afterwards.
 #[track_caller]
-fn promises(world: &World, plan: &DisruptionPlan) {
+fn promises(world: &Fixture, plan: &DisruptionPlan) {
     for command in &plan.commands {
         let is_drift = matches!(command.method, Method::Drift | Method::StaticDrift);
         assert!(is_drift || command.method == Method::Emptiness || command.saved() > Price::ZERO, "{command:?}");
@@ -59,7 +59,7 @@ fn promises(world: &World, plan: &DisruptionPlan) {
             command.replacements.iter().filter_map(|c| c.launch.estimate.as_ref()).map(|e| e.price).sum();
         assert_eq!(command.after, estimates);
     }
-    let saved: Price = plan.commands.iter().map(Command::saved).sum();
+    let saved: Price = plan.commands.iter().map(DisruptionCommand::saved).sum();
     assert_eq!(plan.before - plan.after, saved);
     assert_eq!(plan.stats.candidates, plan.stats.candidates_evaluated, "{:#?}", plan.blocked);
     let launched: Vec<&Str> = plan.commands.iter().flat_map(|command| &command.machines).collect();
@@ -70,7 +70,7 @@ fn promises(world: &World, plan: &DisruptionPlan) {
     let more_to_do = ["DisruptionBudget", "LaunchedByPlan"];
     let held_back = plan.blocked.iter().flat_map(|b| &b.blocks).any(|b| more_to_do.contains(&b.code()));
     if !held_back {
-        let settled = World { input: after(world.input.clone(), &plan.commands), ..world.clone() };
+        let settled = Fixture { input: after(world.input.clone(), &plan.commands), ..world.clone() };
         let again = settled.disrupt();
         assert!(again.commands.is_empty(), "after the plan there is more to do:\n{}", text(&again));
     }
@@ -112,13 +112,13 @@ fn replacement(claim: &PlannedClaim) -> String {
 
 /// What is planned first, as the controller sees it before it looks again.
 fn first(world: &str) -> String {
-    let world = World::new(world);
+    let world = Fixture::new(world);
     text(&disrupt(&world.input, &world.disruption_settings(Passes::First)))
 }
 
 /// Why a node stays, as `Code: message`.
 fn why(world: &str, node: &str) -> Vec<String> {
-    reasons(&World::new(world).disrupt(), node)
+    reasons(&Fixture::new(world).disrupt(), node)
 }
 
 fn reasons(plan: &DisruptionPlan, node: &str) -> Vec<String> {
@@ -133,6 +133,6 @@ fn codes(world: &str, node: &str) -> Vec<String> {
 
 /// What is odd about a world, as `Code object: message`.
 fn notices(world: &str) -> Vec<String> {
-    let plan = World::new(world).disrupt();
+    let plan = Fixture::new(world).disrupt();
     plan.notices.iter().map(|n| format!("{} {}: {}", n.code, n.object, n.message)).collect()
 }

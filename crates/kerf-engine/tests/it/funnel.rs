@@ -2,10 +2,10 @@
 
 use kerf_engine::{FunnelRule, funnel};
 
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
 fn told(world: &str, pod: &str) -> Option<String> {
-    let world = World::new(world);
+    let world = Fixture::new(world);
     funnel(&world.input, &world.settings, pod).map(|f| f.to_string())
 }
 
@@ -68,7 +68,7 @@ fn only_pods_to_be_placed_have_a_funnel() {
 
 #[test]
 fn steps_are_facts_first() {
-    let world = World::new("type t cpu=4 \n pool p \n pod x cpu=5");
+    let world = Fixture::new("type t cpu=4 \n pool p \n pod x cpu=5");
     let funnel = funnel(&world.input, &world.settings, "default/x").unwrap();
     let step = &funnel.pools[0].steps[0];
     let FunnelRule::Resource { name, amount } = &step.rule else { panic!("{step:?}") };

@@ -6,9 +6,9 @@ use kerf_api::labels;
 use kerf_api::slim::{Node, PodPhase, Str};
 use kerf_engine::{NodeClaimInput, PlannedClaim, Solution};
 
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
-impl World {
+impl Fixture {
     /// The world once everything planned is there and every placed pod runs. Reservations that were used have a slot less.
     pub(crate) fn launched(&self) -> Self {
         let solution = self.solve();

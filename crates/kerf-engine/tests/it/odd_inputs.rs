@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 
 use kerf_engine::Effort;
 
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
 /// Every pod is in the answer exactly once.
 fn accounts_for_all(text: &str) {
     for effort in [Effort::FirstFit, Effort::Search] {
-        let world = World::new(text).with(|s| s.effort = effort);
+        let world = Fixture::new(text).with(|s| s.effort = effort);
         let solution = world.solve();
         let placed: usize = solution.claims.iter().map(|c| c.pods.len()).sum::<usize>()
             + solution.nodes.iter().map(|n| n.pods.len()).sum::<usize>();

@@ -6,11 +6,11 @@ use kerf_api::labels;
 use kerf_engine::Effort;
 
 use crate::check_solution::{check, check_search, text};
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
 #[test]
 fn spec_02_61_small_pods_fill_the_gaps() {
-    let world = World::new("type t cpu=4 \n pool p \n pod big x40 cpu=1.8 \n pod small x20 cpu=0.4");
+    let world = Fixture::new("type t cpu=4 \n pool p \n pod big x40 cpu=1.8 \n pod small x20 cpu=0.4");
     let solution = world.solve();
     assert_eq!(solution.claims.len(), 20);
     assert!(solution.unplaced.is_empty());
@@ -19,7 +19,7 @@ fn spec_02_61_small_pods_fill_the_gaps() {
 
 #[test]
 fn spec_02_62_the_number_of_pods_is_a_resource() {
-    let solution = World::new("type t pods=5 \n pool p \n pod tiny x25 cpu=10m").solve();
+    let solution = Fixture::new("type t pods=5 \n pool p \n pod tiny x25 cpu=10m").solve();
     assert_eq!(solution.claims.len(), 5);
     assert!(solution.claims.iter().all(|c| c.pods.len() == 5));
 }
@@ -44,7 +44,7 @@ fn spec_02_64_prices_of_what_is_ruled_out_do_not_count() {
         &format!("{types} \n pool p \n pod x cpu=1 sel=ct:on-demand"),
         "claim pool=p types=b,c,a pods=x ct=on-demand",
     );
-    let estimate = World::new(&format!("{types} \n pool p \n pod x cpu=1 sel=ct:on-demand")).solve().claims[0]
+    let estimate = Fixture::new(&format!("{types} \n pool p \n pod x cpu=1 sel=ct:on-demand")).solve().claims[0]
         .launch
         .estimate
         .clone()
@@ -58,7 +58,7 @@ fn spec_02_64_prices_of_what_is_ruled_out_do_not_count() {
 // The node has room for one of the four that must share a host, and the large pod would take their machine's.
 #[test]
 fn pods_that_must_share_a_host_go_where_all_of_them_have_room() {
-    let world = World::new(
+    let world = Fixture::new(
         "type t cpu=8 price=1 \n pool p \n node n1 cpu=1.8 \n pod large cpu=2.1 labels=app:large
          pod web x4 cpu=1.5 labels=app:web aff=host:app=web \n pod plain cpu=1.5 labels=app:plain",
     );
@@ -103,7 +103,7 @@ fn spec_02_66_addresses_and_protocols_tell_ports_apart() {
         ("8080/UDP", "8080/UDP", false),
         ("8080", "8081", true),
     ] {
-        let solution = World::new(&format!("pool p \n pod a cpu=1 port={one} \n pod b cpu=1 port={other}")).solve();
+        let solution = Fixture::new(&format!("pool p \n pod a cpu=1 port={one} \n pod b cpu=1 port={other}")).solve();
         assert_eq!(solution.claims.len(), if together { 1 } else { 2 }, "{one} and {other}");
     }
     // A pod does not stand in its own way.
@@ -215,7 +215,8 @@ fn spec_02_74_the_claim_with_the_fewest_pods_is_asked_first() {
 
 #[test]
 fn the_answer_says_what_it_costs() {
-    let world = World::new("type s cpu=2 price=0.25 \n type l cpu=4 price=0.4 \n pool p \n pod a x2 cpu=2 anti=host:*");
+    let world =
+        Fixture::new("type s cpu=2 price=0.25 \n type l cpu=4 price=0.4 \n pool p \n pod a x2 cpu=2 anti=host:*");
     let solution = world.solve();
     assert_eq!(solution.price().nanos(), 500_000_000);
     assert_eq!(solution.stats.pods, 2);
@@ -229,7 +230,7 @@ fn the_answer_says_what_it_costs() {
 /// Better than first fit, where several answers keep every rule: two small machines instead of a large one.
 #[test]
 fn a_search_finds_what_is_cheaper() {
-    let world = World::new("type s cpu=2 price=0.1 \n type l cpu=4 price=0.5 \n pool p \n pod a x2 cpu=2");
+    let world = Fixture::new("type s cpu=2 price=0.1 \n type l cpu=4 price=0.5 \n pool p \n pod a x2 cpu=2");
     assert_eq!(text(&world.input, &world.solve()), "claim pool=p types=l pods=a-1..2\n");
     let searched = world.with(|s| s.effort = Effort::Search);
     assert_eq!(
@@ -245,6 +246,6 @@ fn another_order_is_tried_for_pods_that_find_no_place() {
     let world = "pool p limit=nodes:0 \n node n1 cpu=2 mem=8Gi \n node n2 cpu=2 mem=2Gi
          pod a cpu=1.5 mem=1Gi \n pod b cpu=1 mem=4Gi";
     check(world, "node n1 pods=a \n unplaced b LimitExceeded");
-    let searched = World::new(world).with(|settings| settings.effort = Effort::Search);
+    let searched = Fixture::new(world).with(|settings| settings.effort = Effort::Search);
     assert_eq!(text(&searched.input, &searched.solve()), "node n1 pods=b\nnode n2 pods=a\n");
 }

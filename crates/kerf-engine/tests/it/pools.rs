@@ -1,7 +1,7 @@
 //! Limits, weights and taints of pools (spec 02 §4.6, §5 and §9.4).
 
 use crate::check_solution::{check, text, why};
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
 const TWO_CPUS: &str = "type t cpu=2";
 
@@ -9,7 +9,7 @@ const TWO_CPUS: &str = "type t cpu=2";
 fn spec_02_52_a_limit_is_a_limit() {
     check(&format!("{TWO_CPUS} \n pool p limit=cpu:2 \n pod a cpu=2"), "claim pool=p types=t pods=a");
     check("type s cpu=2 \n type l cpu=3 \n pool p limit=cpu:2 \n pod a cpu=2.1", "unplaced a NoInstanceTypeFits");
-    let first = World::new(&format!("{TWO_CPUS} \n pool p limit=cpu:2 \n pod a cpu=2 \n pod b cpu=1.5"));
+    let first = Fixture::new(&format!("{TWO_CPUS} \n pool p limit=cpu:2 \n pod a cpu=2 \n pod b cpu=1.5"));
     assert_eq!(text(&first.input, &first.solve()), "claim pool=p types=t pods=a\nunplaced b LimitExceeded\n");
     let second = first.launched();
     assert_eq!(text(&second.input, &second.solve()), "unplaced b LimitExceeded\n");
@@ -73,10 +73,10 @@ fn spec_02_55_the_number_of_nodes_is_limited() {
         &format!("{TWO_CPUS} \n pool p limit=nodes:2 \n pod a x3 cpu=2"),
         "claim pool=p types=t pods=a-1 \n claim pool=p types=t pods=a-2 \n unplaced a-3 LimitExceeded",
     );
-    let mut world = World::new(&format!("{TWO_CPUS} \n pool p limit=nodes:2 \n pod a-1 cpu=2"));
+    let mut world = Fixture::new(&format!("{TWO_CPUS} \n pool p limit=nodes:2 \n pod a-1 cpu=2"));
     for name in ["a-2", "a-3"] {
         world = world.launched();
-        world.input.pods.extend(World::new(&format!("pod {name} cpu=2")).input.pods);
+        world.input.pods.extend(Fixture::new(&format!("pod {name} cpu=2")).input.pods);
     }
     assert_eq!(world.input.nodes.len(), 2);
     assert_eq!(text(&world.input, &world.solve()), "unplaced a-3 LimitExceeded\n");

@@ -3,7 +3,7 @@
 use kerf_engine::Effort;
 
 use crate::check_solution::{check, counts, plan, text};
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
 #[test]
 fn spec_02_75_alternatives_are_tried_in_order() {
@@ -49,7 +49,7 @@ fn an_alternative_that_is_cheaper_is_taken() {
     let terms = "req=\"zone In a\" req=\"zone In b\"";
     let types = "type t \n offer t zone=a price=2 \n offer t zone=b price=1";
     let search = |world: &str| {
-        let world = World::new(world).with(|settings| settings.effort = Effort::Search);
+        let world = Fixture::new(world).with(|settings| settings.effort = Effort::Search);
         text(&world.input, &world.solve())
     };
     let cheaper = search(&format!("{types} \n pool p \n pod x cpu=1 {terms}"));

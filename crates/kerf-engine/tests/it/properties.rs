@@ -7,7 +7,7 @@ use kerf_engine::{Effort, Input, Price, Solution};
 use proptest::prelude::*;
 
 use crate::check_solution::text;
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
 /// A small world: a few types, pools, nodes and groups of pods, some of them with constraints.
 fn world(is_constrained: bool) -> impl Strategy<Value = String> {
@@ -54,8 +54,8 @@ fn world(is_constrained: bool) -> impl Strategy<Value = String> {
     })
 }
 
-fn searched(text: &str) -> World {
-    World::new(text).with(|s| s.effort = Effort::Search)
+fn searched(text: &str) -> Fixture {
+    Fixture::new(text).with(|s| s.effort = Effort::Search)
 }
 
 fn placed(solution: &Solution) -> usize {
@@ -83,13 +83,13 @@ proptest! {
         prop_assert_eq!(&answer, &text(&world.input, &world.solve()), "asked twice");
         let two = world.with(|s| s.threads = 2);
         prop_assert_eq!(&answer, &text(&two.input, &two.solve()), "on two threads");
-        let turned = World { input: reversed(&world.input), ..world.clone() };
+        let turned = Fixture { input: reversed(&world.input), ..world.clone() };
         prop_assert_eq!(&answer, &text(&world.input, &turned.solve()), "in another order");
     }
 
     #[test]
     fn a_search_gives_up_nothing(text_of in world(true)) {
-        let (first, best) = (World::new(&text_of).solve(), searched(&text_of).solve());
+        let (first, best) = (Fixture::new(&text_of).solve(), searched(&text_of).solve());
         prop_assert!(placed(&best) >= placed(&first));
         prop_assert!(placed(&best) > placed(&first) || best.price() <= first.price());
     }
@@ -109,7 +109,7 @@ proptest! {
     /// First fit, in which only what is left of a claim's types decides; and without constraints, for which a type's zones matter.
     #[test]
     fn a_type_that_no_claim_lists_can_go(text_of in world(false)) {
-        let world = World::new(&text_of);
+        let world = Fixture::new(&text_of);
         let solution = world.solve();
         let before = text(&world.input, &solution);
         for at in 0..world.input.catalogues[0].len() {
@@ -127,8 +127,8 @@ proptest! {
 
     #[test]
     fn one_more_node_places_no_fewer_pods(text_of in world(false), cpu in 1..9_u32) {
-        let before = placed(&World::new(&text_of).solve());
-        let after = World::new(&format!("{text_of} \n node extra cpu={cpu} mem=32Gi zone=a"));
+        let before = placed(&Fixture::new(&text_of).solve());
+        let after = Fixture::new(&format!("{text_of} \n node extra cpu={cpu} mem=32Gi zone=a"));
         // Pods that only fit nodes compete for them, and first fit may then trade one for two.
         let largest = after.input.catalogues[0].iter().filter_map(|t| t.capacity.get("cpu")).max().unwrap();
         let fits = after.input.pods.iter().all(|p| p.spec.containers[0].resources.requests.get("cpu").is_none_or(|c| c <= largest));
@@ -139,7 +139,7 @@ proptest! {
     /// The generator makes worlds that are worth asking about.
     #[test]
     fn worlds_have_pods_and_types(text_of in world(true)) {
-        let world = World::new(&text_of);
+        let world = Fixture::new(&text_of);
         prop_assert!(!world.input.pods.is_empty() && !world.input.catalogues[0].is_empty() && !world.input.pools.is_empty());
     }
 }

@@ -3,10 +3,10 @@
 
 use kerf_engine::{IncrementalSolver, Relaxation};
 
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
 fn asked(world: &str) -> IncrementalSolver {
-    let world = World::new(world);
+    let world = Fixture::new(world);
     let mut prepared = IncrementalSolver::new(&world.input, &world.settings);
     prepared.solve();
     prepared

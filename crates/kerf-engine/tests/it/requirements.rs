@@ -1,7 +1,7 @@
 //! The requirement algebra seen from outside (spec 02 §3); its own tests are beside it in the crate.
 
 use crate::check_solution::{check, why};
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
 #[test]
 fn spec_02_25_and_26_custom_labels_must_be_known_and_well_known_ones_need_not() {
@@ -42,7 +42,7 @@ fn spec_02_30_all_expressions_of_a_term_count() {
 fn spec_02_31_pods_that_agree_share_a_node_and_others_do_not() {
     let pool = "pool p req=\"k In a,b\"";
     let label = |world: &str| -> Vec<String> {
-        let solution = World::new(world).solve();
+        let solution = Fixture::new(world).solve();
         solution.claims.iter().map(|c| c.launch.labels.get("k").unwrap_or("none").to_owned()).collect()
     };
     let agreeing = format!("{pool} \n pod x cpu=1 req=\"k In a\" \n pod y cpu=1 req=\"k NotIn b\"");

@@ -3,11 +3,11 @@
 use kerf_api::labels;
 
 use crate::check_solution::check;
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
 /// One claim's requests as text.
 fn requests(world: &str) -> String {
-    let solution = World::new(world).solve();
+    let solution = Fixture::new(world).solve();
     let all: Vec<String> = solution.claims[0].requests.iter().map(|(name, q)| format!("{name}={q}")).collect();
     all.join(" ")
 }
@@ -49,7 +49,7 @@ fn spec_02_37_a_resize_counts_at_the_larger_size() {
             &placed,
         );
         let more =
-            World::new(&format!("pool q \n node n1 cpu=4 \n pod old on=n1 {pod} \n pod new cpu={cpu}.1")).solve();
+            Fixture::new(&format!("pool q \n node n1 cpu=4 \n pod old on=n1 {pod} \n pod new cpu={cpu}.1")).solve();
         assert!(more.nodes.is_empty(), "{pod}");
     };
     room_for("cpu=1 allocated=cpu:3", 1);
@@ -162,7 +162,7 @@ fn spec_02_45_daemons_may_wait_for_registration() {
         beside("", &format!("sel={key}:true"), "l");
         beside("", &format!("sel={key}:false"), "s,l");
         let world = format!("pool p \n daemonset d cpu=1 sel={key}:true \n pod web cpu=1");
-        let solution = World::new(&world).solve();
+        let solution = Fixture::new(&world).solve();
         let launch = &solution.claims[0].launch;
         assert!(launch.labels.get(key).is_none() && launch.requirements.get(key).is_none());
     }

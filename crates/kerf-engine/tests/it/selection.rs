@@ -3,7 +3,7 @@
 use kerf_api::slim::Pod;
 
 use crate::check_solution::{check, text, why};
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
 #[test]
 fn spec_02_6_only_pods_that_capacity_could_help_are_looked_at() {
@@ -41,7 +41,7 @@ fn spec_02_6_only_pods_that_capacity_could_help_are_looked_at() {
 
 #[test]
 fn spec_02_7_the_scheduler_of_a_pod_does_not_matter() {
-    let mut world = World::new("settings require-unschedulable \n pool p");
+    let mut world = Fixture::new("settings require-unschedulable \n pool p");
     let pod = r#"{"metadata": {"name": "own", "namespace": "default"},
         "spec": {"schedulerName": "mine", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
         "status": {"conditions": [{"type": "PodScheduled", "status": "True", "reason": "Unschedulable"}]}}"#;

@@ -6,28 +6,28 @@ use kerf_api::labels;
 use kerf_engine::{Effort, Solution};
 
 use crate::check_solution::{check, check_search, counts, per_domain, text};
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
-const WEB: &str = "cpu=1 labels=app:web spread=zone:1:app=web";
+const ZONE_SPREAD_POD: &str = "cpu=1 labels=app:web spread=zone:1:app=web";
 
 #[test]
 fn spec_02_80_pods_are_spread_over_zones() {
-    assert_eq!(counts(&format!("pool p \n pod web x4 {WEB}"), "zone"), [1, 1, 2]);
+    assert_eq!(counts(&format!("pool p \n pod web x4 {ZONE_SPREAD_POD}"), "zone"), [1, 1, 2]);
 }
 
 #[test]
 fn spec_02_81_only_zones_that_the_pool_can_reach_are_domains() {
-    assert_eq!(counts(&format!("pool p req=\"zone In a,b\" \n pod web x4 {WEB}"), "zone"), [2, 2]);
-    assert_eq!(counts(&format!("type t zones=a,b \n pool p \n pod web x4 {WEB}"), "zone"), [2, 2]);
-    assert_eq!(counts(&format!("pool p label=zone:b \n pod web x4 {WEB}"), "zone"), [4]);
+    assert_eq!(counts(&format!("pool p req=\"zone In a,b\" \n pod web x4 {ZONE_SPREAD_POD}"), "zone"), [2, 2]);
+    assert_eq!(counts(&format!("type t zones=a,b \n pool p \n pod web x4 {ZONE_SPREAD_POD}"), "zone"), [2, 2]);
+    assert_eq!(counts(&format!("pool p label=zone:b \n pod web x4 {ZONE_SPREAD_POD}"), "zone"), [4]);
     // Q12: what a pool excludes is no domain.
-    assert_eq!(counts(&format!("pool p req=\"zone NotIn c,d\" \n pod web x4 {WEB}"), "zone"), [2, 2]);
+    assert_eq!(counts(&format!("pool p req=\"zone NotIn c,d\" \n pod web x4 {ZONE_SPREAD_POD}"), "zone"), [2, 2]);
 }
 
 #[test]
 fn spec_02_82_a_running_pod_elsewhere_counts() {
-    let world = World::new(&format!(
-        "pool p req=\"zone In a,b\" \n node n1 zone=c cpu=1 \n pod old on=n1 {WEB} \n pod web x6 {WEB}"
+    let world = Fixture::new(&format!(
+        "pool p req=\"zone In a,b\" \n node n1 zone=c cpu=1 \n pod old on=n1 {ZONE_SPREAD_POD} \n pod web x6 {ZONE_SPREAD_POD}"
     ));
     let solution = world.solve();
     let zones = per_domain(&world, &solution, labels::ZONE);
@@ -39,10 +39,10 @@ fn spec_02_82_a_running_pod_elsewhere_counts() {
 fn spec_02_83_new_pods_go_where_there_are_fewest() {
     let world = format!(
         "pool p \n node n1 zone=a cpu=3 \n node n2 zone=b cpu=1 taint=x \n node n3 zone=c cpu=1 taint=x
-         pod old x3 on=n1 {WEB} \n pod web x3 {WEB}"
+         pod old x3 on=n1 {ZONE_SPREAD_POD} \n pod web x3 {ZONE_SPREAD_POD}"
     );
     assert_eq!(counts(&world, "zone"), [1, 2]);
-    let world = World::new(&world);
+    let world = Fixture::new(&world);
     assert!(per_domain(&world, &world.solve(), labels::ZONE).iter().all(|(_, zone)| zone != "a"));
 }
 
@@ -58,7 +58,8 @@ fn spec_02_84_the_skew_is_measured_from_the_least_filled_zone() {
 
 #[test]
 fn spec_02_85_too_few_domains_count_as_an_empty_one() {
-    let world = World::new("pool p req=\"zone In a,b\" \n pod web x3 cpu=1 labels=app:web spread=zone:1:app=web:min=3");
+    let world =
+        Fixture::new("pool p req=\"zone In a,b\" \n pod web x3 cpu=1 labels=app:web spread=zone:1:app=web:min=3");
     let solution = world.solve();
     assert_eq!(per_domain(&world, &solution, labels::ZONE).iter().map(|d| d.0).collect::<Vec<_>>(), [1, 1]);
     assert_eq!(solution.unplaced.len(), 1);
@@ -88,10 +89,10 @@ fn spec_02_87_a_selector_that_does_not_select_its_own_pods_spreads_nothing() {
 #[test]
 fn spec_02_88_hosts_can_always_be_added() {
     let hosts = |skew: u32| format!("cpu=0.5 labels=app:web spread=host:{skew}:app=web");
-    let mut world = World::new(&format!("pool p \n pod web x4 {}", hosts(1)));
+    let mut world = Fixture::new(&format!("pool p \n pod web x4 {}", hosts(1)));
     assert_eq!(world.solve().claims.len(), 4);
     world = world.launched();
-    world.input.pods.extend(World::new(&format!("pod more x5 {}", hosts(1))).input.pods);
+    world.input.pods.extend(Fixture::new(&format!("pod more x5 {}", hosts(1))).input.pods);
     let solution = world.solve();
     assert_eq!((solution.claims.len(), solution.nodes.len(), solution.unplaced.len()), (5, 0, 0));
     check(&format!("pool p \n pod web x4 {}", hosts(4)), "claim pool=p types=t pods=web-1..4");
@@ -106,14 +107,14 @@ fn spec_02_89_two_workloads_share_hosts_unless_they_cannot() {
         )
     };
     check(&two("", ""), "claim pool=p types=x,y pods=a-1,b-1 \n claim pool=p types=x,y pods=a-2,b-2");
-    assert_eq!(World::new(&two("sel=arch:amd64", "sel=arch:arm64")).solve().claims.len(), 4);
+    assert_eq!(Fixture::new(&two("sel=arch:amd64", "sel=arch:arm64")).solve().claims.len(), 4);
 }
 
 #[test]
 fn spec_02_90_only_running_pods_of_the_namespace_count() {
     let beside = |old: &str| {
-        let world = World::new(&format!(
-            "pool p req=\"zone In a,b\" \n node n1 zone=a cpu=1 \n node n2 cpu=1 \n pod old x3 {old} \n pod web x2 {WEB}"
+        let world = Fixture::new(&format!(
+            "pool p req=\"zone In a,b\" \n node n1 zone=a cpu=1 \n node n2 cpu=1 \n pod old x3 {old} \n pod web x2 {ZONE_SPREAD_POD}"
         ));
         let zones = per_domain(&world, &world.solve(), labels::ZONE);
         zones.into_iter().map(|(count, _)| count).collect::<Vec<_>>()
@@ -131,13 +132,20 @@ fn spec_02_90_only_running_pods_of_the_namespace_count() {
         assert_eq!(beside(old), [1, 1], "{old}");
     }
     // Pods that are waiting count when they are placed, once.
-    assert_eq!(counts(&format!("pool p req=\"zone In a,b\" \n pod old x2 {WEB} \n pod web x2 {WEB}"), "zone"), [2, 2]);
+    assert_eq!(
+        counts(
+            &format!("pool p req=\"zone In a,b\" \n pod old x2 {ZONE_SPREAD_POD} \n pod web x2 {ZONE_SPREAD_POD}"),
+            "zone"
+        ),
+        [2, 2]
+    );
 }
 
 #[test]
 fn spec_02_91_a_zone_that_is_only_out_of_reach_for_now_is_an_empty_domain() {
-    let world =
-        World::new(&format!("pool p req=\"zone In a,b\" \n pool q req=\"zone In c\" limit=cpu:0 \n pod web x6 {WEB}"));
+    let world = Fixture::new(&format!(
+        "pool p req=\"zone In a,b\" \n pool q req=\"zone In c\" limit=cpu:0 \n pod web x6 {ZONE_SPREAD_POD}"
+    ));
     let solution = world.solve();
     assert_eq!(per_domain(&world, &solution, labels::ZONE), [(1, "a".to_owned()), (1, "b".to_owned())]);
     assert_eq!(solution.unplaced.len(), 4);
@@ -162,7 +170,7 @@ fn spec_02_93_label_keys_split_a_spread() {
         )
     };
     let per_zone = |world: &str, revision: &str| {
-        let world = World::new(world);
+        let world = Fixture::new(world);
         let solution = world.solve();
         let mut zones: Vec<usize> =
             solution.claims.iter().map(|c| c.pods.iter().filter(|p| p.contains(revision)).count()).collect();
@@ -222,7 +230,7 @@ fn spec_02_94_policies_say_which_nodes_count() {
 #[test]
 fn spec_02_95_pods_with_their_own_zone_are_measured_there() {
     let spread = "cpu=1 labels=app:web spread=zone:1:app=web";
-    let world = World::new(&format!(
+    let world = Fixture::new(&format!(
         "type t cpu=16 \n pool p \n pod a x5 {spread} sel=zone:a \n pod b x10 {spread} sel=zone:b"
     ));
     let solution = world.solve();
@@ -252,7 +260,7 @@ fn spec_02_96_volumes_pin_the_node_and_not_the_spread() {
 #[test]
 fn spec_02_97_a_family_that_does_not_fit_one_host_waits() {
     let family = "cpu=1 labels=app:web aff=host:app=web";
-    let world = World::new(&format!("type t cpu=5 \n pool p \n pod web x10 {family}"));
+    let world = Fixture::new(&format!("type t cpu=5 \n pool p \n pod web x10 {family}"));
     let solution = world.solve();
     assert_eq!(
         text(&world.input, &solution),
@@ -318,7 +326,7 @@ fn spec_02_100_a_chain_of_affinities_in_any_order() {
 #[test]
 fn spec_02_101_a_zone_that_is_still_open_cannot_be_followed() {
     let follower = "pod web cpu=1 aff=zone:app=db";
-    let open = World::new(&format!("pool p \n pod db cpu=2 labels=app:db \n {follower}"));
+    let open = Fixture::new(&format!("pool p \n pod db cpu=2 labels=app:db \n {follower}"));
     assert_eq!(text(&open.input, &open.solve()), "claim pool=p types=t pods=db\nunplaced web TopologyUnsatisfiable\n");
     let later = open.launched();
     assert_eq!(text(&later.input, &later.solve()), "node launched-0 pods=web\n");
@@ -330,7 +338,7 @@ fn spec_02_101_a_zone_that_is_still_open_cannot_be_followed() {
 
 #[test]
 fn spec_02_102_pods_that_repel_each_other_by_zone_come_one_a_pass() {
-    let mut world = World::new("pool p \n pod web x4 cpu=1 labels=app:web anti=zone:app=web");
+    let mut world = Fixture::new("pool p \n pod web x4 cpu=1 labels=app:web anti=zone:app=web");
     for left in [3, 2, 1] {
         let solution = world.solve();
         assert_eq!((solution.claims.len(), solution.unplaced.len()), (1, left));
@@ -347,7 +355,7 @@ fn spec_02_102_a_pod_is_in_the_way_only_where_its_machine_can_still_be() {
     let types = "type small cpu=4 mem=4Gi zones=a,b,c price=1 \n type large cpu=4 mem=64Gi zones=a,b price=2";
     let pods = "pod web x2 cpu=1.5 mem=1Gi labels=app:web anti=zone:app=web \n pod cache cpu=1 mem=32Gi";
     // The cache joins the first web pod, which leaves the large type, and with it zone c for the other web pod.
-    let world = World::new(&format!("{types} \n pool p limit=nodes:2 \n {pods}"));
+    let world = Fixture::new(&format!("{types} \n pool p limit=nodes:2 \n {pods}"));
     let solution = world.solve();
     assert_eq!(
         text(&world.input, &solution),
@@ -355,14 +363,14 @@ fn spec_02_102_a_pod_is_in_the_way_only_where_its_machine_can_still_be() {
     );
     // Where the large type is offered in every zone the other web pod waits.
     let everywhere = types.replace("zones=a,b price", "zones=a,b,c price");
-    let world = World::new(&format!("{everywhere} \n pool p limit=nodes:2 \n {pods}"));
+    let world = Fixture::new(&format!("{everywhere} \n pool p limit=nodes:2 \n {pods}"));
     assert_eq!(world.solve().unplaced.len(), 1);
 }
 
 // Section 8.6 leaves pods uncounted that were on a claim before its zone was settled. Here both kinds would have to be bound first.
 #[test]
 fn a_spread_that_could_never_be_kept_costs_another_machine() {
-    let world = World::new(
+    let world = Fixture::new(
         "type t cpu=16 \n pool p \n pod quiet x3 cpu=2 labels=tier:back spread=host:1:tier=front
          pod loud x3 cpu=1 labels=tier:front spread=zone:1:tier=back",
     );
@@ -371,7 +379,7 @@ fn a_spread_that_could_never_be_kept_costs_another_machine() {
     let pods: Vec<usize> = solution.claims.iter().map(|claim| claim.pods.len()).collect();
     assert_eq!((pods, solution.unplaced.len()), (vec![4, 2], 0), "one loud pod may be beside the quiet ones");
     // Loud pods that are in nobody's way are bound first, and one machine does.
-    let patient = World::new(
+    let patient = Fixture::new(
         "type t cpu=16 \n pool p \n pod quiet x3 cpu=2 labels=tier:back
          pod loud x3 cpu=1 labels=tier:front spread=zone:1:tier=back",
     );
@@ -382,7 +390,7 @@ fn a_spread_that_could_never_be_kept_costs_another_machine() {
 // all would go to one zone, where the last two api pods could never be bound.
 #[test]
 fn pods_that_follow_others_to_their_hosts_are_spread_by_how_many_they_follow() {
-    let world = World::new(
+    let world = Fixture::new(
         "type t cpu=4 zones=a,b \n pool p \n pod web x4 cpu=2.5 labels=tier:front
          pod api x4 cpu=1 labels=tier:back port=8080 aff=host:tier=front spread=zone:2:tier=front",
     );
@@ -397,7 +405,7 @@ fn pods_that_follow_others_to_their_hosts_are_spread_by_how_many_they_follow() {
 // Only zone a has machines for an api pod beside a web pod. Zone b must get the web pods that are left, or the last api pods can never be bound.
 #[test]
 fn machines_are_kept_to_the_zone_where_a_spread_needs_them() {
-    let world = World::new(
+    let world = Fixture::new(
         "type small cpu=4 zones=a,b price=1 \n type large cpu=8 zones=a price=5 \n pool p
          pod web x10 cpu=3.5 labels=tier:front anti=host:tier=front
          pod api x6 cpu=1 labels=tier:back port=8080 aff=host:tier=front spread=zone:2:tier=front",
@@ -479,7 +487,7 @@ const REVISIONS: &str = "replicaset web-1 sel=app=web&rev=1 \n replicaset web-2 
 
 #[test]
 fn spec_02_105_pods_are_spread_by_default() {
-    let world = World::new(&format!(
+    let world = Fixture::new(&format!(
         "settings default-spread=zone:1 \n type t cpu=16 \n pool p \n {REVISIONS}
          pod old x3 cpu=1 labels=app:web,rev:1 owner=ReplicaSet/web-1
          pod new x3 cpu=1 labels=app:web,rev:2 owner=ReplicaSet/web-2"

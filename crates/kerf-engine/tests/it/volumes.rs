@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::check_solution::{check, counts, plan, why};
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
 #[test]
 fn spec_02_108_volumes_and_pods_must_agree_on_the_zone() {
@@ -193,5 +193,5 @@ fn a_pod_with_two_broken_claims_is_told_of_the_first() {
         ),
         [1]
     );
-    assert_eq!(World::new("pod x cpu=1").input.pods.len(), 1);
+    assert_eq!(Fixture::new("pod x cpu=1").input.pods.len(), 1);
 }

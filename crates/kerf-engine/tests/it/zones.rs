@@ -2,11 +2,11 @@
 
 use kerf_engine::{EffectiveZone, IncrementalSolver};
 
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
 /// Counts by zone, as text.
 fn zones(world: &str) -> String {
-    let world = World::new(world);
+    let world = Fixture::new(world);
     let counts = IncrementalSolver::new(&world.input, &world.settings).pending_by_zone();
     let text = |(zone, count): (&EffectiveZone, &usize)| match zone {
         EffectiveZone::One(zone) => format!("{zone}={count}"),

@@ -10,7 +10,7 @@ mod counting;
 mod displaced;
 
 use super::*;
-use crate::sync_status::{Source, Synced, Waiting};
+use crate::sync_status::{RequiredKind, SyncStatus, UnsyncedReason};
 
 fn decoded<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
@@ -31,7 +31,7 @@ fn ours(name: &str, provider_id: &str, labels: Value) -> Node {
     node(name, provider_id, all)
 }
 
-fn claim(name: &str, provider_id: &str, version: u64, more: Value) -> Claim {
+fn claim(name: &str, provider_id: &str, version: u64, more: Value) -> TrackedClaim {
     let mut object = json!({
         "metadata": {"name": name, "uid": name, "resourceVersion": version.to_string(), "labels": {"karpenter.sh/nodepool": "general"}},
         "spec": {"nodeClassRef": {"group": "g", "kind": "k", "name": "n"}, "requirements": [],
@@ -39,7 +39,7 @@ fn claim(name: &str, provider_id: &str, version: u64, more: Value) -> Claim {
         "status": {"providerID": provider_id, "capacity": {"cpu": "4", "nvidia.com/gpu": "1"}, "allocatable": {"cpu": "3500m", "pods": "9", "nvidia.com/gpu": "1"}},
     });
     merge(&mut object, more);
-    Claim::from(decoded::<NodeClaim>(object))
+    TrackedClaim::from(decoded::<NodeClaim>(object))
 }
 
 fn merge(object: &mut Value, change: Value) {
@@ -70,7 +70,7 @@ fn cpu(of: &BTreeMap<Str, Quantity>) -> String {
 fn listed() -> Cluster {
     let mut cluster = Cluster::new();
     cluster.reset::<NodePool>(Vec::new());
-    cluster.reset::<Claim>(Vec::new());
+    cluster.reset::<TrackedClaim>(Vec::new());
     cluster.reset::<Node>(Vec::new());
     cluster.reset::<Pod>(Vec::new());
     cluster.reset::<DaemonSet>(Vec::new());
@@ -94,7 +94,7 @@ fn a_node_of_ours_counts_once_enough_is_known_of_it() {
     let mut cluster = listed();
     cluster.apply(ours("n", "", json!({})));
     assert_eq!(cluster.state_nodes().count(), 0);
-    assert_eq!(cluster.synced(), Synced::No(vec![Waiting::Unknown(vec!["n".into()])]));
+    assert_eq!(cluster.synced(), SyncStatus::Unsynced(vec![UnsyncedReason::IncompleteNodes(vec!["n".into()])]));
     cluster.apply(node("n", "i-1", json!({"karpenter.sh/nodepool": "general"})));
     assert_eq!(cluster.state_nodes().count(), 0, "its type is not known");
     assert!(!cluster.synced().is_yes());
@@ -150,7 +150,7 @@ fn a_pod_counts_once_and_not_when_it_has_ended() {
             cluster.delete(&pod(name, Some("n"), "Running", "ReplicaSet"));
         }
     }
-    assert_eq!(cluster.requests_on("n"), Requests::default());
+    assert_eq!(cluster.requests_on("n"), NodeRequests::default());
 }
 
 // spec 04 #7
@@ -303,7 +303,7 @@ fn nothing_is_decided_while_a_claim_has_no_machine() {
     let mut cluster = listed();
     assert!(cluster.synced().is_yes());
     cluster.seed(claim("a", "", 1, json!({})));
-    assert_eq!(cluster.synced(), Synced::No(vec![Waiting::Unlaunched(vec!["a".into()])]));
+    assert_eq!(cluster.synced(), SyncStatus::Unsynced(vec![UnsyncedReason::UnlaunchedClaims(vec!["a".into()])]));
     cluster.apply(claim("a", "i-1", 2, json!({})));
     assert!(cluster.synced().is_yes());
     cluster.seed(claim("b", "", 3, json!({})));
@@ -317,14 +317,18 @@ fn nothing_is_decided_while_a_claim_has_no_machine() {
 fn the_first_picture_must_be_whole_and_later_ones_need_not_be() {
     let mut cluster = Cluster::new();
     cluster.reset::<NodePool>(Vec::new());
-    cluster.reset::<Claim>(Vec::new());
+    cluster.reset::<TrackedClaim>(Vec::new());
     cluster.reset::<Pod>(Vec::new());
     cluster.reset::<DaemonSet>(Vec::new());
-    assert_eq!(cluster.synced(), Synced::No(vec![Waiting::List(Source::Nodes)]));
+    assert_eq!(cluster.synced(), SyncStatus::Unsynced(vec![UnsyncedReason::NotListed(RequiredKind::Nodes)]));
     let mut nodes: Vec<Node> = (0..999).map(|n| ours(&format!("n{n}"), &format!("i-{n}"), json!({}))).collect();
     nodes.push(ours("last", "", json!({})));
     cluster.reset(nodes);
-    assert_eq!(cluster.synced(), Synced::No(vec![Waiting::Unknown(vec!["last".into()])]), "one of a thousand");
+    assert_eq!(
+        cluster.synced(),
+        SyncStatus::Unsynced(vec![UnsyncedReason::IncompleteNodes(vec!["last".into()])]),
+        "one of a thousand"
+    );
     cluster.apply(ours("last", "i-last", json!({})));
     assert!(cluster.synced().is_yes());
     cluster.apply(ours("new", "", json!({})));
@@ -360,7 +364,7 @@ fn older_news_does_not_undo_what_we_wrote() {
     let mut cluster = Cluster::new();
     cluster.apply(claim("a", "i-1", 7, json!({})));
     assert!(cluster.apply(claim("a", "", 5, json!({}))).is_none());
-    assert_eq!(cluster.get::<Claim>("a").unwrap().seen.provider_id, "i-1");
+    assert_eq!(cluster.get::<TrackedClaim>("a").unwrap().seen.provider_id, "i-1");
     assert!(cluster.apply(claim("a", "i-1", 7, json!({}))).is_some(), "and news of it is still told");
 }
 
@@ -372,17 +376,17 @@ fn what_we_wrote_does_not_bring_back_what_is_gone() {
     assert!(cluster.wrote(claim("a", "i-1", 8, json!({"spec": {"expireAfter": "1h"}}))).is_some());
     cluster.delete(&claim("a", "i-1", 9, json!({})));
     assert!(cluster.wrote(claim("a", "i-1", 9, json!({}))).is_none());
-    assert!(cluster.get::<Claim>("a").is_none());
+    assert!(cluster.get::<TrackedClaim>("a").is_none());
 }
 
 #[test]
 fn a_list_that_is_behind_does_not_lose_a_claim_that_we_just_created() {
     let mut cluster = listed();
     cluster.seed(claim("a", "", 9, json!({})));
-    cluster.reset::<Claim>(Vec::new());
+    cluster.reset::<TrackedClaim>(Vec::new());
     assert!(!cluster.synced().is_yes());
     cluster.confirm("a");
-    cluster.reset::<Claim>(Vec::new());
+    cluster.reset::<TrackedClaim>(Vec::new());
     assert!(cluster.synced().is_yes());
 }
 
@@ -417,7 +421,7 @@ fn decided(solution: &kerf_engine::Solution) -> String {
 }
 
 /// What a decision is asked with: one pool of one kind of machine with four cpus.
-fn ask() -> crate::Ask {
+fn ask() -> crate::InputContext {
     let machine = kerf_engine::catalogue::InstanceType {
         name: "c-4x".into(),
         requirements: [
@@ -445,7 +449,7 @@ fn ask() -> crate::Ask {
         capacity: [("cpu", "4"), ("pods", "110")].try_into().unwrap(),
         overhead: kerf_engine::catalogue::Overhead::default(),
     };
-    crate::Ask {
+    crate::InputContext {
         at: Timestamp::from_second(1000).unwrap(),
         instance_types: [("general".into(), Arc::new(vec![machine]))].into(),
         label_rules: labels::LabelRules::kwok(),

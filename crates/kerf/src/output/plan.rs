@@ -12,7 +12,7 @@ use std::io;
 use jiff::Timestamp;
 use kerf_api::slim::{ResourceList, Str};
 use kerf_engine::requirement::Requirements;
-use kerf_engine::{Block, DisruptionPlan, PlannedClaim, Price, Solution};
+use kerf_engine::{BlockReason, DisruptionPlan, PlannedClaim, Price, Solution};
 use serde::{Serialize, Serializer};
 
 use crate::args::Format;
@@ -193,7 +193,8 @@ impl<'s> Plan<'s> {
         stats: Option<Stats>,
     ) -> Self {
         let added = solution.map_or(Price::ZERO, Solution::price);
-        let saved: Price = disruption.iter().flat_map(|plan| &plan.commands).map(kerf_engine::Command::saved).sum();
+        let saved: Price =
+            disruption.iter().flat_map(|plan| &plan.commands).map(kerf_engine::DisruptionCommand::saved).sum();
         let planned = current + added - saved;
         Self {
             api_version: "kerf.sh/v1alpha1",
@@ -271,7 +272,8 @@ impl<'s> Estimate<'s> {
 impl<'s> Disruption<'s> {
     fn of(plan: &'s DisruptionPlan) -> Self {
         let blocked = plan.blocked.iter().flat_map(|node| {
-            let entry = |block: &Block| Blocked { node: &node.node, code: block.code(), message: block.to_string() };
+            let entry =
+                |block: &BlockReason| Blocked { node: &node.node, code: block.code(), message: block.to_string() };
             node.blocks.iter().map(entry)
         });
         Self { commands: plan.commands.iter().map(Command::of).collect(), blocked: blocked.collect() }
@@ -279,7 +281,7 @@ impl<'s> Disruption<'s> {
 }
 
 impl<'s> Command<'s> {
-    fn of(command: &'s kerf_engine::Command) -> Self {
+    fn of(command: &'s kerf_engine::DisruptionCommand) -> Self {
         let replacement = |(ix, claim): (usize, &'s PlannedClaim)| Replacement {
             node_pool: &claim.pool,
             name: command.machines.get(ix).map_or("", Str::as_str),

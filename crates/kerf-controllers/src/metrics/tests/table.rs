@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use kerf_state::Claim;
+use kerf_state::TrackedClaim;
 
 use super::super::registry::Described;
 use super::super::status::StatusFamilies;
@@ -173,7 +173,7 @@ fn full_cluster(metrics: &Metrics) -> SharedCluster {
         json!({"metadata": {"name": "a", "deletionTimestamp": gone}, "spec": {"limits": {"cpu": "1"}, "template": {"spec":
             {"requirements": [], "nodeClassRef": class}}}, "status": {"resources": {"cpu": "1"}, "conditions": conditions}}),
     );
-    told::<Claim>(
+    told::<TrackedClaim>(
         &cluster,
         json!({"metadata": {"name": "c", "deletionTimestamp": gone}, "spec": {"requirements": [], "nodeClassRef": class},
             "status": {"conditions": conditions}}),

@@ -8,7 +8,7 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::slim::Node;
 use kerf_cloud::InstanceError;
 use kerf_runtime::{ApiError, MergePatch, ReconcileAction};
-use kerf_state::Claim;
+use kerf_state::TrackedClaim;
 use tracing::info;
 
 use super::{INSTANCE_TERMINATING, Lifecycle, REGISTERED, Work, launch};
@@ -21,7 +21,7 @@ use crate::logs::reference;
 const TERMINATION_POLL: Duration = Duration::from_secs(5);
 
 impl Lifecycle {
-    pub(super) async fn finalize(&self, known: &Claim) -> Result<ReconcileAction, Stopped> {
+    pub(super) async fn finalize(&self, known: &TrackedClaim) -> Result<ReconcileAction, Stopped> {
         let has_finalizer = known.object.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == TERMINATION);
         if !has_finalizer {
             return Ok(ReconcileAction::Done);
@@ -59,19 +59,19 @@ impl Lifecycle {
     }
 
     /// The claim with the machine that was launched for it, if the write that should have said so lost against the deletion.
-    async fn with_machine(&self, known: &Claim) -> Result<Claim, Stopped> {
+    async fn with_machine(&self, known: &TrackedClaim) -> Result<TrackedClaim, Stopped> {
         let machine = self.launches.remembered(known.uid(), self.ctx.now());
         let Some(machine) = machine.filter(|_| known.seen.provider_id.is_empty()) else { return Ok(known.clone()) };
         let mut work = Work::open(known.object.clone());
         launch::take_over(&mut work, machine, self.ctx.now());
         let written = self.store(&known.object, work).await?;
         launch::tell_launched(&written);
-        Ok(Claim::from(written))
+        Ok(TrackedClaim::from(written))
     }
 
     /// Whether a node of the machine has been registered: the claim says so, or the node carries our finalizer and the claim has not come to
     /// say it.
-    fn has_joined(&self, known: &Claim) -> bool {
+    fn has_joined(&self, known: &TrackedClaim) -> bool {
         let cluster = self.ctx.cluster.lock();
         let is_held = |node: &Node| node.metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
         known.is_true(REGISTERED) || cluster.nodes_of(&known.seen.provider_id).any(|node| is_held(node))

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use proptest::prelude::*;
 
 use super::*;
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
 fn simulator(text: &str, resting: &[&str]) -> Simulator {
-    let world = World::new(text);
+    let world = Fixture::new(text);
     Simulator::new(&world.input, &world.settings, resting.iter().map(Str::new))
 }
 
@@ -21,13 +21,13 @@ fn without(simulator: &mut Simulator, removed: &[&str], purpose: Purpose) -> Str
     let nodes = answer.nodes.iter().map(|n| format!("node {}: {}", n.node, short(&n.pods)));
     let claims = answer.claims.iter().map(|c| format!("claim {}: {}", c.pool, short(&c.pods)));
     let failures = answer.failures.iter().map(|f| {
-        let verb = if f.origin == Origin::Pending { "pending" } else { "fails" };
+        let verb = if f.origin == PodOrigin::Pending { "pending" } else { "fails" };
         format!("{verb} {}", short(std::slice::from_ref(&f.pod)))
     });
     nodes.chain(claims).chain(failures).collect::<Vec<_>>().join("\n")
 }
 
-const TWO: &str = "
+const TWO_NODES: &str = "
     type s cpu=4 mem=16Gi price=0.1
     pool p
     node n1 pool=p type=s
@@ -38,7 +38,7 @@ const TWO: &str = "
 
 #[test]
 fn pods_of_a_removed_node_go_to_one_that_stays() {
-    let mut simulator = simulator(TWO, &[]);
+    let mut simulator = simulator(TWO_NODES, &[]);
     for _ in 0..2 {
         assert_eq!(without(&mut simulator, &["n1"], Purpose::Consolidation), "node n2: a");
         assert_eq!(without(&mut simulator, &["n2"], Purpose::Consolidation), "node n1: b");
@@ -91,7 +91,7 @@ fn spec_03_61_pods_of_a_leaving_node_may_wait_for_an_uninitialized_one() {
 
 #[test]
 fn spec_03_62_a_pod_that_was_pending_may_stay_so() {
-    let text = format!("{TWO} \n pod big cpu=100");
+    let text = format!("{TWO_NODES} \n pod big cpu=100");
     let mut simulator = simulator(&text, &[]);
     assert_eq!(without(&mut simulator, &["n1"], Purpose::Consolidation), "node n2: a\npending big");
     let n1 = simulator.node("n1").unwrap();
@@ -128,7 +128,7 @@ fn spec_03_64_a_pending_pod_takes_the_room_that_it_needs() {
 
 #[test]
 fn spec_03_65_a_resting_node_takes_no_pod_that_could_stay() {
-    let text = format!("{TWO} \n pod waiting cpu=1");
+    let text = format!("{TWO_NODES} \n pod waiting cpu=1");
     let mut simulator = simulator(&text, &["n2"]);
     assert_eq!(without(&mut simulator, &["n1"], Purpose::Consolidation), "node n2: waiting\nclaim p: a");
     assert_eq!(without(&mut simulator, &["n1"], Purpose::Drift), "node n2: a waiting");
@@ -192,7 +192,7 @@ fn world() -> impl Strategy<Value = String> {
 }
 
 /// The same question put to a solver that has never heard of what-ifs.
-fn reduced(world: &World, removed: &[&str]) -> String {
+fn reduced(world: &Fixture, removed: &[&str]) -> String {
     let mut world = world.with(|s| s.reserved_mode = ReservedMode::Fallback);
     for claim in &mut world.input.node_claims {
         claim.is_marked_for_disruption |= removed.iter().any(|n| claim.name == format!("claim-of-{n}"));
@@ -208,12 +208,12 @@ fn reduced(world: &World, removed: &[&str]) -> String {
     claims.chain(nodes).chain(unplaced).collect::<Vec<_>>().join("\n")
 }
 
-fn answer(answer: &WhatIf) -> String {
+fn answer(answer: &SimulationResult) -> String {
     let claims = answer.claims.iter().map(|c| format!("{} {:?} {:?}", c.pool, c.pods, c.launch.instance_types));
     let nodes = answer.nodes.iter().map(|n| format!("{} {:?}", n.node, n.pods));
     let unplaced = answer.failures.iter().filter_map(|f| match &f.cause {
-        Cause::StaysPending | Cause::Unplaced(_) => Some(format!("{} {}", f.pod, f.cause)),
-        Cause::Uninitialized { .. } => None,
+        FailureCause::StaysPending | FailureCause::Unplaced(_) => Some(format!("{} {}", f.pod, f.cause)),
+        FailureCause::Uninitialized { .. } => None,
     });
     claims.chain(nodes).chain(unplaced).collect::<Vec<_>>().join("\n")
 }
@@ -225,7 +225,7 @@ proptest! {
     /// the books as they were.
     #[test]
     fn a_what_if_is_a_solve_without_the_nodes(text in world(), questions in prop::collection::vec(0..64_u32, 1..6)) {
-        let world = World::new(&text);
+        let world = Fixture::new(&text);
         let mut simulator = Simulator::new(&world.input, &world.settings, []);
         let before = simulator.state.clone();
         for question in questions {

@@ -128,7 +128,7 @@ fn exclusion_reason(problem: &SchedulingProblem, pod: &Pod) -> Option<Reason> {
     let volume = problem.cluster.storage.first_claim_error(pod);
     if selection::excludes_managed_nodes(pod, rules) {
         problems.extend(volume);
-        return Some(Reason::RefusesOurNodes { further: problems });
+        return Some(Reason::OptedOut { further: problems });
     }
     if problems.is_empty() {
         return volume.map(Reason::Volume);

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::cluster::Effort;
-use crate::fixture::World;
+use crate::fixture::Fixture;
 use crate::solve::solve;
 
 fn render_solution(solution: &Solution) -> String {
@@ -140,8 +140,8 @@ proptest! {
         search in any::<bool>(),
     ) {
         let effort = if search { Effort::Search } else { Effort::FirstFit };
-        let world = World::new(&now).with(|s| s.effort = effort);
-        let later = World::new(&later).input;
+        let world = Fixture::new(&now).with(|s| s.effort = effort);
+        let later = Fixture::new(&later).input;
         let mut input = world.input.clone();
         let mut prepared = IncrementalSolver::new(&input, &world.settings);
         prop_assert_eq!(render_solution(&prepared.solve()), render_solution(&solve(&input, &world.settings)), "before anything happens");
@@ -162,7 +162,7 @@ proptest! {
 #[test]
 fn one_more_pod_is_placed_and_forgotten() {
     let world =
-        World::new("type s cpu=4 mem=8Gi price=0.1 \n pool p \n node n1 pool=p cpu=4 \n pod a cpu=1 \n pod b cpu=2");
+        Fixture::new("type s cpu=4 mem=8Gi price=0.1 \n pool p \n node n1 pool=p cpu=4 \n pod a cpu=1 \n pod b cpu=2");
     let mut input = world.input.clone();
     let more = input.pods.remove(1);
     let mut prepared = IncrementalSolver::new(&input, &world.settings);
@@ -177,7 +177,7 @@ fn one_more_pod_is_placed_and_forgotten() {
 #[test]
 fn a_pod_whose_protection_ends_moves_from_then_on() {
     let world =
-        World::new("type s cpu=4 mem=8Gi price=0.1 \n pool p \n node n1 pool=p cpu=4 leaving \n pod a cpu=1 on=n1");
+        Fixture::new("type s cpu=4 mem=8Gi price=0.1 \n pool p \n node n1 pool=p cpu=4 leaving \n pod a cpu=1 on=n1");
     let mut input = world.input.clone();
     let pod = Arc::make_mut(&mut input.pods[0]);
     pod.metadata.annotations = [("karpenter.sh/do-not-disrupt", "10m")].into();
@@ -192,7 +192,7 @@ fn a_pod_whose_protection_ends_moves_from_then_on() {
 
 #[test]
 fn a_namespace_that_was_not_there_makes_it_stale() {
-    let world = World::new("type s cpu=4 mem=8Gi price=0.1 \n pool p \n pod a cpu=1");
+    let world = Fixture::new("type s cpu=4 mem=8Gi price=0.1 \n pool p \n pod a cpu=1");
     let mut prepared = IncrementalSolver::new(&world.input, &world.settings);
     let mut pod = world.input.pods[0].as_ref().clone();
     prepared.update_pod(&pod);
@@ -205,7 +205,7 @@ fn a_namespace_that_was_not_there_makes_it_stale() {
 // Two machines of 10 CPUs were launched for 5 + 3 + 2 and 4 + 3 + 3. First fit packs 5 + 4 and 3 + 3 + 3, and would launch a third.
 #[test]
 fn pods_find_the_machines_again_that_were_launched_for_them() {
-    let mut world = World::new(
+    let mut world = Fixture::new(
         "type s cpu=10 mem=64Gi price=0.1 \n pool p \n node n1 pool=p cpu=10 \n node n2 pool=p cpu=10 \n pod a cpu=5 \n pod b cpu=4 \n pod c cpu=3 \n pod d cpu=3 \n pod e cpu=3 \n pod f cpu=2",
     );
     world.settings.effort = Effort::FirstFit;

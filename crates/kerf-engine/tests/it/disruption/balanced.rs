@@ -1,19 +1,19 @@
 //! The `Balanced` policy (spec 03 §8.8).
 
-use kerf_engine::{Asked, DisruptionPlan, Method, Passes, Score, look};
+use kerf_engine::{BalancedScore, DisruptionPlan, Method, MethodFilter, Passes, look};
 
 use super::{check, why};
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
 /// What one look finds.
 fn looked(text: &str) -> DisruptionPlan {
-    let world = World::new(text);
-    look(&world.input, &world.disruption_settings(Passes::First), Asked::ALL, |_| ())
+    let world = Fixture::new(text);
+    look(&world.input, &world.disruption_settings(Passes::First), MethodFilter::ALL, |_| ())
 }
 
 /// A score as `pool score saving% disruption%`.
-fn told(score: &Score) -> String {
-    let Score { pool, score, saved_share, disruption_share, .. } = score;
+fn told(score: &BalancedScore) -> String {
+    let BalancedScore { pool, score, saved_share, disruption_share, .. } = score;
     format!("{pool} {score:.2} {:.0}% {:.0}%", saved_share * 100.0, disruption_share * 100.0)
 }
 

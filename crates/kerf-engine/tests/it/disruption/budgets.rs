@@ -2,17 +2,17 @@
 
 use kerf_api::nodepool::DisruptionReason;
 
-use super::{SIZES, check, codes, notices, text, why};
-use crate::fixture::World;
+use super::{THREE_TYPES, check, codes, notices, text, why};
+use crate::fixture::Fixture;
 
 /// Empty nodes under budgets, and what more is said of the pool.
 fn empty(count: usize, budgets: &str, more: &str) -> String {
     let nodes: Vec<String> = (0..count).map(|i| format!("machine n{i:02} type=s")).collect();
-    format!("{SIZES} {budgets} \n {} \n {more}", nodes.join("\n"))
+    format!("{THREE_TYPES} {budgets} \n {} \n {more}", nodes.join("\n"))
 }
 
 fn taken(world: &str) -> usize {
-    World::new(world).disrupt().commands.iter().map(|c| c.nodes.len()).sum()
+    Fixture::new(world).disrupt().commands.iter().map(|c| c.nodes.len()).sum()
 }
 
 #[test]
@@ -38,11 +38,11 @@ fn spec_03_44_to_46_nodes_that_are_going_or_not_ready_use_the_budget() {
     }
     // 46
     let all_going: Vec<String> = (0..10).map(|i| format!("machine n{i} type=s leaving")).collect();
-    assert_eq!(taken(&format!("{SIZES} budget=10% \n {}", all_going.join("\n"))), 0);
+    assert_eq!(taken(&format!("{THREE_TYPES} budget=10% \n {}", all_going.join("\n"))), 0);
 }
 
 fn allowed(pool: &str) -> Vec<u32> {
-    let world = World::new(&format!("{SIZES} {pool}"));
+    let world = Fixture::new(&format!("{THREE_TYPES} {pool}"));
     let uses = world.disrupt().stats.budgets;
     [DisruptionReason::Empty, DisruptionReason::Drifted, DisruptionReason::Underutilized]
         .iter()
@@ -64,7 +64,7 @@ fn spec_03_49_one_budget_that_cannot_be_read_stops_everything() {
     for schedule in ["@wrongly", "0 0 * * tue-mon", "0 19-8 * * *"] {
         let pool = format!("budget=10 budget=\"5;Drifted;{schedule};30m\"");
         assert_eq!(allowed(&pool), [0; 3], "{schedule}");
-        let told = notices(&format!("{SIZES} {pool}"));
+        let told = notices(&format!("{THREE_TYPES} {pool}"));
         assert!(
             told[0].starts_with("InvalidDisruptionBudget NodePool p: invalid disruption budgets in nodepool p, "),
             "{told:?}"
@@ -97,8 +97,9 @@ fn spec_03_54_a_blocking_budget_is_the_nodes_reason() {
         why(&kept, "n00"),
         ["DisruptionBudget: No allowed disruptions for disruption reason Empty due to blocking budget"]
     );
-    let full =
-        format!("{SIZES} budget=0;Underutilized \n machine n type=m \n machine m type=m \n pod x on=n \n pod y on=m");
+    let full = format!(
+        "{THREE_TYPES} budget=0;Underutilized \n machine n type=m \n machine m type=m \n pod x on=n \n pod y on=m"
+    );
     check(&full, "");
     assert_eq!(
         why(&full, "n"),
@@ -109,7 +110,7 @@ fn spec_03_54_a_blocking_budget_is_the_nodes_reason() {
 #[test]
 fn spec_03_55_a_budget_comes_before_the_balance() {
     let kept = format!(
-        "{SIZES} policy=Balanced budget=0% \n machine n type=m \n machine m type=m \n pod x on=n \n pod y on=m"
+        "{THREE_TYPES} policy=Balanced budget=0% \n machine n type=m \n machine m type=m \n pod x on=n \n pod y on=m"
     );
     check(&kept, "");
     assert_eq!(codes(&kept, "n"), ["DisruptionBudget"]);
@@ -118,8 +119,8 @@ fn spec_03_55_a_budget_comes_before_the_balance() {
 #[test]
 fn the_budget_is_one_for_the_whole_plan_and_for_all_reasons() {
     // Two drifted, two empty, four under-used: three may go in all, in the order of the methods.
-    let world = World::new(&format!(
-        "{SIZES} budget=3 \n machine e1 type=s \n machine e2 type=s
+    let world = Fixture::new(&format!(
+        "{THREE_TYPES} budget=3 \n machine e1 type=s \n machine e2 type=s
          machine d1 type=s provider-drift=AMIDrift drifted=60 \n machine d2 type=s provider-drift=AMIDrift drifted=90
          machine u1 type=m \n machine u2 type=m \n pod a on=d1 \n pod b on=d2 \n pod c on=u1 cpu=1 \n pod d on=u2 cpu=1"
     ));

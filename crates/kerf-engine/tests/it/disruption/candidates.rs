@@ -1,19 +1,19 @@
 //! Which nodes may be looked at, and everything that keeps the others (spec 03 §5).
 
-use super::{SIZES, check, codes, notices, why};
+use super::{THREE_TYPES, check, codes, notices, why};
 
-const EMPTY_ROOM: &str = "machine spare type=m protect=true";
+const SPARE_NODE: &str = "machine spare type=m protect=true";
 
 /// A node with one pod that could move to a spare one, and what more is said.
 fn world(node: &str, pod: &str, more: &str) -> String {
-    format!("{SIZES} after=0s \n {EMPTY_ROOM} \n machine n type=m {node} \n pod x on=n cpu=1 {pod} \n {more}")
+    format!("{THREE_TYPES} after=0s \n {SPARE_NODE} \n machine n type=m {node} \n pod x on=n cpu=1 {pod} \n {more}")
 }
 
-const GOES: &str = "single delete n saves 0.4";
+const DELETES_N: &str = "single delete n saves 0.4";
 
 #[test]
 fn spec_03_24_and_25_a_pod_that_must_be_left_alone_keeps_its_node() {
-    check(&world("", "", ""), GOES);
+    check(&world("", "", ""), DELETES_N);
     for owner in ["", "owner=DaemonSet/d", "owner=Node/n"] {
         let protected = world("", "", &format!("pod y on=n cpu=1 protect=true {owner}"));
         check(&protected, "");
@@ -23,7 +23,7 @@ fn spec_03_24_and_25_a_pod_that_must_be_left_alone_keeps_its_node() {
         );
     }
     for over in ["terminating", "phase=Succeeded", "phase=Failed"] {
-        check(&world("", "", &format!("pod y on=n cpu=1 protect=true {over}")), GOES);
+        check(&world("", "", &format!("pod y on=n cpu=1 protect=true {over}")), DELETES_N);
     }
 }
 
@@ -34,7 +34,7 @@ fn spec_03_26_a_grace_period_overrules_pods_for_drift_alone() {
     check(&world("grace=1h", "", protected), "");
     check(&world("provider-drift=AMIDrift", "", protected), "");
     // An empty node but for a daemon that must be left alone.
-    let empty = format!("{SIZES} \n machine n type=m grace=1h \n pod d on=n owner=DaemonSet/d protect=true");
+    let empty = format!("{THREE_TYPES} \n machine n type=m grace=1h \n pod d on=n owner=DaemonSet/d protect=true");
     check(&empty, "");
 }
 
@@ -44,22 +44,22 @@ fn spec_03_27_a_budget_that_allows_nothing_keeps_the_node() {
     let kept = world("", "labels=app:x", pdb);
     check(&kept, "");
     assert_eq!(why(&kept, "n"), ["PodDisruptionBudget: Pdb prevents pod evictions (PodDisruptionBudget=[default/b])"]);
-    check(&world("", "labels=app:x", "pdb b sel=app=x allowed=1"), GOES);
+    check(&world("", "labels=app:x", "pdb b sel=app=x allowed=1"), DELETES_N);
     check(&world("", "", &format!("{pdb} \n pod d on=n labels=app:x owner=DaemonSet/d")), "");
     check(&world("grace=1h provider-drift=AMIDrift", "labels=app:x", pdb), "drift delete n saves 0.4");
     check(&world("provider-drift=AMIDrift", "labels=app:x", pdb), "");
     // A status that nobody has written allows nothing; no selector selects nobody, an empty one everybody.
     check(&world("", "labels=app:x", "pdb b sel=app=x"), "");
-    check(&world("", "labels=app:x", "pdb b sel=-"), GOES);
+    check(&world("", "labels=app:x", "pdb b sel=-"), DELETES_N);
     check(&world("", "labels=app:x", "pdb b sel=*"), "");
 }
 
 #[test]
 fn spec_03_28_a_budget_over_pods_that_are_not_evicted_does_not() {
     for other in ["owner=Node/n", "phase=Succeeded", "terminating", "tol=karpenter.sh/disrupted"] {
-        check(&world("", "", &format!("pdb b sel=app=y allowed=0 \n pod y on=n labels=app:y {other}")), GOES);
+        check(&world("", "", &format!("pdb b sel=app=y allowed=0 \n pod y on=n labels=app:y {other}")), DELETES_N);
     }
-    check(&world("", "labels=app:x", "pdb b ns=other sel=app=x allowed=0"), GOES);
+    check(&world("", "labels=app:x", "pdb b ns=other sel=app=x allowed=0"), DELETES_N);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn spec_03_29_two_budgets_over_a_pod_keep_its_node_whatever_they_allow() {
 
 #[test]
 fn spec_03_30_pods_that_are_not_ready_may_go_if_the_budget_says_so() {
-    check(&world("", "labels=app:x unready", "pdb b sel=app=x allowed=0 always"), GOES);
+    check(&world("", "labels=app:x unready", "pdb b sel=app=x allowed=0 always"), DELETES_N);
     check(&world("", "labels=app:x unready", "pdb b sel=app=x allowed=0"), "");
     check(&world("", "labels=app:x", "pdb b sel=app=x allowed=0 always"), "");
 }
@@ -87,20 +87,20 @@ fn spec_03_31_the_nodes_own_annotation_knows_only_true() {
         why(&kept, "n"),
         ["DoNotDisrupt: Disruption is blocked through the \"karpenter.sh/do-not-disrupt\" annotation"]
     );
-    check(&world("protect=false", "", ""), GOES);
-    check(&world("protect=4h", "", ""), GOES);
+    check(&world("protect=false", "", ""), DELETES_N);
+    check(&world("protect=4h", "", ""), DELETES_N);
 }
 
 #[test]
 fn spec_03_32_to_34_a_pod_is_left_alone_for_so_long_after_its_start() {
     check(&world("", "protect=2m started=0", ""), "");
     check(&world("", "protect=2m started=119", ""), "");
-    check(&world("", "protect=2m started=120", ""), GOES);
+    check(&world("", "protect=2m started=120", ""), DELETES_N);
     // 33
     let two =
         |age: u32| world("", &format!("protect=1m started={age}"), &format!("pod y on=n protect=3m started={age}"));
     check(&two(170), "");
-    check(&two(180), GOES);
+    check(&two(180), DELETES_N);
     // 34
     check(&world("", "protect=5m", ""), "");
 }
@@ -116,7 +116,7 @@ fn spec_03_35_an_annotation_without_a_meaning_protects_nobody_and_is_told() {
         ("-5m", "duration \"-5m\" must be positive"),
     ] {
         let odd = world("", &format!("protect={value}"), "");
-        check(&odd, GOES);
+        check(&odd, DELETES_N);
         let told = "InvalidDoNotDisruptAnnotation Pod default/x: Invalid karpenter.sh/do-not-disrupt annotation: ";
         assert_eq!(notices(&odd), [format!("{told}{cause}, ignoring annotation")]);
     }
@@ -124,7 +124,7 @@ fn spec_03_35_an_annotation_without_a_meaning_protects_nobody_and_is_told() {
 
 #[test]
 fn spec_03_36_half_a_node_is_no_candidate() {
-    let halves = format!("{SIZES} \n node alone type=m zone=a ct=on-demand \n machine early type=m inflight");
+    let halves = format!("{THREE_TYPES} \n node alone type=m zone=a ct=on-demand \n machine early type=m inflight");
     check(&halves, "");
     assert_eq!(why(&halves, "alone"), ["NotManaged: Node isn't managed by karpenter"]);
     assert_eq!(why(&halves, "early"), ["NoNode: Nodeclaim does not have an associated node"]);
@@ -135,7 +135,7 @@ fn spec_03_37_and_41_nominated_nodes_and_nodes_of_commands_are_left_alone() {
     let kept = world("nominated=1", "", "");
     check(&kept, "");
     assert_eq!(why(&kept, "n"), ["Nominated: Node is nominated for a pending pod"]);
-    check(&world("nominated=0", "", ""), GOES);
+    check(&world("nominated=0", "", ""), DELETES_N);
     assert_eq!(codes(&world("disrupting", "", ""), "n"), ["AlreadyDisrupting"]);
 }
 
@@ -148,10 +148,10 @@ fn spec_03_38_nodes_that_come_or_go_are_no_candidates() {
 
 #[test]
 fn spec_03_39_a_pool_without_types_keeps_its_nodes_and_others_go_on() {
-    let two = format!("{SIZES} \n pool q catalogue=none \n machine n type=m \n machine m type=m pool=q");
+    let two = format!("{THREE_TYPES} \n pool q catalogue=none \n machine n type=m \n machine m type=m pool=q");
     check(&two, "empty delete n saves 0.4");
     assert_eq!(why(&two, "m"), ["NodePoolNotFound: NodePool not found (NodePool=q)"]);
-    let unlabelled = format!("{SIZES} \n machine n type=m unlabelled");
+    let unlabelled = format!("{THREE_TYPES} \n machine n type=m unlabelled");
     assert_eq!(
         why(&unlabelled, "n"),
         ["NoNodePoolLabel: Node doesn't have required label (label=karpenter.sh/nodepool)"]
@@ -165,12 +165,12 @@ fn spec_03_40_a_node_without_a_price_is_only_left_by_consolidation() {
         ("type=m ct=-", "MissingLabel: Node does not have label \"karpenter.sh/capacity-type\""),
         ("type=gone", "InstanceTypeNotFound: Instance Type \"gone\" not found"),
     ] {
-        let full = format!("{SIZES} \n {EMPTY_ROOM} \n machine n {node} \n pod x on=n cpu=1");
+        let full = format!("{THREE_TYPES} \n {SPARE_NODE} \n machine n {node} \n pod x on=n cpu=1");
         check(&full, "");
         assert_eq!(why(&full, "n"), [code]);
-        check(&format!("{SIZES} \n machine n {node}"), "empty delete n saves 0");
+        check(&format!("{THREE_TYPES} \n machine n {node}"), "empty delete n saves 0");
         let drifted =
-            format!("{SIZES} \n {EMPTY_ROOM} \n machine n {node} provider-drift=AMIDrift \n pod x on=n cpu=1");
+            format!("{THREE_TYPES} \n {SPARE_NODE} \n machine n {node} provider-drift=AMIDrift \n pod x on=n cpu=1");
         check(&drifted, "drift delete n saves 0");
     }
 }
@@ -202,7 +202,7 @@ fn spec_03_42_and_102_what_pods_cost_decides_who_goes_first() {
     // Two nodes of one price fill the room of a third; the cheaper to disrupt goes.
     let pair = |a: &str, b: &str| {
         format!(
-            "{SIZES} \n machine a type=m \n machine b type=m \n pod x on=a cpu=3 {a} \n pod y on=b cpu=3 {b}
+            "{THREE_TYPES} \n machine a type=m \n machine b type=m \n pod x on=a cpu=3 {a} \n pod y on=b cpu=3 {b}
                  node room pool=q type=m zone=a ct=on-demand \n pool q after=Never \n pod z on=room cpu=1"
         )
     };

@@ -3,12 +3,12 @@
 use kerf_engine::{Consolidatable, consolidatable, drift_reason, expires_at};
 
 use super::{check, codes};
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
 /// The drift of the only claim, whose pool is the first; nothing for none.
 #[track_caller]
 fn drift(pool: &str, machine: &str) -> String {
-    let world = World::new(&format!("type t cpu=4 zones=a \n {pool} \n machine n {machine}"));
+    let world = Fixture::new(&format!("type t cpu=4 zones=a \n {pool} \n machine n {machine}"));
     let input = &world.input;
     let types = &input.catalogues[0];
     drift_reason(&input.node_claims[0], &input.pools[0], types, &input.label_rules, input.at)
@@ -101,7 +101,7 @@ fn spec_03_16_a_machine_of_a_reservation_may_outlive_it() {
 }
 
 fn state(pool: &str, machine: &str) -> Consolidatable {
-    let world = World::new(&format!("pool p {pool} \n machine n type=t {machine}"));
+    let world = Fixture::new(&format!("pool p {pool} \n machine n type=t {machine}"));
     consolidatable(&world.input.node_claims[0], &world.input.pools[0], world.input.at)
 }
 
@@ -138,7 +138,7 @@ fn spec_03_19_and_20_the_wait_counts_from_the_last_pod_event_or_from_initializat
 #[test]
 fn spec_03_118_a_claim_expires_by_its_own_age_alone() {
     let at = |machine: &str| {
-        let world = World::new(&format!("pool p budget=0 \n machine n type=t protect=true {machine}"));
+        let world = Fixture::new(&format!("pool p budget=0 \n machine n type=t protect=true {machine}"));
         expires_at(&world.input.node_claims[0]).map(|end| end.duration_since(world.input.at).as_secs())
     };
     assert_eq!(at("expire=30s age=30"), Some(0));

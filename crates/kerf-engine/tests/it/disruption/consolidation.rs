@@ -2,15 +2,15 @@
 
 use std::fmt::Write as _;
 
-use kerf_engine::{Asked, Method, Passes, look};
+use kerf_engine::{Method, MethodFilter, Passes, look};
 
-use super::{SIZES, check, codes, text, why};
-use crate::fixture::World;
+use super::{THREE_TYPES, check, codes, text, why};
+use crate::fixture::Fixture;
 
 #[test]
 fn spec_03_91_two_of_the_cheapest_become_one_by_deleting_one() {
     check(
-        &format!("{SIZES} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 \n pod y on=b cpu=1"),
+        &format!("{THREE_TYPES} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 \n pod y on=b cpu=1"),
         "single delete a saves 0.2",
     );
 }
@@ -36,12 +36,12 @@ fn spec_03_92_three_underused_nodes_become_one() {
 fn spec_03_100_a_list_that_the_same_type_spoils_is_tried_shorter() {
     // Together they would become one of their own kind, which is reached by deleting one.
     check(
-        &format!("{SIZES} \n machine a type=l \n machine b type=l \n pod x on=a cpu=3 \n pod y on=b cpu=4"),
+        &format!("{THREE_TYPES} \n machine a type=l \n machine b type=l \n pod x on=a cpu=3 \n pod y on=b cpu=4"),
         "single delete a saves 0.8",
     );
     // Without their own type too few are left for `minValues`.
     let few = format!(
-        "{SIZES} req=\"type Exists min 3\" \n machine a type=l \n machine b type=l \n pod x on=a cpu=1 \n pod y on=b cpu=1"
+        "{THREE_TYPES} req=\"type Exists min 3\" \n machine a type=l \n machine b type=l \n pod x on=a cpu=1 \n pod y on=b cpu=1"
     );
     check(&few, "single delete a saves 0.8");
     assert_eq!(codes(&few, "b"), ["ReplacementMinValues"]);
@@ -50,7 +50,7 @@ fn spec_03_100_a_list_that_the_same_type_spoils_is_tried_shorter() {
 
 #[test]
 fn spec_03_103_a_pool_that_only_minds_empty_nodes() {
-    let kept = format!("{SIZES} policy=WhenEmpty \n machine n type=l \n pod x on=n cpu=1");
+    let kept = format!("{THREE_TYPES} policy=WhenEmpty \n machine n type=l \n pod x on=n cpu=1");
     check(&kept, "");
     assert_eq!(
         why(&kept, "n"),
@@ -60,7 +60,7 @@ fn spec_03_103_a_pool_that_only_minds_empty_nodes() {
 
 #[test]
 fn a_node_that_is_what_its_pods_need_stays() {
-    let settled = format!("{SIZES} \n machine n type=s \n pod x on=n cpu=2");
+    let settled = format!("{THREE_TYPES} \n machine n type=s \n pod x on=n cpu=2");
     check(&settled, "");
     assert_eq!(why(&settled, "n"), ["NoCheaperReplacement: Can't replace with a cheaper node"]);
     let wide = "type s cpu=2 \n type l cpu=8 out=a/on-demand,b/on-demand,c/on-demand \n pool p
@@ -74,7 +74,7 @@ fn pools_take_turns_the_most_profitable_first() {
     // The first of one pool is full; before its second, which is worth more, comes the first of the other pool.
     check(
         &format!(
-            "{SIZES} \n pool q \n machine a1 type=l \n machine a2 type=l \n machine b1 pool=q type=m
+            "{THREE_TYPES} \n pool q \n machine a1 type=l \n machine a2 type=l \n machine b1 pool=q type=m
              pod x on=a1 cpu=7 sel=pool:p \n pod y on=a2 cpu=2 sel=pool:p \n pod z on=b1 cpu=2 sel=pool:q"
         ),
         "single replace b1 -> q types=s ct=on-demand saves 0.2
@@ -108,7 +108,7 @@ fn a_launch_that_just_failed_is_not_tried_again_before_its_time() {
 
 #[test]
 fn what_is_not_named_does_not_matter() {
-    let world = format!("{SIZES} \n machine n type=l \n pod x on=n cpu=3");
+    let world = format!("{THREE_TYPES} \n machine n type=l \n pod x on=n cpu=3");
     check(&world, "single replace n -> p types=m ct=on-demand saves 0.4");
     let without_s = world.replace("type s cpu=2 mem=8Gi \n", "");
     check(&without_s, "single replace n -> p types=m ct=on-demand saves 0.4");
@@ -117,16 +117,17 @@ fn what_is_not_named_does_not_matter() {
 /// Karpenter remembers which pools it had no time to look at. Here there is no deadline: a search always ends, and nobody is unseen.
 #[test]
 fn spec_03_104_every_candidate_of_every_pool_is_looked_at_in_every_look() {
-    let mut cluster = String::from(SIZES);
+    let mut cluster = String::from(THREE_TYPES);
     for i in 0..30 {
         writeln!(cluster, "\npool p{i} \nmachine a{i} pool=p{i} type=s \nmachine b{i} pool=p{i} type=l").unwrap();
         writeln!(cluster, "pod x{i} on=a{i} cpu=2 sel=pool:p{i} \npod y{i} on=b{i} cpu=8 sel=pool:p{i}").unwrap();
     }
-    let world = World::new(&cluster);
+    let world = Fixture::new(&cluster);
     let settings = world.disruption_settings(Passes::First);
     let glance = || {
         let mut heard = Vec::new();
-        let plan = look(&world.input, &settings, Asked::ALL, |method| heard.push((method.method, method.eligible)));
+        let plan =
+            look(&world.input, &settings, MethodFilter::ALL, |method| heard.push((method.method, method.eligible)));
         (plan, heard)
     };
     let (plan, heard) = glance();

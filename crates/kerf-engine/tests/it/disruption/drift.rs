@@ -1,13 +1,13 @@
 //! Nodes that are no longer what their pool says (spec 03 §8.2 and §8.3).
 
-use super::{SIZES, check, codes, why};
+use super::{THREE_TYPES, check, codes, why};
 
 const DRIFTED: &str = "provider-drift=AMIDrift";
 
 #[test]
 fn spec_03_82_the_longest_drifted_go_first_but_empty_ones_before_all() {
     let world = format!(
-        "{SIZES} after=Never \n machine late type=s {DRIFTED} drifted=10 \n machine early type=s {DRIFTED} drifted=90
+        "{THREE_TYPES} after=Never \n machine late type=s {DRIFTED} drifted=10 \n machine early type=s {DRIFTED} drifted=90
          machine empty type=s {DRIFTED} drifted=5 \n pod x on=late cpu=2 \n pod y on=early cpu=2"
     );
     check(
@@ -22,7 +22,7 @@ fn spec_03_82_the_longest_drifted_go_first_but_empty_ones_before_all() {
 #[test]
 fn spec_03_83_a_node_whose_pods_find_no_place_is_passed_over() {
     let world = format!(
-        "{SIZES} after=Never \n machine stuck type=m {DRIFTED} drifted=90 label=only:here \n machine n type=m {DRIFTED} drifted=10
+        "{THREE_TYPES} after=Never \n machine stuck type=m {DRIFTED} drifted=90 label=only:here \n machine n type=m {DRIFTED} drifted=10
          pod x on=stuck cpu=1 sel=only:here \n pod y on=n cpu=1"
     );
     check(&world, "drift delete n saves 0.4");
@@ -35,7 +35,7 @@ fn spec_03_83_a_node_whose_pods_find_no_place_is_passed_over() {
 fn pods_do_not_go_to_nodes_that_have_drifted_too() {
     let world = |more: &str| {
         format!(
-            "{SIZES} after=Never {more} \n machine a type=m {DRIFTED} drifted=90 \n machine b type=m {DRIFTED} drifted=10
+            "{THREE_TYPES} after=Never {more} \n machine a type=m {DRIFTED} drifted=90 \n machine b type=m {DRIFTED} drifted=10
              pod x on=a cpu=1 \n pod y on=b cpu=1"
         )
     };
@@ -66,12 +66,13 @@ fn spec_03_84_all_the_machines_that_the_pods_need_are_launched() {
 
 #[test]
 fn spec_03_85_a_drifted_empty_node_goes_without_consolidation() {
-    check(&format!("{SIZES} after=Never \n machine n type=m {DRIFTED}"), "drift delete n saves 0.4");
+    check(&format!("{THREE_TYPES} after=Never \n machine n type=m {DRIFTED}"), "drift delete n saves 0.4");
 }
 
 #[test]
 fn spec_03_86_no_machine_is_kept_ready_for_a_pod_that_nobody_may_move() {
-    let world = format!("{SIZES} after=Never \n machine n type=m {DRIFTED} grace=1h \n pod x on=n cpu=4 labels=app:x");
+    let world =
+        format!("{THREE_TYPES} after=Never \n machine n type=m {DRIFTED} grace=1h \n pod x on=n cpu=4 labels=app:x");
     check(&format!("{world} \n pdb b sel=app=x max=0 allowed=0"), "drift delete n saves 0.4");
     // One that may move one day gets its place.
     check(
@@ -84,7 +85,7 @@ fn spec_03_86_no_machine_is_kept_ready_for_a_pod_that_nobody_may_move() {
 fn spec_03_87_five_drifted_nodes_under_a_budget_of_three() {
     let nodes: Vec<String> =
         (0..5).map(|i| format!("machine n{i} type=s {DRIFTED} drifted=60 \n pod x{i} on=n{i} cpu=2")).collect();
-    let world = crate::fixture::World::new(&format!("{SIZES} after=Never budget=3 \n {}", nodes.join("\n")));
+    let world = crate::fixture::Fixture::new(&format!("{THREE_TYPES} after=Never budget=3 \n {}", nodes.join("\n")));
     let plan = world.disrupt();
     let gone: Vec<&str> = plan.commands.iter().map(|c| c.nodes[0].name.as_str()).collect();
     assert_eq!(gone, ["n0", "n1", "n2"]);
@@ -94,7 +95,7 @@ fn spec_03_87_five_drifted_nodes_under_a_budget_of_three() {
 
 fn fixed(replicas: usize, count: usize, more: &str) -> String {
     let nodes: Vec<String> = (0..count).map(|i| format!("machine n{i} type=s {DRIFTED} drifted={}", 60 + i)).collect();
-    format!("{SIZES} static replicas={replicas} {more} \n {}", nodes.join("\n"))
+    format!("{THREE_TYPES} static replicas={replicas} {more} \n {}", nodes.join("\n"))
 }
 
 fn static_drifts(world: &str) -> usize {
@@ -122,11 +123,11 @@ fn spec_03_89_a_static_pool_shrinks_before_it_replaces() {
 
 #[test]
 fn spec_03_21_and_90_nodes_of_static_pools_are_neither_emptied_nor_consolidated() {
-    let empty = format!("{SIZES} static replicas=2 \n machine n type=l \n machine m type=l \n pod x on=n cpu=1");
+    let empty = format!("{THREE_TYPES} static replicas=2 \n machine n type=l \n machine m type=l \n pod x on=n cpu=1");
     check(&empty, "");
     assert_eq!(codes(&empty, "m"), ["StaticNodePool"]);
     assert_eq!(codes(&empty, "n"), ["StaticNodePool"]);
-    let world = crate::fixture::World::new(&fixed(2, 2, ""));
+    let world = crate::fixture::Fixture::new(&fixed(2, 2, ""));
     let methods: Vec<_> = world.disrupt().commands.iter().map(|c| c.method).collect();
     assert_eq!(methods, [kerf_engine::Method::StaticDrift; 2]);
 }
@@ -135,12 +136,12 @@ fn spec_03_21_and_90_nodes_of_static_pools_are_neither_emptied_nor_consolidated(
 fn a_pool_whose_replacements_failed_is_left_alone_for_a_while() {
     let world = |backoff: &str| {
         format!(
-            "{SIZES} after=Never {backoff} \n machine n type=s {DRIFTED} \n pod x on=n cpu=2
+            "{THREE_TYPES} after=Never {backoff} \n machine n type=s {DRIFTED} \n pod x on=n cpu=2
                  pool q after=Never \n machine m pool=q type=s {DRIFTED} \n pod y on=m cpu=2"
         )
     };
     let gone = |world: &str| {
-        let plan = crate::fixture::World::new(world).disrupt();
+        let plan = crate::fixture::Fixture::new(world).disrupt();
         plan.commands.iter().map(|c| c.nodes[0].name.to_string()).collect::<Vec<_>>()
     };
     assert_eq!(gone(&world("")), ["m", "n"]);

@@ -1,10 +1,10 @@
 //! Nodes without pods (spec 03 §8.1).
 
-use super::{SIZES, check, codes, why};
+use super::{THREE_TYPES, check, codes, why};
 
 #[test]
 fn spec_03_76_daemons_and_pods_that_end_leave_a_node_empty() {
-    let with = |pods: &str| format!("{SIZES} \n machine n type=m \n {pods}");
+    let with = |pods: &str| format!("{THREE_TYPES} \n machine n type=m \n {pods}");
     let goes = "empty delete n saves 0.4";
     check(&with(""), goes);
     check(
@@ -20,14 +20,14 @@ fn spec_03_76_daemons_and_pods_that_end_leave_a_node_empty() {
 #[test]
 fn spec_03_77_all_empty_nodes_that_budgets_allow_go_in_one_command() {
     let ten: Vec<String> = (0..10).map(|i| format!("machine n{i} type=s")).collect();
-    check(&format!("{SIZES} budget=30% \n {}", ten.join("\n")), "empty delete n0,n1,n2 saves 0.6");
+    check(&format!("{THREE_TYPES} budget=30% \n {}", ten.join("\n")), "empty delete n0,n1,n2 saves 0.6");
     let pools: Vec<String> = (0..10)
         .map(|p| {
             let nodes: Vec<String> = (0..3).map(|n| format!("machine p{p}n{n} pool=q{p} type=s")).collect();
             format!("pool q{p} budget=50% \n {}", nodes.join("\n"))
         })
         .collect();
-    let world = crate::fixture::World::new(&format!("type s cpu=2 \n {}", pools.join("\n")));
+    let world = crate::fixture::Fixture::new(&format!("type s cpu=2 \n {}", pools.join("\n")));
     let plan = world.disrupt();
     assert_eq!(plan.commands.len(), 1);
     assert_eq!(plan.commands[0].nodes.len(), 20);
@@ -35,14 +35,14 @@ fn spec_03_77_all_empty_nodes_that_budgets_allow_go_in_one_command() {
 
 #[test]
 fn spec_03_78_a_node_kept_for_a_buffer_stays() {
-    let kept = format!("{SIZES} \n machine n type=m buffer=1 \n machine m type=m buffer=0");
+    let kept = format!("{THREE_TYPES} \n machine n type=m buffer=1 \n machine m type=m buffer=0");
     check(&kept, "empty delete m saves 0.4");
     assert_eq!(why(&kept, "n"), ["BufferPods: Node \"n\" has buffer pods"]);
 }
 
 #[test]
 fn spec_03_80_budgets_are_told_for_all_methods() {
-    let kept = format!("{SIZES} budget=0 \n machine e type=m \n machine n type=m \n pod x on=n");
+    let kept = format!("{THREE_TYPES} budget=0 \n machine e type=m \n machine n type=m \n pod x on=n");
     check(&kept, "");
     assert_eq!(
         (codes(&kept, "e"), codes(&kept, "n")),
@@ -53,24 +53,24 @@ fn spec_03_80_budgets_are_told_for_all_methods() {
 #[test]
 fn spec_03_81_every_policy_takes_empty_nodes() {
     for policy in ["WhenEmpty", "WhenEmptyOrUnderutilized", "Balanced"] {
-        check(&format!("{SIZES} policy={policy} \n machine n type=m"), "empty delete n saves 0.4");
+        check(&format!("{THREE_TYPES} policy={policy} \n machine n type=m"), "empty delete n saves 0.4");
     }
-    let never = format!("{SIZES} after=Never \n machine n type=m");
+    let never = format!("{THREE_TYPES} after=Never \n machine n type=m");
     check(&never, "");
     assert_eq!(why(&never, "n"), ["ConsolidationDisabled: NodePool \"p\" has consolidation disabled"]);
-    let early = format!("{SIZES} after=1m \n machine n type=m event=59");
+    let early = format!("{THREE_TYPES} after=1m \n machine n type=m event=59");
     assert_eq!(codes(&early, "n"), ["ConsolidateAfter"]);
 }
 
 #[test]
 fn spec_03_58_empty_comes_before_drift() {
-    check(&format!("{SIZES} \n machine n type=m provider-drift=AMIDrift"), "empty delete n saves 0.4");
+    check(&format!("{THREE_TYPES} \n machine n type=m provider-drift=AMIDrift"), "empty delete n saves 0.4");
 }
 
 #[test]
 fn the_most_expensive_empty_nodes_go_first() {
     check(
-        &format!("{SIZES} budget=2 \n machine a type=s \n machine b type=l \n machine c type=m"),
+        &format!("{THREE_TYPES} budget=2 \n machine a type=s \n machine b type=l \n machine c type=m"),
         "empty delete b,c saves 1.2",
     );
 }

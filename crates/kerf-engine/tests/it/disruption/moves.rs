@@ -7,7 +7,7 @@ use kerf_engine::{Passes, disrupt, validate};
 use proptest::prelude::*;
 
 use super::{check, codes, promises, text};
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
 /// Only small machines can be had, and the node is a large one.
 fn large_node(pods: usize, small_price: &str, more: &str) -> String {
@@ -77,7 +77,7 @@ fn a_move_keeps_budgets_and_the_rules_of_spot() {
 
 #[test]
 fn a_move_is_validated_like_any_other_command() {
-    let world = World::new(&large_node(2, "0.2", "moves"));
+    let world = Fixture::new(&large_node(2, "0.2", "moves"));
     let settings = world.disruption_settings(Passes::First);
     let plan = disrupt(&world.input, &settings);
     let command = &plan.commands[0];
@@ -117,10 +117,10 @@ proptest! {
     /// Money adds up, a second plan finds nothing, and with moves a plan saves no less than without.
     #[test]
     fn moves_keep_what_every_plan_promises(text_of in cluster()) {
-        let world = World::new(&text_of);
+        let world = Fixture::new(&text_of);
         let plan = world.disrupt();
         promises(&world, &plan);
-        let without = World { moves: false, ..world.clone() }.disrupt();
+        let without = Fixture { moves: false, ..world.clone() }.disrupt();
         prop_assert!(plan.after <= without.after, "{}\nagainst\n{}", text(&plan), text(&without));
     }
 }

@@ -1,18 +1,18 @@
 //! Inputs that nobody meant: each is named, and the rest of the cluster is planned all the same.
 
-use super::{SIZES, check, codes, notices};
+use super::{THREE_TYPES, check, codes, notices};
 
 /// An empty node that goes whatever else there is.
-const HEALTHY: &str = "machine zz type=s";
-const GOES: &str = "empty delete zz saves 0.2";
+const EMPTY_NODE: &str = "machine zz type=s";
+const DELETES_EMPTY_NODE: &str = "empty delete zz saves 0.2";
 
 #[test]
 fn halves_of_nodes_and_nodes_without_a_pool_do_not_disturb() {
     let world = format!(
-        "{SIZES} \n {HEALTHY} \n machine claim-only type=s inflight \n node node-only type=s cpu=2
+        "{THREE_TYPES} \n {EMPTY_NODE} \n machine claim-only type=s inflight \n node node-only type=s cpu=2
          machine orphan pool=deleted type=s \n pod x on=orphan cpu=1"
     );
-    check(&world, GOES);
+    check(&world, DELETES_EMPTY_NODE);
     assert_eq!(codes(&world, "claim-only"), ["NoNode"]);
     assert_eq!(codes(&world, "node-only"), ["NotManaged"]);
     assert_eq!(codes(&world, "orphan"), ["NodePoolNotFound"]);
@@ -21,9 +21,9 @@ fn halves_of_nodes_and_nodes_without_a_pool_do_not_disturb() {
 #[test]
 fn a_type_that_is_gone_or_has_no_price_is_named() {
     let world = format!(
-        "{SIZES} \n {HEALTHY} \n machine a type=gone \n pod x on=a cpu=1 \n machine b type=s zone=nowhere \n pod y on=b cpu=2"
+        "{THREE_TYPES} \n {EMPTY_NODE} \n machine a type=gone \n pod x on=a cpu=1 \n machine b type=s zone=nowhere \n pod y on=b cpu=2"
     );
-    let plan = crate::fixture::World::new(&world).disrupt();
+    let plan = crate::fixture::Fixture::new(&world).disrupt();
     assert_eq!(plan.commands[0].nodes[0].name, "zz");
     assert_eq!(codes(&world, "a"), ["InstanceTypeNotFound"]);
     assert_eq!(codes(&world, "b"), ["NoSaving"]);
@@ -38,8 +38,8 @@ fn a_type_that_is_gone_or_has_no_price_is_named() {
 
 #[test]
 fn clocks_ahead_of_ours_are_named() {
-    let world = format!("{SIZES} after=1m \n {HEALTHY} \n machine a type=s age=-60 init=-60 event=-30");
-    check(&world, GOES);
+    let world = format!("{THREE_TYPES} after=1m \n {EMPTY_NODE} \n machine a type=s age=-60 init=-60 event=-30");
+    check(&world, DELETES_EMPTY_NODE);
     assert_eq!(codes(&world, "a"), ["ConsolidateAfter"]);
     assert_eq!(
         notices(&world),
@@ -53,8 +53,8 @@ fn clocks_ahead_of_ours_are_named() {
 
 #[test]
 fn a_budget_of_pods_that_cannot_be_read_protects_its_namespace() {
-    let mut world = crate::fixture::World::new(&format!(
-        "{SIZES} \n {HEALTHY} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 ns=dark \n pod y on=b cpu=1 \n pdb odd ns=dark sel=app=x"
+    let mut world = crate::fixture::Fixture::new(&format!(
+        "{THREE_TYPES} \n {EMPTY_NODE} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 ns=dark \n pod y on=b cpu=1 \n pdb odd ns=dark sel=app=x"
     ));
     let selector = world.input.disruption_budgets[0].selector.as_mut().unwrap();
     selector.match_expressions.push(kerf_api::slim::LabelSelectorRequirement {

@@ -61,7 +61,7 @@ fn spec_03_96_without_the_gate_spot_is_not_replaced_by_spot() {
 }
 
 fn listed(world: &str) -> Vec<String> {
-    let plan = crate::fixture::World::new(&format!("settings spot-to-spot \n {world}")).disrupt();
+    let plan = crate::fixture::Fixture::new(&format!("settings spot-to-spot \n {world}")).disrupt();
     let types = plan.commands.first().map(|c| c.replacements[0].launch.instance_types.clone());
     types.unwrap_or_default().iter().map(ToString::to_string).collect()
 }

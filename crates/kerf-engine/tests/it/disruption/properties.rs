@@ -5,14 +5,14 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use kerf_api::quantity::Quantity;
-use kerf_engine::{Command, DisruptionPlan, Input, Price, after};
+use kerf_engine::{DisruptionCommand, DisruptionPlan, Input, Price, after};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 
 use super::{promises, text};
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
-type Machine = (usize, &'static str, &'static str, &'static str, Vec<(u32, &'static str)>);
+type NodeFixture = (usize, &'static str, &'static str, &'static str, Vec<(u32, &'static str)>);
 
 /// A small cluster with nodes of all kinds: full and empty, spot and on-demand, drifted, protected, on their way out.
 fn cluster() -> impl Strategy<Value = String> {
@@ -83,7 +83,7 @@ fn cluster() -> impl Strategy<Value = String> {
 }
 
 /// The pods that fit on the machine, and the machine.
-fn write_machine(world: &mut String, i: usize, (size, pool, kind, condition, pods): &Machine) {
+fn write_machine(world: &mut String, i: usize, (size, pool, kind, condition, pods): &NodeFixture) {
     let zone = if i.is_multiple_of(2) { "a" } else { "b" };
     writeln!(world, "machine n{i} pool={pool} type=t{size} zone={zone} ct={kind} {condition}").unwrap();
     let mut room = 2 * (1_u32 << size);
@@ -147,7 +147,7 @@ proptest! {
 
     #[test]
     fn plans_keep_their_promises(text_of in cluster()) {
-        let world = World::new(&text_of);
+        let world = Fixture::new(&text_of);
         let plan = world.disrupt();
         promises(&world, &plan);
         prop_assert!(keeps_budgets(&plan), "{}", text(&plan));
@@ -164,7 +164,7 @@ proptest! {
 
     #[test]
     fn one_question_has_one_answer(text_of in cluster()) {
-        let world = World::new(&text_of);
+        let world = Fixture::new(&text_of);
         let answer = text(&world.disrupt());
         prop_assert_eq!(&answer, &text(&world.disrupt()), "asked twice");
         let mut turned = world.clone();
@@ -177,7 +177,7 @@ proptest! {
 
     #[test]
     fn ten_times_the_price_changes_only_the_money(text_of in cluster()) {
-        let world = World::new(&text_of);
+        let world = Fixture::new(&text_of);
         let mut dear = world.clone();
         for offering in dear.input.catalogues.iter_mut().flat_map(Arc::make_mut).flat_map(|t| &mut t.offerings) {
             offering.price = Price::from_nanos(offering.price.nanos() * 10);
@@ -185,13 +185,13 @@ proptest! {
         let (cheap, dear) = (world.disrupt(), dear.disrupt());
         let nodes = |plan: &DisruptionPlan| plan.commands.iter().map(|c| c.nodes.iter().map(|n| n.name.clone()).collect::<Vec<_>>()).collect::<Vec<_>>();
         prop_assert_eq!(nodes(&cheap), nodes(&dear));
-        let saved = |plan: &DisruptionPlan| plan.commands.iter().map(Command::saved).sum::<Price>().nanos();
+        let saved = |plan: &DisruptionPlan| plan.commands.iter().map(DisruptionCommand::saved).sum::<Price>().nanos();
         prop_assert_eq!(saved(&cheap) * 10, saved(&dear));
     }
 
     #[test]
     fn a_budget_of_nothing_allows_nothing(text_of in cluster()) {
-        let world = World::new(&text_of.replace("pool p", "pool p budget=0").replace("pool q", "pool q budget=0"));
+        let world = Fixture::new(&text_of.replace("pool p", "pool p budget=0").replace("pool q", "pool q budget=0"));
         let plan = world.disrupt();
         prop_assert!(plan.commands.is_empty(), "{}", text(&plan));
     }
@@ -204,7 +204,7 @@ fn clusters_are_worth_asking_about() {
     let mut found: BTreeMap<String, usize> = BTreeMap::new();
     for _ in 0..96 {
         let world = cluster().new_tree(&mut runner).unwrap().current();
-        let plan = World::new(&world).disrupt();
+        let plan = Fixture::new(&world).disrupt();
         let methods = plan.commands.iter().map(|c| format!("{:?} {}", c.method, c.decision()));
         let all: Vec<String> = if plan.commands.is_empty() { vec!["nothing".into()] } else { methods.collect() };
         for what in all {

@@ -1,8 +1,8 @@
 //! Which nodes should go, asked of all at once, where a wave takes many of them (spec 03 §16 item 22).
 
-use kerf_engine::{Asked, Command, DisruptionSettings, Passes, Price, look, validate_all};
+use kerf_engine::{DisruptionCommand, DisruptionSettings, MethodFilter, Passes, Price, look, validate_all};
 
-use crate::fixture::World;
+use crate::fixture::Fixture;
 
 /// So many nodes of a type, each with so many large and small pods.
 fn nodes(kind: &str, count: usize, large: usize, small: usize) -> String {
@@ -18,7 +18,7 @@ fn nodes(kind: &str, count: usize, large: usize, small: usize) -> String {
 }
 
 /// A cluster after many of its pods have gone: some nodes have room, others are full of pods that do not fill them.
-fn shrunk(pool: &str) -> World {
+fn shrunk(pool: &str) -> Fixture {
     let types = "type m cpu=16 mem=128Gi \n type s cpu=16 mem=64Gi price=1.4 \n type h cpu=8 mem=64Gi";
     let all = [
         nodes("m", 6, 1, 0),
@@ -30,22 +30,22 @@ fn shrunk(pool: &str) -> World {
         nodes("h", 4, 0, 8),
         nodes("h", 6, 2, 1),
     ];
-    World::new(&format!("{types} \n {pool} \n {}", all.concat()))
+    Fixture::new(&format!("{types} \n {pool} \n {}", all.concat()))
 }
 
-fn settings(world: &World, moves: bool) -> DisruptionSettings {
+fn settings(world: &Fixture, moves: bool) -> DisruptionSettings {
     DisruptionSettings { moves, ..world.disruption_settings(Passes::All) }
 }
 
-fn found(world: &World, moves: bool) -> Vec<Command> {
-    look(&world.input, &settings(world, moves), Asked::ALL, |_| ()).commands
+fn found(world: &Fixture, moves: bool) -> Vec<DisruptionCommand> {
+    look(&world.input, &settings(world, moves), MethodFilter::ALL, |_| ()).commands
 }
 
-fn saved(commands: &[Command]) -> Price {
-    commands.iter().map(Command::saved).sum()
+fn saved(commands: &[DisruptionCommand]) -> Price {
+    commands.iter().map(DisruptionCommand::saved).sum()
 }
 
-fn shape(commands: &[Command]) -> Vec<(usize, usize)> {
+fn shape(commands: &[DisruptionCommand]) -> Vec<(usize, usize)> {
     commands.iter().map(|command| (command.nodes.len(), command.replacements.len())).collect()
 }
 

@@ -1,10 +1,10 @@
 //! What becomes of the pods (spec 03 §7), as far as it decides whether nodes go.
 
-use super::{SIZES, check, codes, why};
+use super::{THREE_TYPES, check, codes, why};
 
 #[test]
 fn spec_03_59_to_61_pods_do_not_wait_for_a_node_that_may_never_come_up() {
-    let world = |more: &str| format!("{SIZES} \n machine n type=s \n pod x on=n cpu=2 \n {more}");
+    let world = |more: &str| format!("{THREE_TYPES} \n machine n type=s \n pod x on=n cpu=2 \n {more}");
     let early = world("machine young type=s uninitialized");
     check(&early, "");
     let reasons = why(&early, "n");
@@ -22,7 +22,7 @@ fn spec_03_59_to_61_pods_do_not_wait_for_a_node_that_may_never_come_up() {
 fn spec_03_62_a_pod_that_waits_for_ever_keeps_no_node() {
     check(
         &format!(
-            "{SIZES} \n machine a type=m \n machine b type=m \n pod x on=a cpu=1 \n pod y on=b cpu=2 \n pod big cpu=99"
+            "{THREE_TYPES} \n machine a type=m \n machine b type=m \n pod x on=a cpu=1 \n pod y on=b cpu=2 \n pod big cpu=99"
         ),
         "single delete a saves 0.4",
     );
@@ -31,7 +31,9 @@ fn spec_03_62_a_pod_that_waits_for_ever_keeps_no_node() {
 #[test]
 fn spec_03_64_a_node_that_a_pending_pod_needs_stays() {
     let world = |pending: &str| {
-        format!("{SIZES} \n machine n type=l \n pod x on=n cpu=1 \n machine m type=s \n pod y on=m cpu=1 \n {pending}")
+        format!(
+            "{THREE_TYPES} \n machine n type=l \n pod x on=n cpu=1 \n machine m type=s \n pod y on=m cpu=1 \n {pending}"
+        )
     };
     check(&world(""), "single delete n saves 0.8");
     check(&world("pod big cpu=6"), "single delete m saves 0.2");
@@ -40,7 +42,7 @@ fn spec_03_64_a_node_that_a_pending_pod_needs_stays() {
 #[test]
 fn spec_03_65_to_67_a_node_that_pods_just_came_to_takes_no_more() {
     let world = |after: &str, event: &str, more: &str| {
-        format!("{SIZES} after={after} \n machine n type=m event=900 \n machine to type=m protect=true event={event} \n pod x on=n cpu=3
+        format!("{THREE_TYPES} after={after} \n machine n type=m event=900 \n machine to type=m protect=true event={event} \n pod x on=n cpu=3
                  pod y on=to cpu=1 \n {more}")
     };
     check(&world("1m", "60", ""), "single delete n saves 0.4");
@@ -50,14 +52,14 @@ fn spec_03_65_to_67_a_node_that_pods_just_came_to_takes_no_more() {
     let never = "pool q after=Never \n node quiet pool=q type=m zone=a ct=on-demand event=0";
     check(&world("1m", "59", never), "single delete n saves 0.4");
     // 67
-    let shrinks = format!("{SIZES} after=1m \n machine n type=l event=60 \n pod x on=n cpu=1");
+    let shrinks = format!("{THREE_TYPES} after=1m \n machine n type=l event=60 \n pod x on=n cpu=1");
     check(&shrinks, "single replace n -> p types=s,m ct=on-demand saves 0.6");
 }
 
 #[test]
 fn spec_03_68_room_on_a_node_that_is_not_ours_will_do() {
     check(
-        &format!("{SIZES} \n machine n type=s \n pod x on=n cpu=2 \n node theirs cpu=4"),
+        &format!("{THREE_TYPES} \n machine n type=s \n pod x on=n cpu=2 \n node theirs cpu=4"),
         "single delete n saves 0.2",
     );
 }
@@ -67,7 +69,7 @@ fn spec_03_69_a_broken_pool_does_not_stop_the_others() {
     for broken in ["catalogue=none", "notready", "deleting"] {
         check(
             &format!(
-                "{SIZES} \n pool q {broken} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 \n pod y on=b cpu=1"
+                "{THREE_TYPES} \n pool q {broken} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 \n pod y on=b cpu=1"
             ),
             "single delete a saves 0.2",
         );
@@ -78,7 +80,7 @@ fn spec_03_69_a_broken_pool_does_not_stop_the_others() {
 fn spec_03_70_pods_without_an_owner_are_pods_like_others() {
     check(
         &format!(
-            "{SIZES} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 owner=ReplicaSet/w \n pod y on=b cpu=1"
+            "{THREE_TYPES} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 owner=ReplicaSet/w \n pod y on=b cpu=1"
         ),
         "single delete a saves 0.2",
     );
@@ -87,7 +89,7 @@ fn spec_03_70_pods_without_an_owner_are_pods_like_others() {
 #[test]
 fn spec_03_71_pods_that_keep_apart_keep_their_nodes() {
     let world = format!(
-        "{SIZES} \n machine a type=s \n machine b type=s
+        "{THREE_TYPES} \n machine a type=s \n machine b type=s
          pod x on=a cpu=1 labels=app:x anti=host:app=x \n pod y on=b cpu=1 labels=app:x anti=host:app=x"
     );
     check(&world, "");
@@ -99,7 +101,7 @@ fn spec_03_72_the_replacement_keeps_the_spread() {
     let spread = "labels=app:x spread=zone:1:app=x";
     check(
         &format!(
-            "{SIZES} \n machine a type=s zone=a \n machine b type=l zone=b \n machine c type=s zone=c
+            "{THREE_TYPES} \n machine a type=s zone=a \n machine b type=l zone=b \n machine c type=s zone=c
              pod x on=a cpu=2 {spread} \n pod y on=b cpu=2 {spread} \n pod z on=c cpu=2 {spread}"
         ),
         "single replace b -> p types=s,m ct=on-demand zone=b saves 0.6",
@@ -111,7 +113,7 @@ fn spec_03_73_wishes_can_be_ignored() {
     let wish = "labels=app:x anti~10=host:app=x";
     let world = |settings: &str| {
         format!(
-            "{SIZES} \n {settings} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 {wish} \n pod y on=b cpu=1 {wish}"
+            "{THREE_TYPES} \n {settings} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 {wish} \n pod y on=b cpu=1 {wish}"
         )
     };
     check(&world("settings ignore-preferences"), "single delete a saves 0.2");
@@ -122,7 +124,7 @@ fn spec_03_73_wishes_can_be_ignored() {
 fn spec_03_74_a_volume_on_the_nodes_own_disk_does_not_keep_it() {
     check(
         &format!(
-            "{SIZES} \n machine n type=l \n pvc data pv=disk \n pv disk local term=\"host In n\"
+            "{THREE_TYPES} \n machine n type=l \n pvc data pv=disk \n pv disk local term=\"host In n\"
              pod x on=n cpu=2 pvc=data owner=StatefulSet/db"
         ),
         "single replace n -> p types=s,m ct=on-demand saves 0.6",

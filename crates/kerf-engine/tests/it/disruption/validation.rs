@@ -1,70 +1,78 @@
 //! The second look before a command is carried out (spec 03 §9).
 
-use kerf_engine::{Asked, Command, Method, Passes, Rejection, disrupt, look, validate, validate_all};
+use kerf_engine::{
+    DisruptionCommand, Method, MethodFilter, Passes, ValidationFailure, disrupt, look, validate, validate_all,
+};
 
-use super::SIZES;
-use crate::fixture::World;
+use super::THREE_TYPES;
+use crate::fixture::Fixture;
 
-fn planned(world: &str) -> Command {
-    let world = World::new(world);
+fn planned(world: &str) -> DisruptionCommand {
+    let world = Fixture::new(world);
     disrupt(&world.input, &world.disruption_settings(Passes::First)).commands.remove(0)
 }
 
 /// What is left of the first command of one world in another.
-fn look_again(then: &str, now: &str) -> Result<Vec<String>, Rejection> {
-    let now = World::new(now);
+fn look_again(then: &str, now: &str) -> Result<Vec<String>, ValidationFailure> {
+    let now = Fixture::new(now);
     let left = validate(&now.input, &now.disruption_settings(Passes::First), &planned(then))?;
     Ok(left.nodes.iter().map(|n| n.name.to_string()).collect())
 }
 
 #[test]
 fn spec_03_79_a_node_that_is_no_longer_empty_drops_out_alone() {
-    let world = format!("{SIZES} \n machine a type=s \n machine b type=s");
+    let world = format!("{THREE_TYPES} \n machine a type=s \n machine b type=s");
     assert_eq!(look_again(&world, &world), Ok(vec!["a".into(), "b".into()]));
     assert_eq!(look_again(&world, &format!("{world} \n pod x on=a cpu=1")), Ok(vec!["b".into()]));
-    assert_eq!(look_again(&world, &format!("{world} \n pod x on=a cpu=1 \n pod y on=b cpu=1")), Err(Rejection::Churn));
+    assert_eq!(
+        look_again(&world, &format!("{world} \n pod x on=a cpu=1 \n pod y on=b cpu=1")),
+        Err(ValidationFailure::Churn)
+    );
     assert_eq!(look_again(&world, &world.replace("pool p", "pool p budget=1")), Ok(vec!["a".into()]));
-    assert_eq!(look_again(&world, &world.replace("pool p", "pool p budget=0")), Err(Rejection::Budget));
+    assert_eq!(look_again(&world, &world.replace("pool p", "pool p budget=0")), Err(ValidationFailure::Budget));
 }
 
-const PAIR: &str = "machine a type=s \n machine b type=s \n pod x on=a cpu=1 \n pod y on=b cpu=1";
+const TWO_NODES: &str = "machine a type=s \n machine b type=s \n pod x on=a cpu=1 \n pod y on=b cpu=1";
 
 #[test]
 fn spec_03_112_pods_that_came_meanwhile_can_stop_a_command() {
-    let world = format!("{SIZES} \n {PAIR}");
+    let world = format!("{THREE_TYPES} \n {TWO_NODES}");
     assert_eq!(look_again(&world, &world), Ok(vec!["a".into()]));
-    assert_eq!(look_again(&world, &format!("{world} \n pod z on=a protect=true")), Err(Rejection::Churn));
+    assert_eq!(look_again(&world, &format!("{world} \n pod z on=a protect=true")), Err(ValidationFailure::Churn));
     assert_eq!(
         look_again(&world, &format!("{world} \n pod z on=a labels=app:z \n pdb b sel=app=z allowed=0")),
-        Err(Rejection::Churn)
+        Err(ValidationFailure::Churn)
     );
     let full = look_again(&world, &format!("{world} \n pod z on=b cpu=1"));
     assert_eq!(full.map_err(|r| r.category()), Err("scheduling"));
     // The types that were planned no longer do.
-    let shrinks = format!("{SIZES} \n machine n type=l \n pod x on=n cpu=1");
+    let shrinks = format!("{THREE_TYPES} \n machine n type=l \n pod x on=n cpu=1");
     assert_eq!(look_again(&shrinks, &shrinks), Ok(vec!["n".into()]));
     let grown = look_again(&shrinks, &format!("{shrinks} \n pod y on=n cpu=2"));
-    assert_eq!(grown, Err(Rejection::Scheduling("scheduling simulation produced new results".into())));
+    assert_eq!(grown, Err(ValidationFailure::Scheduling("scheduling simulation produced new results".into())));
     // A delete that would need a machine now.
-    let delete = format!("{SIZES} \n {PAIR}");
+    let delete = format!("{THREE_TYPES} \n {TWO_NODES}");
     let other = look_again(
         &delete,
-        &format!("{SIZES} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 \n pod y on=b cpu=2"),
+        &format!("{THREE_TYPES} \n machine a type=s \n machine b type=s \n pod x on=a cpu=1 \n pod y on=b cpu=2"),
     );
-    assert_eq!(other, Err(Rejection::Scheduling("scheduling simulation produced new results".into())));
+    assert_eq!(other, Err(ValidationFailure::Scheduling("scheduling simulation produced new results".into())));
 }
 
 #[test]
 fn spec_03_113_budgets_and_nominations_are_asked_again() {
-    let world = format!("{SIZES} \n {PAIR}");
-    assert_eq!(look_again(&world, &world.replace("pool p", "pool p budget=0")), Err(Rejection::Budget));
-    assert_eq!(look_again(&world, &world.replace("machine a", "machine a nominated=20")), Err(Rejection::Churn));
-    assert_eq!(look_again(&world, &world.replace("machine a", "machine a leaving")), Err(Rejection::Churn));
+    let world = format!("{THREE_TYPES} \n {TWO_NODES}");
+    assert_eq!(look_again(&world, &world.replace("pool p", "pool p budget=0")), Err(ValidationFailure::Budget));
+    assert_eq!(
+        look_again(&world, &world.replace("machine a", "machine a nominated=20")),
+        Err(ValidationFailure::Churn)
+    );
+    assert_eq!(look_again(&world, &world.replace("machine a", "machine a leaving")), Err(ValidationFailure::Churn));
 }
 
 #[test]
 fn drift_is_not_looked_at_again() {
-    let world = format!("{SIZES} after=Never \n machine n type=s provider-drift=AMIDrift");
+    let world = format!("{THREE_TYPES} after=Never \n machine n type=s provider-drift=AMIDrift");
     assert_eq!(look_again(&world, &world.replace("provider-drift=AMIDrift", "")), Ok(vec!["n".into()]));
 }
 
@@ -74,24 +82,24 @@ const SHRINKING: &str =
 
 #[test]
 fn one_look_gives_all_commands_of_a_method_that_go_together() {
-    let world = World::new(&format!(
-        "{SIZES} after=Never \n machine a type=s provider-drift=D \n pod x on=a cpu=2 \n \
+    let world = Fixture::new(&format!(
+        "{THREE_TYPES} after=Never \n machine a type=s provider-drift=D \n pod x on=a cpu=2 \n \
                                      machine b type=s provider-drift=D \n pod y on=b cpu=2"
     ));
     let settings = world.disruption_settings(Passes::All);
     let mut heard = Vec::new();
-    let plan = look(&world.input, &settings, Asked::ALL, |method| heard.push((method.method, method.eligible)));
+    let plan = look(&world.input, &settings, MethodFilter::ALL, |method| heard.push((method.method, method.eligible)));
     let drifted: Vec<&str> = plan.commands.iter().flat_map(|c| &c.nodes).map(|n| n.name.as_str()).collect();
     assert_eq!(drifted, ["a", "b"]);
     assert_eq!(heard, [(Method::Emptiness, 0), (Method::StaticDrift, 0), (Method::Drift, 2)]);
-    assert!(look(&world.input, &settings, Asked::ALL.behind(Method::Drift), |_| ()).commands.is_empty());
+    assert!(look(&world.input, &settings, MethodFilter::ALL.behind(Method::Drift), |_| ()).commands.is_empty());
 
-    let tight = World::new(&format!(
-        "{SIZES} after=Never budget=1 \n machine a type=s provider-drift=D \n pod x on=a cpu=2 \n \
+    let tight = Fixture::new(&format!(
+        "{THREE_TYPES} after=Never budget=1 \n machine a type=s provider-drift=D \n pod x on=a cpu=2 \n \
                                      machine b type=s provider-drift=D \n pod y on=b cpu=2"
     ));
     assert_eq!(
-        look(&tight.input, &settings, Asked::ALL, |_| ()).commands.len(),
+        look(&tight.input, &settings, MethodFilter::ALL, |_| ()).commands.len(),
         1,
         "budgets hold for all of them together"
     );
@@ -99,35 +107,35 @@ fn one_look_gives_all_commands_of_a_method_that_go_together() {
 
 #[test]
 fn a_pod_that_came_before_the_second_look_is_part_of_the_command() {
-    let then = World::new(&format!("{SIZES} \n machine a type=l \n pod x on=a cpu=1"));
+    let then = Fixture::new(&format!("{THREE_TYPES} \n machine a type=l \n pod x on=a cpu=1"));
     let settings = then.disruption_settings(Passes::First);
-    let commands = look(&then.input, &settings, Asked::ALL, |_| ()).commands;
+    let commands = look(&then.input, &settings, MethodFilter::ALL, |_| ()).commands;
     assert_eq!(commands[0].pods, ["default/x"]);
-    let now = World::new(&format!("{SIZES} \n machine a type=l \n pod x on=a cpu=1 \n pod y on=a cpu=100m"));
-    let held: Vec<Command> = validate_all(&now.input, &settings, &commands).into_iter().flatten().collect();
+    let now = Fixture::new(&format!("{THREE_TYPES} \n machine a type=l \n pod x on=a cpu=1 \n pod y on=a cpu=100m"));
+    let held: Vec<DisruptionCommand> = validate_all(&now.input, &settings, &commands).into_iter().flatten().collect();
     assert_eq!(held[0].pods, ["default/x", "default/y"]);
     assert_eq!((held[0].replacements.len(), held[0].saved()), (1, commands[0].saved()), "and it is the same otherwise");
 }
 
 #[test]
 fn commands_are_held_to_budgets_and_room_together() {
-    let then = World::new(&format!("{SIZES} \n {SHRINKING}"));
+    let then = Fixture::new(&format!("{THREE_TYPES} \n {SHRINKING}"));
     let settings = then.disruption_settings(Passes::All);
-    let commands = look(&then.input, &settings, Asked::ALL.behind(Method::MultiNode), |_| ()).commands;
+    let commands = look(&then.input, &settings, MethodFilter::ALL.behind(Method::MultiNode), |_| ()).commands;
     assert_eq!(commands.len(), 2, "{commands:#?}");
     let verdicts = |now: &str| {
-        let now = World::new(now);
+        let now = Fixture::new(now);
         let all = validate_all(&now.input, &settings, &commands);
         all.into_iter().map(|verdict| verdict.map_or_else(|why| why.category(), |_| "ok")).collect::<Vec<_>>()
     };
-    assert_eq!(verdicts(&format!("{SIZES} \n {SHRINKING}")), ["ok", "ok"]);
-    assert_eq!(verdicts(&format!("{SIZES} budget=1 \n {SHRINKING}")), ["ok", "budget"]);
+    assert_eq!(verdicts(&format!("{THREE_TYPES} \n {SHRINKING}")), ["ok", "ok"]);
+    assert_eq!(verdicts(&format!("{THREE_TYPES} budget=1 \n {SHRINKING}")), ["ok", "budget"]);
 }
 
 #[test]
 fn a_paused_pool_is_left_alone_until_its_time() {
     let world = |paused: &str| {
-        World::new(&format!("{SIZES} {paused} \n machine a type=s \n machine d type=s provider-drift=D"))
+        Fixture::new(&format!("{THREE_TYPES} {paused} \n machine a type=s \n machine d type=s provider-drift=D"))
     };
     assert_eq!(world("").disrupt().commands.len(), 1);
     assert_eq!(world("paused=0").disrupt().commands.len(), 1);

@@ -1,19 +1,19 @@
 //! All that one look finds for money at once, and what is waited for before it looks.
 
 use jiff::Timestamp;
-use kerf_engine::{Asked, Command, Passes, gathering, look, validate_all};
+use kerf_engine::{DisruptionCommand, MethodFilter, Passes, gathering, look, validate_all};
 
-use super::SIZES;
-use crate::fixture::World;
+use super::THREE_TYPES;
+use crate::fixture::Fixture;
 
-fn found(world: &World) -> Vec<Command> {
-    look(&world.input, &world.disruption_settings(Passes::All), Asked::ALL, |_| ()).commands
+fn found(world: &Fixture) -> Vec<DisruptionCommand> {
+    look(&world.input, &world.disruption_settings(Passes::All), MethodFilter::ALL, |_| ()).commands
 }
 
 /// `a -> c; b -> c`: the nodes that go, and those that take in their pods.
-fn moves(commands: &[Command]) -> String {
+fn moves(commands: &[DisruptionCommand]) -> String {
     let names = |names: Vec<&str>| names.join(",");
-    let line = |command: &Command| {
+    let line = |command: &DisruptionCommand| {
         let going = names(command.nodes.iter().map(|node| node.name.as_str()).collect());
         let machines = command.replacements.iter().map(|_| "new");
         let to: Vec<&str> = command.placements.iter().map(|p| p.node.as_str()).chain(machines).collect();
@@ -23,22 +23,22 @@ fn moves(commands: &[Command]) -> String {
 }
 
 /// `c` and `d` shrink, each by itself; beside them the pods of two of the others fit on the third, which no list of most profitable nodes shows.
-const FIVE: &str = "type s cpu=2 mem=8Gi \n type m cpu=4 mem=16Gi \n type odd cpu=5 mem=20Gi \n pool p
+const FIVE_NODES: &str = "type s cpu=2 mem=8Gi \n type m cpu=4 mem=16Gi \n type odd cpu=5 mem=20Gi \n pool p
     machine a type=s \n machine b type=s \n machine c type=odd \n machine d type=odd \n machine e type=s
     pod v on=a cpu=500m \n pod w on=b cpu=500m \n pod x on=c cpu=3 \n pod y on=d cpu=3 \n pod z on=e cpu=1";
 
 #[test]
 fn one_look_goes_on_beside_what_it_has_found() {
-    let world = World::new(FIVE);
+    let world = Fixture::new(FIVE_NODES);
     assert_eq!(moves(&found(&world)), "c -> new; d -> new; a -> b; e -> b");
     // Whoever asks for one step gets one.
-    let first = look(&world.input, &world.disruption_settings(Passes::First), Asked::ALL, |_| ());
+    let first = look(&world.input, &world.disruption_settings(Passes::First), MethodFilter::ALL, |_| ());
     assert_eq!(moves(&first.commands), "c -> new");
 }
 
 #[test]
 fn no_node_of_a_wave_takes_in_pods_and_goes_itself() {
-    let commands = found(&World::new(FIVE));
+    let commands = found(&Fixture::new(FIVE_NODES));
     let going: Vec<&str> = commands.iter().flat_map(|c| &c.nodes).map(|node| node.name.as_str()).collect();
     let receiving: Vec<&str> = commands.iter().flat_map(|c| &c.placements).map(|p| p.node.as_str()).collect();
     assert_eq!((going.len(), receiving), (4, vec!["b", "b"]));
@@ -47,49 +47,50 @@ fn no_node_of_a_wave_takes_in_pods_and_goes_itself() {
 
 #[test]
 fn pods_that_mind_others_are_not_moved_along() {
-    let world = World::new(&FIVE.replace("pod z", "pod z labels=app:z anti=zone:app=z"));
+    let world = Fixture::new(&FIVE_NODES.replace("pod z", "pod z labels=app:z anti=zone:app=z"));
     assert_eq!(moves(&found(&world)), "c -> new; d -> new; a -> b", "where that one may go depends on the others");
     // Who minds only the pods of its own node is where it is wanted, whatever becomes of other nodes.
-    let world = World::new(&FIVE.replace("pod z", "pod z labels=app:z anti=host:app=z"));
+    let world = Fixture::new(&FIVE_NODES.replace("pod z", "pod z labels=app:z anti=host:app=z"));
     assert_eq!(moves(&found(&world)), "c -> new; d -> new; a -> b; e -> b");
-    let world =
-        World::new(&FIVE.replace("pod z", "pod z labels=app:z anti=host:app=z").replace("pod v", "pod v labels=app:z"));
+    let world = Fixture::new(
+        &FIVE_NODES.replace("pod z", "pod z labels=app:z anti=host:app=z").replace("pod v", "pod v labels=app:z"),
+    );
     assert_eq!(moves(&found(&world)), "c -> new; d -> new; a -> b", "the pod of `a` is there already");
 }
 
 #[test]
 fn the_commands_of_a_wave_keep_budgets_together() {
-    let world = |budget| World::new(&FIVE.replace("pool p", &format!("pool p budget={budget}")));
+    let world = |budget| Fixture::new(&FIVE_NODES.replace("pool p", &format!("pool p budget={budget}")));
     assert_eq!(moves(&found(&world(4))), "c -> new; d -> new; a -> b; e -> b");
     assert_eq!(moves(&found(&world(3))), "c -> new; d -> new; a -> b");
 }
 
 #[test]
 fn each_command_is_looked_at_again_beside_those_before_it() {
-    let then = World::new(FIVE);
+    let then = Fixture::new(FIVE_NODES);
     let commands = found(&then);
     let settings = then.disruption_settings(Passes::All);
     let verdicts = |now: &str| {
-        let all = validate_all(&World::new(now).input, &settings, &commands);
+        let all = validate_all(&Fixture::new(now).input, &settings, &commands);
         all.into_iter().map(|verdict| verdict.map_or_else(|why| why.category(), |_| "ok")).collect::<Vec<_>>()
     };
-    assert_eq!(verdicts(FIVE), ["ok", "ok", "ok", "ok"]);
+    assert_eq!(verdicts(FIVE_NODES), ["ok", "ok", "ok", "ok"]);
     // Less room where two of them go: for the first there is enough, and beside it not for the other.
-    assert_eq!(verdicts(&FIVE.replace("on=b cpu=500m", "on=b cpu=1")), ["ok", "ok", "ok", "scheduling"]);
-    assert_eq!(verdicts(&FIVE.replace("on=c cpu=3", "on=c cpu=5")), ["scheduling", "ok", "ok", "ok"]);
-    assert_eq!(verdicts(&FIVE.replace("pool p", "pool p budget=3")), ["ok", "ok", "ok", "budget"]);
+    assert_eq!(verdicts(&FIVE_NODES.replace("on=b cpu=500m", "on=b cpu=1")), ["ok", "ok", "ok", "scheduling"]);
+    assert_eq!(verdicts(&FIVE_NODES.replace("on=c cpu=3", "on=c cpu=5")), ["scheduling", "ok", "ok", "ok"]);
+    assert_eq!(verdicts(&FIVE_NODES.replace("pool p", "pool p budget=3")), ["ok", "ok", "ok", "budget"]);
 }
 
 // spec 03 §9: the same nodes go in a better way if there is one by now.
 #[test]
 fn room_that_somebody_made_meanwhile_is_used() {
-    let shrinks = format!("{SIZES} \n machine n type=l \n pod x on=n cpu=1");
-    let then = World::new(&shrinks);
+    let shrinks = format!("{THREE_TYPES} \n machine n type=l \n pod x on=n cpu=1");
+    let then = Fixture::new(&shrinks);
     let settings = then.disruption_settings(Passes::All);
     let commands = found(&then);
     assert_eq!(moves(&commands), "n -> new");
-    let now = World::new(&format!("{shrinks} \n machine m type=s \n pod y on=m cpu=1"));
-    let better: Vec<Command> = validate_all(&now.input, &settings, &commands).into_iter().flatten().collect();
+    let now = Fixture::new(&format!("{shrinks} \n machine m type=s \n pod y on=m cpu=1"));
+    let better: Vec<DisruptionCommand> = validate_all(&now.input, &settings, &commands).into_iter().flatten().collect();
     assert_eq!(moves(&better), "n -> m");
     assert!(better[0].saved() > commands[0].saved());
 }
@@ -102,7 +103,8 @@ fn nodes_that_are_worth_most_when_they_go_together_need_not_be_those_with_the_fe
     };
     let large: String = (0..14).map(|n| node('l', n, "cpu=4")).collect();
     let small: String = (0..16).map(|n| node('s', n, "x4 cpu=100m")).collect();
-    let commands = found(&World::new(&format!("{SIZES} \n {large} {small} \n machine z type=m \n pod z on=z cpu=1")));
+    let commands =
+        found(&Fixture::new(&format!("{THREE_TYPES} \n {large} {small} \n machine z type=m \n pod z on=z cpu=1")));
     let first: Vec<&str> = commands[0].nodes.iter().map(|node| node.name.as_str()).collect();
     assert_eq!(first.len(), 15, "{}", moves(&commands));
     assert!(first.iter().all(|name| name.starts_with('s')), "{first:?}");
@@ -113,7 +115,7 @@ fn a_crowd_that_is_ready_in_a_moment_is_waited_for() {
     let until = |machines: &[&str]| {
         let line = |(n, how): (usize, &&str)| format!("machine n{n} type=s {how} \n pod p{n} on=n{n} cpu=1 \n");
         let machines: String = machines.iter().enumerate().map(line).collect();
-        let world = World::new(&format!("{SIZES} after=60s \n {machines}"));
+        let world = Fixture::new(&format!("{THREE_TYPES} after=60s \n {machines}"));
         let seconds = |until: Option<Timestamp>| until.map(|until| until.duration_since(world.input.at).as_secs());
         (seconds(gathering(&world.input, false)), seconds(gathering(&world.input, true)))
     };
@@ -134,9 +136,9 @@ fn nodes_whose_pods_are_spread_over_hosts_drift_away_together() {
         )
     };
     let nodes: String = (0..8).map(node).collect();
-    let world = World::new(&format!("{SIZES} after=Never \n {nodes}"));
+    let world = Fixture::new(&format!("{THREE_TYPES} after=Never \n {nodes}"));
     assert_eq!(found(&world).len(), 8);
-    let world = World::new(&format!("{SIZES} after=Never \n {}", nodes.replace("spread=host", "spread=zone")));
+    let world = Fixture::new(&format!("{THREE_TYPES} after=Never \n {}", nodes.replace("spread=host", "spread=zone")));
     assert_eq!(found(&world).len(), 1);
 }
 
@@ -145,8 +147,8 @@ fn pods_of_nodes_on_their_way_out_do_not_keep_others_from_going_together() {
     // What leaves has a machine on its way; who drifts beside it does not mind.
     let node = |n: u32| format!("machine n{n} type=s provider-drift=D \n pod x{n} on=n{n} cpu=1500m \n");
     let nodes: String = (0..4).map(node).collect();
-    let world = World::new(&format!(
-        "{SIZES} after=Never \n {nodes} \n machine gone type=s leaving \n pod y on=gone cpu=1500m \n machine new type=s uninitialized"
+    let world = Fixture::new(&format!(
+        "{THREE_TYPES} after=Never \n {nodes} \n machine gone type=s leaving \n pod y on=gone cpu=1500m \n machine new type=s uninitialized"
     ));
     assert_eq!(found(&world).len(), 4);
 }
