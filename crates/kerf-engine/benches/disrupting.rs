@@ -26,26 +26,29 @@ fn main() {
     let wanted = |name: &str| filter.as_deref().is_none_or(|f| name.contains(f));
     println!("{:<64} {:>6} {:>7} {:>11} {:>11}", "work", "nodes", "pods", "prepare", "a question");
     for (kind, shape) in [
-        ("plain", ClusterShape { pools: 1, spread: false, full: false }),
-        ("full nodes", ClusterShape { pools: 1, spread: false, full: true }),
-        ("30 pools, half with zone spread", ClusterShape { pools: 30, spread: true, full: false }),
-        ("30 pools, half with zone spread, full nodes", ClusterShape { pools: 30, spread: true, full: true }),
+        ("plain", ClusterShape { pools: 1, has_zone_spread: false, is_full: false }),
+        ("full nodes", ClusterShape { pools: 1, has_zone_spread: false, is_full: true }),
+        ("30 pools, half with zone spread", ClusterShape { pools: 30, has_zone_spread: true, is_full: false }),
+        (
+            "30 pools, half with zone spread, full nodes",
+            ClusterShape { pools: 30, has_zone_spread: true, is_full: true },
+        ),
     ] {
         for nodes in NODE_COUNTS {
             if wanted("whatif") {
-                what_if(kind, nodes, shape);
+                bench_removal(kind, nodes, shape);
             }
         }
     }
     if wanted("plan") {
         for nodes in [250, 500, 1_000, 2_000, 5_000] {
-            plan("settled", nodes, ClusterShape { pools: 1, spread: false, full: true }, Passes::First);
+            plan("settled", nodes, ClusterShape { pools: 1, has_zone_spread: false, is_full: true }, Passes::First);
         }
         for nodes in [250, 500, 1_000, 2_000, 5_000] {
             plan(
                 "settled, 30 pools, zone spread",
                 nodes,
-                ClusterShape { pools: 30, spread: true, full: true },
+                ClusterShape { pools: 30, has_zone_spread: true, is_full: true },
                 Passes::First,
             );
         }
@@ -53,12 +56,17 @@ fn main() {
             plan(
                 "first command, a third free",
                 nodes,
-                ClusterShape { pools: 1, spread: false, full: false },
+                ClusterShape { pools: 1, has_zone_spread: false, is_full: false },
                 Passes::First,
             );
         }
         for nodes in [250, 500, 1_000] {
-            plan("everything, a third free", nodes, ClusterShape { pools: 1, spread: false, full: false }, Passes::All);
+            plan(
+                "everything, a third free",
+                nodes,
+                ClusterShape { pools: 1, has_zone_spread: false, is_full: false },
+                Passes::All,
+            );
         }
     }
     if wanted("memory") {
@@ -75,7 +83,7 @@ fn main() {
 }
 
 /// What the process holds in memory, in MiB.
-fn resident() -> f64 {
+fn resident_memory_mib() -> f64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: f64 = statm.split_whitespace().nth(1).and_then(|n| n.parse().ok()).unwrap_or(0.0);
     pages * 4.0 / 1_024.0
@@ -83,10 +91,10 @@ fn resident() -> f64 {
 
 /// What a prepared cluster takes, besides the objects that it is made from.
 fn memory(nodes: usize) {
-    let input = cluster_of(nodes, ClusterShape { pools: 30, spread: true, full: false });
-    let before = resident();
+    let input = cluster_with_nodes(nodes, ClusterShape { pools: 30, has_zone_spread: true, is_full: false });
+    let before = resident_memory_mib();
     let mut prepared = IncrementalSolver::new(&input, &settings(Effort::FirstFit));
-    let built = resident();
+    let built = resident_memory_mib();
     for node in &input.nodes {
         prepared.solve_without_nodes(std::slice::from_ref(&node.metadata.name));
     }
@@ -94,15 +102,19 @@ fn memory(nodes: usize) {
         "memory of {nodes} nodes and {} pods: {:.0} MiB, {:.0} MiB after asking about every node",
         input.pods.len(),
         built - before,
-        resident() - before
+        resident_memory_mib() - before
     );
 }
 
 /// All candidates, all methods: a whole plan up to its first command, or to the verdict that there is nothing to do.
 fn plan(kind: &str, nodes: usize, shape: ClusterShape, passes: Passes) {
-    let input = cluster_of(nodes, shape);
-    let settings =
-        DisruptionSettings { scheduling: settings(Effort::Search), spot_to_spot: false, moves: true, passes };
+    let input = cluster_with_nodes(nodes, shape);
+    let settings = DisruptionSettings {
+        scheduling: settings(Effort::Search),
+        allows_spot_to_spot: false,
+        allows_moves: true,
+        passes,
+    };
     let mut best = f64::INFINITY;
     let mut found = kerf_engine::DisruptionPlan::default();
     for _ in 0..3 {
@@ -126,8 +138,8 @@ fn plan(kind: &str, nodes: usize, shape: ClusterShape, passes: Passes) {
 }
 
 /// Each node by itself.
-fn what_if(kind: &str, nodes: usize, shape: ClusterShape) {
-    let input = cluster_of(nodes, shape);
+fn bench_removal(kind: &str, nodes: usize, shape: ClusterShape) {
+    let input = cluster_with_nodes(nodes, shape);
     let start = Stopwatch::start();
     let mut prepared = IncrementalSolver::new(&input, &settings(Effort::FirstFit));
     let prepare = start.seconds();
@@ -151,7 +163,7 @@ fn what_if(kind: &str, nodes: usize, shape: ClusterShape) {
 
 /// One more pod that waits, of a kind that was not there before.
 fn one_more_pod(nodes: usize) {
-    let input = cluster_of(nodes, ClusterShape { pools: 30, spread: true, full: false });
+    let input = cluster_with_nodes(nodes, ClusterShape { pools: 30, has_zone_spread: true, is_full: false });
     let start = Stopwatch::start();
     let mut prepared = IncrementalSolver::new(&input, &settings(Effort::Search));
     let prepare = start.seconds();
@@ -182,8 +194,8 @@ fn print_line(name: &str, input: &Input, prepare: f64, mean: f64) {
 #[derive(Clone, Copy)]
 pub(crate) struct ClusterShape {
     pub(crate) pools: usize,
-    pub(crate) spread: bool,
-    pub(crate) full: bool,
+    pub(crate) has_zone_spread: bool,
+    pub(crate) is_full: bool,
 }
 
 fn zone_spread(app: &str) -> TopologySpreadConstraint {
@@ -198,7 +210,7 @@ fn zone_spread(app: &str) -> TopologySpreadConstraint {
 }
 
 /// Nodes of eight CPUs with twenty pods each.
-pub(crate) fn cluster_of(nodes: usize, shape: ClusterShape) -> Input {
+pub(crate) fn cluster_with_nodes(nodes: usize, shape: ClusterShape) -> Input {
     let mut dice = SplitMix64(11);
     let mut input = input(Vec::new(), nodes);
     let template = input.pools[0].clone();
@@ -249,7 +261,7 @@ pub(crate) fn cluster_of(nodes: usize, shape: ClusterShape) -> Input {
     let deployments = (count / 50).max(1);
     let sizes: Vec<(&str, &str)> = (0..deployments)
         .map(|_| {
-            let cpu = if shape.full { "400m" } else { dice.pick(&["100m", "200m", "250m", "500m"]) };
+            let cpu = if shape.is_full { "400m" } else { dice.pick(&["100m", "200m", "250m", "500m"]) };
             (cpu, dice.pick(&["128Mi", "256Mi", "512Mi", "700Mi"]))
         })
         .collect();
@@ -261,7 +273,7 @@ pub(crate) fn cluster_of(nodes: usize, shape: ClusterShape) -> Input {
             p.metadata.labels = [(Str::from("app"), Str::from(app.as_str()))].into_iter().collect();
             p.spec.node_name = Some(format!("node-{:05}", i / 20).into());
             p.status.phase = PodPhase::Running;
-            if shape.spread && deployment.is_multiple_of(2) {
+            if shape.has_zone_spread && deployment.is_multiple_of(2) {
                 p.spec.topology_spread_constraints.push(zone_spread(&app));
             }
             p.into()

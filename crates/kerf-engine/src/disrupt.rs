@@ -37,8 +37,8 @@ mod wave;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-pub use apply_commands::after;
-use apply_commands::name_machines;
+use apply_commands::name_replacements;
+pub use apply_commands::with_commands_done;
 pub use balanced::BalancedScore;
 pub use block_reason::BlockReason;
 pub use command::{
@@ -47,11 +47,11 @@ pub use command::{
 };
 pub use conditions::{Consolidatable, consolidatable, drift as drift_reason, expires_at, must_verify_type};
 pub use input::{ClaimLifecycle, DisruptionSettings, LaunchBackoff, Passes, PoolDisruption, TemplateHash};
-pub use next_commands::{MethodFilter, MethodReport, gathering, look};
+pub use next_commands::{MethodFilter, MethodReport, consolidation_deferred_until, next_commands};
 pub use pods::eviction_cost;
 pub use static_drift::claim_from_template;
 pub use validate::{ValidationFailure, validate, validate_all};
-pub use wave::takes_much;
+pub use wave::is_large_wave;
 
 use kerf_api::labels;
 use pass::DisruptionPass;
@@ -68,20 +68,20 @@ pub fn disrupt(input: &Input, settings: &DisruptionSettings) -> DisruptionPlan {
     for passes_left in (0..2 * input.nodes.len() + 2).rev() {
         let survey = Survey::new(&world);
         let draft = draft.get_or_insert_with(|| PlanBuilder::new(&survey));
-        let mut pass = DisruptionPass::new(&survey, settings, &draft.budgets).after(&draft.planned);
+        let mut pass = DisruptionPass::new(&survey, settings, &draft.budgets).with_planned_nodes(&draft.planned);
         let mut found = pass.run();
-        name_machines(&world, &mut found);
+        name_replacements(&world, &mut found);
         let is_last = found.is_empty() || settings.passes == Passes::First || passes_left == 0;
-        let said = pass.finish(&found);
-        draft.count(&said);
-        let done = draft.add(&world, settings, found);
+        let said = pass.into_report(&found);
+        draft.count_pass(&said);
+        let done = draft.add_commands(&world, settings, found);
         if is_last {
-            draft.close(said);
+            draft.add_blocked_nodes(said);
             break;
         }
         drop(survey);
         if !done.is_empty() {
-            world = Cow::Owned(after(world.into_owned(), &done));
+            world = Cow::Owned(with_commands_done(world.into_owned(), &done));
         }
     }
     draft.map(|draft| draft.finish(input)).unwrap_or_default()

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::solve::{ClassIx, PlacementPass, PodIx, UnplacedReason};
 
 /// The reasons of the pods that the pass left pending and that are asked about. Pods of one class share theirs.
-pub(crate) fn unplaced(pass: &mut PlacementPass<'_>, asked: impl Fn(PodIx) -> bool) -> Vec<(PodIx, Reason)> {
+pub(crate) fn explain_unplaced(pass: &mut PlacementPass<'_>, asked: impl Fn(PodIx) -> bool) -> Vec<(PodIx, Reason)> {
     let problem = pass.problem;
     let mut known: FxHashMap<ClassIx, Reason> = FxHashMap::default();
     let mut all = Vec::new();
@@ -25,7 +25,7 @@ pub(crate) fn unplaced(pass: &mut PlacementPass<'_>, asked: impl Fn(PodIx) -> bo
             Some(UnplacedReason::WaitsForReservation) => Reason::ReservedCapacityDeferred,
             Some(UnplacedReason::NeedsDevices) => Reason::DynamicResources,
             Some(UnplacedReason::NoTarget) | None => {
-                known.entry(class).or_insert_with(|| pool_rejection::why_nowhere(pass, class)).clone()
+                known.entry(class).or_insert_with(|| pool_rejection::explain_rejection(pass, class)).clone()
             }
         };
         all.push((pod, reason));

@@ -32,9 +32,9 @@ pub use cluster::{
 pub use disrupt::{
     BalancedScore, BlockReason, BlockedNode, BudgetUse, ClaimLifecycle, CommandNode, Consolidatable, DisruptionCommand,
     DisruptionPlan, DisruptionSettings, DisruptionStats, InputWarning, LaunchBackoff, Method, MethodFilter,
-    MethodReport, Passes, PoolDisruption, RejectedCommand, TemplateHash, ValidationFailure, after, claim_from_template,
-    consolidatable, disrupt, drift_reason, eviction_cost, expires_at, gathering, look, must_verify_type, takes_much,
-    validate, validate_all,
+    MethodReport, Passes, PoolDisruption, RejectedCommand, TemplateHash, ValidationFailure, claim_from_template,
+    consolidatable, consolidation_deferred_until, disrupt, drift_reason, eviction_cost, expires_at, is_large_wave,
+    must_verify_type, next_commands, validate, validate_all, with_commands_done,
 };
 pub use explain::{Funnel, FunnelRule, FunnelStep, PlacementRule, PoolFunnel, PoolRejection, Reason, funnel};
 pub use pod::relax::Relaxation;

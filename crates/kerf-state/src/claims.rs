@@ -17,21 +17,21 @@ pub struct TrackedClaim {
     /// The object, as its controllers write it.
     pub object: NodeClaim,
     /// The same as decisions see it, marks aside.
-    pub seen: kerf_engine::NodeClaimInput,
+    pub engine_claim: kerf_engine::NodeClaimInput,
 }
 
 impl From<NodeClaim> for TrackedClaim {
     fn from(mut object: NodeClaim) -> Self {
         // Who wrote which field is most of the object, and nobody here asks.
         object.metadata.managed_fields = None;
-        Self { seen: node_claim(&object, false), object }
+        Self { engine_claim: to_engine_claim(&object, false), object }
     }
 }
 
 impl TrackedClaim {
     /// Its name.
     pub fn name(&self) -> &Str {
-        &self.seen.name
+        &self.engine_claim.name
     }
 
     /// Its uid.
@@ -41,12 +41,12 @@ impl TrackedClaim {
 
     /// The pool that it belongs to.
     pub fn pool(&self) -> Option<&str> {
-        self.seen.labels.get(kerf_api::labels::NODEPOOL).filter(|pool| !pool.is_empty())
+        self.engine_claim.labels.get(kerf_api::labels::NODEPOOL).filter(|pool| !pool.is_empty())
     }
 
     /// Whether a condition is True.
-    pub fn is_true(&self, kind: &str) -> bool {
-        is_true(&self.object, kind)
+    pub fn is_condition_true(&self, kind: &str) -> bool {
+        is_condition_true(&self.object, kind)
     }
 
     /// Whether it has been told to go.
@@ -56,7 +56,7 @@ impl TrackedClaim {
 }
 
 /// The claim as the engine takes it. `is_marked` says whether a disruption under way has marked it.
-pub fn node_claim(object: &NodeClaim, is_marked: bool) -> kerf_engine::NodeClaimInput {
+pub fn to_engine_claim(object: &NodeClaim, is_marked: bool) -> kerf_engine::NodeClaimInput {
     let status = object.status.as_ref();
     let pairs = |map: Option<&std::collections::BTreeMap<String, String>>| {
         map.into_iter().flatten().map(|(k, v)| (Str::from(k.as_str()), Str::from(v.as_str()))).collect::<Labels>()
@@ -70,7 +70,7 @@ pub fn node_claim(object: &NodeClaim, is_marked: bool) -> kerf_engine::NodeClaim
         startup_taints: taints(object.spec.startup_taints.as_deref()),
         capacity: resources(status.and_then(|s| s.capacity.as_ref())),
         allocatable: resources(status.and_then(|s| s.allocatable.as_ref())),
-        is_deleting: object.metadata.deletion_timestamp.is_some() || is_true(object, "InstanceTerminating"),
+        is_deleting: object.metadata.deletion_timestamp.is_some() || is_condition_true(object, "InstanceTerminating"),
         is_marked_for_disruption: is_marked,
         lifecycle: lifecycle(object),
     }
@@ -96,7 +96,9 @@ fn lifecycle(object: &NodeClaim) -> ClaimLifecycle {
         last_pod_event: status.and_then(|s| s.last_pod_event_time.as_ref()).map(|time| time.0),
         drifted_at: drifted.map(|c| c.last_transition_time.0),
         // What Kerf can find out by itself is found out again; what a provider once said holds until it is asked again.
-        provider_drift: drifted.filter(|c| !is_own_drift(object, &c.reason)).map(|c| Str::from(c.reason.as_str())),
+        provider_drift: drifted
+            .filter(|c| !is_drift_from_pool(object, &c.reason))
+            .map(|c| Str::from(c.reason.as_str())),
         expire_after: object.spec.expire_after.as_ref().and_then(|t| parse_nillable(Some(t.as_str())).ok().flatten()),
         // A period that has no meaning, which admission does not let through, still says that a drain ends.
         termination_grace_period: object
@@ -110,7 +112,7 @@ fn lifecycle(object: &NodeClaim) -> ClaimLifecycle {
 }
 
 /// Whether drift for this reason can be told from the claim and its pool alone. A hash can be compared only if the claim carries one.
-fn is_own_drift(object: &NodeClaim, reason: &str) -> bool {
+fn is_drift_from_pool(object: &NodeClaim, reason: &str) -> bool {
     let has = |key: &str| object.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(key));
     match reason {
         "NodePoolDrifted" => has(annotations::NODEPOOL_HASH) && has(annotations::NODEPOOL_HASH_VERSION),
@@ -119,7 +121,7 @@ fn is_own_drift(object: &NodeClaim, reason: &str) -> bool {
     }
 }
 
-fn is_true(object: &NodeClaim, kind: &str) -> bool {
+fn is_condition_true(object: &NodeClaim, kind: &str) -> bool {
     object
         .status
         .as_ref()

@@ -38,7 +38,7 @@ pub struct NodeRequests {
 pub struct Cluster {
     pub(crate) claims: ObjectTable<TrackedClaim>,
     pub(crate) pools: ObjectTable<NodePool>,
-    pub(crate) classes: ObjectTable<NodeClass>,
+    pub(crate) node_classes: ObjectTable<NodeClass>,
     pub(crate) pods: ObjectTable<Pod>,
     pub(crate) nodes: ObjectTable<Node>,
     pub(crate) daemon_sets: ObjectTable<DaemonSet>,
@@ -56,12 +56,12 @@ pub struct Cluster {
     pub(crate) replication_controllers: ObjectTable<ReplicationController>,
 
     pub(crate) intents: Intents,
-    pub(crate) was_synced: bool,
+    pub(crate) has_been_synced: bool,
     /// The engine's books, between decisions.
-    pub(crate) world: Option<SolverCache>,
+    pub(crate) solver_cache: Option<SolverCache>,
     pods_by_node: BTreeMap<Str, BTreeSet<Str>>,
-    nodes_by_machine: BTreeMap<Str, BTreeSet<Str>>,
-    claims_by_machine: BTreeMap<Str, BTreeSet<Str>>,
+    nodes_by_provider_id: BTreeMap<Str, BTreeSet<Str>>,
+    claims_by_provider_id: BTreeMap<Str, BTreeSet<Str>>,
     /// Claims without a machine: as long as there are any, nothing may be decided.
     pub(crate) unlaunched: BTreeSet<Str>,
 }
@@ -96,24 +96,24 @@ impl Cluster {
             }
         }
         let object = Arc::new(object);
-        let before = T::table_mut(self).put(key, object.clone());
+        let before = T::table_mut(self).insert(key, object.clone());
         let change = ObjectChange { before, after: Some(object) };
-        T::index(self, &change);
+        T::update_indexes(self, &change);
         Some(change)
     }
 
     /// Takes note of what the API server answered to a write of ours. The watch may have told more meanwhile: an object that is not known is
     /// gone, and nobody would ever tell again that it is.
-    pub fn wrote<T: Tracked>(&mut self, object: T) -> Option<ObjectChange<T>> {
+    pub fn apply_own_write<T: Tracked>(&mut self, object: T) -> Option<ObjectChange<T>> {
         T::table(self).get(&object.key())?;
         self.apply(object)
     }
 
     /// Takes note of an object that is gone.
     pub fn delete<T: Tracked>(&mut self, object: &T) -> Option<ObjectChange<T>> {
-        let before = T::table_mut(self).take(&object.key())?;
+        let before = T::table_mut(self).remove(&object.key())?;
         let change = ObjectChange { before: Some(before), after: None };
-        T::index(self, &change);
+        T::update_indexes(self, &change);
         Some(change)
     }
 
@@ -122,7 +122,7 @@ impl Cluster {
         let listed: BTreeSet<Str> = objects.iter().map(Tracked::key).collect();
         let gone: Vec<Arc<T>> = T::table(self)
             .iter()
-            .filter(|(key, object)| !listed.contains(*key) && !object.outlives_list(self))
+            .filter(|(key, object)| !listed.contains(*key) && !object.survives_relist(self))
             .map(|(_, object)| object.clone())
             .collect();
         let mut changes: Vec<ObjectChange<T>> = gone.iter().filter_map(|object| self.delete(object.as_ref())).collect();
@@ -133,26 +133,26 @@ impl Cluster {
 
     /// Takes note of a claim that we have just created, before any watch tells of it: until it is launched or gone, nothing may be
     /// decided, for its room is spoken for.
-    pub fn seed(&mut self, claim: TrackedClaim) {
-        let name = claim.seen.name.clone();
+    pub fn insert_created(&mut self, claim: TrackedClaim) {
+        let name = claim.engine_claim.name.clone();
         if self.apply(claim).is_some() {
-            self.intents.seed(name);
+            self.intents.mark_created(name);
         }
     }
 
     /// The watch has told of a claim, or the API server says that it is gone.
-    pub fn confirm(&mut self, claim: &str) {
-        self.intents.confirm(claim);
+    pub fn mark_observed(&mut self, claim: &str) {
+        self.intents.mark_observed(claim);
     }
 
     /// Forgets a claim that we created and that is gone without any watch having told of it. One that has a machine, or that a
     /// watch knows, stays. Says whether it was forgotten.
-    pub fn forget_seeded(&mut self, claim: &str) -> bool {
+    pub fn remove_unobserved(&mut self, claim: &str) -> bool {
         let Some(known) = self.claims.get(claim).cloned() else { return false };
-        if !self.intents.is_seeded(claim) || !known.seen.provider_id.is_empty() {
+        if !self.intents.is_unobserved(claim) || !known.engine_claim.provider_id.is_empty() {
             return false;
         }
-        self.intents.confirm(claim);
+        self.intents.mark_observed(claim);
         self.delete(known.as_ref()).is_some()
     }
 
@@ -163,12 +163,12 @@ impl Cluster {
 
     /// The nodes of a machine, in the order of their names; none for an empty provider id.
     pub fn nodes_of(&self, provider_id: &str) -> impl Iterator<Item = &Arc<Node>> {
-        self.nodes_by_machine.get(provider_id).into_iter().flatten().filter_map(|name| self.nodes.get(name))
+        self.nodes_by_provider_id.get(provider_id).into_iter().flatten().filter_map(|name| self.nodes.get(name))
     }
 
     /// The claims of a machine, in the order of their names; none for an empty provider id.
     pub fn claims_of(&self, provider_id: &str) -> impl Iterator<Item = &Arc<TrackedClaim>> {
-        self.claims_by_machine.get(provider_id).into_iter().flatten().filter_map(|name| self.claims.get(name))
+        self.claims_by_provider_id.get(provider_id).into_iter().flatten().filter_map(|name| self.claims.get(name))
     }
 
     /// Nodes and claims joined by their machines: nodes first, in the order of their names, then claims that have no node yet.
@@ -176,13 +176,13 @@ impl Cluster {
     pub fn state_nodes(&self) -> impl Iterator<Item = StateNode<'_>> {
         let of_nodes = self.nodes.values().filter_map(|node| self.state_node(node));
         let alone = self.claims.values().filter(|claim| {
-            let id = &claim.seen.provider_id;
-            !id.is_empty() && !self.nodes_by_machine.contains_key(id) && self.is_first_claim(claim)
+            let id = &claim.engine_claim.provider_id;
+            !id.is_empty() && !self.nodes_by_provider_id.contains_key(id) && self.is_first_claim(claim)
         });
         of_nodes.chain(alone.map(|claim| StateNode {
             node: None,
             claim: Some(claim),
-            is_marked: self.intents.is_marked(&claim.seen.provider_id),
+            is_marked: self.intents.is_marked(&claim.engine_claim.provider_id),
         }))
     }
 
@@ -198,7 +198,9 @@ impl Cluster {
     }
 
     fn is_first_claim(&self, claim: &TrackedClaim) -> bool {
-        self.claims_of(&claim.seen.provider_id).next().is_some_and(|first| first.seen.name == claim.seen.name)
+        self.claims_of(&claim.engine_claim.provider_id)
+            .next()
+            .is_some_and(|first| first.engine_claim.name == claim.engine_claim.name)
     }
 
     /// What the pods on a node ask for, ended ones left out: all of them, and those of daemon sets.
@@ -231,36 +233,36 @@ impl Cluster {
 
     /// Marks a machine as one that is about to go; a machine that is not known is ignored.
     pub fn mark_for_deletion(&mut self, provider_id: &str) {
-        if self.is_known_machine(provider_id) {
+        if self.is_known_provider_id(provider_id) {
             self.intents.mark(Str::from(provider_id));
-            self.follow_marks(provider_id);
+            self.refresh_cached_claims(provider_id);
         }
     }
 
     /// Takes a mark back.
     pub fn unmark_for_deletion(&mut self, provider_id: &str) {
         self.intents.unmark(provider_id);
-        self.follow_marks(provider_id);
+        self.refresh_cached_claims(provider_id);
     }
 
     /// Expects pods on a machine until an instant.
     pub fn nominate(&mut self, provider_id: &str, until: Timestamp) {
-        if self.is_known_machine(provider_id) {
+        if self.is_known_provider_id(provider_id) {
             self.intents.nominate(Str::from(provider_id), until);
         }
     }
 
     /// Notes that a claim was launched for a pod: until the pod is bound, further decisions offer it that machine first.
-    pub fn expect(&mut self, pod: Str, claim: Str) {
-        self.intents.expect(pod, claim);
+    pub fn record_launched_for(&mut self, pod: Str, claim: Str) {
+        self.intents.record_launched_for(pod, claim);
     }
 
     /// The machines that were launched for pods that still wait, by provider id.
-    pub(crate) fn expected_machines(&mut self) -> BTreeMap<Str, Str> {
+    pub(crate) fn launched_provider_ids(&mut self) -> BTreeMap<Str, Str> {
         let (pods, claims) = (&self.pods, &self.claims);
         let waits = |pod: &Str| pods.get(pod).is_some_and(|pod| pod.spec.node_name.is_none());
-        let expected = self.intents.expected(|pod, claim| waits(pod) && claims.get(claim).is_some());
-        let machine = |claim| claims.get(claim).map(|claim| claim.seen.provider_id.clone());
+        let expected = self.intents.retain_launched_for(|pod, claim| waits(pod) && claims.get(claim).is_some());
+        let machine = |claim| claims.get(claim).map(|claim| claim.engine_claim.provider_id.clone());
         let known = expected.iter().filter_map(|(pod, claim)| Some((pod.clone(), machine(claim)?)));
         known.filter(|(_, machine)| !machine.is_empty()).collect()
     }
@@ -275,7 +277,7 @@ impl Cluster {
         }
         let node = self.nodes.get(name)?;
         let claims = self.claims_of(&node.spec.provider_id);
-        let expected = claims.flat_map(|claim| self.intents.awaiting(claim.name()));
+        let expected = claims.flat_map(|claim| self.intents.pods_launched_for(claim.name()));
         let mut waiting =
             expected.filter_map(|key| self.pods.get(key)).filter(|pod| pod.spec.node_name.is_none()).peekable();
         waiting.peek()?;
@@ -296,9 +298,9 @@ impl Cluster {
         self.intents.nominated_until(provider_id).is_some_and(|until| now < until)
     }
 
-    fn is_known_machine(&self, provider_id: &str) -> bool {
-        self.nodes_by_machine.contains_key(provider_id)
-            || self.claims_by_machine.contains_key(provider_id)
+    fn is_known_provider_id(&self, provider_id: &str) -> bool {
+        self.nodes_by_provider_id.contains_key(provider_id)
+            || self.claims_by_provider_id.contains_key(provider_id)
             || self.nodes.get(provider_id).is_some_and(|node| node.spec.provider_id.is_empty())
     }
 
@@ -307,37 +309,40 @@ impl Cluster {
         let (before, after) = (place(&change.before), place(&change.after));
         let Some(key) = change.latest().map(|pod| pod.key()) else { return };
         relink(&mut self.pods_by_node, &key, before.as_ref(), after.as_ref());
-        self.follow_pod(change);
+        self.cache_pod_change(change);
     }
 
     pub(crate) fn index_node(&mut self, change: &ObjectChange<Node>) {
         let machine = |node: &Option<Arc<Node>>| node.as_ref().map(|node| node.spec.provider_id.clone());
         let (before, after) = (machine(&change.before), machine(&change.after));
         let Some(key) = change.latest().map(|node| node.key()) else { return };
-        relink(&mut self.nodes_by_machine, &key, before.as_ref(), after.as_ref());
-        self.forget_lost_machine(before.as_ref());
-        self.follow_node(change);
+        relink(&mut self.nodes_by_provider_id, &key, before.as_ref(), after.as_ref());
+        self.forget_if_unknown(before.as_ref());
+        self.cache_node_change(change);
     }
 
     pub(crate) fn index_claim(&mut self, change: &ObjectChange<TrackedClaim>) {
-        let machine = |claim: &Option<Arc<TrackedClaim>>| claim.as_ref().map(|claim| claim.seen.provider_id.clone());
+        let machine =
+            |claim: &Option<Arc<TrackedClaim>>| claim.as_ref().map(|claim| claim.engine_claim.provider_id.clone());
         let (before, after) = (machine(&change.before), machine(&change.after));
         let Some(key) = change.latest().map(|claim| claim.key()) else { return };
-        relink(&mut self.claims_by_machine, &key, before.as_ref(), after.as_ref());
+        relink(&mut self.claims_by_provider_id, &key, before.as_ref(), after.as_ref());
         // A claim that says that it was launched holds nobody up, even if somebody took its machine's name away.
-        let is_awaited = |claim: &Arc<TrackedClaim>| claim.seen.provider_id.is_empty() && !claim.is_true("Launched");
+        let is_awaited = |claim: &Arc<TrackedClaim>| {
+            claim.engine_claim.provider_id.is_empty() && !claim.is_condition_true("Launched")
+        };
         if change.after.as_ref().is_some_and(is_awaited) {
             self.unlaunched.insert(key);
         } else {
             self.unlaunched.remove(&key);
         }
-        self.forget_lost_machine(before.as_ref());
-        self.follow_claim(change);
+        self.forget_if_unknown(before.as_ref());
+        self.cache_claim_change(change);
     }
 
-    fn forget_lost_machine(&mut self, before: Option<&Str>) {
-        if let Some(id) = before.filter(|id| !self.is_known_machine(id)) {
-            self.intents.forget_machine(id);
+    fn forget_if_unknown(&mut self, before: Option<&Str>) {
+        if let Some(id) = before.filter(|id| !self.is_known_provider_id(id)) {
+            self.intents.forget_provider_id(id);
         }
     }
 }

@@ -13,7 +13,7 @@ use kerf_engine::{Input, NodeClaimInput, PoolAvailability, PoolInput, Unsupporte
 
 use crate::claims::TrackedClaim;
 use crate::cluster::Cluster;
-use crate::pools::{NodeClassState, pool};
+use crate::pools::{NodeClassState, to_engine_pool};
 
 /// What a decision needs beside the cluster.
 #[derive(Debug, Clone)]
@@ -37,7 +37,7 @@ impl Cluster {
             pools,
             catalogues: catalogues.into_iter().cloned().collect(),
             label_rules: ask.label_rules.clone(),
-            node_claims: self.claims.values().map(|claim| self.seen(claim)).collect(),
+            node_claims: self.claims.values().map(|claim| self.engine_claim(claim)).collect(),
             nodes: self.nodes.values().cloned().collect(),
             pods: self.pods.values().cloned().collect(),
             daemon_sets: copies(self.daemon_sets.values()),
@@ -76,8 +76,8 @@ impl Cluster {
     }
 
     /// The claim as decisions see it now.
-    pub(crate) fn seen(&self, claim: &TrackedClaim) -> NodeClaimInput {
-        let mut seen = claim.seen.clone();
+    pub(crate) fn engine_claim(&self, claim: &TrackedClaim) -> NodeClaimInput {
+        let mut seen = claim.engine_claim.clone();
         seen.is_marked_for_disruption = self.intents.is_marked(&seen.provider_id);
         seen.lifecycle.nominated_until = self.intents.nominated_until(&seen.provider_id);
         seen
@@ -86,7 +86,7 @@ impl Cluster {
     /// The pool as decisions see it now. Only one that its controllers have found ready takes pods (spec 02 §5.1).
     fn pool(&self, object: &NodePool, catalogue: Option<usize>) -> PoolInput {
         let class = self.class_of(object).map_or(NodeClassState::Missing, |class| class.state());
-        let mut pool = pool(object, &class, catalogue);
+        let mut pool = to_engine_pool(object, &class, catalogue);
         if pool.availability == PoolAvailability::Ready && !is_ready(object) {
             pool.availability = PoolAvailability::NotReady(Str::new_static("Ready=Unknown"));
         }
@@ -95,7 +95,7 @@ impl Cluster {
 
     /// The node class that a pool refers to.
     pub fn class_of(&self, pool: &NodePool) -> Option<&Arc<crate::kinds::NodeClass>> {
-        self.classes.get(&pool.spec.template.spec.node_class_ref.name)
+        self.node_classes.get(&pool.spec.template.spec.node_class_ref.name)
     }
 }
 

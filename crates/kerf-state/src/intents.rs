@@ -14,33 +14,33 @@ use crate::cluster::relink;
 #[derive(Debug, Default)]
 pub(crate) struct Intents {
     /// Claims that we created and no watch has told of yet.
-    seeded: BTreeSet<Str>,
+    unobserved_claims: BTreeSet<Str>,
     /// Machines that are to go, by provider id.
     marked: BTreeSet<Str>,
     /// Until when pods are expected on a machine, by provider id.
     nominated: BTreeMap<Str, Timestamp>,
     /// Claims that were launched for a pod, by the pod.
-    expected: BTreeMap<Str, Str>,
+    claim_by_pod: BTreeMap<Str, Str>,
     /// The same by the claim.
-    awaiting: BTreeMap<Str, BTreeSet<Str>>,
+    pods_by_claim: BTreeMap<Str, BTreeSet<Str>>,
     /// Claims that are being created and count against a limit already, by pool.
     reserved: BTreeMap<Str, usize>,
     /// Claims whose replacements are being created.
-    replaced: BTreeSet<Str>,
+    being_replaced: BTreeSet<Str>,
 }
 
 impl Intents {
-    pub(crate) fn seed(&mut self, claim: Str) {
-        self.seeded.insert(claim);
+    pub(crate) fn mark_created(&mut self, claim: Str) {
+        self.unobserved_claims.insert(claim);
     }
 
     /// The watch has told of the claim: from now on it knows better than we do.
-    pub(crate) fn confirm(&mut self, claim: &str) {
-        self.seeded.remove(claim);
+    pub(crate) fn mark_observed(&mut self, claim: &str) {
+        self.unobserved_claims.remove(claim);
     }
 
-    pub(crate) fn is_seeded(&self, claim: &str) -> bool {
-        self.seeded.contains(claim)
+    pub(crate) fn is_unobserved(&self, claim: &str) -> bool {
+        self.unobserved_claims.contains(claim)
     }
 
     pub(crate) fn mark(&mut self, provider_id: Str) {
@@ -65,34 +65,34 @@ impl Intents {
         self.nominated.get(provider_id).copied()
     }
 
-    pub(crate) fn expect(&mut self, pod: Str, claim: Str) {
-        let before = self.expected.insert(pod.clone(), claim.clone());
-        relink(&mut self.awaiting, &pod, before.as_ref(), Some(&claim));
+    pub(crate) fn record_launched_for(&mut self, pod: Str, claim: Str) {
+        let before = self.claim_by_pod.insert(pod.clone(), claim.clone());
+        relink(&mut self.pods_by_claim, &pod, before.as_ref(), Some(&claim));
     }
 
     /// Pods and the claims that were launched for them, those that `are_waiting` alone; the others are forgotten.
-    pub(crate) fn expected(&mut self, are_waiting: impl Fn(&Str, &Str) -> bool) -> &BTreeMap<Str, Str> {
-        let awaiting = &mut self.awaiting;
-        self.expected.retain(|pod, claim| {
+    pub(crate) fn retain_launched_for(&mut self, are_waiting: impl Fn(&Str, &Str) -> bool) -> &BTreeMap<Str, Str> {
+        let awaiting = &mut self.pods_by_claim;
+        self.claim_by_pod.retain(|pod, claim| {
             let waits = are_waiting(pod, claim);
             if !waits {
                 relink(awaiting, pod, Some(claim), None);
             }
             waits
         });
-        &self.expected
+        &self.claim_by_pod
     }
 
     /// The pods that a claim was launched for; some may have found another place since.
-    pub(crate) fn awaiting(&self, claim: &str) -> impl Iterator<Item = &Str> {
-        self.awaiting.get(claim).into_iter().flatten()
+    pub(crate) fn pods_launched_for(&self, claim: &str) -> impl Iterator<Item = &Str> {
+        self.pods_by_claim.get(claim).into_iter().flatten()
     }
 
     pub(crate) fn reserved(&self, pool: &str) -> usize {
         self.reserved.get(pool).copied().unwrap_or_default()
     }
 
-    pub(crate) fn reserve(&mut self, pool: Str, count: usize) {
+    pub(crate) fn set_reserved(&mut self, pool: Str, count: usize) {
         if count == 0 {
             self.reserved.remove(&pool);
         } else {
@@ -101,19 +101,19 @@ impl Intents {
     }
 
     pub(crate) fn begin_replacing(&mut self, claim: Str) {
-        self.replaced.insert(claim);
+        self.being_replaced.insert(claim);
     }
 
     pub(crate) fn end_replacing(&mut self, claim: &str) {
-        self.replaced.remove(claim);
+        self.being_replaced.remove(claim);
     }
 
-    pub(crate) fn is_replaced(&self, claim: &str) -> bool {
-        self.replaced.contains(claim)
+    pub(crate) fn is_being_replaced(&self, claim: &str) -> bool {
+        self.being_replaced.contains(claim)
     }
 
     /// The machine is gone, and with it all that was meant for it.
-    pub(crate) fn forget_machine(&mut self, provider_id: &str) {
+    pub(crate) fn forget_provider_id(&mut self, provider_id: &str) {
         self.marked.remove(provider_id);
         self.nominated.remove(provider_id);
     }

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::claims::TrackedClaim;
 use crate::cluster::Cluster;
 use crate::object_table::{ObjectChange, ObjectTable};
-use crate::pools::{NodeClassState, class_state};
+use crate::pools::{NodeClassState, node_class_state};
 
 /// A kind that is tracked.
 pub trait Tracked: Sized + PartialEq {
@@ -31,10 +31,10 @@ pub trait Tracked: Sized + PartialEq {
     fn table_mut(cluster: &mut Cluster) -> &mut ObjectTable<Self>;
 
     /// What else a change changes.
-    fn index(_cluster: &mut Cluster, _change: &ObjectChange<Self>) {}
+    fn update_indexes(_cluster: &mut Cluster, _change: &ObjectChange<Self>) {}
 
     /// Whether the object stays although a list does not name it, because we know better.
-    fn outlives_list(&self, _cluster: &Cluster) -> bool {
+    fn survives_relist(&self, _cluster: &Cluster) -> bool {
         false
     }
 }
@@ -61,7 +61,7 @@ pub struct NodeClassStatus {
 impl NodeClass {
     /// What it means for pools that refer to it.
     pub fn state(&self) -> NodeClassState {
-        class_state(self.metadata.deletion_timestamp.as_ref(), &self.status.conditions)
+        node_class_state(self.metadata.deletion_timestamp.as_ref(), &self.status.conditions)
     }
 }
 
@@ -77,7 +77,7 @@ impl PartialEq for TrackedClaim {
 
 impl Tracked for TrackedClaim {
     fn key(&self) -> Str {
-        self.seen.name.clone()
+        self.engine_claim.name.clone()
     }
 
     fn version(&self) -> Option<u64> {
@@ -92,12 +92,12 @@ impl Tracked for TrackedClaim {
         &mut cluster.claims
     }
 
-    fn index(cluster: &mut Cluster, change: &ObjectChange<Self>) {
+    fn update_indexes(cluster: &mut Cluster, change: &ObjectChange<Self>) {
         cluster.index_claim(change);
     }
 
-    fn outlives_list(&self, cluster: &Cluster) -> bool {
-        cluster.intents.is_seeded(&self.seen.name)
+    fn survives_relist(&self, cluster: &Cluster) -> bool {
+        cluster.intents.is_unobserved(&self.engine_claim.name)
     }
 }
 
@@ -125,11 +125,11 @@ impl Tracked for NodeClass {
     }
 
     fn table(cluster: &Cluster) -> &ObjectTable<Self> {
-        &cluster.classes
+        &cluster.node_classes
     }
 
     fn table_mut(cluster: &mut Cluster) -> &mut ObjectTable<Self> {
-        &mut cluster.classes
+        &mut cluster.node_classes
     }
 }
 
@@ -146,7 +146,7 @@ impl Tracked for Pod {
         &mut cluster.pods
     }
 
-    fn index(cluster: &mut Cluster, change: &ObjectChange<Self>) {
+    fn update_indexes(cluster: &mut Cluster, change: &ObjectChange<Self>) {
         cluster.index_pod(change);
     }
 }
@@ -164,7 +164,7 @@ impl Tracked for Node {
         &mut cluster.nodes
     }
 
-    fn index(cluster: &mut Cluster, change: &ObjectChange<Self>) {
+    fn update_indexes(cluster: &mut Cluster, change: &ObjectChange<Self>) {
         cluster.index_node(change);
     }
 }
@@ -185,8 +185,8 @@ macro_rules! impl_tracked {
                 &mut cluster.$table
             }
 
-            fn index(cluster: &mut Cluster, _change: &ObjectChange<Self>) {
-                cluster.close_books();
+            fn update_indexes(cluster: &mut Cluster, _change: &ObjectChange<Self>) {
+                cluster.invalidate_cache();
             }
         }
     )+};

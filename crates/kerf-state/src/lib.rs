@@ -20,7 +20,7 @@ mod replica_owners;
 mod solver_cache;
 mod sync_status;
 
-pub use claims::{TrackedClaim, node_claim};
+pub use claims::{TrackedClaim, to_engine_claim};
 pub use cluster::{Cluster, NodeRequests};
 pub use input::InputContext;
 pub use kerf_api::slim;
@@ -28,6 +28,6 @@ pub use kinds::{NodeClass, Tracked};
 pub use nodes::{StateNode, is_tracked};
 pub use object_table::{ObjectChange, ObjectTable};
 pub use pool_claims::PoolClaims;
-pub use pools::{NodeClassState, class_state, pause_of, pool};
+pub use pools::{NodeClassState, disruption_pause, node_class_state, to_engine_pool};
 pub use replica_owners::{ReplicaSet, ReplicationController, StatefulSet};
 pub use sync_status::{RequiredKind, SyncStatus, UnsyncedReason};

@@ -43,7 +43,7 @@ impl<'c> StateNode<'c> {
     pub fn provider_id(&self) -> &'c str {
         match (self.node, self.claim) {
             (Some(node), _) => &node.spec.provider_id,
-            (None, Some(claim)) => &claim.seen.provider_id,
+            (None, Some(claim)) => &claim.engine_claim.provider_id,
             (None, None) => "",
         }
     }
@@ -53,7 +53,7 @@ impl<'c> StateNode<'c> {
         match (self.node, self.claim) {
             (Some(node), None) => node.metadata.name.clone(),
             (Some(node), Some(_)) if self.is_registered() => node.metadata.name.clone(),
-            (_, Some(claim)) => claim.seen.name.clone(),
+            (_, Some(claim)) => claim.engine_claim.name.clone(),
             (None, None) => Str::default(),
         }
     }
@@ -63,7 +63,7 @@ impl<'c> StateNode<'c> {
         match (self.node, self.claim) {
             (Some(node), None) => node.metadata.labels.clone(),
             (Some(node), Some(_)) if self.is_registered() => node.metadata.labels.clone(),
-            (_, Some(claim)) => claim.seen.labels.clone(),
+            (_, Some(claim)) => claim.engine_claim.labels.clone(),
             (None, None) => Labels::default(),
         }
     }
@@ -73,10 +73,10 @@ impl<'c> StateNode<'c> {
         let all = match (self.node, self.claim) {
             (Some(node), None) => &node.spec.taints,
             (Some(node), Some(_)) if self.is_registered() => &node.spec.taints,
-            (_, Some(claim)) => &claim.seen.taints,
+            (_, Some(claim)) => &claim.engine_claim.taints,
             (None, None) => return Vec::new(),
         };
-        let startup = self.claim.map_or(&[][..], |claim| &claim.seen.startup_taints);
+        let startup = self.claim.map_or(&[][..], |claim| &claim.engine_claim.startup_taints);
         let passes = |taint: &Taint| {
             !self.is_initialized()
                 && (is_ephemeral(&taint.key, &taint.effect)
@@ -88,17 +88,21 @@ impl<'c> StateNode<'c> {
     /// All its resources, and that it is one node.
     pub fn capacity(&self) -> ResourceList {
         let own = self.node.map(|node| &node.status.capacity);
-        let filled = self.filled(own, self.claim.map(|claim| &claim.seen.capacity));
+        let filled = self.with_claimed_resources(own, self.claim.map(|claim| &claim.engine_claim.capacity));
         filled.into_iter().chain([(Str::new_static("nodes"), Quantity::from_units(1))]).collect()
     }
 
     /// Its resources for pods.
     pub fn allocatable(&self) -> ResourceList {
         let own = self.node.map(|node| &node.status.allocatable);
-        self.filled(own, self.claim.map(|claim| &claim.seen.allocatable)).into_iter().collect()
+        self.with_claimed_resources(own, self.claim.map(|claim| &claim.engine_claim.allocatable)).into_iter().collect()
     }
 
-    fn filled(&self, own: Option<&ResourceList>, promised: Option<&ResourceList>) -> Vec<(Str, Quantity)> {
+    fn with_claimed_resources(
+        &self,
+        own: Option<&ResourceList>,
+        promised: Option<&ResourceList>,
+    ) -> Vec<(Str, Quantity)> {
         let mut all: Vec<(Str, Quantity)> =
             own.into_iter().flat_map(ResourceList::iter).map(|(name, amount)| (name.clone(), amount)).collect();
         if !self.is_initialized() {
@@ -113,7 +117,7 @@ impl<'c> StateNode<'c> {
     /// Whether it is on its way out: its claim is, or its machine is being terminated, or it has no claim and is deleted.
     pub fn is_deleted(&self) -> bool {
         match self.claim {
-            Some(claim) => claim.seen.is_deleting,
+            Some(claim) => claim.engine_claim.is_deleting,
             None => self.node.is_some_and(|node| node.metadata.is_terminating()),
         }
     }

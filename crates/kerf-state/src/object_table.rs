@@ -70,11 +70,11 @@ impl<T> ObjectTable<T> {
         self.is_listed = true;
     }
 
-    pub(crate) fn put(&mut self, key: Str, object: Arc<T>) -> Option<Arc<T>> {
+    pub(crate) fn insert(&mut self, key: Str, object: Arc<T>) -> Option<Arc<T>> {
         self.objects.insert(key, object)
     }
 
-    pub(crate) fn take(&mut self, key: &str) -> Option<Arc<T>> {
+    pub(crate) fn remove(&mut self, key: &str) -> Option<Arc<T>> {
         self.objects.remove(key)
     }
 }

@@ -14,13 +14,13 @@ pub struct PoolClaims {
     /// Those that have been told to go.
     pub deleting: usize,
     /// Those that a command will tell to go, once their replacements are there.
-    pub pending: usize,
+    pub pending_disruption: usize,
 }
 
 impl PoolClaims {
     /// All of them.
     pub fn total(&self) -> usize {
-        self.active + self.deleting + self.pending
+        self.active + self.deleting + self.pending_disruption
     }
 }
 
@@ -29,10 +29,10 @@ impl Cluster {
     pub fn pool_claims(&self, pool: &str) -> PoolClaims {
         let mut claims = PoolClaims::default();
         for claim in self.claims_of_pool(pool) {
-            if claim.seen.is_deleting {
+            if claim.engine_claim.is_deleting {
                 claims.deleting += 1;
-            } else if self.is_pending(claim) {
-                claims.pending += 1;
+            } else if self.is_pending_disruption(claim) {
+                claims.pending_disruption += 1;
             } else {
                 claims.active += 1;
             }
@@ -45,7 +45,7 @@ impl Cluster {
         let reserved = self.intents.reserved(pool);
         let taken = self.pool_claims(pool).total() + reserved;
         let granted = limit.map_or(wanted, |limit| wanted.min(limit.saturating_sub(taken)));
-        self.intents.reserve(Str::from(pool), reserved + granted);
+        self.intents.set_reserved(Str::from(pool), reserved + granted);
         granted
     }
 
@@ -66,14 +66,15 @@ impl Cluster {
     }
 
     /// Whether a command will tell the claim to go.
-    pub fn is_pending(&self, claim: &TrackedClaim) -> bool {
-        self.intents.is_marked(&claim.seen.provider_id) || self.intents.is_replaced(&claim.seen.name)
+    pub fn is_pending_disruption(&self, claim: &TrackedClaim) -> bool {
+        self.intents.is_marked(&claim.engine_claim.provider_id)
+            || self.intents.is_being_replaced(&claim.engine_claim.name)
     }
 
     /// Gives room back: the claims that it was for are there, or could not be created.
     pub fn release_nodes(&mut self, pool: &str, count: usize) {
         let reserved = self.intents.reserved(pool);
-        self.intents.reserve(Str::from(pool), reserved.saturating_sub(count));
+        self.intents.set_reserved(Str::from(pool), reserved.saturating_sub(count));
     }
 
     /// The claims of a pool, in the order of their names.

@@ -27,7 +27,7 @@ pub enum NodeClassState {
 }
 
 /// The pool as the engine takes it. `catalogue` is the place of its instance types in the engine's input, if they could be listed.
-pub fn pool(object: &NodePool, class: &NodeClassState, catalogue: Option<usize>) -> PoolInput {
+pub fn to_engine_pool(object: &NodePool, class: &NodeClassState, catalogue: Option<usize>) -> PoolInput {
     let template = &object.spec.template;
     let reference = &template.spec.node_class_ref;
     let name = Str::from(object.metadata.name.as_deref().unwrap_or_default());
@@ -69,12 +69,12 @@ fn disruption(object: &NodePool) -> PoolDisruption {
         hash,
         replicas: object.spec.replicas.map(|count| u32::try_from(count).unwrap_or(0)),
         drift_backoff_until: None,
-        paused_until: pause_of(object).and_then(|pause| pause.until()),
+        paused_until: disruption_pause(object).and_then(|pause| pause.until()),
     }
 }
 
 /// What the pool's brake says, if it has one.
-pub fn pause_of(object: &NodePool) -> Option<Pause> {
+pub fn disruption_pause(object: &NodePool) -> Option<Pause> {
     let annotations = object.metadata.annotations.as_ref();
     annotations.and_then(|all| all.get(PAUSE_DISRUPTION)).map(|value| Pause::parse(value))
 }
@@ -112,7 +112,7 @@ pub(crate) fn why_not_ready(conditions: &[Condition]) -> Option<String> {
 }
 
 /// The state of a node class from its metadata and conditions.
-pub fn class_state(deleting: Option<&Time>, conditions: &[Condition]) -> NodeClassState {
+pub fn node_class_state(deleting: Option<&Time>, conditions: &[Condition]) -> NodeClassState {
     if deleting.is_some() {
         return NodeClassState::Deleting;
     }

@@ -18,7 +18,7 @@ macro_rules! replica_owners {
 
             impl<'de> Deserialize<'de> for $kind {
                 fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                    ReplicaOwner::deserialize(deserializer).map(|owner| Self(slimmer(owner, stringify!($kind))))
+                    ReplicaOwner::deserialize(deserializer).map(|owner| Self(keep_names_and_selector(owner, stringify!($kind))))
                 }
             }
 
@@ -35,8 +35,8 @@ macro_rules! replica_owners {
                     &mut cluster.$table
                 }
 
-                fn index(cluster: &mut Cluster, _change: &ObjectChange<Self>) {
-                    cluster.close_books();
+                fn update_indexes(cluster: &mut Cluster, _change: &ObjectChange<Self>) {
+                    cluster.invalidate_cache();
                 }
             }
         )+
@@ -59,7 +59,7 @@ replica_owners! {
 }
 
 /// What is used of an owner. An item of a list does not name its kind.
-fn slimmer(owner: ReplicaOwner, kind: &'static str) -> ReplicaOwner {
+fn keep_names_and_selector(owner: ReplicaOwner, kind: &'static str) -> ReplicaOwner {
     let ObjectMeta { name, namespace, uid, .. } = owner.metadata;
     ReplicaOwner {
         metadata: ObjectMeta { name, namespace, uid, ..ObjectMeta::default() },

@@ -31,7 +31,7 @@ pub(crate) struct SolverCache {
 
 impl SolverCache {
     /// Whether the books still answer the question that is asked.
-    fn is_about(&self, ask: &InputContext, settings: &Settings, pools: &[PoolInput]) -> bool {
+    fn is_valid_for(&self, ask: &InputContext, settings: &Settings, pools: &[PoolInput]) -> bool {
         let is_same = |a: (&Str, &Arc<Vec<InstanceType>>), b: (&Str, &Arc<Vec<InstanceType>>)| {
             a.0 == b.0 && Arc::ptr_eq(a.1, b.1)
         };
@@ -49,7 +49,7 @@ impl Cluster {
     /// Where the pods go that wait: what the engine answers to [`Cluster::input`], without making it if that can be avoided.
     pub fn solve(&mut self, ask: &InputContext, settings: &Settings) -> Solution {
         let pools = self.engine_pools(ask).0;
-        let mut kept = match self.world.take().filter(|kept| kept.is_about(ask, settings, &pools)) {
+        let mut kept = match self.solver_cache.take().filter(|kept| kept.is_valid_for(ask, settings, &pools)) {
             Some(kept) => kept,
             None => SolverCache {
                 prepared: IncrementalSolver::new(&self.input(ask), settings),
@@ -61,40 +61,40 @@ impl Cluster {
             },
         };
         kept.prepared.set_time(ask.at);
-        let solution = kept.prepared.solve_with_launched_nodes(&self.expected_machines());
-        self.world = Some(kept);
+        let solution = kept.prepared.solve_with_launched_nodes(&self.launched_provider_ids());
+        self.solver_cache = Some(kept);
         solution
     }
 
     /// How many of the pods that wait can use which zone, as of the last decision's books; nothing if there are none.
     pub fn pending_by_zone(&mut self) -> BTreeMap<EffectiveZone, usize> {
-        self.world.as_mut().map(|kept| kept.prepared.pending_by_zone()).unwrap_or_default()
+        self.solver_cache.as_mut().map(|kept| kept.prepared.pending_by_zone()).unwrap_or_default()
     }
 
     /// The pools that had no part in the last decision because they were not ready.
     pub fn pools_not_ready(&self) -> Vec<Str> {
-        let pools = self.world.iter().flat_map(|kept| &kept.pools);
+        let pools = self.solver_cache.iter().flat_map(|kept| &kept.pools);
         let not_ready = pools.filter(|pool| matches!(pool.availability, PoolAvailability::NotReady(_)));
         not_ready.map(|pool| pool.name.clone()).collect()
     }
 
     /// The pools that took part in the last decision and had nothing to launch.
     pub fn pools_without_types(&mut self) -> Vec<PoolWithoutTypes> {
-        self.world.as_mut().map(|kept| kept.prepared.pools_without_types()).unwrap_or_default()
+        self.solver_cache.as_mut().map(|kept| kept.prepared.pools_without_types()).unwrap_or_default()
     }
 
     /// The pools whose limits kept types out of the last decision.
     pub fn pools_beyond_limits(&self) -> Vec<TypesBeyondLimits> {
-        self.world.as_ref().map(|kept| kept.prepared.types_beyond_limits()).unwrap_or_default()
+        self.solver_cache.as_ref().map(|kept| kept.prepared.types_beyond_limits()).unwrap_or_default()
     }
 
     /// The pods that gave something up for the last decision.
     pub fn pods_relaxed(&self) -> Vec<RelaxedPod> {
-        self.world.as_ref().map(|kept| kept.prepared.relaxed_pods()).unwrap_or_default()
+        self.solver_cache.as_ref().map(|kept| kept.prepared.relaxed_pods()).unwrap_or_default()
     }
 
-    pub(crate) fn follow_pod(&mut self, change: &ObjectChange<Pod>) {
-        let Some(kept) = &mut self.world else { return };
+    pub(crate) fn cache_pod_change(&mut self, change: &ObjectChange<Pod>) {
+        let Some(kept) = &mut self.solver_cache else { return };
         match (&change.before, &change.after) {
             (_, Some(pod)) => kept.prepared.update_pod(pod),
             (Some(pod), None) => kept.prepared.remove_pod(&pod.key()),
@@ -102,8 +102,8 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn follow_node(&mut self, change: &ObjectChange<Node>) {
-        let Some(kept) = &mut self.world else { return };
+    pub(crate) fn cache_node_change(&mut self, change: &ObjectChange<Node>) {
+        let Some(kept) = &mut self.solver_cache else { return };
         match (&change.before, &change.after) {
             (_, Some(node)) => kept.prepared.update_node(node),
             (Some(node), None) => kept.prepared.remove_node(&node.metadata.name),
@@ -111,14 +111,14 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn follow_claim(&mut self, change: &ObjectChange<TrackedClaim>) {
-        if self.world.is_none() {
+    pub(crate) fn cache_claim_change(&mut self, change: &ObjectChange<TrackedClaim>) {
+        if self.solver_cache.is_none() {
             return;
         }
         match (&change.before, &change.after) {
-            (_, Some(claim)) => self.follow_mark(claim),
+            (_, Some(claim)) => self.refresh_cached_claim(claim),
             (Some(claim), None) => {
-                if let Some(kept) = &mut self.world {
+                if let Some(kept) = &mut self.solver_cache {
                     kept.prepared.remove_claim(claim.name());
                 }
             }
@@ -127,22 +127,22 @@ impl Cluster {
     }
 
     /// What we mean to do with a claim is part of the picture.
-    pub(crate) fn follow_mark(&mut self, claim: &TrackedClaim) {
-        let seen = self.seen(claim);
-        if let Some(kept) = &mut self.world {
+    pub(crate) fn refresh_cached_claim(&mut self, claim: &TrackedClaim) {
+        let seen = self.engine_claim(claim);
+        if let Some(kept) = &mut self.solver_cache {
             kept.prepared.update_claim(&seen);
         }
     }
 
-    pub(crate) fn follow_marks(&mut self, provider_id: &str) {
+    pub(crate) fn refresh_cached_claims(&mut self, provider_id: &str) {
         let claims: Vec<Arc<TrackedClaim>> = self.claims_of(provider_id).cloned().collect();
         for claim in claims {
-            self.follow_mark(&claim);
+            self.refresh_cached_claim(&claim);
         }
     }
 
     /// Something changed that is not followed.
-    pub(crate) fn close_books(&mut self) {
-        self.world = None;
+    pub(crate) fn invalidate_cache(&mut self) {
+        self.solver_cache = None;
     }
 }

@@ -44,7 +44,7 @@ pub enum SyncStatus {
 
 impl SyncStatus {
     /// Whether it may be decided.
-    pub fn is_yes(&self) -> bool {
+    pub fn is_synced(&self) -> bool {
         matches!(self, Self::Synced)
     }
 }
@@ -74,21 +74,21 @@ impl fmt::Display for UnsyncedReason {
 
 impl Cluster {
     /// Whether the picture is whole. After the first time that it was, only claims without a machine make it incomplete again.
-    pub fn synced(&mut self) -> SyncStatus {
-        let mut waiting = self.missing();
-        self.was_synced |= waiting.is_empty();
-        if self.was_synced {
+    pub fn check_synced(&mut self) -> SyncStatus {
+        let mut waiting = self.unsynced_reasons();
+        self.has_been_synced |= waiting.is_empty();
+        if self.has_been_synced {
             waiting.retain(|what| matches!(what, UnsyncedReason::UnlaunchedClaims(_)));
         }
         if waiting.is_empty() { SyncStatus::Synced } else { SyncStatus::Unsynced(waiting) }
     }
 
     /// Whether the picture has ever been whole.
-    pub fn was_synced(&self) -> bool {
-        self.was_synced
+    pub fn has_been_synced(&self) -> bool {
+        self.has_been_synced
     }
 
-    fn missing(&self) -> Vec<UnsyncedReason> {
+    fn unsynced_reasons(&self) -> Vec<UnsyncedReason> {
         let lists = [
             (self.pools.is_listed(), RequiredKind::NodePools),
             (self.claims.is_listed(), RequiredKind::NodeClaims),
@@ -105,7 +105,7 @@ impl Cluster {
             waiting.push(UnsyncedReason::UnlaunchedClaims(self.unlaunched.iter().cloned().collect()));
         }
         // Once it has been whole, this question is no longer asked; it looks at every node.
-        if !self.was_synced {
+        if !self.has_been_synced {
             let unknown: Vec<Str> = self
                 .nodes
                 .values()

@@ -17,7 +17,7 @@ fn api(ctx: &Context) -> Api<NodeClaim> {
 /// A create whose answer is lost may have been done. Then the watch tells of the claim, and the next pass counts on its machine.
 pub(crate) async fn create(ctx: &Context, claim: &NodeClaim) -> Result<NodeClaim, ApiError> {
     let created = with_retries(|| async { api(ctx).create(&PostParams::default(), claim).await }).await?;
-    ctx.cluster.lock().seed(TrackedClaim::from(created.clone()));
+    ctx.cluster.lock().insert_created(TrackedClaim::from(created.clone()));
     Ok(created)
 }
 
@@ -38,7 +38,7 @@ pub(crate) async fn update(
     };
     match write.send_part(&api(ctx), &before.metadata, &part(before)?, &part(after)?).await? {
         Some(written) => {
-            ctx.cluster.lock().wrote(TrackedClaim::from(written.clone()));
+            ctx.cluster.lock().apply_own_write(TrackedClaim::from(written.clone()));
             Ok(written)
         }
         None => Ok(before.clone()),
@@ -52,7 +52,7 @@ pub(crate) async fn delete(ctx: &Context, claim: &NodeClaim) -> Result<(), ApiEr
     let params = DeleteParams { preconditions, ..DeleteParams::default() };
     let deleted = with_retries(|| async { api(ctx).delete(name, &params).await }).await?;
     if let Some(going) = deleted.left() {
-        ctx.cluster.lock().wrote(TrackedClaim::from(going));
+        ctx.cluster.lock().apply_own_write(TrackedClaim::from(going));
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ pub(crate) async fn update(
     }
     match write.send(&api, before, after).await? {
         Some(written) => {
-            ctx.cluster.lock().wrote(written.clone());
+            ctx.cluster.lock().apply_own_write(written.clone());
             Ok(written)
         }
         None => Ok(before.clone()),

@@ -123,7 +123,7 @@ impl Controllers {
                 WatchUpdate::Applied(claim) | WatchUpdate::Deleted(claim) => std::slice::from_ref(claim),
             };
             for claim in heard_of {
-                cluster.confirm(claim.name());
+                cluster.mark_observed(claim.name());
             }
         }
         for change in self.told(news) {
@@ -149,7 +149,7 @@ impl Controllers {
                 self.stale_claims.add_after(name, stale::DELAY);
             }
             let cluster = self.ctx.cluster.lock();
-            for node in cluster.nodes_of(&claim.seen.provider_id) {
+            for node in cluster.nodes_of(&claim.engine_claim.provider_id) {
                 self.node_hydration.add(&node.metadata.name);
                 if change.before.is_none() {
                     self.node_health.add(&node.metadata.name);

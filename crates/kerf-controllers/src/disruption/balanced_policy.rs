@@ -25,12 +25,12 @@ struct Move<'m> {
 
 /// Tells of the moves of a look.
 pub(super) fn tell(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
-    for refused in &plan.refused {
+    for refused in &plan.rejected_commands {
         let (pools, scores) = (refused.pools.as_slice(), refused.scores.as_slice());
         let (nodes, decision) = (refused.nodes, refused.decision);
         count(ctx, input, &Move { is_approved: false, decision, nodes, pools, scores });
     }
-    for command in plan.commands.iter().filter(|command| command.method.is_for_money()) {
+    for command in plan.commands.iter().filter(|command| command.method.is_for_savings()) {
         let (pools, scores) = (command.pools(), command.scores.as_slice());
         let (nodes, decision) = (command.nodes.len(), command.decision());
         count(ctx, input, &Move { is_approved: true, decision, nodes, pools: &pools, scores });

@@ -230,7 +230,7 @@ pub(crate) async fn note_offerings(
 }
 
 fn replaced_by(claim: &TrackedClaim) -> Option<Replaced> {
-    serde_json::from_str(claim.seen.annotations.get(REPLACED)?).ok()
+    serde_json::from_str(claim.engine_claim.annotations.get(REPLACED)?).ok()
 }
 
 fn expected_type(planned: &PlannedClaim) -> Option<&Str> {

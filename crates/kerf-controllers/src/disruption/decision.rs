@@ -150,11 +150,11 @@ mod tests {
             method: Method::MultiNode,
             nodes: nodes.iter().zip(pools).map(node).collect(),
             replacements: Vec::new(),
-            machines: Vec::new(),
+            replacement_names: Vec::new(),
             pods: Vec::new(),
             placements: Vec::new(),
-            before: Price::from_nanos(310_000_000),
-            after: Price::ZERO,
+            price_before: Price::from_nanos(310_000_000),
+            price_after: Price::ZERO,
             scores: Vec::new(),
         }
     }

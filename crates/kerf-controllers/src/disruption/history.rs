@@ -145,7 +145,7 @@ impl LastPass {
             .collect();
         let notices: Vec<Value> = self
             .plan
-            .notices
+            .warnings
             .iter()
             .map(|notice| json!({"object": notice.object, "code": notice.code, "message": notice.message}))
             .collect();
@@ -157,13 +157,13 @@ impl LastPass {
             .map(|budget| {
                 json!({
                     "nodePool": budget.pool, "reason": budget.reason.to_string(), "allowed": budget.allowed,
-                    "disrupting": budget.disrupting, "taken": budget.taken,
+                    "disrupting": budget.disrupting, "taken": budget.planned,
                 })
             })
             .collect();
         json!({
             "at": self.at, "durationSeconds": self.took.as_secs_f64(), "candidates": self.plan.stats.candidates,
-            "commands": self.plan.commands.len(), "dollarsPerHour": self.plan.before.dollars(),
+            "commands": self.plan.commands.len(), "dollarsPerHour": self.plan.price_before.dollars(),
             "blocked": blocked, "held": held, "notices": notices, "budgets": budgets,
         })
     }
@@ -171,7 +171,7 @@ impl LastPass {
 
 fn blocked(node: &BlockedNode) -> Value {
     let reasons: Vec<Value> = node
-        .blocks
+        .reasons
         .iter()
         .map(|block| {
             let mut reason = json!({"code": block.code(), "message": block.to_string()});

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 use kerf_api::slim::{Node, Pod, Str};
-use kerf_engine::{DisruptionCommand, DisruptionPlan, Input, Price, pod_requests, takes_much};
+use kerf_engine::{DisruptionCommand, DisruptionPlan, Input, Price, is_large_wave, pod_requests};
 
 /// After this time a pod is at rest.
 const AT_REST: SignedDuration = SignedDuration::from_hours(1);
@@ -24,25 +24,26 @@ const TIMES: i64 = 2;
 
 /// Until when all pods are left in peace if so many of all nodes are emptied for money now; none if that is no wave.
 pub(crate) fn until(emptied: usize, nodes: usize, now: Timestamp) -> Option<Timestamp> {
-    takes_much(emptied, nodes).then(|| now.saturating_add(AFTER_WAVE).unwrap_or(Timestamp::MAX))
+    is_large_wave(emptied, nodes).then(|| now.saturating_add(AFTER_WAVE).unwrap_or(Timestamp::MAX))
 }
 
 /// Which commands of the plan wait, by their places in it; `until` says until when all pods are left in peace.
 pub(crate) fn small_change(input: &Input, plan: &DisruptionPlan, until: Option<Timestamp>) -> BTreeSet<usize> {
     let commands: Vec<(usize, &DisruptionCommand)> =
-        plan.commands.iter().enumerate().filter(|(_, command)| command.method.is_for_money()).collect();
+        plan.commands.iter().enumerate().filter(|(_, command)| command.method.is_for_savings()).collect();
     if commands.is_empty() {
         return BTreeSet::new();
     }
     let room = Room::new(input, until, commands.iter().flat_map(|(_, command)| &command.nodes).map(|node| &node.name));
     let is_small = |command: &DisruptionCommand| {
         let given_up = room.at_rest(command);
-        given_up > Price::ZERO && command.saved().nanos() < TIMES.saturating_mul(given_up.max(command.after).nanos())
+        given_up > Price::ZERO
+            && command.saved().nanos() < TIMES.saturating_mul(given_up.max(command.price_after).nanos())
     };
     let waiting: Vec<(usize, &DisruptionCommand)> =
         commands.into_iter().filter(|(_, command)| is_small(command)).collect();
     let saved: Price = waiting.iter().map(|(_, command)| command.saved()).sum();
-    if saved.nanos().saturating_mul(WORTH_STIRRING) >= plan.before.nanos() {
+    if saved.nanos().saturating_mul(WORTH_STIRRING) >= plan.price_before.nanos() {
         return BTreeSet::new();
     }
     waiting.into_iter().map(|(place, _)| place).collect()

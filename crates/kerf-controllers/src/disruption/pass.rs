@@ -18,7 +18,8 @@ use kerf_cloud::InstanceTypesError;
 use kerf_engine::catalogue::{InstanceType, Offering};
 use kerf_engine::{
     DisruptionCommand, DisruptionPlan, DisruptionSettings, Input, Method, MethodFilter, MethodReport, Passes,
-    PlannedClaim, ReservedMode, UnsupportedStorage, ValidationFailure, gathering, look, validate_all,
+    PlannedClaim, ReservedMode, UnsupportedStorage, ValidationFailure, consolidation_deferred_until, next_commands,
+    validate_all,
 };
 use kerf_runtime::{ReconcileAction, Rng};
 use kerf_state::{InputContext, TrackedClaim};
@@ -155,7 +156,7 @@ impl Disruption {
     /// Whether the picture is whole. Nobody else looks as often, so this is where it is measured for how long it is not.
     fn is_synced(&self) -> bool {
         let now = self.ctx.now();
-        let is_synced = self.ctx.cluster.lock().synced().is_yes();
+        let is_synced = self.ctx.cluster.lock().check_synced().is_synced();
         let mut state = self.state();
         let since = if is_synced { None } else { Some(state.unsynced_since.unwrap_or(now)) };
         state.unsynced_since = since;
@@ -169,14 +170,14 @@ impl Disruption {
 
     /// Looks for something to do, among the methods behind `passed_over`, whose commands did not hold.
     async fn first_look(&self, seen: Timestamp, passed_over: Option<Method>) -> Result<ReconcileAction, Error> {
-        let mut asked = passed_over.map_or(MethodFilter::ALL, |method| MethodFilter::ALL.behind(method));
+        let mut asked = passed_over.map_or(MethodFilter::ALL, |method| MethodFilter::ALL.after_method(method));
         let mut all_held = Vec::new();
         loop {
             let picture = self.picture().await;
             let started = self.ctx.clock.elapsed();
             let more_until = self.more_until(&picture.input);
             if more_until.is_some() {
-                asked = asked.pressing();
+                asked = asked.excluding_savings();
             }
             let (plan, heard) = self.ask(&picture, asked).await?;
             self.note_methods(&heard);
@@ -208,7 +209,7 @@ impl Disruption {
                 return Ok(after(now, next));
             };
             if commands.is_empty() {
-                asked = asked.behind(method);
+                asked = asked.after_method(method);
                 continue;
             }
             return match method {
@@ -233,7 +234,7 @@ impl Disruption {
     /// Until when it is waited for more nodes before anything is done for money, if it is.
     fn more_until(&self, input: &Input) -> Option<Timestamp> {
         let mut state = self.state();
-        let Some(until) = gathering(input, state.gathering_since.is_some()) else {
+        let Some(until) = consolidation_deferred_until(input, state.gathering_since.is_some()) else {
             state.gathering_since = None;
             return None;
         };
@@ -286,7 +287,7 @@ impl Disruption {
         }
         // What comes of this is worth waiting for anew.
         self.state().gathering_since = None;
-        let for_money = holding.iter().filter(|command| command.method.is_for_money());
+        let for_money = holding.iter().filter(|command| command.method.is_for_savings());
         let emptied = for_money.map(|command| command.nodes.len()).sum();
         if let Some(until) = low_value_moves::until(emptied, picture.input.node_claims.len(), self.ctx.now()) {
             self.state().peace_until = Some(until);
@@ -402,8 +403,8 @@ impl Disruption {
                 reserved_mode: ReservedMode::Fallback,
                 ..self.ctx.settings.engine.clone()
             },
-            spot_to_spot: self.ctx.settings.spot_to_spot_consolidation,
-            moves: true,
+            allows_spot_to_spot: self.ctx.settings.spot_to_spot_consolidation,
+            allows_moves: true,
             passes: Passes::All,
         }
     }
@@ -418,7 +419,7 @@ impl Disruption {
         computed(move || {
             let mut heard = Vec::new();
             let mut last = clock.elapsed();
-            let plan = look(&input, &settings, asked, |method| {
+            let plan = next_commands(&input, &settings, asked, |method| {
                 let now = clock.elapsed();
                 heard.push((method, now.saturating_sub(last)));
                 last = now;

@@ -188,13 +188,13 @@ impl Orchestration {
                 continue;
             };
             self.ctx.publish(events::disruption::disruption_launching(&claim.object, &reason));
-            if claim.is_terminating() || !claim.is_true("Initialized") {
+            if claim.is_terminating() || !claim.is_condition_true("Initialized") {
                 self.ctx.publish(events::disruption::disruption_waiting(&claim.object));
                 look = Look::Waiting("replacement is not initialized");
                 continue;
             }
             let until = self.ctx.now().saturating_add(self.ctx.settings.nomination()).unwrap_or(Timestamp::MAX);
-            self.ctx.cluster.lock().nominate(&claim.seen.provider_id, until);
+            self.ctx.cluster.lock().nominate(&claim.engine_claim.provider_id, until);
             if let Some(one) = underway.lock().replacements.iter_mut().find(|one| one.name == name) {
                 one.is_initialized = true;
                 one.offered = offered(&claim).into_iter().collect();
@@ -378,8 +378,8 @@ impl Underway {
 
 /// What a claim was launched from; none if it was not.
 fn offered(claim: &TrackedClaim) -> Option<Offered> {
-    let label = |key: &str| claim.seen.labels.get(key).map(Str::new);
-    let is_launched = !claim.seen.provider_id.is_empty();
+    let label = |key: &str| claim.engine_claim.labels.get(key).map(Str::new);
+    let is_launched = !claim.engine_claim.provider_id.is_empty();
     is_launched.then_some(())?;
     Some(Offered {
         zone: label(labels::ZONE)?,

@@ -11,7 +11,7 @@ use kerf_api::nodepool::NodePool;
 use kerf_api::pause::Pause;
 use kerf_api::slim::{Node, Str};
 use kerf_engine::{BlockReason, DisruptionCommand, DisruptionPlan, Input};
-use kerf_state::{TrackedClaim, pause_of};
+use kerf_state::{TrackedClaim, disruption_pause};
 use tracing::error;
 
 use super::balanced_policy;
@@ -104,19 +104,19 @@ fn tell_blocked(ctx: &Context, plan: &DisruptionPlan) {
     let pairs = pairs(ctx);
     for (pair, blocked) in plan.blocked.iter().filter_map(|blocked| Some((pairs.get(&blocked.node)?, blocked))) {
         // A node that is in a command stays silent: what is under way is told by its own events.
-        if blocked.blocks.contains(&BlockReason::AlreadyDisrupting) {
+        if blocked.reasons.contains(&BlockReason::AlreadyDisrupting) {
             continue;
         }
-        let mut blocks = blocked.blocks.iter();
+        let mut blocks = blocked.reasons.iter();
         if let Some(block) = blocks.find(|block| matches!(told(block), Told::Blocked)) {
             publish(ctx, pair, |about| events::disruption::disruption_blocked(about, block.to_string()));
             continue;
         }
-        let unschedulable = blocked.blocks.iter().find(|block| matches!(block, BlockReason::PodsUnschedulable(_)));
+        let unschedulable = blocked.reasons.iter().find(|block| matches!(block, BlockReason::PodsUnschedulable(_)));
         if let Some(block) = unschedulable.filter(|_| is_drifted(pair)) {
             publish(ctx, pair, |about| events::disruption::disruption_blocked(about, block.to_string()));
         }
-        let unconsolidatable = blocked.blocks.iter().find(|block| matches!(told(block), Told::Unconsolidatable));
+        let unconsolidatable = blocked.reasons.iter().find(|block| matches!(told(block), Told::Unconsolidatable));
         if let Some(block) = unconsolidatable {
             publish(ctx, pair, |about| events::disruption::unconsolidatable(about, block.to_string()));
         }
@@ -181,7 +181,7 @@ pub(crate) fn tell_malformed(ctx: &Context, plan: &DisruptionPlan, said: &mut St
     let pools: Vec<Arc<NodePool>> = ctx.cluster.lock().all::<NodePool>().values().cloned().collect();
     let mut brakes = Vec::new();
     for pool in pools.iter().filter(|pool| ctx.manages_pool(pool)) {
-        if let Some(Pause::Malformed(value)) = pause_of(pool) {
+        if let Some(Pause::Malformed(value)) = disruption_pause(pool) {
             ctx.publish(events::disruption::pause_malformed(pool, &value));
             let name = pool.metadata.name.as_deref().unwrap_or_default();
             brakes.push(format!(
@@ -189,7 +189,7 @@ pub(crate) fn tell_malformed(ctx: &Context, plan: &DisruptionPlan, said: &mut St
             ));
         }
     }
-    let of_budgets = plan.notices.iter().filter(|notice| notice.code == "InvalidDisruptionBudget");
+    let of_budgets = plan.warnings.iter().filter(|notice| notice.code == "InvalidDisruptionBudget");
     let budgets: Vec<&str> = of_budgets.map(|notice| notice.message.as_str()).collect();
     let now_said = format!("{}\n{}", budgets.join("; "), brakes.join("; "));
     if *said == now_said {

@@ -104,7 +104,7 @@ impl Orchestration {
         let mut cluster = self.ctx.cluster.lock();
         let mut nodes = Vec::new();
         for marked in marked {
-            let known = cluster.get::<TrackedClaim>(&marked.claim).map(|claim| claim.seen.provider_id.clone());
+            let known = cluster.get::<TrackedClaim>(&marked.claim).map(|claim| claim.engine_claim.provider_id.clone());
             let provider_id = known.unwrap_or_default();
             cluster.mark_for_deletion(&provider_id);
             nodes.push(Candidate { marked, provider_id });

@@ -46,7 +46,7 @@ impl News for Node {
 
 impl News for TrackedClaim {
     fn differs(before: &Self, after: &Self) -> bool {
-        before.seen != after.seen
+        before.engine_claim != after.engine_claim
     }
 }
 

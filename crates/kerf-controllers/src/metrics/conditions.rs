@@ -92,7 +92,7 @@ pub(super) fn write(
         name: claim.name().clone(),
         deleted: claim.object.metadata.deletion_timestamp.as_ref().map(|time| time.0),
         conditions: claim.object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default(),
-        extra: claim_keys(classes).map(|key| value(key, claim.seen.labels.get(key))).collect(),
+        extra: claim_keys(classes).map(|key| value(key, claim.engine_claim.labels.get(key))).collect(),
     });
     let ours: Vec<Shown> = pools.chain(claims).collect();
     let nodes: Vec<Shown> = nodes

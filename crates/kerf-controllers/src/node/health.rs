@@ -53,7 +53,7 @@ impl Health {
 
     async fn repair(&self, claim: &Arc<TrackedClaim>, policy: RepairPolicy) -> Result<ReconcileAction, Stopped> {
         let now = self.ctx.now();
-        let written = claim.seen.annotations.get(NODECLAIM_TERMINATION_TIMESTAMP);
+        let written = claim.engine_claim.annotations.get(NODECLAIM_TERMINATION_TIMESTAMP);
         let is_over = written.and_then(|text| text.parse::<Timestamp>().ok()).is_some_and(|end| end <= now);
         if !is_over {
             let end = Timestamp::from_second(now.as_second()).unwrap_or(now).to_string();

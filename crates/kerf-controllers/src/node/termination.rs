@@ -116,7 +116,8 @@ impl Termination {
     }
 
     fn leaving(&self, node: Arc<Node>, claim: Option<Arc<TrackedClaim>>) -> Result<Leaving, Error> {
-        let deadline = claim.as_deref().and_then(|claim| claim.seen.annotations.get(NODECLAIM_TERMINATION_TIMESTAMP));
+        let deadline =
+            claim.as_deref().and_then(|claim| claim.engine_claim.annotations.get(NODECLAIM_TERMINATION_TIMESTAMP));
         if let Some(text) = deadline {
             self.ctx.publish(events::node_termination_grace_period_expiring(&node, text));
         }
@@ -195,7 +196,7 @@ impl Termination {
 
     async fn end_machine(&self, leaving: &mut Leaving) -> Result<Step, Error> {
         let Some(claim) = &leaving.claim else { return Ok(Step::Over) };
-        let is_gone = match self.ctx.cloud.delete(&claim.seen.provider_id).await {
+        let is_gone = match self.ctx.cloud.delete(&claim.engine_claim.provider_id).await {
             Ok(()) => false,
             Err(InstanceError::NotFound(_)) => true,
             Err(cause) => {
@@ -211,7 +212,7 @@ impl Termination {
     /// Stores what this look made of the claim's conditions.
     async fn tell(&self, leaving: &Leaving) -> Result<(), Stopped> {
         let (Some(claim), Some(conditions)) = (&leaving.claim, &leaving.conditions) else { return Ok(()) };
-        let was_drained = claim.is_true(DRAINED);
+        let was_drained = claim.is_condition_true(DRAINED);
         let mut after = claim.object.clone();
         after.status.get_or_insert_default().conditions = conditions.conditions().to_vec();
         match actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &after).await {

@@ -81,7 +81,7 @@ impl Consistency {
 impl Reconcile for Consistency {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some(claim) = self.ctx.claim(name) else { return Ok(ReconcileAction::Done) };
-        if claim.seen.provider_id.is_empty() {
+        if claim.engine_claim.provider_id.is_empty() {
             return Ok(ReconcileAction::Done);
         }
         if let Some(wait) = self.too_early(claim.uid()) {
@@ -89,10 +89,10 @@ impl Reconcile for Consistency {
         }
         let node = {
             let cluster = self.ctx.cluster.lock();
-            let mut nodes = cluster.nodes_of(&claim.seen.provider_id);
+            let mut nodes = cluster.nodes_of(&claim.engine_claim.provider_id);
             let first = nodes.next().cloned();
             // One that has not joined yet is none: there is nothing to compare, and whoever registers it would find the claim changed.
-            first.filter(|_| nodes.next().is_none() && claim.is_true("Registered"))
+            first.filter(|_| nodes.next().is_none() && claim.is_condition_true("Registered"))
         };
         let Some(node) = node else { return Ok(ReconcileAction::Done) };
         let issues = shape_issues(&claim, &node);
@@ -106,14 +106,14 @@ impl Reconcile for Consistency {
 
 /// Resources of which the node has clearly less than was promised.
 fn shape_issues(claim: &TrackedClaim, node: &Node) -> Vec<String> {
-    if claim.is_terminating() || !claim.is_true("Initialized") {
+    if claim.is_terminating() || !claim.is_condition_true("Initialized") {
         return Vec::new();
     }
     let requests = claim.object.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
     let mut issues = Vec::new();
     for (name, asked) in requests.into_iter().flatten() {
         let is_asked = asked.text().parse::<Quantity>().is_ok_and(|amount| !amount.is_zero());
-        let expected = claim.seen.capacity.get(name).unwrap_or_default();
+        let expected = claim.engine_claim.capacity.get(name).unwrap_or_default();
         let found = node.status.capacity.get(name).unwrap_or_default();
         if !is_asked || expected.nanos() <= 0 {
             continue;

@@ -17,7 +17,7 @@ use kerf_api::slim::Str;
 use kerf_cloud::InstanceError;
 use kerf_engine::{Consolidatable, PoolInput, TemplateHash, consolidatable, drift_reason, must_verify_type};
 use kerf_runtime::{MergePatch, ReconcileAction};
-use kerf_state::{NodeClassState, TrackedClaim, pool as as_seen};
+use kerf_state::{NodeClassState, TrackedClaim, to_engine_pool as as_seen};
 use tracing::debug;
 
 use crate::actions;
@@ -106,7 +106,7 @@ impl ClaimDisruption {
     /// Asks in the order of spec 03 §2.1, the dearest question last.
     async fn drift(&self, claim: &TrackedClaim, pool: &PoolInput, object: &NodePool) -> Result<Drift, Error> {
         let (now, rules) = (self.ctx.now(), self.ctx.cloud.label_rules());
-        let mut seen = claim.seen.clone();
+        let mut seen = claim.engine_claim.clone();
         seen.lifecycle.provider_drift = None;
         seen.lifecycle.type_verified_until = Some(Timestamp::MAX);
         if let Some(reason) = drift_reason(&seen, pool, &[], rules, now) {
@@ -141,7 +141,7 @@ impl ClaimDisruption {
         pool: &PoolInput,
     ) -> ReconcileAction {
         let now = self.ctx.now();
-        let mut seen = claim.seen.clone();
+        let mut seen = claim.engine_claim.clone();
         seen.lifecycle.is_initialized = conditions.is_true(INITIALIZED);
         match consolidatable(&seen, pool, now) {
             Consolidatable::Yes => {

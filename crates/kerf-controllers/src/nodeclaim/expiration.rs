@@ -29,7 +29,7 @@ impl Reconcile for Expiration {
         let Some(claim) = self.ctx.claim(name).filter(|claim| !claim.is_terminating()) else {
             return Ok(ReconcileAction::Done);
         };
-        let Some(end) = expires_at(&claim.seen) else { return Ok(ReconcileAction::Done) };
+        let Some(end) = expires_at(&claim.engine_claim) else { return Ok(ReconcileAction::Done) };
         let now = self.ctx.now();
         if now < end {
             return Ok(ReconcileAction::RequeueAfter(Duration::try_from(end.duration_since(now)).unwrap_or_default()));

@@ -46,9 +46,9 @@ impl GarbageCollection {
             let all = cluster.all::<TrackedClaim>().values();
             all.filter(|claim| {
                 self.ctx.manages_claim(claim)
-                    && claim.is_true("Registered")
+                    && claim.is_condition_true("Registered")
                     && !claim.is_terminating()
-                    && !there.contains(claim.seen.provider_id.as_str())
+                    && !there.contains(claim.engine_claim.provider_id.as_str())
                     && !has_living_node(&cluster, claim)
             })
             .cloned()
@@ -62,7 +62,7 @@ impl GarbageCollection {
     }
 
     async fn collect_claim(&self, claim: &TrackedClaim) -> Option<Error> {
-        debug!(NodeClaim = %reference(&claim.seen.name), "garbage collecting nodeclaim with no cloudprovider representation");
+        debug!(NodeClaim = %reference(&claim.engine_claim.name), "garbage collecting nodeclaim with no cloudprovider representation");
         disrupt(&self.ctx, claim, "garbage_collected").await.err()
     }
 
@@ -74,7 +74,7 @@ impl GarbageCollection {
                 cluster.claims_of(&machine.provider_id).next().is_some()
                     // A claim that has not noted its machine yet will find it again when it is launched.
                     || machine.claim.as_ref().is_some_and(|name| {
-                        cluster.get::<TrackedClaim>(name).is_some_and(|claim| claim.seen.provider_id.is_empty())
+                        cluster.get::<TrackedClaim>(name).is_some_and(|claim| claim.engine_claim.provider_id.is_empty())
                     })
             };
             let is_settled = |machine: &Instance| {
@@ -105,7 +105,7 @@ impl Reconcile for GarbageCollection {
         // A claim that we have not heard of yet must not cost its machine.
         let is_whole = {
             let mut cluster = self.ctx.cluster.lock();
-            cluster.synced().is_yes() || cluster.was_synced()
+            cluster.check_synced().is_synced() || cluster.has_been_synced()
         };
         if !is_whole {
             return Ok(ReconcileAction::RequeueAfter(Duration::from_secs(1)));
@@ -125,7 +125,7 @@ impl Reconcile for GarbageCollection {
 
 /// Whether a kubelet still answers for the claim: then it is the cloud's list that is behind.
 fn has_living_node(cluster: &kerf_state::Cluster, claim: &TrackedClaim) -> bool {
-    let mut nodes = cluster.nodes_of(&claim.seen.provider_id);
+    let mut nodes = cluster.nodes_of(&claim.engine_claim.provider_id);
     let (first, second) = (nodes.next(), nodes.next());
     second.is_none()
         && first.is_some_and(|node| {

@@ -95,7 +95,7 @@ impl Lifecycle {
             Error::all(errors)?;
             return Ok(next.soonest(ReconcileAction::RequeueAfter(later)));
         }
-        let is_news = |kind: &str| work.conditions.is_true(kind) && !known.is_true(kind);
+        let is_news = |kind: &str| work.conditions.is_true(kind) && !known.is_condition_true(kind);
         let [is_launched, is_registered, is_initialized] = [LAUNCHED, REGISTERED, INITIALIZED].map(is_news);
         let claim = self.store(&stored, work).await?;
         // Told once it is stored: a write that lost against another is made again, and with it everything else.

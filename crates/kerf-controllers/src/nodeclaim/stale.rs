@@ -31,7 +31,7 @@ impl Reconcile for StaleClaims {
             .await
             .map_err(|cause| Error::Api { doing: "getting nodeclaim", cause })?;
         if !is_there {
-            self.ctx.cluster.lock().forget_seeded(name);
+            self.ctx.cluster.lock().remove_unobserved(name);
         }
         Ok(ReconcileAction::Done)
     }

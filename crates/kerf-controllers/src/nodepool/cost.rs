@@ -57,7 +57,7 @@ impl Reconcile for Cost {
 
 /// What a claim costs an hour, by its type, zone and capacity type.
 fn price(claim: &TrackedClaim, types: &BTreeMap<&str, &InstanceType>) -> Option<Price> {
-    let label = |key: &str| claim.seen.labels.get(key);
+    let label = |key: &str| claim.engine_claim.labels.get(key);
     let (zone, capacity_type) = (label(labels::ZONE)?, label(labels::CAPACITY_TYPE)?);
     let described = types.get(label(labels::INSTANCE_TYPE)?)?;
     let is = |requirement: Option<&Requirement>, value: &str| requirement.is_some_and(|r| r.has(value));

@@ -36,7 +36,7 @@ impl Reconcile for Counter {
         let Some(pool) = self.ctx.pool(name) else { return Ok(ReconcileAction::Done) };
         let usage = {
             let mut cluster = self.ctx.cluster.lock();
-            if !cluster.synced().is_yes() {
+            if !cluster.check_synced().is_synced() {
                 return Ok(ReconcileAction::RequeueAfter(UNSYNCED));
             }
             cluster.pool_usage(name)

@@ -100,7 +100,7 @@ impl Provisioner {
         let start = Instant::now();
         let mut said = start;
         loop {
-            let synced = self.ctx.cluster.lock().synced();
+            let synced = self.ctx.cluster.lock().check_synced();
             let now = Instant::now();
             let SyncStatus::Unsynced(waiting) = synced else { return };
             if now - start >= PATIENCE && now - said >= REMINDER {
@@ -235,7 +235,7 @@ impl Provisioner {
         let pods: Vec<Arc<Pod>> = {
             let mut cluster = self.ctx.cluster.lock();
             if let Ok(name) = &created {
-                planned.pods.iter().for_each(|pod| cluster.expect(pod.clone(), Str::from(name.as_str())));
+                planned.pods.iter().for_each(|pod| cluster.record_launched_for(pod.clone(), Str::from(name.as_str())));
             }
             planned.pods.iter().filter_map(|pod| cluster.get::<Pod>(pod).cloned()).collect()
         };

@@ -116,7 +116,7 @@ fn nominate(
         let Some(target) = targets.get(&placement.node) else { continue };
         cluster.nominate(&target.provider_id, until);
         if let Some(claim) = &target.claim {
-            placement.pods.iter().for_each(|pod| cluster.expect(pod.clone(), claim.clone()));
+            placement.pods.iter().for_each(|pod| cluster.record_launched_for(pod.clone(), claim.clone()));
         }
         for pod in placement.pods.iter().filter_map(|pod| cluster.get::<Pod>(pod)) {
             told.push(events::nominated(pod, target.claim.as_deref(), target.node.as_deref()));

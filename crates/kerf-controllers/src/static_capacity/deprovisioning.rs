@@ -82,10 +82,11 @@ enum Rank {
 
 /// The claims of a pool to delete, as many as are asked for and there are.
 fn victims(cluster: &Cluster, pool: &str, count: usize, now: Timestamp) -> Vec<Arc<TrackedClaim>> {
-    let unlaunched = cluster.claims_of_pool(pool).filter(|c| c.seen.provider_id.is_empty() && !c.seen.is_deleting);
+    let unlaunched =
+        cluster.claims_of_pool(pool).filter(|c| c.engine_claim.provider_id.is_empty() && !c.engine_claim.is_deleting);
     let nodes = cluster.state_nodes().filter(|node| !node.is_marked_for_deletion());
     let launched = nodes.filter_map(|node| {
-        let claim = node.claim.filter(|claim| claim.pool() == Some(pool) && !cluster.is_pending(claim))?;
+        let claim = node.claim.filter(|claim| claim.pool() == Some(pool) && !cluster.is_pending_disruption(claim))?;
         Some((rank(cluster, &node, claim, now), claim.name().clone()))
     });
     let mut ranked: Vec<(Rank, Str)> =
@@ -108,7 +109,8 @@ fn rank(cluster: &Cluster, node: &StateNode<'_>, claim: &TrackedClaim, now: Time
 
 /// How much of its life a claim still has, from all of it to nothing.
 fn life_left(claim: &TrackedClaim, now: Timestamp) -> f64 {
-    let (Some(life), Some(created)) = (claim.seen.lifecycle.expire_after, claim.seen.lifecycle.created) else {
+    let (Some(life), Some(created)) = (claim.engine_claim.lifecycle.expire_after, claim.engine_claim.lifecycle.created)
+    else {
         return 1.0;
     };
     let whole = life.after(created).duration_since(created).as_secs_f64();

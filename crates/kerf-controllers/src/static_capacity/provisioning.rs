@@ -16,7 +16,7 @@ use kerf_api::quantity::Quantity;
 use kerf_api::slim::Str;
 use kerf_engine::{PlannedClaim, claim_from_template};
 use kerf_runtime::ReconcileAction;
-use kerf_state::{NodeClassState, pool as as_seen};
+use kerf_state::{NodeClassState, to_engine_pool as as_seen};
 use tracing::info;
 
 use super::{PERIOD, static_pool};
@@ -90,12 +90,12 @@ impl Reconcile for StaticProvisioning {
         let granted = {
             let mut cluster = self.ctx.cluster.lock();
             // Once the picture has been whole, a claim that is not launched yet is counted like any other.
-            if !cluster.was_synced() && !cluster.synced().is_yes() {
+            if !cluster.has_been_synced() && !cluster.check_synced().is_synced() {
                 return Ok(ReconcileAction::RequeueAfter(UNSYNCED));
             }
             let claims = cluster.pool_claims(name);
             // The replacements of nodes that are about to go are somebody else's business.
-            if claims.active + claims.pending >= replicas {
+            if claims.active + claims.pending_disruption >= replicas {
                 return Ok(ReconcileAction::RequeueAfter(PERIOD));
             }
             if let Some(wait) = self.too_early(&pool, name) {

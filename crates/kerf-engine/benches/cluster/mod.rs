@@ -35,21 +35,23 @@ pub(crate) fn settings(effort: Effort) -> Settings {
 /// time is not counted either.
 pub(crate) struct Stopwatch {
     wall: Instant,
-    on_cpu: Option<f64>,
+    start_cpu_seconds: Option<f64>,
 }
 
 impl Stopwatch {
     pub(crate) fn start() -> Self {
-        Self { wall: Instant::now(), on_cpu: on_cpu() }
+        Self { wall: Instant::now(), start_cpu_seconds: thread_cpu_seconds() }
     }
 
     /// Seconds since the start, by the wall where the system does not tell more.
     pub(crate) fn seconds(&self) -> f64 {
-        self.on_cpu.zip(on_cpu()).map_or_else(|| self.wall.elapsed().as_secs_f64(), |(start, now)| now - start)
+        self.start_cpu_seconds
+            .zip(thread_cpu_seconds())
+            .map_or_else(|| self.wall.elapsed().as_secs_f64(), |(start, now)| now - start)
     }
 }
 
-fn on_cpu() -> Option<f64> {
+fn thread_cpu_seconds() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_whitespace().next()?.parse::<f64>().ok().map(|nanos| nanos / 1e9)
 }
@@ -221,11 +223,11 @@ pub(crate) fn node(i: usize) -> Node {
 
 /// Type i has i CPUs, 2i GiB and room for 10i pods; spot in two zones, on-demand in three.
 pub(crate) fn instance_type(i: i64) -> InstanceType {
-    machine(&format!("t-{i}"), i, 2 * i, i * 100_000_000 + 2 * i * 1024 * 1024 * 1024 / 10)
+    instance_type_with(&format!("t-{i}"), i, 2 * i, i * 100_000_000 + 2 * i * 1024 * 1024 * 1024 / 10)
 }
 
 /// A type with that many CPUs and gigabytes, for so many nano-dollars an hour.
-pub(crate) fn machine(name: &str, i: i64, gibibytes: i64, nanos: i64) -> InstanceType {
+pub(crate) fn instance_type_with(name: &str, i: i64, gibibytes: i64, nanos: i64) -> InstanceType {
     let name = Str::from(name);
     let one = |key: &str, values: &[&str]| Requirement::one_of(key, values.iter().map(|v| Str::from(*v)));
     let memory = gibibytes * 1024 * 1024 * 1024;

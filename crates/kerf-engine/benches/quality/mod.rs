@@ -8,8 +8,8 @@ use kerf_api::slim::{Pod, PodPhase, Str};
 use kerf_engine::catalogue::InstanceType;
 use kerf_engine::{DisruptionSettings, Effort, Input, Passes, disrupt};
 
-use super::cluster::{SplitMix64, machine, pod, resources, settings};
-use super::{ClusterShape, cluster_of};
+use super::cluster::{SplitMix64, instance_type_with, pod, resources, settings};
+use super::{ClusterShape, cluster_with_nodes};
 
 /// What plans save on clusters of 50 to 300 nodes that a day of churn has left behind: with the methods that Karpenter has, with moves
 /// on top, and at best, if pods could be cut to fit.
@@ -20,15 +20,28 @@ pub(crate) fn report(clusters: u64) {
     );
     let (mut nodes, mut sums) = (0, [0.0_f64; 4]);
     for seed in 0..clusters {
-        let input = churned(seed);
+        let input = churned_cluster(seed);
         let of = |moves| {
             let scheduling = settings(Effort::Search);
-            disrupt(&input, &DisruptionSettings { scheduling, spot_to_spot: false, moves, passes: Passes::All })
+            disrupt(
+                &input,
+                &DisruptionSettings {
+                    scheduling,
+                    allows_spot_to_spot: false,
+                    allows_moves: moves,
+                    passes: Passes::All,
+                },
+            )
         };
         let (compatible, moved) = (of(false), of(true));
-        assert!(moved.after <= compatible.after, "moves come on top");
+        assert!(moved.price_after <= compatible.price_after, "moves come on top");
         nodes += input.nodes.len();
-        let prices = [compatible.before.dollars(), compatible.after.dollars(), moved.after.dollars(), least(&input)];
+        let prices = [
+            compatible.price_before.dollars(),
+            compatible.price_after.dollars(),
+            moved.price_after.dollars(),
+            lower_bound_price(&input),
+        ];
         sums.iter_mut().zip(prices).for_each(|(sum, price)| *sum += price);
     }
     println!("{clusters:<10} {nodes:>7} {:>10.2} {:>11.2} {:>11.2} {:>11.2}", sums[0], sums[1], sums[2], sums[3]);
@@ -38,10 +51,10 @@ pub(crate) fn report(clusters: u64) {
 const FAMILIES: [(&str, i64); 3] = [("c", 2), ("s", 4), ("m", 8)];
 
 /// Nodes of three families and five sizes, filled with pods of which most have gone since; nothing else can be bought.
-fn churned(seed: u64) -> Input {
+fn churned_cluster(seed: u64) -> Input {
     let mut dice = SplitMix64(seed);
     let nodes = 50 + dice.below(251);
-    let mut input = cluster_of(nodes, ClusterShape { pools: 1, spread: false, full: false });
+    let mut input = cluster_with_nodes(nodes, ClusterShape { pools: 1, has_zone_spread: false, is_full: false });
     input.pools[0].disruption.budgets.clear();
     input.pods.clear();
     let sizes = [2, 4, 8, 16, 32];
@@ -50,8 +63,9 @@ fn churned(seed: u64) -> Input {
     let types: Vec<InstanceType> = FAMILIES
         .iter()
         .flat_map(|(family, per_cpu)| {
-            let of_size =
-                |cpus: i64| machine(&format!("{family}-{cpus}"), cpus, per_cpu * cpus, price(cpus, per_cpu * cpus));
+            let of_size = |cpus: i64| {
+                instance_type_with(&format!("{family}-{cpus}"), cpus, per_cpu * cpus, price(cpus, per_cpu * cpus))
+            };
             sizes.map(of_size)
         })
         .collect();
@@ -90,7 +104,7 @@ fn churned(seed: u64) -> Input {
 /// A bound: what all that the pods ask for costs at least if machines could be bought in parts. That is a linear program with a row for
 /// each resource. Its dual has as few unknowns as there are rows, the price of one unit of each resource, so that the best of its
 /// corners is found by looking at all of them.
-fn least(input: &Input) -> f64 {
+fn lower_bound_price(input: &Input) -> f64 {
     let amount = |q: Option<Quantity>| q.map_or(0.0, |q| q.nanos() as f64 / 1e9);
     let asked = |p: &Pod| {
         let of = |name: &str| p.spec.containers.iter().map(|c| amount(c.resources.requests.get(name))).sum::<f64>();
@@ -112,7 +126,7 @@ fn least(input: &Input) -> f64 {
     for i in 0..faces.len() {
         for j in 0..i {
             for k in 0..j {
-                let Some(corner) = meet([faces[i], faces[j], faces[k]]) else { continue };
+                let Some(corner) = plane_intersection([faces[i], faces[j], faces[k]]) else { continue };
                 if faces.iter().all(|(face, most)| dot(*face, corner) <= most + 1e-9) {
                     best = best.max(dot(wanted, corner));
                 }
@@ -129,7 +143,7 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
 }
 
 /// Where three planes meet (Cramer's rule), if they do.
-fn meet([(a, p), (b, q), (c, r)]: [([f64; 3], f64); 3]) -> Option<[f64; 3]> {
+fn plane_intersection([(a, p), (b, q), (c, r)]: [([f64; 3], f64); 3]) -> Option<[f64; 3]> {
     let cross =
         |u: [f64; 3], v: [f64; 3]| [u[1] * v[2] - u[2] * v[1], u[2] * v[0] - u[0] * v[2], u[0] * v[1] - u[1] * v[0]];
     let (bc, ca, ab) = (cross(b, c), cross(c, a), cross(a, b));

@@ -19,35 +19,38 @@ use crate::cluster::{Input, NodeClaimInput, PoolInput};
 use crate::solve::{LaunchEstimate, PlannedClaim};
 
 /// Gives every machine that the commands launch a name that no node of the input has.
-pub(crate) fn name_machines(input: &Input, commands: &mut [DisruptionCommand]) {
+pub(crate) fn name_replacements(input: &Input, commands: &mut [DisruptionCommand]) {
     let mut names = ReplacementNames::of(input);
     for command in commands {
         for planned in &command.replacements {
-            command.machines.push(names.next(&planned.pool));
+            command.replacement_names.push(names.next(&planned.pool));
         }
     }
 }
 
 /// Names that are free.
 struct ReplacementNames<'i> {
-    taken: FxHashSet<&'i str>,
+    existing: FxHashSet<&'i str>,
     /// How many have been given to machines of each pool.
-    given: FxHashMap<Str, usize>,
+    last_number: FxHashMap<Str, usize>,
 }
 
 impl<'i> ReplacementNames<'i> {
     fn of(input: &'i Input) -> Self {
-        Self { taken: input.nodes.iter().map(|n| n.metadata.name.as_str()).collect(), given: FxHashMap::default() }
+        Self {
+            existing: input.nodes.iter().map(|n| n.metadata.name.as_str()).collect(),
+            last_number: FxHashMap::default(),
+        }
     }
 
     fn next(&mut self, pool: &Str) -> Str {
         let stem = format!("{pool}-replacement-");
-        let alike = || self.taken.iter().filter(|name| name.starts_with(&stem)).count();
-        let given = self.given.entry(pool.clone()).or_insert_with(alike);
+        let alike = || self.existing.iter().filter(|name| name.starts_with(&stem)).count();
+        let given = self.last_number.entry(pool.clone()).or_insert_with(alike);
         loop {
             *given += 1;
             let name = format!("{stem}{given}");
-            if !self.taken.contains(name.as_str()) {
+            if !self.existing.contains(name.as_str()) {
                 return Str::from(name);
             }
         }
@@ -55,38 +58,39 @@ impl<'i> ReplacementNames<'i> {
 }
 
 /// Turns the input into the world after the commands.
-pub fn after(mut input: Input, commands: &[DisruptionCommand]) -> Input {
+pub fn with_commands_done(mut input: Input, commands: &[DisruptionCommand]) -> Input {
     for command in commands {
-        apply(&mut input, command);
+        apply_command(&mut input, command);
     }
     input
 }
 
 /// Turns the input into the world beside the commands. Who takes in pods rests no longer for that: it is one decision with these commands
 /// that sends more pods there.
-pub(crate) fn beside(mut input: Input, commands: &[DisruptionCommand]) -> Input {
+pub(crate) fn with_commands_reserved(mut input: Input, commands: &[DisruptionCommand]) -> Input {
     for command in commands {
-        let places = places(command);
+        let places = target_nodes(command);
         let going: FxHashSet<&Str> = command.replacements.iter().flat_map(|claim| &claim.pods).collect();
         if !going.is_empty() {
             input.pods.retain(|pod| !going.contains(&pod.namespaced_name()));
         }
-        take_away(&mut input, command, &places);
+        remove_nodes(&mut input, command, &places);
     }
     input
 }
 
 /// Where the pods go that go to nodes which are there.
-fn places(command: &DisruptionCommand) -> FxHashMap<Str, Str> {
+fn target_nodes(command: &DisruptionCommand) -> FxHashMap<Str, Str> {
     let placed = command.placements.iter();
     placed.flat_map(|placement| placement.pods.iter().map(|pod| (pod.clone(), placement.node.clone()))).collect()
 }
 
-fn apply(input: &mut Input, command: &DisruptionCommand) {
-    let mut places = places(command);
+fn apply_command(input: &mut Input, command: &DisruptionCommand) {
+    let mut places = target_nodes(command);
     for (ix, claim) in command.replacements.iter().enumerate() {
-        let name = command.machines.get(ix).cloned().unwrap_or_else(|| ReplacementNames::of(input).next(&claim.pool));
-        if launch(input, claim, &name).is_some() {
+        let name =
+            command.replacement_names.get(ix).cloned().unwrap_or_else(|| ReplacementNames::of(input).next(&claim.pool));
+        if add_replacement(input, claim, &name).is_some() {
             // Pods that were pending, or run on a node that is leaving, are still to come: until then it is not empty.
             let expects = claim.pods.iter().any(|pod| command.pods.binary_search(pod).is_err());
             if let Some(launched) = input.node_claims.last_mut().filter(|_| expects) {
@@ -95,7 +99,7 @@ fn apply(input: &mut Input, command: &DisruptionCommand) {
             places.extend(claim.pods.iter().map(|pod| (pod.clone(), name.clone())));
         }
     }
-    let receiving = take_away(input, command, &places);
+    let receiving = remove_nodes(input, command, &places);
     let at = input.at;
     for claim in input.node_claims.iter_mut().filter(|c| receiving.contains(&c.provider_id)) {
         claim.lifecycle.last_pod_event = Some(at);
@@ -103,7 +107,7 @@ fn apply(input: &mut Input, command: &DisruptionCommand) {
 }
 
 /// Takes the command's nodes away and puts their pods where they go. Gives the machines that take pods in.
-fn take_away(input: &mut Input, command: &DisruptionCommand, places: &FxHashMap<Str, Str>) -> FxHashSet<Str> {
+fn remove_nodes(input: &mut Input, command: &DisruptionCommand, places: &FxHashMap<Str, Str>) -> FxHashSet<Str> {
     let claims: FxHashSet<&Str> = command.nodes.iter().map(|n| &n.claim).collect();
     let machines: FxHashSet<Str> =
         input.node_claims.iter().filter(|c| claims.contains(&c.name)).map(|c| c.provider_id.clone()).collect();
@@ -142,25 +146,25 @@ fn take_away(input: &mut Input, command: &DisruptionCommand, places: &FxHashMap<
 }
 
 /// Adds the machine that a replacement is expected to become; none if nothing is expected of it.
-fn launch(input: &mut Input, planned: &PlannedClaim, name: &Str) -> Option<()> {
+fn add_replacement(input: &mut Input, planned: &PlannedClaim, name: &Str) -> Option<()> {
     let estimate = planned.launch.estimate.as_ref()?;
     let pool = input.pools.iter().find(|p| p.name == planned.pool)?.clone();
     let types = input.catalogues.get_mut(pool.catalogue?)?;
     let described = Arc::make_mut(types).iter_mut().find(|t| t.name == estimate.instance_type)?;
-    let offering = described.offerings.iter_mut().find(|o| is_expected(o, estimate, planned))?;
+    let offering = described.offerings.iter_mut().find(|o| matches_estimate(o, estimate, planned))?;
     if estimate.capacity_type == labels::CAPACITY_TYPE_RESERVED {
         offering.reservation_capacity -= 1;
         offering.available = offering.reservation_capacity > 0;
     }
     let offering = offering.clone();
     let described = input.catalogues.get(pool.catalogue?)?.iter().find(|t| t.name == estimate.instance_type)?;
-    let (node, claim) = machine(name, &pool, planned, described, &offering, input.at);
+    let (node, claim) = replacement_node_and_claim(name, &pool, planned, described, &offering, input.at);
     input.nodes.push(Arc::new(node));
     input.node_claims.push(claim);
     Some(())
 }
 
-fn is_expected(offering: &Offering, estimate: &LaunchEstimate, planned: &PlannedClaim) -> bool {
+fn matches_estimate(offering: &Offering, estimate: &LaunchEstimate, planned: &PlannedClaim) -> bool {
     let is = |key: &str, value: &Str| offering.requirements.get(key).is_none_or(|r| r.has(value));
     offering.available
         && offering.price == estimate.price
@@ -169,7 +173,7 @@ fn is_expected(offering: &Offering, estimate: &LaunchEstimate, planned: &Planned
         && planned.launch.requirements.intersects(&offering.requirements).is_ok()
 }
 
-fn machine(
+fn replacement_node_and_claim(
     name: &Str,
     pool: &PoolInput,
     planned: &PlannedClaim,

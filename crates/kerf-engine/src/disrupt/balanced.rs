@@ -57,11 +57,11 @@ impl Totals {
         for facts in &survey.nodes {
             let Some(pool) = facts.pool else { continue };
             let is_candidate = facts.is_candidate(DisruptionClass::Graceful);
-            all[pool].disruption += if is_candidate { facts.cost } else { facts.standing_cost };
+            all[pool].disruption += if is_candidate { facts.disruption_cost } else { facts.non_daemon_cost };
             if is_candidate {
                 of_candidates[pool] += facts.known_price();
             }
-            all[pool].price += tallied(survey, facts, pool).unwrap_or(Price::ZERO);
+            all[pool].price += claim_price(survey, facts, pool).unwrap_or(Price::ZERO);
         }
         for (total, candidates) in all.iter_mut().zip(of_candidates) {
             if total.price <= Price::ZERO {
@@ -101,7 +101,7 @@ impl Totals {
         let score_of = |pool: usize| {
             let own = || batch.iter().filter(|f| f.pool == Some(pool));
             let price: Price = own().map(|f| f.known_price()).sum();
-            let disruption: f64 = own().map(|f| f.cost).sum();
+            let disruption: f64 = own().map(|f| f.disruption_cost).sum();
             let share = if pools.len() == 1 || whole == Price::ZERO {
                 saved.nanos() as f64
             } else {
@@ -123,9 +123,9 @@ impl Totals {
     }
 
     /// Whether not even deleting the node would be approved; then there is no need to ask what it would take.
-    pub(crate) fn rejects_deletion(&self, survey: &Survey<'_>, facts: &NodeFacts<'_>) -> Option<f64> {
+    pub(crate) fn rejected_deletion_score(&self, survey: &Survey<'_>, facts: &NodeFacts<'_>) -> Option<f64> {
         let pool = facts.pool.filter(|p| is_balanced(survey, *p) && self.0[*p].price > Price::ZERO)?;
-        let score = self.score(pool, facts.known_price().nanos() as f64, facts.cost);
+        let score = self.score(pool, facts.known_price().nanos() as f64, facts.disruption_cost);
         (score < BALANCED_THRESHOLD).then_some(score)
     }
 }
@@ -135,7 +135,7 @@ fn is_balanced(survey: &Survey<'_>, pool: usize) -> bool {
 }
 
 /// What the cluster's tally counts for a claim: the offering that its labels name, once it has them all (spec 03 §3.3).
-fn tallied(survey: &Survey<'_>, facts: &NodeFacts<'_>, pool: usize) -> Option<Price> {
+fn claim_price(survey: &Survey<'_>, facts: &NodeFacts<'_>, pool: usize) -> Option<Price> {
     let carried = &facts.claim?.labels;
     let described = survey.type_of(pool, carried.get(labels::INSTANCE_TYPE)?)?;
     price_of(described, carried.get(labels::ZONE)?, carried.get(labels::CAPACITY_TYPE)?)

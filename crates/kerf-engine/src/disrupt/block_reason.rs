@@ -147,7 +147,7 @@ impl BlockReason {
     }
 
     /// Whether the node is kept by its pods, which a termination grace period can overrule for drift (spec 03 §5.3).
-    pub(crate) fn is_by_pods(&self) -> bool {
+    pub(crate) fn is_caused_by_pods(&self) -> bool {
         matches!(
             self,
             Self::PodDoNotDisrupt(_)
@@ -160,7 +160,7 @@ impl BlockReason {
 
 impl BlockReason {
     /// Whether another block is told in the same words: of all pods that one budget keeps, the first is named.
-    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+    pub(crate) fn has_same_text(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::PodDisruptionBudget { budget, .. }, Self::PodDisruptionBudget { budget: other, .. }) => {
                 budget == other
@@ -246,7 +246,7 @@ impl fmt::Display for BlockReason {
 }
 
 /// The first letter in upper case, as in events.
-pub(crate) fn sentence(text: &str) -> String {
+pub(crate) fn capitalize_first(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn sentences_begin_with_a_capital() {
-        assert_eq!(sentence("not all pods"), "Not all pods");
-        assert_eq!(sentence(""), "");
+        assert_eq!(capitalize_first("not all pods"), "Not all pods");
+        assert_eq!(capitalize_first(""), "");
     }
 }

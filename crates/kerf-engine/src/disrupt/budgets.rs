@@ -20,7 +20,7 @@ struct PoolBudget {
     /// For each of [`REASONS`].
     allowed: [u32; 3],
     disrupting: u32,
-    taken: u32,
+    charged: u32,
 }
 
 impl NodePoolBudgets {
@@ -29,7 +29,7 @@ impl NodePoolBudgets {
         let input = survey.input;
         let mut counts = vec![(0_u32, 0_u32); input.pools.len()];
         for facts in &survey.nodes {
-            if let Some(pool) = counted_for(facts, input) {
+            if let Some(pool) = budget_pool(facts, input) {
                 counts[pool].0 += 1;
                 counts[pool].1 += u32::from(is_disrupting(facts));
             }
@@ -53,18 +53,18 @@ impl NodePoolBudgets {
     }
 
     /// How many more nodes of the pool may go for this reason.
-    pub(crate) fn left(&self, pool: usize, reason: &DisruptionReason) -> u32 {
+    pub(crate) fn remaining(&self, pool: usize, reason: &DisruptionReason) -> u32 {
         let budget = &self.pools[pool];
         let allowed = REASONS.iter().position(|r| r == reason).map_or(0, |at| budget.allowed[at]);
-        allowed.saturating_sub(budget.disrupting.saturating_add(budget.taken))
+        allowed.saturating_sub(budget.disrupting.saturating_add(budget.charged))
     }
 
     /// One more node of the pool goes.
-    pub(crate) fn take(&mut self, pool: usize) {
-        self.pools[pool].taken += 1;
+    pub(crate) fn charge_node(&mut self, pool: usize) {
+        self.pools[pool].charged += 1;
     }
 
-    pub(crate) fn uses(&self, input: &Input) -> Vec<BudgetUse> {
+    pub(crate) fn budget_uses(&self, input: &Input) -> Vec<BudgetUse> {
         let all = input.pools.iter().zip(&self.pools);
         all.flat_map(|(pool, budget)| {
             REASONS.iter().zip(budget.allowed).map(|(reason, allowed)| BudgetUse {
@@ -72,7 +72,7 @@ impl NodePoolBudgets {
                 reason: reason.clone(),
                 allowed,
                 disrupting: budget.disrupting,
-                taken: budget.taken,
+                planned: budget.charged,
             })
         })
         .collect()
@@ -81,7 +81,7 @@ impl NodePoolBudgets {
 
 /// The pool whose budgets count the node; unmanaged nodes, nodes that are not initialized and machines that are being terminated
 /// count for none.
-fn counted_for(facts: &NodeFacts<'_>, input: &Input) -> Option<usize> {
+fn budget_pool(facts: &NodeFacts<'_>, input: &Input) -> Option<usize> {
     let claim = facts.claim.filter(|c| !c.lifecycle.is_instance_terminating)?;
     let node = facts.node.filter(|n| n.metadata.labels.has_value(labels::INITIALIZED, "true"))?;
     let name = node.metadata.labels.get(labels::NODEPOOL).or_else(|| claim.labels.get(labels::NODEPOOL))?;

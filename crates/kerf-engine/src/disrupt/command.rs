@@ -18,13 +18,13 @@ pub struct DisruptionPlan {
     pub blocked: Vec<BlockedNode>,
     /// Moves that pools with the `Balanced` policy refused in the last pass: of single nodes all, of several nodes the last one, if
     /// nothing else was found.
-    pub refused: Vec<RejectedCommand>,
+    pub rejected_commands: Vec<RejectedCommand>,
     /// What is odd about the input; the rest was planned all the same.
-    pub notices: Vec<InputWarning>,
+    pub warnings: Vec<InputWarning>,
     /// Price of all managed nodes before.
-    pub before: Price,
+    pub price_before: Price,
     /// Price of all managed nodes afterwards.
-    pub after: Price,
+    pub price_after: Price,
     /// How much there was to do.
     pub stats: DisruptionStats,
 }
@@ -39,15 +39,15 @@ pub struct DisruptionCommand {
     /// Machines to launch before they go.
     pub replacements: Vec<PlannedClaim>,
     /// What later commands of the plan call those machines, one by one.
-    pub machines: Vec<Str>,
+    pub replacement_names: Vec<Str>,
     /// Pods that are evicted and run again elsewhere, as `namespace/name`, sorted.
     pub pods: Vec<Str>,
     /// Nodes that exist and take pods in, moved ones and pending ones.
     pub placements: Vec<NodePlacement>,
     /// Price of the nodes that go.
-    pub before: Price,
+    pub price_before: Price,
     /// Price of their replacements.
-    pub after: Price,
+    pub price_after: Price,
     /// What pools with the `Balanced` policy make of it, if it consolidates.
     pub scores: Vec<BalancedScore>,
 }
@@ -116,7 +116,7 @@ impl Method {
     }
 
     /// Whether it moves pods to save money; nodes that are empty or drifted go whatever that saves.
-    pub fn is_for_money(self) -> bool {
+    pub fn is_for_savings(self) -> bool {
         match self {
             Self::MultiNode | Self::SingleNode | Self::Move => true,
             Self::Emptiness | Self::StaticDrift | Self::Drift => false,
@@ -146,13 +146,13 @@ impl DisruptionCommand {
     }
 
     /// Whether a pod is among those that it evicts.
-    pub(crate) fn moves(&self, pod: &Str) -> bool {
+    pub(crate) fn evicts(&self, pod: &Str) -> bool {
         self.pods.binary_search(pod).is_ok()
     }
 
     /// The nodes that take in pods which it evicts. Others take in pods that wait anyway.
-    pub(crate) fn receiving(&self) -> impl Iterator<Item = &Str> {
-        self.placements.iter().filter(|placement| placement.pods.iter().any(|pod| self.moves(pod))).map(|p| &p.node)
+    pub(crate) fn receiving_nodes(&self) -> impl Iterator<Item = &Str> {
+        self.placements.iter().filter(|placement| placement.pods.iter().any(|pod| self.evicts(pod))).map(|p| &p.node)
     }
 
     /// The pools of its nodes, each once.
@@ -165,7 +165,7 @@ impl DisruptionCommand {
 
     /// What is saved an hour; less than nothing when drift leads to something dearer.
     pub fn saved(&self) -> Price {
-        self.before - self.after
+        self.price_before - self.price_after
     }
 }
 
@@ -175,7 +175,7 @@ pub struct BlockedNode {
     /// The Node, or the claim that has none.
     pub node: Str,
     /// Everything that keeps it.
-    pub blocks: Vec<BlockReason>,
+    pub reasons: Vec<BlockReason>,
 }
 
 /// Something odd about the input.
@@ -216,5 +216,5 @@ pub struct BudgetUse {
     /// How many are already, for whatever cause.
     pub disrupting: u32,
     /// How many the commands add.
-    pub taken: u32,
+    pub planned: u32,
 }

@@ -98,7 +98,7 @@ fn is_still_offered(claim: &NodeClaimInput, types: &[InstanceType], rules: &Labe
         let either = [labels::CAPACITY_TYPE_RESERVED, labels::CAPACITY_TYPE_ON_DEMAND].map(Str::new_static);
         carried.replace(Requirement::one_of(labels::CAPACITY_TYPE, either));
         let of_reservations: Vec<Str> =
-            carried.iter().map(Requirement::key).filter(|key| is_of_reservations(key)).cloned().collect();
+            carried.iter().map(Requirement::key).filter(|key| is_reservation_label(key)).cloned().collect();
         for key in of_reservations {
             carried.remove(&key);
         }
@@ -110,7 +110,7 @@ fn is_still_offered(claim: &NodeClaimInput, types: &[InstanceType], rules: &Labe
 }
 
 /// Labels that only machines of reservations carry.
-fn is_of_reservations(key: &str) -> bool {
+fn is_reservation_label(key: &str) -> bool {
     key == labels::aws::CAPACITY_RESERVATION_ID
         || key == labels::aws::CAPACITY_RESERVATION_TYPE
         || key == labels::aws::CAPACITY_RESERVATION_INTERRUPTIBLE

@@ -4,11 +4,11 @@
 use kerf_api::nodepool::DisruptionReason;
 
 use super::balanced::{BalancedScore, Totals};
-use super::block_reason::{BlockReason, sentence};
+use super::block_reason::{BlockReason, capitalize_first};
 use super::command::{DisruptionCommand, Method};
-use super::emptiness::within_budgets;
+use super::emptiness::select_within_budgets;
 use super::independent_commands::IndependentCommands;
-use super::pass::{DisruptionPass, SurveyIx, by_savings_ratio};
+use super::pass::{DisruptionPass, SurveyIx, sort_by_savings_ratio};
 use super::replacement::ReplacementFilter;
 use super::simulate::Purpose;
 use super::survey::{DisruptionClass, NodeFacts};
@@ -27,8 +27,8 @@ pub(crate) fn accepts(facts: &NodeFacts<'_>, input: &Input) -> bool {
 /// The nodes that consolidation looks at, the most profitable first.
 pub(crate) fn candidates(pass: &DisruptionPass<'_, '_>) -> Vec<SurveyIx> {
     let input = pass.survey.input;
-    let mut candidates = pass.candidates_and_planned(DisruptionClass::Graceful, |facts| accepts(facts, input));
-    by_savings_ratio(pass, &mut candidates);
+    let mut candidates = pass.candidates_including_planned(DisruptionClass::Graceful, |facts| accepts(facts, input));
+    sort_by_savings_ratio(pass, &mut candidates);
     candidates
 }
 
@@ -36,21 +36,21 @@ pub(crate) fn candidates(pass: &DisruptionPass<'_, '_>) -> Vec<SurveyIx> {
 /// whose pods find room where many small ones do not.
 pub(crate) fn multi_node(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionCommand> {
     let candidates = candidates(pass);
-    let kept = within_budgets(pass, &candidates, &DisruptionReason::Underutilized);
+    let kept = select_within_budgets(pass, &candidates, &DisruptionReason::Underutilized);
     if kept.len() < 2 {
         return Vec::new();
     }
     let totals = Totals::new(pass.survey);
-    let mut search = MultiNodeSearch { totals, best: None, refused: None };
-    search.among(pass, &kept);
+    let mut search = MultiNodeSearch { totals, best: None, rejected: None };
+    search.search_prefixes(pass, &kept);
     // Of short lists all were tried.
     if kept.len() > EXHAUSTIVE_MAX_NODES {
         let emptiest = pass.emptiest_first(&candidates);
-        let emptiest = within_budgets(pass, &emptiest, &DisruptionReason::Underutilized);
-        search.longest_among(pass, &emptiest);
+        let emptiest = select_within_budgets(pass, &emptiest, &DisruptionReason::Underutilized);
+        search.search_longest_prefix(pass, &emptiest);
     }
-    if let Some(refused) = search.refused.filter(|_| search.best.is_none()) {
-        pass.refuse(refused);
+    if let Some(refused) = search.rejected.filter(|_| search.best.is_none()) {
+        pass.record_rejected(refused);
     }
     search.best.into_iter().collect()
 }
@@ -60,21 +60,21 @@ struct MultiNodeSearch {
     totals: Totals,
     best: Option<DisruptionCommand>,
     /// What some pool did not approve of.
-    refused: Option<DisruptionCommand>,
+    rejected: Option<DisruptionCommand>,
 }
 
 impl MultiNodeSearch {
     /// The first so many of a list. Short lists are all tried, longer ones by halving, as Karpenter does it; but Karpenter takes the longest
     /// that can go, which may need a machine that costs more than a shorter one saves.
-    fn among(&mut self, pass: &mut DisruptionPass<'_, '_>, nodes: &[SurveyIx]) {
+    fn search_prefixes(&mut self, pass: &mut DisruptionPass<'_, '_>, nodes: &[SurveyIx]) {
         let most = nodes.len().min(MAX_BATCH_NODES);
         let short: Vec<bool> = (0..=most.min(EXHAUSTIVE_MAX_NODES))
-            .map(|length| length >= 2 && self.can_go(pass, &nodes[..length]))
+            .map(|length| length >= 2 && self.try_batch(pass, &nodes[..length]))
             .collect();
         let (mut low, mut high) = (2, most);
         while low <= high {
             let middle = usize::midpoint(low, high);
-            if short.get(middle).copied().unwrap_or_else(|| self.can_go(pass, &nodes[..middle])) {
+            if short.get(middle).copied().unwrap_or_else(|| self.try_batch(pass, &nodes[..middle])) {
                 low = middle + 1;
             } else {
                 high = middle - 1;
@@ -84,19 +84,19 @@ impl MultiNodeSearch {
 
     /// The longest that can go of the first so many, found from above: that some list cannot go says nothing of shorter ones, each of which
     /// may need two machines by chance. Short lists are left to the most profitable nodes, as Karpenter has them.
-    fn longest_among(&mut self, pass: &mut DisruptionPass<'_, '_>, nodes: &[SurveyIx]) {
+    fn search_longest_prefix(&mut self, pass: &mut DisruptionPass<'_, '_>, nodes: &[SurveyIx]) {
         let most = nodes.len().min(MAX_BATCH_NODES);
         let lengths = std::iter::successors(Some(most), |length| Some(length - length.div_ceil(5)));
         let mut too_long = most + 1;
         for length in lengths.take_while(|length| *length > EXHAUSTIVE_MAX_NODES) {
-            if !self.can_go(pass, &nodes[..length]) {
+            if !self.try_batch(pass, &nodes[..length]) {
                 too_long = length;
                 continue;
             }
             let mut low = length;
             while low + 1 < too_long {
                 let middle = usize::midpoint(low, too_long);
-                if self.can_go(pass, &nodes[..middle]) {
+                if self.try_batch(pass, &nodes[..middle]) {
                     low = middle;
                 } else {
                     too_long = middle;
@@ -106,12 +106,12 @@ impl MultiNodeSearch {
         }
     }
 
-    fn can_go(&mut self, pass: &mut DisruptionPass<'_, '_>, batch: &[SurveyIx]) -> bool {
+    fn try_batch(&mut self, pass: &mut DisruptionPass<'_, '_>, batch: &[SurveyIx]) -> bool {
         let Ok(command) = compute(pass, Method::MultiNode, batch) else { return false };
-        let command = scored(pass, batch, &self.totals, command);
+        let command = with_scores(pass, batch, &self.totals, command);
         let is_approved = command.scores.iter().all(BalancedScore::is_approved);
         if !is_approved {
-            self.refused = Some(command);
+            self.rejected = Some(command);
         } else if self.best.as_ref().is_none_or(|best| command.saved() > best.saved()) {
             self.best = Some(command);
         }
@@ -123,56 +123,56 @@ impl MultiNodeSearch {
 pub(crate) fn single_node(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionCommand> {
     let totals = Totals::new(pass.survey);
     let mut batch = IndependentCommands::new(pass);
-    for ix in in_turn(pass, &candidates(pass)) {
-        if !batch.is_open() {
+    for ix in interleave_pools(pass, &candidates(pass)) {
+        if !batch.accepts_more() {
             break;
         }
-        if batch.touches(pass, ix) {
+        if batch.uses_node(pass, ix) {
             continue;
         }
-        match alone(pass, ix, &totals, &batch) {
-            Ok(command) => batch.add(pass, ix, command),
-            Err(block) => pass.leave(ix, block),
+        match single_node_command(pass, ix, &totals, &batch) {
+            Ok(command) => batch.add_if_independent(pass, ix, command),
+            Err(block) => pass.record_block(ix, block),
         }
     }
     batch.into_commands()
 }
 
-fn alone(
+fn single_node_command(
     pass: &mut DisruptionPass<'_, '_>,
     ix: SurveyIx,
     totals: &Totals,
     batch: &IndependentCommands,
 ) -> Result<DisruptionCommand, BlockReason> {
     let reason = DisruptionReason::Underutilized;
-    if !pass.is_granted(&batch.budgets, ix, &reason) {
+    if !pass.is_within_budget(&batch.budgets, ix, &reason) {
         return Err(BlockReason::DisruptionBudget(reason));
     }
-    if let Some(score) = totals.rejects_deletion(pass.survey, pass.facts(ix)) {
+    if let Some(score) = totals.rejected_deletion_score(pass.survey, pass.facts(ix)) {
         return Err(BlockReason::BelowBalancedThreshold { score });
     }
     let command = compute(pass, Method::SingleNode, &[ix])?;
-    let command = scored(pass, &[ix], totals, command);
-    if let Some(block) = unbalanced(&command) {
-        pass.refuse(command);
+    let command = with_scores(pass, &[ix], totals, command);
+    if let Some(block) = balanced_rejection(&command) {
+        pass.record_rejected(command);
         return Err(block);
     }
     Ok(command)
 }
 
 /// The command, unless a pool with the `Balanced` policy finds that it saves too little for what it disrupts.
-pub(crate) fn approved(
+pub(crate) fn check_balanced(
     pass: &DisruptionPass<'_, '_>,
     batch: &[SurveyIx],
     totals: &Totals,
     command: DisruptionCommand,
 ) -> Result<DisruptionCommand, BlockReason> {
-    let command = scored(pass, batch, totals, command);
-    unbalanced(&command).map_or(Ok(command), Err)
+    let command = with_scores(pass, batch, totals, command);
+    balanced_rejection(&command).map_or(Ok(command), Err)
 }
 
 /// The command, with what pools with the `Balanced` policy make of it.
-fn scored(
+fn with_scores(
     pass: &DisruptionPass<'_, '_>,
     batch: &[SurveyIx],
     totals: &Totals,
@@ -183,7 +183,7 @@ fn scored(
 }
 
 /// Whether some pool does not approve of the command: the least score.
-fn unbalanced(command: &DisruptionCommand) -> Option<BlockReason> {
+fn balanced_rejection(command: &DisruptionCommand) -> Option<BlockReason> {
     let refusing = command.scores.iter().filter(|score| !score.is_approved());
     refusing.map(|score| score.score).min_by(f64::total_cmp).map(|score| BlockReason::BelowBalancedThreshold { score })
 }
@@ -194,29 +194,29 @@ pub(crate) fn compute(
     method: Method,
     batch: &[SurveyIx],
 ) -> Result<DisruptionCommand, BlockReason> {
-    let what_if = pass.without(batch, Purpose::Consolidation).ok_or(BlockReason::NoNode)?;
+    let what_if = pass.simulate_removal(batch, Purpose::Consolidation).ok_or(BlockReason::NoNode)?;
     if !what_if.all_scheduled() {
-        return Err(BlockReason::PodsUnschedulable(sentence(&what_if.to_string())));
+        return Err(BlockReason::PodsUnschedulable(capitalize_first(&what_if.to_string())));
     }
     let facts: Vec<&NodeFacts<'_>> = batch.iter().map(|ix| pass.facts(*ix)).collect();
     let replacements = match what_if.claims.as_slice() {
         [] => Vec::new(),
         [claim] => {
             let mut replacement = ReplacementFilter::new(pass.survey, claim);
-            replacement.keep_cheaper(&facts, pass.settings.spot_to_spot)?;
+            replacement.keep_cheaper(&facts, pass.settings.allows_spot_to_spot)?;
             if method == Method::MultiNode {
-                replacement.keep_other_types(&facts)?;
+                replacement.filter_out_same_types(&facts)?;
             }
-            vec![replacement.finish()]
+            vec![replacement.into_claim()]
         }
         several => return Err(BlockReason::TooManyReplacements(several.len())),
     };
-    Ok(pass.command(method, batch, replacements, Some(what_if)))
+    Ok(pass.build_command(method, batch, replacements, Some(what_if)))
 }
 
 /// One candidate of each pool in turn, so that a large pool does not keep the others waiting; in each round the most profitable first.
 /// (Karpenter takes pools in an order left to chance.)
-fn in_turn(pass: &DisruptionPass<'_, '_>, candidates: &[SurveyIx]) -> Vec<SurveyIx> {
+fn interleave_pools(pass: &DisruptionPass<'_, '_>, candidates: &[SurveyIx]) -> Vec<SurveyIx> {
     let mut seen = vec![0_usize; pass.survey.input.pools.len()];
     let mut rounds: Vec<(usize, SurveyIx)> = Vec::with_capacity(candidates.len());
     for ix in candidates.iter().copied() {

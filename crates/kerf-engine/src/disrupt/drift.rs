@@ -5,7 +5,7 @@
 
 use kerf_api::nodepool::DisruptionReason;
 
-use super::block_reason::{BlockReason, sentence};
+use super::block_reason::{BlockReason, capitalize_first};
 use super::command::{DisruptionCommand, Method};
 use super::independent_commands::IndependentCommands;
 use super::pass::{DisruptionPass, SurveyIx};
@@ -22,30 +22,30 @@ pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionComma
     });
     let mut batch = IndependentCommands::new(pass);
     // Where nobody may go, the cluster need not be prepared for questions.
-    let may_go = |ix: &SurveyIx| pass.is_granted(&batch.budgets, *ix, &DisruptionReason::Drifted);
-    let mut leaving = if candidates.iter().any(may_go) { pass.known(&candidates) } else { Bits::new() };
+    let may_go = |ix: &SurveyIx| pass.is_within_budget(&batch.budgets, *ix, &DisruptionReason::Drifted);
+    let mut leaving = if candidates.iter().any(may_go) { pass.simulator_nodes(&candidates) } else { Bits::new() };
     for ix in candidates {
-        if !batch.is_open() {
+        if !batch.accepts_more() {
             break;
         }
-        if batch.touches(pass, ix) {
+        if batch.uses_node(pass, ix) {
             continue;
         }
-        match alone(pass, ix, &batch, &leaving) {
-            Ok(command) => batch.add(pass, ix, command),
+        match drift_command(pass, ix, &batch, &leaving) {
+            Ok(command) => batch.add_if_independent(pass, ix, command),
             Err(block) => {
                 // One that only waits for its turn will go all the same.
                 if !matches!(block, BlockReason::DisruptionBudget(_)) {
-                    leaving.and_not_with(&pass.known(&[ix]));
+                    leaving.and_not_with(&pass.simulator_nodes(&[ix]));
                 }
-                pass.leave(ix, block);
+                pass.record_block(ix, block);
             }
         }
     }
     batch.into_commands()
 }
 
-fn alone(
+fn drift_command(
     pass: &mut DisruptionPass<'_, '_>,
     ix: SurveyIx,
     batch: &IndependentCommands,
@@ -53,18 +53,18 @@ fn alone(
 ) -> Result<DisruptionCommand, BlockReason> {
     let input = pass.survey.input;
     let reason = DisruptionReason::Drifted;
-    let pool = pass.facts(ix).pool.filter(|pool| batch.budgets.left(*pool, &reason) > 0);
+    let pool = pass.facts(ix).pool.filter(|pool| batch.budgets.remaining(*pool, &reason) > 0);
     let Some(pool) = pool else { return Err(BlockReason::DisruptionBudget(reason)) };
     if let Some(until) = input.pools[pool].disruption.drift_backoff_until.filter(|until| input.at < *until) {
         return Err(BlockReason::DriftBackoff { until });
     }
-    let once = pass.without_sending_to(ix, leaving).filter(SimulationResult::all_scheduled);
-    let what_if = once.or_else(|| pass.without(&[ix], Purpose::Drift)).ok_or(BlockReason::NoNode)?;
+    let once = pass.simulate_removal_avoiding(ix, leaving).filter(SimulationResult::all_scheduled);
+    let what_if = once.or_else(|| pass.simulate_removal(&[ix], Purpose::Drift)).ok_or(BlockReason::NoNode)?;
     if !what_if.all_scheduled() {
-        return Err(BlockReason::PodsUnschedulable(sentence(&what_if.to_string())));
+        return Err(BlockReason::PodsUnschedulable(capitalize_first(&what_if.to_string())));
     }
     let replacements = what_if.claims.clone();
-    Ok(pass.command(Method::Drift, &[ix], replacements, Some(what_if)))
+    Ok(pass.build_command(Method::Drift, &[ix], replacements, Some(what_if)))
 }
 
 /// Since when it has drifted; a drift that nobody has noted yet begins now.

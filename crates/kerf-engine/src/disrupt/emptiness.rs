@@ -4,7 +4,7 @@ use kerf_api::nodepool::DisruptionReason;
 
 use super::block_reason::BlockReason;
 use super::command::{DisruptionCommand, Method};
-use super::pass::{DisruptionPass, SurveyIx, by_savings_ratio};
+use super::pass::{DisruptionPass, SurveyIx, sort_by_savings_ratio};
 use super::survey::{DisruptionClass, NodeFacts};
 use crate::cluster::Input;
 
@@ -16,13 +16,13 @@ pub(crate) fn accepts(facts: &NodeFacts<'_>, input: &Input) -> bool {
 pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionCommand> {
     let input = pass.survey.input;
     let mut candidates = pass.candidates(DisruptionClass::Graceful, |facts| accepts(facts, input));
-    by_savings_ratio(pass, &mut candidates);
-    let taken = within_budgets(pass, &candidates, &DisruptionReason::Empty);
-    if taken.is_empty() { Vec::new() } else { vec![pass.command(Method::Emptiness, &taken, Vec::new(), None)] }
+    sort_by_savings_ratio(pass, &mut candidates);
+    let taken = select_within_budgets(pass, &candidates, &DisruptionReason::Empty);
+    if taken.is_empty() { Vec::new() } else { vec![pass.build_command(Method::Emptiness, &taken, Vec::new(), None)] }
 }
 
 /// The candidates that the budgets of their pools let go together.
-pub(crate) fn within_budgets(
+pub(crate) fn select_within_budgets(
     pass: &mut DisruptionPass<'_, '_>,
     candidates: &[SurveyIx],
     reason: &DisruptionReason,
@@ -30,11 +30,11 @@ pub(crate) fn within_budgets(
     let mut budgets = pass.budgets.clone();
     let mut taken = Vec::new();
     for ix in candidates.iter().copied() {
-        if pass.is_granted(&budgets, ix, reason) {
-            pass.charge(&mut budgets, ix);
+        if pass.is_within_budget(&budgets, ix, reason) {
+            pass.charge_budget(&mut budgets, ix);
             taken.push(ix);
         } else {
-            pass.leave(ix, BlockReason::DisruptionBudget(reason.clone()));
+            pass.record_block(ix, BlockReason::DisruptionBudget(reason.clone()));
         }
     }
     taken

@@ -15,9 +15,9 @@ pub struct DisruptionSettings {
     /// How pods are placed when it is asked what would become of them.
     pub scheduling: Settings,
     /// Whether a spot node may be replaced by a cheaper spot node (feature gate `SpotToSpotConsolidation`).
-    pub spot_to_spot: bool,
+    pub allows_spot_to_spot: bool,
     /// Whether to look for moves that Karpenter does not know: nodes that become a few cheaper machines, and not just one.
-    pub moves: bool,
+    pub allows_moves: bool,
     /// How far to look ahead.
     pub passes: Passes,
 }

@@ -13,32 +13,33 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::block_reason::SPOT_TO_SPOT_MIN_TYPES;
 use super::budgets::NodePoolBudgets;
 use super::command::{CommandNode, DisruptionCommand, Method};
-use super::independent_commands::minds_nobody;
+use super::independent_commands::has_no_constraints_on_others;
 use super::input::DisruptionSettings;
-use super::moves::{MAX_REPLACEMENTS, worth_it};
-use super::pass::price;
+use super::moves::{MAX_REPLACEMENTS, max_replacement_price};
+use super::pass::replacement_price;
 use crate::cluster::Input;
 use crate::price::Price;
 use crate::solve::NodePlacement;
 
 /// The machines that commands launch.
-pub(crate) fn machines(commands: &[DisruptionCommand]) -> FxHashSet<Str> {
-    commands.iter().flat_map(|command| &command.machines).cloned().collect()
+pub(crate) fn launched_node_names(commands: &[DisruptionCommand]) -> FxHashSet<Str> {
+    commands.iter().flat_map(|command| &command.replacement_names).cloned().collect()
 }
 
 /// The commands made so far with a later one that takes machines of theirs, all of these as one; none if that cannot be.
-pub(crate) fn joined(
+pub(crate) fn merge_into_earlier(
     input: &Input,
     settings: &DisruptionSettings,
     budgets: &NodePoolBudgets,
     made: &[DisruptionCommand],
     later: &DisruptionCommand,
 ) -> Option<Vec<DisruptionCommand>> {
-    let planned = machines(made);
+    let planned = launched_node_names(made);
     let taken: FxHashSet<&Str> = later.nodes.iter().map(|n| &n.name).filter(|name| planned.contains(*name)).collect();
     let has_part = |command: &&DisruptionCommand| {
-        let receives = |p: &NodePlacement| taken.contains(&p.node) && p.pods.iter().any(|pod| command.moves(pod));
-        command.machines.iter().any(|machine| taken.contains(machine)) || command.placements.iter().any(receives)
+        let receives = |p: &NodePlacement| taken.contains(&p.node) && p.pods.iter().any(|pod| command.evicts(pod));
+        command.replacement_names.iter().any(|machine| taken.contains(machine))
+            || command.placements.iter().any(receives)
     };
     let first = made.iter().position(|command| has_part(&command))?;
     let (before, since) = made.split_at(first);
@@ -46,9 +47,9 @@ pub(crate) fn joined(
     if !are_independent(input, &parts, &between, later, &taken) {
         return None;
     }
-    let one = as_one(settings, &parts, later, &taken)?;
+    let one = merge(settings, &parts, later, &taken)?;
     let all: Vec<DisruptionCommand> = before.iter().chain(between).cloned().chain([one]).collect();
-    keeps(budgets, input, &all).then_some(all)
+    are_within_budgets(budgets, input, &all).then_some(all)
 }
 
 /// Whether the parts can wait for the later command, and their pods go straight to where that one puts them.
@@ -60,9 +61,9 @@ fn are_independent(
     taken: &FxHashSet<&Str>,
 ) -> bool {
     // Whoever is moved by a command in between must not be moved by a part, and must not go to a machine of a part.
-    let machines: FxHashSet<&Str> = parts.iter().flat_map(|part| &part.machines).collect();
+    let machines: FxHashSet<&Str> = parts.iter().flat_map(|part| &part.replacement_names).collect();
     let apart = between.iter().all(|command| {
-        command.pods.iter().all(|pod| !parts.iter().any(|part| part.moves(pod)))
+        command.pods.iter().all(|pod| !parts.iter().any(|part| part.evicts(pod)))
             && command.placements.iter().all(|placement| !machines.contains(&placement.node))
     });
     // A machine that stays was chosen for the pods that it had then.
@@ -73,8 +74,8 @@ fn are_independent(
     // All that the parts had moved is moved again, from a world in which nothing else has changed: it is the later question that was asked.
     let whole = between.is_empty()
         && parts.iter().all(|part| {
-            part.machines.iter().all(|machine| taken.contains(machine))
-                && part.placements.iter().all(|p| taken.contains(&p.node) || !p.pods.iter().any(|pod| part.moves(pod)))
+            part.replacement_names.iter().all(|machine| taken.contains(machine))
+                && part.placements.iter().all(|p| taken.contains(&p.node) || !p.pods.iter().any(|pod| part.evicts(pod)))
         });
     if whole {
         return true;
@@ -82,11 +83,11 @@ fn are_independent(
     let pods: FxHashMap<Str, &Pod> = input.pods.iter().map(|pod| (pod.namespaced_name(), pod.as_ref())).collect();
     let moved = parts.iter().chain(between).copied().chain([later]).flat_map(|command| &command.pods);
     input.pools.iter().all(|pool| pool.limits.is_empty())
-        && moved.into_iter().all(|pod| pods.get(pod).is_some_and(|pod| minds_nobody(pod)))
+        && moved.into_iter().all(|pod| pods.get(pod).is_some_and(|pod| has_no_constraints_on_others(pod)))
 }
 
 /// The parts and the later command as one.
-fn as_one(
+fn merge(
     settings: &DisruptionSettings,
     parts: &[&DisruptionCommand],
     later: &DisruptionCommand,
@@ -94,7 +95,7 @@ fn as_one(
 ) -> Option<DisruptionCommand> {
     let real = later.nodes.iter().filter(|node| !taken.contains(&node.name));
     let nodes: Vec<CommandNode> = parts.iter().flat_map(|part| &part.nodes).chain(real).cloned().collect();
-    let launched = parts.iter().copied().chain([later]).flat_map(|c| c.machines.iter().zip(&c.replacements));
+    let launched = parts.iter().copied().chain([later]).flat_map(|c| c.replacement_names.iter().zip(&c.replacements));
     let (machines, replacements): (Vec<_>, Vec<_>) =
         launched.filter(|(machine, _)| !taken.contains(machine)).map(|(m, r)| (m.clone(), r.clone())).unzip();
     let mut pods: Vec<Str> = parts.iter().copied().chain([later]).flat_map(|command| &command.pods).cloned().collect();
@@ -104,24 +105,28 @@ fn as_one(
     let mut one = DisruptionCommand {
         method: later.method,
         nodes,
-        before,
-        after: price(&replacements),
+        price_before: before,
+        price_after: replacement_price(&replacements),
         replacements,
-        machines,
+        replacement_names: machines,
         pods,
-        placements: placements(parts, later, taken),
+        placements: merged_placements(parts, later, taken),
         scores: later.scores.clone(),
     };
-    one.method = method(settings, parts, &one)?;
+    one.method = merged_method(settings, parts, &one)?;
     Some(one)
 }
 
 /// Where pods go that go to nodes which are there. Pods that were pending go where the later command puts them.
-fn placements(parts: &[&DisruptionCommand], later: &DisruptionCommand, taken: &FxHashSet<&Str>) -> Vec<NodePlacement> {
+fn merged_placements(
+    parts: &[&DisruptionCommand],
+    later: &DisruptionCommand,
+    taken: &FxHashSet<&Str>,
+) -> Vec<NodePlacement> {
     let mut all: Vec<NodePlacement> = later.placements.clone();
     for part in parts {
         for placement in part.placements.iter().filter(|p| !taken.contains(&p.node)) {
-            let moved = placement.pods.iter().filter(|pod| part.moves(pod)).cloned();
+            let moved = placement.pods.iter().filter(|pod| part.evicts(pod)).cloned();
             match all.iter_mut().find(|other| other.node == placement.node) {
                 Some(other) => other.pods.extend(moved),
                 None => all.push(NodePlacement { node: placement.node.clone(), pods: moved.collect() }),
@@ -138,7 +143,11 @@ fn placements(parts: &[&DisruptionCommand], later: &DisruptionCommand, taken: &F
 
 /// The method by which the one could have been found, if its rules allow it. The dearest launch of each machine costs less than what it
 /// was for, and so does what was launched for that: what is left to ask is what depends on which nodes go together.
-fn method(settings: &DisruptionSettings, parts: &[&DisruptionCommand], one: &DisruptionCommand) -> Option<Method> {
+fn merged_method(
+    settings: &DisruptionSettings,
+    parts: &[&DisruptionCommand],
+    one: &DisruptionCommand,
+) -> Option<Method> {
     let is_drift = |part: &&&DisruptionCommand| part.method == Method::Drift;
     if parts.iter().any(|part| is_drift(&part)) {
         // What drifted goes whatever it costs; others may not go along with it.
@@ -150,7 +159,7 @@ fn method(settings: &DisruptionSettings, parts: &[&DisruptionCommand], one: &Dis
     if all_spot && estimates().any(|estimate| estimate.capacity_type == labels::CAPACITY_TYPE_SPOT) {
         let choice = one.replacements.iter().map(|claim| claim.launch.instance_types.len()).min();
         let enough = one.nodes.len() > 1 || choice.is_some_and(|types| types >= SPOT_TO_SPOT_MIN_TYPES);
-        if !settings.spot_to_spot || !enough {
+        if !settings.allows_spot_to_spot || !enough {
             return None;
         }
     }
@@ -168,20 +177,20 @@ fn method(settings: &DisruptionSettings, parts: &[&DisruptionCommand], one: &Dis
     match (one.nodes.len(), one.replacements.len()) {
         (1, 0..=1) => Some(Method::SingleNode),
         (_, 0..=1) => Some(Method::MultiNode),
-        (_, 2..=MAX_REPLACEMENTS) if one.after <= worth_it(one.before) => Some(Method::Move),
+        (_, 2..=MAX_REPLACEMENTS) if one.price_after <= max_replacement_price(one.price_before) => Some(Method::Move),
         (_, _) => None,
     }
 }
 
 /// Whether the commands, in this order, keep the budgets.
-fn keeps(budgets: &NodePoolBudgets, input: &Input, commands: &[DisruptionCommand]) -> bool {
+fn are_within_budgets(budgets: &NodePoolBudgets, input: &Input, commands: &[DisruptionCommand]) -> bool {
     let mut left = budgets.clone();
     commands.iter().all(|command| {
         command.nodes.iter().all(|node| {
             let pool = input.pools.iter().position(|pool| pool.name == node.pool);
-            let pool = pool.filter(|pool| left.left(*pool, &command.reason()) > 0);
+            let pool = pool.filter(|pool| left.remaining(*pool, &command.reason()) > 0);
             pool.is_some_and(|pool| {
-                left.take(pool);
+                left.charge_node(pool);
                 true
             })
         })

@@ -11,8 +11,8 @@ use kerf_api::nodepool::DisruptionReason;
 use super::balanced::Totals;
 use super::block_reason::BlockReason;
 use super::command::{DisruptionCommand, Method};
-use super::consolidation::{approved, candidates};
-use super::emptiness::within_budgets;
+use super::consolidation::{candidates, check_balanced};
+use super::emptiness::select_within_budgets;
 use super::pass::{DisruptionPass, SurveyIx};
 use super::replacement::ReplacementFilter;
 use super::survey::NodeFacts;
@@ -30,11 +30,11 @@ const MAX_PODS_SIMULATED: usize = 4_000;
 
 /// The best move, if there is one.
 pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionCommand> {
-    if !pass.settings.moves {
+    if !pass.settings.allows_moves {
         return Vec::new();
     }
     let candidates = candidates(pass);
-    let kept = within_budgets(pass, &candidates, &DisruptionReason::Underutilized);
+    let kept = select_within_budgets(pass, &candidates, &DisruptionReason::Underutilized);
     let totals = Totals::new(pass.survey);
     let mut best: Option<DisruptionCommand> = None;
     let mut pods_left = MAX_PODS_SIMULATED;
@@ -42,7 +42,7 @@ pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionComma
         let pods: usize = batch.iter().map(|ix| pass.facts(*ix).reschedulable.len()).sum();
         let Some(left) = pods_left.checked_sub(pods) else { break };
         pods_left = left;
-        let found = compute(pass, &batch).and_then(|command| approved(pass, &batch, &totals, command));
+        let found = compute(pass, &batch).and_then(|command| check_balanced(pass, &batch, &totals, command));
         if let Ok(command) = found
             && best.as_ref().is_none_or(|b| command.saved() > b.saved())
         {
@@ -74,10 +74,10 @@ fn batches(pass: &DisruptionPass<'_, '_>, kept: &[SurveyIx]) -> Vec<Vec<SurveyIx
 /// What it takes to let these nodes go for a few cheaper machines.
 pub(crate) fn compute(pass: &mut DisruptionPass<'_, '_>, batch: &[SurveyIx]) -> Result<DisruptionCommand, BlockReason> {
     let facts: Vec<&NodeFacts<'_>> = batch.iter().map(|ix| pass.facts(*ix)).collect();
-    let most = worth_it(facts.iter().map(|f| f.known_price()).sum());
-    let what_if = pass.cheapest_without(batch, most).ok_or(BlockReason::NoCheaperReplacement)?;
+    let most = max_replacement_price(facts.iter().map(|f| f.known_price()).sum());
+    let what_if = pass.simulate_cheapest_removal(batch, most).ok_or(BlockReason::NoCheaperReplacement)?;
     if !what_if.all_scheduled() {
-        return Err(BlockReason::PodsUnschedulable(super::block_reason::sentence(&what_if.to_string())));
+        return Err(BlockReason::PodsUnschedulable(super::block_reason::capitalize_first(&what_if.to_string())));
     }
     if what_if.claims.len() > MAX_REPLACEMENTS {
         return Err(BlockReason::TooManyReplacements(what_if.claims.len()));
@@ -88,24 +88,24 @@ pub(crate) fn compute(pass: &mut DisruptionPass<'_, '_>, batch: &[SurveyIx]) -> 
     let machines = what_if.claims.len();
     let scarce: Vec<&NodeFacts<'_>> = facts.iter().copied().filter(|facts| times(facts) <= machines).collect();
     let mut replacements = Vec::with_capacity(machines);
-    for (claim, most) in what_if.claims.iter().zip(shares(&what_if.claims, most)?) {
+    for (claim, most) in what_if.claims.iter().zip(price_limits(&what_if.claims, most)?) {
         let mut replacement = ReplacementFilter::new(pass.survey, claim);
-        replacement.keep_cheaper_than(most, &facts, pass.settings.spot_to_spot)?;
+        replacement.keep_cheaper_than(most, &facts, pass.settings.allows_spot_to_spot)?;
         if batch.len() > 1 {
-            replacement.keep_other_types(&scarce)?;
+            replacement.filter_out_same_types(&scarce)?;
         }
-        replacements.push(replacement.finish());
+        replacements.push(replacement.into_claim());
     }
-    Ok(pass.command(Method::Move, batch, replacements, Some(what_if)))
+    Ok(pass.build_command(Method::Move, batch, replacements, Some(what_if)))
 }
 
 /// What machines may cost at most instead of nodes of this price.
-pub(crate) fn worth_it(price: Price) -> Price {
+pub(crate) fn max_replacement_price(price: Price) -> Price {
     Price::from_nanos(price.nanos() - price.nanos() / 20)
 }
 
 /// What each machine may cost, so that they cost less than `most` together: in proportion to their cheapest launches.
-fn shares(claims: &[PlannedClaim], most: Price) -> Result<Vec<Price>, BlockReason> {
+fn price_limits(claims: &[PlannedClaim], most: Price) -> Result<Vec<Price>, BlockReason> {
     let cheapest = |claim: &PlannedClaim| claim.launch.estimate.as_ref().map(|e| i128::from(e.price.nanos()));
     let prices: Vec<i128> =
         claims.iter().map(cheapest).collect::<Option<_>>().ok_or(BlockReason::NoCheaperReplacement)?;

@@ -24,28 +24,28 @@ const NODE_DELETION_WAIT: SignedDuration = SignedDuration::from_secs(5);
 /// Which methods are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MethodFilter {
-    behind: Option<Method>,
-    only_pressing: bool,
+    after_method: Option<Method>,
+    excludes_savings: bool,
 }
 
 impl MethodFilter {
     /// All of them.
-    pub const ALL: Self = Self { behind: None, only_pressing: false };
+    pub const ALL: Self = Self { after_method: None, excludes_savings: false };
 
     /// Of these, those that come after one whose commands came to nothing.
     #[must_use]
-    pub fn behind(self, method: Method) -> Self {
-        Self { behind: Some(method), ..self }
+    pub fn after_method(self, method: Method) -> Self {
+        Self { after_method: Some(method), ..self }
     }
 
     /// Those that do not act for money. Only what came to nothing among themselves matters to them.
     #[must_use]
-    pub fn pressing(self) -> Self {
-        Self { behind: self.behind.filter(|method| !method.is_for_money()), only_pressing: true }
+    pub fn excluding_savings(self) -> Self {
+        Self { after_method: self.after_method.filter(|method| !method.is_for_savings()), excludes_savings: true }
     }
 
     fn includes(self, method: Method) -> bool {
-        self.behind.is_none_or(|other| method > other) && !(self.only_pressing && method.is_for_money())
+        self.after_method.is_none_or(|other| method > other) && !(self.excludes_savings && method.is_for_savings())
     }
 }
 
@@ -64,7 +64,7 @@ pub struct MethodReport {
 /// its pool's `consolidateAfter`, and will not for long. Whoever takes the first few at once sends their pods to the others, which then rest
 /// anew, and what can be had by looking at all of them together comes a piece at a time. None, if there is no such crowd; of one that
 /// `is_awaited` already, nobody is left behind.
-pub fn gathering(input: &Input, is_awaited: bool) -> Option<Timestamp> {
+pub fn consolidation_deferred_until(input: &Input, is_awaited: bool) -> Option<Timestamp> {
     let pools: FxHashMap<&str, &PoolInput> = input.pools.iter().map(|pool| (pool.name.as_str(), pool)).collect();
     let later = |by: SignedDuration| input.at.saturating_add(by).unwrap_or(Timestamp::MAX);
     let soon = later(CONSOLIDATE_AFTER_MAX_WAIT);
@@ -92,7 +92,7 @@ pub fn gathering(input: &Input, is_awaited: bool) -> Option<Timestamp> {
 
 /// One pass over the methods that are asked, until one of them acts. `hear` is told of each as it is done, so that the caller
 /// can take the time.
-pub fn look(
+pub fn next_commands(
     input: &Input,
     settings: &DisruptionSettings,
     asked: MethodFilter,
@@ -105,7 +105,7 @@ pub fn look(
     let mut pass = DisruptionPass::new(&survey, settings, &budgets);
     let mut found: Vec<DisruptionCommand> = Vec::new();
     for method in Method::ALL.into_iter().filter(|method| asked.includes(*method)) {
-        let eligible = pass.eligible(method);
+        let eligible = pass.count_eligible(method);
         if eligible > 0 {
             found = pass.commands_of(method);
         }
@@ -114,24 +114,24 @@ pub fn look(
             break;
         }
     }
-    let more_may_go = wave::is_open(&pass, &found);
-    let mut said = pass.finish(&found);
-    draft.count(&said);
-    let found = draft.add(&world, settings, found);
+    let more_may_go = wave::can_extend(&pass, &found);
+    let mut said = pass.into_report(&found);
+    draft.count_pass(&said);
+    let found = draft.add_commands(&world, settings, found);
     if more_may_go {
         wave::extend(&world, settings, &mut draft, found);
-        if let Some(command) = repack::instead(&survey, settings, &budgets, draft.commands()) {
-            draft.decide_instead(&world, settings, command);
+        if let Some(command) = repack::find_better_command(&survey, settings, &budgets, draft.commands()) {
+            draft.replace_commands(&world, settings, command);
         }
-        said.blocked.retain(|blocked| !draft.takes(&blocked.node));
+        said.blocked.retain(|blocked| !draft.removes_node(&blocked.node));
     }
-    draft.close(said);
+    draft.add_blocked_nodes(said);
     draft.finish(input)
 }
 
 /// The nodes of a command and those that take in its pods.
-pub(crate) fn touched(command: &DisruptionCommand) -> impl Iterator<Item = &Str> {
-    command.nodes.iter().map(|node| &node.name).chain(command.receiving())
+pub(crate) fn involved_nodes(command: &DisruptionCommand) -> impl Iterator<Item = &Str> {
+    command.nodes.iter().map(|node| &node.name).chain(command.receiving_nodes())
 }
 
 #[cfg(test)]
@@ -143,10 +143,14 @@ mod tests {
         let asked = |asked: MethodFilter| Method::ALL.into_iter().filter(|m| asked.includes(*m)).collect::<Vec<_>>();
         let pressing = [Method::Emptiness, Method::StaticDrift, Method::Drift];
         assert_eq!(asked(MethodFilter::ALL), Method::ALL);
-        assert_eq!(asked(MethodFilter::ALL.pressing()), pressing);
-        assert_eq!(asked(MethodFilter::ALL.behind(Method::StaticDrift).pressing()), [Method::Drift]);
-        assert_eq!(asked(MethodFilter::ALL.pressing().behind(Method::Drift)), []);
-        assert_eq!(asked(MethodFilter::ALL.pressing().behind(Method::Drift).pressing()), []);
-        assert_eq!(asked(MethodFilter::ALL.behind(Method::MultiNode).pressing()), pressing, "that was about money");
+        assert_eq!(asked(MethodFilter::ALL.excluding_savings()), pressing);
+        assert_eq!(asked(MethodFilter::ALL.after_method(Method::StaticDrift).excluding_savings()), [Method::Drift]);
+        assert_eq!(asked(MethodFilter::ALL.excluding_savings().after_method(Method::Drift)), []);
+        assert_eq!(asked(MethodFilter::ALL.excluding_savings().after_method(Method::Drift).excluding_savings()), []);
+        assert_eq!(
+            asked(MethodFilter::ALL.after_method(Method::MultiNode).excluding_savings()),
+            pressing,
+            "that was about money"
+        );
     }
 }

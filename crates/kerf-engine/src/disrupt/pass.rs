@@ -29,17 +29,17 @@ pub(crate) struct DisruptionPass<'a, 'i> {
     planned: Option<&'a PlannedNodes>,
     simulator: Option<Simulator>,
     /// What methods found against each node.
-    verdicts: Vec<Vec<BlockReason>>,
-    refused: Vec<RejectedCommand>,
+    blocks_by_node: Vec<Vec<BlockReason>>,
+    rejected: Vec<RejectedCommand>,
     simulations: usize,
 }
 
 /// Machines that commands of the plan launch, in a world in which they are there already.
 #[derive(Debug, Default)]
 pub(crate) struct PlannedNodes {
-    pub(crate) machines: FxHashSet<Str>,
+    pub(crate) launched: FxHashSet<Str>,
     /// Those that a later command may not take.
-    pub(crate) spared: FxHashSet<Str>,
+    pub(crate) excluded: FxHashSet<Str>,
 }
 
 /// What a pass has to say besides its commands.
@@ -48,7 +48,7 @@ pub(crate) struct PassReport {
     /// Nodes that stay.
     pub(crate) blocked: Vec<BlockedNode>,
     /// Moves that a pool's policy refused.
-    pub(crate) refused: Vec<RejectedCommand>,
+    pub(crate) rejected: Vec<RejectedCommand>,
     /// Questions asked of the simulator.
     pub(crate) simulations: usize,
 }
@@ -57,11 +57,20 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
     pub(crate) fn new(survey: &'a Survey<'i>, settings: &'a DisruptionSettings, budgets: &'a NodePoolBudgets) -> Self {
         let verdicts = vec![Vec::new(); survey.nodes.len()];
         let refused = Vec::new();
-        Self { survey, settings, budgets, planned: None, simulator: None, verdicts, refused, simulations: 0 }
+        Self {
+            survey,
+            settings,
+            budgets,
+            planned: None,
+            simulator: None,
+            blocks_by_node: verdicts,
+            rejected: refused,
+            simulations: 0,
+        }
     }
 
     /// The same on a world in which some machines are only planned.
-    pub(crate) fn after(self, planned: &'a PlannedNodes) -> Self {
+    pub(crate) fn with_planned_nodes(self, planned: &'a PlannedNodes) -> Self {
         Self { planned: Some(planned), ..self }
     }
 
@@ -84,7 +93,7 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
     }
 
     /// How many nodes one method could take, budgets aside.
-    pub(crate) fn eligible(&self, method: Method) -> usize {
+    pub(crate) fn count_eligible(&self, method: Method) -> usize {
         let input = self.survey.input;
         match method {
             Method::Emptiness => {
@@ -108,50 +117,50 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
 
     /// Nodes that a method of this class may take and its filter accepts.
     pub(crate) fn candidates(&self, class: DisruptionClass, filter: impl Fn(&NodeFacts<'i>) -> bool) -> Vec<SurveyIx> {
-        let mut all = self.candidates_and_planned(class, filter);
+        let mut all = self.candidates_including_planned(class, filter);
         all.retain(|ix| !self.is_planned(*ix));
         all
     }
 
     /// The same, and machines that are only planned, but for those that are spared.
-    pub(crate) fn candidates_and_planned(
+    pub(crate) fn candidates_including_planned(
         &self,
         class: DisruptionClass,
         filter: impl Fn(&NodeFacts<'i>) -> bool,
     ) -> Vec<SurveyIx> {
         let is_spared =
-            |facts: &NodeFacts<'_>| self.planned.is_some_and(|planned| planned.spared.contains(&facts.name));
+            |facts: &NodeFacts<'_>| self.planned.is_some_and(|planned| planned.excluded.contains(&facts.name));
         let nodes = self.survey.nodes.iter().enumerate();
         let may_go = |facts: &NodeFacts<'i>| facts.is_candidate(class) && filter(facts) && !is_spared(facts);
         nodes.filter(|(_, facts)| may_go(facts)).map(|(ix, _)| ix).collect()
     }
 
     fn is_planned(&self, ix: SurveyIx) -> bool {
-        self.planned.is_some_and(|planned| planned.machines.contains(&self.facts(ix).name))
+        self.planned.is_some_and(|planned| planned.launched.contains(&self.facts(ix).name))
     }
 
     /// Whether budgets let a node go. What is only planned is nobody's disruption.
-    pub(crate) fn is_granted(&self, budgets: &NodePoolBudgets, ix: SurveyIx, reason: &DisruptionReason) -> bool {
-        self.is_planned(ix) || self.facts(ix).pool.is_some_and(|pool| budgets.left(pool, reason) > 0)
+    pub(crate) fn is_within_budget(&self, budgets: &NodePoolBudgets, ix: SurveyIx, reason: &DisruptionReason) -> bool {
+        self.is_planned(ix) || self.facts(ix).pool.is_some_and(|pool| budgets.remaining(pool, reason) > 0)
     }
 
     /// Takes a node off what budgets leave.
-    pub(crate) fn charge(&self, budgets: &mut NodePoolBudgets, ix: SurveyIx) {
+    pub(crate) fn charge_budget(&self, budgets: &mut NodePoolBudgets, ix: SurveyIx) {
         if let Some(pool) = self.facts(ix).pool.filter(|_| !self.is_planned(ix)) {
-            budgets.take(pool);
+            budgets.charge_node(pool);
         }
     }
 
     /// Remembers why a method leaves a node alone.
-    pub(crate) fn leave(&mut self, ix: SurveyIx, block: BlockReason) {
-        if !self.verdicts[ix].contains(&block) {
-            self.verdicts[ix].push(block);
+    pub(crate) fn record_block(&mut self, ix: SurveyIx, block: BlockReason) {
+        if !self.blocks_by_node[ix].contains(&block) {
+            self.blocks_by_node[ix].push(block);
         }
     }
 
     /// Remembers a move that a pool's policy refuses.
-    pub(crate) fn refuse(&mut self, command: DisruptionCommand) {
-        self.refused.push(RejectedCommand {
+    pub(crate) fn record_rejected(&mut self, command: DisruptionCommand) {
+        self.rejected.push(RejectedCommand {
             method: command.method,
             pools: command.pools(),
             nodes: command.nodes.len(),
@@ -161,52 +170,52 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
     }
 
     /// What would become of everything without these nodes.
-    pub(crate) fn without(&mut self, batch: &[SurveyIx], purpose: Purpose) -> Option<SimulationResult> {
+    pub(crate) fn simulate_removal(&mut self, batch: &[SurveyIx], purpose: Purpose) -> Option<SimulationResult> {
         self.simulations += 1;
         let (simulator, nodes) = self.simulator_for(batch)?;
-        Some(simulator.without(&nodes, purpose))
+        Some(simulator.simulate_removal(&nodes, purpose))
     }
 
     /// What would become of everything without a node that has drifted, if its pods do not go to any of the others.
-    pub(crate) fn without_sending_to(&mut self, ix: SurveyIx, others: &Bits) -> Option<SimulationResult> {
+    pub(crate) fn simulate_removal_avoiding(&mut self, ix: SurveyIx, others: &Bits) -> Option<SimulationResult> {
         self.simulations += 1;
         let (simulator, nodes) = self.simulator_for(&[ix])?;
-        Some(simulator.without_sending_to(&nodes, others))
+        Some(simulator.simulate_removal_avoiding(&nodes, others))
     }
 
     /// Those of the nodes that the simulator knows, as it knows them.
-    pub(crate) fn known(&mut self, nodes: &[SurveyIx]) -> Bits {
+    pub(crate) fn simulator_nodes(&mut self, nodes: &[SurveyIx]) -> Bits {
         let survey = self.survey;
         let simulator = self.simulator();
         nodes.iter().filter_map(|ix| simulator.node(&survey.nodes[*ix].name)).map(|node| node.0).collect()
     }
 
     /// The same, with a look for cheaper machines than first fit finds; nothing if none could cost less than `most`.
-    pub(crate) fn cheapest_without(&mut self, batch: &[SurveyIx], most: Price) -> Option<SimulationResult> {
+    pub(crate) fn simulate_cheapest_removal(&mut self, batch: &[SurveyIx], most: Price) -> Option<SimulationResult> {
         self.simulations += 1;
         let (simulator, nodes) = self.simulator_for(batch)?;
-        simulator.cheapest_without(&nodes, most)
+        simulator.simulate_cheapest_removal(&nodes, most)
     }
 
     /// What it would come to without these nodes, roughly; nothing if some pod had no place.
-    pub(crate) fn sketch_without(&mut self, batch: &[SurveyIx]) -> Option<SimulationEstimate> {
+    pub(crate) fn estimate_removal(&mut self, batch: &[SurveyIx]) -> Option<SimulationEstimate> {
         self.simulations += 1;
         let (simulator, nodes) = self.simulator_for(batch)?;
-        simulator.sketch_without(&nodes)
+        simulator.estimate_removal(&nodes)
     }
 
     /// How much of a node would be taken, in thousandths; nothing if the simulator does not know it.
-    pub(crate) fn filled(&mut self, sketch: &SimulationEstimate, ix: SurveyIx) -> Option<i128> {
+    pub(crate) fn estimated_usage_permille(&mut self, sketch: &SimulationEstimate, ix: SurveyIx) -> Option<i128> {
         let name = &self.facts(ix).name;
         let node = self.simulator().node(name)?;
-        sketch.filled.get(node.0).copied()
+        sketch.node_usage_permille.get(node.0).copied()
     }
 
     /// The same nodes, those first of which the least is taken: their pods find room most easily.
     pub(crate) fn emptiest_first(&mut self, nodes: &[SurveyIx]) -> Vec<SurveyIx> {
         let Some((simulator, known)) = self.simulator_for(nodes) else { return Vec::new() };
         let mut all: Vec<(i128, SurveyIx)> =
-            known.into_iter().map(|node| simulator.filled(node)).zip(nodes.iter().copied()).collect();
+            known.into_iter().map(|node| simulator.usage_permille(node)).zip(nodes.iter().copied()).collect();
         all.sort_by_key(|(filled, _)| *filled);
         all.into_iter().map(|(_, ix)| ix).collect()
     }
@@ -214,7 +223,8 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
     fn simulator(&mut self) -> &mut Simulator {
         let survey = self.survey;
         let settings = &self.settings.scheduling;
-        self.simulator.get_or_insert_with(|| Simulator::new(survey.input, settings, survey.resting()))
+        self.simulator
+            .get_or_insert_with(|| Simulator::new(survey.input, settings, survey.nodes_in_consolidate_after()))
     }
 
     /// The simulator and the nodes as it knows them; nothing if it does not know one of them.
@@ -226,7 +236,7 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
     }
 
     /// A command of these nodes. `what_if` is the answer that it rests on, if one was needed.
-    pub(crate) fn command(
+    pub(crate) fn build_command(
         &self,
         method: Method,
         batch: &[SurveyIx],
@@ -239,10 +249,10 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
         DisruptionCommand {
             method,
             nodes: facts().map(|f| self.command_node(f)).collect(),
-            before: facts().map(NodeFacts::known_price).sum(),
-            after: price(&replacements),
+            price_before: facts().map(NodeFacts::known_price).sum(),
+            price_after: replacement_price(&replacements),
             replacements,
-            machines: Vec::new(),
+            replacement_names: Vec::new(),
             pods,
             placements: what_if.map(|w| w.nodes).unwrap_or_default(),
             scores: Vec::new(),
@@ -262,35 +272,35 @@ impl<'a, 'i> DisruptionPass<'a, 'i> {
     }
 
     /// Ends the pass: everything that keeps each node that stays.
-    pub(crate) fn finish(self, commands: &[DisruptionCommand]) -> PassReport {
+    pub(crate) fn into_report(self, commands: &[DisruptionCommand]) -> PassReport {
         let input = self.survey.input;
         let gone: FxHashSet<&Str> = commands.iter().flat_map(|c| &c.nodes).map(|n| &n.name).collect();
         let mut all = Vec::new();
-        for (facts, verdicts) in self.survey.nodes.iter().zip(self.verdicts) {
+        for (facts, verdicts) in self.survey.nodes.iter().zip(self.blocks_by_node) {
             if gone.contains(&facts.name) {
                 continue;
             }
             let mut blocks: Vec<BlockReason> = facts.blocks_for(DisruptionClass::Graceful).cloned().collect();
-            for block in facts.filtered(input).into_iter().chain(verdicts) {
+            for block in facts.method_blocks(input).into_iter().chain(verdicts) {
                 if !blocks.contains(&block) {
                     blocks.push(block);
                 }
             }
             if !blocks.is_empty() {
-                all.push(BlockedNode { node: facts.name.clone(), blocks });
+                all.push(BlockedNode { node: facts.name.clone(), reasons: blocks });
             }
         }
-        PassReport { blocked: all, refused: self.refused, simulations: self.simulations }
+        PassReport { blocked: all, rejected: self.rejected, simulations: self.simulations }
     }
 }
 
 /// What replacements are expected to cost.
-pub(crate) fn price(claims: &[PlannedClaim]) -> Price {
+pub(crate) fn replacement_price(claims: &[PlannedClaim]) -> Price {
     claims.iter().filter_map(|c| c.launch.estimate.as_ref()).map(|e| e.price).sum()
 }
 
 /// The most saved for the least disruption first, ties by name (spec 03 §8.4).
-pub(crate) fn by_savings_ratio(pass: &DisruptionPass<'_, '_>, candidates: &mut [SurveyIx]) {
+pub(crate) fn sort_by_savings_ratio(pass: &DisruptionPass<'_, '_>, candidates: &mut [SurveyIx]) {
     candidates.sort_by(|a, b| {
         let (a, b) = (pass.facts(*a), pass.facts(*b));
         b.savings_ratio().total_cmp(&a.savings_ratio()).then_with(|| a.name.cmp(&b.name))

@@ -19,20 +19,20 @@ pub(crate) struct PlanBuilder {
     pub(crate) budgets: NodePoolBudgets,
     pub(crate) planned: PlannedNodes,
     /// What the budgets left at the start.
-    start: NodePoolBudgets,
+    initial_budgets: NodePoolBudgets,
     plan: DisruptionPlan,
     /// All nodes that were there at the start.
-    known: FxHashSet<Str>,
+    initial_nodes: FxHashSet<Str>,
     /// Those that some method might have taken and on which there is no verdict yet.
-    open: FxHashSet<Str>,
+    unevaluated: FxHashSet<Str>,
 }
 
 impl PlanBuilder {
     /// Begins with the world as it is.
     pub(crate) fn new(survey: &Survey<'_>) -> Self {
-        let mut plan = DisruptionPlan { notices: survey.notices.clone(), ..DisruptionPlan::default() };
-        plan.before = survey.nodes.iter().filter(|f| f.claim.is_some()).map(NodeFacts::known_price).sum();
-        let budgets = NodePoolBudgets::new(survey, &mut plan.notices);
+        let mut plan = DisruptionPlan { warnings: survey.warnings.clone(), ..DisruptionPlan::default() };
+        plan.price_before = survey.nodes.iter().filter(|f| f.claim.is_some()).map(NodeFacts::known_price).sum();
+        let budgets = NodePoolBudgets::new(survey, &mut plan.warnings);
         let might_go = survey.nodes.iter().filter(|facts| {
             facts.is_candidate(DisruptionClass::Graceful)
                 || (facts.drift.is_some() && facts.is_candidate(DisruptionClass::Eventual))
@@ -40,18 +40,25 @@ impl PlanBuilder {
         let open: FxHashSet<Str> = might_go.map(|facts| facts.name.clone()).collect();
         plan.stats.candidates = open.len();
         let known = survey.nodes.iter().map(|f| f.name.clone()).collect();
-        Self { start: budgets.clone(), budgets, planned: PlannedNodes::default(), plan, known, open }
+        Self {
+            initial_budgets: budgets.clone(),
+            budgets,
+            planned: PlannedNodes::default(),
+            plan,
+            initial_nodes: known,
+            unevaluated: open,
+        }
     }
 
     /// Counts a pass.
-    pub(crate) fn count(&mut self, said: &PassReport) {
+    pub(crate) fn count_pass(&mut self, said: &PassReport) {
         self.plan.stats.passes += 1;
         self.plan.stats.simulations += said.simulations;
     }
 
     /// Adds what a pass has found and returns what of it is to be done. A command that takes machines which are only planned becomes one
     /// with those that launch them, or is not done at all, and the machines are spared.
-    pub(crate) fn add(
+    pub(crate) fn add_commands(
         &mut self,
         input: &Input,
         settings: &DisruptionSettings,
@@ -60,11 +67,16 @@ impl PlanBuilder {
         let mut done = Vec::with_capacity(found.len());
         for command in found {
             let names = || command.nodes.iter().map(|node| &node.name);
-            if names().any(|name| self.planned.machines.contains(name)) {
-                let Some(all) = merge_commands::joined(input, settings, &self.start, &self.plan.commands, &command)
-                else {
-                    let spared: Vec<Str> = names().filter(|n| self.planned.machines.contains(*n)).cloned().collect();
-                    self.planned.spared.extend(spared);
+            if names().any(|name| self.planned.launched.contains(name)) {
+                let Some(all) = merge_commands::merge_into_earlier(
+                    input,
+                    settings,
+                    &self.initial_budgets,
+                    &self.plan.commands,
+                    &command,
+                ) else {
+                    let spared: Vec<Str> = names().filter(|n| self.planned.launched.contains(*n)).cloned().collect();
+                    self.planned.excluded.extend(spared);
                     continue;
                 };
                 self.plan.commands = all;
@@ -72,15 +84,15 @@ impl PlanBuilder {
                 self.plan.commands.push(command.clone());
             }
             for name in names() {
-                self.plan.stats.candidates_evaluated += usize::from(self.open.remove(name));
+                self.plan.stats.candidates_evaluated += usize::from(self.unevaluated.remove(name));
             }
             done.push(command);
         }
-        self.planned.machines = merge_commands::machines(&self.plan.commands);
-        self.budgets = self.start.clone();
+        self.planned.launched = merge_commands::launched_node_names(&self.plan.commands);
+        self.budgets = self.initial_budgets.clone();
         for node in self.plan.commands.iter().flat_map(|command| &command.nodes) {
             if let Some(pool) = input.pools.iter().position(|p| p.name == node.pool) {
-                self.budgets.take(pool);
+                self.budgets.charge_node(pool);
             }
         }
         done
@@ -92,36 +104,41 @@ impl PlanBuilder {
     }
 
     /// Decides otherwise.
-    pub(crate) fn decide_instead(&mut self, input: &Input, settings: &DisruptionSettings, command: DisruptionCommand) {
+    pub(crate) fn replace_commands(
+        &mut self,
+        input: &Input,
+        settings: &DisruptionSettings,
+        command: DisruptionCommand,
+    ) {
         self.plan.commands.clear();
-        self.add(input, settings, vec![command]);
+        self.add_commands(input, settings, vec![command]);
     }
 
     /// Whether some command of the plan takes the node.
-    pub(crate) fn takes(&self, name: &Str) -> bool {
+    pub(crate) fn removes_node(&self, name: &Str) -> bool {
         self.plan.commands.iter().flat_map(|command| &command.nodes).any(|node| node.name == *name)
     }
 
     /// Takes over what the last pass said of the nodes that stay. Of machines that are only planned, those are told that could go.
-    pub(crate) fn close(&mut self, said: PassReport) {
-        self.plan.refused = said.refused;
-        let mut spared: Vec<Str> = self.planned.spared.iter().cloned().collect();
+    pub(crate) fn add_blocked_nodes(&mut self, said: PassReport) {
+        self.plan.rejected_commands = said.rejected;
+        let mut spared: Vec<Str> = self.planned.excluded.iter().cloned().collect();
         spared.sort_unstable();
-        for blocked in said.blocked.into_iter().filter(|blocked| self.known.contains(&blocked.node)) {
-            if self.open.remove(&blocked.node) {
+        for blocked in said.blocked.into_iter().filter(|blocked| self.initial_nodes.contains(&blocked.node)) {
+            if self.unevaluated.remove(&blocked.node) {
                 self.plan.stats.candidates_evaluated += 1;
             }
             self.plan.blocked.push(blocked);
         }
-        let launched = spared.into_iter().map(|node| BlockedNode { node, blocks: vec![BlockReason::LaunchedByPlan] });
+        let launched = spared.into_iter().map(|node| BlockedNode { node, reasons: vec![BlockReason::LaunchedByPlan] });
         self.plan.blocked.extend(launched);
         self.plan.blocked.sort_by(|a, b| a.node.cmp(&b.node));
     }
 
     pub(crate) fn finish(mut self, input: &Input) -> DisruptionPlan {
-        self.plan.stats.budgets = self.budgets.uses(input);
+        self.plan.stats.budgets = self.budgets.budget_uses(input);
         let saved: Price = self.plan.commands.iter().map(DisruptionCommand::saved).sum();
-        self.plan.after = self.plan.before - saved;
+        self.plan.price_after = self.plan.price_before - saved;
         self.plan
     }
 }

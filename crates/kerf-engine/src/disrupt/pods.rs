@@ -63,7 +63,7 @@ pub(crate) fn disruption_cost<'p>(pods: impl IntoIterator<Item = &'p Pod>) -> f6
 #[derive(Debug)]
 pub(crate) struct PdbIndex<'i> {
     by_namespace: FxHashMap<&'i str, Vec<&'i PodDisruptionBudget>>,
-    known: FxHashMap<(&'i Str, &'i Labels), SelectingBudgets<'i>>,
+    by_pod_labels: FxHashMap<(&'i Str, &'i Labels), SelectingBudgets<'i>>,
 }
 
 type SelectingBudgets<'i> = SmallVec<[&'i PodDisruptionBudget; 1]>;
@@ -77,7 +77,7 @@ impl<'i> PdbIndex<'i> {
         for budgets in by_namespace.values_mut() {
             budgets.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         }
-        Self { by_namespace, known: FxHashMap::default() }
+        Self { by_namespace, by_pod_labels: FxHashMap::default() }
     }
 
     /// Everything about the pod that keeps its node from going.
@@ -94,8 +94,8 @@ impl<'i> PdbIndex<'i> {
         if self.by_namespace.is_empty() || !is_evictable(pod, at) {
             return None;
         }
-        let selecting = self.selecting(pod);
-        if let Some(unreadable) = selecting.iter().find(|b| !is_readable(b)) {
+        let selecting = self.budgets_selecting(pod);
+        if let Some(unreadable) = selecting.iter().find(|b| !has_valid_selector(b)) {
             return Some(BlockReason::InvalidPodDisruptionBudget(unreadable.metadata.namespaced_name()));
         }
         match selecting.as_slice() {
@@ -116,9 +116,9 @@ impl<'i> PdbIndex<'i> {
         }
     }
 
-    fn selecting(&mut self, pod: &'i Pod) -> &SelectingBudgets<'i> {
+    fn budgets_selecting(&mut self, pod: &'i Pod) -> &SelectingBudgets<'i> {
         let by_namespace = &self.by_namespace;
-        self.known.entry((&pod.metadata.namespace, &pod.metadata.labels)).or_insert_with(|| {
+        self.by_pod_labels.entry((&pod.metadata.namespace, &pod.metadata.labels)).or_insert_with(|| {
             let there = by_namespace.get(pod.metadata.namespace.as_str()).into_iter().flatten();
             there
                 .filter(|b| {
@@ -133,6 +133,6 @@ impl<'i> PdbIndex<'i> {
 }
 
 /// Whether the budget's selector has a meaning.
-pub(crate) fn is_readable(budget: &PodDisruptionBudget) -> bool {
+pub(crate) fn has_valid_selector(budget: &PodDisruptionBudget) -> bool {
     budget.selector.as_ref().is_none_or(selector::is_valid)
 }

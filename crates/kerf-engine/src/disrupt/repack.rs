@@ -11,13 +11,13 @@ use kerf_api::nodepool::DisruptionReason;
 use super::budgets::NodePoolBudgets;
 use super::command::DisruptionCommand;
 use super::consolidation::{MAX_BATCH_NODES, candidates};
-use super::emptiness::within_budgets;
+use super::emptiness::select_within_budgets;
 use super::input::DisruptionSettings;
 use super::moves;
 use super::pass::{DisruptionPass, SurveyIx};
 use super::simulate::SimulationEstimate;
 use super::survey::Survey;
-use super::wave::{is_open, takes_much};
+use super::wave::{can_extend, is_large_wave};
 use crate::price::Price;
 
 /// That a node goes must save one part in so many of its price.
@@ -33,37 +33,37 @@ const MAX_USAGE_PERMILLE: i128 = 999;
 const MAX_PODS_PLACED: usize = 150_000;
 
 /// A command that saves more than the wave, in place of it.
-pub(crate) fn instead(
+pub(crate) fn find_better_command(
     survey: &Survey<'_>,
     settings: &DisruptionSettings,
     budgets: &NodePoolBudgets,
     wave: &[DisruptionCommand],
 ) -> Option<DisruptionCommand> {
     let size: usize = wave.iter().map(|command| command.nodes.len()).sum();
-    if !settings.moves || !takes_much(size, survey.input.nodes.len()) {
+    if !settings.allows_moves || !is_large_wave(size, survey.input.nodes.len()) {
         return None;
     }
     let mut pass = DisruptionPass::new(survey, settings, budgets);
     let mut search = RepackSearch::new(&mut pass, wave)?;
     let command = LAUNCH_PENALTY_DIVISORS.into_iter().find_map(|unwanted| {
-        search.unwanted = unwanted;
+        search.launch_penalty_divisor = unwanted;
         search.run();
-        let command = moves::compute(search.pass, &search.gone).ok();
+        let command = moves::compute(search.pass, &search.removed).ok();
         command.filter(|command| command.replacements.len() <= 1 && command.nodes.len() <= MAX_BATCH_NODES)
     })?;
     let saved: Price = wave.iter().map(DisruptionCommand::saved).sum();
-    (is_open(&pass, std::slice::from_ref(&command)) && command.saved() > saved).then_some(command)
+    (can_extend(&pass, std::slice::from_ref(&command)) && command.saved() > saved).then_some(command)
 }
 
 struct RepackSearch<'p, 'a, 'i> {
     pass: &'p mut DisruptionPass<'a, 'i>,
     /// Nodes that may go.
-    free: Vec<SurveyIx>,
+    candidates: Vec<SurveyIx>,
     /// Those that go, in the survey's order.
-    gone: Vec<SurveyIx>,
-    sketch: SimulationEstimate,
+    removed: Vec<SurveyIx>,
+    estimate: SimulationEstimate,
     /// One of [`UNWANTED`].
-    unwanted: i64,
+    launch_penalty_divisor: i64,
     pods_left: usize,
 }
 
@@ -71,83 +71,84 @@ impl<'p, 'a, 'i> RepackSearch<'p, 'a, 'i> {
     /// Starts from the wave; not at all, if that is not possible as one.
     fn new(pass: &'p mut DisruptionPass<'a, 'i>, wave: &[DisruptionCommand]) -> Option<Self> {
         let all = candidates(pass);
-        let free = within_budgets(pass, &all, &DisruptionReason::Underutilized);
+        let free = select_within_budgets(pass, &all, &DisruptionReason::Underutilized);
         let mut gone: Vec<SurveyIx> =
             wave.iter().flat_map(|command| &command.nodes).filter_map(|node| pass.survey.find(&node.name)).collect();
         gone.sort_unstable();
-        let sketch = pass.sketch_without(&gone)?;
+        let sketch = pass.estimate_removal(&gone)?;
         let is_allowed = gone.iter().all(|ix| free.contains(ix));
         is_allowed.then_some(Self {
             pass,
-            free,
-            gone,
-            sketch,
-            unwanted: LAUNCH_PENALTY_DIVISORS[0],
+            candidates: free,
+            removed: gone,
+            estimate: sketch,
+            launch_penalty_divisor: LAUNCH_PENALTY_DIVISORS[0],
             pods_left: MAX_PODS_PLACED,
         })
     }
 
     fn run(&mut self) {
-        while self.take_more() | self.give_back() {}
+        while self.remove_more() | self.restore_nodes() {}
     }
 
     /// Takes away those nodes that would have most unused, as many as pays best.
-    fn take_more(&mut self) -> bool {
+    fn remove_more(&mut self) -> bool {
         let mut kept: Vec<(i128, SurveyIx)> = Vec::new();
-        for ix in self.free.iter().copied().filter(|ix| self.gone.binary_search(ix).is_err()) {
-            let filled = self.pass.filled(&self.sketch, ix);
+        for ix in self.candidates.iter().copied().filter(|ix| self.removed.binary_search(ix).is_err()) {
+            let filled = self.pass.estimated_usage_permille(&self.estimate, ix);
             kept.extend(filled.filter(|filled| *filled < MAX_USAGE_PERMILLE).map(|filled| (filled, ix)));
         }
         kept.sort_unstable();
         let lists = TRIED_NODE_COUNTS.iter().filter_map(|step| kept.get(..*step));
         let tried: Vec<Vec<SurveyIx>> = lists
             .map(|more| {
-                let mut all: Vec<SurveyIx> = more.iter().map(|(_, ix)| *ix).chain(self.gone.iter().copied()).collect();
+                let mut all: Vec<SurveyIx> =
+                    more.iter().map(|(_, ix)| *ix).chain(self.removed.iter().copied()).collect();
                 all.sort_unstable();
                 all
             })
             .collect();
-        let mut best = (self.cost(&self.gone, &self.sketch), None);
+        let mut best = (self.cost(&self.removed, &self.estimate), None);
         for gone in tried {
-            let Some(sketch) = self.ask(&gone) else { continue };
+            let Some(sketch) = self.estimate_removal(&gone) else { continue };
             let cost = self.cost(&gone, &sketch);
             if cost < best.0 {
                 best = (cost, Some((gone, sketch)));
             }
         }
         let Some((gone, sketch)) = best.1 else { return false };
-        (self.gone, self.sketch) = (gone, sketch);
+        (self.removed, self.estimate) = (gone, sketch);
         true
     }
 
     /// Gives back the nodes, one by one, without which it costs no more; those of which most is taken first.
-    fn give_back(&mut self) -> bool {
-        let mut fullest = self.pass.emptiest_first(&self.gone);
+    fn restore_nodes(&mut self) -> bool {
+        let mut fullest = self.pass.emptiest_first(&self.removed);
         fullest.reverse();
-        let mut cost = self.cost(&self.gone, &self.sketch);
+        let mut cost = self.cost(&self.removed, &self.estimate);
         let mut has_changed = false;
         for ix in fullest {
-            let rest: Vec<SurveyIx> = self.gone.iter().copied().filter(|other| *other != ix).collect();
-            let Some(sketch) = self.ask(&rest) else { continue };
+            let rest: Vec<SurveyIx> = self.removed.iter().copied().filter(|other| *other != ix).collect();
+            let Some(sketch) = self.estimate_removal(&rest) else { continue };
             let without = self.cost(&rest, &sketch);
             if without <= cost {
                 has_changed |= without < cost;
-                (self.gone, self.sketch, cost) = (rest, sketch, without);
+                (self.removed, self.estimate, cost) = (rest, sketch, without);
             }
         }
         has_changed
     }
 
-    fn ask(&mut self, gone: &[SurveyIx]) -> Option<SimulationEstimate> {
+    fn estimate_removal(&mut self, gone: &[SurveyIx]) -> Option<SimulationEstimate> {
         let pods: usize = gone.iter().map(|ix| self.pass.facts(*ix).reschedulable.len()).sum();
         self.pods_left = self.pods_left.checked_sub(pods)?;
-        self.pass.sketch_without(gone)
+        self.pass.estimate_removal(gone)
     }
 
     /// What the machines cost less what the nodes do, in nanos; that nodes have to go costs something, too.
     fn cost(&self, gone: &[SurveyIx], sketch: &SimulationEstimate) -> i64 {
         let nodes: Price = gone.iter().map(|ix| self.pass.facts(*ix).known_price()).sum();
         let (machines, nodes) = (sketch.price.nanos(), nodes.nanos());
-        machines + machines / self.unwanted - nodes + nodes / REMOVAL_COST_DIVISOR
+        machines + machines / self.launch_penalty_divisor - nodes + nodes / REMOVAL_COST_DIVISOR
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct ReplacementFilter<'s, 'i> {
     requirements: Requirements,
     types: Vec<&'i InstanceType>,
     /// Whether it could be a spot machine but for what is in stock; not if it holds a reservation.
-    pool_admits_spot: bool,
+    can_be_spot: bool,
 }
 
 impl<'s, 'i> ReplacementFilter<'s, 'i> {
@@ -40,7 +40,7 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
             let of_key = p.requirements.iter().filter(|r| r.expression.key == labels::CAPACITY_TYPE);
             of_key.into_iter().any(|r| !expression_requirement(&r.expression, rules).has(labels::CAPACITY_TYPE_SPOT))
         });
-        Self { rules, claim, requirements, types, pool_admits_spot: !holds_reservation && !refuses_spot }
+        Self { rules, claim, requirements, types, can_be_spot: !holds_reservation && !refuses_spot }
     }
 
     /// Narrows the machine to what is cheaper than the nodes that go (spec 03 §8.5, steps 5 to 9).
@@ -56,25 +56,25 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
         spot_to_spot: bool,
     ) -> Result<(), BlockReason> {
         let is_spot = |facts: &&NodeFacts<'_>| facts.label(labels::CAPACITY_TYPE) == Some(labels::CAPACITY_TYPE_SPOT);
-        if batch.iter().all(is_spot) && self.pool_admits_spot {
+        if batch.iter().all(is_spot) && self.can_be_spot {
             return self.keep_cheaper_spot(batch, price, spot_to_spot);
         }
         // Nothing can be cheaper if the cheapest is not.
         if self.claim.launch.estimate.as_ref().is_none_or(|cheapest| cheapest.price >= price) {
             return Err(BlockReason::NoCheaperReplacement);
         }
-        self.keep_below(price)?;
+        self.keep_below_price(price)?;
         let has_spot = |t: &&InstanceType| {
-            let mut launches = launches(t, &self.requirements, self.rules);
+            let mut launches = launchable_offerings(t, &self.requirements, self.rules);
             launches
                 .any(|o| o.requirements.get(labels::CAPACITY_TYPE).is_none_or(|r| r.has(labels::CAPACITY_TYPE_SPOT)))
         };
         // Of what is left some may only be had on demand; if all of it, there is no spot to choose.
-        let chooses_spot = self.admits(labels::CAPACITY_TYPE_SPOT) && self.types.iter().any(has_spot);
-        if chooses_spot && self.admits(labels::CAPACITY_TYPE_ON_DEMAND) {
+        let chooses_spot = self.allows_capacity_type(labels::CAPACITY_TYPE_SPOT) && self.types.iter().any(has_spot);
+        if chooses_spot && self.allows_capacity_type(labels::CAPACITY_TYPE_ON_DEMAND) {
             // The prices that were compared are those of spot; without spot in stock the launch must fail rather than cost more.
-            self.only_spot();
-            return self.is_enough();
+            self.restrict_to_spot();
+            return self.check_min_values();
         }
         Ok(())
     }
@@ -89,8 +89,8 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
         if !is_enabled {
             return Err(BlockReason::SpotToSpotDisabled);
         }
-        self.only_spot();
-        self.keep_below(price)?;
+        self.restrict_to_spot();
+        self.keep_below_price(price)?;
         if batch.len() > 1 {
             return Ok(());
         }
@@ -108,7 +108,7 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
 
     /// Drops the types that would make the replacement the same as what goes (spec 03 §8.7): one machine of a type that the batch
     /// has is reached by deleting the others.
-    pub(crate) fn keep_other_types(&mut self, batch: &[&NodeFacts<'_>]) -> Result<(), BlockReason> {
+    pub(crate) fn filter_out_same_types(&mut self, batch: &[&NodeFacts<'_>]) -> Result<(), BlockReason> {
         let shared = batch
             .iter()
             .filter(|facts| facts.instance_type.is_some_and(|t| self.types.iter().any(|mine| mine.name == t.name)));
@@ -119,20 +119,20 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
             Some(like.map(|o| o.price).min().unwrap_or(Price::ZERO))
         };
         match shared.filter_map(cheapest).min() {
-            Some(most) => self.keep_below(most),
+            Some(most) => self.keep_below_price(most),
             None => Ok(()),
         }
     }
 
     /// Keeps the types whose dearest launch is below a price.
-    fn keep_below(&mut self, price: Price) -> Result<(), BlockReason> {
+    fn keep_below_price(&mut self, price: Price) -> Result<(), BlockReason> {
         let (requirements, rules) = (&self.requirements, self.rules);
         self.types.retain(|t| worst_launch_price(t, requirements, rules).is_some_and(|worst| worst < price));
-        self.is_enough()
+        self.check_min_values()
     }
 
     /// Whether some types are left, and as many as the pool demands.
-    fn is_enough(&self) -> Result<(), BlockReason> {
+    fn check_min_values(&self) -> Result<(), BlockReason> {
         let counts_kinds = self.requirements.get(labels::CAPACITY_TYPE).is_some_and(|r| r.min_values().is_some());
         let narrowed = counts_kinds.then(|| {
             let mut requirements = self.requirements.clone();
@@ -149,41 +149,44 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
 
     /// The capacity types that the launch may come to.
     fn capacity_types(&self) -> Vec<Str> {
-        let offered = self.types.iter().flat_map(|t| launches(t, &self.requirements, self.rules));
-        offered.filter_map(|o| single(o, labels::CAPACITY_TYPE)).collect()
+        let offered = self.types.iter().flat_map(|t| launchable_offerings(t, &self.requirements, self.rules));
+        offered.filter_map(|o| single_value(o, labels::CAPACITY_TYPE)).collect()
     }
 
-    fn admits(&self, capacity_type: &str) -> bool {
+    fn allows_capacity_type(&self, capacity_type: &str) -> bool {
         self.requirements.get(labels::CAPACITY_TYPE).is_none_or(|r| r.has(capacity_type))
     }
 
     /// Narrows to spot, the types to those that have it, and orders them anew.
-    fn only_spot(&mut self) {
+    fn restrict_to_spot(&mut self) {
         self.requirements
             .add(Requirement::one_of(labels::CAPACITY_TYPE, [Str::new_static(labels::CAPACITY_TYPE_SPOT)]));
         let (requirements, rules) = (&self.requirements, self.rules);
         let mut priced: Vec<(Price, &InstanceType)> = self
             .types
             .iter()
-            .filter_map(|t| Some((launches(t, requirements, rules).map(|o| o.price).min()?, *t)))
+            .filter_map(|t| Some((launchable_offerings(t, requirements, rules).map(|o| o.price).min()?, *t)))
             .collect();
         priced.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| a.1.name.cmp(&b.1.name)));
         self.types = priced.into_iter().map(|(_, t)| t).collect();
     }
 
     /// The claim as it is to be created.
-    pub(crate) fn finish(mut self) -> PlannedClaim {
+    pub(crate) fn into_claim(mut self) -> PlannedClaim {
         let names: Vec<Str> = self.types.iter().map(|t| t.name.clone()).collect();
-        let offered: Vec<(&InstanceType, &Offering)> =
-            self.types.iter().flat_map(|t| launches(t, &self.requirements, self.rules).map(move |o| (*t, o))).collect();
+        let offered: Vec<(&InstanceType, &Offering)> = self
+            .types
+            .iter()
+            .flat_map(|t| launchable_offerings(t, &self.requirements, self.rules).map(move |o| (*t, o)))
+            .collect();
         let capacity_types = self.capacity_types();
         let estimate = offered
             .iter()
             .filter(|(t, _)| Some(&t.name) == names.first())
             .map(|(t, o)| LaunchEstimate {
                 instance_type: t.name.clone(),
-                zone: single(o, labels::ZONE).unwrap_or_default(),
-                capacity_type: single(o, labels::CAPACITY_TYPE).unwrap_or_default(),
+                zone: single_value(o, labels::ZONE).unwrap_or_default(),
+                capacity_type: single_value(o, labels::CAPACITY_TYPE).unwrap_or_default(),
                 price: o.price,
             })
             .min_by(|a, b| (a.price, &a.zone, &a.capacity_type).cmp(&(b.price, &b.zone, &b.capacity_type)));
@@ -202,7 +205,7 @@ impl<'s, 'i> ReplacementFilter<'s, 'i> {
 }
 
 /// The offerings of a type that could be launched.
-fn launches<'t>(
+fn launchable_offerings<'t>(
     described: &'t InstanceType,
     requirements: &'t Requirements,
     rules: &'t LabelRules,
@@ -214,7 +217,7 @@ fn launches<'t>(
 fn worst_launch_price(described: &InstanceType, requirements: &Requirements, rules: &LabelRules) -> Option<Price> {
     let preferred = [labels::CAPACITY_TYPE_RESERVED, labels::CAPACITY_TYPE_SPOT, labels::CAPACITY_TYPE_ON_DEMAND];
     preferred.into_iter().find_map(|capacity_type| {
-        let of_kind = launches(described, requirements, rules)
+        let of_kind = launchable_offerings(described, requirements, rules)
             .filter(|o| o.requirements.get(labels::CAPACITY_TYPE).is_none_or(|r| r.has(capacity_type)));
         of_kind.map(|o| o.price).max()
     })
@@ -224,7 +227,7 @@ fn is_compatible(requirements: &Requirements, offering: &Offering, rules: &Label
     requirements.compatible(&offering.requirements, UndefinedLabels::AllowWellKnown(rules)).is_ok()
 }
 
-fn single(offering: &Offering, key: &str) -> Option<Str> {
+fn single_value(offering: &Offering, key: &str) -> Option<Str> {
     match offering.requirements.get(key)?.allowed_values()? {
         [value] => Some(value.clone()),
         _ => None,

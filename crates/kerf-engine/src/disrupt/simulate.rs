@@ -46,7 +46,7 @@ pub(crate) struct Simulator {
     problem: SchedulingProblem,
     state: SolverState,
     by_name: FxHashMap<Str, NodeIx>,
-    resting: Bits,
+    in_consolidate_after: Bits,
     launches: LaunchCache,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct SimulationEstimate {
     /// What the machines would cost.
     pub(crate) price: Price,
     /// How much of each node would be taken, in thousandths of the resource of which it has least left.
-    pub(crate) filled: Vec<i128>,
+    pub(crate) node_usage_permille: Vec<i128>,
 }
 
 /// A pod that has no place, or none that counts.
@@ -120,7 +120,7 @@ impl Simulator {
         let by_name: FxHashMap<Str, NodeIx> =
             problem.cluster.nodes.iter().enumerate().map(|(ix, node)| (node.name.clone(), NodeIx(ix))).collect();
         let resting = resting.into_iter().filter_map(|name| by_name.get(&name)).map(|node| node.0).collect();
-        Self { problem, state, by_name, resting, launches: LaunchCache::default() }
+        Self { problem, state, by_name, in_consolidate_after: resting, launches: LaunchCache::default() }
     }
 
     /// The node of that name: a Node's once it is registered, else its claim's.
@@ -129,45 +129,45 @@ impl Simulator {
     }
 
     /// How much of a node is taken, in thousandths of the resource of which it has least left.
-    pub(crate) fn filled(&self, node: NodeIx) -> i128 {
-        filled(&self.problem, &self.state, node.0)
+    pub(crate) fn usage_permille(&self, node: NodeIx) -> i128 {
+        node_usage_permille(&self.problem, &self.state, node.0)
     }
 
     /// What happens when these nodes go.
-    pub(crate) fn without(&mut self, removed: &[NodeIx], purpose: Purpose) -> SimulationResult {
-        let resting = if purpose == Purpose::Consolidation { self.resting.clone() } else { Bits::new() };
-        self.without_beside(removed, purpose, resting)
+    pub(crate) fn simulate_removal(&mut self, removed: &[NodeIx], purpose: Purpose) -> SimulationResult {
+        let resting = if purpose == Purpose::Consolidation { self.in_consolidate_after.clone() } else { Bits::new() };
+        self.run_removal(removed, purpose, resting)
     }
 
     /// What happens when these nodes go because they have drifted, and their pods do not go to any of the others.
-    pub(crate) fn without_sending_to(&mut self, removed: &[NodeIx], others: &Bits) -> SimulationResult {
-        self.without_beside(removed, Purpose::Drift, others.clone())
+    pub(crate) fn simulate_removal_avoiding(&mut self, removed: &[NodeIx], others: &Bits) -> SimulationResult {
+        self.run_removal(removed, Purpose::Drift, others.clone())
     }
 
-    fn without_beside(&mut self, removed: &[NodeIx], purpose: Purpose, resting: Bits) -> SimulationResult {
-        let (mut pass, queue) = take_away(&self.problem, &mut self.state, removed, resting, purpose);
+    fn run_removal(&mut self, removed: &[NodeIx], purpose: Purpose, resting: Bits) -> SimulationResult {
+        let (mut pass, queue) = begin_pass_without(&self.problem, &mut self.state, removed, resting, purpose);
         pass.run(&queue);
-        let answer = tell(&mut pass, &mut self.launches);
+        let answer = collect_result(&mut pass, &mut self.launches);
         pass.state.roll_back();
         self.state = pass.state;
         answer
     }
 
     /// The same for consolidation, roughly; nothing if some pod has no place that counts.
-    pub(crate) fn sketch_without(&mut self, removed: &[NodeIx]) -> Option<SimulationEstimate> {
-        let (resting, purpose) = (self.resting.clone(), Purpose::Consolidation);
-        let (mut pass, queue) = take_away(&self.problem, &mut self.state, removed, resting, purpose);
+    pub(crate) fn estimate_removal(&mut self, removed: &[NodeIx]) -> Option<SimulationEstimate> {
+        let (resting, purpose) = (self.in_consolidate_after.clone(), Purpose::Consolidation);
+        let (mut pass, queue) = begin_pass_without(&self.problem, &mut self.state, removed, resting, purpose);
         pass.run(&queue);
         let counts = |pod: &PodIx| match pass.state.placements[pod.0 as usize] {
             None => pass.problem.pods[pod.0 as usize].node.is_none(),
             Some(PlacementTarget::Node(node)) => pass.problem.cluster.nodes[node].is_initialized,
             Some(PlacementTarget::Claim(_)) => true,
         };
-        let all_count = queue.iter().all(counts) && stuck(&pass).is_empty();
+        let all_count = queue.iter().all(counts) && unplaceable_failures(&pass).is_empty();
         let nodes = 0..pass.problem.cluster.nodes.len();
         let answer = all_count.then(|| SimulationEstimate {
             price: pass.total_price(),
-            filled: nodes.map(|node| filled(pass.problem, &pass.state, node)).collect(),
+            node_usage_permille: nodes.map(|node| node_usage_permille(pass.problem, &pass.state, node)).collect(),
         });
         pass.state.roll_back();
         self.state = pass.state;
@@ -176,14 +176,14 @@ impl Simulator {
 
     /// The same for consolidation, with a look for machines that cost less in all than those of first fit. Nothing, if no machines could
     /// cost less than `most`.
-    pub(crate) fn cheapest_without(&mut self, removed: &[NodeIx], most: Price) -> Option<SimulationResult> {
-        let (resting, purpose) = (self.resting.clone(), Purpose::Consolidation);
-        let (mut pass, queue) = take_away(&self.problem, &mut self.state, removed, resting, purpose);
+    pub(crate) fn simulate_cheapest_removal(&mut self, removed: &[NodeIx], most: Price) -> Option<SimulationResult> {
+        let (resting, purpose) = (self.in_consolidate_after.clone(), Purpose::Consolidation);
+        let (mut pass, queue) = begin_pass_without(&self.problem, &mut self.state, removed, resting, purpose);
         pass.run(&queue);
         let answer = if lower_bound_price(&mut pass) < most {
             pass.state.undo_pass();
             look_for_cheaper(&mut pass, &queue, CHEAPER_SEARCH_MAX_PASSES * queue.len());
-            Some(tell(&mut pass, &mut self.launches))
+            Some(collect_result(&mut pass, &mut self.launches))
         } else {
             None
         };
@@ -193,7 +193,7 @@ impl Simulator {
     }
 }
 
-fn filled(problem: &SchedulingProblem, state: &SolverState, node: usize) -> i128 {
+fn node_usage_permille(problem: &SchedulingProblem, state: &SolverState, node: usize) -> i128 {
     let (all, left) = (&problem.cluster.nodes[node].allocatable, &state.remaining[node]);
     let taken = |resource: ResourceIx| {
         let (all, left) = (all.get(resource), left.get(resource));
@@ -203,7 +203,7 @@ fn filled(problem: &SchedulingProblem, state: &SolverState, node: usize) -> i128
 }
 
 /// A pass over a world without the nodes, and the pods that look for a place in it.
-fn take_away<'p>(
+fn begin_pass_without<'p>(
     problem: &'p SchedulingProblem,
     state: &mut SolverState,
     removed: &[NodeIx],
@@ -233,20 +233,20 @@ fn take_away<'p>(
 }
 
 /// The answer that the pass has come to.
-fn tell(pass: &mut PlacementPass<'_>, launches: &mut LaunchCache) -> SimulationResult {
+fn collect_result(pass: &mut PlacementPass<'_>, launches: &mut LaunchCache) -> SimulationResult {
     if launches.len() > LAUNCH_CACHE_MAX {
         launches.clear();
     }
     let (claims, unlaunched) = planned_claims(pass, launches);
     let nodes = node_placements(pass);
     let mut failures = failures(pass, unlaunched);
-    failures.extend(stuck(pass));
+    failures.extend(unplaceable_failures(pass));
     failures.sort_by(|a, b| a.pod.cmp(&b.pod));
     SimulationResult { claims, nodes, failures }
 }
 
 /// Pods that have to move and could not be placed whatever is tried.
-fn stuck(pass: &PlacementPass<'_>) -> Vec<SimulationFailure> {
+fn unplaceable_failures(pass: &PlacementPass<'_>) -> Vec<SimulationFailure> {
     let problem = pass.problem;
     let stuck = problem.unplaceable_pods.iter().filter_map(|(pod, reason)| {
         let entry = &problem.pods[pod.0 as usize];
@@ -284,7 +284,7 @@ fn failures(pass: &mut PlacementPass<'_>, unlaunched: Vec<(PodIx, Reason)>) -> V
             None | Some(PlacementTarget::Node(_) | PlacementTarget::Claim(_)) => {}
         }
     }
-    let unplaced = explain::unplaced(pass, |pod| origin(pod) != PodOrigin::Pending);
+    let unplaced = explain::explain_unplaced(pass, |pod| origin(pod) != PodOrigin::Pending);
     causes.extend(unlaunched.into_iter().chain(unplaced).map(|(pod, reason)| (pod, FailureCause::Unplaced(reason))));
     let name = |pod: PodIx| problem.pods[pod.0 as usize].name.clone();
     causes.into_iter().map(|(pod, cause)| SimulationFailure { pod: name(pod), origin: origin(pod), cause }).collect()

@@ -29,15 +29,15 @@ pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionComma
     let nodes = &pass.survey.nodes;
     for of_pool in candidates.chunk_by(|a, b| nodes[*a].pool == nodes[*b].pool) {
         if let Some(pool) = of_pool.first().and_then(|ix| pass.facts(*ix).pool) {
-            let (granted, block) = granted(pass, pool, of_pool);
+            let (granted, block) = count_within_limits(pass, pool, of_pool);
             for ix in &of_pool[granted..] {
-                pass.leave(*ix, block.clone());
+                pass.record_block(*ix, block.clone());
             }
             for ix in &of_pool[..granted] {
                 let described = &input.pools[pool];
                 let types = pass.survey.types_of(described);
                 let replacement = claim_from_template(described, types, &input.label_rules);
-                commands.push(pass.command(Method::StaticDrift, &[*ix], vec![replacement], None));
+                commands.push(pass.build_command(Method::StaticDrift, &[*ix], vec![replacement], None));
             }
         }
     }
@@ -45,9 +45,9 @@ pub(crate) fn commands(pass: &mut DisruptionPass<'_, '_>) -> Vec<DisruptionComma
 }
 
 /// How many of the pool's candidates may go now, and what keeps the others.
-fn granted(pass: &DisruptionPass<'_, '_>, pool: usize, candidates: &[SurveyIx]) -> (usize, BlockReason) {
+fn count_within_limits(pass: &DisruptionPass<'_, '_>, pool: usize, candidates: &[SurveyIx]) -> (usize, BlockReason) {
     let described = &pass.survey.input.pools[pool];
-    let left = pass.budgets.left(pool, &DisruptionReason::Drifted) as usize;
+    let left = pass.budgets.remaining(pool, &DisruptionReason::Drifted) as usize;
     if left == 0 {
         return (0, BlockReason::DisruptionBudget(DisruptionReason::Drifted));
     }

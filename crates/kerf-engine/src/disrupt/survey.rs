@@ -41,9 +41,9 @@ pub(crate) struct NodeFacts<'i> {
     /// What it costs an hour, if its offering is known.
     pub(crate) price: Option<Price>,
     /// What disrupting it costs, by its reschedulable pods (spec 03 §5.4).
-    pub(crate) cost: f64,
+    pub(crate) disruption_cost: f64,
     /// The same by all pods but daemons, for nodes that are no candidates (spec 03 §3.4).
-    pub(crate) standing_cost: f64,
+    pub(crate) non_daemon_cost: f64,
     /// Why it has drifted.
     pub(crate) drift: Option<Str>,
     /// What keeps it from being a candidate.
@@ -56,14 +56,14 @@ pub(crate) struct Survey<'i> {
     pub(crate) input: &'i Input,
     pub(crate) nodes: Vec<NodeFacts<'i>>,
     /// What is odd about the input.
-    pub(crate) notices: Vec<InputWarning>,
+    pub(crate) warnings: Vec<InputWarning>,
     types: Vec<FxHashMap<&'i str, &'i InstanceType>>,
 }
 
 impl<'i> Survey<'i> {
     pub(crate) fn new(input: &'i Input) -> Self {
         let types = input.catalogues.iter().map(|list| list.iter().map(|t| (t.name.as_str(), t)).collect()).collect();
-        let mut survey = Self { input, nodes: Vec::new(), notices: Vec::new(), types };
+        let mut survey = Self { input, nodes: Vec::new(), warnings: Vec::new(), types };
         let pools: FxHashMap<&str, usize> =
             input.pools.iter().enumerate().map(|(ix, p)| (p.name.as_str(), ix)).collect();
         let mut bound: FxHashMap<&str, Vec<&Pod>> = FxHashMap::default();
@@ -73,12 +73,12 @@ impl<'i> Survey<'i> {
             }
         }
         let mut budgets = PdbIndex::new(&input.disruption_budgets);
-        for (node, claim) in joined(input) {
-            let facts = survey.facts(node, claim, &pools, &bound, &mut budgets);
+        for (node, claim) in join_nodes_and_claims(input) {
+            let facts = survey.node_facts(node, claim, &pools, &bound, &mut budgets);
             survey.nodes.push(facts);
         }
         survey.nodes.sort_by(|a, b| a.name.cmp(&b.name));
-        survey.note_oddities();
+        survey.collect_warnings();
         survey
     }
 
@@ -87,7 +87,7 @@ impl<'i> Survey<'i> {
         self.nodes.binary_search_by(|facts| facts.name.as_str().cmp(name)).ok()
     }
 
-    fn facts(
+    fn node_facts(
         &self,
         node: Option<&'i Node>,
         claim: Option<&'i NodeClaimInput>,
@@ -125,8 +125,8 @@ impl<'i> Survey<'i> {
             node,
             claim,
             pool,
-            cost: pods::disruption_cost(reschedulable.iter().copied()),
-            standing_cost: pods::disruption_cost(standing),
+            disruption_cost: pods::disruption_cost(reschedulable.iter().copied()),
+            non_daemon_cost: pods::disruption_cost(standing),
             reschedulable,
             instance_type,
             price,
@@ -137,7 +137,7 @@ impl<'i> Survey<'i> {
         if claim.is_some() {
             for pod in all {
                 for block in budgets.blocks(pod, at) {
-                    if !facts.blocks.iter().any(|known| known.says_the_same(&block)) {
+                    if !facts.blocks.iter().any(|known| known.has_same_text(&block)) {
                         facts.blocks.push(block);
                     }
                 }
@@ -161,7 +161,7 @@ impl<'i> Survey<'i> {
     }
 
     /// Names of nodes on which pods came or went not long enough ago: consolidation moves no pod there.
-    pub(crate) fn resting(&self) -> impl Iterator<Item = Str> + '_ {
+    pub(crate) fn nodes_in_consolidate_after(&self) -> impl Iterator<Item = Str> + '_ {
         let is_resting = |facts: &&NodeFacts<'i>| match (facts.claim, self.pool(facts)) {
             (Some(claim), Some(pool)) => {
                 matches!(consolidatable(claim, pool, self.input.at), Consolidatable::Waiting { .. })
@@ -171,13 +171,13 @@ impl<'i> Survey<'i> {
         self.nodes.iter().filter(is_resting).map(|facts| facts.name.clone())
     }
 
-    fn note_oddities(&mut self) {
+    fn collect_warnings(&mut self) {
         let input = self.input;
-        for budget in input.disruption_budgets.iter().filter(|b| !pods::is_readable(b)) {
+        for budget in input.disruption_budgets.iter().filter(|b| !pods::has_valid_selector(b)) {
             let name = budget.metadata.namespaced_name();
             let message =
                 "its selector cannot be read, so it is taken to protect every pod of its namespace".to_owned();
-            self.notices.push(InputWarning {
+            self.warnings.push(InputWarning {
                 object: format!("PodDisruptionBudget {name}"),
                 code: "InvalidPodDisruptionBudget",
                 message,
@@ -194,20 +194,20 @@ impl<'i> Survey<'i> {
                 if let Some(time) = time.filter(|time| *time > input.at) {
                     let message = format!("it {what} at {time}, which is after {}", input.at);
                     let object = format!("NodeClaim {}", claim.name);
-                    self.notices.push(InputWarning { object, code: "ClockAhead", message });
+                    self.warnings.push(InputWarning { object, code: "ClockAhead", message });
                 }
             }
             if facts.instance_type.is_some() && facts.price.is_none() && facts.node.is_some() {
                 let message = "no offering of its instance type has its zone and capacity type: its price counts as 0, \
                                and consolidation leaves it alone";
                 let object = format!("Node {}", facts.name);
-                self.notices.push(InputWarning { object, code: "NoPrice", message: message.to_owned() });
+                self.warnings.push(InputWarning { object, code: "NoPrice", message: message.to_owned() });
             }
             for pod in &facts.reschedulable {
                 if let Some(DoNotDisrupt::Invalid { why }) = pods::protection(pod, input.at) {
                     let message = format!("Invalid karpenter.sh/do-not-disrupt annotation: {why}, ignoring annotation");
                     let object = format!("Pod {}", pod.namespaced_name());
-                    self.notices.push(InputWarning { object, code: "InvalidDoNotDisruptAnnotation", message });
+                    self.warnings.push(InputWarning { object, code: "InvalidDoNotDisruptAnnotation", message });
                 }
             }
         }
@@ -254,12 +254,12 @@ impl<'i> NodeFacts<'i> {
     pub(crate) fn blocks_for(&self, class: DisruptionClass) -> impl Iterator<Item = &BlockReason> {
         let drain_ends = self.claim.is_some_and(|c| c.lifecycle.termination_grace_period.is_some());
         let waives = class == DisruptionClass::Eventual && drain_ends;
-        self.blocks.iter().filter(move |block| !(waives && block.is_by_pods()))
+        self.blocks.iter().filter(move |block| !(waives && block.is_caused_by_pods()))
     }
 
     /// No pod that has to move costs anything.
     pub(crate) fn is_empty(&self) -> bool {
-        self.cost <= 1.0
+        self.disruption_cost <= 1.0
     }
 
     /// What it costs an hour; nothing if that is not known.
@@ -269,7 +269,7 @@ impl<'i> NodeFacts<'i> {
 
     /// What is saved for each unit of disruption.
     pub(crate) fn savings_ratio(&self) -> f64 {
-        self.known_price().dollars() / self.cost
+        self.known_price().dollars() / self.disruption_cost
     }
 
     /// A label of the Node.
@@ -285,7 +285,7 @@ impl<'i> NodeFacts<'i> {
     }
 
     /// What keeps the method that it is for, emptiness or consolidation, from looking at it.
-    pub(crate) fn filtered(&self, input: &Input) -> Vec<BlockReason> {
+    pub(crate) fn method_blocks(&self, input: &Input) -> Vec<BlockReason> {
         if self.is_empty() { self.emptiness_blocks(input) } else { self.consolidation_blocks(input) }
     }
 
@@ -350,7 +350,7 @@ pub(crate) fn price_of(described: &InstanceType, zone: &str, capacity_type: &str
 }
 
 /// Nodes and claims by their machine. A machine belongs to the first claim and the first Node that name it.
-fn joined(input: &Input) -> Vec<(Option<&Node>, Option<&NodeClaimInput>)> {
+fn join_nodes_and_claims(input: &Input) -> Vec<(Option<&Node>, Option<&NodeClaimInput>)> {
     let mut by_provider: FxHashMap<&Str, &NodeClaimInput> = FxHashMap::default();
     let mut alone: Vec<&NodeClaimInput> = Vec::new();
     for claim in &input.node_claims {

@@ -7,7 +7,7 @@ use std::fmt;
 use kerf_api::slim::Str;
 use rustc_hash::FxHashSet;
 
-use super::apply_commands::beside;
+use super::apply_commands::with_commands_reserved;
 use super::budgets::NodePoolBudgets;
 use super::command::{DisruptionCommand, Method};
 use super::input::DisruptionSettings;
@@ -74,23 +74,23 @@ pub fn validate_all(
     let mut verdicts = Vec::with_capacity(commands.len());
     while verdicts.len() < commands.len() {
         let survey = Survey::new(&world);
-        let planned = PlannedNodes { machines: FxHashSet::default(), spared };
+        let planned = PlannedNodes { launched: FxHashSet::default(), excluded: spared };
         let left = budgets.get_or_insert_with(|| NodePoolBudgets::new(&survey, &mut Vec::new()));
         let start = left.clone();
-        let mut pass = DisruptionPass::new(&survey, settings, &start).after(&planned);
+        let mut pass = DisruptionPass::new(&survey, settings, &start).with_planned_nodes(&planned);
         let mut touched: FxHashSet<Str> = FxHashSet::default();
         let mut held: Vec<DisruptionCommand> = Vec::new();
         while let Some(command) = commands.get(verdicts.len()) {
-            let verdict = one(&mut pass, command);
+            let verdict = validate_one(&mut pass, command);
             let taken: FxHashSet<Str> =
-                verdict.iter().flat_map(|(_, found)| next_commands::touched(found)).cloned().collect();
+                verdict.iter().flat_map(|(_, found)| next_commands::involved_nodes(found)).cloned().collect();
             // What does not hold as things are, or takes what another needs, may hold beside those that were found to hold.
             let is_apart = verdict.is_ok() && taken.is_disjoint(&touched);
             if !is_apart && !held.is_empty() {
                 break;
             }
             verdicts.push(verdict.and_then(|(command, found)| {
-                keep(left, input, &command)?;
+                charge_budgets(left, input, &command)?;
                 touched.extend(taken);
                 held.push(DisruptionCommand { placements: found.placements, ..command.clone() });
                 Ok(command)
@@ -99,20 +99,24 @@ pub fn validate_all(
         if verdicts.len() == commands.len() {
             break;
         }
-        spared = planned.spared;
-        spared.extend(held.iter().flat_map(DisruptionCommand::receiving).cloned());
-        world = Cow::Owned(beside(world.into_owned(), &held));
+        spared = planned.excluded;
+        spared.extend(held.iter().flat_map(DisruptionCommand::receiving_nodes).cloned());
+        world = Cow::Owned(with_commands_reserved(world.into_owned(), &held));
     }
     verdicts
 }
 
 /// Takes the command off what the budgets leave.
-fn keep(left: &mut NodePoolBudgets, input: &Input, command: &DisruptionCommand) -> Result<(), ValidationFailure> {
+fn charge_budgets(
+    left: &mut NodePoolBudgets,
+    input: &Input,
+    command: &DisruptionCommand,
+) -> Result<(), ValidationFailure> {
     let mut rest = left.clone();
     for node in &command.nodes {
         let pool = input.pools.iter().position(|pool| pool.name == node.pool);
-        match pool.filter(|pool| rest.left(*pool, &command.reason()) > 0) {
-            Some(pool) => rest.take(pool),
+        match pool.filter(|pool| rest.remaining(*pool, &command.reason()) > 0) {
+            Some(pool) => rest.charge_node(pool),
             // What drifted is held to budgets when it is found, and not again.
             None if matches!(command.method, Method::StaticDrift | Method::Drift) => {}
             None => return Err(ValidationFailure::Budget),
@@ -123,53 +127,53 @@ fn keep(left: &mut NodePoolBudgets, input: &Input, command: &DisruptionCommand) 
 }
 
 /// A command that still holds, as it is carried out, and as it would be found now.
-fn one(
+fn validate_one(
     pass: &mut DisruptionPass<'_, '_>,
     command: &DisruptionCommand,
 ) -> Result<(DisruptionCommand, DisruptionCommand), ValidationFailure> {
     match command.method {
-        Method::Emptiness => still_empty(pass, command).map(|command| (command.clone(), command)),
+        Method::Emptiness => revalidate_emptiness(pass, command).map(|command| (command.clone(), command)),
         Method::StaticDrift | Method::Drift => Ok((command.clone(), command.clone())),
-        Method::MultiNode | Method::SingleNode | Method::Move => still_pays(pass, command),
+        Method::MultiNode | Method::SingleNode | Method::Move => revalidate_consolidation(pass, command),
     }
 }
 
 /// Those of the nodes that are still empty and within budget.
-fn still_empty(
+fn revalidate_emptiness(
     pass: &mut DisruptionPass<'_, '_>,
     command: &DisruptionCommand,
 ) -> Result<DisruptionCommand, ValidationFailure> {
     let input = pass.survey.input;
     let candidates = pass.candidates(DisruptionClass::Graceful, |facts| emptiness::accepts(facts, input));
-    let still = named(pass, &candidates, command);
+    let still = candidates_named_by(pass, &candidates, command);
     if still.is_empty() {
         return Err(ValidationFailure::Churn);
     }
-    let within = emptiness::within_budgets(pass, &still, &command.reason());
+    let within = emptiness::select_within_budgets(pass, &still, &command.reason());
     if within.is_empty() {
         return Err(ValidationFailure::Budget);
     }
-    Ok(pass.command(command.method, &within, Vec::new(), None))
+    Ok(pass.build_command(command.method, &within, Vec::new(), None))
 }
 
 /// Whether the very same nodes can still go in the very same way, or in one that saves no less, and where their pods would go now.
-fn still_pays(
+fn revalidate_consolidation(
     pass: &mut DisruptionPass<'_, '_>,
     command: &DisruptionCommand,
 ) -> Result<(DisruptionCommand, DisruptionCommand), ValidationFailure> {
     let input = pass.survey.input;
     let candidates = pass.candidates(DisruptionClass::Graceful, |facts| consolidation::accepts(facts, input));
-    let still = named(pass, &candidates, command);
+    let still = candidates_named_by(pass, &candidates, command);
     if still.len() < command.nodes.len() {
         return Err(ValidationFailure::Churn);
     }
-    if emptiness::within_budgets(pass, &still, &command.reason()).len() < still.len() {
+    if emptiness::select_within_budgets(pass, &still, &command.reason()).len() < still.len() {
         return Err(ValidationFailure::Budget);
     }
     let what_if = match command.method {
-        Method::Move => pass.cheapest_without(&still, command.before),
+        Method::Move => pass.simulate_cheapest_removal(&still, command.price_before),
         Method::Emptiness | Method::StaticDrift | Method::Drift | Method::MultiNode | Method::SingleNode => {
-            pass.without(&still, Purpose::Consolidation)
+            pass.simulate_removal(&still, Purpose::Consolidation)
         }
     };
     let what_if = what_if.ok_or(ValidationFailure::Churn)?;
@@ -184,7 +188,7 @@ fn still_pays(
         });
     if same {
         // Pods that have come meanwhile have a place like the others.
-        let pods = pass.command(command.method, &still, Vec::new(), None).pods;
+        let pods = pass.build_command(command.method, &still, Vec::new(), None).pods;
         let command = DisruptionCommand { pods, ..command.clone() };
         return Ok((command.clone(), DisruptionCommand { placements: what_if.nodes, ..command }));
     }
@@ -204,7 +208,11 @@ fn still_pays(
 }
 
 /// The candidates that the command names, in its order.
-fn named(pass: &DisruptionPass<'_, '_>, candidates: &[SurveyIx], command: &DisruptionCommand) -> Vec<SurveyIx> {
+fn candidates_named_by(
+    pass: &DisruptionPass<'_, '_>,
+    candidates: &[SurveyIx],
+    command: &DisruptionCommand,
+) -> Vec<SurveyIx> {
     let find = |name: &Str| candidates.iter().copied().find(|ix| pass.facts(*ix).name == *name);
     command.nodes.iter().filter_map(|node| find(&node.name)).collect()
 }

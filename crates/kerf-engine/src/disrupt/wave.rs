@@ -9,9 +9,9 @@
 
 use rustc_hash::FxHashSet;
 
-use super::apply_commands::beside;
+use super::apply_commands::with_commands_reserved;
 use super::command::{DisruptionCommand, Method};
-use super::independent_commands::stands_alone;
+use super::independent_commands::is_independent;
 use super::input::{DisruptionSettings, Passes};
 use super::pass::{DisruptionPass, PlannedNodes, SurveyIx};
 use super::plan_builder::PlanBuilder;
@@ -26,15 +26,15 @@ const LARGE_WAVE_MIN_NODES: usize = 10;
 const LARGE_WAVE_MIN_SHARE_DIVISOR: usize = 10;
 
 /// Whether so many nodes are much of a cluster of so many.
-pub fn takes_much(nodes: usize, of: usize) -> bool {
+pub fn is_large_wave(nodes: usize, of: usize) -> bool {
     nodes >= LARGE_WAVE_MIN_NODES && nodes * LARGE_WAVE_MIN_SHARE_DIVISOR >= of
 }
 
 /// Whether others may be carried out together with these commands.
-pub(crate) fn is_open(pass: &DisruptionPass<'_, '_>, found: &[DisruptionCommand]) -> bool {
+pub(crate) fn can_extend(pass: &DisruptionPass<'_, '_>, found: &[DisruptionCommand]) -> bool {
     let stands = |command: &DisruptionCommand| {
         let nodes: Vec<SurveyIx> = command.nodes.iter().filter_map(|node| pass.survey.find(&node.name)).collect();
-        command.method.is_for_money() && stands_alone(pass, &nodes, command)
+        command.method.is_for_savings() && is_independent(pass, &nodes, command)
     };
     pass.settings.passes == Passes::All && !found.is_empty() && found.iter().all(stands)
 }
@@ -50,19 +50,19 @@ pub(crate) fn extend(
     let mut last = found;
     let mut world = input.clone();
     for _ in 0..WAVE_MAX_PASSES {
-        spared.extend(last.iter().flat_map(DisruptionCommand::receiving).cloned());
-        world = beside(world, &last);
+        spared.extend(last.iter().flat_map(DisruptionCommand::receiving_nodes).cloned());
+        world = with_commands_reserved(world, &last);
         let survey = Survey::new(&world);
-        let planned = PlannedNodes { machines: FxHashSet::default(), spared };
+        let planned = PlannedNodes { launched: FxHashSet::default(), excluded: spared };
         let budgets = draft.budgets.clone();
-        let mut pass = DisruptionPass::new(&survey, settings, &budgets).after(&planned);
-        let methods = Method::ALL.into_iter().filter(|method| method.is_for_money());
+        let mut pass = DisruptionPass::new(&survey, settings, &budgets).with_planned_nodes(&planned);
+        let methods = Method::ALL.into_iter().filter(|method| method.is_for_savings());
         let found = methods.map(|method| pass.commands_of(method)).find(|commands| !commands.is_empty());
-        let found = found.filter(|commands| is_open(&pass, commands));
-        let said = pass.finish(found.as_deref().unwrap_or_default());
-        draft.count(&said);
-        spared = planned.spared;
+        let found = found.filter(|commands| can_extend(&pass, commands));
+        let said = pass.into_report(found.as_deref().unwrap_or_default());
+        draft.count_pass(&said);
+        spared = planned.excluded;
         let Some(found) = found else { return };
-        last = draft.add(input, settings, found);
+        last = draft.add_commands(input, settings, found);
     }
 }

@@ -41,7 +41,7 @@ pub struct FunnelStep {
     /// The rule.
     pub rule: FunnelRule,
     /// How many types were left after it.
-    pub left: usize,
+    pub types_left: usize,
 }
 
 /// What a type can fail.
@@ -72,18 +72,18 @@ pub enum FunnelRule {
 
 impl fmt::Display for FunnelStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ", self.left)?;
+        write!(f, "{} ", self.types_left)?;
         match &self.rule {
             FunnelRule::Limits => f.write_str("within limits"),
             FunnelRule::Taint(taint) => write!(f, "after taint {taint}"),
-            FunnelRule::Label(key) => write!(f, "after {}", short(key)),
-            FunnelRule::Topology(key) => write!(f, "after topology of {}", short(key)),
+            FunnelRule::Label(key) => write!(f, "after {}", label_short_name(key)),
+            FunnelRule::Topology(key) => write!(f, "after topology of {}", label_short_name(key)),
             FunnelRule::Offering => f.write_str("on offer"),
             FunnelRule::HostPorts => f.write_str("with host ports free"),
             FunnelRule::Resource { name, amount } if name == "cpu" => write!(f, "fit {amount} CPU"),
             FunnelRule::Resource { name, amount } => write!(f, "fit {amount} {name}"),
             FunnelRule::MinValues(keys) => {
-                let keys: Vec<&str> = keys.iter().map(|key| short(key)).collect();
+                let keys: Vec<&str> = keys.iter().map(|key| label_short_name(key)).collect();
                 write!(f, "after minValues of {}", keys.join(", "))
             }
         }
@@ -107,7 +107,7 @@ impl fmt::Display for Funnel {
 }
 
 /// The name of a label without its domain.
-fn short(key: &str) -> &str {
+fn label_short_name(key: &str) -> &str {
     key.rsplit_once('/').map_or(key, |(_, name)| name)
 }
 
@@ -129,7 +129,7 @@ pub fn funnel(input: &Input, settings: &Settings, pod: &str) -> Option<Funnel> {
 struct FunnelBuilder<'s, 'p> {
     pass: &'s mut PlacementPass<'p>,
     class: ClassIx,
-    ix: usize,
+    template_ix: usize,
     rows: Bits,
     set: RequirementSetIx,
     steps: Vec<FunnelStep>,
@@ -138,12 +138,19 @@ struct FunnelBuilder<'s, 'p> {
 impl<'s, 'p> FunnelBuilder<'s, 'p> {
     fn new(pass: &'s mut PlacementPass<'p>, class: ClassIx, ix: usize) -> Self {
         let template = &pass.problem.templates[ix];
-        Self { rows: template.rows.clone(), set: template.requirements, steps: Vec::new(), pass, class, ix }
+        Self {
+            rows: template.rows.clone(),
+            set: template.requirements,
+            steps: Vec::new(),
+            pass,
+            class,
+            template_ix: ix,
+        }
     }
 
     fn run(mut self) -> PoolFunnel {
         let template = self.template();
-        let (pool, types) = (template.name.clone(), self.left());
+        let (pool, types) = (template.name.clone(), self.type_count());
         for rule in [
             Self::limits,
             Self::taints,
@@ -151,8 +158,8 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
             Self::topology,
             Self::offerings,
             Self::ports,
-            Self::room,
-            Self::values,
+            Self::resources,
+            Self::min_values,
         ] {
             if !self.rows.is_empty() {
                 rule(&mut self);
@@ -162,41 +169,41 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
     }
 
     fn template(&self) -> &'p Template {
-        &self.pass.problem.templates[self.ix]
+        &self.pass.problem.templates[self.template_ix]
     }
 
     /// Distinct types among the rows.
-    fn left(&self) -> usize {
+    fn type_count(&self) -> usize {
         let columns = &self.pass.problem.cluster.catalogues[self.template().catalogue];
         self.rows.iter().map(|row| columns.rows[row].type_ix).collect::<Bits>().iter().count()
     }
 
     /// Keeps these rows and notes the rule if a type went.
-    fn keep(&mut self, rows: Bits, rule: impl FnOnce() -> FunnelRule) {
-        let before = self.left();
+    fn keep_rows(&mut self, rows: Bits, rule: impl FnOnce() -> FunnelRule) {
+        let before = self.type_count();
         self.rows = rows;
-        let left = self.left();
+        let left = self.type_count();
         if left < before {
-            self.steps.push(FunnelStep { rule: rule(), left });
+            self.steps.push(FunnelStep { rule: rule(), types_left: left });
         }
     }
 
     fn limits(&mut self) {
-        let limits = &self.pass.state.limits[self.ix];
+        let limits = &self.pass.state.limits[self.template_ix];
         let mut rows = if limits::is_node_limit_reached(limits) { Bits::new() } else { self.rows.clone() };
         limits::retain_within_limits(
             &mut rows,
             &self.pass.problem.cluster.catalogues[self.template().catalogue],
             limits,
         );
-        self.keep(rows, || FunnelRule::Limits);
+        self.keep_rows(rows, || FunnelRule::Limits);
     }
 
     fn taints(&mut self) {
         let facts = &self.pass.problem.classes[self.class.0 as usize];
         let refused = self.template().taints.iter().find(|taint| !tolerates(&facts.tolerations, taint));
         if let Some(taint) = refused {
-            self.keep(Bits::new(), || FunnelRule::Taint(taint_text(taint)));
+            self.keep_rows(Bits::new(), || FunnelRule::Taint(taint_text(taint)));
         }
     }
 
@@ -211,7 +218,7 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
         });
         let volume = joinable.next().or(facts.volume_alternatives.last());
         if named(&facts.hostname) || volume.is_some_and(|(_, host)| named(host)) {
-            return self.keep(Bits::new(), || FunnelRule::Label(Str::new_static(kerf_api::labels::HOSTNAME)));
+            return self.keep_rows(Bits::new(), || FunnelRule::Label(Str::new_static(kerf_api::labels::HOSTNAME)));
         }
         let sets = [Some(facts.requirements), volume.map(|v| v.0)];
         let mut asked: Vec<(Str, KeyIx, RequirementIx)> = sets
@@ -226,7 +233,7 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
                 return;
             }
             let rows = self.with_label(key, one);
-            self.keep(rows, || FunnelRule::Label(text));
+            self.keep_rows(rows, || FunnelRule::Label(text));
         }
     }
 
@@ -236,7 +243,7 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
         let only = table.single_requirement_set(key, one);
         let Some(set) = table.intersect_sets(self.set, only, UndefinedKeys::AllowWellKnown) else { return Bits::new() };
         self.set = set;
-        let columns = &self.pass.problem.cluster.catalogues[self.pass.problem.templates[self.ix].catalogue];
+        let columns = &self.pass.problem.cluster.catalogues[self.pass.problem.templates[self.template_ix].catalogue];
         let asked = table.get(set, key);
         self.rows
             .iter()
@@ -263,17 +270,17 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
                 let one = self.pass.state.keys.requirement_for_domains(key.key, &allowed, &mut self.pass.state.table);
                 self.with_label(label, one)
             };
-            self.keep(rows, || FunnelRule::Topology(text));
+            self.keep_rows(rows, || FunnelRule::Topology(text));
         }
         if !self.pass.is_new_host_allowed(&self.pass.problem.classes[self.class.0 as usize]) {
-            self.keep(Bits::new(), || FunnelRule::Topology(Str::new_static(kerf_api::labels::HOSTNAME)));
+            self.keep_rows(Bits::new(), || FunnelRule::Topology(Str::new_static(kerf_api::labels::HOSTNAME)));
         }
     }
 
     fn offerings(&mut self) {
         let mut rows = self.rows.clone();
         rows.and_with(&self.pass.view(self.template().catalogue, self.set).rows);
-        self.keep(rows, || FunnelRule::Offering);
+        self.keep_rows(rows, || FunnelRule::Offering);
     }
 
     fn ports(&mut self) {
@@ -284,11 +291,11 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
                 rows.and_not_with(&group.rows);
             }
         }
-        self.keep(rows, || FunnelRule::HostPorts);
+        self.keep_rows(rows, || FunnelRule::HostPorts);
     }
 
     /// Each requested resource by itself, CPU first.
-    fn room(&mut self) {
+    fn resources(&mut self) {
         let problem = self.pass.problem;
         let requests = &problem.classes[self.class.0 as usize].requests;
         for (resource, amount) in requests.iter() {
@@ -296,19 +303,19 @@ impl<'s, 'p> FunnelBuilder<'s, 'p> {
             only.set(resource, amount);
             let mut rows = self.rows.clone();
             self.template().fit.keep_fitting(&mut rows, &only);
-            self.keep(rows, || resource_rule(problem, resource, &only));
+            self.keep_rows(rows, || resource_rule(problem, resource, &only));
             if self.rows.is_empty() {
                 return;
             }
         }
     }
 
-    fn values(&mut self) {
+    fn min_values(&mut self) {
         let columns = &self.pass.problem.cluster.catalogues[self.template().catalogue];
         let offerings = self.pass.view(self.template().catalogue, self.set).offerings.clone();
         let short = min_values::shortfalls(columns, &self.rows, self.set, Some(&offerings), &self.pass.state.table);
         if !short.is_empty() {
-            self.keep(Bits::new(), || FunnelRule::MinValues(short.into_iter().map(|s| s.key).collect()));
+            self.keep_rows(Bits::new(), || FunnelRule::MinValues(short.into_iter().map(|s| s.key).collect()));
         }
     }
 }

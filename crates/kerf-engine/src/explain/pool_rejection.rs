@@ -19,7 +19,7 @@ use crate::topology::{GroupKind, TopologyKeyIx};
 const MAX_LISTED_DOMAINS: usize = 25;
 
 /// Asks every pool about the class with all its wishes given up.
-pub(crate) fn why_nowhere(pass: &mut PlacementPass<'_>, class: ClassIx) -> Reason {
+pub(crate) fn explain_rejection(pass: &mut PlacementPass<'_>, class: ClassIx) -> Reason {
     let problem = pass.problem;
     if problem.templates.is_empty() {
         return Reason::NoTypes;
@@ -28,14 +28,19 @@ pub(crate) fn why_nowhere(pass: &mut PlacementPass<'_>, class: ClassIx) -> Reaso
     let facts = &problem.classes[class.0 as usize];
     let refusals = (0..problem.templates.len())
         .map(|ix| {
-            let (rule, text) = refusal(pass, class, facts, ix);
+            let (rule, text) = pool_rejection(pass, class, facts, ix);
             PoolRejection { pool: problem.templates[ix].name.clone(), rule, text }
         })
         .collect();
     Reason::RejectedByAllPools(refusals)
 }
 
-fn refusal(pass: &mut PlacementPass<'_>, class: ClassIx, facts: &PodClass, ix: usize) -> (PlacementRule, String) {
+fn pool_rejection(
+    pass: &mut PlacementPass<'_>,
+    class: ClassIx,
+    facts: &PodClass,
+    ix: usize,
+) -> (PlacementRule, String) {
     let problem = pass.problem;
     let template = &problem.templates[ix];
     let columns = &problem.cluster.catalogues[template.catalogue];
@@ -60,22 +65,27 @@ fn refusal(pass: &mut PlacementPass<'_>, class: ClassIx, facts: &PodClass, ix: u
     if !untolerated.is_empty() {
         return (PlacementRule::Taint, untolerated.join("; "));
     }
-    let asked =
-        match joined(pass, template.requirements, facts.requirements, facts.hostname.as_ref(), &facts.must_exist) {
-            Ok(asked) => asked,
-            Err(text) => return (PlacementRule::Requirements, format!("incompatible requirements, {text}")),
-        };
+    let asked = match join_requirements(
+        pass,
+        template.requirements,
+        facts.requirements,
+        facts.hostname.as_ref(),
+        &facts.must_exist,
+    ) {
+        Ok(asked) => asked,
+        Err(text) => return (PlacementRule::Requirements, format!("incompatible requirements, {text}")),
+    };
     // Of volumes that leave several places the last is told of, as it is the last that is tried.
     let (volume, host) =
         facts.volume_alternatives.last().map_or((RequirementSetIx::EMPTY, None), |(set, host)| (*set, host.as_ref()));
-    let set = match joined(pass, asked, volume, host, &[]) {
+    let set = match join_requirements(pass, asked, volume, host, &[]) {
         Ok(set) => set,
         Err(text) => return (PlacementRule::VolumeTopology, format!("incompatible volume requirements, {text}")),
     };
-    if let Some(text) = topology_refusal(pass, class, facts, set) {
+    if let Some(text) = topology_rejection(pass, class, facts, set) {
         return (PlacementRule::Topology, text);
     }
-    let set = match settled(pass, class, set) {
+    let set = match with_topology_labels(pass, class, set) {
         Ok(set) => set,
         Err(text) => return (PlacementRule::Topology, text),
     };
@@ -83,13 +93,13 @@ fn refusal(pass: &mut PlacementPass<'_>, class: ClassIx, facts: &PodClass, ix: u
     let all_taken = !facts.ports.is_empty()
         && hosts.clone().next().is_some()
         && hosts.clone().all(|g| ports::first_conflict(&facts.ports, &g.ports).is_some());
-    let (rule, text) = filter_text(pass, facts, template, &within, set);
+    let (rule, text) = instance_type_filter_text(pass, facts, template, &within, set);
     (if all_taken { PlacementRule::HostPorts } else { rule }, text)
 }
 
 /// What a new machine with these labels is when this is asked of it as well, or why it cannot be that. Its name is one that nobody
 /// knows; the labels of `must_exist` have to be there whatever is asked of them.
-fn joined(
+fn join_requirements(
     pass: &mut PlacementPass<'_>,
     offered: RequirementSetIx,
     asked: RequirementSetIx,
@@ -105,7 +115,7 @@ fn joined(
         Some(_) | None => {}
     }
     let (mut offered, mut asked) = (table.requirements(offered), table.requirements(asked));
-    offered.replace(Requirement::one_of(HOSTNAME, [Str::from(placeholder(claim_count(pass)))]));
+    offered.replace(Requirement::one_of(HOSTNAME, [Str::from(placeholder_hostname(claim_count(pass)))]));
     asked.extend(host.cloned());
     if let Some(exists) = lacking {
         asked.replace(exists);
@@ -115,7 +125,11 @@ fn joined(
 }
 
 /// The set with the labels settled that constraints between pods are about, each by what would be chosen first (spec 02 §6.7).
-fn settled(pass: &mut PlacementPass<'_>, class: ClassIx, set: RequirementSetIx) -> Result<RequirementSetIx, String> {
+fn with_topology_labels(
+    pass: &mut PlacementPass<'_>,
+    class: ClassIx,
+    set: RequirementSetIx,
+) -> Result<RequirementSetIx, String> {
     let mut set = set;
     for key in pass.allowed_domains(class) {
         let label = pass.state.keys.label_key(key.key);
@@ -126,13 +140,13 @@ fn settled(pass: &mut PlacementPass<'_>, class: ClassIx, set: RequirementSetIx) 
             key.pick_one.and_then(|group| pass.domains_by_preference(key.key, group, &allowed).into_iter().next());
         let one = pass.state.keys.requirement_for_domains(key.key, &one_of.unwrap_or(allowed), &mut pass.state.table);
         let only = pass.state.table.single_requirement_set(label, one);
-        set = joined(pass, set, only, None, &[])?;
+        set = join_requirements(pass, set, only, None, &[])?;
     }
     Ok(set)
 }
 
 /// The first constraint between pods that no domain satisfies.
-fn topology_refusal(
+fn topology_rejection(
     pass: &mut PlacementPass<'_>,
     class: ClassIx,
     facts: &PodClass,
@@ -148,7 +162,7 @@ fn topology_refusal(
             continue;
         }
         let bounds = &facts.label_constraints.iter().find(|(k, _)| *k == key.key)?.1;
-        let group = bounds.iter().map(|b| b.group).find(|g| !alone_satisfied(pass, class, *g, key.key, set));
+        let group = bounds.iter().map(|b| b.group).find(|g| !is_group_satisfiable(pass, class, *g, key.key, set));
         let group = group.or_else(|| bounds.first().map(|b| b.group))?;
         let text = |one: Option<crate::requirement_table::RequirementIx>| {
             one.map_or_else(
@@ -176,7 +190,7 @@ fn topology_refusal(
          {HOSTNAME} In [{}]",
         pass.problem.groups[closed.group.0].constraint_name(),
         hosts_text(pass, closed.group),
-        placeholder(claim_count(pass)),
+        placeholder_hostname(claim_count(pass)),
     ))
 }
 
@@ -191,7 +205,7 @@ fn claim_count(pass: &PlacementPass<'_>) -> usize {
 }
 
 /// The name that stands for a machine which has none yet.
-fn placeholder(claim: usize) -> String {
+fn placeholder_hostname(claim: usize) -> String {
     format!("hostname-placeholder-{:04}", claim + 1)
 }
 
@@ -204,11 +218,12 @@ fn hosts_text(pass: &PlacementPass<'_>, group: crate::topology::GroupIx) -> Stri
     };
     let on_nodes = nodes.map(|(ix, node)| (Cow::from(node.hostname.as_str()), counts.nodes.get(ix), goes(ix)));
     let on_nodes = on_nodes.filter(|(_, count, goes)| *count > 0 || !goes).map(|(name, count, _)| (name, count));
-    let on_claims = (0..claim_count(pass)).map(|claim| (Cow::from(placeholder(claim)), counts.claims.get(claim)));
-    listed(on_nodes.chain(on_claims).collect())
+    let on_claims =
+        (0..claim_count(pass)).map(|claim| (Cow::from(placeholder_hostname(claim)), counts.claims.get(claim)));
+    format_counts(on_nodes.chain(on_claims).collect())
 }
 
-fn alone_satisfied(
+fn is_group_satisfiable(
     pass: &mut PlacementPass<'_>,
     class: ClassIx,
     group: crate::topology::GroupIx,
@@ -224,11 +239,11 @@ fn alone_satisfied(
 fn counts_text(pass: &PlacementPass<'_>, group: crate::topology::GroupIx, key: TopologyKeyIx) -> String {
     let counts = &pass.state.group_counts[group.0];
     let of = |domain: usize| (Cow::from(pass.state.keys.domain_text(key, domain).as_str()), counts.get(domain));
-    listed(pass.known_domains(group).iter().map(of).collect())
+    format_counts(pass.known_domains(group).iter().map(of).collect())
 }
 
 /// `a: 1, b: 0`, sorted, at most 25 of them.
-fn listed(mut all: Vec<(Cow<'_, str>, i32)>) -> String {
+fn format_counts(mut all: Vec<(Cow<'_, str>, i32)>) -> String {
     let more = all.len().saturating_sub(MAX_LISTED_DOMAINS);
     if more > 0 {
         // Hosts come in thousands, and simulations in as many; the rest need not be in order.
@@ -241,7 +256,7 @@ fn listed(mut all: Vec<(Cow<'_, str>, i32)>) -> String {
 }
 
 /// The diagnostic of spec 02 §7.2: which of requirements, resources and offerings no type meets.
-fn filter_text(
+fn instance_type_filter_text(
     pass: &mut PlacementPass<'_>,
     facts: &PodClass,
     template: &Template,
@@ -307,7 +322,7 @@ fn resources_text(pass: &PlacementPass<'_>, facts: &PodClass, template: &Templat
         .collect();
     let total = |overhead: Option<&Amounts>| {
         let amounts = overhead.map_or_else(|| facts.requests.clone(), |o| facts.requests.plus(o));
-        json(&names.to_resource_list(&amounts))
+        resources_json(&names.to_resource_list(&amounts))
     };
     let (mut least, mut most) = (overheads.first().map(|a| (*a).clone()), overheads.first().map(|a| (*a).clone()));
     for overhead in overheads.iter().skip(1) {
@@ -321,7 +336,7 @@ fn resources_text(pass: &PlacementPass<'_>, facts: &PodClass, template: &Templat
 }
 
 /// `{"cpu":"1","pods":"1"}`, keys sorted.
-fn json(list: &ResourceList) -> String {
+fn resources_json(list: &ResourceList) -> String {
     let parts: Vec<String> = list.iter().map(|(name, quantity)| format!("\"{name}\":\"{quantity}\"")).collect();
     format!("{{{}}}", parts.join(","))
 }

@@ -121,7 +121,7 @@ pub(crate) type LaunchCache = FxHashMap<(usize, RequirementSetIx, Bits), Result<
 pub(crate) fn build_solution(pass: &mut PlacementPass<'_>, attempts: usize, first_fit_price: Price) -> Solution {
     let problem = pass.problem;
     let (claims, mut left) = planned_claims(pass, &mut LaunchCache::default());
-    left.extend(explain::unplaced(pass, |_| true));
+    left.extend(explain::explain_unplaced(pass, |_| true));
     let name = |pod: PodIx| problem.pods[pod.0 as usize].name.clone();
     let mut unplaced: Vec<UnplacedPod> =
         left.into_iter().map(|(pod, reason)| UnplacedPod { pod: name(pod), reason }).collect();

@@ -10,7 +10,7 @@ use kerf_api::slim::Str;
 use kerf_engine::requirement::{EffectiveOperator, Requirement, Requirements};
 use kerf_engine::{Effort, Input, PlannedClaim, Solution};
 
-use crate::fixture::{Fixture, label_name};
+use crate::fixture::{Fixture, label_short_name};
 
 /// Solves the world and compares the answer, line by line. A search must keep what first fit achieves: whatever the example
 /// is about, it places the same pods at least, costs no more, and does not depend on the number of threads.
@@ -18,7 +18,7 @@ use crate::fixture::{Fixture, label_name};
 pub(crate) fn check(world: &str, expected: &str) {
     let world = Fixture::new(world);
     let solution = world.solve();
-    let actual = text(&world.input, &solution);
+    let actual = solution_text(&world.input, &solution);
     let lines =
         |text: &str| text.lines().map(str::trim).filter(|l| !l.is_empty()).map(str::to_owned).collect::<Vec<_>>();
     assert!(lines(&actual) == lines(expected), "expected\n{}\ngot\n{actual}", lines(expected).join("\n"));
@@ -29,14 +29,14 @@ pub(crate) fn check(world: &str, expected: &str) {
 pub(crate) fn check_search(world: &Fixture, first_fit: &Solution) {
     let search = |threads| {
         world
-            .with(|s| {
+            .with_settings(|s| {
                 s.effort = Effort::Search;
                 s.threads = threads;
             })
             .solve()
     };
     let (one, two) = (search(1), search(2));
-    assert_eq!(text(&world.input, &one), text(&world.input, &two), "threads must not matter");
+    assert_eq!(solution_text(&world.input, &one), solution_text(&world.input, &two), "threads must not matter");
     for pod in one.unplaced.iter().map(|u| &u.pod) {
         assert!(first_fit.unplaced.iter().any(|u| u.pod == *pod), "a search must not lose {pod}");
     }
@@ -45,38 +45,39 @@ pub(crate) fn check_search(world: &Fixture, first_fit: &Solution) {
 }
 
 /// The answer as text.
-pub(crate) fn plan(world: &str) -> String {
+pub(crate) fn solved_text(world: &str) -> String {
     let world = Fixture::new(world);
-    text(&world.input, &world.solve())
+    solution_text(&world.input, &world.solve())
 }
 
 /// What is said of a pod that stays pending.
 #[track_caller]
-pub(crate) fn why(world: &str, pod: &str) -> String {
+pub(crate) fn unplaced_reason(world: &str, pod: &str) -> String {
     let solution = Fixture::new(world).solve();
-    let found = solution.unplaced.iter().find(|u| short(&u.pod) == pod);
+    let found = solution.unplaced.iter().find(|u| without_default_namespace(&u.pod) == pod);
     found.unwrap_or_else(|| panic!("{pod} is not unplaced: {solution:?}")).reason.to_string()
 }
 
-pub(crate) fn text(input: &Input, solution: &Solution) -> String {
+pub(crate) fn solution_text(input: &Input, solution: &Solution) -> String {
     let mut out = String::new();
     for claim in &solution.claims {
         let types: Vec<&str> = claim.launch.instance_types.iter().map(Str::as_str).collect();
-        let (pods, types) = (names(&claim.pods), types.join(","));
-        writeln!(out, "claim pool={} types={types} pods={pods}{}", claim.pool, narrowed(input, claim)).unwrap();
+        let (pods, types) = (pod_names_text(&claim.pods), types.join(","));
+        writeln!(out, "claim pool={} types={types} pods={pods}{}", claim.pool, requirements_beyond_pool(input, claim))
+            .unwrap();
     }
     for node in &solution.nodes {
-        writeln!(out, "node {} pods={}", node.node, names(&node.pods)).unwrap();
+        writeln!(out, "node {} pods={}", node.node, pod_names_text(&node.pods)).unwrap();
     }
-    for code in codes(solution) {
+    for code in unplaced_codes(solution) {
         let pods: Vec<Str> =
             solution.unplaced.iter().filter(|u| u.reason.code() == code).map(|u| u.pod.clone()).collect();
-        writeln!(out, "unplaced {} {code}", names(&pods)).unwrap();
+        writeln!(out, "unplaced {} {code}", pod_names_text(&pods)).unwrap();
     }
     out
 }
 
-fn codes(solution: &Solution) -> Vec<&'static str> {
+fn unplaced_codes(solution: &Solution) -> Vec<&'static str> {
     let mut codes: Vec<_> = solution.unplaced.iter().map(|u| u.reason.code()).collect();
     codes.sort_unstable();
     codes.dedup();
@@ -84,7 +85,7 @@ fn codes(solution: &Solution) -> Vec<&'static str> {
 }
 
 /// Requirements that say more than the pool does. The capacity type follows from the types unless it was narrowed.
-fn narrowed(input: &Input, claim: &PlannedClaim) -> String {
+fn requirements_beyond_pool(input: &Input, claim: &PlannedClaim) -> String {
     let pool = input.pools.iter().find(|p| p.name == claim.pool).unwrap();
     let rules = &input.label_rules;
     let mut base: Requirements = pool
@@ -113,7 +114,7 @@ fn narrowed(input: &Input, claim: &PlannedClaim) -> String {
 }
 
 fn requirement_text(requirement: &Requirement) -> String {
-    let key = label_name(requirement.key());
+    let key = label_short_name(requirement.key());
     let values: Vec<&str> = requirement.values().iter().map(Str::as_str).collect();
     let values = values.join("|");
     let mut text = match requirement.operator() {
@@ -135,8 +136,9 @@ fn requirement_text(requirement: &Requirement) -> String {
 }
 
 /// Names without the usual namespace; runs of numbers as `web-1..3`.
-fn names(pods: &[Str]) -> String {
-    let mut all: Vec<(&str, Option<u32>)> = pods.iter().map(|pod| numbered(short(pod))).collect();
+fn pod_names_text(pods: &[Str]) -> String {
+    let mut all: Vec<(&str, Option<u32>)> =
+        pods.iter().map(|pod| split_number(without_default_namespace(pod))).collect();
     all.sort_unstable();
     let mut runs: Vec<(&str, Option<(u32, u32)>)> = Vec::new();
     for (name, number) in all {
@@ -156,11 +158,11 @@ fn names(pods: &[Str]) -> String {
     texts.join(",")
 }
 
-pub(crate) fn short(pod: &str) -> &str {
+pub(crate) fn without_default_namespace(pod: &str) -> &str {
     pod.strip_prefix("default/").unwrap_or(pod)
 }
 
-fn numbered(name: &str) -> (&str, Option<u32>) {
+fn split_number(name: &str) -> (&str, Option<u32>) {
     match name.rsplit_once('-').map(|(stem, number)| (stem, number.parse())) {
         Some((stem, Ok(number))) => (stem, Some(number)),
         _ => (name, None),
@@ -168,7 +170,7 @@ fn numbered(name: &str) -> (&str, Option<u32>) {
 }
 
 /// How many pods end up in each domain of a label, fewest first; pods whose domain is open count as `?`.
-pub(crate) fn per_domain(world: &Fixture, solution: &Solution, key: &str) -> Vec<(usize, String)> {
+pub(crate) fn pods_per_domain(world: &Fixture, solution: &Solution, key: &str) -> Vec<(usize, String)> {
     let mut counts: std::collections::BTreeMap<String, usize> = std::collections::BTreeMap::new();
     for claim in &solution.claims {
         let domain = match claim.launch.requirements.get(key).and_then(Requirement::allowed_values) {
@@ -188,9 +190,9 @@ pub(crate) fn per_domain(world: &Fixture, solution: &Solution, key: &str) -> Vec
 }
 
 /// The numbers of [`per_domain`] alone.
-pub(crate) fn counts(world: &str, key: &str) -> Vec<usize> {
+pub(crate) fn pod_counts_per_domain(world: &str, key: &str) -> Vec<usize> {
     let world = Fixture::new(world);
     let solution = world.solve();
     check_search(&world, &solution);
-    per_domain(&world, &solution, &crate::fixture::label_key(key)).into_iter().map(|(count, _)| count).collect()
+    pods_per_domain(&world, &solution, &crate::fixture::label_key(key)).into_iter().map(|(count, _)| count).collect()
 }

@@ -5,12 +5,12 @@ use kerf_api::slim::Str;
 use kerf_engine::Solution;
 use kerf_engine::requirement::Requirement;
 
-use crate::check_solution::{check, text, why};
+use crate::check_solution::{check, solution_text, unplaced_reason};
 use crate::fixture::Fixture;
 
 const RESERVATION_ID: &str = labels::aws::CAPACITY_RESERVATION_ID;
 
-fn held(solution: &Solution, claim: usize) -> Vec<String> {
+fn held_reservations(solution: &Solution, claim: usize) -> Vec<String> {
     let ids =
         solution.claims[claim].launch.requirements.get(RESERVATION_ID).map(Requirement::values).unwrap_or_default();
     ids.iter().map(Str::to_string).collect()
@@ -28,7 +28,7 @@ fn spec_02_115_reservations_are_handed_out_one_claim_a_pass() {
     let mut world = Fixture::new(&format!("{TWO_SLOTS} \n {pools} \n pod x x3 cpu=4 pref=\"1 zone In a\""));
     for waiting in [2, 1] {
         let solution = world.solve();
-        assert_eq!(solution.claims.len(), 1, "{}", text(&world.input, &solution));
+        assert_eq!(solution.claims.len(), 1, "{}", solution_text(&world.input, &solution));
         let claim = &solution.claims[0];
         assert_eq!(claim.pool, "p");
         assert_eq!(claim.launch.requirements.get(labels::CAPACITY_TYPE).unwrap().values(), ["reserved"]);
@@ -36,10 +36,10 @@ fn spec_02_115_reservations_are_handed_out_one_claim_a_pass() {
         for unplaced in &solution.unplaced {
             assert_eq!(unplaced.reason.code(), "ReservedCapacityDeferred");
         }
-        world = world.launched();
+        world = world.after_launch();
     }
     let solution = world.solve();
-    assert_eq!(text(&world.input, &solution), "claim pool=p types=t pods=x-3 zone=a\n");
+    assert_eq!(solution_text(&world.input, &solution), "claim pool=p types=t pods=x-3 zone=a\n");
     assert!(solution.claims[0].launch.requirements.get(labels::CAPACITY_TYPE).unwrap().has("on-demand"));
 }
 
@@ -65,7 +65,7 @@ fn spec_02_115_a_deferred_pod_keeps_its_wishes_and_its_pool() {
          claim pool=p types=t pods=x-2",
     );
     assert_eq!(
-        why(&format!("{world} \n pod x x2 cpu=4"), "x-2"),
+        unplaced_reason(&format!("{world} \n pod x x2 cpu=4"), "x-2"),
         "one or more instance types with compatible reserved offerings are available, but could not be reserved"
     );
     // A spread does not make a pod go round the reservation either.
@@ -83,21 +83,24 @@ fn spec_02_116_a_slot_is_used_once_over_all_pools() {
     let shared = "type t cpu=4 \n offer t ct=reserved reservation=r1:2 \n offer t ct=on-demand \n pool p \n pool q";
     let world = Fixture::new(&format!("{shared} \n pod x x2 cpu=4 sel=pool:p \n pod y x2 cpu=4 sel=pool:q"));
     let solution = world.solve();
-    assert_eq!(solution.claims.len(), 2, "{}", text(&world.input, &solution));
-    assert!((0..2).all(|i| held(&solution, i) == ["r1"]));
+    assert_eq!(solution.claims.len(), 2, "{}", solution_text(&world.input, &solution));
+    assert!((0..2).all(|i| held_reservations(&solution, i) == ["r1"]));
     assert_eq!(solution.unplaced.len(), 2);
     // Distinct ids do not compete.
     let apart = "type s cpu=2 \n offer s ct=reserved reservation=r1:1 \n type l cpu=4 \n offer l ct=reserved reservation=r2:1 \n pool p";
     let solution = Fixture::new(&format!("{apart} \n pod a cpu=1 sel=type:s \n pod b cpu=1 sel=type:l")).solve();
-    assert_eq!((held(&solution, 0), held(&solution, 1)), (vec!["r1".to_owned()], vec!["r2".to_owned()]));
+    assert_eq!(
+        (held_reservations(&solution, 0), held_reservations(&solution, 1)),
+        (vec!["r1".to_owned()], vec!["r2".to_owned()])
+    );
     // One claim may hold several, and gives back what it can no longer use.
     let both = Fixture::new(&format!("{apart} \n pod a cpu=1 \n pod c cpu=1.5"));
     let solution = both.solve();
-    assert_eq!(text(&both.input, &solution).lines().count(), 1);
-    assert_eq!(held(&solution, 0), ["r2"], "2.5 CPUs are only in the large one");
+    assert_eq!(solution_text(&both.input, &solution).lines().count(), 1);
+    assert_eq!(held_reservations(&solution, 0), ["r2"], "2.5 CPUs are only in the large one");
     let given_back = Fixture::new(&format!("{apart} \n pod a cpu=1 \n pod c cpu=1.5 \n pod d cpu=0.9 sel=type:s"));
     let solution = given_back.solve();
-    assert!(solution.unplaced.is_empty(), "{}", text(&given_back.input, &solution));
+    assert!(solution.unplaced.is_empty(), "{}", solution_text(&given_back.input, &solution));
     // A reservation without slots, or that cannot be launched now, is nobody's.
     check(
         "type t cpu=4 \n offer t ct=reserved reservation=r1:1 out \n offer t ct=on-demand \n pool p \n pod x x2 cpu=4",
@@ -114,7 +117,7 @@ fn spec_02_116_a_slot_is_used_once_over_all_pools() {
         "settings no-reserved \n type t cpu=4 \n offer t ct=reserved reservation=r1:1 \n pool p \n pod x x2 cpu=4",
     )
     .solve();
-    assert_eq!((off.claims.len(), held(&off, 0).len()), (2, 0));
+    assert_eq!((off.claims.len(), held_reservations(&off, 0).len()), (2, 0));
 }
 
 const RESERVED_AND_OTHER_TYPES: &str =
@@ -175,11 +178,14 @@ fn spec_02_117_a_claim_names_as_many_values_as_it_must() {
         check(&world, "unplaced x MinValuesNotMet");
         let best_effort = Fixture::new(&format!("settings best-effort \n {world}"));
         let solution = best_effort.solve();
-        assert_eq!(text(&best_effort.input, &solution), format!("claim pool=p types=t pods=x {lowered}\n"));
+        assert_eq!(solution_text(&best_effort.input, &solution), format!("claim pool=p types=t pods=x {lowered}\n"));
         assert!(solution.claims[0].min_values_relaxed);
     }
     assert_eq!(
-        why(&format!("{types} \n {kinds} \n pod x cpu=1 sel=ct:spot"), "x").split(", resources").next().unwrap(),
+        unplaced_reason(&format!("{types} \n {kinds} \n pod x cpu=1 sel=ct:spot"), "x")
+            .split(", resources")
+            .next()
+            .unwrap(),
         "minValues requirement is not met for label(s) (label(s)=[karpenter.sh/capacity-type]), requirements=\
          karpenter.k8s.aws/ec2nodeclass In [default], karpenter.sh/capacity-type In [spot] minValues 2, \
          karpenter.sh/initialized In [true], karpenter.sh/nodepool In [p], karpenter.sh/registered In [true]"
@@ -203,7 +209,7 @@ fn spec_02_117_too_few_types() {
     check(&format!("{two} \n {pools} \n pod x cpu=1"), "claim pool=light types=a,b pods=x");
     let relaxed = Fixture::new(&format!("settings best-effort \n {two} \n {pools} \n pod x cpu=1"));
     let solution = relaxed.solve();
-    assert_eq!(text(&relaxed.input, &solution), "claim pool=p types=a,b pods=x type=a|b(min 2)\n");
+    assert_eq!(solution_text(&relaxed.input, &solution), "claim pool=p types=a,b pods=x type=a|b(min 2)\n");
     assert!(solution.claims[0].min_values_relaxed);
     // Three are enough until the pod leaves two of them.
     let three = format!("{FAMILIES} \n pool p req=\"type Exists min 3\"");
@@ -211,7 +217,7 @@ fn spec_02_117_too_few_types() {
     check(&format!("{three} \n pod x cpu=3"), "unplaced x MinValuesNotMet");
     let world = Fixture::new(&format!("settings best-effort \n {three} \n pod x cpu=3"));
     let solution = world.solve();
-    assert_eq!(text(&world.input, &solution), "claim pool=p types=b,c pods=x type=b|c(min 2)\n");
+    assert_eq!(solution_text(&world.input, &solution), "claim pool=p types=b,c pods=x type=b|c(min 2)\n");
     assert!(solution.claims[0].min_values_relaxed);
     let kept = Fixture::new(&format!("settings best-effort \n {three} \n pod x cpu=1")).solve();
     assert!(!kept.claims[0].min_values_relaxed);
@@ -254,7 +260,7 @@ fn spec_02_118_truncation_must_not_break_min_values() {
     check(&cut("", "2"), "unplaced x MinValuesNotMet");
     check(&cut("best-effort", "2"), "claim pool=p types=a,b pods=x");
     assert_eq!(
-        why(&cut("", "2"), "x"),
+        unplaced_reason(&cut("", "2"), "x"),
         "pod didn\u{2019}t schedule because NodePool couldn\u{2019}t meet minValues requirements, validating minValues, \
          minValues requirement is not met for label(s) (label(s)=[karpenter.k8s.aws/instance-family]) (NodePool=p)"
     );
@@ -323,7 +329,7 @@ fn below_zero_nothing_is_launched() {
     // A label that neither pool nor type speaks of.
     check("pool p \n pod x cpu=1 req=\"region Lt 0\"", "unplaced x NoInstanceTypeFits");
     assert_eq!(
-        why("pool p req=\"k Exists\" \n pod x cpu=1 req=\"k Lt 0\"", "x"),
+        unplaced_reason("pool p req=\"k Exists\" \n pod x cpu=1 req=\"k Lt 0\"", "x"),
         "incompatible requirements, key k, k Exists <=-1 not in k Exists"
     );
 }

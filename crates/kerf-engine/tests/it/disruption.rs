@@ -23,7 +23,9 @@ use std::fmt::Write as _;
 use kerf_api::labels;
 use kerf_api::slim::Str;
 use kerf_engine::requirement::Requirement;
-use kerf_engine::{DisruptionCommand, DisruptionPlan, Method, Passes, PlannedClaim, Price, after, disrupt};
+use kerf_engine::{
+    DisruptionCommand, DisruptionPlan, Method, Passes, PlannedClaim, Price, disrupt, with_commands_done,
+};
 
 use crate::fixture::Fixture;
 
@@ -35,7 +37,7 @@ const THREE_TYPES: &str = "type s cpu=2 mem=8Gi \n type m cpu=4 mem=16Gi \n type
 fn check(world: &str, expected: &str) {
     let world = Fixture::new(world);
     let plan = world.disrupt();
-    let actual = text(&plan);
+    let actual = commands_text(&plan);
     let lines =
         |text: &str| text.lines().map(str::trim).filter(|l| !l.is_empty()).map(str::to_owned).collect::<Vec<_>>();
     assert!(
@@ -44,40 +46,40 @@ fn check(world: &str, expected: &str) {
         lines(expected).join("\n"),
         plan.blocked
     );
-    promises(&world, &plan);
+    assert_plan_invariants(&world, &plan);
 }
 
 /// Money adds up, nothing is moved for nothing, every candidate was looked at, and there is nothing left to do afterwards.
 #[track_caller]
-fn promises(world: &Fixture, plan: &DisruptionPlan) {
+fn assert_plan_invariants(world: &Fixture, plan: &DisruptionPlan) {
     for command in &plan.commands {
         let is_drift = matches!(command.method, Method::Drift | Method::StaticDrift);
         assert!(is_drift || command.method == Method::Emptiness || command.saved() > Price::ZERO, "{command:?}");
         let nodes: Price = command.nodes.iter().map(|n| n.price).sum();
-        assert_eq!(command.before, nodes);
+        assert_eq!(command.price_before, nodes);
         let estimates: Price =
             command.replacements.iter().filter_map(|c| c.launch.estimate.as_ref()).map(|e| e.price).sum();
-        assert_eq!(command.after, estimates);
+        assert_eq!(command.price_after, estimates);
     }
     let saved: Price = plan.commands.iter().map(DisruptionCommand::saved).sum();
-    assert_eq!(plan.before - plan.after, saved);
+    assert_eq!(plan.price_before - plan.price_after, saved);
     assert_eq!(plan.stats.candidates, plan.stats.candidates_evaluated, "{:#?}", plan.blocked);
-    let launched: Vec<&Str> = plan.commands.iter().flat_map(|command| &command.machines).collect();
+    let launched: Vec<&Str> = plan.commands.iter().flat_map(|command| &command.replacement_names).collect();
     let gone = plan.commands.iter().flat_map(|command| &command.nodes);
     for node in gone {
-        assert!(!launched.contains(&&node.name), "{} is launched and taken away:\n{}", node.name, text(plan));
+        assert!(!launched.contains(&&node.name), "{} is launched and taken away:\n{}", node.name, commands_text(plan));
     }
     let more_to_do = ["DisruptionBudget", "LaunchedByPlan"];
-    let held_back = plan.blocked.iter().flat_map(|b| &b.blocks).any(|b| more_to_do.contains(&b.code()));
+    let held_back = plan.blocked.iter().flat_map(|b| &b.reasons).any(|b| more_to_do.contains(&b.code()));
     if !held_back {
-        let settled = Fixture { input: after(world.input.clone(), &plan.commands), ..world.clone() };
+        let settled = Fixture { input: with_commands_done(world.input.clone(), &plan.commands), ..world.clone() };
         let again = settled.disrupt();
-        assert!(again.commands.is_empty(), "after the plan there is more to do:\n{}", text(&again));
+        assert!(again.commands.is_empty(), "after the plan there is more to do:\n{}", commands_text(&again));
     }
 }
 
 /// The commands of a plan, one a line.
-fn text(plan: &DisruptionPlan) -> String {
+fn commands_text(plan: &DisruptionPlan) -> String {
     plan.commands.iter().fold(String::new(), |mut out, command| {
         let method = match command.method {
             Method::Emptiness => "empty",
@@ -111,28 +113,28 @@ fn replacement(claim: &PlannedClaim) -> String {
 }
 
 /// What is planned first, as the controller sees it before it looks again.
-fn first(world: &str) -> String {
+fn first_commands_text(world: &str) -> String {
     let world = Fixture::new(world);
-    text(&disrupt(&world.input, &world.disruption_settings(Passes::First)))
+    commands_text(&disrupt(&world.input, &world.disruption_settings(Passes::First)))
 }
 
 /// Why a node stays, as `Code: message`.
-fn why(world: &str, node: &str) -> Vec<String> {
-    reasons(&Fixture::new(world).disrupt(), node)
+fn block_reasons(world: &str, node: &str) -> Vec<String> {
+    block_reasons_in(&Fixture::new(world).disrupt(), node)
 }
 
-fn reasons(plan: &DisruptionPlan, node: &str) -> Vec<String> {
-    let found = plan.blocked.iter().filter(|b| b.node == node).flat_map(|b| &b.blocks);
+fn block_reasons_in(plan: &DisruptionPlan, node: &str) -> Vec<String> {
+    let found = plan.blocked.iter().filter(|b| b.node == node).flat_map(|b| &b.reasons);
     found.map(|block| format!("{}: {block}", block.code())).collect()
 }
 
 /// The codes alone.
-fn codes(world: &str, node: &str) -> Vec<String> {
-    why(world, node).iter().map(|text| text.split(':').next().unwrap().to_owned()).collect()
+fn block_codes(world: &str, node: &str) -> Vec<String> {
+    block_reasons(world, node).iter().map(|text| text.split(':').next().unwrap().to_owned()).collect()
 }
 
 /// What is odd about a world, as `Code object: message`.
-fn notices(world: &str) -> Vec<String> {
+fn warnings_text(world: &str) -> Vec<String> {
     let plan = Fixture::new(world).disrupt();
-    plan.notices.iter().map(|n| format!("{} {}: {}", n.code, n.object, n.message)).collect()
+    plan.warnings.iter().map(|n| format!("{} {}: {}", n.code, n.object, n.message)).collect()
 }

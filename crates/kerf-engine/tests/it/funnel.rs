@@ -4,7 +4,7 @@ use kerf_engine::{FunnelRule, funnel};
 
 use crate::fixture::Fixture;
 
-fn told(world: &str, pod: &str) -> Option<String> {
+fn funnel_text(world: &str, pod: &str) -> Option<String> {
     let world = Fixture::new(world);
     funnel(&world.input, &world.settings, pod).map(|f| f.to_string())
 }
@@ -30,23 +30,23 @@ fn each_rule_says_what_it_leaves() {
         ("req=\"type Exists min 3\"", "cpu=8", "4 types → 2 fit 8 CPU → 0 after minValues of instance-type"),
     ] {
         let world = format!("{TYPES} \n pool p {pool} \n pod x {pod}");
-        assert_eq!(told(&world, "default/x").unwrap(), format!("p: {steps}"), "{pod}");
+        assert_eq!(funnel_text(&world, "default/x").unwrap(), format!("p: {steps}"), "{pod}");
     }
 }
 
 #[test]
 fn offerings_and_host_ports_take_their_part() {
     let out = "type a zones=a,b out=b/on-demand \n type b zones=a,b \n pool p \n pod x cpu=1 sel=zone:b";
-    assert_eq!(told(out, "default/x").unwrap(), "p: 2 types → 1 on offer");
+    assert_eq!(funnel_text(out, "default/x").unwrap(), "p: 2 types → 1 on offer");
     let ports = "type a \n type b \n pool p \n daemonset d port=80 sel=type:b \n pod x cpu=1 port=80";
-    assert_eq!(told(ports, "default/x").unwrap(), "p: 2 types → 1 with host ports free");
+    assert_eq!(funnel_text(ports, "default/x").unwrap(), "p: 2 types → 1 with host ports free");
 }
 
 #[test]
 fn every_pool_has_its_line_in_the_order_of_trying() {
     let world = format!("{TYPES} \n pool light \n pool heavy weight=9 taint=k=v:NoSchedule \n pod x cpu=100");
     assert_eq!(
-        told(&world, "default/x").unwrap(),
+        funnel_text(&world, "default/x").unwrap(),
         "heavy: 4 types → 0 after taint k=v:NoSchedule\nlight: 4 types → 0 fit 100 CPU"
     );
 }
@@ -54,15 +54,15 @@ fn every_pool_has_its_line_in_the_order_of_trying() {
 #[test]
 fn others_are_in_the_way_only_of_pods_that_were_not_placed() {
     let world = "type t cpu=4 \n pool p limit=nodes:1 \n pod x x2 cpu=4";
-    assert_eq!(told(world, "default/x-1").unwrap(), "p: 1 types");
-    assert_eq!(told(world, "default/x-2").unwrap(), "p: 1 types → 0 within limits");
+    assert_eq!(funnel_text(world, "default/x-1").unwrap(), "p: 1 types");
+    assert_eq!(funnel_text(world, "default/x-2").unwrap(), "p: 1 types → 0 within limits");
 }
 
 #[test]
 fn only_pods_to_be_placed_have_a_funnel() {
     let world = "pool p \n node n1 \n pod bound cpu=1 on=n1 \n pod bad cpu=1 pvc=none";
     for pod in ["default/none", "default/bound", "default/bad", "bad"] {
-        assert_eq!(told(world, pod), None, "{pod}");
+        assert_eq!(funnel_text(world, pod), None, "{pod}");
     }
 }
 
@@ -72,5 +72,5 @@ fn steps_are_facts_first() {
     let funnel = funnel(&world.input, &world.settings, "default/x").unwrap();
     let step = &funnel.pools[0].steps[0];
     let FunnelRule::Resource { name, amount } = &step.rule else { panic!("{step:?}") };
-    assert_eq!((&**name, amount.to_string().as_str(), step.left), ("cpu", "5", 0));
+    assert_eq!((&**name, amount.to_string().as_str(), step.types_left), ("cpu", "5", 0));
 }

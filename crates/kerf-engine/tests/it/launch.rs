@@ -10,18 +10,18 @@ use crate::fixture::Fixture;
 
 impl Fixture {
     /// The world once everything planned is there and every placed pod runs. Reservations that were used have a slot less.
-    pub(crate) fn launched(&self) -> Self {
+    pub(crate) fn after_launch(&self) -> Self {
         let solution = self.solve();
         let mut next = self.clone();
         let first = next.input.nodes.len();
         for (i, claim) in solution.claims.iter().enumerate() {
-            next.launch(claim, Str::from(format!("launched-{}", first + i)));
+            next.add_launched_node(claim, Str::from(format!("launched-{}", first + i)));
         }
-        next.bind(&solution, first);
+        next.bind_pods(&solution, first);
         next
     }
 
-    fn launch(&mut self, claim: &PlannedClaim, name: Str) {
+    fn add_launched_node(&mut self, claim: &PlannedClaim, name: Str) {
         let estimate = claim.launch.estimate.as_ref().unwrap();
         let types = self.input.catalogues.iter_mut().flat_map(Arc::make_mut);
         let launched = types.into_iter().find(|t| t.name == estimate.instance_type).unwrap();
@@ -63,7 +63,7 @@ impl Fixture {
         self.input.nodes.push(Arc::new(node));
     }
 
-    fn bind(&mut self, solution: &Solution, first: usize) {
+    fn bind_pods(&mut self, solution: &Solution, first: usize) {
         let claims = solution.claims.iter().enumerate();
         let launched = claims.flat_map(|(i, c)| c.pods.iter().map(move |p| (p, format!("launched-{}", first + i))));
         let existing = solution.nodes.iter().flat_map(|n| n.pods.iter().map(move |p| (p, n.node.to_string())));

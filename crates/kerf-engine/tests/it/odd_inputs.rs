@@ -7,9 +7,9 @@ use kerf_engine::Effort;
 use crate::fixture::Fixture;
 
 /// Every pod is in the answer exactly once.
-fn accounts_for_all(text: &str) {
+fn assert_every_pod_in_solution(text: &str) {
     for effort in [Effort::FirstFit, Effort::Search] {
-        let world = Fixture::new(text).with(|s| s.effort = effort);
+        let world = Fixture::new(text).with_settings(|s| s.effort = effort);
         let solution = world.solve();
         let placed: usize = solution.claims.iter().map(|c| c.pods.len()).sum::<usize>()
             + solution.nodes.iter().map(|n| n.pods.len()).sum::<usize>();
@@ -22,12 +22,16 @@ fn accounts_for_all(text: &str) {
 #[test]
 fn odd_quantities() {
     for amount in ["-1", "0", "1n", "9223372036854775807", "-9223372036854775808", "1E", "0.0000000001"] {
-        accounts_for_all(&format!(
+        assert_every_pod_in_solution(&format!(
             "pool p \n node n1 \n pod old on=n1 cpu={amount} \n pod x x3 cpu={amount} mem={amount}"
         ));
-        accounts_for_all(&format!("type t cpu={amount} price=1 \n pool p \n daemonset d cpu={amount} \n pod x cpu=1"));
-        accounts_for_all(&format!("pool p limit=cpu:{amount},nodes:{amount} \n pod x x3 cpu=1"));
-        accounts_for_all(&format!("type t overhead=cpu:{amount} \n pool p \n node n1 cpu={amount} \n pod x cpu=1"));
+        assert_every_pod_in_solution(&format!(
+            "type t cpu={amount} price=1 \n pool p \n daemonset d cpu={amount} \n pod x cpu=1"
+        ));
+        assert_every_pod_in_solution(&format!("pool p limit=cpu:{amount},nodes:{amount} \n pod x x3 cpu=1"));
+        assert_every_pod_in_solution(&format!(
+            "type t overhead=cpu:{amount} \n pool p \n node n1 cpu={amount} \n pod x cpu=1"
+        ));
     }
 }
 
@@ -36,11 +40,11 @@ fn odd_requirements() {
     for expression in
         ["zone In a & zone NotIn a", "zone Exists & zone DoesNotExist", "k Gt 5 & k Lt 3", "k Like x", "zone In"]
     {
-        accounts_for_all(&format!(
+        assert_every_pod_in_solution(&format!(
             "pool p \n node n1 zone=a \n pod x cpu=1 req=\"{expression}\" pref=\"1 {expression}\""
         ));
         if !expression.contains('&') {
-            accounts_for_all(&format!("pool p req=\"{expression}\" \n pod x cpu=1"));
+            assert_every_pod_in_solution(&format!("pool p req=\"{expression}\" \n pod x cpu=1"));
         }
     }
 }
@@ -49,10 +53,12 @@ fn odd_requirements() {
 fn odd_constraints() {
     for skew in ["-1", "0", "2147483647", "-2147483648"] {
         for key in ["zone", "host", "rack"] {
-            accounts_for_all(&format!("pool p \n pod x x3 cpu=1 labels=a:b spread={key}:{skew}:a=b:min={skew}"));
+            assert_every_pod_in_solution(&format!(
+                "pool p \n pod x x3 cpu=1 labels=a:b spread={key}:{skew}:a=b:min={skew}"
+            ));
         }
     }
-    accounts_for_all(
+    assert_every_pod_in_solution(
         "pool p \n pod x cpu=1 labels=app:x aff=host:app=y anti=zone:app=x \n pod y cpu=1 labels=app:y aff=host:app=z
          pod z cpu=1 labels=app:z aff=host:app=x anti=host:*",
     );
@@ -60,9 +66,9 @@ fn odd_constraints() {
 
 #[test]
 fn odd_pools_and_prices() {
-    accounts_for_all("pool p catalogue=none \n pool q catalogue=9 \n pod x cpu=1");
-    accounts_for_all("type t price=-1 \n type u price=9000000000 \n pool p \n pod x x5 cpu=2");
-    accounts_for_all("settings max-types=0 \n pool p \n pod x cpu=1");
+    assert_every_pod_in_solution("pool p catalogue=none \n pool q catalogue=9 \n pod x cpu=1");
+    assert_every_pod_in_solution("type t price=-1 \n type u price=9000000000 \n pool p \n pod x x5 cpu=2");
+    assert_every_pod_in_solution("settings max-types=0 \n pool p \n pod x cpu=1");
 }
 
 #[test]
@@ -71,7 +77,7 @@ fn thousands_of_labels() {
     for i in 1..3000 {
         write!(labels, ",k{i}:v{i}").unwrap();
     }
-    accounts_for_all(&format!(
+    assert_every_pod_in_solution(&format!(
         "pool p label={labels} \n node n1 label={labels} \n pod x x3 cpu=2 labels={labels} sel=k7:v7 spread=zone:1:k9=v9"
     ));
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use kerf_api::labels;
 use kerf_engine::Effort;
 
-use crate::check_solution::{check, check_search, text};
+use crate::check_solution::{check, check_search, solution_text};
 use crate::fixture::Fixture;
 
 #[test]
@@ -63,9 +63,9 @@ fn pods_that_must_share_a_host_go_where_all_of_them_have_room() {
          pod web x4 cpu=1.5 labels=app:web aff=host:app=web \n pod plain cpu=1.5 labels=app:plain",
     );
     assert_eq!(world.solve().unplaced.len(), 1);
-    let solution = world.with(|s| s.effort = Effort::Search).solve();
+    let solution = world.with_settings(|s| s.effort = Effort::Search).solve();
     assert_eq!(
-        text(&world.input, &solution),
+        solution_text(&world.input, &solution),
         "claim pool=p types=t pods=large\nclaim pool=p types=t pods=web-1..4\nnode n1 pods=plain\n"
     );
 }
@@ -222,7 +222,7 @@ fn the_answer_says_what_it_costs() {
     assert_eq!(solution.stats.pods, 2);
     assert_eq!(solution.stats.pod_classes, 1);
     assert_eq!(solution.stats.instance_types, 2);
-    let searched = world.with(|s| s.effort = Effort::Search).solve();
+    let searched = world.with_settings(|s| s.effort = Effort::Search).solve();
     assert_eq!(searched.stats.first_fit_price, solution.price());
     assert!(searched.stats.attempts > 1);
 }
@@ -231,10 +231,10 @@ fn the_answer_says_what_it_costs() {
 #[test]
 fn a_search_finds_what_is_cheaper() {
     let world = Fixture::new("type s cpu=2 price=0.1 \n type l cpu=4 price=0.5 \n pool p \n pod a x2 cpu=2");
-    assert_eq!(text(&world.input, &world.solve()), "claim pool=p types=l pods=a-1..2\n");
-    let searched = world.with(|s| s.effort = Effort::Search);
+    assert_eq!(solution_text(&world.input, &world.solve()), "claim pool=p types=l pods=a-1..2\n");
+    let searched = world.with_settings(|s| s.effort = Effort::Search);
     assert_eq!(
-        text(&searched.input, &searched.solve()),
+        solution_text(&searched.input, &searched.solve()),
         "claim pool=p types=s,l pods=a-1\nclaim pool=p types=s,l pods=a-2\n"
     );
     assert_eq!(searched.solve().claims[0].launch.requirements.get(labels::INSTANCE_TYPE).unwrap().values().len(), 2);
@@ -246,6 +246,6 @@ fn another_order_is_tried_for_pods_that_find_no_place() {
     let world = "pool p limit=nodes:0 \n node n1 cpu=2 mem=8Gi \n node n2 cpu=2 mem=2Gi
          pod a cpu=1.5 mem=1Gi \n pod b cpu=1 mem=4Gi";
     check(world, "node n1 pods=a \n unplaced b LimitExceeded");
-    let searched = Fixture::new(world).with(|settings| settings.effort = Effort::Search);
-    assert_eq!(text(&searched.input, &searched.solve()), "node n1 pods=b\nnode n2 pods=a\n");
+    let searched = Fixture::new(world).with_settings(|settings| settings.effort = Effort::Search);
+    assert_eq!(solution_text(&searched.input, &searched.solve()), "node n1 pods=b\nnode n2 pods=a\n");
 }

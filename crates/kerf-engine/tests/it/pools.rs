@@ -1,6 +1,6 @@
 //! Limits, weights and taints of pools (spec 02 §4.6, §5 and §9.4).
 
-use crate::check_solution::{check, text, why};
+use crate::check_solution::{check, solution_text, unplaced_reason};
 use crate::fixture::Fixture;
 
 const TWO_CPUS: &str = "type t cpu=2";
@@ -10,9 +10,9 @@ fn spec_02_52_a_limit_is_a_limit() {
     check(&format!("{TWO_CPUS} \n pool p limit=cpu:2 \n pod a cpu=2"), "claim pool=p types=t pods=a");
     check("type s cpu=2 \n type l cpu=3 \n pool p limit=cpu:2 \n pod a cpu=2.1", "unplaced a NoInstanceTypeFits");
     let first = Fixture::new(&format!("{TWO_CPUS} \n pool p limit=cpu:2 \n pod a cpu=2 \n pod b cpu=1.5"));
-    assert_eq!(text(&first.input, &first.solve()), "claim pool=p types=t pods=a\nunplaced b LimitExceeded\n");
-    let second = first.launched();
-    assert_eq!(text(&second.input, &second.solve()), "unplaced b LimitExceeded\n");
+    assert_eq!(solution_text(&first.input, &first.solve()), "claim pool=p types=t pods=a\nunplaced b LimitExceeded\n");
+    let second = first.after_launch();
+    assert_eq!(solution_text(&second.input, &second.solve()), "unplaced b LimitExceeded\n");
 }
 
 #[test]
@@ -75,11 +75,11 @@ fn spec_02_55_the_number_of_nodes_is_limited() {
     );
     let mut world = Fixture::new(&format!("{TWO_CPUS} \n pool p limit=nodes:2 \n pod a-1 cpu=2"));
     for name in ["a-2", "a-3"] {
-        world = world.launched();
+        world = world.after_launch();
         world.input.pods.extend(Fixture::new(&format!("pod {name} cpu=2")).input.pods);
     }
     assert_eq!(world.input.nodes.len(), 2);
-    assert_eq!(text(&world.input, &world.solve()), "unplaced a-3 LimitExceeded\n");
+    assert_eq!(solution_text(&world.input, &world.solve()), "unplaced a-3 LimitExceeded\n");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn spec_02_59_a_pool_that_leaves_no_type() {
     {
         let world = format!("{pool} \n pod a cpu=1");
         check(&world, "unplaced a NoInstanceTypes");
-        assert_eq!(why(&world, "a"), "nodepool requirements filtered out all available instance types");
+        assert_eq!(unplaced_reason(&world, "a"), "nodepool requirements filtered out all available instance types");
         check(&format!("{pool} \n node n1 \n pod a x2 cpu=3"), "node n1 pods=a-1 \n unplaced a-2 NoInstanceTypes");
     }
     // All offerings are out.

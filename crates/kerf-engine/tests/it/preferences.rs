@@ -2,7 +2,7 @@
 
 use kerf_engine::Effort;
 
-use crate::check_solution::{check, counts, plan, text};
+use crate::check_solution::{check, pod_counts_per_domain, solution_text, solved_text};
 use crate::fixture::Fixture;
 
 #[test]
@@ -49,8 +49,8 @@ fn an_alternative_that_is_cheaper_is_taken() {
     let terms = "req=\"zone In a\" req=\"zone In b\"";
     let types = "type t \n offer t zone=a price=2 \n offer t zone=b price=1";
     let search = |world: &str| {
-        let world = Fixture::new(world).with(|settings| settings.effort = Effort::Search);
-        text(&world.input, &world.solve())
+        let world = Fixture::new(world).with_settings(|settings| settings.effort = Effort::Search);
+        solution_text(&world.input, &world.solve())
     };
     let cheaper = search(&format!("{types} \n pool p \n pod x cpu=1 {terms}"));
     assert_eq!(cheaper, "claim pool=p types=t pods=x zone=b\n");
@@ -83,7 +83,7 @@ fn spec_02_77_a_wish_never_stands_in_the_way() {
 fn spec_02_78_wishes_may_be_ignored_altogether() {
     for wish in ["anti~1=host:app=x", "spread=host:1:app=x:any"] {
         let world = format!("type t cpu=8 \n pool p \n pod x x5 cpu=1 labels=app:x {wish}");
-        assert_eq!(plan(&world).lines().count(), 5, "{wish}");
+        assert_eq!(solved_text(&world).lines().count(), 5, "{wish}");
         check(&format!("settings ignore-preferences \n {world}"), "claim pool=p types=t pods=x-1..5");
     }
 }
@@ -108,8 +108,8 @@ fn wishes_go_in_order() {
     // Only the pod affinity is in the way: node affinity and spread stay.
     let world =
         "pool p \n pod x x2 cpu=1 labels=app:x aff~1=zone:app=none pref=\"1 zone In a,b\" spread=zone:1:app=x:any";
-    assert_eq!(counts(world, "zone"), [1, 1]);
-    assert!(!plan(world).contains("zone=c"));
+    assert_eq!(pod_counts_per_domain(world, "zone"), [1, 1]);
+    assert!(!solved_text(world).contains("zone=c"));
     // Only the spread is in the way: everything before it is given up as well.
     check(
         "pool p \n pod x cpu=1 labels=app:x pref=\"1 zone In a\" spread=nope:1:app=x:any",

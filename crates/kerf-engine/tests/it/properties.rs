@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kerf_engine::{Effort, Input, Price, Solution};
 use proptest::prelude::*;
 
-use crate::check_solution::text;
+use crate::check_solution::solution_text;
 use crate::fixture::Fixture;
 
 /// A small world: a few types, pools, nodes and groups of pods, some of them with constraints.
@@ -54,11 +54,11 @@ fn world(is_constrained: bool) -> impl Strategy<Value = String> {
     })
 }
 
-fn searched(text: &str) -> Fixture {
-    Fixture::new(text).with(|s| s.effort = Effort::Search)
+fn fixture_with_search(text: &str) -> Fixture {
+    Fixture::new(text).with_settings(|s| s.effort = Effort::Search)
 }
 
-fn placed(solution: &Solution) -> usize {
+fn placed_pod_count(solution: &Solution) -> usize {
     solution.claims.iter().map(|c| c.pods.len()).sum::<usize>()
         + solution.nodes.iter().map(|n| n.pods.len()).sum::<usize>()
 }
@@ -78,31 +78,31 @@ proptest! {
 
     #[test]
     fn one_question_has_one_answer(text_of in world(true), seed in 0..4_u64) {
-        let world = searched(&text_of).with(|s| s.seed = seed);
-        let answer = text(&world.input, &world.solve());
-        prop_assert_eq!(&answer, &text(&world.input, &world.solve()), "asked twice");
-        let two = world.with(|s| s.threads = 2);
-        prop_assert_eq!(&answer, &text(&two.input, &two.solve()), "on two threads");
+        let world = fixture_with_search(&text_of).with_settings(|s| s.seed = seed);
+        let answer = solution_text(&world.input, &world.solve());
+        prop_assert_eq!(&answer, &solution_text(&world.input, &world.solve()), "asked twice");
+        let two = world.with_settings(|s| s.threads = 2);
+        prop_assert_eq!(&answer, &solution_text(&two.input, &two.solve()), "on two threads");
         let turned = Fixture { input: reversed(&world.input), ..world.clone() };
-        prop_assert_eq!(&answer, &text(&world.input, &turned.solve()), "in another order");
+        prop_assert_eq!(&answer, &solution_text(&world.input, &turned.solve()), "in another order");
     }
 
     #[test]
     fn a_search_gives_up_nothing(text_of in world(true)) {
-        let (first, best) = (Fixture::new(&text_of).solve(), searched(&text_of).solve());
-        prop_assert!(placed(&best) >= placed(&first));
-        prop_assert!(placed(&best) > placed(&first) || best.price() <= first.price());
+        let (first, best) = (Fixture::new(&text_of).solve(), fixture_with_search(&text_of).solve());
+        prop_assert!(placed_pod_count(&best) >= placed_pod_count(&first));
+        prop_assert!(placed_pod_count(&best) > placed_pod_count(&first) || best.price() <= first.price());
     }
 
     #[test]
     fn ten_times_the_price_changes_only_the_money(text_of in world(true)) {
-        let world = searched(&text_of);
+        let world = fixture_with_search(&text_of);
         let mut dear = world.clone();
         for offering in dear.input.catalogues.iter_mut().flat_map(Arc::make_mut).flat_map(|t| &mut t.offerings) {
             offering.price = Price::from_nanos(offering.price.nanos() * 10);
         }
         let (cheap, dear) = (world.solve(), dear.solve());
-        prop_assert_eq!(text(&world.input, &cheap), text(&world.input, &dear));
+        prop_assert_eq!(solution_text(&world.input, &cheap), solution_text(&world.input, &dear));
         prop_assert_eq!(cheap.price().nanos() * 10, dear.price().nanos());
     }
 
@@ -111,7 +111,7 @@ proptest! {
     fn a_type_that_no_claim_lists_can_go(text_of in world(false)) {
         let world = Fixture::new(&text_of);
         let solution = world.solve();
-        let before = text(&world.input, &solution);
+        let before = solution_text(&world.input, &solution);
         for at in 0..world.input.catalogues[0].len() {
             let name = world.input.catalogues[0][at].name.clone();
             if solution.claims.iter().any(|c| c.launch.instance_types.contains(&name)) {
@@ -121,19 +121,19 @@ proptest! {
             Arc::make_mut(&mut without.input.catalogues[0]).remove(at);
             let solution = without.solve();
             let without_codes = |text: &str| text.lines().filter(|l| !l.starts_with("unplaced")).map(str::to_owned).collect::<Vec<_>>();
-            prop_assert_eq!(without_codes(&before), without_codes(&text(&world.input, &solution)), "without {}", name);
+            prop_assert_eq!(without_codes(&before), without_codes(&solution_text(&world.input, &solution)), "without {}", name);
         }
     }
 
     #[test]
     fn one_more_node_places_no_fewer_pods(text_of in world(false), cpu in 1..9_u32) {
-        let before = placed(&Fixture::new(&text_of).solve());
+        let before = placed_pod_count(&Fixture::new(&text_of).solve());
         let after = Fixture::new(&format!("{text_of} \n node extra cpu={cpu} mem=32Gi zone=a"));
         // Pods that only fit nodes compete for them, and first fit may then trade one for two.
         let largest = after.input.catalogues[0].iter().filter_map(|t| t.capacity.get("cpu")).max().unwrap();
         let fits = after.input.pods.iter().all(|p| p.spec.containers[0].resources.requests.get("cpu").is_none_or(|c| c <= largest));
         prop_assume!(fits);
-        prop_assert!(placed(&after.solve()) >= before);
+        prop_assert!(placed_pod_count(&after.solve()) >= before);
     }
 
     /// The generator makes worlds that are worth asking about.

@@ -1,10 +1,10 @@
 //! What people read when a pod waits: the sentences of spec 02 §7.2, §8.5, §9 and §2.2.
 
-use crate::check_solution::{check, why};
+use crate::check_solution::{check, unplaced_reason};
 
 /// The sentence up to where it lists requirements and resources.
 fn message(world: &str) -> String {
-    let text = why(world, "x");
+    let text = unplaced_reason(world, "x");
     text.split(", requirements=").next().unwrap().to_owned()
 }
 
@@ -37,7 +37,7 @@ fn section_7_2_what_no_type_meets() {
 
 #[test]
 fn section_7_2_resources_are_told_with_their_daemons() {
-    let resources = |world: &str| why(world, "x").split("resources=").nth(1).unwrap().to_owned();
+    let resources = |world: &str| unplaced_reason(world, "x").split("resources=").nth(1).unwrap().to_owned();
     assert_eq!(resources("pool p \n pod x cpu=9 mem=1Gi"), r#"{"cpu":"9","memory":"1Gi","pods":"1"}"#);
     assert_eq!(resources("pool p \n daemonset d cpu=1 \n pod x cpu=9"), r#"{"cpu":"10","pods":"2"}"#);
     assert_eq!(
@@ -55,11 +55,11 @@ fn section_7_2_resources_are_told_with_their_daemons() {
 #[test]
 fn section_4_6_limits_have_their_words() {
     assert_eq!(
-        why("pool p limit=nodes:0 \n pod x cpu=1", "x"),
+        unplaced_reason("pool p limit=nodes:0 \n pod x cpu=1", "x"),
         "node limits have been exhausted for nodepool (NodePool=p)"
     );
     assert_eq!(
-        why("pool p limit=cpu:1 \n pod x cpu=1", "x"),
+        unplaced_reason("pool p limit=cpu:1 \n pod x cpu=1", "x"),
         "all available instance types exceed limits for nodepool (NodePool=p)"
     );
 }
@@ -67,7 +67,7 @@ fn section_4_6_limits_have_their_words() {
 #[test]
 fn section_9_4_taints_and_several_pools() {
     assert_eq!(
-        why("pool a taint=k=v:NoSchedule,l:NoExecute \n pool b limit=nodes:0 \n pod x cpu=1", "x"),
+        unplaced_reason("pool a taint=k=v:NoSchedule,l:NoExecute \n pool b limit=nodes:0 \n pod x cpu=1", "x"),
         "node limits have been exhausted for nodepool (NodePool=b); did not tolerate taint (taint=k=v:NoSchedule); \
          did not tolerate taint (taint=l:NoExecute)"
     );
@@ -76,12 +76,12 @@ fn section_9_4_taints_and_several_pools() {
 #[test]
 fn section_6_7_requirements_and_volumes_disagree() {
     assert_eq!(
-        why("pool p req=\"zone In a\" \n pod x cpu=1 sel=zone:b", "x"),
+        unplaced_reason("pool p req=\"zone In a\" \n pod x cpu=1 sel=zone:b", "x"),
         "incompatible requirements, key topology.kubernetes.io/zone, topology.kubernetes.io/zone In [b] not in \
          topology.kubernetes.io/zone In [a]"
     );
     assert_eq!(
-        why("pool p req=\"zone In a\" \n pv v term=\"zone In b\" \n pvc c pv=v \n pod x cpu=1 pvc=c", "x"),
+        unplaced_reason("pool p req=\"zone In a\" \n pv v term=\"zone In b\" \n pvc c pv=v \n pod x cpu=1 pvc=c", "x"),
         "incompatible volume requirements, key topology.kubernetes.io/zone, topology.kubernetes.io/zone In [b] not in \
          topology.kubernetes.io/zone In [a]"
     );
@@ -90,7 +90,7 @@ fn section_6_7_requirements_and_volumes_disagree() {
 #[test]
 fn section_8_5_topology_lists_its_counts() {
     assert_eq!(
-        why("type t zones=a,b \n pool p \n pod x cpu=1 aff=zone:app=none", "x"),
+        unplaced_reason("type t zones=a,b \n pool p \n pod x cpu=1 aff=zone:app=none", "x"),
         "unsatisfiable topology constraint for pod affinity, key=topology.kubernetes.io/zone (counts = a: 0, b: 0, \
          podDomains = topology.kubernetes.io/zone Exists, nodeDomains = topology.kubernetes.io/zone Exists"
     );
@@ -99,7 +99,7 @@ fn section_8_5_topology_lists_its_counts() {
 #[test]
 fn section_8_5_hosts_are_named_and_long_lists_are_cut() {
     assert_eq!(
-        why(
+        unplaced_reason(
             "pool p \n node n1 cpu=1 \n pod old on=n1 cpu=1 labels=app:web \n pod x cpu=1 labels=app:web aff=host:app=web",
             "x"
         ),
@@ -108,13 +108,17 @@ fn section_8_5_hosts_are_named_and_long_lists_are_cut() {
     );
     // Hosts that are known count, whether or not somebody is there; one that goes only while somebody is.
     assert_eq!(
-        why("pool p \n node n1 cpu=1 \n node n2 pool=p leaving \n pod big cpu=4 \n pod x cpu=1 aff=host:app=web", "x"),
+        unplaced_reason(
+            "pool p \n node n1 cpu=1 \n node n2 pool=p leaving \n pod big cpu=4 \n pod x cpu=1 aff=host:app=web",
+            "x"
+        ),
         "unsatisfiable topology constraint for pod affinity, key=kubernetes.io/hostname (counts = \
          hostname-placeholder-0001: 0, n1: 0, podDomains = kubernetes.io/hostname Exists, nodeDomains = \
          kubernetes.io/hostname In [hostname-placeholder-0002]"
     );
     let zones: Vec<String> = (10..40).map(|i| format!("z{i}")).collect();
-    let text = why(&format!("type t zones={} \n pool p \n pod x cpu=1 aff=zone:app=none", zones.join(",")), "x");
+    let text =
+        unplaced_reason(&format!("type t zones={} \n pool p \n pod x cpu=1 aff=zone:app=none", zones.join(",")), "x");
     assert!(text.contains("z33: 0, z34: 0 and 5 other(s), podDomains"), "{text}");
 }
 
@@ -123,7 +127,7 @@ fn section_8_5_hosts_are_named_and_long_lists_are_cut() {
 fn section_7_2_requirements_are_told_as_constraints_narrowed_them() {
     let sold_out = "type t zones=a,b out=b/on-demand \n pool p \n node n cpu=0.5 zone=a
         pod old on=n cpu=0.5 labels=app:x \n pod x cpu=1 labels=app:x spread=zone:1:app=x";
-    let text = why(sold_out, "x");
+    let text = unplaced_reason(sold_out, "x");
     assert!(
         text.starts_with("no instance type had enough resources or had a required offering, requirements="),
         "{text}"
@@ -134,7 +138,7 @@ fn section_7_2_requirements_are_told_as_constraints_narrowed_them() {
         let world =
             format!("{pool} \n pool q label=team:x limit=cpu:1 \n pod x cpu=1 labels=app:x spread=team:1:app=x");
         assert_eq!(
-            why(&world, "x"),
+            unplaced_reason(&world, "x"),
             "all available instance types exceed limits for nodepool (NodePool=q); label \"team\" does not have known values"
         );
         check(&world, "unplaced x TopologyUnsatisfiable");
@@ -144,9 +148,11 @@ fn section_7_2_requirements_are_told_as_constraints_narrowed_them() {
 #[test]
 fn section_6_7_of_several_places_for_volumes_the_last_is_told() {
     let terms = "pv v term=\"zone In q\" term=\"zone In r\" \n pvc c pv=v \n pod x cpu=1 pvc=c";
-    assert!(why(&format!("pool p \n {terms}"), "x").contains("topology.kubernetes.io/zone In [r], resources="));
     assert!(
-        why(&format!("pool p req=\"zone In a,q\" \n {terms}"), "x")
+        unplaced_reason(&format!("pool p \n {terms}"), "x").contains("topology.kubernetes.io/zone In [r], resources=")
+    );
+    assert!(
+        unplaced_reason(&format!("pool p req=\"zone In a,q\" \n {terms}"), "x")
             .starts_with("incompatible volume requirements, key")
     );
 }
@@ -155,21 +161,21 @@ fn section_6_7_of_several_places_for_volumes_the_last_is_told() {
 fn section_3_4_a_new_node_has_a_name_of_its_own() {
     let other = "kubernetes.io/hostname In [n9] not in kubernetes.io/hostname In [hostname-placeholder-0001]";
     assert_eq!(
-        why("pool p \n pv v term=\"host In n9 & zone In a\" \n pvc c pv=v \n pod x cpu=1 pvc=c", "x"),
+        unplaced_reason("pool p \n pv v term=\"host In n9 & zone In a\" \n pvc c pv=v \n pod x cpu=1 pvc=c", "x"),
         format!("incompatible volume requirements, key kubernetes.io/hostname, {other}")
     );
     assert_eq!(
-        why("pool p \n node n1 pool=p leaving \n pod x on=n1 cpu=1 sel=host:n9", "x"),
+        unplaced_reason("pool p \n node n1 pool=p leaving \n pod x on=n1 cpu=1 sel=host:n9", "x"),
         format!("incompatible requirements, key kubernetes.io/hostname, {other}")
     );
 }
 
 #[test]
 fn section_3_7_a_contradiction_reads_as_nothing_that_exists() {
-    let text = why("pool p \n pod x cpu=1 sel=zone:a req=\"zone In b\"", "x");
+    let text = unplaced_reason("pool p \n pod x cpu=1 sel=zone:a req=\"zone In b\"", "x");
     assert!(text.contains(", topology.kubernetes.io/zone DoesNotExist, resources="), "{text}");
     assert_eq!(
-        why("pool p \n pod x cpu=1 req=\"tier Exists & tier NotIn gold\"", "x"),
+        unplaced_reason("pool p \n pod x cpu=1 req=\"tier Exists & tier NotIn gold\"", "x"),
         "incompatible requirements, label \"tier\" does not have known values"
     );
 }
@@ -177,14 +183,14 @@ fn section_3_7_a_contradiction_reads_as_nothing_that_exists() {
 #[test]
 fn section_16_devices_are_not_looked_at() {
     assert_eq!(
-        why("pool p \n pod x cpu=1 dra", "x"),
+        unplaced_reason("pool p \n pod x cpu=1 dra", "x"),
         "pod has Dynamic Resource Allocation requirements that are not yet supported by Karpenter"
     );
 }
 
 #[test]
 fn section_2_2_every_broken_rule_is_named() {
-    let text = why("pool p \n pod x cpu=1 sel=karpenter.sh/a:1 req=\"cpus Gt x\" pvc=none", "x");
+    let text = unplaced_reason("pool p \n pod x cpu=1 sel=karpenter.sh/a:1 req=\"cpus Gt x\" pvc=none", "x");
     let parts: Vec<&str> = text.split("; ").collect();
     assert!(parts[0].starts_with("using label karpenter.sh/a is not allowed"), "{text}");
     assert!(text.contains("key cpus with operator Gt must have a single positive integer value"), "{text}");

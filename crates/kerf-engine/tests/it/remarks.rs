@@ -5,7 +5,7 @@ use kerf_engine::{IncrementalSolver, Relaxation};
 
 use crate::fixture::Fixture;
 
-fn asked(world: &str) -> IncrementalSolver {
+fn solved(world: &str) -> IncrementalSolver {
     let world = Fixture::new(world);
     let mut prepared = IncrementalSolver::new(&world.input, &world.settings);
     prepared.solve();
@@ -15,7 +15,7 @@ fn asked(world: &str) -> IncrementalSolver {
 // spec 02 #59
 #[test]
 fn pools_whose_requirements_leave_no_type_are_named() {
-    let mut prepared = asked(
+    let mut prepared = solved(
         "type s cpu=2 zones=a,b \n type l cpu=8 zones=a,b \n pool good \n pool far req=\"zone In z\" weight=5
          pool picky req=\"node.kubernetes.io/instance-type Exists min 3\" \n pod x cpu=1",
     );
@@ -26,7 +26,7 @@ fn pools_whose_requirements_leave_no_type_are_named() {
 
 #[test]
 fn types_beyond_a_limit_are_counted_unless_all_are() {
-    let prepared = asked(
+    let prepared = solved(
         "type s cpu=2 zones=a,b \n type m cpu=4 \n type l cpu=8 \n pool open \n pool tight limit=cpu:3 \n pool closed limit=cpu:1
          pod x cpu=1",
     );
@@ -51,13 +51,13 @@ fn wishes_that_were_given_up_are_told_in_their_order() {
         told.map(|r| format!("{}: {}", r.pod, r.relaxations.iter().map(kind).collect::<Vec<_>>().join(" "))).collect()
     };
     // The heavier wish cannot be had; with it gone there is a place, and the lighter one is kept.
-    let placed = asked(
+    let placed = solved(
         "type s cpu=2 zones=a,b \n pool p \n pod content cpu=1 pref=\"1 zone In a\"
          pod picky cpu=1 pref=\"1 zone In a\" pref=\"9 zone In z\"",
     );
     assert_eq!(kinds(&placed), ["default/picky: heavy"]);
     // Whoever finds no place has given up everything, and says so every time.
-    let mut in_vain = asked(
+    let mut in_vain = solved(
         "type s cpu=2 zones=a,b \n pool p taint=k=v:PreferNoSchedule
          pod huge cpu=90 req=\"zone In a\" req=\"zone In b\" pref=\"1 zone In a\" spread=zone:1:app=x:any",
     );

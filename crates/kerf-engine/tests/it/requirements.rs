@@ -1,6 +1,6 @@
 //! The requirement algebra seen from outside (spec 02 §3); its own tests are beside it in the crate.
 
-use crate::check_solution::{check, why};
+use crate::check_solution::{check, unplaced_reason};
 use crate::fixture::Fixture;
 
 #[test]
@@ -16,7 +16,7 @@ fn spec_02_25_and_26_custom_labels_must_be_known_and_well_known_ones_need_not() 
 #[test]
 fn spec_02_28_a_misspelt_label_comes_with_a_hint() {
     assert_eq!(
-        why("pool p \n pod a cpu=1 sel=topology.kubernetes.io/zon:b", "a"),
+        unplaced_reason("pool p \n pod a cpu=1 sel=topology.kubernetes.io/zon:b", "a"),
         "incompatible requirements, label \"topology.kubernetes.io/zon\" does not have known values (typo of \
          \"topology.kubernetes.io/zone\"?)"
     );

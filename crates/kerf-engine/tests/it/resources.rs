@@ -114,7 +114,7 @@ fn spec_02_41_daemon_overhead_decides_the_size() {
 
 /// Which types a small pod may use beside a daemon that fills the small type.
 #[track_caller]
-fn beside(pool: &str, daemon: &str, types: &str) {
+fn check_types_beside_daemon(pool: &str, daemon: &str, types: &str) {
     check(
         &format!("{TWO_SIZES} \n pool p {pool} \n daemonset d cpu=2 {daemon} \n pod web cpu=1 tol=*"),
         &format!("claim pool=p types={types} pods=web"),
@@ -123,28 +123,28 @@ fn beside(pool: &str, daemon: &str, types: &str) {
 
 #[test]
 fn spec_02_42_a_daemon_that_does_not_run_there_adds_nothing() {
-    beside("taint=k=v:NoSchedule", "", "s,l");
-    beside("taint=k=v:NoSchedule", "tol=k", "l");
-    beside("", "sel=team:x", "s,l");
-    beside("label=team:x", "sel=team:x", "l");
-    beside("label=team:x", "sel=team:y", "s,l");
-    beside("", "sel=type:none", "s,l");
-    beside("", "sel=type:l", "s,l");
-    beside("", "sel=type:s", "l");
+    check_types_beside_daemon("taint=k=v:NoSchedule", "", "s,l");
+    check_types_beside_daemon("taint=k=v:NoSchedule", "tol=k", "l");
+    check_types_beside_daemon("", "sel=team:x", "s,l");
+    check_types_beside_daemon("label=team:x", "sel=team:x", "l");
+    check_types_beside_daemon("label=team:x", "sel=team:y", "s,l");
+    check_types_beside_daemon("", "sel=type:none", "s,l");
+    check_types_beside_daemon("", "sel=type:l", "s,l");
+    check_types_beside_daemon("", "sel=type:s", "l");
 }
 
 #[test]
 fn spec_02_43_startup_and_soft_taints_keep_no_daemon_away() {
-    beside("startup=k=v:NoSchedule", "", "l");
-    beside("taint=k=v:PreferNoSchedule", "", "l");
+    check_types_beside_daemon("startup=k=v:NoSchedule", "", "l");
+    check_types_beside_daemon("taint=k=v:PreferNoSchedule", "", "l");
 }
 
 #[test]
 fn spec_02_44_any_term_of_a_daemon_may_match_and_wishes_do_not_count() {
-    beside("", "req=\"team In x\" req=\"zone Exists\"", "l");
-    beside("", "req=\"zone Exists\" req=\"team In x\"", "l");
-    beside("", "req=\"team In x\"", "s,l");
-    beside("", "pref=\"1 team In x\"", "l");
+    check_types_beside_daemon("", "req=\"team In x\" req=\"zone Exists\"", "l");
+    check_types_beside_daemon("", "req=\"zone Exists\" req=\"team In x\"", "l");
+    check_types_beside_daemon("", "req=\"team In x\"", "s,l");
+    check_types_beside_daemon("", "pref=\"1 team In x\"", "l");
     // Every pair of pool and type is judged by itself (Q6).
     check(
         &format!(
@@ -159,8 +159,8 @@ fn spec_02_44_any_term_of_a_daemon_may_match_and_wishes_do_not_count() {
 #[test]
 fn spec_02_45_daemons_may_wait_for_registration() {
     for key in [labels::INITIALIZED, labels::REGISTERED] {
-        beside("", &format!("sel={key}:true"), "l");
-        beside("", &format!("sel={key}:false"), "s,l");
+        check_types_beside_daemon("", &format!("sel={key}:true"), "l");
+        check_types_beside_daemon("", &format!("sel={key}:false"), "s,l");
         let world = format!("pool p \n daemonset d cpu=1 sel={key}:true \n pod web cpu=1");
         let solution = Fixture::new(&world).solve();
         let launch = &solution.claims[0].launch;

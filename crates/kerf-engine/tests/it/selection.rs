@@ -2,7 +2,7 @@
 
 use kerf_api::slim::Pod;
 
-use crate::check_solution::{check, text, why};
+use crate::check_solution::{check, solution_text, unplaced_reason};
 use crate::fixture::Fixture;
 
 #[test]
@@ -46,7 +46,7 @@ fn spec_02_7_the_scheduler_of_a_pod_does_not_matter() {
         "spec": {"schedulerName": "mine", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
         "status": {"conditions": [{"type": "PodScheduled", "status": "True", "reason": "Unschedulable"}]}}"#;
     world.input.pods.push(serde_json::from_str::<Pod>(pod).unwrap().into());
-    assert_eq!(text(&world.input, &world.solve()), "claim pool=p types=t pods=own\n");
+    assert_eq!(solution_text(&world.input, &world.solve()), "claim pool=p types=t pods=own\n");
 }
 
 // spec 02 #8 (that it is ignored; times and histogram are the controller's)
@@ -71,7 +71,7 @@ fn spec_02_10_a_pod_may_refuse_nodes_of_pools() {
     check("pool p \n pod p cpu=1 pref=\"1 pool DoesNotExist\"", "unplaced p OptedOut");
     check("pool p \n pod p cpu=1 req=\"pool NotIn x\"", "claim pool=p types=t pods=p");
     assert_eq!(
-        why("pool p \n pod p cpu=1 req=\"pool DoesNotExist\" pvc=none", "p"),
+        unplaced_reason("pool p \n pod p cpu=1 req=\"pool DoesNotExist\" pvc=none", "p"),
         "configured to not run on a Karpenter provisioned node (requirement=karpenter.sh/nodepool DoesNotExist); \
          getting persistent volume claim, persistentvolumeclaims \"none\" not found (PersistentVolumeClaim=none)"
     );
@@ -92,7 +92,7 @@ fn spec_02_12_without_a_usable_pool_everything_waits() {
         // The result of the pass is empty, whatever nodes there are.
         check(&format!("{pools} \n node n1 \n pod a cpu=1"), "unplaced a NoNodePool");
     }
-    assert_eq!(why("pod a cpu=1", "a"), "no dynamic nodepools found");
+    assert_eq!(unplaced_reason("pod a cpu=1", "a"), "no dynamic nodepools found");
 }
 
 #[test]

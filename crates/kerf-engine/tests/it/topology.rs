@@ -5,23 +5,32 @@ use std::fmt::Write as _;
 use kerf_api::labels;
 use kerf_engine::{Effort, Solution};
 
-use crate::check_solution::{check, check_search, counts, per_domain, text};
+use crate::check_solution::{check, check_search, pod_counts_per_domain, pods_per_domain, solution_text};
 use crate::fixture::Fixture;
 
 const ZONE_SPREAD_POD: &str = "cpu=1 labels=app:web spread=zone:1:app=web";
 
 #[test]
 fn spec_02_80_pods_are_spread_over_zones() {
-    assert_eq!(counts(&format!("pool p \n pod web x4 {ZONE_SPREAD_POD}"), "zone"), [1, 1, 2]);
+    assert_eq!(pod_counts_per_domain(&format!("pool p \n pod web x4 {ZONE_SPREAD_POD}"), "zone"), [1, 1, 2]);
 }
 
 #[test]
 fn spec_02_81_only_zones_that_the_pool_can_reach_are_domains() {
-    assert_eq!(counts(&format!("pool p req=\"zone In a,b\" \n pod web x4 {ZONE_SPREAD_POD}"), "zone"), [2, 2]);
-    assert_eq!(counts(&format!("type t zones=a,b \n pool p \n pod web x4 {ZONE_SPREAD_POD}"), "zone"), [2, 2]);
-    assert_eq!(counts(&format!("pool p label=zone:b \n pod web x4 {ZONE_SPREAD_POD}"), "zone"), [4]);
+    assert_eq!(
+        pod_counts_per_domain(&format!("pool p req=\"zone In a,b\" \n pod web x4 {ZONE_SPREAD_POD}"), "zone"),
+        [2, 2]
+    );
+    assert_eq!(
+        pod_counts_per_domain(&format!("type t zones=a,b \n pool p \n pod web x4 {ZONE_SPREAD_POD}"), "zone"),
+        [2, 2]
+    );
+    assert_eq!(pod_counts_per_domain(&format!("pool p label=zone:b \n pod web x4 {ZONE_SPREAD_POD}"), "zone"), [4]);
     // Q12: what a pool excludes is no domain.
-    assert_eq!(counts(&format!("pool p req=\"zone NotIn c,d\" \n pod web x4 {ZONE_SPREAD_POD}"), "zone"), [2, 2]);
+    assert_eq!(
+        pod_counts_per_domain(&format!("pool p req=\"zone NotIn c,d\" \n pod web x4 {ZONE_SPREAD_POD}"), "zone"),
+        [2, 2]
+    );
 }
 
 #[test]
@@ -30,7 +39,7 @@ fn spec_02_82_a_running_pod_elsewhere_counts() {
         "pool p req=\"zone In a,b\" \n node n1 zone=c cpu=1 \n pod old on=n1 {ZONE_SPREAD_POD} \n pod web x6 {ZONE_SPREAD_POD}"
     ));
     let solution = world.solve();
-    let zones = per_domain(&world, &solution, labels::ZONE);
+    let zones = pods_per_domain(&world, &solution, labels::ZONE);
     assert_eq!(zones, [(2, "a".to_owned()), (2, "b".to_owned())]);
     assert_eq!(solution.unplaced.len(), 2);
 }
@@ -41,9 +50,9 @@ fn spec_02_83_new_pods_go_where_there_are_fewest() {
         "pool p \n node n1 zone=a cpu=3 \n node n2 zone=b cpu=1 taint=x \n node n3 zone=c cpu=1 taint=x
          pod old x3 on=n1 {ZONE_SPREAD_POD} \n pod web x3 {ZONE_SPREAD_POD}"
     );
-    assert_eq!(counts(&world, "zone"), [1, 2]);
+    assert_eq!(pod_counts_per_domain(&world, "zone"), [1, 2]);
     let world = Fixture::new(&world);
-    assert!(per_domain(&world, &world.solve(), labels::ZONE).iter().all(|(_, zone)| zone != "a"));
+    assert!(pods_per_domain(&world, &world.solve(), labels::ZONE).iter().all(|(_, zone)| zone != "a"));
 }
 
 #[test]
@@ -61,9 +70,12 @@ fn spec_02_85_too_few_domains_count_as_an_empty_one() {
     let world =
         Fixture::new("pool p req=\"zone In a,b\" \n pod web x3 cpu=1 labels=app:web spread=zone:1:app=web:min=3");
     let solution = world.solve();
-    assert_eq!(per_domain(&world, &solution, labels::ZONE).iter().map(|d| d.0).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(pods_per_domain(&world, &solution, labels::ZONE).iter().map(|d| d.0).collect::<Vec<_>>(), [1, 1]);
     assert_eq!(solution.unplaced.len(), 1);
-    assert_eq!(counts("pool p \n pod web x11 cpu=1 labels=app:web spread=zone:1:app=web:min=3", "zone"), [3, 4, 4]);
+    assert_eq!(
+        pod_counts_per_domain("pool p \n pod web x11 cpu=1 labels=app:web spread=zone:1:app=web:min=3", "zone"),
+        [3, 4, 4]
+    );
 }
 
 #[test]
@@ -73,15 +85,21 @@ fn spec_02_86_a_key_that_nobody_has() {
         "claim pool=p types=t pods=other \n unplaced lost TopologyUnsatisfiable",
     );
     // Q10: without a selector nothing is counted, so nothing is spread.
-    assert_eq!(counts("type t cpu=8 \n pool p \n pod web x4 cpu=1 labels=app:web spread=zone:1:-", "zone"), [4]);
+    assert_eq!(
+        pod_counts_per_domain("type t cpu=8 \n pool p \n pod web x4 cpu=1 labels=app:web spread=zone:1:-", "zone"),
+        [4]
+    );
     // An empty one selects everything.
-    assert_eq!(counts("type t cpu=8 \n pool p \n pod web x4 cpu=1 spread=zone:1:*", "zone"), [1, 1, 2]);
+    assert_eq!(pod_counts_per_domain("type t cpu=8 \n pool p \n pod web x4 cpu=1 spread=zone:1:*", "zone"), [1, 1, 2]);
 }
 
 #[test]
 fn spec_02_87_a_selector_that_does_not_select_its_own_pods_spreads_nothing() {
     assert_eq!(
-        counts("type t cpu=8 \n pool p \n pod web x4 cpu=1 labels=app:web spread=zone:1:app=other", "zone"),
+        pod_counts_per_domain(
+            "type t cpu=8 \n pool p \n pod web x4 cpu=1 labels=app:web spread=zone:1:app=other",
+            "zone"
+        ),
         [4]
     );
 }
@@ -91,7 +109,7 @@ fn spec_02_88_hosts_can_always_be_added() {
     let hosts = |skew: u32| format!("cpu=0.5 labels=app:web spread=host:{skew}:app=web");
     let mut world = Fixture::new(&format!("pool p \n pod web x4 {}", hosts(1)));
     assert_eq!(world.solve().claims.len(), 4);
-    world = world.launched();
+    world = world.after_launch();
     world.input.pods.extend(Fixture::new(&format!("pod more x5 {}", hosts(1))).input.pods);
     let solution = world.solve();
     assert_eq!((solution.claims.len(), solution.nodes.len(), solution.unplaced.len()), (5, 0, 0));
@@ -116,7 +134,7 @@ fn spec_02_90_only_running_pods_of_the_namespace_count() {
         let world = Fixture::new(&format!(
             "pool p req=\"zone In a,b\" \n node n1 zone=a cpu=1 \n node n2 cpu=1 \n pod old x3 {old} \n pod web x2 {ZONE_SPREAD_POD}"
         ));
-        let zones = per_domain(&world, &world.solve(), labels::ZONE);
+        let zones = pods_per_domain(&world, &world.solve(), labels::ZONE);
         zones.into_iter().map(|(count, _)| count).collect::<Vec<_>>()
     };
     assert_eq!(beside("on=n1 labels=app:web"), [2], "counted: both go to the other zone");
@@ -133,7 +151,7 @@ fn spec_02_90_only_running_pods_of_the_namespace_count() {
     }
     // Pods that are waiting count when they are placed, once.
     assert_eq!(
-        counts(
+        pod_counts_per_domain(
             &format!("pool p req=\"zone In a,b\" \n pod old x2 {ZONE_SPREAD_POD} \n pod web x2 {ZONE_SPREAD_POD}"),
             "zone"
         ),
@@ -147,7 +165,7 @@ fn spec_02_91_a_zone_that_is_only_out_of_reach_for_now_is_an_empty_domain() {
         "pool p req=\"zone In a,b\" \n pool q req=\"zone In c\" limit=cpu:0 \n pod web x6 {ZONE_SPREAD_POD}"
     ));
     let solution = world.solve();
-    assert_eq!(per_domain(&world, &solution, labels::ZONE), [(1, "a".to_owned()), (1, "b".to_owned())]);
+    assert_eq!(pods_per_domain(&world, &solution, labels::ZONE), [(1, "a".to_owned()), (1, "b".to_owned())]);
     assert_eq!(solution.unplaced.len(), 4);
 }
 
@@ -157,7 +175,7 @@ fn spec_02_92_a_label_that_pools_make_up_is_a_topology() {
         pool spot req=\"ct In spot\" req=\"slot In 2,3,4,5\"
         pool steady req=\"ct In on-demand\" req=\"slot In 1\"
         pod web x20 cpu=1 labels=app:web spread=slot:1:app=web";
-    assert_eq!(counts(world, "slot"), [4, 4, 4, 4, 4]);
+    assert_eq!(pod_counts_per_domain(world, "slot"), [4, 4, 4, 4, 4]);
 }
 
 #[test]
@@ -181,11 +199,11 @@ fn spec_02_93_label_keys_split_a_spread() {
         assert_eq!(per_zone(&keyed("keys=rev"), revision), [1, 1], "each revision by itself");
     }
     // A key that the pods lack is ignored: both revisions are one group.
-    assert_eq!(counts(&keyed("keys=none"), "zone"), [2, 2]);
+    assert_eq!(pod_counts_per_domain(&keyed("keys=none"), "zone"), [2, 2]);
     // With three of one revision running in a zone, only that revision minds.
     let running = "pool p req=\"zone In a,b\" \n node n1 zone=a cpu=3 \n pod run x3 on=n1 cpu=1 labels=app:web,rev:1
         pod next x2 cpu=1 labels=app:web,rev:2 spread=zone:1:app=web:keys=rev";
-    assert_eq!(counts(running, "zone"), [1, 1]);
+    assert_eq!(pod_counts_per_domain(running, "zone"), [1, 1]);
 }
 
 #[test]
@@ -197,20 +215,20 @@ fn spec_02_94_policies_say_which_nodes_count() {
              pod web x6 cpu=1 labels=app:web spread=zone:1:app=web{policy}"
         )
     };
-    assert_eq!(counts(&tainted(""), "zone"), [1, 1], "an empty zone caps the others");
-    assert_eq!(counts(&tainted(":taints=Ignore"), "zone"), [1, 1]);
-    assert_eq!(counts(&tainted(":taints=Honor"), "zone"), [3, 3]);
+    assert_eq!(pod_counts_per_domain(&tainted(""), "zone"), [1, 1], "an empty zone caps the others");
+    assert_eq!(pod_counts_per_domain(&tainted(":taints=Ignore"), "zone"), [1, 1]);
+    assert_eq!(pod_counts_per_domain(&tainted(":taints=Honor"), "zone"), [3, 3]);
     let pool = |policy: &str| {
         format!(
             "pool p req=\"zone In a,b\" \n pool q req=\"zone In c\" taint=k=v:NoSchedule
              pod web x6 cpu=1 labels=app:web spread=zone:1:app=web{policy}"
         )
     };
-    assert_eq!(counts(&pool(""), "zone"), [1, 1]);
-    assert_eq!(counts(&pool(":taints=Honor"), "zone"), [3, 3]);
+    assert_eq!(pod_counts_per_domain(&pool(""), "zone"), [1, 1]);
+    assert_eq!(pod_counts_per_domain(&pool(":taints=Honor"), "zone"), [3, 3]);
     // A pool without the taint makes the domain count for all.
     let open = format!("pool r req=\"zone In c\" limit=nodes:0 \n {}", pool(":taints=Honor"));
-    assert_eq!(counts(&open, "zone"), [1, 1]);
+    assert_eq!(pod_counts_per_domain(&open, "zone"), [1, 1]);
     // Nodes that the pods' own selector excludes do not count, unless the policy says so.
     let labelled = |policy: &str| {
         format!(
@@ -218,13 +236,13 @@ fn spec_02_94_policies_say_which_nodes_count() {
              pod web x2 cpu=1 labels=app:web sel=team:x spread=zone:1:app=web{policy}"
         )
     };
-    assert_eq!(counts(&labelled(""), "zone"), [1, 1]);
-    assert_eq!(counts(&labelled(":affinity=Honor"), "zone"), [1, 1]);
-    assert_eq!(counts(&labelled(":affinity=Ignore"), "zone"), [2]);
+    assert_eq!(pod_counts_per_domain(&labelled(""), "zone"), [1, 1]);
+    assert_eq!(pod_counts_per_domain(&labelled(":affinity=Honor"), "zone"), [1, 1]);
+    assert_eq!(pod_counts_per_domain(&labelled(":affinity=Ignore"), "zone"), [2]);
     // Pods that the pass itself puts on a starting node count, although its taints are still there.
     let starting = "pool p req=\"zone In a,b\" \n node n1 pool=p zone=a uninitialized taint=node.kubernetes.io/not-ready:NoSchedule
         pod web x4 cpu=1 labels=app:web spread=zone:1:app=web:taints=Honor";
-    assert_eq!(counts(starting, "zone"), [2, 2]);
+    assert_eq!(pod_counts_per_domain(starting, "zone"), [2, 2]);
 }
 
 #[test]
@@ -235,9 +253,9 @@ fn spec_02_95_pods_with_their_own_zone_are_measured_there() {
     ));
     let solution = world.solve();
     assert!(solution.unplaced.is_empty());
-    assert_eq!(per_domain(&world, &solution, labels::ZONE), [(5, "a".to_owned()), (10, "b".to_owned())]);
+    assert_eq!(pods_per_domain(&world, &solution, labels::ZONE), [(5, "a".to_owned()), (10, "b".to_owned())]);
     // A wish for a zone is no must: the spread goes over all zones once the wish is given up.
-    assert_eq!(counts(&format!("pool p \n pod w x6 {spread} pref=\"1 zone In a\""), "zone"), [2, 2, 2]);
+    assert_eq!(pod_counts_per_domain(&format!("pool p \n pod w x6 {spread} pref=\"1 zone In a\""), "zone"), [2, 2, 2]);
 }
 
 #[test]
@@ -263,12 +281,12 @@ fn spec_02_97_a_family_that_does_not_fit_one_host_waits() {
     let world = Fixture::new(&format!("type t cpu=5 \n pool p \n pod web x10 {family}"));
     let solution = world.solve();
     assert_eq!(
-        text(&world.input, &solution),
+        solution_text(&world.input, &solution),
         "claim pool=p types=t pods=web-1..4,web-10\nunplaced web-5..9 TopologyUnsatisfiable\n"
     );
     check_search(&world, &solution);
-    let later = world.launched();
-    assert_eq!(text(&later.input, &later.solve()), "unplaced web-5..9 TopologyUnsatisfiable\n");
+    let later = world.after_launch();
+    assert_eq!(solution_text(&later.input, &later.solve()), "unplaced web-5..9 TopologyUnsatisfiable\n");
 }
 
 #[test]
@@ -284,7 +302,7 @@ fn spec_02_98_families_start_where_they_are_allowed_to() {
         "unplaced web TopologyUnsatisfiable",
     );
     // A family without a zone of its own stays in one (Q14).
-    assert_eq!(counts(&format!("type t cpu=2 \n pool p \n pod web x6 {family}"), "zone"), [6]);
+    assert_eq!(pod_counts_per_domain(&format!("type t cpu=2 \n pool p \n pod web x6 {family}"), "zone"), [6]);
     // Somebody runs in zone c, where these may not go: they start their own.
     check(
         &format!(
@@ -327,9 +345,12 @@ fn spec_02_100_a_chain_of_affinities_in_any_order() {
 fn spec_02_101_a_zone_that_is_still_open_cannot_be_followed() {
     let follower = "pod web cpu=1 aff=zone:app=db";
     let open = Fixture::new(&format!("pool p \n pod db cpu=2 labels=app:db \n {follower}"));
-    assert_eq!(text(&open.input, &open.solve()), "claim pool=p types=t pods=db\nunplaced web TopologyUnsatisfiable\n");
-    let later = open.launched();
-    assert_eq!(text(&later.input, &later.solve()), "node launched-0 pods=web\n");
+    assert_eq!(
+        solution_text(&open.input, &open.solve()),
+        "claim pool=p types=t pods=db\nunplaced web TopologyUnsatisfiable\n"
+    );
+    let later = open.after_launch();
+    assert_eq!(solution_text(&later.input, &later.solve()), "node launched-0 pods=web\n");
     check(
         &format!("pool p \n pod db cpu=2 labels=app:db sel=zone:b \n {follower}"),
         "claim pool=p types=t pods=db,web zone=b",
@@ -343,7 +364,7 @@ fn spec_02_102_pods_that_repel_each_other_by_zone_come_one_a_pass() {
         let solution = world.solve();
         assert_eq!((solution.claims.len(), solution.unplaced.len()), (1, left));
         check_search(&world, &solution);
-        world = world.launched();
+        world = world.after_launch();
     }
     let solution = world.solve();
     assert_eq!((solution.claims.len(), solution.nodes.len(), solution.unplaced.len()), (0, 0, 1));
@@ -358,7 +379,7 @@ fn spec_02_102_a_pod_is_in_the_way_only_where_its_machine_can_still_be() {
     let world = Fixture::new(&format!("{types} \n pool p limit=nodes:2 \n {pods}"));
     let solution = world.solve();
     assert_eq!(
-        text(&world.input, &solution),
+        solution_text(&world.input, &solution),
         "claim pool=p types=large pods=cache,web-1 zone=a|b\nclaim pool=p types=small pods=web-2 zone=c\n"
     );
     // Where the large type is offered in every zone the other web pod waits.
@@ -375,7 +396,7 @@ fn a_spread_that_could_never_be_kept_costs_another_machine() {
          pod loud x3 cpu=1 labels=tier:front spread=zone:1:tier=back",
     );
     assert_eq!(world.solve().claims.len(), 1);
-    let solution = world.with(|s| s.effort = Effort::Search).solve();
+    let solution = world.with_settings(|s| s.effort = Effort::Search).solve();
     let pods: Vec<usize> = solution.claims.iter().map(|claim| claim.pods.len()).collect();
     assert_eq!((pods, solution.unplaced.len()), (vec![4, 2], 0), "one loud pod may be beside the quiet ones");
     // Loud pods that are in nobody's way are bound first, and one machine does.
@@ -383,7 +404,7 @@ fn a_spread_that_could_never_be_kept_costs_another_machine() {
         "type t cpu=16 \n pool p \n pod quiet x3 cpu=2 labels=tier:back
          pod loud x3 cpu=1 labels=tier:front spread=zone:1:tier=back",
     );
-    assert_eq!(patient.with(|s| s.effort = Effort::Search).solve().claims.len(), 1);
+    assert_eq!(patient.with_settings(|s| s.effort = Effort::Search).solve().claims.len(), 1);
 }
 
 // Each api pod must be beside a web pod and takes a machine of its own. Section 8.6 leaves the web pods uncounted that were there first, so that
@@ -395,10 +416,10 @@ fn pods_that_follow_others_to_their_hosts_are_spread_by_how_many_they_follow() {
          pod api x4 cpu=1 labels=tier:back port=8080 aff=host:tier=front spread=zone:2:tier=front",
     );
     let per_zone = |solution: &Solution| -> Vec<usize> {
-        per_domain(&world, solution, labels::ZONE).iter().map(|(pods, _)| *pods).collect()
+        pods_per_domain(&world, solution, labels::ZONE).iter().map(|(pods, _)| *pods).collect()
     };
     assert_eq!(per_zone(&world.solve()), [8]);
-    let solution = world.with(|s| s.effort = Effort::Search).solve();
+    let solution = world.with_settings(|s| s.effort = Effort::Search).solve();
     assert_eq!((per_zone(&solution), solution.unplaced.len()), (vec![4, 4], 0));
 }
 
@@ -410,9 +431,9 @@ fn machines_are_kept_to_the_zone_where_a_spread_needs_them() {
          pod web x10 cpu=3.5 labels=tier:front anti=host:tier=front
          pod api x6 cpu=1 labels=tier:back port=8080 aff=host:tier=front spread=zone:2:tier=front",
     );
-    let zones = |solution: &Solution| per_domain(&world, solution, labels::ZONE);
+    let zones = |solution: &Solution| pods_per_domain(&world, solution, labels::ZONE);
     assert_eq!(zones(&world.solve()), [(4, "?".to_owned()), (12, "a".to_owned())]);
-    let solution = world.with(|s| s.effort = Effort::Search).solve();
+    let solution = world.with_settings(|s| s.effort = Effort::Search).solve();
     assert_eq!((zones(&solution), solution.unplaced.len()), (vec![(4, "b".to_owned()), (12, "a".to_owned())], 0));
 }
 
@@ -502,7 +523,7 @@ fn spec_02_105_pods_are_spread_by_default() {
     // Spread by a service, whatever made the pods.
     let job = "settings default-spread=zone:1 \n type t cpu=16 \n pool p \n service s sel=app:job
         pod work x3 cpu=1 labels=app:job,run:1 owner=Job/j";
-    assert_eq!(counts(job, "zone"), [1, 1, 1]);
+    assert_eq!(pod_counts_per_domain(job, "zone"), [1, 1, 1]);
     // A stateful set and a replication controller count as owners, other kinds do not.
     for (line, owner, spread) in [
         ("statefulset o sel=app=web", "StatefulSet/o", true),
@@ -515,12 +536,16 @@ fn spec_02_105_pods_are_spread_by_default() {
         let world = format!(
             "settings default-spread=zone:1 \n type t cpu=16 \n pool p \n {line} \n pod w x3 cpu=1 labels=app:web owner={owner}"
         );
-        assert_eq!(counts(&world, "zone"), if spread { vec![1, 1, 1] } else { vec![3] }, "{line} for {owner}");
+        assert_eq!(
+            pod_counts_per_domain(&world, "zone"),
+            if spread { vec![1, 1, 1] } else { vec![3] },
+            "{line} for {owner}"
+        );
     }
     // Pods that run already count by the deduced selector.
     let running = "settings default-spread=zone:1 \n pool p req=\"zone In a,b\" \n replicaset web sel=app=web \n node n1 zone=a cpu=3
         pod old x3 on=n1 cpu=1 labels=app:web \n pod w x3 cpu=1 labels=app:web owner=ReplicaSet/web";
-    assert_eq!(counts(running, "zone"), [3]);
+    assert_eq!(pod_counts_per_domain(running, "zone"), [3]);
 }
 
 #[test]
@@ -528,7 +553,7 @@ fn spec_02_106_defaults_are_for_pods_that_say_nothing() {
     let with = |rest: &str| format!("settings default-spread=zone:1 \n type t cpu=16 \n pool p \n {rest}");
     // Any constraint of its own.
     assert_eq!(
-        counts(
+        pod_counts_per_domain(
             &with(
                 "replicaset web sel=app=web \n pod w x3 cpu=1 labels=app:web owner=ReplicaSet/web spread=host:9:app=web:any"
             ),
@@ -537,12 +562,15 @@ fn spec_02_106_defaults_are_for_pods_that_say_nothing() {
         [3]
     );
     // Nobody selects it.
-    assert_eq!(counts(&with("service s sel=app:other \n pod w x3 cpu=1 labels=app:web"), "zone"), [3]);
-    assert_eq!(counts(&with("service s unselective \n pod w x3 cpu=1 labels=app:web"), "zone"), [3]);
-    assert_eq!(counts(&with("service s ns=other sel=app:web \n pod w x3 cpu=1 labels=app:web"), "zone"), [3]);
+    assert_eq!(pod_counts_per_domain(&with("service s sel=app:other \n pod w x3 cpu=1 labels=app:web"), "zone"), [3]);
+    assert_eq!(pod_counts_per_domain(&with("service s unselective \n pod w x3 cpu=1 labels=app:web"), "zone"), [3]);
+    assert_eq!(
+        pod_counts_per_domain(&with("service s ns=other sel=app:web \n pod w x3 cpu=1 labels=app:web"), "zone"),
+        [3]
+    );
     // Nothing is configured.
     assert_eq!(
-        counts(
+        pod_counts_per_domain(
             &format!(
                 "type t cpu=16 \n pool p \n {REVISIONS} \n pod w x3 cpu=1 labels=app:web,rev:1 owner=ReplicaSet/web-1"
             ),

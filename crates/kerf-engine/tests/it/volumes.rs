@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::check_solution::{check, counts, plan, why};
+use crate::check_solution::{check, pod_counts_per_domain, solved_text, unplaced_reason};
 use crate::fixture::Fixture;
 
 #[test]
@@ -127,7 +127,7 @@ fn spec_02_114_a_bound_claim_needs_no_class() {
 #[test]
 fn section_9_1_every_problem_of_a_claim_has_its_words() {
     let of = |claim: &str| {
-        why(&format!("pool p \n sc fast \n sc now immediate \n sc rack term=\"rack In r1\" \n pv v driver=d \n pv old deleting
+        unplaced_reason(&format!("pool p \n sc fast \n sc now immediate \n sc rack term=\"rack In r1\" \n pv v driver=d \n pv old deleting
         unsupported provisioner=d key=rack \n {claim} \n pod x cpu=1 pvc=c"), "x")
     };
     assert_eq!(
@@ -184,10 +184,10 @@ fn section_9_1_every_problem_of_a_claim_has_its_words() {
 #[test]
 fn a_pod_with_two_broken_claims_is_told_of_the_first() {
     let world = "pool p \n pod x cpu=1 pvc=one,two";
-    assert!(why(world, "x").contains("\"one\" not found"), "{}", plan(world));
+    assert!(unplaced_reason(world, "x").contains("\"one\" not found"), "{}", solved_text(world));
     // Spread and volumes together: the volume's zone, counted by the pod's own rules.
     assert_eq!(
-        counts(
+        pod_counts_per_domain(
             "pool p \n pv v term=\"zone In a\" \n pvc c pv=v \n pod x x2 cpu=1 labels=app:x spread=zone:1:app=x pvc=c",
             "zone"
         ),

@@ -12,12 +12,12 @@ mod displaced;
 use super::*;
 use crate::sync_status::{RequiredKind, SyncStatus, UnsyncedReason};
 
-fn decoded<T: serde::de::DeserializeOwned>(value: Value) -> T {
+fn from_json<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).unwrap()
 }
 
 fn node(name: &str, provider_id: &str, labels: Value) -> Node {
-    decoded(json!({
+    from_json(json!({
         "metadata": {"name": name, "labels": labels},
         "spec": {"providerID": provider_id},
         "status": {"capacity": {"cpu": "4", "pods": "9"}, "allocatable": {"cpu": "4", "pods": "9"}},
@@ -25,7 +25,7 @@ fn node(name: &str, provider_id: &str, labels: Value) -> Node {
 }
 
 /// A node of ours, as far as it is.
-fn ours(name: &str, provider_id: &str, labels: Value) -> Node {
+fn managed_node(name: &str, provider_id: &str, labels: Value) -> Node {
     let mut all = json!({"karpenter.sh/nodepool": "general", "node.kubernetes.io/instance-type": "c-4x"});
     all.as_object_mut().unwrap().extend(labels.as_object().unwrap().clone());
     node(name, provider_id, all)
@@ -39,7 +39,7 @@ fn claim(name: &str, provider_id: &str, version: u64, more: Value) -> TrackedCla
         "status": {"providerID": provider_id, "capacity": {"cpu": "4", "nvidia.com/gpu": "1"}, "allocatable": {"cpu": "3500m", "pods": "9", "nvidia.com/gpu": "1"}},
     });
     merge(&mut object, more);
-    TrackedClaim::from(decoded::<NodeClaim>(object))
+    TrackedClaim::from(from_json::<NodeClaim>(object))
 }
 
 fn merge(object: &mut Value, change: Value) {
@@ -54,7 +54,7 @@ fn merge(object: &mut Value, change: Value) {
 }
 
 fn pod(name: &str, node: Option<&str>, phase: &str, owner: &str) -> Pod {
-    decoded(json!({
+    from_json(json!({
         "metadata": {"name": name, "namespace": "default",
             "ownerReferences": [{"apiVersion": "apps/v1", "kind": owner, "name": "o", "uid": "o"}]},
         "spec": {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
@@ -67,7 +67,7 @@ fn cpu(of: &BTreeMap<Str, Quantity>) -> String {
 }
 
 /// An index that has been told that there is nothing.
-fn listed() -> Cluster {
+fn synced_empty_cluster() -> Cluster {
     let mut cluster = Cluster::new();
     cluster.reset::<NodePool>(Vec::new());
     cluster.reset::<TrackedClaim>(Vec::new());
@@ -91,16 +91,16 @@ fn a_node_that_gets_its_provider_id_later_is_one_node() {
 // spec 04 #2, #3
 #[test]
 fn a_node_of_ours_counts_once_enough_is_known_of_it() {
-    let mut cluster = listed();
-    cluster.apply(ours("n", "", json!({})));
+    let mut cluster = synced_empty_cluster();
+    cluster.apply(managed_node("n", "", json!({})));
     assert_eq!(cluster.state_nodes().count(), 0);
-    assert_eq!(cluster.synced(), SyncStatus::Unsynced(vec![UnsyncedReason::IncompleteNodes(vec!["n".into()])]));
+    assert_eq!(cluster.check_synced(), SyncStatus::Unsynced(vec![UnsyncedReason::IncompleteNodes(vec!["n".into()])]));
     cluster.apply(node("n", "i-1", json!({"karpenter.sh/nodepool": "general"})));
     assert_eq!(cluster.state_nodes().count(), 0, "its type is not known");
-    assert!(!cluster.synced().is_yes());
-    cluster.apply(ours("n", "i-1", json!({})));
+    assert!(!cluster.check_synced().is_synced());
+    cluster.apply(managed_node("n", "i-1", json!({})));
     assert_eq!(cluster.state_nodes().count(), 1);
-    assert!(cluster.synced().is_yes());
+    assert!(cluster.check_synced().is_synced());
 }
 
 // spec 04 #4
@@ -108,11 +108,11 @@ fn a_node_of_ours_counts_once_enough_is_known_of_it() {
 fn a_node_and_a_claim_of_one_name_do_not_get_in_each_others_way() {
     let mut cluster = Cluster::new();
     cluster.apply(claim("x", "i-1", 1, json!({})));
-    cluster.apply(ours("x", "i-1", json!({})));
+    cluster.apply(managed_node("x", "i-1", json!({})));
     assert_eq!(cluster.state_nodes().count(), 1);
     cluster.delete(&claim("x", "i-1", 1, json!({})));
     assert_eq!(cluster.state_nodes().count(), 1);
-    cluster.delete(&ours("x", "i-1", json!({})));
+    cluster.delete(&managed_node("x", "i-1", json!({})));
     assert_eq!(cluster.state_nodes().count(), 0);
 }
 
@@ -201,7 +201,7 @@ fn passing_taints_count_only_on_what_does_not_start() {
     ]);
     let with_taints = |name: &str, id: &str, labels: Value| {
         let mut node = node(name, id, labels);
-        node.spec.taints = decoded::<Node>(json!({"spec": {"taints": passing}})).spec.taints;
+        node.spec.taints = from_json::<Node>(json!({"spec": {"taints": passing}})).spec.taints;
         node
     };
     let mut cluster = Cluster::new();
@@ -232,14 +232,18 @@ fn a_promise_counts_until_the_node_is_initialized() {
         (state.capacity(), state.allocatable())
     };
     assert_eq!(only(&cluster).1.get("cpu").unwrap().to_string(), "3500m");
-    cluster.apply(ours("n", "i-1", json!({})));
+    cluster.apply(managed_node("n", "i-1", json!({})));
     let (capacity, allocatable) = only(&cluster);
     assert_eq!(allocatable.get("cpu").unwrap().to_string(), "4", "what the node says itself counts");
     for list in [&capacity, &allocatable] {
         assert_eq!(list.get("nvidia.com/gpu").unwrap().to_string(), "1");
     }
     assert_eq!(capacity.get("nodes").unwrap().to_string(), "1");
-    cluster.apply(ours("n", "i-1", json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"})));
+    cluster.apply(managed_node(
+        "n",
+        "i-1",
+        json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}),
+    ));
     let (capacity, allocatable) = only(&cluster);
     assert_eq!((capacity.get("nvidia.com/gpu"), allocatable.get("nvidia.com/gpu")), (None, None));
     assert_eq!(capacity.get("nodes").unwrap().to_string(), "1");
@@ -270,7 +274,7 @@ fn what_is_on_its_way_out_is_marked() {
 fn what_is_about_to_go_no_longer_counts_for_its_pool() {
     let mut cluster = Cluster::new();
     let initialized =
-        || ours("n", "i-1", json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}));
+        || managed_node("n", "i-1", json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}));
     cluster.apply(claim("a", "i-1", 1, json!({})));
     cluster.apply(initialized());
     let nodes = |cluster: &Cluster| cluster.pool_usage("general").get("nodes").map_or(0, |n| n.value());
@@ -291,8 +295,8 @@ fn what_is_about_to_go_no_longer_counts_for_its_pool() {
 #[test]
 fn a_node_that_moves_between_pools_takes_its_resources_along() {
     let mut cluster = Cluster::new();
-    cluster.apply(ours("n", "i-1", json!({})));
-    cluster.apply(ours("n", "i-1", json!({"karpenter.sh/nodepool": "other"})));
+    cluster.apply(managed_node("n", "i-1", json!({})));
+    cluster.apply(managed_node("n", "i-1", json!({"karpenter.sh/nodepool": "other"})));
     assert!(cluster.pool_usage("general").is_empty());
     assert_eq!(cpu(&cluster.pool_usage("other")), "4");
 }
@@ -300,16 +304,16 @@ fn a_node_that_moves_between_pools_takes_its_resources_along() {
 // spec 04 #24
 #[test]
 fn nothing_is_decided_while_a_claim_has_no_machine() {
-    let mut cluster = listed();
-    assert!(cluster.synced().is_yes());
-    cluster.seed(claim("a", "", 1, json!({})));
-    assert_eq!(cluster.synced(), SyncStatus::Unsynced(vec![UnsyncedReason::UnlaunchedClaims(vec!["a".into()])]));
+    let mut cluster = synced_empty_cluster();
+    assert!(cluster.check_synced().is_synced());
+    cluster.insert_created(claim("a", "", 1, json!({})));
+    assert_eq!(cluster.check_synced(), SyncStatus::Unsynced(vec![UnsyncedReason::UnlaunchedClaims(vec!["a".into()])]));
     cluster.apply(claim("a", "i-1", 2, json!({})));
-    assert!(cluster.synced().is_yes());
-    cluster.seed(claim("b", "", 3, json!({})));
-    assert!(!cluster.synced().is_yes());
+    assert!(cluster.check_synced().is_synced());
+    cluster.insert_created(claim("b", "", 3, json!({})));
+    assert!(!cluster.check_synced().is_synced());
     cluster.delete(&claim("b", "", 3, json!({})));
-    assert!(cluster.synced().is_yes());
+    assert!(cluster.check_synced().is_synced());
 }
 
 // spec 04 #25, #26
@@ -320,34 +324,34 @@ fn the_first_picture_must_be_whole_and_later_ones_need_not_be() {
     cluster.reset::<TrackedClaim>(Vec::new());
     cluster.reset::<Pod>(Vec::new());
     cluster.reset::<DaemonSet>(Vec::new());
-    assert_eq!(cluster.synced(), SyncStatus::Unsynced(vec![UnsyncedReason::NotListed(RequiredKind::Nodes)]));
-    let mut nodes: Vec<Node> = (0..999).map(|n| ours(&format!("n{n}"), &format!("i-{n}"), json!({}))).collect();
-    nodes.push(ours("last", "", json!({})));
+    assert_eq!(cluster.check_synced(), SyncStatus::Unsynced(vec![UnsyncedReason::NotListed(RequiredKind::Nodes)]));
+    let mut nodes: Vec<Node> = (0..999).map(|n| managed_node(&format!("n{n}"), &format!("i-{n}"), json!({}))).collect();
+    nodes.push(managed_node("last", "", json!({})));
     cluster.reset(nodes);
     assert_eq!(
-        cluster.synced(),
+        cluster.check_synced(),
         SyncStatus::Unsynced(vec![UnsyncedReason::IncompleteNodes(vec!["last".into()])]),
         "one of a thousand"
     );
-    cluster.apply(ours("last", "i-last", json!({})));
-    assert!(cluster.synced().is_yes());
-    cluster.apply(ours("new", "", json!({})));
-    assert!(cluster.synced().is_yes());
+    cluster.apply(managed_node("last", "i-last", json!({})));
+    assert!(cluster.check_synced().is_synced());
+    cluster.apply(managed_node("new", "", json!({})));
+    assert!(cluster.check_synced().is_synced());
 }
 
 // spec 04 #27
 #[test]
 fn a_claim_that_was_gone_before_it_was_noted_is_forgotten() {
-    let mut cluster = listed();
-    cluster.seed(claim("a", "", 1, json!({})));
-    assert!(cluster.forget_seeded("a"));
-    assert!(cluster.synced().is_yes());
-    cluster.seed(claim("b", "", 1, json!({})));
-    cluster.confirm("b");
-    assert!(!cluster.forget_seeded("b"), "the watch knows it");
-    cluster.seed(claim("c", "", 1, json!({})));
+    let mut cluster = synced_empty_cluster();
+    cluster.insert_created(claim("a", "", 1, json!({})));
+    assert!(cluster.remove_unobserved("a"));
+    assert!(cluster.check_synced().is_synced());
+    cluster.insert_created(claim("b", "", 1, json!({})));
+    cluster.mark_observed("b");
+    assert!(!cluster.remove_unobserved("b"), "the watch knows it");
+    cluster.insert_created(claim("c", "", 1, json!({})));
     cluster.apply(claim("c", "i-1", 2, json!({})));
-    assert!(!cluster.forget_seeded("c"), "it has a machine");
+    assert!(!cluster.remove_unobserved("c"), "it has a machine");
 }
 
 // spec 04 #33
@@ -364,7 +368,7 @@ fn older_news_does_not_undo_what_we_wrote() {
     let mut cluster = Cluster::new();
     cluster.apply(claim("a", "i-1", 7, json!({})));
     assert!(cluster.apply(claim("a", "", 5, json!({}))).is_none());
-    assert_eq!(cluster.get::<TrackedClaim>("a").unwrap().seen.provider_id, "i-1");
+    assert_eq!(cluster.get::<TrackedClaim>("a").unwrap().engine_claim.provider_id, "i-1");
     assert!(cluster.apply(claim("a", "i-1", 7, json!({}))).is_some(), "and news of it is still told");
 }
 
@@ -373,21 +377,21 @@ fn older_news_does_not_undo_what_we_wrote() {
 fn what_we_wrote_does_not_bring_back_what_is_gone() {
     let mut cluster = Cluster::new();
     cluster.apply(claim("a", "i-1", 7, json!({})));
-    assert!(cluster.wrote(claim("a", "i-1", 8, json!({"spec": {"expireAfter": "1h"}}))).is_some());
+    assert!(cluster.apply_own_write(claim("a", "i-1", 8, json!({"spec": {"expireAfter": "1h"}}))).is_some());
     cluster.delete(&claim("a", "i-1", 9, json!({})));
-    assert!(cluster.wrote(claim("a", "i-1", 9, json!({}))).is_none());
+    assert!(cluster.apply_own_write(claim("a", "i-1", 9, json!({}))).is_none());
     assert!(cluster.get::<TrackedClaim>("a").is_none());
 }
 
 #[test]
 fn a_list_that_is_behind_does_not_lose_a_claim_that_we_just_created() {
-    let mut cluster = listed();
-    cluster.seed(claim("a", "", 9, json!({})));
+    let mut cluster = synced_empty_cluster();
+    cluster.insert_created(claim("a", "", 9, json!({})));
     cluster.reset::<TrackedClaim>(Vec::new());
-    assert!(!cluster.synced().is_yes());
-    cluster.confirm("a");
+    assert!(!cluster.check_synced().is_synced());
+    cluster.mark_observed("a");
     cluster.reset::<TrackedClaim>(Vec::new());
-    assert!(cluster.synced().is_yes());
+    assert!(cluster.check_synced().is_synced());
 }
 
 // spec 04 §15 departure 5
@@ -414,14 +418,14 @@ fn a_mark_ends_with_its_machine() {
 }
 
 /// A decision, as text.
-fn decided(solution: &kerf_engine::Solution) -> String {
+fn solution_text(solution: &kerf_engine::Solution) -> String {
     let claims: Vec<_> =
         solution.claims.iter().map(|claim| (&claim.pool, &claim.pods, &claim.launch.instance_types)).collect();
     format!("{claims:?} {:?} {:?}", solution.nodes, solution.unplaced)
 }
 
 /// What a decision is asked with: one pool of one kind of machine with four cpus.
-fn ask() -> crate::InputContext {
+fn input_context() -> crate::InputContext {
     let machine = kerf_engine::catalogue::InstanceType {
         name: "c-4x".into(),
         requirements: [
@@ -474,24 +478,24 @@ fn settings() -> kerf_engine::Settings {
 }
 
 /// An index that knows of the pool and of nothing else.
-fn furnished() -> Cluster {
-    let mut cluster = listed();
-    cluster.reset::<Namespace>(vec![decoded(json!({"metadata": {"name": "default"}}))]);
-    cluster.reset::<NodeClass>(vec![decoded(json!({"metadata": {"name": "n"}}))]);
+fn cluster_with_pool() -> Cluster {
+    let mut cluster = synced_empty_cluster();
+    cluster.reset::<Namespace>(vec![from_json(json!({"metadata": {"name": "default"}}))]);
+    cluster.reset::<NodeClass>(vec![from_json(json!({"metadata": {"name": "n"}}))]);
     let conditions = json!([{"type": "Ready", "status": "True", "reason": "Ready", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]);
     let general = json!({"metadata": {"name": "general", "resourceVersion": "1"}, "status": {"conditions": conditions},
         "spec": {"template": {"spec": {"nodeClassRef": {"group": "g", "kind": "k", "name": "n"}, "requirements": []}}}});
-    cluster.apply::<NodePool>(decoded(general));
+    cluster.apply::<NodePool>(from_json(general));
     cluster
 }
 
 #[test]
 fn books_that_follow_events_decide_like_new_ones() {
-    let (ask, settings, mut cluster) = (ask(), settings(), furnished());
+    let (ask, settings, mut cluster) = (input_context(), settings(), cluster_with_pool());
     let mut answers = Vec::new();
     let mut check = |cluster: &mut Cluster| {
-        let fresh = decided(&kerf_engine::solve(&cluster.input(&ask), &settings));
-        let followed = decided(&cluster.solve(&ask, &settings));
+        let fresh = solution_text(&kerf_engine::solve(&cluster.input(&ask), &settings));
+        let followed = solution_text(&cluster.solve(&ask, &settings));
         assert_eq!(followed, fresh);
         answers.push(fresh);
     };
@@ -500,18 +504,23 @@ fn books_that_follow_events_decide_like_new_ones() {
     check(&mut cluster);
     cluster.apply(claim("c", "i-1", 1, json!({"spec": {"taints": null}})));
     check(&mut cluster);
-    cluster.apply(ours("n", "i-1", json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"})));
+    cluster.apply(managed_node(
+        "n",
+        "i-1",
+        json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}),
+    ));
     cluster.apply(pod("a", Some("n"), "Running", "ReplicaSet"));
     cluster.apply(pod("b", None, "Pending", "ReplicaSet"));
     check(&mut cluster);
     cluster.mark_for_deletion("i-1");
     check(&mut cluster);
     cluster.unmark_for_deletion("i-1");
-    cluster.apply(decoded::<DaemonSet>(json!({"metadata": {"name": "d", "namespace": "default"}, "spec": {"template":
+    cluster
+        .apply(from_json::<DaemonSet>(json!({"metadata": {"name": "d", "namespace": "default"}, "spec": {"template":
         {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]}}}})));
     check(&mut cluster);
     cluster.delete(&pod("a", Some("n"), "Running", "ReplicaSet"));
-    cluster.delete(&ours("n", "i-1", json!({})));
+    cluster.delete(&managed_node("n", "i-1", json!({})));
     cluster.delete(&claim("c", "i-1", 1, json!({})));
     check(&mut cluster);
     answers.dedup();
@@ -543,11 +552,11 @@ fn a_claim_whose_replacement_is_being_created_is_pending() {
     cluster.apply(claim("a", "aws:///a", 1, json!({})));
     cluster.apply(claim("b", "aws:///b", 1, json!({})));
     cluster.begin_replacing("a");
-    assert_eq!(cluster.pool_claims("general"), crate::PoolClaims { active: 1, deleting: 0, pending: 1 });
+    assert_eq!(cluster.pool_claims("general"), crate::PoolClaims { active: 1, deleting: 0, pending_disruption: 1 });
     assert!(!cluster.state_nodes().any(|node| node.is_marked_for_deletion()));
     cluster.mark_for_deletion("aws:///a");
     cluster.end_replacing("a");
-    assert_eq!(cluster.pool_claims("general").pending, 1);
+    assert_eq!(cluster.pool_claims("general").pending_disruption, 1);
     cluster.unmark_for_deletion("aws:///a");
     assert_eq!(cluster.pool_claims("general").active, 2);
 }

@@ -83,12 +83,17 @@ fn show(
         let spot_to_spot = wish.settings.feature_gates.spot_to_spot_consolidation;
         kerf_engine::disrupt(
             &world.input,
-            &DisruptionSettings { scheduling: settings.clone(), spot_to_spot, moves: true, passes: Passes::All },
+            &DisruptionSettings {
+                scheduling: settings.clone(),
+                allows_spot_to_spot: spot_to_spot,
+                allows_moves: true,
+                passes: Passes::All,
+            },
         )
     });
     let disruption_seconds = stopwatch.lap();
     drop(progress);
-    for notice in disruption.iter().flat_map(|plan| &plan.notices) {
+    for notice in disruption.iter().flat_map(|plan| &plan.warnings) {
         messages.warning(format_args!("{}: {} ({})", notice.object, notice.message, notice.code));
     }
 

@@ -60,7 +60,11 @@ impl World {
             pools,
             catalogues: vec![Arc::new(catalogue.types)],
             label_rules: catalogue.label_rules,
-            node_claims: objects.node_claims.iter().map(|claim| kerf_state::node_claim(&claim.object, false)).collect(),
+            node_claims: objects
+                .node_claims
+                .iter()
+                .map(|claim| kerf_state::to_engine_claim(&claim.object, false))
+                .collect(),
             nodes: inner(objects.nodes).into_iter().map(Arc::new).collect(),
             pods: pods.into_iter().map(Arc::new).collect(),
             daemon_sets: inner(objects.daemon_sets),
@@ -98,9 +102,9 @@ fn engine_pool(pool: &NodePool, objects: &Objects) -> PoolInput {
         .chain(ec2)
         .find(|(kind, metadata, _)| *kind == class.kind && metadata.name.as_ref() == Some(&class.name))
         .map_or(NodeClassState::Missing, |(_, metadata, conditions)| {
-            kerf_state::class_state(metadata.deletion_timestamp.as_ref(), conditions)
+            kerf_state::node_class_state(metadata.deletion_timestamp.as_ref(), conditions)
         });
-    kerf_state::pool(pool, &state, Some(0))
+    kerf_state::to_engine_pool(pool, &state, Some(0))
 }
 
 fn why_unused(pool: &PoolInput) -> Option<String> {
@@ -154,7 +158,7 @@ fn price_of_machines(objects: &Objects, types: &[InstanceType]) -> (Price, Vec<S
         objects.nodes.iter().map(|node| (node.object.spec.provider_id.as_str(), &node.object)).collect();
     let mut total = Price::ZERO;
     let mut unpriced = Vec::new();
-    for claim in objects.node_claims.iter().map(|given| kerf_state::node_claim(&given.object, false)) {
+    for claim in objects.node_claims.iter().map(|given| kerf_state::to_engine_claim(&given.object, false)) {
         let is_launched = !claim.provider_id.is_empty();
         let node = nodes.get(claim.provider_id.as_str()).filter(|_| is_launched);
         let on_node = node.and_then(|node| price_of(&node.metadata.labels, types));

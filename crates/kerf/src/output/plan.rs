@@ -274,7 +274,7 @@ impl<'s> Disruption<'s> {
         let blocked = plan.blocked.iter().flat_map(|node| {
             let entry =
                 |block: &BlockReason| Blocked { node: &node.node, code: block.code(), message: block.to_string() };
-            node.blocks.iter().map(entry)
+            node.reasons.iter().map(entry)
         });
         Self { commands: plan.commands.iter().map(Command::of).collect(), blocked: blocked.collect() }
     }
@@ -284,7 +284,7 @@ impl<'s> Command<'s> {
     fn of(command: &'s kerf_engine::DisruptionCommand) -> Self {
         let replacement = |(ix, claim): (usize, &'s PlannedClaim)| Replacement {
             node_pool: &claim.pool,
-            name: command.machines.get(ix).map_or("", Str::as_str),
+            name: command.replacement_names.get(ix).map_or("", Str::as_str),
             pods: &claim.pods,
             instance_types: &claim.launch.instance_types,
             requirements: &claim.launch.requirements,

@@ -28,13 +28,13 @@ impl Lifecycle {
         }
         let known = &self.with_machine(known).await?;
         let claim = self.with_deadline(&known.object).await?;
-        if self.has_joined(known) && self.delete_nodes(&known.seen.provider_id).await? {
+        if self.has_joined(known) && self.delete_nodes(&known.engine_claim.provider_id).await? {
             return Ok(ReconcileAction::Done);
         }
-        let claim = if known.seen.provider_id.is_empty() {
+        let claim = if known.engine_claim.provider_id.is_empty() {
             claim
         } else {
-            let is_gone = match self.ctx.cloud.delete(&known.seen.provider_id).await {
+            let is_gone = match self.ctx.cloud.delete(&known.engine_claim.provider_id).await {
                 Ok(()) => false,
                 Err(InstanceError::NotFound(_)) => true,
                 Err(cause) => return Err(Error::Cloud { doing: "terminating instance", cause: Box::new(cause) }.into()),
@@ -53,7 +53,7 @@ impl Lifecycle {
         without.metadata.finalizers.get_or_insert_default().retain(|finalizer| finalizer != TERMINATION);
         answered("removing finalizer", actions::claim::update(&self.ctx, MergePatch::OBJECT, &claim, &without).await)?;
         let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref()).unwrap_or_default();
-        info!("provider-id" = %known.seen.provider_id, Node = %reference(node), "deleted nodeclaim");
+        info!("provider-id" = %known.engine_claim.provider_id, Node = %reference(node), "deleted nodeclaim");
         self.ctx.metrics.claim_terminated(&claim, self.ctx.now());
         Ok(ReconcileAction::Done)
     }
@@ -61,7 +61,9 @@ impl Lifecycle {
     /// The claim with the machine that was launched for it, if the write that should have said so lost against the deletion.
     async fn with_machine(&self, known: &TrackedClaim) -> Result<TrackedClaim, Stopped> {
         let machine = self.launches.remembered(known.uid(), self.ctx.now());
-        let Some(machine) = machine.filter(|_| known.seen.provider_id.is_empty()) else { return Ok(known.clone()) };
+        let Some(machine) = machine.filter(|_| known.engine_claim.provider_id.is_empty()) else {
+            return Ok(known.clone());
+        };
         let mut work = Work::open(known.object.clone());
         launch::take_over(&mut work, machine, self.ctx.now());
         let written = self.store(&known.object, work).await?;
@@ -74,7 +76,8 @@ impl Lifecycle {
     fn has_joined(&self, known: &TrackedClaim) -> bool {
         let cluster = self.ctx.cluster.lock();
         let is_held = |node: &Node| node.metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
-        known.is_true(REGISTERED) || cluster.nodes_of(&known.seen.provider_id).any(|node| is_held(node))
+        known.is_condition_true(REGISTERED)
+            || cluster.nodes_of(&known.engine_claim.provider_id).any(|node| is_held(node))
     }
 
     /// Writes down when the drain ends, if it has an end and none is written yet.

@@ -14,9 +14,9 @@ fn simulator(text: &str, resting: &[&str]) -> Simulator {
 }
 
 /// `node n2: a b`, `claim p: c`, `fails d`, `pending e`: one line each.
-fn without(simulator: &mut Simulator, removed: &[&str], purpose: Purpose) -> String {
+fn removal_text(simulator: &mut Simulator, removed: &[&str], purpose: Purpose) -> String {
     let removed: Vec<NodeIx> = removed.iter().map(|n| simulator.node(n).unwrap()).collect();
-    let answer = simulator.without(&removed, purpose);
+    let answer = simulator.simulate_removal(&removed, purpose);
     let short = |pods: &[Str]| pods.iter().map(|p| p.trim_start_matches("default/")).collect::<Vec<_>>().join(" ");
     let nodes = answer.nodes.iter().map(|n| format!("node {}: {}", n.node, short(&n.pods)));
     let claims = answer.claims.iter().map(|c| format!("claim {}: {}", c.pool, short(&c.pods)));
@@ -40,9 +40,9 @@ const TWO_NODES: &str = "
 fn pods_of_a_removed_node_go_to_one_that_stays() {
     let mut simulator = simulator(TWO_NODES, &[]);
     for _ in 0..2 {
-        assert_eq!(without(&mut simulator, &["n1"], Purpose::Consolidation), "node n2: a");
-        assert_eq!(without(&mut simulator, &["n2"], Purpose::Consolidation), "node n1: b");
-        assert_eq!(without(&mut simulator, &["n1", "n2"], Purpose::Consolidation), "claim p: a b");
+        assert_eq!(removal_text(&mut simulator, &["n1"], Purpose::Consolidation), "node n2: a");
+        assert_eq!(removal_text(&mut simulator, &["n2"], Purpose::Consolidation), "node n1: b");
+        assert_eq!(removal_text(&mut simulator, &["n1", "n2"], Purpose::Consolidation), "claim p: a b");
     }
 }
 
@@ -57,7 +57,7 @@ fn spec_03_59_a_place_on_an_uninitialized_node_does_not_count() {
     ";
     let mut simulator = simulator(text, &[]);
     let n1 = simulator.node("n1").unwrap();
-    let answer = simulator.without(&[n1], Purpose::Consolidation);
+    let answer = simulator.simulate_removal(&[n1], Purpose::Consolidation);
     assert!(!answer.all_scheduled());
     assert_eq!(
         answer.to_string(),
@@ -74,7 +74,7 @@ fn spec_03_60_an_initialized_node_comes_first() {
          pod a on=n1 cpu=1"
     );
     let mut simulator = simulator(&text, &[]);
-    assert_eq!(without(&mut simulator, &["n1"], Purpose::Consolidation), "node z: a");
+    assert_eq!(removal_text(&mut simulator, &["n1"], Purpose::Consolidation), "node z: a");
 }
 
 #[test]
@@ -86,16 +86,16 @@ fn spec_03_61_pods_of_a_leaving_node_may_wait_for_an_uninitialized_one() {
         node n2 pool=p type=s uninitialized
         pod a on=n1 cpu=1
     ";
-    assert_eq!(without(&mut simulator(text, &[]), &[], Purpose::Consolidation), "node n2: a");
+    assert_eq!(removal_text(&mut simulator(text, &[]), &[], Purpose::Consolidation), "node n2: a");
 }
 
 #[test]
 fn spec_03_62_a_pod_that_was_pending_may_stay_so() {
     let text = format!("{TWO_NODES} \n pod big cpu=100");
     let mut simulator = simulator(&text, &[]);
-    assert_eq!(without(&mut simulator, &["n1"], Purpose::Consolidation), "node n2: a\npending big");
+    assert_eq!(removal_text(&mut simulator, &["n1"], Purpose::Consolidation), "node n2: a\npending big");
     let n1 = simulator.node("n1").unwrap();
-    let answer = simulator.without(&[n1], Purpose::Consolidation);
+    let answer = simulator.simulate_removal(&[n1], Purpose::Consolidation);
     assert!(answer.all_scheduled());
     assert_eq!(answer.to_string(), "No Pod Scheduling Errors");
 }
@@ -108,7 +108,7 @@ fn spec_03_63_a_bound_pod_that_fits_nowhere_else_fails() {
         node n1 cpu=32 pool=p
         pod a on=n1 cpu=20
     ";
-    assert_eq!(without(&mut simulator(text, &[]), &["n1"], Purpose::Drift), "fails a");
+    assert_eq!(removal_text(&mut simulator(text, &[]), &["n1"], Purpose::Drift), "fails a");
 }
 
 #[test]
@@ -122,16 +122,16 @@ fn spec_03_64_a_pending_pod_takes_the_room_that_it_needs() {
         pod waiting cpu=20
     ";
     let mut simulator = simulator(text, &[]);
-    assert_eq!(without(&mut simulator, &["n2"], Purpose::Consolidation), "node big: waiting");
-    assert_eq!(without(&mut simulator, &["big"], Purpose::Consolidation), "node n2: a\npending waiting");
+    assert_eq!(removal_text(&mut simulator, &["n2"], Purpose::Consolidation), "node big: waiting");
+    assert_eq!(removal_text(&mut simulator, &["big"], Purpose::Consolidation), "node n2: a\npending waiting");
 }
 
 #[test]
 fn spec_03_65_a_resting_node_takes_no_pod_that_could_stay() {
     let text = format!("{TWO_NODES} \n pod waiting cpu=1");
     let mut simulator = simulator(&text, &["n2"]);
-    assert_eq!(without(&mut simulator, &["n1"], Purpose::Consolidation), "node n2: waiting\nclaim p: a");
-    assert_eq!(without(&mut simulator, &["n1"], Purpose::Drift), "node n2: a waiting");
+    assert_eq!(removal_text(&mut simulator, &["n1"], Purpose::Consolidation), "node n2: waiting\nclaim p: a");
+    assert_eq!(removal_text(&mut simulator, &["n1"], Purpose::Drift), "node n2: a waiting");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn more_than_five_failures_are_counted() {
     ";
     let mut simulator = simulator(text, &[]);
     let n1 = simulator.node("n1").unwrap();
-    let text = simulator.without(&[n1], Purpose::Drift).to_string();
+    let text = simulator.simulate_removal(&[n1], Purpose::Drift).to_string();
     assert!(text.starts_with("not all pods would schedule, default/a-1 => "), "{text}");
     assert!(text.ends_with("  and 2 other(s)"), "{text}");
 }
@@ -192,8 +192,8 @@ fn world() -> impl Strategy<Value = String> {
 }
 
 /// The same question put to a solver that has never heard of what-ifs.
-fn reduced(world: &Fixture, removed: &[&str]) -> String {
-    let mut world = world.with(|s| s.reserved_mode = ReservedMode::Fallback);
+fn solve_without(world: &Fixture, removed: &[&str]) -> String {
+    let mut world = world.with_settings(|s| s.reserved_mode = ReservedMode::Fallback);
     for claim in &mut world.input.node_claims {
         claim.is_marked_for_disruption |= removed.iter().any(|n| claim.name == format!("claim-of-{n}"));
     }
@@ -208,7 +208,7 @@ fn reduced(world: &Fixture, removed: &[&str]) -> String {
     claims.chain(nodes).chain(unplaced).collect::<Vec<_>>().join("\n")
 }
 
-fn answer(answer: &SimulationResult) -> String {
+fn result_text(answer: &SimulationResult) -> String {
     let claims = answer.claims.iter().map(|c| format!("{} {:?} {:?}", c.pool, c.pods, c.launch.instance_types));
     let nodes = answer.nodes.iter().map(|n| format!("{} {:?}", n.node, n.pods));
     let unplaced = answer.failures.iter().filter_map(|f| match &f.cause {
@@ -232,8 +232,8 @@ proptest! {
             let names: Vec<String> = (0..6).filter(|i| question >> i & 1 == 1).map(|i| format!("n{i}")).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let removed: Vec<NodeIx> = names.iter().filter_map(|n| simulator.node(n)).collect();
-            let found = simulator.without(&removed, Purpose::Consolidation);
-            prop_assert_eq!(answer(&found), reduced(&world, &names), "without {:?} of\n{}", names, text);
+            let found = simulator.simulate_removal(&removed, Purpose::Consolidation);
+            prop_assert_eq!(result_text(&found), solve_without(&world, &names), "without {:?} of\n{}", names, text);
             prop_assert!(simulator.state.has_same_lasting_state(&before), "the books after asking about {:?} of\n{}", names, text);
         }
     }

@@ -140,7 +140,7 @@ proptest! {
         search in any::<bool>(),
     ) {
         let effort = if search { Effort::Search } else { Effort::FirstFit };
-        let world = Fixture::new(&now).with(|s| s.effort = effort);
+        let world = Fixture::new(&now).with_settings(|s| s.effort = effort);
         let later = Fixture::new(&later).input;
         let mut input = world.input.clone();
         let mut prepared = IncrementalSolver::new(&input, &world.settings);

@@ -1,18 +1,18 @@
 //! The `Balanced` policy (spec 03 §8.8).
 
-use kerf_engine::{BalancedScore, DisruptionPlan, Method, MethodFilter, Passes, look};
+use kerf_engine::{BalancedScore, DisruptionPlan, Method, MethodFilter, Passes, next_commands};
 
-use super::{check, why};
+use super::{block_reasons, check};
 use crate::fixture::Fixture;
 
 /// What one look finds.
-fn looked(text: &str) -> DisruptionPlan {
+fn next_plan(text: &str) -> DisruptionPlan {
     let world = Fixture::new(text);
-    look(&world.input, &world.disruption_settings(Passes::First), MethodFilter::ALL, |_| ())
+    next_commands(&world.input, &world.disruption_settings(Passes::First), MethodFilter::ALL, |_| ())
 }
 
 /// A score as `pool score saving% disruption%`.
-fn told(score: &BalancedScore) -> String {
+fn score_text(score: &BalancedScore) -> String {
     let BalancedScore { pool, score, saved_share, disruption_share, .. } = score;
     format!("{pool} {score:.2} {:.0}% {:.0}%", saved_share * 100.0, disruption_share * 100.0)
 }
@@ -33,7 +33,10 @@ fn spec_03_106_a_move_must_save_half_the_share_that_it_disrupts() {
     // 2.42 of 58.08 at a disruption of 9 of 90: 0.4167.
     let rejected = pool("2.42", "6.18444444", "Balanced");
     check(&rejected, "");
-    assert_eq!(why(&rejected, "n"), ["BalancedScore: Score 0.42 < threshold 0.50 of consolidation policy Balanced"]);
+    assert_eq!(
+        block_reasons(&rejected, "n"),
+        ["BalancedScore: Score 0.42 < threshold 0.50 of consolidation policy Balanced"]
+    );
     check(&pool("2.42", "6.18444444", "WhenEmptyOrUnderutilized"), "single delete n saves 2.42");
     // 2.42 of 48.40: exactly 0.5.
     let others = "5.10888888";
@@ -72,18 +75,18 @@ fn commands_and_refused_moves_carry_their_scores() {
             "type l cpu=8 price=1 \n type s cpu=4 price={small} \n pool p policy={policy} \n machine n type=l \n pod x on=n cpu=3"
         )
     };
-    let approved = looked(&world("0.4", "Balanced"));
-    assert_eq!((approved.commands.len(), approved.refused.len()), (1, 0));
-    assert_eq!(approved.commands[0].scores.iter().map(told).collect::<Vec<_>>(), ["p 0.60 60% 100%"]);
+    let approved = next_plan(&world("0.4", "Balanced"));
+    assert_eq!((approved.commands.len(), approved.rejected_commands.len()), (1, 0));
+    assert_eq!(approved.commands[0].scores.iter().map(score_text).collect::<Vec<_>>(), ["p 0.60 60% 100%"]);
     assert_eq!(approved.commands[0].pools(), ["p"]);
-    let refused = looked(&world("0.9", "Balanced"));
-    assert_eq!((refused.commands.len(), refused.refused.len()), (0, 1));
-    let one = &refused.refused[0];
+    let refused = next_plan(&world("0.9", "Balanced"));
+    assert_eq!((refused.commands.len(), refused.rejected_commands.len()), (0, 1));
+    let one = &refused.rejected_commands[0];
     assert_eq!((one.method, one.nodes, one.decision), (Method::SingleNode, 1, "replace"));
-    assert_eq!(one.scores.iter().map(told).collect::<Vec<_>>(), ["p 0.10 10% 100%"]);
+    assert_eq!(one.scores.iter().map(score_text).collect::<Vec<_>>(), ["p 0.10 10% 100%"]);
     assert_eq!(one.pools, ["p"]);
-    let unscored = looked(&world("0.9", "WhenEmptyOrUnderutilized"));
-    assert_eq!((unscored.commands[0].scores.len(), unscored.refused.len()), (0, 0));
+    let unscored = next_plan(&world("0.9", "WhenEmptyOrUnderutilized"));
+    assert_eq!((unscored.commands[0].scores.len(), unscored.rejected_commands.len()), (0, 0));
 }
 
 // spec 03 section 8.8: of batches that were refused, the last is told, and only if nothing was found
@@ -95,11 +98,11 @@ fn of_refused_batches_the_last_is_told() {
              pod x on=n cpu=5 \n pod y on=m cpu=5"
         )
     };
-    let refused = looked(&world("1.9"));
-    let multi: Vec<_> = refused.refused.iter().filter(|one| one.method == Method::MultiNode).collect();
+    let refused = next_plan(&world("1.9"));
+    let multi: Vec<_> = refused.rejected_commands.iter().filter(|one| one.method == Method::MultiNode).collect();
     assert_eq!((multi.len(), multi[0].nodes, refused.commands.len()), (1, 2, 0));
-    assert_eq!(multi[0].scores.iter().map(told).collect::<Vec<_>>(), ["p 0.05 5% 100%"]);
-    let approved = looked(&world("0.5"));
-    assert_eq!((approved.commands[0].method, approved.refused.len()), (Method::MultiNode, 0));
-    assert_eq!(approved.commands[0].scores.iter().map(told).collect::<Vec<_>>(), ["p 0.75 75% 100%"]);
+    assert_eq!(multi[0].scores.iter().map(score_text).collect::<Vec<_>>(), ["p 0.05 5% 100%"]);
+    let approved = next_plan(&world("0.5"));
+    assert_eq!((approved.commands[0].method, approved.rejected_commands.len()), (Method::MultiNode, 0));
+    assert_eq!(approved.commands[0].scores.iter().map(score_text).collect::<Vec<_>>(), ["p 0.75 75% 100%"]);
 }

@@ -2,16 +2,16 @@
 
 use kerf_api::nodepool::DisruptionReason;
 
-use super::{THREE_TYPES, check, codes, notices, text, why};
+use super::{THREE_TYPES, block_codes, block_reasons, check, commands_text, warnings_text};
 use crate::fixture::Fixture;
 
 /// Empty nodes under budgets, and what more is said of the pool.
-fn empty(count: usize, budgets: &str, more: &str) -> String {
+fn empty_nodes(count: usize, budgets: &str, more: &str) -> String {
     let nodes: Vec<String> = (0..count).map(|i| format!("machine n{i:02} type=s")).collect();
     format!("{THREE_TYPES} {budgets} \n {} \n {more}", nodes.join("\n"))
 }
 
-fn taken(world: &str) -> usize {
+fn removed_node_count(world: &str) -> usize {
     Fixture::new(world).disrupt().commands.iter().map(|c| c.nodes.len()).sum()
 }
 
@@ -20,25 +20,29 @@ fn spec_03_43_percentages_are_rounded_up() {
     for (nodes, budget, expected) in
         [(10, "30%", 3), (3, "50%", 2), (10, "5%", 1), (19, "20%", 4), (10, "0%", 0), (10, "4", 4), (3, "100%", 3)]
     {
-        assert_eq!(taken(&empty(nodes, &format!("budget={budget}"), "")), expected, "{budget} of {nodes}");
+        assert_eq!(
+            removed_node_count(&empty_nodes(nodes, &format!("budget={budget}"), "")),
+            expected,
+            "{budget} of {nodes}"
+        );
     }
 }
 
 #[test]
 fn spec_03_44_to_46_nodes_that_are_going_or_not_ready_use_the_budget() {
     let gone = |how: &str| format!("machine x1 type=s {how} \n machine x2 type=s {how}");
-    assert_eq!(taken(&empty(8, "budget=100%", &gone("notready protect=true"))), 8);
-    assert_eq!(taken(&empty(8, "budget=100%", &gone("leaving"))), 8);
-    assert_eq!(taken(&empty(8, "budget=5", &gone("leaving"))), 3);
-    assert_eq!(taken(&empty(8, "budget=5", &gone("marked"))), 3);
+    assert_eq!(removed_node_count(&empty_nodes(8, "budget=100%", &gone("notready protect=true"))), 8);
+    assert_eq!(removed_node_count(&empty_nodes(8, "budget=100%", &gone("leaving"))), 8);
+    assert_eq!(removed_node_count(&empty_nodes(8, "budget=5", &gone("leaving"))), 3);
+    assert_eq!(removed_node_count(&empty_nodes(8, "budget=5", &gone("marked"))), 3);
     // 45
     for uncounted in ["uninitialized notready", "leaving terminating", "unmanaged notready"] {
-        assert_eq!(taken(&empty(10, "budget=10", &gone(uncounted))), 10, "{uncounted}");
-        assert_eq!(taken(&empty(10, "budget=50%", &gone(uncounted))), 5, "{uncounted}");
+        assert_eq!(removed_node_count(&empty_nodes(10, "budget=10", &gone(uncounted))), 10, "{uncounted}");
+        assert_eq!(removed_node_count(&empty_nodes(10, "budget=50%", &gone(uncounted))), 5, "{uncounted}");
     }
     // 46
     let all_going: Vec<String> = (0..10).map(|i| format!("machine n{i} type=s leaving")).collect();
-    assert_eq!(taken(&format!("{THREE_TYPES} budget=10% \n {}", all_going.join("\n"))), 0);
+    assert_eq!(removed_node_count(&format!("{THREE_TYPES} budget=10% \n {}", all_going.join("\n"))), 0);
 }
 
 fn allowed(pool: &str) -> Vec<u32> {
@@ -64,7 +68,7 @@ fn spec_03_49_one_budget_that_cannot_be_read_stops_everything() {
     for schedule in ["@wrongly", "0 0 * * tue-mon", "0 19-8 * * *"] {
         let pool = format!("budget=10 budget=\"5;Drifted;{schedule};30m\"");
         assert_eq!(allowed(&pool), [0; 3], "{schedule}");
-        let told = notices(&format!("{THREE_TYPES} {pool}"));
+        let told = warnings_text(&format!("{THREE_TYPES} {pool}"));
         assert!(
             told[0].starts_with("InvalidDisruptionBudget NodePool p: invalid disruption budgets in nodepool p, "),
             "{told:?}"
@@ -91,10 +95,10 @@ fn spec_03_50_to_52_budgets_bind_in_their_windows() {
 
 #[test]
 fn spec_03_54_a_blocking_budget_is_the_nodes_reason() {
-    let kept = empty(2, "budget=0", "");
+    let kept = empty_nodes(2, "budget=0", "");
     check(&kept, "");
     assert_eq!(
-        why(&kept, "n00"),
+        block_reasons(&kept, "n00"),
         ["DisruptionBudget: No allowed disruptions for disruption reason Empty due to blocking budget"]
     );
     let full = format!(
@@ -102,7 +106,7 @@ fn spec_03_54_a_blocking_budget_is_the_nodes_reason() {
     );
     check(&full, "");
     assert_eq!(
-        why(&full, "n"),
+        block_reasons(&full, "n"),
         ["DisruptionBudget: No allowed disruptions for disruption reason Underutilized due to blocking budget"]
     );
 }
@@ -113,7 +117,7 @@ fn spec_03_55_a_budget_comes_before_the_balance() {
         "{THREE_TYPES} policy=Balanced budget=0% \n machine n type=m \n machine m type=m \n pod x on=n \n pod y on=m"
     );
     check(&kept, "");
-    assert_eq!(codes(&kept, "n"), ["DisruptionBudget"]);
+    assert_eq!(block_codes(&kept, "n"), ["DisruptionBudget"]);
 }
 
 #[test]
@@ -125,7 +129,7 @@ fn the_budget_is_one_for_the_whole_plan_and_for_all_reasons() {
          machine u1 type=m \n machine u2 type=m \n pod a on=d1 \n pod b on=d2 \n pod c on=u1 cpu=1 \n pod d on=u2 cpu=1"
     ));
     let plan = world.disrupt();
-    assert_eq!(text(&plan), "empty delete e1,e2 saves 0.4\ndrift delete d2 saves 0.2\n");
+    assert_eq!(commands_text(&plan), "empty delete e1,e2 saves 0.4\ndrift delete d2 saves 0.2\n");
     let used = &plan.stats.budgets[0];
-    assert_eq!((used.allowed, used.disrupting, used.taken), (3, 0, 3));
+    assert_eq!((used.allowed, used.disrupting, used.planned), (3, 0, 3));
 }

@@ -1,6 +1,6 @@
 //! Which nodes may be looked at, and everything that keeps the others (spec 03 §5).
 
-use super::{THREE_TYPES, check, codes, notices, why};
+use super::{THREE_TYPES, block_codes, block_reasons, check, warnings_text};
 
 const SPARE_NODE: &str = "machine spare type=m protect=true";
 
@@ -18,7 +18,7 @@ fn spec_03_24_and_25_a_pod_that_must_be_left_alone_keeps_its_node() {
         let protected = world("", "", &format!("pod y on=n cpu=1 protect=true {owner}"));
         check(&protected, "");
         assert_eq!(
-            why(&protected, "n"),
+            block_reasons(&protected, "n"),
             ["PodDoNotDisrupt: Pod has \"karpenter.sh/do-not-disrupt\" annotation (Pod=default/y)"]
         );
     }
@@ -43,7 +43,10 @@ fn spec_03_27_a_budget_that_allows_nothing_keeps_the_node() {
     let pdb = "pdb b sel=app=x allowed=0";
     let kept = world("", "labels=app:x", pdb);
     check(&kept, "");
-    assert_eq!(why(&kept, "n"), ["PodDisruptionBudget: Pdb prevents pod evictions (PodDisruptionBudget=[default/b])"]);
+    assert_eq!(
+        block_reasons(&kept, "n"),
+        ["PodDisruptionBudget: Pdb prevents pod evictions (PodDisruptionBudget=[default/b])"]
+    );
     check(&world("", "labels=app:x", "pdb b sel=app=x allowed=1"), DELETES_N);
     check(&world("", "", &format!("{pdb} \n pod d on=n labels=app:x owner=DaemonSet/d")), "");
     check(&world("grace=1h provider-drift=AMIDrift", "labels=app:x", pdb), "drift delete n saves 0.4");
@@ -66,7 +69,7 @@ fn spec_03_28_a_budget_over_pods_that_are_not_evicted_does_not() {
 fn spec_03_29_two_budgets_over_a_pod_keep_its_node_whatever_they_allow() {
     let kept = world("", "labels=app:x", "pdb a sel=app=x allowed=1 \n pdb b sel=* allowed=1");
     assert_eq!(
-        why(&kept, "n"),
+        block_reasons(&kept, "n"),
         ["MultiplePodDisruptionBudgets: Eviction does not support multiple PDBs \
           (PodDisruptionBudget(s)=[default/a default/b])"]
     );
@@ -84,7 +87,7 @@ fn spec_03_31_the_nodes_own_annotation_knows_only_true() {
     let kept = world("protect=true provider-drift=AMIDrift grace=1h", "", "");
     check(&kept, "");
     assert_eq!(
-        why(&kept, "n"),
+        block_reasons(&kept, "n"),
         ["DoNotDisrupt: Disruption is blocked through the \"karpenter.sh/do-not-disrupt\" annotation"]
     );
     check(&world("protect=false", "", ""), DELETES_N);
@@ -118,7 +121,7 @@ fn spec_03_35_an_annotation_without_a_meaning_protects_nobody_and_is_told() {
         let odd = world("", &format!("protect={value}"), "");
         check(&odd, DELETES_N);
         let told = "InvalidDoNotDisruptAnnotation Pod default/x: Invalid karpenter.sh/do-not-disrupt annotation: ";
-        assert_eq!(notices(&odd), [format!("{told}{cause}, ignoring annotation")]);
+        assert_eq!(warnings_text(&odd), [format!("{told}{cause}, ignoring annotation")]);
     }
 }
 
@@ -126,34 +129,34 @@ fn spec_03_35_an_annotation_without_a_meaning_protects_nobody_and_is_told() {
 fn spec_03_36_half_a_node_is_no_candidate() {
     let halves = format!("{THREE_TYPES} \n node alone type=m zone=a ct=on-demand \n machine early type=m inflight");
     check(&halves, "");
-    assert_eq!(why(&halves, "alone"), ["NotManaged: Node isn't managed by karpenter"]);
-    assert_eq!(why(&halves, "early"), ["NoNode: Nodeclaim does not have an associated node"]);
+    assert_eq!(block_reasons(&halves, "alone"), ["NotManaged: Node isn't managed by karpenter"]);
+    assert_eq!(block_reasons(&halves, "early"), ["NoNode: Nodeclaim does not have an associated node"]);
 }
 
 #[test]
 fn spec_03_37_and_41_nominated_nodes_and_nodes_of_commands_are_left_alone() {
     let kept = world("nominated=1", "", "");
     check(&kept, "");
-    assert_eq!(why(&kept, "n"), ["Nominated: Node is nominated for a pending pod"]);
+    assert_eq!(block_reasons(&kept, "n"), ["Nominated: Node is nominated for a pending pod"]);
     check(&world("nominated=0", "", ""), DELETES_N);
-    assert_eq!(codes(&world("disrupting", "", ""), "n"), ["AlreadyDisrupting"]);
+    assert_eq!(block_codes(&world("disrupting", "", ""), "n"), ["AlreadyDisrupting"]);
 }
 
 #[test]
 fn spec_03_38_nodes_that_come_or_go_are_no_candidates() {
-    assert_eq!(why(&world("leaving", "", ""), "n"), ["Deleting: Node is deleting or marked for deletion"]);
-    assert_eq!(codes(&world("marked", "", ""), "n"), ["Deleting"]);
-    assert_eq!(why(&world("uninitialized", "", ""), "n"), ["NotInitialized: Node isn't initialized"]);
+    assert_eq!(block_reasons(&world("leaving", "", ""), "n"), ["Deleting: Node is deleting or marked for deletion"]);
+    assert_eq!(block_codes(&world("marked", "", ""), "n"), ["Deleting"]);
+    assert_eq!(block_reasons(&world("uninitialized", "", ""), "n"), ["NotInitialized: Node isn't initialized"]);
 }
 
 #[test]
 fn spec_03_39_a_pool_without_types_keeps_its_nodes_and_others_go_on() {
     let two = format!("{THREE_TYPES} \n pool q catalogue=none \n machine n type=m \n machine m type=m pool=q");
     check(&two, "empty delete n saves 0.4");
-    assert_eq!(why(&two, "m"), ["NodePoolNotFound: NodePool not found (NodePool=q)"]);
+    assert_eq!(block_reasons(&two, "m"), ["NodePoolNotFound: NodePool not found (NodePool=q)"]);
     let unlabelled = format!("{THREE_TYPES} \n machine n type=m unlabelled");
     assert_eq!(
-        why(&unlabelled, "n"),
+        block_reasons(&unlabelled, "n"),
         ["NoNodePoolLabel: Node doesn't have required label (label=karpenter.sh/nodepool)"]
     );
 }
@@ -167,7 +170,7 @@ fn spec_03_40_a_node_without_a_price_is_only_left_by_consolidation() {
     ] {
         let full = format!("{THREE_TYPES} \n {SPARE_NODE} \n machine n {node} \n pod x on=n cpu=1");
         check(&full, "");
-        assert_eq!(why(&full, "n"), [code]);
+        assert_eq!(block_reasons(&full, "n"), [code]);
         check(&format!("{THREE_TYPES} \n machine n {node}"), "empty delete n saves 0");
         let drifted =
             format!("{THREE_TYPES} \n {SPARE_NODE} \n machine n {node} provider-drift=AMIDrift \n pod x on=n cpu=1");
@@ -184,7 +187,7 @@ fn a_node_that_stays_is_told_every_reason() {
     )
     .replace("after=0s", "after=1m policy=WhenEmpty");
     assert_eq!(
-        codes(&kept, "n"),
+        block_codes(&kept, "n"),
         [
             "Nominated",
             "DoNotDisrupt",
@@ -206,7 +209,7 @@ fn spec_03_42_and_102_what_pods_cost_decides_who_goes_first() {
                  node room pool=q type=m zone=a ct=on-demand \n pool q after=Never \n pod z on=room cpu=1"
         )
     };
-    let order = |a: &str, b: &str| super::first(&pair(a, b));
+    let order = |a: &str, b: &str| super::first_commands_text(&pair(a, b));
     for (a, b) in [("cost=100", "cost=101"), ("cost=99", "cost=100"), ("priority=-1", ""), ("", "priority=1")] {
         assert_eq!(order(a, b), "single delete a saves 0.4\n", "{a} against {b}");
         assert_eq!(order(b, a), "single delete b saves 0.4\n", "{b} against {a}");
@@ -215,5 +218,5 @@ fn spec_03_42_and_102_what_pods_cost_decides_who_goes_first() {
     assert_eq!(order("cost=much", "priority=1"), "single delete a saves 0.4\n");
     assert_eq!(order("priority=2000001000", "priority=2000000000"), "single delete a saves 0.4\n");
     let more = format!("{} \n pod y2 on=b", pair("", ""));
-    assert_eq!(super::first(&more), "single delete a saves 0.4\n");
+    assert_eq!(super::first_commands_text(&more), "single delete a saves 0.4\n");
 }

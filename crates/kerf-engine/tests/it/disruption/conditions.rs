@@ -2,7 +2,7 @@
 
 use kerf_engine::{Consolidatable, consolidatable, drift_reason, expires_at};
 
-use super::{check, codes};
+use super::{block_codes, check};
 use crate::fixture::Fixture;
 
 /// The drift of the only claim, whose pool is the first; nothing for none.
@@ -25,7 +25,7 @@ fn spec_03_1_a_claim_that_is_not_launched_has_not_drifted() {
 #[test]
 fn spec_03_2_without_its_pool_a_claim_does_not_drift() {
     check("pool q \n machine n type=t hash=old:v3 provider-drift=AMIDrift", "");
-    assert_eq!(codes("pool q \n machine n type=t provider-drift=AMIDrift", "n"), ["NodePoolNotFound"]);
+    assert_eq!(block_codes("pool q \n machine n type=t provider-drift=AMIDrift", "n"), ["NodePoolNotFound"]);
 }
 
 #[test]
@@ -100,39 +100,39 @@ fn spec_03_16_a_machine_of_a_reservation_may_outlive_it() {
     assert_eq!(of("offer r zone=b ct=on-demand"), "InstanceTypeNotFound");
 }
 
-fn state(pool: &str, machine: &str) -> Consolidatable {
+fn consolidatable_state(pool: &str, machine: &str) -> Consolidatable {
     let world = Fixture::new(&format!("pool p {pool} \n machine n type=t {machine}"));
     consolidatable(&world.input.node_claims[0], &world.input.pools[0], world.input.at)
 }
 
-fn waits(state: Consolidatable) -> bool {
+fn is_waiting(state: Consolidatable) -> bool {
     matches!(state, Consolidatable::Waiting { .. })
 }
 
 #[test]
 fn spec_03_17_drifted_and_consolidatable_do_not_depend_on_each_other() {
     assert_eq!(drift("pool p after=30s hash=b:v3", "type=t hash=a:v3 event=60"), "NodePoolDrifted");
-    assert_eq!(state("after=30s", "event=60"), Consolidatable::Yes);
+    assert_eq!(consolidatable_state("after=30s", "event=60"), Consolidatable::Yes);
     assert_eq!(drift("pool p after=30s hash=a:v3", "type=t hash=a:v3 event=0"), "");
-    assert!(waits(state("after=30s", "event=0")));
+    assert!(is_waiting(consolidatable_state("after=30s", "event=0")));
 }
 
 #[test]
 fn spec_03_18_never_and_not_initialized_are_not_consolidatable() {
-    assert_eq!(state("after=Never", ""), Consolidatable::Disabled);
-    assert_eq!(state("after=0s", "claim-uninitialized"), Consolidatable::NotInitialized);
-    assert_eq!(state("after=0s", "event=0"), Consolidatable::Yes);
+    assert_eq!(consolidatable_state("after=Never", ""), Consolidatable::Disabled);
+    assert_eq!(consolidatable_state("after=0s", "claim-uninitialized"), Consolidatable::NotInitialized);
+    assert_eq!(consolidatable_state("after=0s", "event=0"), Consolidatable::Yes);
 }
 
 #[test]
 fn spec_03_19_and_20_the_wait_counts_from_the_last_pod_event_or_from_initialization() {
-    assert!(waits(state("after=30s", "event=0")));
-    assert!(waits(state("after=30s", "event=29")));
-    assert_eq!(state("after=30s", "event=30"), Consolidatable::Yes);
+    assert!(is_waiting(consolidatable_state("after=30s", "event=0")));
+    assert!(is_waiting(consolidatable_state("after=30s", "event=29")));
+    assert_eq!(consolidatable_state("after=30s", "event=30"), Consolidatable::Yes);
     // The event counts, not the initialization before it.
-    assert!(waits(state("after=30s", "init=600 event=10")));
-    assert!(waits(state("after=30s", "init=10")));
-    assert_eq!(state("after=30s", "init=30"), Consolidatable::Yes);
+    assert!(is_waiting(consolidatable_state("after=30s", "init=600 event=10")));
+    assert!(is_waiting(consolidatable_state("after=30s", "init=10")));
+    assert_eq!(consolidatable_state("after=30s", "init=30"), Consolidatable::Yes);
 }
 
 #[test]

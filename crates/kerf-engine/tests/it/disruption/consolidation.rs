@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use kerf_engine::{Method, MethodFilter, Passes, look};
+use kerf_engine::{Method, MethodFilter, Passes, next_commands};
 
-use super::{THREE_TYPES, check, codes, text, why};
+use super::{THREE_TYPES, block_codes, block_reasons, check, commands_text};
 use crate::fixture::Fixture;
 
 #[test]
@@ -44,7 +44,7 @@ fn spec_03_100_a_list_that_the_same_type_spoils_is_tried_shorter() {
         "{THREE_TYPES} req=\"type Exists min 3\" \n machine a type=l \n machine b type=l \n pod x on=a cpu=1 \n pod y on=b cpu=1"
     );
     check(&few, "single delete a saves 0.8");
-    assert_eq!(codes(&few, "b"), ["ReplacementMinValues"]);
+    assert_eq!(block_codes(&few, "b"), ["ReplacementMinValues"]);
     check(&few.replace("min 3", "min 2"), "multi replace a,b -> p types=s,m ct=on-demand saves 1.4");
 }
 
@@ -53,7 +53,7 @@ fn spec_03_103_a_pool_that_only_minds_empty_nodes() {
     let kept = format!("{THREE_TYPES} policy=WhenEmpty \n machine n type=l \n pod x on=n cpu=1");
     check(&kept, "");
     assert_eq!(
-        why(&kept, "n"),
+        block_reasons(&kept, "n"),
         ["ConsolidationPolicy: NodePool \"p\" has consolidation policy WhenEmpty, but node is not empty"]
     );
 }
@@ -62,11 +62,11 @@ fn spec_03_103_a_pool_that_only_minds_empty_nodes() {
 fn a_node_that_is_what_its_pods_need_stays() {
     let settled = format!("{THREE_TYPES} \n machine n type=s \n pod x on=n cpu=2");
     check(&settled, "");
-    assert_eq!(why(&settled, "n"), ["NoCheaperReplacement: Can't replace with a cheaper node"]);
+    assert_eq!(block_reasons(&settled, "n"), ["NoCheaperReplacement: Can't replace with a cheaper node"]);
     let wide = "type s cpu=2 \n type l cpu=8 out=a/on-demand,b/on-demand,c/on-demand \n pool p
                 machine n type=l \n pod x x4 on=n cpu=2";
     check(wide, "");
-    assert_eq!(why(wide, "n"), ["TooManyReplacements: Can't remove without creating 4 candidates"]);
+    assert_eq!(block_reasons(wide, "n"), ["TooManyReplacements: Can't remove without creating 4 candidates"]);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn pools_take_turns_the_most_profitable_first() {
 fn no_pod_is_moved_for_nothing() {
     let free = "type f cpu=4 price=0 \n pool p \n machine a type=f \n machine b type=f \n pod x on=a cpu=1 \n pod y on=b cpu=1";
     check(free, "");
-    assert_eq!(codes(free, "a"), ["NoSaving"]);
+    assert_eq!(block_codes(free, "a"), ["NoSaving"]);
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn a_launch_that_just_failed_is_not_tried_again_before_its_time() {
     check(world, "single replace n -> p types=s ct=on-demand saves 0.6");
     let waiting = format!("{world} \n backoff type=s zone=a ct=on-demand for=1");
     check(&waiting, "");
-    assert_eq!(codes(&waiting, "n"), ["NoCheaperReplacement"]);
+    assert_eq!(block_codes(&waiting, "n"), ["NoCheaperReplacement"]);
     check(
         &format!("{world} \n backoff type=s zone=a ct=on-demand for=0"),
         "single replace n -> p types=s ct=on-demand saves 0.6",
@@ -126,12 +126,13 @@ fn spec_03_104_every_candidate_of_every_pool_is_looked_at_in_every_look() {
     let settings = world.disruption_settings(Passes::First);
     let glance = || {
         let mut heard = Vec::new();
-        let plan =
-            look(&world.input, &settings, MethodFilter::ALL, |method| heard.push((method.method, method.eligible)));
+        let plan = next_commands(&world.input, &settings, MethodFilter::ALL, |method| {
+            heard.push((method.method, method.eligible))
+        });
         (plan, heard)
     };
     let (plan, heard) = glance();
-    assert!(plan.commands.is_empty(), "{}", text(&plan));
+    assert!(plan.commands.is_empty(), "{}", commands_text(&plan));
     assert!(heard.contains(&(Method::SingleNode, 60)) && heard.contains(&(Method::MultiNode, 60)), "{heard:?}");
     assert_eq!((plan.stats.candidates, plan.stats.candidates_evaluated), (60, 60));
     assert_eq!(plan.blocked.len(), 60, "each has a verdict");

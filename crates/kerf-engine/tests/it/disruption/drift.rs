@@ -1,6 +1,6 @@
 //! Nodes that are no longer what their pool says (spec 03 §8.2 and §8.3).
 
-use super::{THREE_TYPES, check, codes, why};
+use super::{THREE_TYPES, block_codes, block_reasons, check};
 
 const DRIFTED: &str = "provider-drift=AMIDrift";
 
@@ -16,7 +16,7 @@ fn spec_03_82_the_longest_drifted_go_first_but_empty_ones_before_all() {
          drift replace early -> p types=s,m,l ct=on-demand saves 0
          drift replace late -> p types=s,m,l ct=on-demand saves 0",
     );
-    assert_eq!(super::first(&world), "drift delete empty saves 0.2\n");
+    assert_eq!(super::first_commands_text(&world), "drift delete empty saves 0.2\n");
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn spec_03_83_a_node_whose_pods_find_no_place_is_passed_over() {
          pod x on=stuck cpu=1 sel=only:here \n pod y on=n cpu=1"
     );
     check(&world, "drift delete n saves 0.4");
-    let reasons = why(&world, "stuck");
+    let reasons = block_reasons(&world, "stuck");
     assert!(reasons[1].starts_with("PodsUnschedulable: Not all pods would schedule, default/x => "), "{reasons:?}");
 }
 
@@ -93,41 +93,43 @@ fn spec_03_87_five_drifted_nodes_under_a_budget_of_three() {
     assert_eq!(plan.stats.passes, 2);
 }
 
-fn fixed(replicas: usize, count: usize, more: &str) -> String {
+fn static_pool(replicas: usize, count: usize, more: &str) -> String {
     let nodes: Vec<String> = (0..count).map(|i| format!("machine n{i} type=s {DRIFTED} drifted={}", 60 + i)).collect();
     format!("{THREE_TYPES} static replicas={replicas} {more} \n {}", nodes.join("\n"))
 }
 
-fn static_drifts(world: &str) -> usize {
-    super::first(world).lines().filter(|line| line.starts_with("static-drift replace")).count()
+fn static_drift_count(world: &str) -> usize {
+    super::first_commands_text(world).lines().filter(|line| line.starts_with("static-drift replace")).count()
 }
 
 #[test]
 fn spec_03_88_a_static_pool_replaces_as_many_as_its_limit_has_room_for() {
-    assert_eq!(static_drifts(&fixed(5, 5, "limit=nodes:5")), 0);
-    assert_eq!(codes(&fixed(5, 5, "limit=nodes:5"), "n0"), ["StaticNodePool", "NodeLimit"]);
-    assert_eq!(static_drifts(&fixed(5, 5, "limit=nodes:7")), 2);
-    assert_eq!(static_drifts(&fixed(5, 5, "limit=nodes:6")), 1);
-    assert_eq!(static_drifts(&fixed(5, 5, "")), 5);
-    assert_eq!(static_drifts(&fixed(5, 5, "budget=3")), 3);
+    assert_eq!(static_drift_count(&static_pool(5, 5, "limit=nodes:5")), 0);
+    assert_eq!(block_codes(&static_pool(5, 5, "limit=nodes:5"), "n0"), ["StaticNodePool", "NodeLimit"]);
+    assert_eq!(static_drift_count(&static_pool(5, 5, "limit=nodes:7")), 2);
+    assert_eq!(static_drift_count(&static_pool(5, 5, "limit=nodes:6")), 1);
+    assert_eq!(static_drift_count(&static_pool(5, 5, "")), 5);
+    assert_eq!(static_drift_count(&static_pool(5, 5, "budget=3")), 3);
     // The one that drifted first goes first, whatever it is called.
-    assert!(super::first(&fixed(5, 5, "limit=nodes:6")).starts_with("static-drift replace n4 -> p "));
+    assert!(
+        super::first_commands_text(&static_pool(5, 5, "limit=nodes:6")).starts_with("static-drift replace n4 -> p ")
+    );
 }
 
 #[test]
 fn spec_03_89_a_static_pool_shrinks_before_it_replaces() {
-    assert_eq!(static_drifts(&fixed(4, 5, "")), 0);
-    assert_eq!(static_drifts(&fixed(0, 5, "")), 0);
-    assert_eq!(codes(&fixed(4, 5, ""), "n0"), ["StaticNodePool", "ScaleDownFirst"]);
+    assert_eq!(static_drift_count(&static_pool(4, 5, "")), 0);
+    assert_eq!(static_drift_count(&static_pool(0, 5, "")), 0);
+    assert_eq!(block_codes(&static_pool(4, 5, ""), "n0"), ["StaticNodePool", "ScaleDownFirst"]);
 }
 
 #[test]
 fn spec_03_21_and_90_nodes_of_static_pools_are_neither_emptied_nor_consolidated() {
     let empty = format!("{THREE_TYPES} static replicas=2 \n machine n type=l \n machine m type=l \n pod x on=n cpu=1");
     check(&empty, "");
-    assert_eq!(codes(&empty, "m"), ["StaticNodePool"]);
-    assert_eq!(codes(&empty, "n"), ["StaticNodePool"]);
-    let world = crate::fixture::Fixture::new(&fixed(2, 2, ""));
+    assert_eq!(block_codes(&empty, "m"), ["StaticNodePool"]);
+    assert_eq!(block_codes(&empty, "n"), ["StaticNodePool"]);
+    let world = crate::fixture::Fixture::new(&static_pool(2, 2, ""));
     let methods: Vec<_> = world.disrupt().commands.iter().map(|c| c.method).collect();
     assert_eq!(methods, [kerf_engine::Method::StaticDrift; 2]);
 }
@@ -147,7 +149,7 @@ fn a_pool_whose_replacements_failed_is_left_alone_for_a_while() {
     assert_eq!(gone(&world("")), ["m", "n"]);
     assert_eq!(gone(&world("backoff=1")), ["m"]);
     assert_eq!(gone(&world("backoff=0")), ["m", "n"]);
-    assert_eq!(codes(&world("backoff=1"), "n")[1], "DriftBackoff");
+    assert_eq!(block_codes(&world("backoff=1"), "n")[1], "DriftBackoff");
 }
 
 /// The machine for a drifted node could be merged with another node at once. What drifted and what is underused cannot be one command, so the
@@ -158,7 +160,7 @@ fn what_a_plan_launches_is_not_taken_away_by_it() {
         machine d type=l provider-drift=AMIDrift drifted=60 \n machine b type=s \n pod x on=d cpu=1 \n pod y on=b cpu=1500m";
     check(world, "drift replace d -> p types=s,m,l ct=on-demand saves 0.6");
     assert_eq!(
-        why(world, "p-replacement-1"),
+        block_reasons(world, "p-replacement-1"),
         ["LaunchedByPlan: Launched by this plan, it could go in turn once it is up"]
     );
 }

@@ -1,6 +1,6 @@
 //! Nodes without pods (spec 03 §8.1).
 
-use super::{THREE_TYPES, check, codes, why};
+use super::{THREE_TYPES, block_codes, block_reasons, check};
 
 #[test]
 fn spec_03_76_daemons_and_pods_that_end_leave_a_node_empty() {
@@ -37,7 +37,7 @@ fn spec_03_77_all_empty_nodes_that_budgets_allow_go_in_one_command() {
 fn spec_03_78_a_node_kept_for_a_buffer_stays() {
     let kept = format!("{THREE_TYPES} \n machine n type=m buffer=1 \n machine m type=m buffer=0");
     check(&kept, "empty delete m saves 0.4");
-    assert_eq!(why(&kept, "n"), ["BufferPods: Node \"n\" has buffer pods"]);
+    assert_eq!(block_reasons(&kept, "n"), ["BufferPods: Node \"n\" has buffer pods"]);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn spec_03_80_budgets_are_told_for_all_methods() {
     let kept = format!("{THREE_TYPES} budget=0 \n machine e type=m \n machine n type=m \n pod x on=n");
     check(&kept, "");
     assert_eq!(
-        (codes(&kept, "e"), codes(&kept, "n")),
+        (block_codes(&kept, "e"), block_codes(&kept, "n")),
         (vec!["DisruptionBudget".into()], vec!["DisruptionBudget".into()])
     );
 }
@@ -57,9 +57,9 @@ fn spec_03_81_every_policy_takes_empty_nodes() {
     }
     let never = format!("{THREE_TYPES} after=Never \n machine n type=m");
     check(&never, "");
-    assert_eq!(why(&never, "n"), ["ConsolidationDisabled: NodePool \"p\" has consolidation disabled"]);
+    assert_eq!(block_reasons(&never, "n"), ["ConsolidationDisabled: NodePool \"p\" has consolidation disabled"]);
     let early = format!("{THREE_TYPES} after=1m \n machine n type=m event=59");
-    assert_eq!(codes(&early, "n"), ["ConsolidateAfter"]);
+    assert_eq!(block_codes(&early, "n"), ["ConsolidateAfter"]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kerf_engine::{Passes, disrupt, validate};
 use proptest::prelude::*;
 
-use super::{check, codes, promises, text};
+use super::{assert_plan_invariants, block_codes, check, commands_text};
 use crate::fixture::Fixture;
 
 /// Only small machines can be had, and the node is a large one.
@@ -27,7 +27,7 @@ fn a_node_becomes_two_cheaper_machines() {
     );
     // Whoever wants Karpenter's decisions and nothing more gets them.
     check(&large_node(2, "0.2", ""), "");
-    assert_eq!(codes(&large_node(2, "0.2", ""), "n"), ["TooManyReplacements"]);
+    assert_eq!(block_codes(&large_node(2, "0.2", ""), "n"), ["TooManyReplacements"]);
 }
 
 #[test]
@@ -119,9 +119,9 @@ proptest! {
     fn moves_keep_what_every_plan_promises(text_of in cluster()) {
         let world = Fixture::new(&text_of);
         let plan = world.disrupt();
-        promises(&world, &plan);
-        let without = Fixture { moves: false, ..world.clone() }.disrupt();
-        prop_assert!(plan.after <= without.after, "{}\nagainst\n{}", text(&plan), text(&without));
+        assert_plan_invariants(&world, &plan);
+        let without = Fixture { allows_moves: false, ..world.clone() }.disrupt();
+        prop_assert!(plan.price_after <= without.price_after, "{}\nagainst\n{}", commands_text(&plan), commands_text(&without));
     }
 }
 

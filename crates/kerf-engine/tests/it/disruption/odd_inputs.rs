@@ -1,6 +1,6 @@
 //! Inputs that nobody meant: each is named, and the rest of the cluster is planned all the same.
 
-use super::{THREE_TYPES, check, codes, notices};
+use super::{THREE_TYPES, block_codes, check, warnings_text};
 
 /// An empty node that goes whatever else there is.
 const EMPTY_NODE: &str = "machine zz type=s";
@@ -13,9 +13,9 @@ fn halves_of_nodes_and_nodes_without_a_pool_do_not_disturb() {
          machine orphan pool=deleted type=s \n pod x on=orphan cpu=1"
     );
     check(&world, DELETES_EMPTY_NODE);
-    assert_eq!(codes(&world, "claim-only"), ["NoNode"]);
-    assert_eq!(codes(&world, "node-only"), ["NotManaged"]);
-    assert_eq!(codes(&world, "orphan"), ["NodePoolNotFound"]);
+    assert_eq!(block_codes(&world, "claim-only"), ["NoNode"]);
+    assert_eq!(block_codes(&world, "node-only"), ["NotManaged"]);
+    assert_eq!(block_codes(&world, "orphan"), ["NodePoolNotFound"]);
 }
 
 #[test]
@@ -25,10 +25,10 @@ fn a_type_that_is_gone_or_has_no_price_is_named() {
     );
     let plan = crate::fixture::Fixture::new(&world).disrupt();
     assert_eq!(plan.commands[0].nodes[0].name, "zz");
-    assert_eq!(codes(&world, "a"), ["InstanceTypeNotFound"]);
-    assert_eq!(codes(&world, "b"), ["NoSaving"]);
+    assert_eq!(block_codes(&world, "a"), ["InstanceTypeNotFound"]);
+    assert_eq!(block_codes(&world, "b"), ["NoSaving"]);
     assert_eq!(
-        notices(&world),
+        warnings_text(&world),
         [
             "NoPrice Node b: no offering of its instance type has its zone and capacity type: its price counts as 0, and \
           consolidation leaves it alone"
@@ -40,9 +40,9 @@ fn a_type_that_is_gone_or_has_no_price_is_named() {
 fn clocks_ahead_of_ours_are_named() {
     let world = format!("{THREE_TYPES} after=1m \n {EMPTY_NODE} \n machine a type=s age=-60 init=-60 event=-30");
     check(&world, DELETES_EMPTY_NODE);
-    assert_eq!(codes(&world, "a"), ["ConsolidateAfter"]);
+    assert_eq!(block_codes(&world, "a"), ["ConsolidateAfter"]);
     assert_eq!(
-        notices(&world),
+        warnings_text(&world),
         [
             "ClockAhead NodeClaim claim-of-a: it was created at 2027-01-15T08:01:00Z, which is after 2027-01-15T08:00:00Z",
             "ClockAhead NodeClaim claim-of-a: it had its last pod event at 2027-01-15T08:00:30Z, which is after 2027-01-15T08:00:00Z",
@@ -63,12 +63,12 @@ fn a_budget_of_pods_that_cannot_be_read_protects_its_namespace() {
         values: Vec::new(),
     });
     let plan = world.disrupt();
-    assert_eq!(super::text(&plan), "empty delete zz saves 0.2\nsingle delete b saves 0.2\n");
+    assert_eq!(super::commands_text(&plan), "empty delete zz saves 0.2\nsingle delete b saves 0.2\n");
     assert_eq!(
-        super::reasons(&plan, "a"),
+        super::block_reasons_in(&plan, "a"),
         ["InvalidPodDisruptionBudget: Pdb has a selector that cannot be read (PodDisruptionBudget=[dark/odd])"]
     );
-    assert_eq!(plan.notices[0].code, "InvalidPodDisruptionBudget");
+    assert_eq!(plan.warnings[0].code, "InvalidPodDisruptionBudget");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a replacement may cost, spot, reservations and `minValues` (spec 03 §8.5 and §8.6).
 
-use super::{check, why};
+use super::{block_reasons, check};
 
 #[test]
 fn spec_03_93_the_dearest_launch_must_be_cheaper() {
@@ -10,7 +10,7 @@ fn spec_03_93_the_dearest_launch_must_be_cheaper() {
                  pool p \n machine n type=old \n pod x on=n cpu=4")
     };
     check(&world("1.0"), "");
-    assert_eq!(why(&world("1.0"), "n"), ["NoCheaperReplacement: Can't replace with a cheaper node"]);
+    assert_eq!(block_reasons(&world("1.0"), "n"), ["NoCheaperReplacement: Can't replace with a cheaper node"]);
     check(&world("0.49"), "single replace n -> p types=new ct=spot saves 0.3");
 }
 
@@ -40,7 +40,7 @@ fn spec_03_95_a_replacement_that_could_be_either_is_spot_or_nothing() {
 }
 
 /// A spot node at 1.0 and so many cheaper types.
-fn spot(cheaper: usize, pool: &str) -> String {
+fn spot_node(cheaper: usize, pool: &str) -> String {
     let types: Vec<String> =
         (0..cheaper).map(|i| format!("type c{i:02} cpu=4 ct=spot zones=a price=0.{:02} ", 10 + i)).collect();
     format!(
@@ -52,15 +52,15 @@ fn spot(cheaper: usize, pool: &str) -> String {
 #[test]
 fn spec_03_96_without_the_gate_spot_is_not_replaced_by_spot() {
     assert_eq!(
-        why(&spot(20, ""), "n"),
+        block_reasons(&spot_node(20, ""), "n"),
         ["SpotToSpotDisabled: SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"]
     );
-    check(&spot(20, ""), "");
-    let deletable = format!("{} \n machine room type=old ct=spot protect=true", spot(20, ""));
+    check(&spot_node(20, ""), "");
+    let deletable = format!("{} \n machine room type=old ct=spot protect=true", spot_node(20, ""));
     check(&deletable, "single delete n saves 1");
 }
 
-fn listed(world: &str) -> Vec<String> {
+fn replacement_types(world: &str) -> Vec<String> {
     let plan = crate::fixture::Fixture::new(&format!("settings spot-to-spot \n {world}")).disrupt();
     let types = plan.commands.first().map(|c| c.replacements[0].launch.instance_types.clone());
     types.unwrap_or_default().iter().map(ToString::to_string).collect()
@@ -68,23 +68,23 @@ fn listed(world: &str) -> Vec<String> {
 
 #[test]
 fn spec_03_97_a_spot_node_needs_fifteen_cheaper_types() {
-    let fourteen = format!("settings spot-to-spot \n {}", spot(14, ""));
+    let fourteen = format!("settings spot-to-spot \n {}", spot_node(14, ""));
     check(&fourteen, "");
     assert_eq!(
-        why(&fourteen, "n"),
+        block_reasons(&fourteen, "n"),
         ["SpotToSpotFlexibility: SpotToSpotConsolidation requires 15 cheaper instance type options than the current \
           candidate to consolidate, got 14"]
     );
     let expected: Vec<String> = (0..15).map(|i| format!("c{i:02}")).collect();
-    assert_eq!(listed(&spot(15, "")), expected);
-    assert_eq!(listed(&spot(20, "")), expected);
+    assert_eq!(replacement_types(&spot_node(15, "")), expected);
+    assert_eq!(replacement_types(&spot_node(20, "")), expected);
 }
 
 #[test]
 fn spec_03_98_min_values_may_ask_for_more() {
-    assert_eq!(listed(&spot(17, "req=\"type Exists min 16\"")).len(), 16);
-    assert_eq!(listed(&spot(17, "req=\"type Exists min 10\"")).len(), 15);
-    assert_eq!(listed(&spot(15, "req=\"type Exists min 16\"")).len(), 0);
+    assert_eq!(replacement_types(&spot_node(17, "req=\"type Exists min 16\"")).len(), 16);
+    assert_eq!(replacement_types(&spot_node(17, "req=\"type Exists min 10\"")).len(), 15);
+    assert_eq!(replacement_types(&spot_node(15, "req=\"type Exists min 16\"")).len(), 0);
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn spec_03_99_min_values_are_strict_for_replacements() {
                  pool p req=\"type Exists min 2\" \n machine n type=old \n pod x on=n cpu=4";
     check(world, "");
     assert_eq!(
-        why(world, "n"),
+        block_reasons(world, "n"),
         ["ReplacementMinValues: Filtering by price: minValues requirement is not met for label(s) \
           (label(s)=[node.kubernetes.io/instance-type])"]
     );
@@ -113,7 +113,7 @@ fn a_replacement_names_as_many_values_as_it_must() {
     let both = world("req=\"ct In spot,on-demand min 2\"");
     check(&both, "");
     assert_eq!(
-        why(&both, "n"),
+        block_reasons(&both, "n"),
         ["ReplacementMinValues: Filtering by price: minValues requirement is not met for label(s) \
           (label(s)=[karpenter.sh/capacity-type])"]
     );

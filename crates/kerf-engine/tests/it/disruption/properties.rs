@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use kerf_api::quantity::Quantity;
-use kerf_engine::{DisruptionCommand, DisruptionPlan, Input, Price, after};
+use kerf_engine::{DisruptionCommand, DisruptionPlan, Input, Price, with_commands_done};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 
-use super::{promises, text};
+use super::{assert_plan_invariants, commands_text};
 use crate::fixture::Fixture;
 
 type NodeFixture = (usize, &'static str, &'static str, &'static str, Vec<(u32, &'static str)>);
@@ -75,7 +75,7 @@ fn cluster() -> impl Strategy<Value = String> {
                 writeln!(world, "settings spot-to-spot").unwrap();
             }
             for (i, machine) in machines.iter().enumerate() {
-                write_machine(&mut world, i, machine);
+                write_node(&mut world, i, machine);
             }
             world
         },
@@ -83,7 +83,7 @@ fn cluster() -> impl Strategy<Value = String> {
 }
 
 /// The pods that fit on the machine, and the machine.
-fn write_machine(world: &mut String, i: usize, (size, pool, kind, condition, pods): &NodeFixture) {
+fn write_node(world: &mut String, i: usize, (size, pool, kind, condition, pods): &NodeFixture) {
     let zone = if i.is_multiple_of(2) { "a" } else { "b" };
     writeln!(world, "machine n{i} pool={pool} type=t{size} zone={zone} ct={kind} {condition}").unwrap();
     let mut room = 2 * (1_u32 << size);
@@ -110,7 +110,7 @@ fn keeps_budgets(plan: &DisruptionPlan) -> bool {
 }
 
 /// Nodes that say so, and nodes with pods that say so, stay; the latter may drift away if their drain has an end.
-fn leaves_alone_what_is_protected(input: &Input, plan: &DisruptionPlan) -> bool {
+fn keeps_protected_nodes(input: &Input, plan: &DisruptionPlan) -> bool {
     const KEY: &str = "karpenter.sh/do-not-disrupt";
     plan.commands.iter().flat_map(|c| c.nodes.iter().map(move |n| (c, n))).all(|(command, node)| {
         let own = input.nodes.iter().find(|n| n.metadata.name == node.name);
@@ -127,8 +127,8 @@ fn leaves_alone_what_is_protected(input: &Input, plan: &DisruptionPlan) -> bool 
 }
 
 /// Afterwards every pod that has to run does, and no node has more than it can take.
-fn everybody_has_a_place(before: &Input, plan: &DisruptionPlan) -> bool {
-    let world = after(before.clone(), &plan.commands);
+fn every_moved_pod_fits(before: &Input, plan: &DisruptionPlan) -> bool {
+    let world = with_commands_done(before.clone(), &plan.commands);
     let moved: Vec<_> = plan.commands.iter().flat_map(|c| &c.pods).collect();
     let requested = |node: &str| -> i128 {
         let on = world.pods.iter().filter(|p| p.spec.node_name.as_deref() == Some(node) && !p.is_terminal());
@@ -149,13 +149,13 @@ proptest! {
     fn plans_keep_their_promises(text_of in cluster()) {
         let world = Fixture::new(&text_of);
         let plan = world.disrupt();
-        promises(&world, &plan);
-        prop_assert!(keeps_budgets(&plan), "{}", text(&plan));
-        prop_assert!(leaves_alone_what_is_protected(&world.input, &plan), "{}", text(&plan));
-        prop_assert!(everybody_has_a_place(&world.input, &plan), "{}", text(&plan));
+        assert_plan_invariants(&world, &plan);
+        prop_assert!(keeps_budgets(&plan), "{}", commands_text(&plan));
+        prop_assert!(keeps_protected_nodes(&world.input, &plan), "{}", commands_text(&plan));
+        prop_assert!(every_moved_pod_fits(&world.input, &plan), "{}", commands_text(&plan));
         let gone = |name: &str| plan.commands.iter().flat_map(|c| &c.nodes).any(|n| n.name == name);
         for blocked in &plan.blocked {
-            prop_assert!(!gone(&blocked.node) && !blocked.blocks.is_empty());
+            prop_assert!(!gone(&blocked.node) && !blocked.reasons.is_empty());
         }
         let stay = plan.blocked.iter().filter(|b| world.input.nodes.iter().any(|n| n.metadata.name == b.node)).count();
         let go = plan.commands.iter().flat_map(|c| &c.nodes).count();
@@ -165,14 +165,14 @@ proptest! {
     #[test]
     fn one_question_has_one_answer(text_of in cluster()) {
         let world = Fixture::new(&text_of);
-        let answer = text(&world.disrupt());
-        prop_assert_eq!(&answer, &text(&world.disrupt()), "asked twice");
+        let answer = commands_text(&world.disrupt());
+        prop_assert_eq!(&answer, &commands_text(&world.disrupt()), "asked twice");
         let mut turned = world.clone();
         turned.input.pods.reverse();
         turned.input.pools.reverse();
         turned.input.nodes.reverse();
         turned.input.node_claims.reverse();
-        prop_assert_eq!(&answer, &text(&turned.disrupt()), "in another order");
+        prop_assert_eq!(&answer, &commands_text(&turned.disrupt()), "in another order");
     }
 
     #[test]
@@ -193,7 +193,7 @@ proptest! {
     fn a_budget_of_nothing_allows_nothing(text_of in cluster()) {
         let world = Fixture::new(&text_of.replace("pool p", "pool p budget=0").replace("pool q", "pool q budget=0"));
         let plan = world.disrupt();
-        prop_assert!(plan.commands.is_empty(), "{}", text(&plan));
+        prop_assert!(plan.commands.is_empty(), "{}", commands_text(&plan));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which nodes should go, asked of all at once, where a wave takes many of them (spec 03 §16 item 22).
 
-use kerf_engine::{DisruptionCommand, DisruptionSettings, MethodFilter, Passes, Price, look, validate_all};
+use kerf_engine::{DisruptionCommand, DisruptionSettings, MethodFilter, Passes, Price, next_commands, validate_all};
 
 use crate::fixture::Fixture;
 
@@ -18,7 +18,7 @@ fn nodes(kind: &str, count: usize, large: usize, small: usize) -> String {
 }
 
 /// A cluster after many of its pods have gone: some nodes have room, others are full of pods that do not fill them.
-fn shrunk(pool: &str) -> Fixture {
+fn shrunk_cluster(pool: &str) -> Fixture {
     let types = "type m cpu=16 mem=128Gi \n type s cpu=16 mem=64Gi price=1.4 \n type h cpu=8 mem=64Gi";
     let all = [
         nodes("m", 6, 1, 0),
@@ -34,29 +34,29 @@ fn shrunk(pool: &str) -> Fixture {
 }
 
 fn settings(world: &Fixture, moves: bool) -> DisruptionSettings {
-    DisruptionSettings { moves, ..world.disruption_settings(Passes::All) }
+    DisruptionSettings { allows_moves: moves, ..world.disruption_settings(Passes::All) }
 }
 
-fn found(world: &Fixture, moves: bool) -> Vec<DisruptionCommand> {
-    look(&world.input, &settings(world, moves), MethodFilter::ALL, |_| ()).commands
+fn found_commands(world: &Fixture, moves: bool) -> Vec<DisruptionCommand> {
+    next_commands(&world.input, &settings(world, moves), MethodFilter::ALL, |_| ()).commands
 }
 
-fn saved(commands: &[DisruptionCommand]) -> Price {
+fn total_saved(commands: &[DisruptionCommand]) -> Price {
     commands.iter().map(DisruptionCommand::saved).sum()
 }
 
-fn shape(commands: &[DisruptionCommand]) -> Vec<(usize, usize)> {
+fn node_and_replacement_counts(commands: &[DisruptionCommand]) -> Vec<(usize, usize)> {
     commands.iter().map(|command| (command.nodes.len(), command.replacements.len())).collect()
 }
 
 #[test]
 fn of_many_nodes_those_go_without_which_the_rest_costs_least() {
-    let world = shrunk("pool p");
+    let world = shrunk_cluster("pool p");
     // One after the other each saves what it can; all at once one more can go, for a machine that only small pods go to.
-    assert_eq!(shape(&found(&world, false)), [(9, 0), (1, 1), (1, 1), (1, 0)]);
-    let repacked = found(&world, true);
-    assert_eq!(shape(&repacked), [(13, 1)]);
-    assert!(saved(&repacked) > saved(&found(&world, false)));
+    assert_eq!(node_and_replacement_counts(&found_commands(&world, false)), [(9, 0), (1, 1), (1, 1), (1, 0)]);
+    let repacked = found_commands(&world, true);
+    assert_eq!(node_and_replacement_counts(&repacked), [(13, 1)]);
+    assert!(total_saved(&repacked) > total_saved(&found_commands(&world, false)));
     // A second look agrees.
     let verdicts = validate_all(&world.input, &settings(&world, true), &repacked);
     assert!(verdicts.iter().all(Result::is_ok), "{verdicts:?}");
@@ -64,20 +64,20 @@ fn of_many_nodes_those_go_without_which_the_rest_costs_least() {
 
 #[test]
 fn budgets_are_kept_by_all_that_go_at_once() {
-    let world = shrunk("pool p budget=12");
-    let going: usize = found(&world, true).iter().map(|command| command.nodes.len()).sum();
+    let world = shrunk_cluster("pool p budget=12");
+    let going: usize = found_commands(&world, true).iter().map(|command| command.nodes.len()).sum();
     assert_eq!(going, 12);
 }
 
 #[test]
 fn nodes_that_may_not_go_stay() {
-    let kept = shrunk("pool p");
-    let name = found(&kept, true)[0].nodes[0].name.clone();
+    let kept = shrunk_cluster("pool p");
+    let name = found_commands(&kept, true)[0].nodes[0].name.clone();
     let mut world = kept.clone();
     let node = world.input.nodes.iter_mut().find(|node| node.metadata.name == name).unwrap();
     let annotations = [("karpenter.sh/do-not-disrupt".into(), "true".into())];
     std::sync::Arc::make_mut(node).metadata.annotations = annotations.into_iter().collect();
-    let repacked = found(&world, true);
+    let repacked = found_commands(&world, true);
     assert!(repacked.iter().flat_map(|command| &command.nodes).all(|node| node.name != name));
-    assert!(saved(&repacked) > Price::ZERO);
+    assert!(total_saved(&repacked) > Price::ZERO);
 }

@@ -1,13 +1,13 @@
 //! What becomes of the pods (spec 03 §7), as far as it decides whether nodes go.
 
-use super::{THREE_TYPES, check, codes, why};
+use super::{THREE_TYPES, block_codes, block_reasons, check};
 
 #[test]
 fn spec_03_59_to_61_pods_do_not_wait_for_a_node_that_may_never_come_up() {
     let world = |more: &str| format!("{THREE_TYPES} \n machine n type=s \n pod x on=n cpu=2 \n {more}");
     let early = world("machine young type=s uninitialized");
     check(&early, "");
-    let reasons = why(&early, "n");
+    let reasons = block_reasons(&early, "n");
     assert!(reasons[0].starts_with("PodsUnschedulable: Not all pods would schedule, default/x => "), "{reasons:?}");
     assert!(
         reasons[0].contains("would schedule against uninitialized nodeclaim/claim-of-young, node/young"),
@@ -47,7 +47,7 @@ fn spec_03_65_to_67_a_node_that_pods_just_came_to_takes_no_more() {
     };
     check(&world("1m", "60", ""), "single delete n saves 0.4");
     check(&world("1m", "59", ""), "");
-    assert_eq!(codes(&world("1m", "59", ""), "n"), ["NoCheaperReplacement"]);
+    assert_eq!(block_codes(&world("1m", "59", ""), "n"), ["NoCheaperReplacement"]);
     // 66
     let never = "pool q after=Never \n node quiet pool=q type=m zone=a ct=on-demand event=0";
     check(&world("1m", "59", never), "single delete n saves 0.4");
@@ -93,7 +93,7 @@ fn spec_03_71_pods_that_keep_apart_keep_their_nodes() {
          pod x on=a cpu=1 labels=app:x anti=host:app=x \n pod y on=b cpu=1 labels=app:x anti=host:app=x"
     );
     check(&world, "");
-    assert_eq!(codes(&world, "a"), ["NoCheaperReplacement"]);
+    assert_eq!(block_codes(&world, "a"), ["NoCheaperReplacement"]);
 }
 
 #[test]

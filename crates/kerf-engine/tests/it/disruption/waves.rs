@@ -1,17 +1,17 @@
 //! All that one look finds for money at once, and what is waited for before it looks.
 
 use jiff::Timestamp;
-use kerf_engine::{DisruptionCommand, MethodFilter, Passes, gathering, look, validate_all};
+use kerf_engine::{DisruptionCommand, MethodFilter, Passes, consolidation_deferred_until, next_commands, validate_all};
 
 use super::THREE_TYPES;
 use crate::fixture::Fixture;
 
-fn found(world: &Fixture) -> Vec<DisruptionCommand> {
-    look(&world.input, &world.disruption_settings(Passes::All), MethodFilter::ALL, |_| ()).commands
+fn found_commands(world: &Fixture) -> Vec<DisruptionCommand> {
+    next_commands(&world.input, &world.disruption_settings(Passes::All), MethodFilter::ALL, |_| ()).commands
 }
 
 /// `a -> c; b -> c`: the nodes that go, and those that take in their pods.
-fn moves(commands: &[DisruptionCommand]) -> String {
+fn moves_text(commands: &[DisruptionCommand]) -> String {
     let names = |names: Vec<&str>| names.join(",");
     let line = |command: &DisruptionCommand| {
         let going = names(command.nodes.iter().map(|node| node.name.as_str()).collect());
@@ -30,15 +30,15 @@ const FIVE_NODES: &str = "type s cpu=2 mem=8Gi \n type m cpu=4 mem=16Gi \n type 
 #[test]
 fn one_look_goes_on_beside_what_it_has_found() {
     let world = Fixture::new(FIVE_NODES);
-    assert_eq!(moves(&found(&world)), "c -> new; d -> new; a -> b; e -> b");
+    assert_eq!(moves_text(&found_commands(&world)), "c -> new; d -> new; a -> b; e -> b");
     // Whoever asks for one step gets one.
-    let first = look(&world.input, &world.disruption_settings(Passes::First), MethodFilter::ALL, |_| ());
-    assert_eq!(moves(&first.commands), "c -> new");
+    let first = next_commands(&world.input, &world.disruption_settings(Passes::First), MethodFilter::ALL, |_| ());
+    assert_eq!(moves_text(&first.commands), "c -> new");
 }
 
 #[test]
 fn no_node_of_a_wave_takes_in_pods_and_goes_itself() {
-    let commands = found(&Fixture::new(FIVE_NODES));
+    let commands = found_commands(&Fixture::new(FIVE_NODES));
     let going: Vec<&str> = commands.iter().flat_map(|c| &c.nodes).map(|node| node.name.as_str()).collect();
     let receiving: Vec<&str> = commands.iter().flat_map(|c| &c.placements).map(|p| p.node.as_str()).collect();
     assert_eq!((going.len(), receiving), (4, vec!["b", "b"]));
@@ -48,27 +48,31 @@ fn no_node_of_a_wave_takes_in_pods_and_goes_itself() {
 #[test]
 fn pods_that_mind_others_are_not_moved_along() {
     let world = Fixture::new(&FIVE_NODES.replace("pod z", "pod z labels=app:z anti=zone:app=z"));
-    assert_eq!(moves(&found(&world)), "c -> new; d -> new; a -> b", "where that one may go depends on the others");
+    assert_eq!(
+        moves_text(&found_commands(&world)),
+        "c -> new; d -> new; a -> b",
+        "where that one may go depends on the others"
+    );
     // Who minds only the pods of its own node is where it is wanted, whatever becomes of other nodes.
     let world = Fixture::new(&FIVE_NODES.replace("pod z", "pod z labels=app:z anti=host:app=z"));
-    assert_eq!(moves(&found(&world)), "c -> new; d -> new; a -> b; e -> b");
+    assert_eq!(moves_text(&found_commands(&world)), "c -> new; d -> new; a -> b; e -> b");
     let world = Fixture::new(
         &FIVE_NODES.replace("pod z", "pod z labels=app:z anti=host:app=z").replace("pod v", "pod v labels=app:z"),
     );
-    assert_eq!(moves(&found(&world)), "c -> new; d -> new; a -> b", "the pod of `a` is there already");
+    assert_eq!(moves_text(&found_commands(&world)), "c -> new; d -> new; a -> b", "the pod of `a` is there already");
 }
 
 #[test]
 fn the_commands_of_a_wave_keep_budgets_together() {
     let world = |budget| Fixture::new(&FIVE_NODES.replace("pool p", &format!("pool p budget={budget}")));
-    assert_eq!(moves(&found(&world(4))), "c -> new; d -> new; a -> b; e -> b");
-    assert_eq!(moves(&found(&world(3))), "c -> new; d -> new; a -> b");
+    assert_eq!(moves_text(&found_commands(&world(4))), "c -> new; d -> new; a -> b; e -> b");
+    assert_eq!(moves_text(&found_commands(&world(3))), "c -> new; d -> new; a -> b");
 }
 
 #[test]
 fn each_command_is_looked_at_again_beside_those_before_it() {
     let then = Fixture::new(FIVE_NODES);
-    let commands = found(&then);
+    let commands = found_commands(&then);
     let settings = then.disruption_settings(Passes::All);
     let verdicts = |now: &str| {
         let all = validate_all(&Fixture::new(now).input, &settings, &commands);
@@ -87,11 +91,11 @@ fn room_that_somebody_made_meanwhile_is_used() {
     let shrinks = format!("{THREE_TYPES} \n machine n type=l \n pod x on=n cpu=1");
     let then = Fixture::new(&shrinks);
     let settings = then.disruption_settings(Passes::All);
-    let commands = found(&then);
-    assert_eq!(moves(&commands), "n -> new");
+    let commands = found_commands(&then);
+    assert_eq!(moves_text(&commands), "n -> new");
     let now = Fixture::new(&format!("{shrinks} \n machine m type=s \n pod y on=m cpu=1"));
     let better: Vec<DisruptionCommand> = validate_all(&now.input, &settings, &commands).into_iter().flatten().collect();
-    assert_eq!(moves(&better), "n -> m");
+    assert_eq!(moves_text(&better), "n -> m");
     assert!(better[0].saved() > commands[0].saved());
 }
 
@@ -103,10 +107,11 @@ fn nodes_that_are_worth_most_when_they_go_together_need_not_be_those_with_the_fe
     };
     let large: String = (0..14).map(|n| node('l', n, "cpu=4")).collect();
     let small: String = (0..16).map(|n| node('s', n, "x4 cpu=100m")).collect();
-    let commands =
-        found(&Fixture::new(&format!("{THREE_TYPES} \n {large} {small} \n machine z type=m \n pod z on=z cpu=1")));
+    let commands = found_commands(&Fixture::new(&format!(
+        "{THREE_TYPES} \n {large} {small} \n machine z type=m \n pod z on=z cpu=1"
+    )));
     let first: Vec<&str> = commands[0].nodes.iter().map(|node| node.name.as_str()).collect();
-    assert_eq!(first.len(), 15, "{}", moves(&commands));
+    assert_eq!(first.len(), 15, "{}", moves_text(&commands));
     assert!(first.iter().all(|name| name.starts_with('s')), "{first:?}");
 }
 
@@ -117,7 +122,10 @@ fn a_crowd_that_is_ready_in_a_moment_is_waited_for() {
         let machines: String = machines.iter().enumerate().map(line).collect();
         let world = Fixture::new(&format!("{THREE_TYPES} after=60s \n {machines}"));
         let seconds = |until: Option<Timestamp>| until.map(|until| until.duration_since(world.input.at).as_secs());
-        (seconds(gathering(&world.input, false)), seconds(gathering(&world.input, true)))
+        (
+            seconds(consolidation_deferred_until(&world.input, false)),
+            seconds(consolidation_deferred_until(&world.input, true)),
+        )
     };
     let (ready, soon, sooner, resting) = ("event=70", "event=35", "event=55", "event=10");
     assert_eq!(until(&[ready, ready, ready]), (None, None));
@@ -137,9 +145,9 @@ fn nodes_whose_pods_are_spread_over_hosts_drift_away_together() {
     };
     let nodes: String = (0..8).map(node).collect();
     let world = Fixture::new(&format!("{THREE_TYPES} after=Never \n {nodes}"));
-    assert_eq!(found(&world).len(), 8);
+    assert_eq!(found_commands(&world).len(), 8);
     let world = Fixture::new(&format!("{THREE_TYPES} after=Never \n {}", nodes.replace("spread=host", "spread=zone")));
-    assert_eq!(found(&world).len(), 1);
+    assert_eq!(found_commands(&world).len(), 1);
 }
 
 #[test]
@@ -150,5 +158,5 @@ fn pods_of_nodes_on_their_way_out_do_not_keep_others_from_going_together() {
     let world = Fixture::new(&format!(
         "{THREE_TYPES} after=Never \n {nodes} \n machine gone type=s leaving \n pod y on=gone cpu=1500m \n machine new type=s uninitialized"
     ));
-    assert_eq!(found(&world).len(), 4);
+    assert_eq!(found_commands(&world).len(), 4);
 }

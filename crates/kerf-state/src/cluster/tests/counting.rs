@@ -4,7 +4,7 @@
 use super::*;
 
 /// A pod that waits, or runs on a node, with these changes.
-fn odd_pod(name: &str, node: Option<&str>, more: Value) -> Pod {
+fn pod_with(name: &str, node: Option<&str>, more: Value) -> Pod {
     let phase = if node.is_some() { "Running" } else { "Pending" };
     let mut pod = json!({
         "metadata": {"name": name, "namespace": "default", "uid": name},
@@ -12,31 +12,32 @@ fn odd_pod(name: &str, node: Option<&str>, more: Value) -> Pod {
         "status": {"phase": phase},
     });
     merge(&mut pod, more);
-    decoded(pod)
+    from_json(pod)
 }
 
 /// Whether a pod that waits would be put on the node `n`.
-fn fits(cluster: &mut Cluster, pod: Pod) -> bool {
-    let (ask, settings, key) = (ask(), settings(), pod.key());
+fn fits_on_node(cluster: &mut Cluster, pod: Pod) -> bool {
+    let (ask, settings, key) = (input_context(), settings(), pod.key());
     let _ = cluster.solve(&ask, &settings);
     cluster.apply(pod.clone());
     let fresh = kerf_engine::solve(&cluster.input(&ask), &settings);
     let followed = cluster.solve(&ask, &settings);
-    assert_eq!(decided(&followed), decided(&fresh));
+    assert_eq!(solution_text(&followed), solution_text(&fresh));
     cluster.delete(&pod);
     followed.nodes.iter().any(|placement| placement.node == "n" && placement.pods.contains(&key))
 }
 
 /// A cluster with the node `n`, which is big enough for anything.
 fn with_node() -> Cluster {
-    let mut cluster = furnished();
+    let mut cluster = cluster_with_pool();
     cluster.apply(claim("c", "i-1", 1, json!({"spec": {"taints": null, "startupTaints": null}})));
-    cluster.apply(big());
+    cluster.apply(big_node());
     cluster
 }
 
-fn big() -> Node {
-    let mut node = ours("n", "i-1", json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}));
+fn big_node() -> Node {
+    let mut node =
+        managed_node("n", "i-1", json!({"karpenter.sh/registered": "true", "karpenter.sh/initialized": "true"}));
     node.status.allocatable = [("cpu", "64"), ("pods", "250")].try_into().unwrap();
     node.status.capacity = node.status.allocatable.clone();
     node
@@ -46,27 +47,27 @@ fn big() -> Node {
 #[test]
 fn a_volume_counts_once_however_many_pods_use_it() {
     let mut cluster = with_node();
-    cluster.apply::<CsiNode>(decoded(json!({"metadata": {"name": "n"},
+    cluster.apply::<CsiNode>(from_json(json!({"metadata": {"name": "n"},
         "spec": {"drivers": [{"name": "ebs", "nodeID": "n", "allocatable": {"count": 10}}]}})));
     let volume = |n: usize| json!({"spec": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": format!("data-{n}")}}]}});
     for n in 1..=11 {
-        cluster.apply::<PersistentVolume>(decoded(json!({"metadata": {"name": format!("pv-{n}")},
+        cluster.apply::<PersistentVolume>(from_json(json!({"metadata": {"name": format!("pv-{n}")},
             "spec": {"csi": {"driver": "ebs", "volumeHandle": format!("vol-{n}")}}})));
-        cluster.apply::<PersistentVolumeClaim>(decoded(json!({"metadata": {"name": format!("data-{n}"),
+        cluster.apply::<PersistentVolumeClaim>(from_json(json!({"metadata": {"name": format!("data-{n}"),
             "namespace": "default", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "status": {"phase": "Bound"},
             "spec": {"volumeName": format!("pv-{n}")}})));
     }
     for n in 1..=10 {
-        cluster.apply(odd_pod(&format!("p{n}"), Some("n"), volume(n)));
+        cluster.apply(pod_with(&format!("p{n}"), Some("n"), volume(n)));
     }
     for version in 2..4 {
-        assert!(!fits(&mut cluster, odd_pod("eleventh", None, volume(11))), "version {version}");
-        assert!(fits(&mut cluster, odd_pod("again", None, volume(3))), "version {version}");
+        assert!(!fits_on_node(&mut cluster, pod_with("eleventh", None, volume(11))), "version {version}");
+        assert!(fits_on_node(&mut cluster, pod_with("again", None, volume(3))), "version {version}");
         // What the claim has to say later changes nothing of it.
         cluster.apply(claim("c", "i-1", version, json!({"spec": {"taints": null, "startupTaints": null}})));
     }
-    cluster.delete(&odd_pod("p7", Some("n"), volume(7)));
-    assert!(fits(&mut cluster, odd_pod("eleventh", None, volume(11))), "there is room for one now");
+    cluster.delete(&pod_with("p7", Some("n"), volume(7)));
+    assert!(fits_on_node(&mut cluster, pod_with("eleventh", None, volume(11))), "there is room for one now");
 }
 
 // spec 04 #13
@@ -79,27 +80,27 @@ fn a_port_of_the_host_is_used_by_one_pod() {
     };
     for _ in 0..2 {
         // Hearing of it again does not make it collide with itself.
-        cluster.apply(odd_pod("user", Some("n"), port("TCP", "0.0.0.0")));
+        cluster.apply(pod_with("user", Some("n"), port("TCP", "0.0.0.0")));
     }
     for ip in ["", "0.0.0.0", "10.0.0.1"] {
-        assert!(!fits(&mut cluster, odd_pod("new", None, port("TCP", ip))), "{ip}");
-        assert!(fits(&mut cluster, odd_pod("new", None, port("SCTP", ip))), "{ip}");
+        assert!(!fits_on_node(&mut cluster, pod_with("new", None, port("TCP", ip))), "{ip}");
+        assert!(fits_on_node(&mut cluster, pod_with("new", None, port("SCTP", ip))), "{ip}");
     }
-    cluster.delete(&odd_pod("user", Some("n"), port("TCP", "0.0.0.0")));
-    assert!(fits(&mut cluster, odd_pod("new", None, port("TCP", ""))));
+    cluster.delete(&pod_with("user", Some("n"), port("TCP", "0.0.0.0")));
+    assert!(fits_on_node(&mut cluster, pod_with("new", None, port("TCP", ""))));
 }
 
 // spec 04 #31
 #[test]
 fn the_newest_pod_of_a_daemon_set_says_what_it_needs() {
-    let mut cluster = furnished();
+    let mut cluster = cluster_with_pool();
     let set: DaemonSet =
-        decoded(json!({"metadata": {"name": "d", "namespace": "default", "uid": "d"}, "spec": {"template":
+        from_json(json!({"metadata": {"name": "d", "namespace": "default", "uid": "d"}, "spec": {"template":
         {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]}}}}));
     let daemon = |name: &str, created: &str, cpu: &str| {
         let owner =
             json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": true}]);
-        odd_pod(
+        pod_with(
             name,
             Some("elsewhere"),
             json!({"metadata": {"creationTimestamp": created, "ownerReferences": owner},
@@ -110,7 +111,7 @@ fn the_newest_pod_of_a_daemon_set_says_what_it_needs() {
     let machines = |cluster: &mut Cluster, cpu: &str| {
         let pods: Vec<Pod> = (0..3)
             .map(|n| {
-                odd_pod(
+                pod_with(
                     &format!("w{n}"),
                     None,
                     json!({"spec": {"containers": [
@@ -121,7 +122,7 @@ fn the_newest_pod_of_a_daemon_set_says_what_it_needs() {
         for pod in &pods {
             cluster.apply(pod.clone());
         }
-        let solution = cluster.solve(&ask(), &settings());
+        let solution = cluster.solve(&input_context(), &settings());
         for pod in &pods {
             cluster.delete(pod);
         }
@@ -132,7 +133,7 @@ fn the_newest_pod_of_a_daemon_set_says_what_it_needs() {
     cluster.apply(daemon("old", "2026-01-01T00:00:00Z", "3"));
     cluster.apply(daemon("new", "2026-01-02T00:00:00Z", "1"));
     for n in 0..1000 {
-        cluster.apply(odd_pod(&format!("other-{n}"), Some("elsewhere"), json!({})));
+        cluster.apply(pod_with(&format!("other-{n}"), Some("elsewhere"), json!({})));
     }
     assert_eq!(machines(&mut cluster, "1"), (1, 0), "three cpus of four are left");
     assert_eq!(machines(&mut cluster, "4"), (0, 3));
@@ -146,7 +147,7 @@ fn a_pod_counts_with_the_most_that_it_may_have() {
     let resources = |cpu: &str| json!({"requests": {"cpu": cpu}});
     let counted = |more: Value| {
         let mut cluster = with_node();
-        cluster.apply(odd_pod("p", Some("n"), more));
+        cluster.apply(pod_with("p", Some("n"), more));
         cpu(&cluster.requests_on("n").pods)
     };
     let resized = |spec: &str, allocated: &str| {
