@@ -11,7 +11,7 @@ use kerf_state::{Cluster, TrackedClaim};
 use kube::Client;
 
 use crate::events::{Event, Publish};
-use crate::metrics::{Metrics, Show, state_text};
+use crate::metrics::{Metrics, StateMetricsInput, state_text};
 
 /// The cluster as we know it, shared by all controllers. The lock is held for as long as it takes to look or to note, never while
 /// waiting for anybody.
@@ -114,7 +114,7 @@ impl Context {
         let now = self.now();
         // What was counted needs nothing of the index, which may be in use: so a simulation that runs can be seen.
         let counted = self.metrics.text(now);
-        let show = Show {
+        let show = StateMetricsInput {
             metrics: &self.metrics,
             well_known: &well_known,
             classes: &classes,

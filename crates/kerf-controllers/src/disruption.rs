@@ -20,9 +20,9 @@ mod step_times;
 mod taint;
 mod triggers;
 
-pub(crate) use churn_backoff::Memory;
-pub use history::History;
-pub(crate) use pass::{Disruption, SOON};
-pub(crate) use queue::Orchestration;
+pub(crate) use churn_backoff::DriftBackoffs;
+pub use history::DecisionHistory;
+pub(crate) use pass::{CHANGE_COALESCE_DELAY, DisruptionController};
+pub(crate) use queue::CommandQueue;
 pub(crate) use report::forget_pool;
-pub(crate) use triggers::News;
+pub(crate) use triggers::DisruptionTrigger;

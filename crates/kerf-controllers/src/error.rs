@@ -47,13 +47,13 @@ pub enum Error {
     },
     /// The pool went between the decision and its deed.
     #[error("getting current resource usage, nodepool {0:?} not found")]
-    PoolGone(String),
+    PoolNotFound(String),
     /// An object says something that makes no sense; the text says which field.
     #[error("{0}")]
     Invalid(String),
     /// What a failure was part of.
     #[error("{doing}, {cause}")]
-    While {
+    WithContext {
         /// What was being done.
         doing: &'static str,
         /// What went wrong.
@@ -68,7 +68,7 @@ pub enum Error {
 impl Error {
     /// The failure as a part of something.
     pub(crate) fn while_doing(self, doing: &'static str) -> Self {
-        Self::While { doing, cause: Box::new(self) }
+        Self::WithContext { doing, cause: Box::new(self) }
     }
 
     /// Whether the API server will not have what it was given, and would not the next time either.
@@ -89,39 +89,39 @@ impl Error {
 
 /// What ends a reconcile early.
 #[derive(Debug)]
-pub(crate) enum Stopped {
+pub(crate) enum Interrupted {
     /// Nothing is wrong; this is when to come back.
-    Until(ReconcileAction),
+    Requeue(ReconcileAction),
     /// Something is.
-    By(Error),
+    Failed(Error),
 }
 
-impl From<Error> for Stopped {
+impl From<Error> for Interrupted {
     fn from(error: Error) -> Self {
-        Self::By(error)
+        Self::Failed(error)
     }
 }
 
-impl Stopped {
+impl Interrupted {
     /// The outcome of a reconcile that may have ended early.
     pub(crate) fn settle(outcome: Result<ReconcileAction, Self>) -> Result<ReconcileAction, Error> {
         match outcome {
-            Ok(next) | Err(Self::Until(next)) => Ok(next),
-            Err(Self::By(error)) => Err(error),
+            Ok(next) | Err(Self::Requeue(next)) => Ok(next),
+            Err(Self::Failed(error)) => Err(error),
         }
     }
 }
 
 /// When a reconcile comes back after somebody else wrote first. Nothing failed, so it does not wait as long as failures do, nor at their
 /// expense: by then the watch has told what was written.
-pub(crate) const AFTER_CONFLICT: ReconcileAction = ReconcileAction::RequeueAfter(Duration::from_millis(100));
+pub(crate) const REQUEUE_AFTER_CONFLICT: ReconcileAction = ReconcileAction::RequeueAfter(Duration::from_millis(100));
 
 /// How a reconcile goes on after a call to the API server about its own object: it ends if the object is gone, comes back if somebody
 /// else wrote first, and fails for any other reason (spec 04 §1.1).
-pub(crate) fn answered<T>(doing: &'static str, answer: Result<T, ApiError>) -> Result<T, Stopped> {
+pub(crate) fn answered<T>(doing: &'static str, answer: Result<T, ApiError>) -> Result<T, Interrupted> {
     answer.map_err(|cause| match cause {
-        ApiError::NotFound => Stopped::Until(ReconcileAction::Done),
-        ApiError::Conflict => Stopped::Until(AFTER_CONFLICT),
-        ApiError::TimedOut | ApiError::Other(_) => Stopped::By(Error::Api { doing, cause }),
+        ApiError::NotFound => Interrupted::Requeue(ReconcileAction::Done),
+        ApiError::Conflict => Interrupted::Requeue(REQUEUE_AFTER_CONFLICT),
+        ApiError::TimedOut | ApiError::Other(_) => Interrupted::Failed(Error::Api { doing, cause }),
     })
 }

@@ -16,7 +16,7 @@ use kerf_api::slim::{Node, Pod};
 use kerf_state::TrackedClaim;
 
 /// How long an event is not repeated, if nothing else is said.
-const WINDOW: Duration = Duration::from_mins(2);
+const DEFAULT_DEDUPE_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Takes events on their way to users. It never fails and never waits: what cannot be written is lost.
 pub trait Publish: Send + Sync {
@@ -26,7 +26,7 @@ pub trait Publish: Send + Sync {
 
 /// Whether something is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Severity {
+pub enum EventType {
     /// Nothing is.
     Normal,
     /// Something is.
@@ -39,7 +39,7 @@ pub struct Event {
     /// The object.
     pub about: ObjectReference,
     /// Whether something is wrong.
-    pub severity: Severity,
+    pub severity: EventType,
     /// One word for programs.
     pub reason: Cow<'static, str>,
     /// A sentence for people.
@@ -53,10 +53,10 @@ pub struct Event {
 }
 
 impl Event {
-    fn new(about: ObjectReference, severity: Severity, reason: &'static str, message: String) -> Self {
+    fn new(about: ObjectReference, severity: EventType, reason: &'static str, message: String) -> Self {
         let told_apart_by = about.uid.iter().cloned().collect();
         let reason = Cow::Borrowed(reason);
-        Self { about, severity, reason, message, told_apart_by, window: WINDOW, is_rate_limited: false }
+        Self { about, severity, reason, message, told_apart_by, window: DEFAULT_DEDUPE_TIMEOUT, is_rate_limited: false }
     }
 
     fn within(self, window: Duration) -> Self {
@@ -110,52 +110,53 @@ pub(crate) fn nominated(pod: &Pod, claim: Option<&str>, node: Option<&str>) -> E
         .chain(node.map(|name| format!("node/{name}")))
         .collect();
     let message = format!("Pod should schedule on: {}", places.join(", "));
-    Event { is_rate_limited: true, ..Event::new(about_pod(pod), Severity::Normal, "Nominated", message) }
+    Event { is_rate_limited: true, ..Event::new(about_pod(pod), EventType::Normal, "Nominated", message) }
 }
 
 /// The pod finds no place.
 pub(crate) fn failed_scheduling(pod: &Pod, why: &str) -> Event {
     let message = format!("Failed to schedule pod, {why}");
-    Event::new(about_pod(pod), Severity::Warning, "FailedScheduling", message).within(Duration::from_mins(5))
+    Event::new(about_pod(pod), EventType::Warning, "FailedScheduling", message).within(Duration::from_mins(5))
 }
 
 /// The pool's own requirements leave it no machine; by their `minValues` alone, perhaps.
 pub(crate) fn no_compatible_instance_types(pool: &NodePool, is_by_min_values: bool) -> Event {
     let by = if is_by_min_values { " due to minValues incompatibility" } else { "" };
     let message = format!("NodePool requirements filtered out all compatible available instance types{by}");
-    Event::new(about_pool(pool), Severity::Warning, "NoCompatibleInstanceTypes", message).within(Duration::from_mins(1))
+    Event::new(about_pool(pool), EventType::Warning, "NoCompatibleInstanceTypes", message)
+        .within(Duration::from_mins(1))
 }
 
 /// There is no such machine to be had.
 pub(crate) fn insufficient_capacity(claim: &NodeClaim, why: &str) -> Event {
     let message = format!("NodeClaim {} event: {why}", claim.metadata.name.as_deref().unwrap_or_default());
-    Event::new(about_claim(claim), Severity::Warning, "InsufficientCapacityError", message)
+    Event::new(about_claim(claim), EventType::Warning, "InsufficientCapacityError", message)
 }
 
 /// The node joined without the taint that keeps pods away until it is registered.
 pub(crate) fn unregistered_taint_missing(claim: &NodeClaim) -> Event {
     let message = "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on \
                    Karpenter-managed nodes";
-    Event::new(about_claim(claim), Severity::Warning, "UnregisteredTaintMissing", message.to_owned())
+    Event::new(about_claim(claim), EventType::Warning, "UnregisteredTaintMissing", message.to_owned())
 }
 
 /// The drain has an end.
 pub(crate) fn termination_grace_period_expiring(claim: &NodeClaim, at: &str) -> Event {
     let message = format!("All pods will be deleted by {at}");
-    Event::new(about_claim(claim), Severity::Warning, "TerminationGracePeriodExpiring", message)
+    Event::new(about_claim(claim), EventType::Warning, "TerminationGracePeriodExpiring", message)
         .told_apart_by(claim.metadata.name.clone())
 }
 
 /// Nobody can tell when the drain ends.
 pub(crate) fn unreadable_grace_period(claim: &NodeClaim, why: &str) -> Event {
     let message = format!("Invalid terminationGracePeriod, pods are not deleted before they are evicted: {why}");
-    Event::new(about_claim(claim), Severity::Warning, "FailedValidation", message)
+    Event::new(about_claim(claim), EventType::Warning, "FailedValidation", message)
         .told_apart_by(claim.metadata.name.clone())
 }
 
 /// The node is not what was promised.
 pub(crate) fn failed_consistency_check(claim: &TrackedClaim, issue: &str) -> Event {
-    Event::new(about_claim(&claim.object), Severity::Warning, "FailedConsistencyCheck", issue.to_owned())
+    Event::new(about_claim(&claim.object), EventType::Warning, "FailedConsistencyCheck", issue.to_owned())
         .told_apart_by([claim.uid().to_owned(), issue.to_owned()])
 }
 
@@ -170,31 +171,31 @@ pub fn about_node(node: &Node) -> ObjectReference {
     }
 }
 
-fn about_named_node(node: &Node, severity: Severity, reason: &'static str, message: String) -> Event {
+fn about_named_node(node: &Node, severity: EventType, reason: &'static str, message: String) -> Event {
     Event::new(about_node(node), severity, reason, message).told_apart_by([node.metadata.name.to_string()])
 }
 
 /// The node is not empty yet.
 pub(crate) fn failed_draining(node: &Node, why: &str) -> Event {
-    about_named_node(node, Severity::Warning, "FailedDraining", format!("Failed to drain node, {why}"))
+    about_named_node(node, EventType::Warning, "FailedDraining", format!("Failed to drain node, {why}"))
 }
 
 /// The node is empty and still has volumes.
 pub(crate) fn awaiting_volume_detachment(node: &Node, attachments: &[&str]) -> Event {
     let names = crate::logs::some_names(attachments, 5);
     let message = format!("Awaiting deletion of bound volumeattachments ({names})");
-    about_named_node(node, Severity::Normal, "AwaitingVolumeDetachment", message)
+    about_named_node(node, EventType::Normal, "AwaitingVolumeDetachment", message)
 }
 
 /// The node's drain has an end.
 pub(crate) fn node_termination_grace_period_expiring(node: &Node, at: &str) -> Event {
     let message = format!("All pods will be deleted by {at}");
-    about_named_node(node, Severity::Warning, "TerminationGracePeriodExpiring", message)
+    about_named_node(node, EventType::Warning, "TerminationGracePeriodExpiring", message)
 }
 
 /// The pod was asked to leave; why may be empty.
 pub(crate) fn evicted(pod: &Pod, why: &str) -> Event {
-    Event::new(about_pod(pod), Severity::Normal, "Evicted", format!("Evicted pod: {why}"))
+    Event::new(about_pod(pod), EventType::Normal, "Evicted", format!("Evicted pod: {why}"))
         .told_apart_by([pod.metadata.name.to_string()])
 }
 
@@ -206,7 +207,7 @@ pub(crate) fn disrupted(pod: &Pod, end: Timestamp, granted_seconds: i64) -> Even
         "Deleting the pod to accommodate the terminationTime {end} of the node. The pod was granted {granted_seconds} seconds of \
          grace-period of its {own} terminationGracePeriodSeconds. This bypasses the PDB of the pod and the do-not-disrupt annotation."
     );
-    Event::new(about_pod(pod), Severity::Normal, "Disrupted", message).told_apart_by([pod.metadata.name.to_string()])
+    Event::new(about_pod(pod), EventType::Normal, "Disrupted", message).told_apart_by([pod.metadata.name.to_string()])
 }
 
 /// What the pod's wish to be left alone comes to; nothing, if it is simply kept.
@@ -216,16 +217,16 @@ pub(crate) fn do_not_disrupt(pod: &Pod, protection: &DoNotDisrupt) -> Option<Eve
         DoNotDisrupt::Protected { until: None } => None,
         DoNotDisrupt::Protected { until: Some(until) } => {
             let message = format!("The karpenter.sh/do-not-disrupt grace period will elapse at {until}");
-            let event = Event::new(about_pod(pod), Severity::Normal, "DoNotDisruptUntil", message);
+            let event = Event::new(about_pod(pod), EventType::Normal, "DoNotDisruptUntil", message);
             Some(event.told_apart_by([uid, until.to_string()]))
         }
         DoNotDisrupt::Elapsed { .. } => {
             let message = "The karpenter.sh/do-not-disrupt grace period has elapsed, pod is now disruptable".to_owned();
-            Some(Event::new(about_pod(pod), Severity::Normal, "DoNotDisruptGracePeriodElapsed", message))
+            Some(Event::new(about_pod(pod), EventType::Normal, "DoNotDisruptGracePeriodElapsed", message))
         }
         DoNotDisrupt::Invalid { why } => {
             let message = format!("Invalid karpenter.sh/do-not-disrupt annotation: {why}, ignoring annotation");
-            let event = Event::new(about_pod(pod), Severity::Warning, "InvalidDoNotDisruptAnnotation", message);
+            let event = Event::new(about_pod(pod), EventType::Warning, "InvalidDoNotDisruptAnnotation", message);
             Some(event.told_apart_by([uid, why.clone()]))
         }
     }
@@ -233,7 +234,7 @@ pub(crate) fn do_not_disrupt(pod: &Pod, protection: &DoNotDisrupt) -> Option<Eve
 
 /// So many nodes are broken that none is repaired.
 pub(crate) fn node_repair_blocked(about: ObjectReference, why: &str) -> Event {
-    Event::new(about, Severity::Warning, "NodeRepairBlocked", why.to_owned()).within(Duration::from_mins(15))
+    Event::new(about, EventType::Warning, "NodeRepairBlocked", why.to_owned()).within(Duration::from_mins(15))
 }
 
 /// A condition has another status than before. Every one is told.
@@ -243,11 +244,11 @@ pub(crate) fn transitioned(about: ObjectReference, before: &Condition, after: &C
         "Status condition transitioned, Type: {}, Status: {} -> {}, Reason: {}{tail}",
         after.condition_type, before.status, after.status, after.reason
     );
-    let event = Event::new(about, Severity::Normal, "", message).told_apart_by([]);
+    let event = Event::new(about, EventType::Normal, "", message).told_apart_by([]);
     Event { reason: Cow::Owned(after.condition_type.clone()), ..event }
 }
 
 /// A finalizer is gone. Every one is told.
 pub(crate) fn finalized(about: ObjectReference, finalizer: &str) -> Event {
-    Event::new(about, Severity::Normal, "Finalized", format!("Finalized {finalizer}")).told_apart_by([])
+    Event::new(about, EventType::Normal, "Finalized", format!("Finalized {finalizer}")).told_apart_by([])
 }

@@ -19,7 +19,7 @@ mod static_capacity;
 
 pub use context::{Context, Settings, SharedCluster};
 pub use controllers::Controllers;
-pub use disruption::History;
+pub use disruption::DecisionHistory;
 pub use error::Error;
 pub use events::{Event, Publish};
 pub use metrics::Metrics;

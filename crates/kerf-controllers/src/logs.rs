@@ -13,7 +13,7 @@ use kerf_api::slim::Str;
 use serde::Serialize;
 use tracing::Span;
 
-pub use layer::{Form, Level, LogLayer, Settings};
+pub use layer::{Level, LineFormat, LogLayer, LogSettings};
 
 /// A kind as the log names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

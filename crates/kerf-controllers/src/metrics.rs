@@ -22,15 +22,15 @@ mod usage;
 use jiff::Timestamp;
 
 pub use disruption::DisruptionMetrics;
-pub use offerings::Offerings;
+pub use offerings::OfferingMetrics;
 pub use pods::PodTimes;
-pub(crate) use provider::Measured;
+pub(crate) use provider::MeteredProvider;
 pub use queues::QueueMetrics;
 pub use registry::{Counter, Gauge, Histogram, Registry, Summary};
 pub use scheduler::SchedulerMetrics;
-pub(crate) use state::{Show, text as state_text};
+pub(crate) use state::{StateMetricsInput, text as state_text};
 use status::StatusFamilies;
-pub(crate) use status::{Status, StatusOf};
+pub(crate) use status::{StatusController, StatusKind};
 
 /// Buckets of durations.
 pub(crate) const DURATION_BUCKETS: [f64; 45] = [
@@ -169,7 +169,7 @@ pub struct Metrics {
     /// Failed calls to the provider, by controller, method, provider and error.
     pub cloudprovider_errors: Counter,
     /// What the provider sells.
-    pub offerings: Offerings,
+    pub offerings: OfferingMetrics,
     /// Reconciles, by controller and result.
     pub reconcile_total: Counter,
     /// Failed reconciles, by controller.
@@ -316,7 +316,7 @@ impl Metrics {
                 "Number of failed cloud provider method calls.",
                 &["controller", "method", "provider", "error"],
             ),
-            offerings: Offerings::default(),
+            offerings: OfferingMetrics::default(),
             reconcile_total: r.counter(
                 "controller_runtime_reconcile_total",
                 "Total number of reconciliations per controller.",

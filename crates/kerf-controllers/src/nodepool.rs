@@ -14,14 +14,14 @@ use kerf_runtime::{MergePatch, ReconcileAction};
 
 use crate::actions;
 use crate::context::Context;
-use crate::error::{Stopped, answered};
+use crate::error::{Interrupted, answered};
 
 /// Changes conditions of a pool and writes them if that made a difference.
 async fn tell(
     ctx: &Context,
     pool: &NodePool,
     say: impl FnOnce(&mut ConditionSet, Timestamp),
-) -> Result<ReconcileAction, Stopped> {
+) -> Result<ReconcileAction, Interrupted> {
     let mut told = pool.clone();
     let status = told.status.get_or_insert_default();
     let stored = std::mem::take(&mut status.conditions);

@@ -22,11 +22,11 @@ use tracing::{error, info};
 
 use crate::context::Context;
 use crate::controllers::Controllers;
-use crate::metrics::Measured;
+use crate::metrics::MeteredProvider;
 use crate::recorder::Recorder;
 
 /// How long running reconciles may take once the end has been asked for.
-const GRACE: Duration = Duration::from_secs(30);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What the process around the controllers does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub async fn run(
         let constraints: Value = default_spread.iter().map(described).collect();
         info!(%constraints, "spreading pods without constraints of their own by default");
     }
-    let cloud = Arc::new(Measured::new(ctx.cloud.clone(), ctx.metrics.clone(), ctx.clock));
+    let cloud = Arc::new(MeteredProvider::new(ctx.cloud.clone(), ctx.metrics.clone(), ctx.clock));
     let ctx = Context { cloud, ..ctx };
     let controllers = Controllers::new(ctx.clone());
     let (watches, feed) = controllers.watches(ctx.settings.seed);
@@ -188,7 +188,7 @@ async fn lead(controllers: &Arc<Controllers>, watches: Vec<WatchHandle>, mut sto
     let (all, until) = (controllers.clone(), stop.clone());
     working.spawn(async move { all.run(until).await });
     stop.requested().await;
-    if tokio::time::timeout(GRACE, working.join_next()).await.is_err() {
+    if tokio::time::timeout(SHUTDOWN_TIMEOUT, working.join_next()).await.is_err() {
         info!("stopping although some reconciles are still running");
     }
 }

@@ -16,25 +16,25 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::events::{Event, Publish, Severity};
+use crate::events::{Event, EventType, Publish};
 use correlate::{Correlated, Correlator};
 
 /// Events that wait to be written; more are lost, as it is only people who miss them.
-const WAITING_MAX: usize = 1000;
+const QUEUED_EVENTS_MAX: usize = 1000;
 /// De-duplication keys that are kept before old ones are looked for the first time.
-const KEYS_MIN: usize = 4096;
+const DEDUPE_KEYS_MIN: usize = 4096;
 /// Events that come in crowds: so many a second on average, so many at once, for all objects together.
-const CROWD_PER_SECOND: f64 = 5.0;
-const CROWD_BURST: f64 = 10.0;
+const RATE_LIMIT_PER_SECOND: f64 = 5.0;
+const RATE_LIMIT_BURST: f64 = 10.0;
 /// Who says it.
 const COMPONENT: &str = "karpenter";
 
 /// Publishes events, once somebody polls `Recorder::run`.
 pub struct Recorder {
     clock: Clock,
-    said: Mutex<Said>,
+    said: Mutex<DedupeState>,
     waiting: mpsc::Sender<Event>,
-    writer: Mutex<Option<Writer>>,
+    writer: Mutex<Option<EventWriter>>,
 }
 
 impl std::fmt::Debug for Recorder {
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Recorder {
 
 /// What has been said lately.
 #[derive(Debug)]
-struct Said {
+struct DedupeState {
     /// Until when a key is not repeated.
     until: BTreeMap<String, Timestamp>,
     /// How many keys there are when old ones are looked for: twice as many as were left the last time, so that a key costs its share of one
@@ -58,10 +58,11 @@ struct Said {
 impl Recorder {
     /// A recorder that writes through `client`.
     pub fn new(client: kube::Client, clock: Clock, seed: u64) -> Self {
-        let (waiting, received) = mpsc::channel(WAITING_MAX);
-        let said = Said { until: BTreeMap::new(), keys_max: KEYS_MIN, crowd: (CROWD_BURST, clock.now()) };
+        let (waiting, received) = mpsc::channel(QUEUED_EVENTS_MAX);
+        let said =
+            DedupeState { until: BTreeMap::new(), keys_max: DEDUPE_KEYS_MIN, crowd: (RATE_LIMIT_BURST, clock.now()) };
         let chance = Rng::new(seed, "events");
-        let writer = Writer { client, clock, received, correlator: Correlator::default(), chance };
+        let writer = EventWriter { client, clock, received, correlator: Correlator::default(), chance };
         Self { clock, said: Mutex::new(said), waiting, writer: Mutex::new(Some(writer)) }
     }
 
@@ -75,7 +76,7 @@ impl Recorder {
             }
             if said.until.len() >= said.keys_max {
                 said.until.retain(|_, until| now < *until);
-                said.keys_max = KEYS_MIN.max(said.until.len() * 2);
+                said.keys_max = DEDUPE_KEYS_MIN.max(said.until.len() * 2);
             }
             said.until.insert(key, now.saturating_add(event.window).unwrap_or(Timestamp::MAX));
         }
@@ -83,7 +84,7 @@ impl Recorder {
             return true;
         }
         let (left, since) = said.crowd;
-        let filled = (left + now.duration_since(since).as_secs_f64() * CROWD_PER_SECOND).min(CROWD_BURST);
+        let filled = (left + now.duration_since(since).as_secs_f64() * RATE_LIMIT_PER_SECOND).min(RATE_LIMIT_BURST);
         let is_allowed = filled >= 1.0;
         said.crowd = (if is_allowed { filled - 1.0 } else { filled }, now);
         is_allowed
@@ -110,7 +111,7 @@ impl Publish for Recorder {
     }
 }
 
-struct Writer {
+struct EventWriter {
     client: kube::Client,
     clock: Clock,
     received: mpsc::Receiver<Event>,
@@ -118,7 +119,7 @@ struct Writer {
     chance: Rng,
 }
 
-impl Writer {
+impl EventWriter {
     async fn write(&mut self, event: Event) {
         let now = self.clock.now();
         match self.correlator.correlate(&event, now) {
@@ -127,7 +128,7 @@ impl Writer {
                 let created = self.create(&event, &message, 1, now).await;
                 self.correlator.written(&event, &message, created, now);
             }
-            Correlated::Again { name, message, count } => {
+            Correlated::Repeat { name, message, count } => {
                 let patch = json!({"count": count, "lastTimestamp": Time(now), "message": message});
                 let (api, params, patch) = (self.api(&event), PatchParams::default(), Patch::Merge(patch));
                 // Whatever else went wrong, the next one counts on.
@@ -174,9 +175,9 @@ fn namespace(event: &Event) -> &str {
     event.about.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
 }
 
-fn severity(severity: Severity) -> &'static str {
+fn severity(severity: EventType) -> &'static str {
     match severity {
-        Severity::Normal => "Normal",
-        Severity::Warning => "Warning",
+        EventType::Normal => "Normal",
+        EventType::Warning => "Warning",
     }
 }

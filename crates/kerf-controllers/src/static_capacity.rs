@@ -13,7 +13,7 @@ use kerf_api::nodepool::NodePool;
 use crate::context::Context;
 
 /// How often a pool is looked at, whatever happens to it.
-const PERIOD: Duration = Duration::from_mins(1);
+const POOL_CHECK_INTERVAL: Duration = Duration::from_mins(1);
 
 /// A pool of ours that keeps so many nodes, and is not on its way out.
 fn static_pool(ctx: &Context, name: &str) -> Option<(Arc<NodePool>, usize)> {

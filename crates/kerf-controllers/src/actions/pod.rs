@@ -9,22 +9,22 @@ use kube::api::{Api, DeleteParams, EvictParams, Preconditions};
 use crate::context::Context;
 
 /// How long an eviction may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const EVICTION_TIMEOUT: Duration = Duration::from_secs(30);
 /// What the API server says of a pod that two budgets protect, with code 500.
-const MANY_BUDGETS: &str =
+const MULTIPLE_PDBS_MESSAGE: &str =
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
 
 /// What came of an eviction. That a budget does not allow it is an answer, not an error.
 #[derive(Debug)]
-pub(crate) enum Eviction {
+pub(crate) enum EvictionOutcome {
     /// The pod is going.
-    Done,
+    Evicted,
     /// The pod is gone, or is another one.
     Gone,
     /// Its budget does not allow it now.
     Blocked,
     /// It has several budgets, and the API server cannot deal with that.
-    BlockedByMany,
+    BlockedByMultiplePdbs,
     /// Something else.
     Failed(ApiError),
 }
@@ -38,25 +38,25 @@ fn this_pod(pod: &Pod) -> Preconditions {
 }
 
 /// Asks a pod to leave, as far as its budgets allow. Also gives the code that the API server answered with, if it did.
-pub(crate) async fn evict(ctx: &Context, pod: &Pod) -> (Option<u16>, Eviction) {
+pub(crate) async fn evict(ctx: &Context, pod: &Pod) -> (Option<u16>, EvictionOutcome) {
     let options = DeleteParams { preconditions: Some(this_pod(pod)), ..DeleteParams::default() };
     let params = EvictParams { delete_options: Some(options), ..EvictParams::default() };
     let api = api(ctx, pod);
-    match tokio::time::timeout(PATIENCE, api.evict(&pod.metadata.name, &params)).await {
-        Err(_) => (None, Eviction::Failed(ApiError::TimedOut)),
-        Ok(Ok(_)) => (Some(200), Eviction::Done),
+    match tokio::time::timeout(EVICTION_TIMEOUT, api.evict(&pod.metadata.name, &params)).await {
+        Err(_) => (None, EvictionOutcome::Failed(ApiError::TimedOut)),
+        Ok(Ok(_)) => (Some(200), EvictionOutcome::Evicted),
         Ok(Err(kube::Error::Api(status))) => {
             let causes = status.details.iter().flat_map(|details| &details.causes).map(|cause| &cause.message);
-            let is_many = causes.chain([&status.message]).any(|message| message.contains(MANY_BUDGETS));
+            let is_many = causes.chain([&status.message]).any(|message| message.contains(MULTIPLE_PDBS_MESSAGE));
             let answer = match status.code {
-                404 | 409 => Eviction::Gone,
-                429 => Eviction::Blocked,
-                _ if is_many => Eviction::BlockedByMany,
-                _ => Eviction::Failed(kube::Error::Api(status.clone()).into()),
+                404 | 409 => EvictionOutcome::Gone,
+                429 => EvictionOutcome::Blocked,
+                _ if is_many => EvictionOutcome::BlockedByMultiplePdbs,
+                _ => EvictionOutcome::Failed(kube::Error::Api(status.clone()).into()),
             };
             (Some(status.code), answer)
         }
-        Ok(Err(cause)) => (None, Eviction::Failed(cause.into())),
+        Ok(Err(cause)) => (None, EvictionOutcome::Failed(cause.into())),
     }
 }
 

@@ -7,11 +7,11 @@ use kerf_runtime::{Backoff, QueueSettings, Rate};
 
 /// The cores that the process has asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Widths {
+pub(super) struct Concurrency {
     pub(super) cores: usize,
 }
 
-impl Widths {
+impl Concurrency {
     /// Workers between `min` and `max`, as the cores allow.
     fn workers(self, min: usize, max: usize) -> usize {
         (min + (max - min) * self.cores.saturating_sub(1) / 59).clamp(min, max)
@@ -75,7 +75,7 @@ mod tests {
     // spec 04 §1.9, spec 07 §1.2
     #[test]
     fn workers_scale_with_cores() {
-        let workers = |cores, min, max| Widths { cores }.workers(min, max);
+        let workers = |cores, min, max| Concurrency { cores }.workers(min, max);
         assert_eq!(workers(1, 10, 1000), 10);
         assert_eq!(workers(2, 10, 1000), 26);
         assert_eq!(workers(15, 10, 1000), 244);

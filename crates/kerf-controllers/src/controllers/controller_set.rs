@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::process::reconcile::observed;
 
 /// The key of controllers that look at everything at once.
-pub(super) const EVERYTHING: Str = Str::new_static("");
+pub(super) const SINGLETON_KEY: Str = Str::new_static("");
 
 /// A controller.
 pub(crate) trait Reconcile: Send + Sync + 'static {
@@ -25,21 +25,21 @@ pub(crate) trait Reconcile: Send + Sync + 'static {
 
 /// A controller and its queue. Copies are the same.
 #[derive(Debug)]
-pub(super) struct Hung<C> {
+pub(super) struct RegisteredController<C> {
     name: &'static str,
     pub(super) controller: Arc<C>,
     pub(super) queue: Queue<Str>,
     is_on: bool,
 }
 
-impl<C> Clone for Hung<C> {
+impl<C> Clone for RegisteredController<C> {
     fn clone(&self) -> Self {
         let Self { name, controller, queue, is_on } = self;
         Self { name, controller: controller.clone(), queue: queue.clone(), is_on: *is_on }
     }
 }
 
-impl<C> Hung<C> {
+impl<C> RegisteredController<C> {
     /// Wants a key looked at.
     pub(super) fn add(&self, key: &Str) {
         self.add_after(key, Duration::ZERO);
@@ -54,12 +54,12 @@ impl<C> Hung<C> {
 }
 
 /// All controllers that hang on queues, to be run together.
-pub(super) struct Rack {
+pub(super) struct ControllerSet {
     ctx: Context,
-    all: Vec<Box<dyn Work>>,
+    all: Vec<Box<dyn Runnable>>,
 }
 
-impl Rack {
+impl ControllerSet {
     pub(super) fn new(ctx: Context) -> Self {
         Self { ctx, all: Vec::new() }
     }
@@ -70,7 +70,7 @@ impl Rack {
         name: &'static str,
         controller: impl Into<Arc<C>>,
         settings: QueueSettings,
-    ) -> Hung<C> {
+    ) -> RegisteredController<C> {
         self.hang_if(true, name, controller, settings)
     }
 
@@ -81,8 +81,8 @@ impl Rack {
         name: &'static str,
         controller: impl Into<Arc<C>>,
         settings: QueueSettings,
-    ) -> Hung<C> {
-        let hung = Hung { name, controller: controller.into(), queue: Queue::new(settings), is_on };
+    ) -> RegisteredController<C> {
+        let hung = RegisteredController { name, controller: controller.into(), queue: Queue::new(settings), is_on };
         if is_on {
             self.all.push(Box::new(hung.clone()));
         }
@@ -96,11 +96,11 @@ impl Rack {
 }
 
 /// A controller of any kind.
-trait Work: Send + Sync {
+trait Runnable: Send + Sync {
     fn work<'c>(&'c self, ctx: &'c Context, stop: ShutdownSignal) -> BoxFuture<'c, ()>;
 }
 
-impl<C: Reconcile> Work for Hung<C> {
+impl<C: Reconcile> Runnable for RegisteredController<C> {
     fn work<'c>(&'c self, ctx: &'c Context, stop: ShutdownSignal) -> BoxFuture<'c, ()> {
         let name = self.name;
         // Where the identifiers of reconciles come from: another process has others.

@@ -17,13 +17,13 @@ use kerf_state::{NodeClass, ObjectChange, ReplicaSet, ReplicationController, Sta
 use serde::de::DeserializeOwned;
 
 use super::Controllers;
-use super::controller_set::EVERYTHING;
-use crate::disruption::{self, News};
+use super::controller_set::SINGLETON_KEY;
+use crate::disruption::{self, DisruptionTrigger};
 use crate::nodeclaim::stale;
 use crate::process::reconcile::taken_in;
 
 /// Who keeps the metrics of pods.
-const METRICS_OF_PODS: &str = "metrics.pod";
+const POD_METRICS_CONTROLLER: &str = "metrics.pod";
 
 /// By what name dashboards know whoever takes in the news of a kind (spec 07 §1.3). There is no queue: news is taken in as it comes.
 fn state_controller(kind: &str) -> Option<&'static str> {
@@ -39,19 +39,19 @@ fn state_controller(kind: &str) -> Option<&'static str> {
 
 impl Controllers {
     /// Something happened. Disruption looks again if it can matter to it.
-    fn heard<T: News>(&self, change: &ObjectChange<T>) {
+    fn heard<T: DisruptionTrigger>(&self, change: &ObjectChange<T>) {
         if T::matters(change) {
             self.disruption.controller.changed();
-            self.disruption.add_after(&EVERYTHING, disruption::SOON);
+            self.disruption.add_after(&SINGLETON_KEY, disruption::CHANGE_COALESCE_DELAY);
         }
     }
 
     /// The watches that feed the index and wake the controllers: how far each is, and the work, which goes on for as long as it is
     /// polled. They may run before [`Controllers::run`] does, so that a standby's picture is whole when its turn comes.
     pub fn watches(self: &Arc<Self>, seed: u64) -> (Vec<WatchHandle>, BoxFuture<'static, ()>) {
-        let mut watches = Watches { of: self.clone(), seed, outside: Vec::new(), work: Vec::new() };
+        let mut watches = WatchBuilder { of: self.clone(), seed, outside: Vec::new(), work: Vec::new() };
         if self.ctx.settings.cluster_state_observability {
-            self.ctx.metrics.controller_starts(METRICS_OF_PODS, 1);
+            self.ctx.metrics.controller_starts(POD_METRICS_CONTROLLER, 1);
         }
         watches.add(WatchedKind::of::<kerf_api::nodeclaim::NodeClaim>(), Self::on_claim);
         watches.add(WatchedKind::of::<NodePool>(), Self::on_pool);
@@ -146,7 +146,7 @@ impl Controllers {
                 self.look_at_replicas(&Str::from(pool));
             }
             if change.before.is_none() {
-                self.stale_claims.add_after(name, stale::DELAY);
+                self.stale_claims.add_after(name, stale::EXISTENCE_CHECK_DELAY);
             }
             let cluster = self.ctx.cluster.lock();
             for node in cluster.nodes_of(&claim.engine_claim.provider_id) {
@@ -251,7 +251,7 @@ impl Controllers {
     fn on_pod(&self, news: WatchUpdate<Pod>) {
         let changes = self.told(news);
         if self.ctx.settings.cluster_state_observability {
-            taken_in(&self.ctx, METRICS_OF_PODS, || {
+            taken_in(&self.ctx, POD_METRICS_CONTROLLER, || {
                 for change in &changes {
                     self.ctx.metrics.pod_changed(change, self.ctx.now());
                 }
@@ -274,14 +274,14 @@ impl Controllers {
 }
 
 /// Watches in the making.
-struct Watches {
+struct WatchBuilder {
     of: Arc<Controllers>,
     seed: u64,
     outside: Vec<WatchHandle>,
     work: Vec<BoxFuture<'static, ()>>,
 }
 
-impl Watches {
+impl WatchBuilder {
     fn add<T>(&mut self, kind: WatchedKind, tell: fn(&Controllers, WatchUpdate<T>))
     where
         T: DeserializeOwned + Send + 'static,

@@ -12,10 +12,10 @@ use crate::events::{about_pool, disruption as events};
 /// The most that a score counts for. One that is infinite would make the sum of all of them so, for good.
 const SCORE_MAX: f64 = 1000.0;
 /// A saving may disrupt so many times its share.
-const K: u32 = 2;
+const BALANCED_POLICY_K: u32 = 2;
 
 /// A move, as far as policies care.
-struct Move<'m> {
+struct ScoredMove<'m> {
     is_approved: bool,
     decision: &'static str,
     nodes: usize,
@@ -28,19 +28,19 @@ pub(super) fn tell(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
     for refused in &plan.rejected_commands {
         let (pools, scores) = (refused.pools.as_slice(), refused.scores.as_slice());
         let (nodes, decision) = (refused.nodes, refused.decision);
-        count(ctx, input, &Move { is_approved: false, decision, nodes, pools, scores });
+        count(ctx, input, &ScoredMove { is_approved: false, decision, nodes, pools, scores });
     }
     for command in plan.commands.iter().filter(|command| command.method.is_for_savings()) {
         let (pools, scores) = (command.pools(), command.scores.as_slice());
         let (nodes, decision) = (command.nodes.len(), command.decision());
-        count(ctx, input, &Move { is_approved: true, decision, nodes, pools: &pools, scores });
+        count(ctx, input, &ScoredMove { is_approved: true, decision, nodes, pools: &pools, scores });
         for score in scores {
             publish(ctx, command, score);
         }
     }
 }
 
-fn count(ctx: &Context, input: &Input, made: &Move<'_>) {
+fn count(ctx: &Context, input: &Input, made: &ScoredMove<'_>) {
     let metrics = &ctx.metrics.disruption;
     for name in made.pools {
         let pool = input.pools.iter().find(|pool| pool.name == *name);
@@ -58,7 +58,7 @@ fn verdict(is_approved: bool) -> &'static str {
     if is_approved { "approved" } else { "rejected" }
 }
 
-fn log(made: &Move<'_>, score: &BalancedScore) {
+fn log(made: &ScoredMove<'_>, score: &BalancedScore) {
     debug!(
         nodepool = score.pool.as_str(),
         score = number(score.score),
@@ -69,7 +69,7 @@ fn log(made: &Move<'_>, score: &BalancedScore) {
         nodepool_total_cost = score.total_price.dollars(),
         nodepool_total_disruption_cost = score.total_disruption,
         threshold = BalancedScore::THRESHOLD,
-        k = K,
+        k = BALANCED_POLICY_K,
         approved = score.is_approved(),
         decision = made.decision,
         candidates = made.nodes,
@@ -79,7 +79,7 @@ fn log(made: &Move<'_>, score: &BalancedScore) {
 
 fn publish(ctx: &Context, command: &DisruptionCommand, score: &BalancedScore) {
     let text = format!(
-        "score {} >= threshold {:.2} (k: {K}, savings {:.1}%, disruption {:.1}%)",
+        "score {} >= threshold {:.2} (k: {BALANCED_POLICY_K}, savings {:.1}%, disruption {:.1}%)",
         number(score.score),
         BalancedScore::THRESHOLD,
         score.saved_share * 100.0,

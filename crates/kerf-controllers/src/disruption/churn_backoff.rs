@@ -22,24 +22,24 @@ use crate::context::Context;
 use crate::error::Error;
 
 /// For how long an offering is left alone that failed once; four times as long each time after that.
-const OFFERING_FIRST: SignedDuration = SignedDuration::from_mins(30);
+const OFFERING_BACKOFF_BASE: SignedDuration = SignedDuration::from_mins(30);
 /// For how long an offering is left alone at most.
-const OFFERING_MAX: SignedDuration = SignedDuration::from_hours(8);
+const OFFERING_BACKOFF_MAX: SignedDuration = SignedDuration::from_hours(8);
 /// For how long a failure is remembered after it ceased to count.
-const REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
+const OFFERING_FAILURE_RETENTION: SignedDuration = SignedDuration::from_hours(24);
 /// How many offerings are remembered for a pool; the dearest are forgotten first.
-const OFFERINGS_MAX: usize = 512;
+const FAILED_OFFERINGS_PER_POOL_MAX: usize = 512;
 /// For how long a move is not undone; twice as long each time that it was.
-const MOVE_FIRST: SignedDuration = SignedDuration::from_hours(1);
+const REVERSED_MOVE_WAIT_BASE: SignedDuration = SignedDuration::from_hours(1);
 /// For how long a move is not undone at most.
-const MOVE_MAX: SignedDuration = SignedDuration::from_hours(24);
+const REVERSED_MOVE_WAIT_MAX: SignedDuration = SignedDuration::from_hours(24);
 /// The bounds of the time for which drift of a pool is left alone (spec 03 §16 item 13).
-const DRIFT_FIRST: SignedDuration = SignedDuration::from_mins(1);
-const DRIFT_MAX: SignedDuration = SignedDuration::from_mins(10);
+const DRIFT_BACKOFF_BASE: SignedDuration = SignedDuration::from_mins(1);
+const DRIFT_BACKOFF_MAX: SignedDuration = SignedDuration::from_mins(10);
 
 /// An offering: instance type, zone, capacity type.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Offered {
+pub(crate) struct OfferingKey {
     pub(crate) zone: Str,
     pub(crate) capacity_type: Str,
     pub(crate) instance_type: Str,
@@ -47,7 +47,7 @@ pub(crate) struct Offered {
 
 /// How often something failed, and when it may be tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Failed {
+struct FailureRecord {
     failures: u32,
     until: Timestamp,
 }
@@ -55,7 +55,7 @@ struct Failed {
 /// Failed offerings as they are written down: those that share everything else share a line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Line {
+struct LaunchBackoffEntry {
     instance_types: Vec<Str>,
     zone: Str,
     capacity_type: Str,
@@ -66,7 +66,7 @@ struct Line {
 /// What a claim replaced.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Replaced {
+struct ReplacedAnnotation {
     #[serde(default)]
     node_claims: Vec<Str>,
     /// What they were; nothing if they did not go to save money, since such a move may be undone at any time.
@@ -80,17 +80,17 @@ struct Replaced {
 
 /// What was tried and did not work.
 #[derive(Debug)]
-pub(crate) struct Memory {
-    drift: Mutex<BTreeMap<Str, Failed>>,
+pub(crate) struct DriftBackoffs {
+    drift: Mutex<BTreeMap<Str, FailureRecord>>,
     chance: Mutex<Rng>,
 }
 
-impl Memory {
+impl DriftBackoffs {
     pub(crate) fn new(seed: u64) -> Self {
         Self { drift: Mutex::default(), chance: Mutex::new(Rng::new(seed, "disruption.memory")) }
     }
 
-    fn drift(&self) -> MutexGuard<'_, BTreeMap<Str, Failed>> {
+    fn drift(&self) -> MutexGuard<'_, BTreeMap<Str, FailureRecord>> {
         self.drift.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -102,12 +102,12 @@ impl Memory {
     /// Replacing a drifted node of a pool has failed. Says whether that changes anything: failures while the pool is left alone do not.
     pub(crate) fn drift_failed(&self, pool: &Str, now: Timestamp) -> bool {
         let mut all = self.drift();
-        let failed = all.entry(pool.clone()).or_insert(Failed { failures: 0, until: Timestamp::MIN });
+        let failed = all.entry(pool.clone()).or_insert(FailureRecord { failures: 0, until: Timestamp::MIN });
         if now < failed.until {
             return false;
         }
         failed.failures = failed.failures.saturating_add(1);
-        let most = growing(DRIFT_FIRST, DRIFT_MAX, 2, failed.failures);
+        let most = growing(DRIFT_BACKOFF_BASE, DRIFT_BACKOFF_MAX, 2, failed.failures);
         let half = most / 2;
         let spread = u64::try_from((most - half).as_millis()).unwrap_or(0);
         let drawn = self.chance.lock().unwrap_or_else(PoisonError::into_inner).below(spread);
@@ -131,32 +131,32 @@ fn later(now: Timestamp, by: SignedDuration) -> Timestamp {
     now.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
-fn failed_offerings(pool: &NodePool) -> BTreeMap<Offered, Failed> {
+fn failed_offerings(pool: &NodePool) -> BTreeMap<OfferingKey, FailureRecord> {
     let written = pool.metadata.annotations.as_ref().and_then(|all| all.get(LAUNCH_BACKOFFS));
     // Whoever spoils it has only made us forget.
-    let lines: Vec<Line> = written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    let lines: Vec<LaunchBackoffEntry> = written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
     let mut all = BTreeMap::new();
     for line in lines {
-        let failed = Failed { failures: line.failures, until: line.until };
+        let failed = FailureRecord { failures: line.failures, until: line.until };
         for instance_type in line.instance_types {
             let (zone, capacity_type) = (line.zone.clone(), line.capacity_type.clone());
-            all.insert(Offered { zone, capacity_type, instance_type }, failed);
+            all.insert(OfferingKey { zone, capacity_type, instance_type }, failed);
         }
     }
     all
 }
 
-fn written_down(all: &BTreeMap<Offered, Failed>) -> Option<String> {
-    let mut lines: Vec<Line> = Vec::new();
+fn written_down(all: &BTreeMap<OfferingKey, FailureRecord>) -> Option<String> {
+    let mut lines: Vec<LaunchBackoffEntry> = Vec::new();
     for (offered, failed) in all {
-        let is_alike = |line: &&mut Line| {
+        let is_alike = |line: &&mut LaunchBackoffEntry| {
             line.zone == offered.zone
                 && line.capacity_type == offered.capacity_type
                 && (line.failures, line.until) == (failed.failures, failed.until)
         };
         match lines.iter_mut().find(is_alike) {
             Some(line) => line.instance_types.push(offered.instance_type.clone()),
-            None => lines.push(Line {
+            None => lines.push(LaunchBackoffEntry {
                 instance_types: vec![offered.instance_type.clone()],
                 zone: offered.zone.clone(),
                 capacity_type: offered.capacity_type.clone(),
@@ -186,8 +186,8 @@ pub(crate) fn launch_backoffs(cluster: &Cluster, now: Timestamp) -> Vec<LaunchBa
 pub(crate) async fn note_offerings(
     ctx: &Context,
     pool: &str,
-    failed: &[Offered],
-    had: &[Offered],
+    failed: &[OfferingKey],
+    had: &[OfferingKey],
 ) -> Result<(), Error> {
     let Some(known) = ctx.pool(pool) else { return Ok(()) };
     if failed.is_empty() && failed_offerings(&known).is_empty() {
@@ -197,16 +197,16 @@ pub(crate) async fn note_offerings(
     let mut before = known.as_ref().clone();
     for _ in 0..2 {
         let mut all = failed_offerings(&before);
-        all.retain(|_, failed| now < later(failed.until, REMEMBERED));
+        all.retain(|_, failed| now < later(failed.until, OFFERING_FAILURE_RETENTION));
         for offered in had {
             all.remove(offered);
         }
         for offered in failed {
             let known = all.get(offered).map_or(0, |failed| failed.failures);
             let failures = known.saturating_add(1);
-            let until = later(now, growing(OFFERING_FIRST, OFFERING_MAX, 4, failures));
-            if known > 0 || all.len() < OFFERINGS_MAX {
-                all.insert(offered.clone(), Failed { failures, until });
+            let until = later(now, growing(OFFERING_BACKOFF_BASE, OFFERING_BACKOFF_MAX, 4, failures));
+            if known > 0 || all.len() < FAILED_OFFERINGS_PER_POOL_MAX {
+                all.insert(offered.clone(), FailureRecord { failures, until });
             }
         }
         let mut after = before.clone();
@@ -229,7 +229,7 @@ pub(crate) async fn note_offerings(
     Err(Error::Api { doing: "annotating nodepool", cause: ApiError::Conflict })
 }
 
-fn replaced_by(claim: &TrackedClaim) -> Option<Replaced> {
+fn replaced_by(claim: &TrackedClaim) -> Option<ReplacedAnnotation> {
     serde_json::from_str(claim.engine_claim.annotations.get(REPLACED)?).ok()
 }
 
@@ -246,7 +246,12 @@ pub(crate) fn undoes_until(cluster: &Cluster, command: &DisruptionCommand, now: 
     let moves = command.nodes.iter().filter_map(|node| replaced_by(cluster.get::<TrackedClaim>(&node.claim)?));
     moves
         .filter(|made| made.instance_types.iter().any(|known| wanted.contains(&known)))
-        .map(|made| later(made.at, growing(MOVE_FIRST, MOVE_MAX, 2, made.reversals.saturating_add(1))))
+        .map(|made| {
+            later(
+                made.at,
+                growing(REVERSED_MOVE_WAIT_BASE, REVERSED_MOVE_WAIT_MAX, 2, made.reversals.saturating_add(1)),
+            )
+        })
         .filter(|until| now < *until)
         .max()
 }
@@ -269,7 +274,7 @@ pub(crate) fn replaced_annotation(
     let undone = command.nodes.iter().filter_map(|node| replaced_by(cluster.get::<TrackedClaim>(&node.claim)?));
     let undone = undone.filter(|made| wanted.is_some_and(|wanted| made.instance_types.contains(wanted)));
     let reversals = undone.map(|made| made.reversals.saturating_add(1)).max().unwrap_or(0);
-    let text = serde_json::to_string(&Replaced { node_claims, instance_types, at: now, reversals }).ok()?;
+    let text = serde_json::to_string(&ReplacedAnnotation { node_claims, instance_types, at: now, reversals }).ok()?;
     Some((REPLACED.to_owned(), text))
 }
 
@@ -279,19 +284,19 @@ mod tests {
 
     #[test]
     fn each_failure_is_remembered_for_longer() {
-        let minutes = |times| growing(OFFERING_FIRST, OFFERING_MAX, 4, times).as_mins();
+        let minutes = |times| growing(OFFERING_BACKOFF_BASE, OFFERING_BACKOFF_MAX, 4, times).as_mins();
         assert_eq!([1, 2, 3, 4, 40].map(minutes), [30, 120, 480, 480, 480]);
     }
 
     #[test]
     fn what_is_written_down_is_read_again() {
-        let offered = |name: &'static str| Offered {
+        let offered = |name: &'static str| OfferingKey {
             zone: Str::new_static("z"),
             capacity_type: Str::new_static("spot"),
             instance_type: Str::new_static(name),
         };
-        let failed = Failed { failures: 2, until: Timestamp::UNIX_EPOCH };
-        let all: BTreeMap<Offered, Failed> = [(offered("a"), failed), (offered("b"), failed)].into();
+        let failed = FailureRecord { failures: 2, until: Timestamp::UNIX_EPOCH };
+        let all: BTreeMap<OfferingKey, FailureRecord> = [(offered("a"), failed), (offered("b"), failed)].into();
         let text = written_down(&all).unwrap_or_default();
         assert_eq!(
             text,
@@ -310,7 +315,7 @@ mod tests {
     // spec 03 §16 item 13
     #[test]
     fn drift_that_fails_backs_off_and_success_resets() {
-        let memory = Memory::new(1);
+        let memory = DriftBackoffs::new(1);
         let pool = Str::new_static("p");
         let mut now = Timestamp::UNIX_EPOCH;
         for most in [1, 2, 4, 8, 10, 10] {

@@ -6,13 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 
 /// For how long a cluster that does not change is left alone.
-pub(crate) const EXPIRY: SignedDuration = SignedDuration::from_mins(5);
+pub(crate) const CONSOLIDATION_RECHECK_INTERVAL: SignedDuration = SignedDuration::from_mins(5);
 
 /// The consolidation timestamp.
 #[derive(Debug)]
-pub(crate) struct Memo(Mutex<Timestamp>);
+pub(crate) struct ConsolidationTimestamp(Mutex<Timestamp>);
 
-impl Memo {
+impl ConsolidationTimestamp {
     pub(crate) fn new(now: Timestamp) -> Self {
         Self(Mutex::new(now))
     }
@@ -25,7 +25,7 @@ impl Memo {
     /// When something last did. What is old is made new by looking at it.
     pub(crate) fn read(&self, now: Timestamp) -> Timestamp {
         let mut at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if now.duration_since(*at) >= EXPIRY {
+        if now.duration_since(*at) >= CONSOLIDATION_RECHECK_INTERVAL {
             *at = now;
         }
         *at
@@ -41,7 +41,7 @@ mod tests {
     fn the_timestamp_is_stable_and_expires() {
         let start = Timestamp::UNIX_EPOCH;
         let after = |minutes| start + SignedDuration::from_mins(minutes);
-        let memo = Memo::new(start);
+        let memo = ConsolidationTimestamp::new(start);
         assert_eq!(memo.read(after(3)), start);
         assert_eq!(memo.read(after(5)), after(5));
         assert_eq!(memo.read(after(6)), after(5));

@@ -17,9 +17,9 @@ const DECISIONS_MAX: usize = 256;
 
 /// How a decision stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum CommandOutcome {
     /// It is being carried out.
-    Underway,
+    InProgress,
     /// Its nodes are on their way out.
     Succeeded,
     /// It was taken back, for this reason.
@@ -28,20 +28,20 @@ pub(crate) enum Outcome {
 
 /// What is remembered.
 #[derive(Debug, Default)]
-pub struct History(Mutex<Kept>);
+pub struct DecisionHistory(Mutex<DecisionLog>);
 
 #[derive(Debug, Default)]
-struct Kept {
-    decisions: VecDeque<Made>,
+struct DecisionLog {
+    decisions: VecDeque<DecisionRecord>,
     last_pass: Option<LastPass>,
 }
 
 /// A decision and what came of it.
 #[derive(Debug)]
-struct Made {
+struct DecisionRecord {
     decision: Decision,
     replacements: Vec<Str>,
-    outcome: Outcome,
+    outcome: CommandOutcome,
     ended: Option<Timestamp>,
 }
 
@@ -52,20 +52,20 @@ struct LastPass {
     took: Duration,
     plan: DisruptionPlan,
     /// Commands that were found and not carried out: the nodes, and why.
-    held: Vec<Held>,
+    held: Vec<HeldCommand>,
 }
 
 /// A command that was found and is not carried out now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct HeldCommand {
     pub(crate) nodes: Vec<Str>,
     /// The stable code.
     pub(crate) code: &'static str,
     pub(crate) message: String,
 }
 
-impl History {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+impl DecisionHistory {
+    fn kept(&self) -> MutexGuard<'_, DecisionLog> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -76,11 +76,16 @@ impl History {
             kept.decisions.pop_front();
         }
         let decision = decision.clone();
-        kept.decisions.push_back(Made { decision, replacements, outcome: Outcome::Underway, ended: None });
+        kept.decisions.push_back(DecisionRecord {
+            decision,
+            replacements,
+            outcome: CommandOutcome::InProgress,
+            ended: None,
+        });
     }
 
     /// What came of a decision.
-    pub(crate) fn ended(&self, id: &str, outcome: Outcome, at: Timestamp) {
+    pub(crate) fn ended(&self, id: &str, outcome: CommandOutcome, at: Timestamp) {
         if let Some(made) = self.kept().decisions.iter_mut().rev().find(|made| made.decision.id == id) {
             made.outcome = outcome;
             made.ended = Some(at);
@@ -88,19 +93,19 @@ impl History {
     }
 
     /// What the last look found.
-    pub(crate) fn looked(&self, plan: DisruptionPlan, held: Vec<Held>, at: Timestamp, took: Duration) {
+    pub(crate) fn looked(&self, plan: DisruptionPlan, held: Vec<HeldCommand>, at: Timestamp, took: Duration) {
         self.kept().last_pass = Some(LastPass { at, took, plan, held });
     }
 
     /// Everything, the latest decision first.
     pub fn json(&self) -> Value {
         let kept = self.kept();
-        let decisions: Vec<Value> = kept.decisions.iter().rev().map(Made::json).collect();
+        let decisions: Vec<Value> = kept.decisions.iter().rev().map(DecisionRecord::json).collect();
         json!({"decisions": decisions, "lastPass": kept.last_pass.as_ref().map(LastPass::json)})
     }
 }
 
-impl Made {
+impl DecisionRecord {
     fn json(&self) -> Value {
         let Decision { id, command, created } = &self.decision;
         let nodes: Vec<Value> = command
@@ -121,9 +126,9 @@ impl Made {
         };
         let replacements: Vec<Value> = command.replacements.iter().enumerate().map(replacement).collect();
         let (outcome, why) = match &self.outcome {
-            Outcome::Underway => ("underway", None),
-            Outcome::Succeeded => ("succeeded", None),
-            Outcome::RolledBack(why) => ("rolled back", Some(why)),
+            CommandOutcome::InProgress => ("underway", None),
+            CommandOutcome::Succeeded => ("succeeded", None),
+            CommandOutcome::RolledBack(why) => ("rolled back", Some(why)),
         };
         let took = self.ended.map(|ended| ended.duration_since(*created).as_secs_f64());
         json!({

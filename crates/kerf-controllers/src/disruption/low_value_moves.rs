@@ -14,17 +14,17 @@ use kerf_api::slim::{Node, Pod, Str};
 use kerf_engine::{DisruptionCommand, DisruptionPlan, Input, Price, is_large_wave, pod_requests};
 
 /// After this time a pod is at rest.
-const AT_REST: SignedDuration = SignedDuration::from_hours(1);
+const SETTLED_POD_AGE_MIN: SignedDuration = SignedDuration::from_hours(1);
 /// For so long pods are left in peace after a wave.
-const AFTER_WAVE: SignedDuration = SignedDuration::from_mins(10);
+const WAVE_COOLDOWN: SignedDuration = SignedDuration::from_mins(10);
 /// What waits must save the so-manyth part of what all nodes cost.
-const WORTH_STIRRING: i64 = 40;
+const HELD_SAVINGS_DIVISOR: i64 = 40;
 /// How many times the price of the room that is given up must be saved.
-const TIMES: i64 = 2;
+const SAVINGS_TO_MOVED_PRICE_RATIO_MIN: i64 = 2;
 
 /// Until when all pods are left in peace if so many of all nodes are emptied for money now; none if that is no wave.
 pub(crate) fn until(emptied: usize, nodes: usize, now: Timestamp) -> Option<Timestamp> {
-    is_large_wave(emptied, nodes).then(|| now.saturating_add(AFTER_WAVE).unwrap_or(Timestamp::MAX))
+    is_large_wave(emptied, nodes).then(|| now.saturating_add(WAVE_COOLDOWN).unwrap_or(Timestamp::MAX))
 }
 
 /// Which commands of the plan wait, by their places in it; `until` says until when all pods are left in peace.
@@ -34,28 +34,30 @@ pub(crate) fn small_change(input: &Input, plan: &DisruptionPlan, until: Option<T
     if commands.is_empty() {
         return BTreeSet::new();
     }
-    let room = Room::new(input, until, commands.iter().flat_map(|(_, command)| &command.nodes).map(|node| &node.name));
+    let room =
+        SettledPods::new(input, until, commands.iter().flat_map(|(_, command)| &command.nodes).map(|node| &node.name));
     let is_small = |command: &DisruptionCommand| {
         let given_up = room.at_rest(command);
         given_up > Price::ZERO
-            && command.saved().nanos() < TIMES.saturating_mul(given_up.max(command.price_after).nanos())
+            && command.saved().nanos()
+                < SAVINGS_TO_MOVED_PRICE_RATIO_MIN.saturating_mul(given_up.max(command.price_after).nanos())
     };
     let waiting: Vec<(usize, &DisruptionCommand)> =
         commands.into_iter().filter(|(_, command)| is_small(command)).collect();
     let saved: Price = waiting.iter().map(|(_, command)| command.saved()).sum();
-    if saved.nanos().saturating_mul(WORTH_STIRRING) >= plan.price_before.nanos() {
+    if saved.nanos().saturating_mul(HELD_SAVINGS_DIVISOR) >= plan.price_before.nanos() {
         return BTreeSet::new();
     }
     waiting.into_iter().map(|(place, _)| place).collect()
 }
 
 /// The pods at rest on some nodes.
-struct Room<'a> {
+struct SettledPods<'a> {
     nodes: BTreeMap<&'a str, &'a Node>,
     pods: BTreeMap<&'a str, Vec<&'a Pod>>,
 }
 
-impl<'a> Room<'a> {
+impl<'a> SettledPods<'a> {
     fn new(input: &'a Input, until: Option<Timestamp>, names: impl Iterator<Item = &'a Str>) -> Self {
         let names: BTreeSet<&str> = names.map(Str::as_str).collect();
         let nodes = input.nodes.iter().filter(|node| names.contains(node.metadata.name.as_str()));
@@ -87,7 +89,7 @@ impl<'a> Room<'a> {
 
 /// Whether a pod is not to be stirred for small change.
 fn is_at_rest(pod: &Pod, now: Timestamp, until: Option<Timestamp>) -> bool {
-    let has_run_for_long = pod.status.start_time.is_some_and(|start| now.duration_since(start) >= AT_REST);
+    let has_run_for_long = pod.status.start_time.is_some_and(|start| now.duration_since(start) >= SETTLED_POD_AGE_MIN);
     has_run_for_long || until.is_some_and(|until| now < until)
 }
 

@@ -26,45 +26,45 @@ use kerf_state::{InputContext, TrackedClaim};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tracing::{debug, error};
 
-use super::churn_backoff::{self, Memory, Offered};
-use super::consolidation_timestamp::{EXPIRY, Memo};
+use super::churn_backoff::{self, DriftBackoffs, OfferingKey};
+use super::consolidation_timestamp::{CONSOLIDATION_RECHECK_INTERVAL, ConsolidationTimestamp};
 use super::decision::{Decision, log_decision};
-use super::history::{Held, History};
-use super::queue::Orchestration;
-use super::step_times::{self, Runs};
+use super::history::{DecisionHistory, HeldCommand};
+use super::queue::CommandQueue;
+use super::step_times::{self, StepTimes};
 use super::{low_value_moves, next_change, report, taint};
 use crate::context::Context;
 use crate::error::Error;
 use crate::logs::reference;
 
 /// How soon after a change it is looked: soon, and not for each change of a crowd.
-pub(crate) const SOON: Duration = Duration::from_millis(500);
+pub(crate) const CHANGE_COALESCE_DELAY: Duration = Duration::from_millis(500);
 /// How soon an incomplete picture is looked at again.
-const UNSYNCED: Duration = Duration::from_secs(1);
+const UNSYNCED_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// How long consolidation waits before it looks again and acts.
-const VALIDATION: Duration = Duration::from_secs(15);
+const VALIDATION_DELAY: Duration = Duration::from_secs(15);
 /// How soon it is looked again after commands did not hold.
-const AFTER_REJECTION: Duration = Duration::from_secs(10);
+const REJECTED_RETRY_DELAY: Duration = Duration::from_secs(10);
 /// How long it waits for more nodes at most.
-const GATHERING: SignedDuration = SignedDuration::from_secs(60);
+const PENDING_NODES_WAIT_MAX: SignedDuration = SignedDuration::from_secs(60);
 /// How many offerings of one replacement are remembered if it fails.
-const OFFERINGS_MAX: usize = 128;
+const OFFERINGS_PER_REPLACEMENT_MAX: usize = 128;
 
 /// The controller.
-pub(crate) struct Disruption {
+pub(crate) struct DisruptionController {
     ctx: Context,
-    orchestration: Arc<Orchestration>,
-    memory: Arc<Memory>,
-    history: Arc<History>,
-    memo: Memo,
-    state: Mutex<State>,
+    orchestration: Arc<CommandQueue>,
+    memory: Arc<DriftBackoffs>,
+    history: Arc<DecisionHistory>,
+    memo: ConsolidationTimestamp,
+    state: Mutex<PassState>,
     ids: Mutex<Rng>,
 }
 
 /// What is known from one look to the next. Losing it costs a look.
 #[derive(Debug, Default)]
-struct State {
-    waiting: Option<Waiting>,
+struct PassState {
+    waiting: Option<WaitingCommands>,
     /// The cluster, by its memo, on which nothing was left to do, and when time may have changed that.
     concluded: Option<(Timestamp, Timestamp)>,
     /// Since when the picture is not whole.
@@ -75,12 +75,12 @@ struct State {
     peace_until: Option<Timestamp>,
     /// What was said of malformed pools.
     said: String,
-    runs: Runs,
+    runs: StepTimes,
 }
 
 /// Commands that are looked at again before they are carried out.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingCommands {
     method: Method,
     commands: Vec<DisruptionCommand>,
     since: Timestamp,
@@ -88,23 +88,31 @@ struct Waiting {
 }
 
 /// What decisions are made on.
-struct Picture {
+struct ClusterSnapshot {
     input: Arc<Input>,
     instance_types: BTreeMap<Str, Arc<Vec<InstanceType>>>,
 }
 
-impl Disruption {
+impl DisruptionController {
     pub(crate) fn new(
         ctx: Context,
-        orchestration: Arc<Orchestration>,
-        memory: Arc<Memory>,
-        history: Arc<History>,
+        orchestration: Arc<CommandQueue>,
+        memory: Arc<DriftBackoffs>,
+        history: Arc<DecisionHistory>,
     ) -> Self {
         let now = ctx.now();
         // Another process is another stream: its commands have names of their own.
         let seed = u64::try_from(now.as_nanosecond()).unwrap_or_default() ^ ctx.settings.seed;
         let ids = Mutex::new(Rng::new(seed, "disruption.command"));
-        Self { ctx, orchestration, memory, history, memo: Memo::new(now), state: Mutex::default(), ids }
+        Self {
+            ctx,
+            orchestration,
+            memory,
+            history,
+            memo: ConsolidationTimestamp::new(now),
+            state: Mutex::default(),
+            ids,
+        }
     }
 
     /// Something happened that may have opened an opportunity.
@@ -112,7 +120,7 @@ impl Disruption {
         self.memo.touch(self.ctx.now());
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PassState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -125,11 +133,11 @@ impl Disruption {
 
     async fn pass(&self) -> Result<ReconcileAction, Error> {
         if !self.is_synced() {
-            return Ok(ReconcileAction::RequeueAfter(UNSYNCED));
+            return Ok(ReconcileAction::RequeueAfter(UNSYNCED_RETRY_DELAY));
         }
         taint::clean_up(&self.ctx, |claim| self.orchestration.is_about(claim)).await?;
         let now = self.ctx.now();
-        self.state().runs.started(step_times::LOOP, now);
+        self.state().runs.started(step_times::LOOP_STEP, now);
         let seen = self.memo.read(now);
         let waiting = {
             let mut state = self.state();
@@ -185,7 +193,7 @@ impl Disruption {
             report::tell_malformed(&self.ctx, &plan, &mut self.state().said);
             let now = self.ctx.now();
             let (commands, held) = self.without_held(&picture.input, &plan);
-            let latest = now.saturating_add(EXPIRY).unwrap_or(Timestamp::MAX);
+            let latest = now.saturating_add(CONSOLIDATION_RECHECK_INTERVAL).unwrap_or(Timestamp::MAX);
             let latest =
                 self.state().peace_until.filter(|until| now < *until).map_or(latest, |until| latest.min(until));
             let next = next_change::next(&picture.input, &plan, latest);
@@ -203,7 +211,7 @@ impl Disruption {
                 }
                 // Commands that did not hold may hold soon: the cluster is not done with.
                 if passed_over.is_some() {
-                    return Ok(ReconcileAction::RequeueAfter(AFTER_REJECTION));
+                    return Ok(ReconcileAction::RequeueAfter(REJECTED_RETRY_DELAY));
                 }
                 self.state().concluded = Some((seen, next));
                 return Ok(after(now, next));
@@ -223,9 +231,9 @@ impl Disruption {
                             report::tell_candidates(&self.ctx, command);
                         }
                     }
-                    let due = now.saturating_add(VALIDATION).unwrap_or(Timestamp::MAX);
-                    self.state().waiting = Some(Waiting { method, commands, since: now, due });
-                    Ok(ReconcileAction::RequeueAfter(VALIDATION))
+                    let due = now.saturating_add(VALIDATION_DELAY).unwrap_or(Timestamp::MAX);
+                    self.state().waiting = Some(WaitingCommands { method, commands, since: now, due });
+                    Ok(ReconcileAction::RequeueAfter(VALIDATION_DELAY))
                 }
             };
         }
@@ -239,12 +247,12 @@ impl Disruption {
             return None;
         };
         let since = *state.gathering_since.get_or_insert(input.at);
-        let latest = since.saturating_add(GATHERING).unwrap_or(Timestamp::MAX);
+        let latest = since.saturating_add(PENDING_NODES_WAIT_MAX).unwrap_or(Timestamp::MAX);
         (input.at < latest).then_some(until.min(latest))
     }
 
     /// Looks again at commands that were found a while ago, and carries out those that hold. Says whether there were any.
-    async fn second_look(&self, waiting: Waiting) -> Result<bool, Error> {
+    async fn second_look(&self, waiting: WaitingCommands) -> Result<bool, Error> {
         let picture = self.picture().await;
         let (input, settings) = (picture.input.clone(), self.settings());
         let commands = waiting.commands.clone();
@@ -303,7 +311,7 @@ impl Disruption {
     }
 
     /// Starts commands that have nothing to do with each other. One that fails does not keep the others from starting.
-    async fn start_all(&self, picture: &Picture, commands: Vec<DisruptionCommand>) -> Result<(), Error> {
+    async fn start_all(&self, picture: &ClusterSnapshot, commands: Vec<DisruptionCommand>) -> Result<(), Error> {
         let starts = commands.into_iter().map(|command| {
             let offered = command.replacements.iter().map(|planned| offerings(picture, planned)).collect();
             self.orchestration.start(self.decision(command), offered)
@@ -314,7 +322,7 @@ impl Disruption {
 
     /// The commands that may be carried out, and those that must wait: for the claim to say that it has drifted, because they would
     /// undo a move, or because they would stir pods for small change.
-    fn without_held(&self, input: &Input, plan: &DisruptionPlan) -> (Vec<DisruptionCommand>, Vec<Held>) {
+    fn without_held(&self, input: &Input, plan: &DisruptionPlan) -> (Vec<DisruptionCommand>, Vec<HeldCommand>) {
         let small_change = low_value_moves::small_change(input, plan, self.state().peace_until);
         let cluster = self.ctx.cluster.lock();
         let (mut commands, mut held) = (Vec::new(), Vec::new());
@@ -325,17 +333,17 @@ impl Disruption {
                 |claim: &Str| cluster.get::<TrackedClaim>(claim).is_some_and(|claim| report::claim_is_drifted(claim));
             if command.method == Method::StaticDrift && !self.ctx.settings.static_capacity {
                 let message = "NodePools with replicas are not looked after, StaticCapacity is disabled".to_owned();
-                held.push(Held { nodes: nodes(), code: "StaticCapacityDisabled", message });
+                held.push(HeldCommand { nodes: nodes(), code: "StaticCapacityDisabled", message });
             } else if drifts && !command.nodes.iter().all(|node| says_so(&node.claim)) {
                 let message = "NodeClaim does not have the condition Drifted yet".to_owned();
-                held.push(Held { nodes: nodes(), code: "AwaitingDrifted", message });
+                held.push(HeldCommand { nodes: nodes(), code: "AwaitingDrifted", message });
             } else if let Some(until) = churn_backoff::undoes_until(&cluster, command, input.at) {
                 let message = format!("It would undo a move, which waits until {until}");
-                held.push(Held { nodes: nodes(), code: "ReversedMove", message });
+                held.push(HeldCommand { nodes: nodes(), code: "ReversedMove", message });
             } else if small_change.contains(&place) {
                 let message =
                     "It would move pods at rest and save little, which waits until such moves save 2.5% together";
-                held.push(Held { nodes: nodes(), code: "SmallChange", message: message.to_owned() });
+                held.push(HeldCommand { nodes: nodes(), code: "SmallChange", message: message.to_owned() });
             } else {
                 commands.push(command.clone());
             }
@@ -344,7 +352,7 @@ impl Disruption {
     }
 
     /// The cluster and what only we know of it.
-    async fn picture(&self) -> Picture {
+    async fn picture(&self) -> ClusterSnapshot {
         let instance_types = self.instance_types().await;
         let now = self.ctx.now();
         let ask = InputContext {
@@ -369,7 +377,7 @@ impl Disruption {
             self.ctx.metrics.disruption.drift_backoff_seconds.set(&[&pool.name], left);
             pool.disruption.drift_backoff_until = until;
         }
-        Picture { input: Arc::new(input), instance_types }
+        ClusterSnapshot { input: Arc::new(input), instance_types }
     }
 
     /// The instance types of every pool. The nodes of one whose types cannot be listed stay.
@@ -412,7 +420,7 @@ impl Disruption {
     /// Asks the engine, and takes the time of each method.
     async fn ask(
         &self,
-        picture: &Picture,
+        picture: &ClusterSnapshot,
         asked: MethodFilter,
     ) -> Result<(DisruptionPlan, Vec<(MethodReport, Duration)>), Error> {
         let (input, settings, clock) = (picture.input.clone(), self.settings(), self.ctx.clock);
@@ -460,7 +468,7 @@ fn after(now: Timestamp, until: Timestamp) -> ReconcileAction {
 }
 
 /// What a replacement may be launched from: the offerings that its types and requirements admit.
-fn offerings(picture: &Picture, planned: &PlannedClaim) -> Vec<Offered> {
+fn offerings(picture: &ClusterSnapshot, planned: &PlannedClaim) -> Vec<OfferingKey> {
     let Some(types) = picture.instance_types.get(&planned.pool) else { return Vec::new() };
     let launch = &planned.launch;
     let wanted = launch.instance_types.iter().filter_map(|name| types.iter().find(|described| described.name == *name));
@@ -474,12 +482,12 @@ fn offerings(picture: &Picture, planned: &PlannedClaim) -> Vec<Offered> {
             .iter()
             .filter(|o| o.available && launch.requirements.intersects(&o.requirements).is_ok());
         admitted.filter_map(|offering| {
-            Some(Offered {
+            Some(OfferingKey {
                 zone: only(offering, labels::ZONE)?,
                 capacity_type: only(offering, labels::CAPACITY_TYPE)?,
                 instance_type: described.name.clone(),
             })
         })
     });
-    offered.take(OFFERINGS_MAX).collect()
+    offered.take(OFFERINGS_PER_REPLACEMENT_MAX).collect()
 }

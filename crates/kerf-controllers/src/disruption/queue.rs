@@ -19,10 +19,10 @@ use kerf_runtime::{ApiError, Queue, ReconcileAction};
 use kerf_state::TrackedClaim;
 use tracing::error;
 
-use super::churn_backoff::{self, Memory, Offered};
+use super::churn_backoff::{self, DriftBackoffs, OfferingKey};
 use super::decision::{Decision, log_decision};
-use super::history::{History, Outcome};
-use super::taint::{self, Marked};
+use super::history::{CommandOutcome, DecisionHistory};
+use super::taint::{self, CandidateNames};
 use crate::actions;
 use crate::context::Context;
 use crate::error::Error;
@@ -31,78 +31,80 @@ use crate::node::termination::is_reschedulable;
 
 /// How often a command under way is looked at. It is also the least time between the taint and the deletion, so that a pod that was
 /// already on its way to the node is seen.
-const DRIVE: Duration = Duration::from_secs(1);
+const COMMAND_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a command may take for each node in the queue, and its bounds.
-const PATIENCE_PER_NODE: Duration = Duration::from_millis(80);
-const PATIENCE_MIN: Duration = Duration::from_mins(10);
-const PATIENCE_MAX: Duration = Duration::from_hours(1);
+const COMMAND_TIMEOUT_PER_NODE: Duration = Duration::from_millis(80);
+const COMMAND_TIMEOUT_MIN: Duration = Duration::from_mins(10);
+const COMMAND_TIMEOUT_MAX: Duration = Duration::from_hours(1);
 
 /// How long a command may take while so many nodes are in the queue.
 fn patience(nodes: usize) -> Duration {
-    PATIENCE_PER_NODE.saturating_mul(u32::try_from(nodes).unwrap_or(u32::MAX)).clamp(PATIENCE_MIN, PATIENCE_MAX)
+    COMMAND_TIMEOUT_PER_NODE
+        .saturating_mul(u32::try_from(nodes).unwrap_or(u32::MAX))
+        .clamp(COMMAND_TIMEOUT_MIN, COMMAND_TIMEOUT_MAX)
 }
 
 /// The commands under way.
-pub(crate) struct Orchestration {
+pub(crate) struct CommandQueue {
     pub(super) ctx: Context,
-    memory: Arc<Memory>,
-    pub(super) history: Arc<History>,
-    underway: Mutex<BTreeMap<Str, Arc<Underway>>>,
+    memory: Arc<DriftBackoffs>,
+    pub(super) history: Arc<DecisionHistory>,
+    underway: Mutex<BTreeMap<Str, Arc<ActiveCommand>>>,
     queue: OnceLock<Queue<Str>>,
 }
 
 /// A command under way.
-struct Underway {
+struct ActiveCommand {
     decision: Decision,
-    nodes: Vec<Candidate>,
-    progress: Mutex<Progress>,
+    nodes: Vec<CommandCandidate>,
+    progress: Mutex<CommandProgress>,
 }
 
 /// A node that goes.
 #[derive(Debug, Clone)]
-pub(super) struct Candidate {
-    pub(super) marked: Marked,
+pub(super) struct CommandCandidate {
+    pub(super) marked: CandidateNames,
     pub(super) provider_id: Str,
 }
 
 /// How far a command is.
 #[derive(Debug, Default)]
-struct Progress {
-    replacements: Vec<Replacement>,
+struct CommandProgress {
+    replacements: Vec<CommandReplacement>,
     /// Candidates that have been dealt with, by claim: deleted, or dropped because pods came.
     done: Vec<Str>,
 }
 
 /// A claim that was created for a command.
 #[derive(Debug, Clone)]
-pub(super) struct Replacement {
+pub(super) struct CommandReplacement {
     pub(super) name: Str,
     pub(super) pool: Str,
     /// What it may be launched from.
-    pub(super) offered: Vec<Offered>,
+    pub(super) offered: Vec<OfferingKey>,
     pub(super) is_initialized: bool,
 }
 
 /// Why a command is taken back.
 #[derive(Debug, thiserror::Error)]
-enum Unrecoverable {
+enum RollbackReason {
     #[error("replacement was deleted")]
-    ReplacementGone,
+    ReplacementDeleted,
     #[error("command reached timeout, {0}")]
     Timeout(&'static str),
     #[error("pod {0} came to the node after it was chosen")]
-    PodCame(Str),
+    UnplannedPod(Str),
 }
 
 /// What one look at a command comes to.
-enum Look {
-    Over,
+enum CommandStatus {
+    Complete,
     Waiting(&'static str),
-    Failed(Unrecoverable),
+    Failed(RollbackReason),
 }
 
-impl Orchestration {
-    pub(crate) fn new(ctx: Context, memory: Arc<Memory>, history: Arc<History>) -> Self {
+impl CommandQueue {
+    pub(crate) fn new(ctx: Context, memory: Arc<DriftBackoffs>, history: Arc<DecisionHistory>) -> Self {
         Self { ctx, memory, history, underway: Mutex::default(), queue: OnceLock::new() }
     }
 
@@ -112,7 +114,7 @@ impl Orchestration {
         let _ = self.queue.set(queue.clone());
     }
 
-    fn underway(&self) -> MutexGuard<'_, BTreeMap<Str, Arc<Underway>>> {
+    fn underway(&self) -> MutexGuard<'_, BTreeMap<Str, Arc<ActiveCommand>>> {
         self.underway.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -129,17 +131,23 @@ impl Orchestration {
     /// The command under way that a claim was created for.
     pub(crate) fn launched(&self, claim: &str) -> Option<Str> {
         let underway = self.underway();
-        let launches = |one: &Underway| one.lock().replacements.iter().any(|replacement| replacement.name == claim);
+        let launches =
+            |one: &ActiveCommand| one.lock().replacements.iter().any(|replacement| replacement.name == claim);
         underway.iter().find(|(_, one)| launches(one)).map(|(id, _)| id.clone())
     }
 
     /// A command has started; it is looked at until it is over.
-    pub(super) fn insert(&self, decision: Decision, nodes: Vec<Candidate>, replacements: Vec<Replacement>) {
+    pub(super) fn insert(
+        &self,
+        decision: Decision,
+        nodes: Vec<CommandCandidate>,
+        replacements: Vec<CommandReplacement>,
+    ) {
         let id = decision.id.clone();
-        let progress = Mutex::new(Progress { replacements, done: Vec::new() });
-        self.underway().insert(id.clone(), Arc::new(Underway { decision, nodes, progress }));
+        let progress = Mutex::new(CommandProgress { replacements, done: Vec::new() });
+        self.underway().insert(id.clone(), Arc::new(ActiveCommand { decision, nodes, progress }));
         if let Some(queue) = self.queue.get() {
-            queue.add_after(id, DRIVE);
+            queue.add_after(id, COMMAND_POLL_INTERVAL);
         }
     }
 
@@ -147,50 +155,50 @@ impl Orchestration {
     pub(crate) async fn reconcile(&self, id: &str) -> Result<ReconcileAction, Error> {
         let Some(underway) = self.underway().get(id).cloned() else { return Ok(ReconcileAction::Done) };
         let look = match self.await_replacements(&underway).await {
-            Look::Over => self.delete(&underway).await,
+            CommandStatus::Complete => self.delete(&underway).await,
             other => other,
         };
         let now = self.ctx.now();
         let waiting = match look {
-            Look::Over => {
+            CommandStatus::Complete => {
                 self.succeed(&underway).await;
                 return Ok(ReconcileAction::Done);
             }
-            Look::Failed(why) => {
+            CommandStatus::Failed(why) => {
                 self.roll_back(&underway, &why).await;
                 return Ok(ReconcileAction::Done);
             }
-            Look::Waiting(what) => what,
+            CommandStatus::Waiting(what) => what,
         };
         let nodes = self.underway().values().map(|one| one.nodes.len()).sum();
         let age = Duration::try_from(now.duration_since(underway.decision.created)).unwrap_or_default();
         if age > patience(nodes) {
-            self.roll_back(&underway, &Unrecoverable::Timeout(waiting)).await;
+            self.roll_back(&underway, &RollbackReason::Timeout(waiting)).await;
             return Ok(ReconcileAction::Done);
         }
-        Ok(ReconcileAction::RequeueAfter(DRIVE))
+        Ok(ReconcileAction::RequeueAfter(COMMAND_POLL_INTERVAL))
     }
 
     /// Whether all replacements are up. Each is only seen to be once; it may not be ready later without effect.
-    async fn await_replacements(&self, underway: &Underway) -> Look {
+    async fn await_replacements(&self, underway: &ActiveCommand) -> CommandStatus {
         let reason = underway.decision.command.reason().to_string();
         let waited: Vec<Str> = {
             let progress = underway.lock();
             progress.replacements.iter().filter(|one| !one.is_initialized).map(|one| one.name.clone()).collect()
         };
-        let mut look = Look::Over;
+        let mut look = CommandStatus::Complete;
         for name in waited {
             let Some(claim) = self.ctx.claim(&name) else {
                 match actions::claim::exists(&self.ctx, &name).await {
-                    Ok(false) => return Look::Failed(Unrecoverable::ReplacementGone),
-                    Ok(true) | Err(_) => look = Look::Waiting("replacement is not known"),
+                    Ok(false) => return CommandStatus::Failed(RollbackReason::ReplacementDeleted),
+                    Ok(true) | Err(_) => look = CommandStatus::Waiting("replacement is not known"),
                 }
                 continue;
             };
             self.ctx.publish(events::disruption::disruption_launching(&claim.object, &reason));
             if claim.is_terminating() || !claim.is_condition_true("Initialized") {
                 self.ctx.publish(events::disruption::disruption_waiting(&claim.object));
-                look = Look::Waiting("replacement is not initialized");
+                look = CommandStatus::Waiting("replacement is not initialized");
                 continue;
             }
             let until = self.ctx.now().saturating_add(self.ctx.settings.nomination()).unwrap_or(Timestamp::MAX);
@@ -204,7 +212,7 @@ impl Orchestration {
     }
 
     /// Deletes the nodes' claims; those on which pods came that nobody has found a place for are let go.
-    async fn delete(&self, underway: &Underway) -> Look {
+    async fn delete(&self, underway: &ActiveCommand) -> CommandStatus {
         let command = &underway.decision.command;
         let done = underway.lock().done.clone();
         let mut going = Vec::new();
@@ -216,19 +224,19 @@ impl Orchestration {
                     self.let_go(node).await;
                     underway.lock().done.push(node.marked.claim.clone());
                 }
-                Some(pod) => return Look::Failed(Unrecoverable::PodCame(pod)),
+                Some(pod) => return CommandStatus::Failed(RollbackReason::UnplannedPod(pod)),
             }
         }
         let outcomes = join_all(going.into_iter().map(|node| self.delete_one(underway, node))).await;
         if outcomes.into_iter().all(|is_done| is_done) {
-            Look::Over
+            CommandStatus::Complete
         } else {
-            Look::Waiting("deleting nodeclaims failed")
+            CommandStatus::Waiting("deleting nodeclaims failed")
         }
     }
 
     /// A pod on a node that the command does not count with. Drift goes ahead all the same, as it promises nobody a place.
-    fn unplanned_pod(&self, command: &DisruptionCommand, node: &Candidate) -> Option<Str> {
+    fn unplanned_pod(&self, command: &DisruptionCommand, node: &CommandCandidate) -> Option<Str> {
         match command.method {
             Method::StaticDrift | Method::Drift => return None,
             Method::Emptiness | Method::MultiNode | Method::SingleNode | Method::Move => {}
@@ -238,7 +246,7 @@ impl Orchestration {
         pods.map(|pod| pod.namespaced_name()).find(|pod| command.pods.binary_search(pod).is_err())
     }
 
-    async fn delete_one(&self, underway: &Underway, node: &Candidate) -> bool {
+    async fn delete_one(&self, underway: &ActiveCommand, node: &CommandCandidate) -> bool {
         let command = &underway.decision.command;
         let known = {
             let cluster = self.ctx.cluster.lock();
@@ -285,7 +293,7 @@ impl Orchestration {
         }
     }
 
-    async fn succeed(&self, underway: &Underway) {
+    async fn succeed(&self, underway: &ActiveCommand) {
         let decision = &underway.decision;
         let now = self.ctx.now();
         let took = now.duration_since(decision.created);
@@ -295,7 +303,7 @@ impl Orchestration {
             duration = %kerf_api::duration::Duration::from_nanos(i64::try_from(took.as_nanos()).unwrap_or(i64::MAX)),
             "command succeeded"
         );
-        self.history.ended(&decision.id, Outcome::Succeeded, now);
+        self.history.ended(&decision.id, CommandOutcome::Succeeded, now);
         self.underway().remove(&decision.id);
         if decision.command.reason() == DisruptionReason::Drifted {
             for node in &decision.command.nodes {
@@ -306,7 +314,7 @@ impl Orchestration {
     }
 
     /// Takes a command back. Replacements stay: if they come up, they are ordinary nodes.
-    async fn roll_back(&self, underway: &Underway, why: &Unrecoverable) {
+    async fn roll_back(&self, underway: &ActiveCommand, why: &RollbackReason) {
         let decision = &underway.decision;
         let failed = underway.lock().replacements.iter().filter(|one| !one.is_initialized).count();
         let labels = [decision.command.decision(), &decision.reason(), decision.command.method.consolidation_type()];
@@ -320,14 +328,14 @@ impl Orchestration {
             error = %why,
             "failed terminating nodes while executing a disruption command"
         );
-        self.history.ended(&decision.id, Outcome::RolledBack(why.to_string()), self.ctx.now());
+        self.history.ended(&decision.id, CommandOutcome::RolledBack(why.to_string()), self.ctx.now());
         self.underway().remove(&decision.id);
         self.drift_failed(&decision.command);
         self.remember(underway).await;
     }
 
     /// Lets a node go on as before. Marks that cannot be taken away now are found by the next clean-up.
-    async fn let_go(&self, node: &Candidate) {
+    async fn let_go(&self, node: &CommandCandidate) {
         if let Err(error) = taint::unmark(&self.ctx, &node.marked).await {
             error!(error = %error, "failed removing disruption marks");
         }
@@ -347,8 +355,8 @@ impl Orchestration {
     }
 
     /// Notes which offerings could be had and which could not.
-    async fn remember(&self, underway: &Underway) {
-        let mut pools: BTreeMap<Str, (Vec<Offered>, Vec<Offered>)> = BTreeMap::new();
+    async fn remember(&self, underway: &ActiveCommand) {
+        let mut pools: BTreeMap<Str, (Vec<OfferingKey>, Vec<OfferingKey>)> = BTreeMap::new();
         for one in underway.lock().replacements.clone() {
             let (failed, had) = pools.entry(one.pool.clone()).or_default();
             if one.is_initialized {
@@ -370,18 +378,18 @@ impl Orchestration {
     }
 }
 
-impl Underway {
-    fn lock(&self) -> MutexGuard<'_, Progress> {
+impl ActiveCommand {
+    fn lock(&self) -> MutexGuard<'_, CommandProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What a claim was launched from; none if it was not.
-fn offered(claim: &TrackedClaim) -> Option<Offered> {
+fn offered(claim: &TrackedClaim) -> Option<OfferingKey> {
     let label = |key: &str| claim.engine_claim.labels.get(key).map(Str::new);
     let is_launched = !claim.engine_claim.provider_id.is_empty();
     is_launched.then_some(())?;
-    Some(Offered {
+    Some(OfferingKey {
         zone: label(labels::ZONE)?,
         capacity_type: label(labels::CAPACITY_TYPE)?,
         instance_type: label(labels::INSTANCE_TYPE)?,

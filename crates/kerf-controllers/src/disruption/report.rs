@@ -20,14 +20,14 @@ use crate::context::Context;
 use crate::events::{self, Event};
 
 /// How a reason for a node to stay is told.
-enum Told {
+enum BlockEvent {
     Blocked,
     Unconsolidatable,
     /// It passes by itself, or is told elsewhere.
-    Not,
+    NoEvent,
 }
 
-fn told(block: &BlockReason) -> Told {
+fn told(block: &BlockReason) -> BlockEvent {
     match block {
         BlockReason::NoNode
         | BlockReason::NotInitialized
@@ -40,7 +40,7 @@ fn told(block: &BlockReason) -> Told {
         | BlockReason::PodDoNotDisrupt(_)
         | BlockReason::PodDisruptionBudget { .. }
         | BlockReason::MultiplePodDisruptionBudgets(_)
-        | BlockReason::InvalidPodDisruptionBudget(_) => Told::Blocked,
+        | BlockReason::InvalidPodDisruptionBudget(_) => BlockEvent::Blocked,
         BlockReason::ConsolidationDisabled(_)
         | BlockReason::BufferPods(_)
         | BlockReason::InstanceTypeNotFound(_)
@@ -51,7 +51,7 @@ fn told(block: &BlockReason) -> Told {
         | BlockReason::NoCheaperReplacement
         | BlockReason::SpotToSpotDisabled
         | BlockReason::SpotToSpotFlexibility(_)
-        | BlockReason::MinValues(_) => Told::Unconsolidatable,
+        | BlockReason::MinValues(_) => BlockEvent::Unconsolidatable,
         BlockReason::AlreadyDisrupting
         | BlockReason::NotManaged
         | BlockReason::StaticPool(_)
@@ -63,12 +63,12 @@ fn told(block: &BlockReason) -> Told {
         | BlockReason::ScaleDownFirst(_)
         | BlockReason::NodeLimit(_)
         | BlockReason::NoSaving
-        | BlockReason::BelowBalancedThreshold { .. } => Told::Not,
+        | BlockReason::BelowBalancedThreshold { .. } => BlockEvent::NoEvent,
     }
 }
 
 /// A node and its claim, as events are about them.
-type Pair = (Option<Arc<Node>>, Option<Arc<TrackedClaim>>);
+type NodeAndClaim = (Option<Arc<Node>>, Option<Arc<TrackedClaim>>);
 
 /// Tells of everything that a look found; of the commands only what policies make of them.
 pub(crate) fn tell(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
@@ -79,7 +79,7 @@ pub(crate) fn tell(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
 }
 
 /// Nodes and claims by the names that decisions know them by; claims of others are left out.
-fn pairs(ctx: &Context) -> BTreeMap<Str, Pair> {
+fn pairs(ctx: &Context) -> BTreeMap<Str, NodeAndClaim> {
     let cluster = ctx.cluster.lock();
     let known = cluster.state_nodes().filter(|state| state.claim.is_some_and(|claim| ctx.manages_claim(claim)));
     known
@@ -91,7 +91,11 @@ fn pairs(ctx: &Context) -> BTreeMap<Str, Pair> {
         .collect()
 }
 
-fn publish(ctx: &Context, (node, claim): &Pair, event: impl Fn(k8s_openapi::api::core::v1::ObjectReference) -> Event) {
+fn publish(
+    ctx: &Context,
+    (node, claim): &NodeAndClaim,
+    event: impl Fn(k8s_openapi::api::core::v1::ObjectReference) -> Event,
+) {
     if let Some(node) = node {
         ctx.publish(event(events::about_node(node)));
     }
@@ -108,7 +112,7 @@ fn tell_blocked(ctx: &Context, plan: &DisruptionPlan) {
             continue;
         }
         let mut blocks = blocked.reasons.iter();
-        if let Some(block) = blocks.find(|block| matches!(told(block), Told::Blocked)) {
+        if let Some(block) = blocks.find(|block| matches!(told(block), BlockEvent::Blocked)) {
             publish(ctx, pair, |about| events::disruption::disruption_blocked(about, block.to_string()));
             continue;
         }
@@ -116,14 +120,14 @@ fn tell_blocked(ctx: &Context, plan: &DisruptionPlan) {
         if let Some(block) = unschedulable.filter(|_| is_drifted(pair)) {
             publish(ctx, pair, |about| events::disruption::disruption_blocked(about, block.to_string()));
         }
-        let unconsolidatable = blocked.reasons.iter().find(|block| matches!(told(block), Told::Unconsolidatable));
+        let unconsolidatable = blocked.reasons.iter().find(|block| matches!(told(block), BlockEvent::Unconsolidatable));
         if let Some(block) = unconsolidatable {
             publish(ctx, pair, |about| events::disruption::unconsolidatable(about, block.to_string()));
         }
     }
 }
 
-fn is_drifted((_, claim): &Pair) -> bool {
+fn is_drifted((_, claim): &NodeAndClaim) -> bool {
     claim.as_ref().is_some_and(|claim| claim_is_drifted(claim))
 }
 
@@ -227,7 +231,7 @@ pub(super) fn each_node(
 ) {
     let savings = money(command.saved());
     for node in &command.nodes {
-        let pair: Pair = {
+        let pair: NodeAndClaim = {
             let cluster = ctx.cluster.lock();
             (cluster.get::<Node>(&node.name).cloned(), cluster.get::<TrackedClaim>(&node.claim).cloned())
         };

@@ -8,19 +8,19 @@ use kerf_api::slim::{Node, Pod, Str};
 use kerf_engine::{DisruptionCommand, Method};
 use kerf_state::TrackedClaim;
 
-use super::churn_backoff::{self, Offered};
+use super::churn_backoff::{self, OfferingKey};
 use super::decision::{Decision, log_decision};
-use super::queue::{Candidate, Orchestration, Replacement};
-use super::taint::{self, Marked};
+use super::queue::{CommandCandidate, CommandQueue, CommandReplacement};
+use super::taint::{self, CandidateNames};
 use crate::context::SharedCluster;
 use crate::error::Error;
 use crate::events;
 use crate::provisioning::claim;
 use crate::static_capacity::provisioning::node_limit;
 
-impl Orchestration {
+impl CommandQueue {
     /// Starts a command: from here on it is visible to everybody. `offered` says for each replacement what it may be launched from.
-    pub(crate) async fn start(&self, decision: Decision, offered: Vec<Vec<Offered>>) -> Result<(), Error> {
+    pub(crate) async fn start(&self, decision: Decision, offered: Vec<Vec<OfferingKey>>) -> Result<(), Error> {
         if decision.command.nodes.iter().any(|node| self.is_about(&node.claim)) {
             return Err(Error::Invalid("candidate is being disrupted".to_owned()));
         }
@@ -29,11 +29,11 @@ impl Orchestration {
         log_decision!(info, decision, "disrupting node(s)");
         let reason = decision.command.reason().to_string();
         let marks = join_all(decision.command.nodes.iter().map(|node| async {
-            let marked = Marked { node: node.name.clone(), claim: node.claim.clone() };
+            let marked = CandidateNames { node: node.name.clone(), claim: node.claim.clone() };
             taint::mark(&self.ctx, &marked, &reason).await.map(|()| marked)
         }));
         let (marked, errors): (Vec<_>, Vec<_>) = marks.await.into_iter().partition(Result::is_ok);
-        let marked: Vec<Marked> = marked.into_iter().filter_map(Result::ok).collect();
+        let marked: Vec<CandidateNames> = marked.into_iter().filter_map(Result::ok).collect();
         if !errors.is_empty() && (marked.is_empty() || !decision.command.replacements.is_empty()) {
             return self.give_up(&decision, errors.into_iter().filter_map(Result::err).collect());
         }
@@ -51,11 +51,11 @@ impl Orchestration {
     }
 
     /// Room under the node limit of a static pool, for whom others create claims at the same time (spec 03 §8.2). Other pools have none to reserve.
-    fn room(&self, command: &DisruptionCommand) -> Result<Option<Room<'_>>, Error> {
+    fn room(&self, command: &DisruptionCommand) -> Result<Option<NodeLimitReservation<'_>>, Error> {
         let (Method::StaticDrift, [planned]) = (command.method, command.replacements.as_slice()) else {
             return Ok(None);
         };
-        let pool = self.ctx.pool(&planned.pool).ok_or_else(|| Error::PoolGone(planned.pool.to_string()))?;
+        let pool = self.ctx.pool(&planned.pool).ok_or_else(|| Error::PoolNotFound(planned.pool.to_string()))?;
         let mut cluster = self.ctx.cluster.lock();
         if cluster.reserve_nodes(&planned.pool, node_limit(&pool), 1) == 0 {
             return Err(Error::Invalid("nodepool node limit reached".to_owned()));
@@ -64,7 +64,7 @@ impl Orchestration {
         for claim in &replaced {
             cluster.begin_replacing(claim);
         }
-        Ok(Some(Room { cluster: &self.ctx.cluster, pool: planned.pool.clone(), replaced }))
+        Ok(Some(NodeLimitReservation { cluster: &self.ctx.cluster, pool: planned.pool.clone(), replaced }))
     }
 
     /// A command could not be started. What was marked is found by the next clean-up.
@@ -73,14 +73,18 @@ impl Orchestration {
         Error::all(errors)
     }
 
-    async fn launch(&self, decision: &Decision, offered: Vec<Vec<Offered>>) -> Result<Vec<Replacement>, Error> {
+    async fn launch(
+        &self,
+        decision: &Decision,
+        offered: Vec<Vec<OfferingKey>>,
+    ) -> Result<Vec<CommandReplacement>, Error> {
         let command = &decision.command;
         let reason = decision.reason();
         let creations = command.replacements.iter().zip(offered).map(|(planned, offered)| {
             let reason = &reason;
             async move {
                 let Some(pool) = self.ctx.pool(&planned.pool) else {
-                    return Err(Error::PoolGone(planned.pool.to_string()));
+                    return Err(Error::PoolNotFound(planned.pool.to_string()));
                 };
                 let mut wanted = claim::claim(planned, &pool);
                 let note = {
@@ -89,7 +93,12 @@ impl Orchestration {
                 };
                 wanted.metadata.annotations.get_or_insert_default().extend(note);
                 let name = claim::create(&self.ctx, planned, &wanted, reason).await?;
-                Ok(Replacement { name: Str::from(name), pool: planned.pool.clone(), offered, is_initialized: false })
+                Ok(CommandReplacement {
+                    name: Str::from(name),
+                    pool: planned.pool.clone(),
+                    offered,
+                    is_initialized: false,
+                })
             }
         });
         let (created, errors): (Vec<_>, Vec<_>) = join_all(creations).await.into_iter().partition(Result::is_ok);
@@ -99,7 +108,7 @@ impl Orchestration {
 
     /// From here on the nodes do not count any more, and others are expected to take their pods. Not earlier: as long as the
     /// replacements were not known, provisioning would have launched machines for the same pods.
-    fn commit(&self, command: &DisruptionCommand, marked: Vec<Marked>) -> Vec<Candidate> {
+    fn commit(&self, command: &DisruptionCommand, marked: Vec<CandidateNames>) -> Vec<CommandCandidate> {
         let mut told = Vec::new();
         let mut cluster = self.ctx.cluster.lock();
         let mut nodes = Vec::new();
@@ -107,7 +116,7 @@ impl Orchestration {
             let known = cluster.get::<TrackedClaim>(&marked.claim).map(|claim| claim.engine_claim.provider_id.clone());
             let provider_id = known.unwrap_or_default();
             cluster.mark_for_deletion(&provider_id);
-            nodes.push(Candidate { marked, provider_id });
+            nodes.push(CommandCandidate { marked, provider_id });
         }
         let until = self.ctx.now().saturating_add(self.ctx.settings.nomination()).unwrap_or(Timestamp::MAX);
         for placement in &command.placements {
@@ -141,13 +150,13 @@ impl Orchestration {
 }
 
 /// Room for the replacement of a static node. It is given back once the replacement is known, or will not be.
-struct Room<'c> {
+struct NodeLimitReservation<'c> {
     cluster: &'c SharedCluster,
     pool: Str,
     replaced: Vec<Str>,
 }
 
-impl Drop for Room<'_> {
+impl Drop for NodeLimitReservation<'_> {
     fn drop(&mut self) {
         let mut cluster = self.cluster.lock();
         cluster.release_nodes(&self.pool, 1);

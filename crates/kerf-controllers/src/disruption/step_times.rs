@@ -8,17 +8,17 @@ use kerf_engine::Method;
 use tracing::debug;
 
 /// How long a step may not run before it is told.
-const ABNORMAL: SignedDuration = SignedDuration::from_mins(15);
+const STEP_OVERDUE_AFTER: SignedDuration = SignedDuration::from_mins(15);
 
 /// The loop itself.
-pub(crate) const LOOP: &str = "disruption-loop";
+pub(crate) const LOOP_STEP: &str = "disruption-loop";
 
 /// The steps, by name.
 #[derive(Debug, Default)]
-pub(crate) struct Runs(BTreeMap<&'static str, Run>);
+pub(crate) struct StepTimes(BTreeMap<&'static str, StepStart>);
 
 #[derive(Debug)]
-struct Run {
+struct StepStart {
     started: Timestamp,
     /// Whether it was told that this is long ago.
     is_told: bool,
@@ -36,10 +36,10 @@ pub(crate) fn name(method: Method) -> &'static str {
     }
 }
 
-impl Runs {
+impl StepTimes {
     /// A step begins.
     pub(crate) fn started(&mut self, name: &'static str, now: Timestamp) {
-        self.0.insert(name, Run { started: now, is_told: false });
+        self.0.insert(name, StepStart { started: now, is_told: false });
     }
 
     /// Logs the steps that have not been started for long, each once until it is.
@@ -55,7 +55,7 @@ impl Runs {
         let mut found = Vec::new();
         for (name, run) in &mut self.0 {
             let since = now.duration_since(run.started);
-            if since > ABNORMAL && !run.is_told {
+            if since > STEP_OVERDUE_AFTER && !run.is_told {
                 run.is_told = true;
                 found.push((*name, since));
             }
@@ -72,14 +72,14 @@ mod tests {
     #[test]
     fn a_step_that_did_not_run_for_a_quarter_of_an_hour_is_told_once() {
         let at = |minutes| Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes);
-        let mut runs = Runs::default();
-        runs.started(LOOP, at(0));
+        let mut runs = StepTimes::default();
+        runs.started(LOOP_STEP, at(0));
         runs.started(name(Method::Drift), at(10));
         assert_eq!(runs.abnormal(at(15)), []);
-        assert_eq!(runs.abnormal(at(16)), [(LOOP, SignedDuration::from_mins(16))]);
+        assert_eq!(runs.abnormal(at(16)), [(LOOP_STEP, SignedDuration::from_mins(16))]);
         assert_eq!(runs.abnormal(at(17)), []);
-        runs.started(LOOP, at(17));
+        runs.started(LOOP_STEP, at(17));
         assert_eq!(runs.abnormal(at(26)), [("drift", SignedDuration::from_mins(16))]);
-        assert_eq!(runs.abnormal(at(33)), [(LOOP, SignedDuration::from_mins(16))]);
+        assert_eq!(runs.abnormal(at(33)), [(LOOP_STEP, SignedDuration::from_mins(16))]);
     }
 }

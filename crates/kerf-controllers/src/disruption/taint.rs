@@ -21,25 +21,25 @@ use crate::provisioning::is_disrupted;
 /// The condition that says why a claim is disrupted.
 pub(crate) const DISRUPTION_REASON: &str = "DisruptionReason";
 /// How often a mark is tried.
-const TRIES: u32 = 4;
+const MARK_ATTEMPTS_MAX: u32 = 4;
 /// The delay after the first try; it grows five times each time.
-const RETRY: Duration = Duration::from_millis(10);
+const MARK_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 /// A node and its claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Marked {
+pub(crate) struct CandidateNames {
     pub(crate) node: Str,
     pub(crate) claim: Str,
 }
 
 /// Marks a node and its claim. One that is gone counts as marked.
-pub(crate) async fn mark(ctx: &Context, at: &Marked, reason: &str) -> Result<(), Error> {
+pub(crate) async fn mark(ctx: &Context, at: &CandidateNames, reason: &str) -> Result<(), Error> {
     tried("tainting node", || taint(ctx, &at.node, true)).await?;
     tried("setting disruption reason", || condition(ctx, &at.claim, Some(reason))).await
 }
 
 /// Takes the marks away. A node that is on its way out keeps its taint.
-pub(crate) async fn unmark(ctx: &Context, at: &Marked) -> Result<(), Error> {
+pub(crate) async fn unmark(ctx: &Context, at: &CandidateNames) -> Result<(), Error> {
     let untainted = tried("removing taint", || taint(ctx, &at.node, false)).await;
     let cleared = tried("clearing disruption reason", || condition(ctx, &at.claim, None)).await;
     Error::all([untainted, cleared].into_iter().filter_map(Result::err).collect())
@@ -47,7 +47,7 @@ pub(crate) async fn unmark(ctx: &Context, at: &Marked) -> Result<(), Error> {
 
 /// Takes away the marks of nodes that no command is about: what a process that died has left, or a command that could not start.
 pub(crate) async fn clean_up(ctx: &Context, is_underway: impl Fn(&str) -> bool) -> Result<(), Error> {
-    let left: Vec<Marked> = {
+    let left: Vec<CandidateNames> = {
         let cluster = ctx.cluster.lock();
         let idle = cluster.state_nodes().filter(|state| !state.is_marked_for_deletion());
         idle.filter_map(|state| {
@@ -56,7 +56,7 @@ pub(crate) async fn clean_up(ctx: &Context, is_underway: impl Fn(&str) -> bool) 
             let says_why = state.is_initialized()
                 && claim.object.status.iter().flat_map(|status| &status.conditions).any(is_disruption_reason);
             let is_left = (is_tainted || says_why) && !is_underway(claim.name()) && ctx.manages_claim(claim);
-            is_left.then(|| Marked { node: node.metadata.name.clone(), claim: claim.name().clone() })
+            is_left.then(|| CandidateNames { node: node.metadata.name.clone(), claim: claim.name().clone() })
         })
         .collect()
     };
@@ -73,11 +73,11 @@ async fn tried<R>(doing: &'static str, mut attempt: impl FnMut() -> R) -> Result
 where
     R: Future<Output = Result<(), ApiError>>,
 {
-    let mut delay = RETRY;
+    let mut delay = MARK_RETRY_DELAY;
     for tries in 1.. {
         match attempt().await {
             Ok(()) | Err(ApiError::NotFound) => break,
-            Err(cause) if tries == TRIES => return Err(Error::Api { doing, cause }),
+            Err(cause) if tries == MARK_ATTEMPTS_MAX => return Err(Error::Api { doing, cause }),
             Err(_) => {}
         }
         tokio::time::sleep(delay).await;

@@ -5,7 +5,7 @@ use kerf_api::slim::{Node, Pod, PodDisruptionBudget};
 use kerf_state::{ObjectChange, TrackedClaim};
 
 /// A kind whose news disruption listens to.
-pub(crate) trait News: Sized {
+pub(crate) trait DisruptionTrigger: Sized {
     /// Whether the two states of an object differ in what matters.
     fn differs(before: &Self, after: &Self) -> bool;
 
@@ -18,7 +18,7 @@ pub(crate) trait News: Sized {
     }
 }
 
-impl News for Pod {
+impl DisruptionTrigger for Pod {
     fn differs(before: &Self, after: &Self) -> bool {
         let unschedulable = |pod: &Self| pod.condition("PodScheduled").map(|condition| condition.status.clone());
         before.spec.node_name != after.spec.node_name
@@ -31,7 +31,7 @@ impl News for Pod {
     }
 }
 
-impl News for Node {
+impl DisruptionTrigger for Node {
     fn differs(before: &Self, after: &Self) -> bool {
         let ready =
             |node: &Self| node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
@@ -44,13 +44,13 @@ impl News for Node {
     }
 }
 
-impl News for TrackedClaim {
+impl DisruptionTrigger for TrackedClaim {
     fn differs(before: &Self, after: &Self) -> bool {
         before.engine_claim != after.engine_claim
     }
 }
 
-impl News for NodePool {
+impl DisruptionTrigger for NodePool {
     fn differs(before: &Self, after: &Self) -> bool {
         let conditions = |pool: &Self| pool.status.as_ref().map(|status| status.conditions.clone());
         before.metadata.generation != after.metadata.generation
@@ -60,7 +60,7 @@ impl News for NodePool {
     }
 }
 
-impl News for PodDisruptionBudget {
+impl DisruptionTrigger for PodDisruptionBudget {
     fn differs(before: &Self, after: &Self) -> bool {
         before != after
     }

@@ -7,10 +7,10 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::{DisruptionReason, NodePool};
 use kerf_api::slim::Node;
 
-use super::{Event, Severity, about_claim, about_node, about_pool};
+use super::{Event, EventType, about_claim, about_node, about_pool};
 
 /// Why a node is not consolidated is told this often.
-const SELDOM: Duration = Duration::from_mins(15);
+const LONG_DEDUPE_TIMEOUT: Duration = Duration::from_mins(15);
 
 fn uid(about: &ObjectReference) -> String {
     about.uid.clone().unwrap_or_default()
@@ -18,7 +18,7 @@ fn uid(about: &ObjectReference) -> String {
 
 /// The node or claim stays, for this reason.
 pub(crate) fn disruption_blocked(about: ObjectReference, why: String) -> Event {
-    Event::new(about, Severity::Normal, "DisruptionBlocked", why)
+    Event::new(about, EventType::Normal, "DisruptionBlocked", why)
 }
 
 /// The pool's budgets allow nothing for a reason.
@@ -26,7 +26,7 @@ pub(crate) fn budget_blocked(pool: &NodePool, reason: &DisruptionReason) -> Even
     let about = about_pool(pool);
     let message = format!("No allowed disruptions for disruption reason {reason} due to blocking budget");
     let told_apart_by = [uid(&about), reason.to_string()];
-    Event::new(about, Severity::Normal, "DisruptionBlocked", message)
+    Event::new(about, EventType::Normal, "DisruptionBlocked", message)
         .told_apart_by(told_apart_by)
         .within(Duration::from_mins(1))
 }
@@ -39,31 +39,33 @@ pub(crate) fn pause_malformed(pool: &NodePool, value: &str) -> Event {
          corrected or removed"
     );
     let told_apart_by = [uid(&about), value.to_owned()];
-    Event::new(about, Severity::Warning, "InvalidPauseDisruption", message).told_apart_by(told_apart_by).within(SELDOM)
+    Event::new(about, EventType::Warning, "InvalidPauseDisruption", message)
+        .told_apart_by(told_apart_by)
+        .within(LONG_DEDUPE_TIMEOUT)
 }
 
 /// Consolidation leaves the node or claim alone, for this reason.
 pub(crate) fn unconsolidatable(about: ObjectReference, why: String) -> Event {
-    Event::new(about, Severity::Normal, "Unconsolidatable", why).within(SELDOM)
+    Event::new(about, EventType::Normal, "Unconsolidatable", why).within(LONG_DEDUPE_TIMEOUT)
 }
 
 /// Consolidation has an eye on the node or claim.
 pub(crate) fn consolidation_candidate(about: ObjectReference, command: &str, savings: &str) -> Event {
     let told_apart_by = [uid(&about), command.to_owned()];
     let message = format!("Consolidation candidate: {command} (savings: {savings})");
-    Event::new(about, Severity::Normal, "ConsolidationCandidate", message).told_apart_by(told_apart_by)
+    Event::new(about, EventType::Normal, "ConsolidationCandidate", message).told_apart_by(told_apart_by)
 }
 
 /// Consolidation has changed its mind.
 pub(crate) fn consolidation_rejected(about: ObjectReference, command: &str, why: &str, savings: &str) -> Event {
     let told_apart_by = [uid(&about), command.to_owned(), why.to_owned()];
     let message = format!("Consolidation rejected: {command}, reason: {why} (savings: {savings})");
-    Event::new(about, Severity::Normal, "ConsolidationRejected", message).told_apart_by(told_apart_by)
+    Event::new(about, EventType::Normal, "ConsolidationRejected", message).told_apart_by(told_apart_by)
 }
 
 /// The `Balanced` policy approves of a move.
 pub(crate) fn consolidation_approved(about: ObjectReference, why: String) -> Event {
-    Event::new(about, Severity::Normal, "ConsolidationApproved", why)
+    Event::new(about, EventType::Normal, "ConsolidationApproved", why)
 }
 
 /// A replacement is on its way.
@@ -71,13 +73,13 @@ pub(crate) fn disruption_launching(claim: &NodeClaim, reason: &str) -> Event {
     let about = about_claim(claim);
     let told_apart_by = [uid(&about), reason.to_owned()];
     let message = format!("Launching NodeClaim: {reason}");
-    Event::new(about, Severity::Normal, "DisruptionLaunching", message).told_apart_by(told_apart_by)
+    Event::new(about, EventType::Normal, "DisruptionLaunching", message).told_apart_by(told_apart_by)
 }
 
 /// A replacement is waited for.
 pub(crate) fn disruption_waiting(claim: &NodeClaim) -> Event {
     let message = "Waiting on readiness to continue disruption".to_owned();
-    Event::new(about_claim(claim), Severity::Normal, "DisruptionWaitingReadiness", message)
+    Event::new(about_claim(claim), EventType::Normal, "DisruptionWaitingReadiness", message)
 }
 
 /// A node goes.
@@ -85,7 +87,7 @@ pub(crate) fn node_terminating(node: &Node, reason: &str) -> Event {
     let about = about_node(node);
     let told_apart_by = [uid(&about), reason.to_owned()];
     let message = format!("Disrupting Node: {reason}");
-    Event::new(about, Severity::Normal, "DisruptionTerminating", message).told_apart_by(told_apart_by)
+    Event::new(about, EventType::Normal, "DisruptionTerminating", message).told_apart_by(told_apart_by)
 }
 
 /// A claim goes.
@@ -93,5 +95,5 @@ pub(crate) fn claim_terminating(claim: &NodeClaim, reason: &str) -> Event {
     let about = about_claim(claim);
     let told_apart_by = [uid(&about), reason.to_owned()];
     let message = format!("Disrupting NodeClaim: {reason}");
-    Event::new(about, Severity::Normal, "DisruptionTerminating", message).told_apart_by(told_apart_by)
+    Event::new(about, EventType::Normal, "DisruptionTerminating", message).told_apart_by(told_apart_by)
 }

@@ -14,7 +14,7 @@ use tracing_subscriber::registry::{LookupSpan, Scope};
 use super::{COMMIT, JSON_MARK};
 
 /// So many alike lines a second are written, and then every so many-th.
-const SAMPLING: u64 = 100;
+const SAMPLING_THRESHOLD: u64 = 100;
 
 /// Which lines are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,7 +47,7 @@ impl Level {
 
 /// How lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum LineFormat {
     /// One JSON object a line.
     Json,
     /// Time, level, message and `key=value` pairs, for a terminal.
@@ -56,28 +56,28 @@ pub enum Form {
 
 /// What a log is made with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Settings {
+pub struct LogSettings {
     /// Which lines.
     pub level: Level,
     /// How they look.
-    pub form: Form,
+    pub form: LineFormat,
 }
 
 /// Writes lines to one or several places.
 pub struct LogLayer {
-    settings: Settings,
+    settings: LogSettings,
     clock: Clock,
     outputs: Mutex<Vec<Box<dyn io::Write + Send>>>,
     /// Lines of this second, by level and message.
-    repeated: Mutex<(i64, Repeated)>,
+    repeated: Mutex<(i64, MessageCounts)>,
 }
 
 /// How often each message was logged at each level.
-type Repeated = BTreeMap<(Level, String), u64>;
+type MessageCounts = BTreeMap<(Level, String), u64>;
 
 impl LogLayer {
     /// A log that goes to `outputs`.
-    pub fn new(settings: Settings, clock: Clock, outputs: Vec<Box<dyn io::Write + Send>>) -> Self {
+    pub fn new(settings: LogSettings, clock: Clock, outputs: Vec<Box<dyn io::Write + Send>>) -> Self {
         Self { settings, clock, outputs: Mutex::new(outputs), repeated: Mutex::default() }
     }
 
@@ -89,7 +89,7 @@ impl LogLayer {
         }
         let count = repeated.1.entry((level, message.to_owned())).or_insert(0);
         *count += 1;
-        *count > SAMPLING && !(*count - SAMPLING).is_multiple_of(SAMPLING)
+        *count > SAMPLING_THRESHOLD && !(*count - SAMPLING_THRESHOLD).is_multiple_of(SAMPLING_THRESHOLD)
     }
 
     fn line(&self, level: Level, message: &str, metadata: &Metadata<'_>, fields: &[(String, String)]) -> String {
@@ -97,7 +97,7 @@ impl LogLayer {
         let mut line = String::with_capacity(256);
         // Writing to a String cannot fail.
         match self.settings.form {
-            Form::Json => {
+            LineFormat::Json => {
                 let _ = write!(line, "{{\"level\":\"{}\",\"time\":\"{time}\",\"logger\":\"controller\"", level.name());
                 if self.settings.level == Level::Debug {
                     let caller =
@@ -110,7 +110,7 @@ impl LogLayer {
                 }
                 line.push('}');
             }
-            Form::Console => {
+            LineFormat::Console => {
                 let _ = write!(line, "{time} {:5} {message}", level.name());
                 for (key, value) in fields.iter().filter(|(_, value)| value != "\"\"") {
                     let _ = write!(line, " {key}={value}");

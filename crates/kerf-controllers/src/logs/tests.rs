@@ -15,15 +15,15 @@ use super::*;
 
 /// Keeps what is logged.
 #[derive(Clone, Default)]
-pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-impl Lines {
+impl CapturedLog {
     pub(crate) fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }
 
-impl io::Write for Lines {
+impl io::Write for CapturedLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -35,17 +35,17 @@ impl io::Write for Lines {
 }
 
 /// A subscriber, and the lines that it is told.
-pub(crate) fn listening(level: Level, form: Form) -> (impl tracing::Subscriber, Lines) {
-    let lines = Lines::default();
+pub(crate) fn listening(level: Level, form: LineFormat) -> (impl tracing::Subscriber, CapturedLog) {
+    let lines = CapturedLog::default();
     let clock = Clock::starting_at("2026-08-01T10:00:24.530Z".parse().unwrap());
-    let layer = LogLayer::new(Settings { level, form }, clock, vec![Box::new(lines.clone())]);
+    let layer = LogLayer::new(LogSettings { level, form }, clock, vec![Box::new(lines.clone())]);
     // Else the threads of other tests might decide that nobody listens to a line that they come by first.
     let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
     (tracing_subscriber::registry().with(layer), lines)
 }
 
 /// The lines that `work` logs.
-fn logged(level: Level, form: Form, work: impl FnOnce()) -> Vec<String> {
+fn logged(level: Level, form: LineFormat, work: impl FnOnce()) -> Vec<String> {
     let (subscriber, lines) = listening(level, form);
     tracing::subscriber::with_default(subscriber, work);
     lines.text().lines().map(ToOwned::to_owned).collect()
@@ -58,7 +58,7 @@ fn in_claim() -> tracing::span::EnteredSpan {
 // spec 07 #21 and #23: the example of spec 07 §7.1, key by key.
 #[tokio::test(start_paused = true)]
 async fn a_line_of_an_object_controller() {
-    let lines = logged(Level::Info, Form::Json, || {
+    let lines = logged(Level::Info, LineFormat::Json, || {
         let _span = in_claim();
         info!("provider-id" = "aws:///i-1", allocatable = %json(serde_json::json!({"cpu": "7910m"})), "launched nodeclaim");
     });
@@ -69,7 +69,7 @@ async fn a_line_of_an_object_controller() {
 // spec 07 #22 and #23
 #[tokio::test(start_paused = true)]
 async fn singletons_and_core_kinds_say_what_they_are() {
-    let lines = logged(Level::Info, Form::Json, || {
+    let lines = logged(Level::Info, LineFormat::Json, || {
         span("provisioner", None, &"".into(), "1").in_scope(|| info!("found provisionable pod(s)"));
         let node = span("node.termination", Some(ObjectKind::of::<Node>()), &"n1".into(), "2");
         node.in_scope(|| error!(error = "no \"quotes\"", Pod = %reference_in("ns", "p"), "Reconciler error"));
@@ -93,7 +93,7 @@ async fn levels_and_callers() {
         info!(target: "hyper", "not ours");
     };
     let messages = |level| {
-        let lines = logged(level, Form::Json, work);
+        let lines = logged(level, LineFormat::Json, work);
         assert_eq!(lines.iter().all(|line| line.contains("\"caller\":\"")), level == Level::Debug);
         lines
             .iter()
@@ -108,7 +108,7 @@ async fn levels_and_callers() {
 // spec 07 #27
 #[tokio::test(start_paused = true)]
 async fn what_repeats_is_sampled() {
-    let lines = logged(Level::Info, Form::Json, || {
+    let lines = logged(Level::Info, LineFormat::Json, || {
         for i in 0..1000 {
             info!(i, "again");
             if i == 500 {
@@ -121,7 +121,7 @@ async fn what_repeats_is_sampled() {
 
 #[tokio::test(start_paused = true)]
 async fn the_console_form_fits_a_terminal() {
-    let lines = logged(Level::Info, Form::Console, || {
+    let lines = logged(Level::Info, LineFormat::Console, || {
         let _span = in_claim();
         info!(zone = "a", count = 3, "launched nodeclaim");
     });

@@ -12,13 +12,13 @@ use kerf_api::nodepool::NodePool;
 use kerf_api::slim::{Node, Str};
 use kerf_state::{Tracked as _, TrackedClaim};
 
-use super::exposition::{Exposition, Pairs};
+use super::exposition::{Exposition, LabelPairs};
 
 /// The group of NodePools and NodeClaims.
 pub(super) const GROUP: &str = "karpenter.sh";
 
 /// An object whose conditions are shown.
-struct Shown {
+struct ConditionedObject {
     kind: &'static str,
     name: Str,
     deleted: Option<Timestamp>,
@@ -80,24 +80,24 @@ pub(super) fn write(
     now: Timestamp,
 ) {
     let value = |key: &str, found: Option<&str>| (label_name(key), found.unwrap_or_default().to_owned());
-    let pools = pools.iter().map(|pool| Shown {
+    let pools = pools.iter().map(|pool| ConditionedObject {
         kind: "NodePool",
         name: pool.key(),
         deleted: pool.metadata.deletion_timestamp.as_ref().map(|time| time.0),
         conditions: pool.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default(),
         extra: Vec::new(),
     });
-    let claims = claims.iter().map(|claim| Shown {
+    let claims = claims.iter().map(|claim| ConditionedObject {
         kind: "NodeClaim",
         name: claim.name().clone(),
         deleted: claim.object.metadata.deletion_timestamp.as_ref().map(|time| time.0),
         conditions: claim.object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default(),
         extra: claim_keys(classes).map(|key| value(key, claim.engine_claim.labels.get(key))).collect(),
     });
-    let ours: Vec<Shown> = pools.chain(claims).collect();
-    let nodes: Vec<Shown> = nodes
+    let ours: Vec<ConditionedObject> = pools.chain(claims).collect();
+    let nodes: Vec<ConditionedObject> = nodes
         .iter()
-        .map(|node| Shown {
+        .map(|node| ConditionedObject {
             kind: "Node",
             name: node.metadata.name.clone(),
             deleted: node.metadata.deletion_timestamp,
@@ -105,12 +105,12 @@ pub(super) fn write(
             extra: node_keys(classes).map(|key| value(key, node.metadata.labels.get(key))).collect(),
         })
         .collect();
-    let own = |object: &'_ Shown| -> Vec<(String, String)> { object.extra.clone() };
-    let deprecated = |object: &'_ Shown| -> Vec<(String, String)> {
+    let own = |object: &'_ ConditionedObject| -> Vec<(String, String)> { object.extra.clone() };
+    let deprecated = |object: &'_ ConditionedObject| -> Vec<(String, String)> {
         vec![("group".to_owned(), GROUP.to_owned()), ("kind".to_owned(), object.kind.to_owned())]
     };
     for kind in ["NodePool", "NodeClaim"] {
-        let of_kind: Vec<&Shown> = ours.iter().filter(|object| object.kind == kind).collect();
+        let of_kind: Vec<&ConditionedObject> = ours.iter().filter(|object| object.kind == kind).collect();
         family(out, &format!("operator_{}", kind.to_lowercase()), &of_kind, own, now);
     }
     family(out, "operator_node", &nodes.iter().collect::<Vec<_>>(), own, now);
@@ -121,13 +121,16 @@ pub(super) fn write(
 fn family(
     out: &mut Exposition,
     prefix: &str,
-    objects: &[&Shown],
-    extra: fn(&Shown) -> Vec<(String, String)>,
+    objects: &[&ConditionedObject],
+    extra: fn(&ConditionedObject) -> Vec<(String, String)>,
     now: Timestamp,
 ) {
-    let objects: Vec<(&Shown, Vec<(String, String)>)> = objects.iter().map(|object| (*object, extra(object))).collect();
-    let named = |object: &Shown| -> Pairs<'_> { vec![("namespace", String::new()), ("name", object.name.to_string())] };
-    fn with<'a>(mut pairs: Pairs<'a>, extra: &'a [(String, String)]) -> Pairs<'a> {
+    let objects: Vec<(&ConditionedObject, Vec<(String, String)>)> =
+        objects.iter().map(|object| (*object, extra(object))).collect();
+    let named = |object: &ConditionedObject| -> LabelPairs<'_> {
+        vec![("namespace", String::new()), ("name", object.name.to_string())]
+    };
+    fn with<'a>(mut pairs: LabelPairs<'a>, extra: &'a [(String, String)]) -> LabelPairs<'a> {
         pairs.extend(extra.iter().map(|(name, value)| (name.as_str(), value.clone())));
         pairs
     }

@@ -11,11 +11,11 @@ pub(super) struct Exposition {
 }
 
 /// Labels of a series with their values.
-pub(super) type Pairs<'a> = Vec<(&'a str, String)>;
+pub(super) type LabelPairs<'a> = Vec<(&'a str, String)>;
 
 impl Exposition {
     /// A family of gauges, if it has any.
-    pub(super) fn family<'a>(&mut self, name: &str, help: &str, series: impl Iterator<Item = (Pairs<'a>, f64)>) {
+    pub(super) fn family<'a>(&mut self, name: &str, help: &str, series: impl Iterator<Item = (LabelPairs<'a>, f64)>) {
         let mut is_first = true;
         for (pairs, value) in series {
             // Writing to a String cannot fail.

@@ -9,25 +9,25 @@ use kerf_api::slim::Str;
 use kerf_engine::Price;
 use kerf_engine::catalogue::{InstanceType, Offering};
 
-use super::exposition::{Exposition, Pairs};
+use super::exposition::{Exposition, LabelPairs};
 
 /// The instance types of each pool.
 #[derive(Debug, Default)]
-pub struct Offerings(Mutex<BTreeMap<Str, Arc<Vec<InstanceType>>>>);
+pub struct OfferingMetrics(Mutex<BTreeMap<Str, Arc<Vec<InstanceType>>>>);
 
 /// One way to buy a type: the type, how it is paid for, and where.
-type Place<'t> = (&'t Str, &'t str, &'t str);
+type OfferingLabels<'t> = (&'t Str, &'t str, &'t str);
 
 /// What is known of it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sold {
+struct OfferingStatus {
     /// Whether any pool can have it now.
     is_available: bool,
     /// What the first pool pays for it.
     price: Option<Price>,
 }
 
-impl Offerings {
+impl OfferingMetrics {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Str, Arc<Vec<InstanceType>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -46,7 +46,7 @@ impl Offerings {
             all.values().cloned().collect()
         };
         let mut types: BTreeMap<&Str, &InstanceType> = BTreeMap::new();
-        let mut sold: BTreeMap<Place<'_>, Sold> = BTreeMap::new();
+        let mut sold: BTreeMap<OfferingLabels<'_>, OfferingStatus> = BTreeMap::new();
         for described in by_pool.iter().flat_map(|types| types.iter()) {
             types.entry(&described.name).or_insert(described);
             for offering in &described.offerings {
@@ -63,7 +63,7 @@ impl Offerings {
         if !has_reserved {
             sold.retain(|(_, capacity_type, _), _| *capacity_type != labels::CAPACITY_TYPE_RESERVED);
         }
-        fn pairs<'t>((instance_type, capacity_type, zone): &Place<'t>) -> Pairs<'t> {
+        fn pairs<'t>((instance_type, capacity_type, zone): &OfferingLabels<'t>) -> LabelPairs<'t> {
             vec![
                 ("instance_type", instance_type.to_string()),
                 ("capacity_type", (*capacity_type).to_owned()),

@@ -14,11 +14,11 @@ use super::{Metrics, PodDurations};
 
 /// The pods that are followed, by key.
 #[derive(Debug, Default)]
-pub struct PodTimes(Mutex<BTreeMap<Str, Times>>);
+pub struct PodTimes(Mutex<BTreeMap<Str, PodTimeline>>);
 
 /// What is known of a pod on its way.
 #[derive(Debug, Clone)]
-pub(super) struct Times {
+pub(super) struct PodTimeline {
     uid: Str,
     created: Timestamp,
     /// It has been seen pending, and not ready since.
@@ -36,10 +36,10 @@ pub(super) struct Times {
 }
 
 /// A gauge of pods on their way: its name, what it says, and its value for one.
-pub(super) type Gauged = (&'static str, &'static str, fn(&Times, Timestamp) -> Option<f64>);
+pub(super) type PodGauge = (&'static str, &'static str, fn(&PodTimeline, Timestamp) -> Option<f64>);
 
 /// All of them.
-pub(super) const GAUGES: [Gauged; 5] = [
+pub(super) const POD_GAUGES: [PodGauge; 5] = [
     ("karpenter_pods_unstarted_time_seconds", "The time from pod creation until the pod is running.", |times, now| {
         times.is_unstarted.then(|| seconds(times.created, now))
     }),
@@ -67,12 +67,12 @@ pub(super) const GAUGES: [Gauged; 5] = [
 ];
 
 impl PodTimes {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Str, Times>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Str, PodTimeline>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The pods that are followed.
-    pub(super) fn all(&self) -> Vec<(Str, Times)> {
+    pub(super) fn all(&self) -> Vec<(Str, PodTimeline)> {
         self.lock().iter().map(|(key, times)| (key.clone(), times.clone())).collect()
     }
 }
@@ -91,7 +91,7 @@ impl Metrics {
         let is_scheduled = pod.condition("PodScheduled").filter(|condition| condition.status == "True");
         if pod.status.phase == PodPhase::Pending {
             let Some(created) = pod.metadata.creation_timestamp else { return };
-            let times = all.entry(key).or_insert_with(|| Times::new(pod.metadata.uid.clone(), created));
+            let times = all.entry(key).or_insert_with(|| PodTimeline::new(pod.metadata.uid.clone(), created));
             if times.bound.is_none() && (is_scheduled.is_some() || pod.spec.node_name.is_some()) {
                 times.bound = Some(now);
             }
@@ -149,7 +149,7 @@ impl Metrics {
     }
 }
 
-impl Times {
+impl PodTimeline {
     fn new(uid: Str, created: Timestamp) -> Self {
         Self {
             uid,

@@ -18,13 +18,13 @@ use super::Metrics;
 use crate::process::reconcile::current_controller;
 
 /// The provider, measured.
-pub(crate) struct Measured {
+pub(crate) struct MeteredProvider {
     inner: Arc<dyn CloudProvider>,
     metrics: Arc<Metrics>,
     clock: Clock,
 }
 
-impl Measured {
+impl MeteredProvider {
     pub(crate) fn new(inner: Arc<dyn CloudProvider>, metrics: Arc<Metrics>, clock: Clock) -> Self {
         Self { inner, metrics, clock }
     }
@@ -55,7 +55,7 @@ impl Measured {
     }
 }
 
-impl CloudProvider for Measured {
+impl CloudProvider for MeteredProvider {
     fn name(&self) -> &str {
         self.inner.name()
     }

@@ -24,20 +24,20 @@ pub struct QueueMetrics {
     queue_duration: Histogram,
     /// How long keys were worked on.
     pub work_duration: Histogram,
-    queues: Mutex<Vec<(&'static str, Followed)>>,
+    queues: Mutex<Vec<(&'static str, QueueStatsSource)>>,
 }
 
 /// How a queue is looked at.
-struct Followed(Box<dyn Fn() -> QueueStats + Send>);
+struct QueueStatsSource(Box<dyn Fn() -> QueueStats + Send>);
 
-impl std::fmt::Debug for Followed {
+impl std::fmt::Debug for QueueStatsSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Followed").field(&self.0()).finish()
     }
 }
 
 /// From ten nanoseconds to a quarter of an hour, ten times as much each time.
-const BUCKETS: [f64; 12] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
+const WORKQUEUE_BUCKETS: [f64; 12] = [1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
 
 impl QueueMetrics {
     pub(super) fn new(r: &Registry) -> Self {
@@ -60,13 +60,13 @@ impl QueueMetrics {
                 "workqueue_queue_duration_seconds",
                 "How long in seconds an item stays in workqueue before being requested.",
                 &of_queue,
-                &BUCKETS,
+                &WORKQUEUE_BUCKETS,
             ),
             work_duration: r.histogram(
                 "workqueue_work_duration_seconds",
                 "How long in seconds processing an item from workqueue takes.",
                 &of_queue,
-                &BUCKETS,
+                &WORKQUEUE_BUCKETS,
             ),
             queues: Mutex::default(),
         }
@@ -76,7 +76,7 @@ impl QueueMetrics {
     pub(crate) fn follow(&self, name: &'static str, look: impl Fn() -> QueueStats + Send + 'static) {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|(known, _)| *known != name);
-        queues.push((name, Followed(Box::new(look))));
+        queues.push((name, QueueStatsSource(Box::new(look))));
     }
 
     /// A key was taken that was due for so long.

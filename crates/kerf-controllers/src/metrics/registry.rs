@@ -9,20 +9,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 
-use super::summary::Window;
+use super::summary::SummaryWindow;
 
 /// Something that can be written as text.
 trait Expose: Send + Sync {
     fn write(&self, out: &mut String, now: Timestamp);
 
     #[cfg(test)]
-    fn described(&self) -> Described;
+    fn described(&self) -> FamilyDescription;
 }
 
 /// What a family is, whether it has series or not.
 #[cfg(test)]
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Described {
+pub(super) struct FamilyDescription {
     pub(super) name: String,
     pub(super) kind: &'static str,
     pub(super) labels: Vec<String>,
@@ -72,11 +72,11 @@ impl Registry {
 
     /// Every family that could have series.
     #[cfg(test)]
-    pub(super) fn described(&self) -> Vec<Described> {
+    pub(super) fn described(&self) -> Vec<FamilyDescription> {
         lock(&self.0).values().map(|family| family.described()).collect()
     }
 
-    fn family<V: Value + 'static>(
+    fn family<V: MetricValue + 'static>(
         &self,
         name: &str,
         help: &'static str,
@@ -104,7 +104,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// What stands between the values of labels in the key of a series. It sorts before all that a value has.
-const BETWEEN: char = '\0';
+const LABEL_VALUE_SEPARATOR: char = '\0';
 
 /// The series of one name.
 #[derive(Debug)]
@@ -137,7 +137,7 @@ impl<V> Series<V> {
         self.key.clear();
         for (place, value) in values.iter().enumerate() {
             if place > 0 {
-                self.key.push(BETWEEN);
+                self.key.push(LABEL_VALUE_SEPARATOR);
             }
             self.key.push_str(value);
         }
@@ -170,18 +170,18 @@ impl<V> Family<V> {
 }
 
 /// What a series holds.
-trait Value: Send {
-    fn write(&self, out: &mut String, of: Written<'_>, now: Timestamp);
+trait MetricValue: Send {
+    fn write(&self, out: &mut String, of: SeriesInfo<'_>, now: Timestamp);
 }
 
 /// The series that is written.
-struct Written<'a> {
+struct SeriesInfo<'a> {
     name: &'a str,
     labels: &'a str,
     bounds: &'a [f64],
 }
 
-impl<V: Value> Expose for Family<V> {
+impl<V: MetricValue> Expose for Family<V> {
     fn write(&self, out: &mut String, now: Timestamp) {
         let series = lock(&self.series);
         if series.all.is_empty() {
@@ -193,17 +193,17 @@ impl<V: Value> Expose for Family<V> {
             let pairs: Vec<String> = self
                 .labels
                 .iter()
-                .zip(values.split(BETWEEN))
+                .zip(values.split(LABEL_VALUE_SEPARATOR))
                 .map(|(label, value)| format!("{label}=\"{}\"", escaped(value)))
                 .collect();
-            value.write(out, Written { name: &self.name, labels: &pairs.join(","), bounds: &self.bounds }, now);
+            value.write(out, SeriesInfo { name: &self.name, labels: &pairs.join(","), bounds: &self.bounds }, now);
         }
     }
 
     #[cfg(test)]
-    fn described(&self) -> Described {
+    fn described(&self) -> FamilyDescription {
         let (name, labels, bounds) = (self.name.clone(), self.labels.clone(), self.bounds.to_vec());
-        Described { name, kind: self.kind, labels, bounds }
+        FamilyDescription { name, kind: self.kind, labels, bounds }
     }
 }
 
@@ -224,8 +224,8 @@ fn with(labels: &str, name: &str, value: f64) -> String {
     }
 }
 
-impl Value for f64 {
-    fn write(&self, out: &mut String, Written { name, labels, .. }: Written<'_>, _: Timestamp) {
+impl MetricValue for f64 {
+    fn write(&self, out: &mut String, SeriesInfo { name, labels, .. }: SeriesInfo<'_>, _: Timestamp) {
         let _ = writeln!(out, "{name}{} {self}", braced(labels));
     }
 }
@@ -307,8 +307,8 @@ impl Histogram {
     }
 }
 
-impl Value for Buckets {
-    fn write(&self, out: &mut String, Written { name, labels, bounds }: Written<'_>, _: Timestamp) {
+impl MetricValue for Buckets {
+    fn write(&self, out: &mut String, SeriesInfo { name, labels, bounds }: SeriesInfo<'_>, _: Timestamp) {
         let mut below = 0;
         for (bound, count) in bounds.iter().zip(&self.counts) {
             below += count;
@@ -322,11 +322,11 @@ impl Value for Buckets {
 
 /// Observations by quantile, of the last ten minutes.
 #[derive(Clone, Debug)]
-pub struct Summary(Arc<Family<Observed>>);
+pub struct Summary(Arc<Family<SummaryValue>>);
 
 #[derive(Debug, Default)]
-struct Observed {
-    window: Window,
+struct SummaryValue {
+    window: SummaryWindow,
     sum: f64,
     count: u64,
 }
@@ -334,7 +334,7 @@ struct Observed {
 impl Summary {
     /// Observes something.
     pub fn observe(&self, labels: &[&str], value: f64, now: Timestamp) {
-        self.0.change(labels, Observed::default, |observed| {
+        self.0.change(labels, SummaryValue::default, |observed| {
             observed.window.add(value, now);
             observed.sum += value;
             observed.count += 1;
@@ -347,8 +347,8 @@ impl Summary {
     }
 }
 
-impl Value for Observed {
-    fn write(&self, out: &mut String, Written { name, labels, .. }: Written<'_>, now: Timestamp) {
+impl MetricValue for SummaryValue {
+    fn write(&self, out: &mut String, SeriesInfo { name, labels, .. }: SeriesInfo<'_>, now: Timestamp) {
         for (quantile, value) in self.window.quantiles(now) {
             let value = value.map_or_else(|| "NaN".to_owned(), |value| value.to_string());
             let _ = writeln!(out, "{name}{} {value}", braced(&with(labels, "quantile", quantile)));

@@ -89,12 +89,18 @@ impl SchedulerMetrics {
     }
 
     /// A simulation begins, with so many pods. It is over when what this gives is dropped.
-    pub(crate) fn begin(&self, controller: &'static str, id: String, pods: usize, now: Timestamp) -> Simulation<'_> {
+    pub(crate) fn begin(
+        &self,
+        controller: &'static str,
+        id: String,
+        pods: usize,
+        now: Timestamp,
+    ) -> RunningSimulation<'_> {
         self.queue_depth.set(&[controller, &id], pods as f64);
         if let Some((before, _)) = self.last().insert(controller, (id, Some(now))) {
             self.queue_depth.remove(&[controller, &before]);
         }
-        Simulation { metrics: self, controller }
+        RunningSimulation { metrics: self, controller }
     }
 
     /// Looks at what is running.
@@ -108,12 +114,12 @@ impl SchedulerMetrics {
 }
 
 /// A simulation that is running.
-pub(crate) struct Simulation<'m> {
+pub(crate) struct RunningSimulation<'m> {
     metrics: &'m SchedulerMetrics,
     controller: &'static str,
 }
 
-impl Simulation<'_> {
+impl RunningSimulation<'_> {
     /// So many pods still wait.
     pub(crate) fn left(&self, pods: usize) {
         if let Some((id, _)) = self.metrics.last().get(self.controller) {
@@ -122,7 +128,7 @@ impl Simulation<'_> {
     }
 }
 
-impl Drop for Simulation<'_> {
+impl Drop for RunningSimulation<'_> {
     fn drop(&mut self) {
         if let Some((id, since)) = self.metrics.last().get_mut(self.controller) {
             *since = None;

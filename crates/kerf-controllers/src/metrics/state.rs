@@ -10,24 +10,24 @@ use kerf_api::quantity::Quantity;
 use kerf_api::slim::{Labels, Node, Pod, PodPhase, Str};
 use kerf_state::{Cluster, Tracked as _, TrackedClaim};
 
-use super::exposition::{Exposition, Pairs};
-use super::pods::{GAUGES, PodTimes, Times};
+use super::exposition::{Exposition, LabelPairs};
+use super::pods::{POD_GAUGES, PodTimeline, PodTimes};
 use super::usage::{self, Sums, Usage};
 use super::{Metrics, conditions};
 use crate::context::SharedCluster;
 
 /// What is shown, taken out of the index so that nobody waits while the text is made.
-struct Snapshot {
+struct MetricsSnapshot {
     nodes: Vec<Arc<Node>>,
     pods: Vec<Arc<Pod>>,
     claims: Vec<Arc<TrackedClaim>>,
     /// What all nodes together give to pods.
     allocatable: Sums,
-    pod_times: Vec<(Str, Times)>,
+    pod_times: Vec<(Str, PodTimeline)>,
 }
 
 /// What the gauges are made from besides the index.
-pub(crate) struct Show<'a> {
+pub(crate) struct StateMetricsInput<'a> {
     /// The pods on their way, and what the provider sells.
     pub(crate) metrics: &'a Metrics,
     /// The provider's label keys.
@@ -43,14 +43,14 @@ pub(crate) struct Show<'a> {
 }
 
 /// The text of all these gauges.
-pub(crate) fn text(cluster: &SharedCluster, show: &Show<'_>) -> String {
+pub(crate) fn text(cluster: &SharedCluster, show: &StateMetricsInput<'_>) -> String {
     let (count, pools, snapshot) = {
         let cluster = cluster.lock();
         let pools: Vec<Arc<NodePool>> = cluster.all::<NodePool>().values().cloned().collect();
         (
             cluster.state_nodes().count(),
             pools,
-            show.has_objects.then(|| Snapshot::of(&cluster, &show.metrics.pod_times)),
+            show.has_objects.then(|| MetricsSnapshot::of(&cluster, &show.metrics.pod_times)),
         )
     };
     let mut out = Exposition::default();
@@ -71,7 +71,7 @@ pub(crate) fn text(cluster: &SharedCluster, show: &Show<'_>) -> String {
     out.text
 }
 
-impl Snapshot {
+impl MetricsSnapshot {
     fn of(cluster: &Cluster, pod_times: &PodTimes) -> Self {
         let mut allocatable = Sums::new();
         for node in cluster.state_nodes().filter(|node| node.node.is_some()) {
@@ -88,15 +88,15 @@ impl Snapshot {
 }
 
 impl Exposition {
-    fn nodes(&mut self, snapshot: &Snapshot, well_known: &[&str], now: Timestamp) {
+    fn nodes(&mut self, snapshot: &MetricsSnapshot, well_known: &[&str], now: Timestamp) {
         let (nodes, in_use) = (&snapshot.nodes, usage::by_node(&snapshot.pods));
         let names: Vec<(String, &str)> = well_known
             .iter()
             .filter_map(|key| Some((key.split_once('/')?.1.to_lowercase().replace('-', "_"), *key)))
             .collect();
-        let labelled = |node: &Node| -> Pairs<'_> {
+        let labelled = |node: &Node| -> LabelPairs<'_> {
             let own = &node.metadata.labels;
-            let mut pairs: Pairs<'_> = vec![
+            let mut pairs: LabelPairs<'_> = vec![
                 ("node_name", node.metadata.name.to_string()),
                 ("phase", String::new()),
                 ("managed", is_managed(own).to_string()),
@@ -109,7 +109,7 @@ impl Exposition {
             pairs
         };
         let by_resource = |amounts: &dyn Fn(&Node) -> Vec<(Str, Quantity)>| {
-            let all: Vec<(Pairs<'_>, f64)> = nodes
+            let all: Vec<(LabelPairs<'_>, f64)> = nodes
                 .iter()
                 .flat_map(|node| {
                     amounts(node).into_iter().map(|(resource, amount)| {
@@ -132,7 +132,7 @@ impl Exposition {
             by_resource(&overhead),
         );
         let none = Usage::default();
-        for (name, help, sums) in usage::GAUGES {
+        for (name, help, sums) in usage::USAGE_GAUGES {
             let on = |node: &Node| {
                 let sums = sums(in_use.get(&node.metadata.name).unwrap_or(&none));
                 sums.iter().map(|(resource, amount)| (resource.clone(), *amount)).collect()
@@ -164,7 +164,7 @@ impl Exposition {
         );
     }
 
-    fn pods(&mut self, snapshot: &Snapshot) {
+    fn pods(&mut self, snapshot: &MetricsSnapshot) {
         let none = Labels::default();
         let node_labels = |pod: &Pod| {
             let name = pod.spec.node_name.as_ref()?;
@@ -178,7 +178,7 @@ impl Exposition {
                 let on = node_labels(pod).unwrap_or(&none);
                 let label = |key: &str| on.get(key).unwrap_or_default().to_owned();
                 let is_ready = pod.condition("Ready").is_some_and(|condition| condition.status == "True");
-                let pairs: Pairs<'_> = vec![
+                let pairs: LabelPairs<'_> = vec![
                     ("name", pod.metadata.name.to_string()),
                     ("namespace", pod.metadata.namespace.to_string()),
                     ("owner", owner(pod)),
@@ -198,8 +198,8 @@ impl Exposition {
         );
     }
 
-    fn pods_on_their_way(&mut self, pods: &[(Str, Times)], now: Timestamp) {
-        for (name, help, value) in GAUGES {
+    fn pods_on_their_way(&mut self, pods: &[(Str, PodTimeline)], now: Timestamp) {
+        for (name, help, value) in POD_GAUGES {
             let series = pods.iter().filter_map(|(key, times)| {
                 let (namespace, pod) = key.split_once('/').unwrap_or(("", key));
                 Some((vec![("name", pod.to_owned()), ("namespace", namespace.to_owned())], value(times, now)?))
@@ -210,7 +210,7 @@ impl Exposition {
 
     fn pools(&mut self, pools: &[Arc<NodePool>]) {
         let by_resource = |amounts: fn(&NodePool) -> Vec<(&String, String)>| {
-            let all: Vec<(Pairs<'_>, f64)> = pools
+            let all: Vec<(LabelPairs<'_>, f64)> = pools
                 .iter()
                 .flat_map(|pool| {
                     amounts(pool).into_iter().filter_map(|(resource, text)| {

@@ -22,13 +22,13 @@ use crate::events::{self, about_claim, about_node, about_pool};
 
 /// Which kind's conditions are watched over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StatusOf {
+pub(crate) enum StatusKind {
     NodeClaim,
     NodePool,
     Node,
 }
 
-impl StatusOf {
+impl StatusKind {
     fn kind(self) -> &'static str {
         match self {
             Self::NodeClaim => "NodeClaim",
@@ -39,18 +39,18 @@ impl StatusOf {
 }
 
 /// The controller of one kind.
-pub(crate) struct Status {
+pub(crate) struct StatusController {
     ctx: Context,
-    of: StatusOf,
+    of: StatusKind,
     /// Label keys whose values are labels of the metrics.
     extra: Vec<String>,
     families: StatusFamilies,
-    seen: Mutex<BTreeMap<Str, Arc<Seen>>>,
+    seen: Mutex<BTreeMap<Str, Arc<ObservedObject>>>,
 }
 
 /// An object as it was last seen.
 #[derive(Clone, Debug)]
-struct Seen {
+struct ObservedObject {
     about: ObjectReference,
     /// Those that every object of its kind has are there, stored or not: their first change is one, too.
     conditions: Vec<Condition>,
@@ -104,13 +104,13 @@ impl StatusFamilies {
     }
 }
 
-impl Status {
-    pub(crate) fn new(ctx: Context, of: StatusOf) -> Self {
+impl StatusController {
+    pub(crate) fn new(ctx: Context, of: StatusKind) -> Self {
         let classes: Vec<String> = ctx.cloud.node_classes().iter().map(kerf_cloud::NodeClassKind::label_key).collect();
         let extra: Vec<String> = match of {
-            StatusOf::NodeClaim => conditions::claim_keys(&classes).map(str::to_owned).collect(),
-            StatusOf::NodePool => Vec::new(),
-            StatusOf::Node => conditions::node_keys(&classes).map(str::to_owned).collect(),
+            StatusKind::NodeClaim => conditions::claim_keys(&classes).map(str::to_owned).collect(),
+            StatusKind::NodePool => Vec::new(),
+            StatusKind::Node => conditions::node_keys(&classes).map(str::to_owned).collect(),
         };
         let prefix = format!("operator_{}", of.kind().to_lowercase());
         let names: Vec<String> = extra.iter().map(|key| conditions::label_name(key)).collect();
@@ -119,27 +119,27 @@ impl Status {
     }
 
     /// The families to count by, each with what the extra labels are.
-    fn families<'s>(&'s self, object: &'s Seen) -> impl Iterator<Item = (&'s StatusFamilies, Vec<&'s str>)> {
+    fn families<'s>(&'s self, object: &'s ObservedObject) -> impl Iterator<Item = (&'s StatusFamilies, Vec<&'s str>)> {
         let own = (&self.families, object.extra.iter().map(String::as_str).collect());
         let deprecated = || (&self.ctx.metrics.deprecated_status, vec![conditions::GROUP, self.of.kind()]);
-        [own].into_iter().chain((self.of != StatusOf::Node).then(deprecated))
+        [own].into_iter().chain((self.of != StatusKind::Node).then(deprecated))
     }
 
-    fn look(&self, key: &str) -> Option<Seen> {
+    fn look(&self, key: &str) -> Option<ObservedObject> {
         let cluster = self.ctx.cluster.lock();
         let (metadata, conditions, about) = match self.of {
-            StatusOf::NodeClaim => {
+            StatusKind::NodeClaim => {
                 let object = &cluster.get::<TrackedClaim>(key)?.object;
                 (&object.metadata, conditions::of_claim(object), about_claim(object))
             }
-            StatusOf::NodePool => {
+            StatusKind::NodePool => {
                 let object = cluster.get::<NodePool>(key)?;
                 (&object.metadata, conditions::of_pool(object), about_pool(object))
             }
-            StatusOf::Node => {
+            StatusKind::Node => {
                 let node = cluster.get::<Node>(key)?;
                 let value = |key: &String| node.metadata.labels.get(key).unwrap_or_default().to_owned();
-                return Some(Seen {
+                return Some(ObservedObject {
                     about: about_node(node),
                     conditions: conditions::of_node(node),
                     finalizers: node.metadata.finalizers.iter().map(Str::to_string).collect(),
@@ -149,7 +149,7 @@ impl Status {
             }
         };
         let value = |key: &String| metadata.labels.as_ref().and_then(|all| all.get(key)).cloned().unwrap_or_default();
-        Some(Seen {
+        Some(ObservedObject {
             about,
             conditions,
             finalizers: metadata.finalizers.iter().flatten().cloned().collect(),
@@ -158,7 +158,7 @@ impl Status {
         })
     }
 
-    fn compare(&self, before: Option<&Seen>, now: &Seen) {
+    fn compare(&self, before: Option<&ObservedObject>, now: &ObservedObject) {
         for condition in &now.conditions {
             let known = before.and_then(|before| {
                 before.conditions.iter().find(|known| known.condition_type == condition.condition_type)
@@ -182,22 +182,22 @@ impl Status {
         self.tell_finalized(before, now);
     }
 
-    fn count(&self, object: &Seen, condition: &Condition) {
+    fn count(&self, object: &ObservedObject, condition: &Condition) {
         let own = [condition.condition_type.as_str(), condition.status.as_str(), condition.reason.as_str()];
         for (families, extra) in self.families(object) {
             families.transitions.inc(&own.into_iter().chain(extra).collect::<Vec<&str>>());
         }
     }
 
-    fn tell_finalized(&self, before: Option<&Seen>, now: &Seen) {
+    fn tell_finalized(&self, before: Option<&ObservedObject>, now: &ObservedObject) {
         for finalizer in before.iter().flat_map(|before| before.finalizers.difference(&now.finalizers)) {
             self.ctx.publish(events::finalized(now.about.clone(), finalizer));
         }
     }
 
     /// An object that is gone had all its finalizers removed.
-    fn gone(&self, before: &Seen) {
-        let nothing = Seen { finalizers: BTreeSet::new(), ..before.clone() };
+    fn gone(&self, before: &ObservedObject) {
+        let nothing = ObservedObject { finalizers: BTreeSet::new(), ..before.clone() };
         self.tell_finalized(Some(before), &nothing);
         if let Some(deleted) = before.deleted {
             let took = self.ctx.now().duration_since(deleted).as_secs_f64();
@@ -208,7 +208,7 @@ impl Status {
     }
 }
 
-impl Reconcile for Status {
+impl Reconcile for StatusController {
     /// Compares the object with what it was; there is nothing that could fail.
     async fn reconcile(&self, key: &Str) -> Result<ReconcileAction, Error> {
         let now = self.look(key).map(Arc::new);
@@ -219,7 +219,7 @@ impl Reconcile for Status {
                 None => seen.remove(key),
             }
         };
-        let is_same = |before: &Seen| now.as_ref().is_some_and(|now| now.about.uid == before.about.uid);
+        let is_same = |before: &ObservedObject| now.as_ref().is_some_and(|now| now.about.uid == before.about.uid);
         if let Some(before) = before.as_deref().filter(|before| !is_same(before)) {
             self.gone(before);
         }

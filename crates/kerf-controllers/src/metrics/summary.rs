@@ -5,23 +5,23 @@ use std::collections::VecDeque;
 use jiff::{SignedDuration, Timestamp};
 
 /// How long an observation counts.
-const WINDOW: SignedDuration = SignedDuration::from_mins(10);
+const OBSERVATION_TTL: SignedDuration = SignedDuration::from_mins(10);
 /// How many are kept. With so many evenly thinned ones a quantile is off by less than a hundredth.
-const KEPT_MAX: usize = 2048;
+const OBSERVATIONS_MAX: usize = 2048;
 /// The quantiles that are told.
 const QUANTILES: [f64; 5] = [0.0, 0.5, 0.9, 0.99, 1.0];
 
 #[derive(Debug, Default)]
-pub(super) struct Window {
+pub(super) struct SummaryWindow {
     observed: VecDeque<(Timestamp, f64)>,
 }
 
-impl Window {
+impl SummaryWindow {
     pub(super) fn add(&mut self, value: f64, now: Timestamp) {
-        while self.observed.front().is_some_and(|(at, _)| now.duration_since(*at) > WINDOW) {
+        while self.observed.front().is_some_and(|(at, _)| now.duration_since(*at) > OBSERVATION_TTL) {
             self.observed.pop_front();
         }
-        if self.observed.len() >= KEPT_MAX {
+        if self.observed.len() >= OBSERVATIONS_MAX {
             self.thin();
         }
         self.observed.push_back((now, value));
@@ -40,8 +40,12 @@ impl Window {
 
     /// Each quantile with its value; none if nothing was observed lately.
     pub(super) fn quantiles(&self, now: Timestamp) -> [(f64, Option<f64>); 5] {
-        let mut values: Vec<f64> =
-            self.observed.iter().filter(|(at, _)| now.duration_since(*at) <= WINDOW).map(|(_, value)| *value).collect();
+        let mut values: Vec<f64> = self
+            .observed
+            .iter()
+            .filter(|(at, _)| now.duration_since(*at) <= OBSERVATION_TTL)
+            .map(|(_, value)| *value)
+            .collect();
         values.sort_by(f64::total_cmp);
         QUANTILES.map(|quantile| {
             let place = (quantile * values.len() as f64).ceil() as usize;
@@ -59,13 +63,13 @@ mod tests {
     #[test]
     fn quantiles_are_of_the_last_ten_minutes_and_survive_thinning() {
         let start: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
-        let mut window = Window::default();
+        let mut window = SummaryWindow::default();
         assert!(window.quantiles(start).iter().all(|(_, value)| value.is_none()));
         for i in 0..10_000 {
             window.add(f64::from((i * 7919) % 10_000), start);
         }
         let values = window.quantiles(start).map(|(_, value)| value.unwrap());
-        assert!(window.observed.len() <= KEPT_MAX);
+        assert!(window.observed.len() <= OBSERVATIONS_MAX);
         for (value, expected) in values.into_iter().zip([0.0, 5000.0, 9000.0, 9900.0, 9999.0]) {
             assert!((value - expected).abs() <= 100.0, "{value} is about {expected}");
         }

@@ -85,7 +85,7 @@ fn shown(cluster: &SharedCluster) -> String {
 }
 
 fn shown_of(cluster: &SharedCluster, metrics: &Metrics, now: Timestamp) -> String {
-    let show = Show {
+    let show = StateMetricsInput {
         metrics,
         well_known: &["karpenter.sh/nodepool", "topology.kubernetes.io/zone"],
         classes: &["karpenter.kwok.sh/kwoknodeclass".to_owned()],
@@ -183,12 +183,12 @@ fn nodes_show_what_their_pods_ask_for() {
 }
 
 /// A pod on its way, as its kubelet and scheduler tell of it.
-struct OnItsWay {
+struct TrackedPod {
     metrics: Metrics,
     cluster: SharedCluster,
 }
 
-impl OnItsWay {
+impl TrackedPod {
     fn new() -> Self {
         Self { metrics: Metrics::new(), cluster: SharedCluster::default() }
     }
@@ -232,13 +232,13 @@ impl OnItsWay {
 // spec 07 #42, #44, #45
 #[test]
 fn a_pod_is_followed_until_it_runs() {
-    let pod = OnItsWay::new();
+    let pod = TrackedPod::new();
     pod.is(0, "Pending", &[]);
     assert_eq!(pod.shows(5, "unstarted"), Some(5.0));
     assert_eq!(pod.shows(5, "unbound"), Some(5.0));
     assert_eq!(pod.shows(5, "provisioning_scheduling_undecided"), None, "nobody has looked at it");
-    pod.metrics.pod_acknowledged("ns/p", OnItsWay::at(2));
-    pod.metrics.pod_acknowledged("ns/p", OnItsWay::at(4));
+    pod.metrics.pod_acknowledged("ns/p", TrackedPod::at(2));
+    pod.metrics.pod_acknowledged("ns/p", TrackedPod::at(4));
     assert_eq!(pod.shows(5, "provisioning_scheduling_undecided"), Some(3.0));
     assert_eq!(pod.shows(5, "provisioning_unstarted"), None, "and nobody has found it a place");
     pod.decided(6, true);
@@ -264,21 +264,21 @@ fn a_pod_is_followed_until_it_runs() {
     assert_eq!(counts(), (1, 1, 1, 1));
     pod.is(30, "Running", &["PodScheduled", "Ready"]);
     assert_eq!(counts(), (1, 1, 1, 1), "once");
-    assert!(pod.metrics.text(OnItsWay::at(30)).contains("karpenter_pods_startup_duration_seconds_sum 20\n"));
+    assert!(pod.metrics.text(TrackedPod::at(30)).contains("karpenter_pods_startup_duration_seconds_sum 20\n"));
 }
 
 // spec 07 #43, spec 04 #139
 #[test]
 fn a_pod_that_ends_before_it_runs_says_nothing_of_its_start() {
     for phase in ["Succeeded", "Failed"] {
-        let pod = OnItsWay::new();
+        let pod = TrackedPod::new();
         pod.is(0, "Pending", &[]);
         assert!(pod.shows(1, "unstarted").is_some());
         pod.is(5, phase, &["PodScheduled"]);
         assert_eq!((pod.shows(6, "unstarted"), pod.shows(6, "unbound")), (None, None));
         assert_eq!(pod.metrics.pod_durations.startup.count(&[]), 0);
     }
-    let pod = OnItsWay::new();
+    let pod = TrackedPod::new();
     pod.is(0, "Pending", &[]);
     pod.is_gone(3);
     assert_eq!(pod.shows(4, "unstarted"), None);
@@ -290,7 +290,7 @@ fn a_pod_that_ends_before_it_runs_says_nothing_of_its_start() {
 // spec 04 #140
 #[test]
 fn the_time_without_a_node_stands_still_while_a_bound_pod_is_pending() {
-    let pod = OnItsWay::new();
+    let pod = TrackedPod::new();
     pod.is(0, "Pending", &[]);
     pod.is(10, "Pending", &["PodScheduled"]);
     assert_eq!((pod.shows(50, "unbound"), pod.shows(50, "unstarted")), (Some(10.0), Some(50.0)));
@@ -301,7 +301,7 @@ fn the_time_without_a_node_stands_still_while_a_bound_pod_is_pending() {
 // spec 04 #34
 #[test]
 fn the_first_time_that_a_pod_was_found_a_place_counts() {
-    let pod = OnItsWay::new();
+    let pod = TrackedPod::new();
     pod.is(0, "Pending", &[]);
     pod.decided(10, true);
     pod.decided(20, true);

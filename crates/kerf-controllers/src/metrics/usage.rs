@@ -21,10 +21,10 @@ pub(super) struct Usage {
 }
 
 /// A gauge of nodes: its name, what it says, and which sums it shows.
-pub(super) type Gauged = (&'static str, &'static str, fn(&Usage) -> &Sums);
+pub(super) type UsageGauge = (&'static str, &'static str, fn(&Usage) -> &Sums);
 
 /// All of them.
-pub(super) const GAUGES: [Gauged; 4] = [
+pub(super) const USAGE_GAUGES: [UsageGauge; 4] = [
     ("karpenter_nodes_total_pod_requests", "The resources requested by pods bound to nodes.", |u| &u.requests),
     ("karpenter_nodes_total_pod_limits", "The resources specified by pod limits of pods on nodes.", |u| &u.limits),
     ("karpenter_nodes_total_daemon_requests", "The resources requested by DaemonSet pods on nodes.", |u| {

@@ -19,7 +19,7 @@ use tracing::info;
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Stopped, answered};
+use crate::error::{Error, Interrupted, answered};
 use crate::events;
 use crate::logs::reference;
 use crate::nodeclaim::disrupt;
@@ -27,21 +27,21 @@ use crate::nodeclaim::disrupt;
 /// How many of a hundred nodes may be broken for one to be repaired; a part of a node counts as one.
 const UNHEALTHY_PERCENT_MAX: usize = 20;
 /// When it is looked again after too many were.
-const BLOCKED: Duration = Duration::from_mins(5);
+const REPAIR_BLOCKED_RETRY_DELAY: Duration = Duration::from_mins(5);
 
 /// The controller.
-pub(crate) struct Health {
+pub(crate) struct NodeHealth {
     ctx: Context,
 }
 
 /// What a policy says of a node.
-struct Broken {
+struct DueRepair {
     policy: RepairPolicy,
     /// When it has been put up with for long enough.
     due: Timestamp,
 }
 
-impl Health {
+impl NodeHealth {
     pub(crate) fn new(ctx: Context) -> Self {
         Self { ctx }
     }
@@ -51,7 +51,7 @@ impl Health {
         self.ctx.settings.node_repair && !self.ctx.cloud.repair_policies().is_empty()
     }
 
-    async fn repair(&self, claim: &Arc<TrackedClaim>, policy: RepairPolicy) -> Result<ReconcileAction, Stopped> {
+    async fn repair(&self, claim: &Arc<TrackedClaim>, policy: RepairPolicy) -> Result<ReconcileAction, Interrupted> {
         let now = self.ctx.now();
         let written = claim.engine_claim.annotations.get(NODECLAIM_TERMINATION_TIMESTAMP);
         let is_over = written.and_then(|text| text.parse::<Timestamp>().ok()).is_some_and(|end| end <= now);
@@ -86,7 +86,7 @@ impl Health {
     }
 }
 
-impl Reconcile for Health {
+impl Reconcile for NodeHealth {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let (node, claim) = {
             let cluster = self.ctx.cluster.lock();
@@ -108,17 +108,17 @@ impl Reconcile for Health {
         }
         if are_too_many_broken(&self.ctx.cluster.lock(), policies, claim.pool()) {
             self.tell_blocked(&node, &claim);
-            return Ok(ReconcileAction::RequeueAfter(BLOCKED));
+            return Ok(ReconcileAction::RequeueAfter(REPAIR_BLOCKED_RETRY_DELAY));
         }
-        Stopped::settle(self.repair(&claim, broken.policy).await)
+        Interrupted::settle(self.repair(&claim, broken.policy).await)
     }
 }
 
 /// The policy that has to be acted upon first; of several at the same instant the first in the provider's order.
-fn soonest(policies: &[RepairPolicy], node: &Node) -> Option<Broken> {
+fn soonest(policies: &[RepairPolicy], node: &Node) -> Option<DueRepair> {
     let broken = policies.iter().filter_map(|policy| {
         let since = bad_since(*policy, node)?;
-        Some(Broken { policy: *policy, due: since.checked_add(policy.toleration).unwrap_or(Timestamp::MAX) })
+        Some(DueRepair { policy: *policy, due: since.checked_add(policy.toleration).unwrap_or(Timestamp::MAX) })
     });
     broken.min_by_key(|broken| broken.due)
 }

@@ -7,7 +7,7 @@ use kerf_runtime::{ApiError, ReconcileAction};
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{AFTER_CONFLICT, Error};
+use crate::error::{Error, REQUEUE_AFTER_CONFLICT};
 
 /// The controller.
 pub(crate) struct NodeHydration {
@@ -37,7 +37,7 @@ impl Reconcile for NodeHydration {
         let Some((key, value)) = self.missing_label(name) else { return Ok(ReconcileAction::Done) };
         match actions::node::label(&self.ctx, name, &key, &value).await {
             Ok(()) | Err(ApiError::NotFound) => Ok(ReconcileAction::Done),
-            Err(ApiError::Conflict) => Ok(AFTER_CONFLICT),
+            Err(ApiError::Conflict) => Ok(REQUEUE_AFTER_CONFLICT),
             Err(cause) => Err(Error::Api { doing: "labelling node", cause }),
         }
     }

@@ -22,20 +22,20 @@ use kerf_runtime::{ApiError, MergePatch, ReconcileAction};
 use kerf_state::TrackedClaim;
 use tracing::info;
 
-pub(crate) use eviction::Evictions;
+pub(crate) use eviction::EvictionQueue;
 pub(crate) use pods::{is_protected, is_reschedulable};
 
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{AFTER_CONFLICT, Error, Stopped, answered};
+use crate::error::{Error, Interrupted, REQUEUE_AFTER_CONFLICT, answered};
 use crate::events;
 use crate::logs::reference;
 
 /// How often a node that waits for something is looked at.
-const POLL: Duration = Duration::from_secs(1);
+const NODE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// How often a machine that is being terminated is looked at.
-const MACHINE_POLL: Duration = Duration::from_secs(5);
+const INSTANCE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 /// Set at termination, so that load balancers stop sending before pods go.
 const EXCLUDE_BALANCERS: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 const EXCLUDED_BY: &str = "karpenter";
@@ -45,15 +45,15 @@ const VOLUMES_DETACHED: &str = "VolumesDetached";
 const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 
 /// The controller.
-pub(crate) struct Termination {
+pub(crate) struct NodeTermination {
     ctx: Context,
-    evictions: Arc<Evictions>,
+    evictions: Arc<EvictionQueue>,
     /// Nodes whose finalizer we have removed and that the watch still shows, by uid: they are counted once.
     released: Mutex<BTreeSet<Str>>,
 }
 
 /// A node on its way out, with all that one look at it needs.
-struct Leaving {
+struct TerminatingNode {
     node: Arc<Node>,
     /// Its claim; none if there is none, or more than one.
     claim: Option<Arc<TrackedClaim>>,
@@ -65,22 +65,22 @@ struct Leaving {
 }
 
 /// Whether a step is over.
-enum Step {
-    Over,
-    Again(ReconcileAction),
+enum TerminationStep {
+    Complete,
+    Requeue(ReconcileAction),
 }
 
-impl Termination {
-    pub(crate) fn new(ctx: Context, evictions: Arc<Evictions>) -> Self {
+impl NodeTermination {
+    pub(crate) fn new(ctx: Context, evictions: Arc<EvictionQueue>) -> Self {
         Self { ctx, evictions, released: Mutex::default() }
     }
 
-    async fn terminate(&self, name: &str) -> Result<ReconcileAction, Stopped> {
+    async fn terminate(&self, name: &str) -> Result<ReconcileAction, Interrupted> {
         let Some((node, claim)) = self.look(name) else { return Ok(ReconcileAction::Done) };
         if let Some(claim) = claim.as_ref().filter(|claim| !claim.is_terminating()) {
             match actions::claim::delete(&self.ctx, &claim.object).await {
                 Ok(()) | Err(ApiError::NotFound) => {}
-                Err(ApiError::Conflict) => return Ok(AFTER_CONFLICT),
+                Err(ApiError::Conflict) => return Ok(REQUEUE_AFTER_CONFLICT),
                 Err(cause) => return Err(Error::Api { doing: "deleting nodeclaim", cause }.into()),
             }
         }
@@ -94,8 +94,8 @@ impl Termination {
         let outcome = self.steps(&mut leaving).await;
         self.tell(&leaving).await?;
         match outcome? {
-            Step::Again(next) => Ok(next),
-            Step::Over => self.release(&leaving.node, leaving.claim.as_deref()).await,
+            TerminationStep::Requeue(next) => Ok(next),
+            TerminationStep::Complete => self.release(&leaving.node, leaving.claim.as_deref()).await,
         }
     }
 
@@ -115,7 +115,7 @@ impl Termination {
         Some((node.clone(), claim))
     }
 
-    fn leaving(&self, node: Arc<Node>, claim: Option<Arc<TrackedClaim>>) -> Result<Leaving, Error> {
+    fn leaving(&self, node: Arc<Node>, claim: Option<Arc<TrackedClaim>>) -> Result<TerminatingNode, Error> {
         let deadline =
             claim.as_deref().and_then(|claim| claim.engine_claim.annotations.get(NODECLAIM_TERMINATION_TIMESTAMP));
         if let Some(text) = deadline {
@@ -132,7 +132,7 @@ impl Termination {
             let stored = claim.object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
             ConditionSet::open(dependents::NODECLAIM, ObjectFacts::of(&claim.object.metadata), stored)
         });
-        Ok(Leaving { node, claim, deadline, conditions, now: self.ctx.now() })
+        Ok(TerminatingNode { node, claim, deadline, conditions, now: self.ctx.now() })
     }
 
     /// A kubelet that answers proves its machine; of others the provider is asked (spec 04 §7.3).
@@ -149,7 +149,7 @@ impl Termination {
     }
 
     /// No pod comes any more, and no traffic from outside (spec 04 §7.4).
-    async fn taint(&self, leaving: &Leaving) -> Result<(), Stopped> {
+    async fn taint(&self, leaving: &TerminatingNode) -> Result<(), Interrupted> {
         let node = &leaving.node;
         let is_tainted =
             node.spec.taints.iter().any(|t| t.key == taints::DISRUPTED && t.effect == TaintEffect::NoSchedule);
@@ -184,18 +184,18 @@ impl Termination {
     }
 
     /// Pods, then volumes, then the machine; the first that is not done yet is where it stops.
-    async fn steps(&self, leaving: &mut Leaving) -> Result<Step, Error> {
-        if let Step::Again(next) = self.drain(leaving) {
-            return Ok(Step::Again(next));
+    async fn steps(&self, leaving: &mut TerminatingNode) -> Result<TerminationStep, Error> {
+        if let TerminationStep::Requeue(next) = self.drain(leaving) {
+            return Ok(TerminationStep::Requeue(next));
         }
-        if let Step::Again(next) = self.detach(leaving) {
-            return Ok(Step::Again(next));
+        if let TerminationStep::Requeue(next) = self.detach(leaving) {
+            return Ok(TerminationStep::Requeue(next));
         }
         self.end_machine(leaving).await
     }
 
-    async fn end_machine(&self, leaving: &mut Leaving) -> Result<Step, Error> {
-        let Some(claim) = &leaving.claim else { return Ok(Step::Over) };
+    async fn end_machine(&self, leaving: &mut TerminatingNode) -> Result<TerminationStep, Error> {
+        let Some(claim) = &leaving.claim else { return Ok(TerminationStep::Complete) };
         let is_gone = match self.ctx.cloud.delete(&claim.engine_claim.provider_id).await {
             Ok(()) => false,
             Err(InstanceError::NotFound(_)) => true,
@@ -206,18 +206,22 @@ impl Termination {
         if let Some(conditions) = &mut leaving.conditions {
             conditions.set_true(INSTANCE_TERMINATING, leaving.now);
         }
-        Ok(if is_gone { Step::Over } else { Step::Again(ReconcileAction::RequeueAfter(MACHINE_POLL)) })
+        Ok(if is_gone {
+            TerminationStep::Complete
+        } else {
+            TerminationStep::Requeue(ReconcileAction::RequeueAfter(INSTANCE_POLL_INTERVAL))
+        })
     }
 
     /// Stores what this look made of the claim's conditions.
-    async fn tell(&self, leaving: &Leaving) -> Result<(), Stopped> {
+    async fn tell(&self, leaving: &TerminatingNode) -> Result<(), Interrupted> {
         let (Some(claim), Some(conditions)) = (&leaving.claim, &leaving.conditions) else { return Ok(()) };
         let was_drained = claim.is_condition_true(DRAINED);
         let mut after = claim.object.clone();
         after.status.get_or_insert_default().conditions = conditions.conditions().to_vec();
         match actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &after).await {
             Ok(_) | Err(ApiError::NotFound) => {}
-            Err(ApiError::Conflict) => return Err(Stopped::Until(AFTER_CONFLICT)),
+            Err(ApiError::Conflict) => return Err(Interrupted::Requeue(REQUEUE_AFTER_CONFLICT)),
             Err(cause) => return Err(Error::Api { doing: "patching nodeclaim status", cause }.into()),
         }
         if !was_drained && conditions.is_true(DRAINED) {
@@ -227,7 +231,7 @@ impl Termination {
     }
 
     /// Lets the node go (spec 04 §7.9).
-    async fn release(&self, node: &Node, claim: Option<&TrackedClaim>) -> Result<ReconcileAction, Stopped> {
+    async fn release(&self, node: &Node, claim: Option<&TrackedClaim>) -> Result<ReconcileAction, Interrupted> {
         let metadata = &node.metadata;
         answered("removing finalizer", actions::node::remove_finalizer(&self.ctx, &metadata.name).await)?;
         self.released().insert(metadata.uid.clone());
@@ -256,9 +260,9 @@ impl Termination {
     }
 }
 
-impl Reconcile for Termination {
+impl Reconcile for NodeTermination {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
-        Stopped::settle(self.terminate(name).await)
+        Interrupted::settle(self.terminate(name).await)
     }
 }
 

@@ -15,24 +15,24 @@ use tracing::info;
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Stopped, answered};
+use crate::error::{Error, Interrupted, answered};
 use crate::events;
 
 /// How often a claim is looked at, whatever happens to it.
-const PERIOD: Duration = Duration::from_mins(10);
+const CONSISTENCY_CHECK_INTERVAL: Duration = Duration::from_mins(10);
 /// How much of what was promised must be there, in tenths.
-const TENTHS_MIN: i128 = 9;
+const CAPACITY_TENTHS_MIN: i128 = 9;
 const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
 
 /// The controller.
 pub(crate) struct Consistency {
     ctx: Context,
-    looked: Mutex<Looked>,
+    looked: Mutex<CheckTimes>,
 }
 
 /// When each claim was last looked at.
 #[derive(Debug, Default)]
-struct Looked {
+struct CheckTimes {
     by_uid: BTreeMap<String, Timestamp>,
     /// How many there were when those of claims that are gone were last forgotten. It is done again when there are twice as many, so that a look
     /// costs its share of that, however many claims there are.
@@ -49,10 +49,14 @@ impl Consistency {
         let now = self.ctx.now();
         let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
         let age = |at: &Timestamp| Duration::try_from(now.duration_since(*at)).unwrap_or_default();
-        let wait = looked.by_uid.get(uid).map(|at| PERIOD.saturating_sub(age(at))).filter(|wait| !wait.is_zero());
+        let wait = looked
+            .by_uid
+            .get(uid)
+            .map(|at| CONSISTENCY_CHECK_INTERVAL.saturating_sub(age(at)))
+            .filter(|wait| !wait.is_zero());
         if wait.is_none() {
             if looked.by_uid.len() > 2 * looked.kept {
-                looked.by_uid.retain(|_, at| age(at) < PERIOD);
+                looked.by_uid.retain(|_, at| age(at) < CONSISTENCY_CHECK_INTERVAL);
                 looked.kept = looked.by_uid.len();
             }
             looked.by_uid.insert(uid.to_owned(), now);
@@ -60,7 +64,7 @@ impl Consistency {
         wait
     }
 
-    async fn tell(&self, claim: &TrackedClaim, is_consistent: bool) -> Result<ReconcileAction, Stopped> {
+    async fn tell(&self, claim: &TrackedClaim, is_consistent: bool) -> Result<ReconcileAction, Interrupted> {
         let mut told = claim.object.clone();
         let status = told.status.get_or_insert_default();
         let stored = std::mem::take(&mut status.conditions);
@@ -74,7 +78,7 @@ impl Consistency {
         status.conditions = conditions.into_conditions();
         let written = actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &told).await;
         answered("patching nodeclaim status", written)?;
-        Ok(ReconcileAction::RequeueAfter(PERIOD))
+        Ok(ReconcileAction::RequeueAfter(CONSISTENCY_CHECK_INTERVAL))
     }
 }
 
@@ -100,7 +104,7 @@ impl Reconcile for Consistency {
             info!(NodeClaim = name.as_str(), issue, "failed consistency check");
             self.ctx.publish(events::failed_consistency_check(&claim, issue));
         }
-        Stopped::settle(self.tell(&claim, issues.is_empty()).await)
+        Interrupted::settle(self.tell(&claim, issues.is_empty()).await)
     }
 }
 
@@ -118,7 +122,7 @@ fn shape_issues(claim: &TrackedClaim, node: &Node) -> Vec<String> {
         if !is_asked || expected.nanos() <= 0 {
             continue;
         }
-        if found.nanos().saturating_mul(10) < expected.nanos().saturating_mul(TENTHS_MIN) {
+        if found.nanos().saturating_mul(10) < expected.nanos().saturating_mul(CAPACITY_TENTHS_MIN) {
             let half = expected.nanos() / 2;
             let thousandths = found.nanos().saturating_mul(1000).saturating_add(half).div_euclid(expected.nanos());
             issues.push(format!(

@@ -23,7 +23,7 @@ use tracing::debug;
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Stopped, answered};
+use crate::error::{Error, Interrupted, answered};
 
 const LAUNCHED: &str = "Launched";
 const INITIALIZED: &str = "Initialized";
@@ -31,9 +31,9 @@ const DRIFTED: &str = "Drifted";
 const CONSOLIDATABLE: &str = "Consolidatable";
 
 /// How often a claim's drift is looked at, whatever happens to it.
-const PERIOD: Duration = Duration::from_mins(5);
+const DRIFT_CHECK_INTERVAL: Duration = Duration::from_mins(5);
 /// How long a type that was found in its pool's list is not looked for again.
-const VERIFIED: Duration = Duration::from_mins(30);
+const TYPE_VERIFIED_TTL: Duration = Duration::from_mins(30);
 
 /// The controller.
 pub(crate) struct ClaimDisruption {
@@ -41,12 +41,12 @@ pub(crate) struct ClaimDisruption {
     /// Until when the type of a claim counts as found, by uid.
     verified: Mutex<BTreeMap<String, Timestamp>>,
     /// What claims were last told of each pool.
-    told: Mutex<BTreeMap<Str, Version>>,
+    told: Mutex<BTreeMap<Str, PoolVersion>>,
 }
 
 /// All of a pool that claims are compared with: its status changes with every node, and is none of their business.
 #[derive(PartialEq, Eq)]
-struct Version {
+struct PoolVersion {
     uid: Option<String>,
     generation: Option<i64>,
     hash: Option<TemplateHash>,
@@ -59,8 +59,11 @@ impl ClaimDisruption {
 
     /// Whether a pool is another one for its claims than when they were last told of it.
     pub(crate) fn is_news(&self, pool: &NodePool) -> bool {
-        let version =
-            Version { uid: pool.metadata.uid.clone(), generation: pool.metadata.generation, hash: template_hash(pool) };
+        let version = PoolVersion {
+            uid: pool.metadata.uid.clone(),
+            generation: pool.metadata.generation,
+            hash: template_hash(pool),
+        };
         let name = Str::from(pool.metadata.name.as_deref().unwrap_or_default());
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = told.get(&name) == Some(&version);
@@ -87,48 +90,48 @@ impl ClaimDisruption {
             return Ok(ReconcileAction::Done);
         }
         match self.drift(claim, pool, object).await? {
-            Drift::Unknown => {}
-            Drift::No => {
+            DriftCheck::Unknown => {}
+            DriftCheck::NotDrifted => {
                 if clear(conditions, DRIFTED) {
                     debug!("removing drifted status condition, not drifted");
                 }
             }
-            Drift::For(reason) => {
+            DriftCheck::Drifted(reason) => {
                 if conditions.get(DRIFTED).is_none() {
                     debug!(reason = reason.as_str(), "marking drifted");
                 }
                 conditions.set_true_with_reason(DRIFTED, &reason, &reason, self.ctx.now());
             }
         }
-        Ok(ReconcileAction::RequeueAfter(PERIOD))
+        Ok(ReconcileAction::RequeueAfter(DRIFT_CHECK_INTERVAL))
     }
 
     /// Asks in the order of spec 03 §2.1, the dearest question last.
-    async fn drift(&self, claim: &TrackedClaim, pool: &PoolInput, object: &NodePool) -> Result<Drift, Error> {
+    async fn drift(&self, claim: &TrackedClaim, pool: &PoolInput, object: &NodePool) -> Result<DriftCheck, Error> {
         let (now, rules) = (self.ctx.now(), self.ctx.cloud.label_rules());
         let mut seen = claim.engine_claim.clone();
         seen.lifecycle.provider_drift = None;
         seen.lifecycle.type_verified_until = Some(Timestamp::MAX);
         if let Some(reason) = drift_reason(&seen, pool, &[], rules, now) {
-            return Ok(Drift::For(reason));
+            return Ok(DriftCheck::Drifted(reason));
         }
         seen.lifecycle.type_verified_until = self.verified().get(claim.uid()).copied();
         if must_verify_type(&seen, now) {
             let types = self.ctx.cloud.instance_types(object).await;
             let types = types.map_err(|cause| Error::Cloud { doing: "getting instance types", cause: cause.into() })?;
             if let Some(reason) = drift_reason(&seen, pool, &types, rules, now) {
-                return Ok(Drift::For(reason));
+                return Ok(DriftCheck::Drifted(reason));
             }
             let mut verified = self.verified();
             verified.retain(|_, until| now < *until);
-            verified.insert(claim.uid().to_owned(), now.checked_add(VERIFIED).unwrap_or(Timestamp::MAX));
+            verified.insert(claim.uid().to_owned(), now.checked_add(TYPE_VERIFIED_TTL).unwrap_or(Timestamp::MAX));
         }
         match self.ctx.cloud.drift(&claim.object).await {
-            Ok(None) => Ok(Drift::No),
-            Ok(Some(reason)) => Ok(Drift::For(Str::from(reason))),
+            Ok(None) => Ok(DriftCheck::NotDrifted),
+            Ok(Some(reason)) => Ok(DriftCheck::Drifted(Str::from(reason))),
             Err(why) => match InstanceError::classify(why.0) {
                 // Its end is somebody else's business.
-                InstanceError::NotFound(_) => Ok(Drift::Unknown),
+                InstanceError::NotFound(_) => Ok(DriftCheck::Unknown),
                 InstanceError::Other(cause) => Err(Error::Cloud { doing: "checking drift", cause }),
             },
         }
@@ -214,17 +217,17 @@ impl Reconcile for ClaimDisruption {
         let written = actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &told).await;
         match answered("patching nodeclaim status", written) {
             Ok(_) => Ok(drift?.soonest(wait)),
-            stopped => Stopped::settle(stopped.map(|_| ReconcileAction::Done)),
+            stopped => Interrupted::settle(stopped.map(|_| ReconcileAction::Done)),
         }
     }
 }
 
 /// Whether a claim has drifted.
-enum Drift {
+enum DriftCheck {
     /// It has not.
-    No,
+    NotDrifted,
     /// It has, for this reason.
-    For(Str),
+    Drifted(Str),
     /// Its machine is gone, and with it everything to compare.
     Unknown,
 }

@@ -19,11 +19,11 @@ use crate::error::Error;
 use crate::logs::reference;
 
 /// How often machines are listed.
-const PERIOD: Duration = Duration::from_mins(2);
+const COLLECTION_INTERVAL: Duration = Duration::from_mins(2);
 /// How many deletions go on at the same time.
-const AT_ONCE: usize = 20;
+const CONCURRENT_DELETIONS_MAX: usize = 20;
 /// A machine younger than this may belong to a claim that does not say so yet.
-const MACHINE_AGE_MIN: Duration = Duration::from_secs(30);
+const INSTANCE_AGE_MIN: Duration = Duration::from_secs(30);
 
 /// The controller.
 pub(crate) struct GarbageCollection {
@@ -55,7 +55,7 @@ impl GarbageCollection {
             .collect()
         };
         let mut errors = Vec::new();
-        for some in lost.chunks(AT_ONCE) {
+        for some in lost.chunks(CONCURRENT_DELETIONS_MAX) {
             errors.extend(join_all(some.iter().map(|claim| self.collect_claim(claim))).await.into_iter().flatten());
         }
         errors
@@ -79,12 +79,12 @@ impl GarbageCollection {
             };
             let is_settled = |machine: &Instance| {
                 let age = machine.launched_at.map(|at| Duration::try_from(now.duration_since(at)).unwrap_or_default());
-                age.is_some_and(|age| age >= MACHINE_AGE_MIN)
+                age.is_some_and(|age| age >= INSTANCE_AGE_MIN)
             };
             machines.iter().filter(|m| !m.is_terminating && is_settled(m) && !is_claimed(m)).collect()
         };
         let mut errors = Vec::new();
-        for some in orphans.chunks(AT_ONCE) {
+        for some in orphans.chunks(CONCURRENT_DELETIONS_MAX) {
             let deletions = some.iter().map(|machine| self.collect_machine(machine));
             errors.extend(join_all(deletions).await.into_iter().flatten());
         }
@@ -119,7 +119,7 @@ impl Reconcile for GarbageCollection {
         let mut errors = self.collect_claims(&machines).await;
         errors.extend(self.collect_machines(&machines).await);
         Error::all(errors)?;
-        Ok(ReconcileAction::RequeueAfter(PERIOD))
+        Ok(ReconcileAction::RequeueAfter(COLLECTION_INTERVAL))
     }
 }
 

@@ -7,7 +7,7 @@ use kerf_runtime::{MergePatch, OptimisticLock, PatchTarget, ReconcileAction};
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Stopped, answered};
+use crate::error::{Error, Interrupted, answered};
 
 /// The controller.
 pub(crate) struct ClaimHydration {
@@ -29,6 +29,6 @@ impl Reconcile for ClaimHydration {
         labels.insert(node_class_key(&class.group, &class.kind), class.name.clone());
         let write = MergePatch { target: PatchTarget::Object, lock: OptimisticLock::None };
         let written = actions::claim::update(&self.ctx, write, &claim.object, &labelled).await;
-        Stopped::settle(answered("labelling nodeclaim", written).map(|_| ReconcileAction::Done))
+        Interrupted::settle(answered("labelling nodeclaim", written).map(|_| ReconcileAction::Done))
     }
 }

@@ -26,11 +26,11 @@ use tracing::info;
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Stopped, answered};
+use crate::error::{Error, Interrupted, answered};
 use crate::logs::reference;
 
 pub(crate) use health::RegistrationHealth;
-use launch::Launches;
+use launch::LaunchCache;
 
 /// The machine has been launched.
 const LAUNCHED: &str = "Launched";
@@ -39,44 +39,44 @@ const REGISTERED: &str = "Registered";
 /// Its node has all that was promised.
 const INITIALIZED: &str = "Initialized";
 /// How long a node that has joined may take for the rest before it is said what it lacks now.
-const COMING_UP: Duration = Duration::from_secs(3);
+const STARTUP_REASONS_DELAY: Duration = Duration::from_secs(3);
 /// The machine is being terminated.
 const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 
 /// The controller.
 pub(crate) struct Lifecycle {
     ctx: Context,
-    launches: Launches,
+    launches: LaunchCache,
     health: Arc<RegistrationHealth>,
 }
 
 /// A claim that is being worked on: the copy that the steps change.
-struct Work {
+struct ClaimUpdate {
     claim: NodeClaim,
     conditions: ConditionSet,
 }
 
 /// What a step leaves to do.
-enum Step {
+enum LifecycleStep {
     /// The claim goes on.
-    On(ReconcileAction),
+    Continue(ReconcileAction),
     /// The claim was deleted; there is nothing left to write.
     Deleted,
 }
 
 impl Lifecycle {
     pub(crate) fn new(ctx: Context, health: Arc<RegistrationHealth>) -> Self {
-        Self { ctx, launches: Launches::default(), health }
+        Self { ctx, launches: LaunchCache::default(), health }
     }
 
-    async fn advance(&self, known: &TrackedClaim) -> Result<ReconcileAction, Stopped> {
+    async fn advance(&self, known: &TrackedClaim) -> Result<ReconcileAction, Interrupted> {
         let stored = self.with_finalizer(&known.object).await?;
-        let mut work = Work::open(stored.clone());
+        let mut work = ClaimUpdate::open(stored.clone());
         let (mut next, mut errors) = (ReconcileAction::Done, Vec::new());
 
         match self.launch(&mut work).await {
-            Ok(Step::On(wanted)) => next = next.soonest(wanted),
-            Ok(Step::Deleted) => return Ok(ReconcileAction::Done),
+            Ok(LifecycleStep::Continue(wanted)) => next = next.soonest(wanted),
+            Ok(LifecycleStep::Deleted) => return Ok(ReconcileAction::Done),
             Err(error) => errors.push(error),
         }
         for outcome in [self.register(&mut work).await, self.initialize(&mut work).await] {
@@ -86,8 +86,8 @@ impl Lifecycle {
             }
         }
         match self.check_liveness(&mut work).await {
-            Ok(Step::On(wanted)) => next = next.soonest(wanted),
-            Ok(Step::Deleted) => return Ok(ReconcileAction::Done),
+            Ok(LifecycleStep::Continue(wanted)) => next = next.soonest(wanted),
+            Ok(LifecycleStep::Deleted) => return Ok(ReconcileAction::Done),
             Err(error) => errors.push(error),
         }
 
@@ -118,9 +118,9 @@ impl Lifecycle {
 
     /// For how long what was found need not be written: it is only why something has not happened yet, and it could not have. A node that
     /// comes up passes through several such reasons in a moment, which nobody gets to read.
-    fn mere_reasons(&self, stored: &NodeClaim, work: &Work) -> Option<Duration> {
+    fn mere_reasons(&self, stored: &NodeClaim, work: &ClaimUpdate) -> Option<Duration> {
         let age = work.age(REGISTERED, self.ctx.now());
-        if !work.conditions.is_true(REGISTERED) || age >= COMING_UP {
+        if !work.conditions.is_true(REGISTERED) || age >= STARTUP_REASONS_DELAY {
             return None;
         }
         let before = stored.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
@@ -133,10 +133,10 @@ impl Lifecycle {
         let mut found = work.claim.clone();
         found.status.get_or_insert_default().conditions = before.to_vec();
         let is_mere = before != after && before.len() == after.len() && after.iter().all(is_known) && found == *stored;
-        is_mere.then(|| COMING_UP.saturating_sub(age))
+        is_mere.then(|| STARTUP_REASONS_DELAY.saturating_sub(age))
     }
 
-    async fn with_finalizer(&self, claim: &NodeClaim) -> Result<NodeClaim, Stopped> {
+    async fn with_finalizer(&self, claim: &NodeClaim) -> Result<NodeClaim, Interrupted> {
         let mut with = claim.clone();
         let finalizers = with.metadata.finalizers.get_or_insert_default();
         if finalizers.iter().any(|finalizer| finalizer == TERMINATION) {
@@ -148,8 +148,8 @@ impl Lifecycle {
 
     /// Writes what the steps found: metadata first, then status, both only if nobody else wrote meanwhile. Another controller's condition
     /// is never undone; a machine that was just launched is remembered, so coming back is safe.
-    async fn store(&self, stored: &NodeClaim, work: Work) -> Result<NodeClaim, Stopped> {
-        let Work { mut claim, conditions } = work;
+    async fn store(&self, stored: &NodeClaim, work: ClaimUpdate) -> Result<NodeClaim, Interrupted> {
+        let ClaimUpdate { mut claim, conditions } = work;
         claim.status.get_or_insert_default().conditions = conditions.into_conditions();
         let written = actions::claim::update(&self.ctx, MergePatch::OBJECT, stored, &claim).await;
         let written = answered("patching nodeclaim", written)?;
@@ -165,11 +165,11 @@ impl Reconcile for Lifecycle {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some(claim) = self.ctx.claim(name) else { return Ok(ReconcileAction::Done) };
         let outcome = if claim.is_terminating() { self.finalize(&claim).await } else { self.advance(&claim).await };
-        Stopped::settle(outcome)
+        Interrupted::settle(outcome)
     }
 }
 
-impl Work {
+impl ClaimUpdate {
     fn open(claim: NodeClaim) -> Self {
         let stored = claim.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
         let conditions = ConditionSet::open(dependents::NODECLAIM, ObjectFacts::of(&claim.metadata), stored);

@@ -10,10 +10,10 @@ use kerf_state::{ObjectChange, TrackedClaim};
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Stopped, answered};
+use crate::error::{Error, Interrupted, answered};
 
 /// How long nothing is noted after something was.
-const WINDOW: Duration = Duration::from_secs(10);
+const POD_EVENT_DEDUPE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The controller.
 pub(crate) struct PodEvents {
@@ -81,8 +81,9 @@ impl Reconcile for PodEvents {
         let Some(claim) = claim else { return Ok(ReconcileAction::Done) };
         let now = self.ctx.now();
         let noted = claim.object.status.as_ref().and_then(|status| status.last_pod_event_time.as_ref());
-        let is_recent =
-            noted.is_some_and(|time| Duration::try_from(now.duration_since(time.0)).unwrap_or_default() < WINDOW);
+        let is_recent = noted.is_some_and(|time| {
+            Duration::try_from(now.duration_since(time.0)).unwrap_or_default() < POD_EVENT_DEDUPE_TIMEOUT
+        });
         if is_recent {
             return Ok(ReconcileAction::Done);
         }
@@ -90,6 +91,6 @@ impl Reconcile for PodEvents {
         told.status.get_or_insert_default().last_pod_event_time = Some(Time(now));
         let write = MergePatch { target: PatchTarget::Status, lock: OptimisticLock::None };
         let written = actions::claim::update(&self.ctx, write, &claim.object, &told).await;
-        Stopped::settle(answered("patching nodeclaim status", written).map(|_| ReconcileAction::Done))
+        Interrupted::settle(answered("patching nodeclaim status", written).map(|_| ReconcileAction::Done))
     }
 }

@@ -12,7 +12,7 @@ use crate::controllers::Reconcile;
 use crate::error::Error;
 
 /// When a claim is looked at after its creation.
-pub(crate) const DELAY: Duration = Duration::from_secs(15);
+pub(crate) const EXISTENCE_CHECK_DELAY: Duration = Duration::from_secs(15);
 
 /// The controller.
 pub(crate) struct StaleClaims {

@@ -18,20 +18,20 @@ use crate::controllers::Reconcile;
 use crate::error::Error;
 
 /// How often a pool is looked at.
-const PERIOD: Duration = Duration::from_secs(10);
+const COST_UPDATE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The controller.
-pub(crate) struct Cost {
+pub(crate) struct NodePoolCost {
     ctx: Context,
 }
 
-impl Cost {
+impl NodePoolCost {
     pub(crate) fn new(ctx: Context) -> Self {
         Self { ctx }
     }
 }
 
-impl Reconcile for Cost {
+impl Reconcile for NodePoolCost {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let metrics = &self.ctx.metrics;
         let Some(pool) = self.ctx.pool(name) else {
@@ -51,7 +51,7 @@ impl Reconcile for Cost {
                 metrics.nodepools_cost_tracker_errors.inc(&[name]);
             }
         }
-        Ok(ReconcileAction::RequeueAfter(PERIOD))
+        Ok(ReconcileAction::RequeueAfter(COST_UPDATE_INTERVAL))
     }
 }
 

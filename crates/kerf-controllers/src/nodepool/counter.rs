@@ -11,33 +11,33 @@ use kerf_runtime::{MergePatch, OptimisticLock, PatchTarget, ReconcileAction};
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Stopped, answered};
+use crate::error::{Error, Interrupted, answered};
 
 /// How often it is counted.
-const PERIOD: Duration = Duration::from_secs(5);
+const COUNT_INTERVAL: Duration = Duration::from_secs(5);
 /// When it is counted again if the picture was not whole.
-const UNSYNCED: Duration = Duration::from_secs(1);
+const UNSYNCED_RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Resources that are always named.
-const ALWAYS: [&str; 5] = ["cpu", "memory", "pods", "ephemeral-storage", "nodes"];
+const BASE_RESOURCES: [&str; 5] = ["cpu", "memory", "pods", "ephemeral-storage", "nodes"];
 
 /// The controller.
-pub(crate) struct Counter {
+pub(crate) struct NodePoolCounter {
     ctx: Context,
 }
 
-impl Counter {
+impl NodePoolCounter {
     pub(crate) fn new(ctx: Context) -> Self {
         Self { ctx }
     }
 }
 
-impl Reconcile for Counter {
+impl Reconcile for NodePoolCounter {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some(pool) = self.ctx.pool(name) else { return Ok(ReconcileAction::Done) };
         let usage = {
             let mut cluster = self.ctx.cluster.lock();
             if !cluster.check_synced().is_synced() {
-                return Ok(ReconcileAction::RequeueAfter(UNSYNCED));
+                return Ok(ReconcileAction::RequeueAfter(UNSYNCED_RETRY_DELAY));
             }
             cluster.pool_usage(name)
         };
@@ -47,13 +47,13 @@ impl Reconcile for Counter {
         status.resources = Some(written(&usage, status.resources.as_ref()));
         let write = MergePatch { target: PatchTarget::Status, lock: OptimisticLock::None };
         let outcome = answered("patching nodepool status", actions::pool::update(&self.ctx, write, &pool, &told).await);
-        Stopped::settle(outcome.map(|_| ReconcileAction::RequeueAfter(PERIOD)))
+        Interrupted::settle(outcome.map(|_| ReconcileAction::RequeueAfter(COUNT_INTERVAL)))
     }
 }
 
 /// The usage as the status carries it. A quantity that says the same in other words is left as it is.
 fn written(usage: &BTreeMap<Str, Quantity>, stored: Option<&Resources>) -> Resources {
-    let zeros = ALWAYS.iter().map(|name| ((*name).to_owned(), Quantity::ZERO));
+    let zeros = BASE_RESOURCES.iter().map(|name| ((*name).to_owned(), Quantity::ZERO));
     let all: BTreeMap<String, Quantity> =
         zeros.chain(usage.iter().map(|(name, amount)| (name.to_string(), *amount))).collect();
     all.into_iter()

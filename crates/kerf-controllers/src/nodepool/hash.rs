@@ -14,22 +14,22 @@ use kerf_state::TrackedClaim;
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Stopped, answered};
+use crate::error::{Error, Interrupted, answered};
 
 /// Annotations are merged key by key, so nobody else's are lost.
 const UNLOCKED: MergePatch = MergePatch { target: PatchTarget::Object, lock: OptimisticLock::None };
 
 /// The controller.
-pub(crate) struct Hash {
+pub(crate) struct NodePoolHash {
     ctx: Context,
 }
 
-impl Hash {
+impl NodePoolHash {
     pub(crate) fn new(ctx: Context) -> Self {
         Self { ctx }
     }
 
-    async fn write(&self, pool: &NodePool, hash: &str) -> Result<ReconcileAction, Stopped> {
+    async fn write(&self, pool: &NodePool, hash: &str) -> Result<ReconcileAction, Interrupted> {
         let version = pool.metadata.annotations.as_ref().and_then(|all| all.get(NODEPOOL_HASH_VERSION));
         if version.map(String::as_str) != Some(hash::NODEPOOL_HASH_VERSION) {
             self.migrate_claims(pool, hash).await?;
@@ -58,12 +58,12 @@ impl Hash {
     }
 }
 
-impl Reconcile for Hash {
+impl Reconcile for NodePoolHash {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some(pool) = self.ctx.pool(name) else { return Ok(ReconcileAction::Done) };
         // A template with a duration that means nothing has no hash; validation tells which field it is.
         let Ok(hash) = nodepool_hash(&pool.spec.template) else { return Ok(ReconcileAction::Done) };
-        Stopped::settle(self.write(&pool, &hash.to_string()).await)
+        Interrupted::settle(self.write(&pool, &hash.to_string()).await)
     }
 }
 

@@ -7,7 +7,7 @@ use kerf_state::NodeClass;
 
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Stopped};
+use crate::error::{Error, Interrupted};
 
 /// The condition that tells.
 const NODE_CLASS_READY: &str = "NodeClassReady";
@@ -42,7 +42,7 @@ impl Reconcile for Readiness {
                 conditions.set_false(NODE_CLASS_READY, &reason, &message, now);
             }
         });
-        Stopped::settle(outcome.await)
+        Interrupted::settle(outcome.await)
     }
 }
 

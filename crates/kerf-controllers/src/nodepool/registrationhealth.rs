@@ -13,21 +13,21 @@ use kerf_runtime::{MergePatch, ReconcileAction};
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Stopped, answered};
+use crate::error::{Error, Interrupted, answered};
 use crate::nodeclaim::lifecycle::RegistrationHealth;
 
 /// The controller.
-pub(crate) struct PoolHealth {
+pub(crate) struct NodePoolRegistrationHealth {
     ctx: Context,
     health: Arc<RegistrationHealth>,
 }
 
-impl PoolHealth {
+impl NodePoolRegistrationHealth {
     pub(crate) fn new(ctx: Context, health: Arc<RegistrationHealth>) -> Self {
         Self { ctx, health }
     }
 
-    async fn update(&self, name: &str) -> Result<ReconcileAction, Stopped> {
+    async fn update(&self, name: &str) -> Result<ReconcileAction, Interrupted> {
         let Some(pool) = self.ctx.pool(name) else { return Ok(ReconcileAction::Done) };
         let Some(class) = self.ctx.cluster.lock().class_of(&pool).cloned() else { return Ok(ReconcileAction::Done) };
         let uid = pool.metadata.uid.clone().unwrap_or_default();
@@ -61,8 +61,8 @@ impl PoolHealth {
     }
 }
 
-impl Reconcile for PoolHealth {
+impl Reconcile for NodePoolRegistrationHealth {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
-        Stopped::settle(self.update(name).await)
+        Interrupted::settle(self.update(name).await)
     }
 }

@@ -12,7 +12,7 @@ use tracing::error;
 
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Stopped};
+use crate::error::{Error, Interrupted};
 use crate::logs::json;
 
 /// The condition that tells.
@@ -22,12 +22,12 @@ const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 pub(crate) struct Validation {
     ctx: Context,
     /// What was said last of each pool, by its name: it is not said again at every look.
-    told: Mutex<BTreeMap<Str, Vec<Ignored>>>,
+    told: Mutex<BTreeMap<Str, Vec<IgnoredValues>>>,
 }
 
 /// Values of a requirement that mean nothing beside others that do.
 #[derive(Debug, PartialEq, Eq)]
-struct Ignored {
+struct IgnoredValues {
     key: String,
     valid: Vec<String>,
     invalid: Vec<String>,
@@ -41,12 +41,12 @@ impl Validation {
     /// Says which values of a pool are ignored, if that is news.
     fn tell_ignored(&self, name: &Str, pool: Option<&NodePool>) {
         let requirements = pool.into_iter().flat_map(|pool| &pool.spec.template.spec.requirements);
-        let ignored: Vec<Ignored> = requirements.filter_map(|requirement| self.ignored(requirement)).collect();
+        let ignored: Vec<IgnoredValues> = requirements.filter_map(|requirement| self.ignored(requirement)).collect();
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         if told.get(name).map(Vec::as_slice).unwrap_or_default() == ignored {
             return;
         }
-        for Ignored { key, valid, invalid } in &ignored {
+        for IgnoredValues { key, valid, invalid } in &ignored {
             error!(
                 key,
                 "valid-values" = %json(valid),
@@ -59,12 +59,12 @@ impl Validation {
         told.retain(|_, ignored| !ignored.is_empty());
     }
 
-    fn ignored(&self, requirement: &RequirementWithMinValues) -> Option<Ignored> {
+    fn ignored(&self, requirement: &RequirementWithMinValues) -> Option<IgnoredValues> {
         let invalid = ignored_values(requirement.into(), self.ctx.cloud.label_rules());
         let is_valid = |value: &&String| !invalid.contains(&value.as_str());
         let valid = requirement.values.iter().flatten().filter(is_valid).cloned().collect();
         let invalid: Vec<String> = invalid.into_iter().map(str::to_owned).collect();
-        (!invalid.is_empty()).then(|| Ignored { key: requirement.key.clone(), valid, invalid })
+        (!invalid.is_empty()).then(|| IgnoredValues { key: requirement.key.clone(), valid, invalid })
     }
 }
 
@@ -82,6 +82,6 @@ impl Reconcile for Validation {
                 conditions.set_false(VALIDATION_SUCCEEDED, "NodePoolValidationFailed", &message, now);
             }
         });
-        Stopped::settle(outcome.await)
+        Interrupted::settle(outcome.await)
     }
 }

@@ -18,17 +18,17 @@ use tokio::task::JoinSet;
 
 use super::{ProcessSettings, RunError};
 use crate::context::Context;
-use crate::disruption::History;
+use crate::disruption::DecisionHistory;
 
 /// The text form that Prometheus reads.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The kinds without which nothing works.
-const NEEDED: [&str; 2] = ["NodePool", "NodeClaim"];
+const REQUIRED_KINDS: [&str; 2] = ["NodePool", "NodeClaim"];
 
 /// Opens the ports that the settings name, and serves for as long as `tasks` lives.
 pub(super) async fn start(
     ctx: &Context,
-    history: Arc<History>,
+    history: Arc<DecisionHistory>,
     settings: &ProcessSettings,
     watches: &[WatchHandle],
     tasks: &mut JoinSet<()>,
@@ -45,7 +45,7 @@ pub(super) async fn start(
     if let Some(port) = settings.health_probe_port {
         let watches = watches.to_vec();
         serve(SocketAddr::new(settings.address, port), tasks, move |path, query| {
-            let (code, text) = probe(path, query, Checks::of(&watches));
+            let (code, text) = probe(path, query, ReadinessChecks::of(&watches));
             (code, "text/plain; charset=utf-8", text)
         })
         .await?;
@@ -55,20 +55,20 @@ pub(super) async fn start(
 
 /// What readiness depends on.
 #[derive(Clone, Copy, Debug)]
-struct Checks {
+struct ReadinessChecks {
     /// Every list has been told.
     manager: bool,
     /// The kinds that are needed are known to the API server.
     crd: bool,
 }
 
-impl Checks {
+impl ReadinessChecks {
     fn of(watches: &[WatchHandle]) -> Self {
         let is_known =
             |watch: &WatchHandle| watch.progress().is_synced && watch.progress().phase != WatchPhase::NotInstalled;
         Self {
             manager: watches.iter().all(|watch| watch.progress().is_synced),
-            crd: watches.iter().filter(|watch| NEEDED.contains(&watch.kind().name)).all(is_known),
+            crd: watches.iter().filter(|watch| REQUIRED_KINDS.contains(&watch.kind().name)).all(is_known),
         }
     }
 
@@ -78,7 +78,7 @@ impl Checks {
 }
 
 /// The answer to a probe.
-fn probe(path: &str, query: &str, checks: Checks) -> (u16, String) {
+fn probe(path: &str, query: &str, checks: ReadinessChecks) -> (u16, String) {
     let mut parts = path.trim_matches('/').splitn(2, '/');
     let checked: Vec<(&str, bool)> = match (parts.next(), parts.next()) {
         (Some("healthz"), None) => vec![("ping", true)],
@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn readiness_names_what_is_missing() {
-        let ready = Checks { manager: true, crd: true };
-        let waiting = Checks { manager: false, crd: false };
+        let ready = ReadinessChecks { manager: true, crd: true };
+        let waiting = ReadinessChecks { manager: false, crd: false };
         assert_eq!(probe("/healthz", "", waiting), (200, "ok".to_owned()));
         assert_eq!(probe("/readyz", "", ready), (200, "ok".to_owned()));
         let (code, text) = probe("/readyz", "", waiting);
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn other_paths_are_not_found() {
         for path in ["/", "/debug/pprof/", "/readyz/nothing", "/healthz/x"] {
-            assert_eq!(probe(path, "", Checks { manager: true, crd: true }).0, 404, "{path}");
+            assert_eq!(probe(path, "", ReadinessChecks { manager: true, crd: true }).0, 404, "{path}");
         }
     }
 }

@@ -23,7 +23,7 @@ pub fn measured(client: Client, metrics: Arc<Metrics>, clock: Clock) -> Client {
             let code =
                 answer.as_ref().map_or_else(|_| "<error>".to_owned(), |answer| answer.status().as_str().to_owned());
             metrics.client_requests.inc(&[&code, method.as_str()]);
-            let asked = Asked::of(&uri);
+            let asked = RequestInfo::of(&uri);
             let labels = [asked.verb(&method), asked.group, asked.version, asked.kind, asked.subresource];
             metrics.client_request_duration.observe(&labels, took);
             answer
@@ -34,7 +34,7 @@ pub fn measured(client: Client, metrics: Arc<Metrics>, clock: Clock) -> Client {
 
 /// What a path asks for.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Asked<'u> {
+struct RequestInfo<'u> {
     group: &'u str,
     version: &'u str,
     kind: &'u str,
@@ -42,7 +42,7 @@ struct Asked<'u> {
     subresource: &'u str,
 }
 
-impl<'u> Asked<'u> {
+impl<'u> RequestInfo<'u> {
     fn of(uri: &'u Uri) -> Self {
         let mut parts = uri.path().split('/').filter(|part| !part.is_empty());
         let mut asked = Self::default();
@@ -84,7 +84,7 @@ mod tests {
     fn a_path_says_what_is_asked_for() {
         let asked = |path: &'static str| {
             let uri = Uri::from_static(path);
-            let asked = Asked::of(&uri);
+            let asked = RequestInfo::of(&uri);
             let (get, post) = (asked.verb(&Method::GET), asked.verb(&Method::POST));
             format!("{get}/{post} {} {} {} {}", asked.group, asked.version, asked.kind, asked.subresource)
         };

@@ -9,9 +9,9 @@ use kube::Client;
 use tracing::{debug, error};
 
 /// The minor versions of Kubernetes 1 that are known to go well.
-const SUPPORTED: RangeInclusive<u32> = 26..=36;
+const SUPPORTED_MINORS: RangeInclusive<u32> = 26..=36;
 /// How often it is asked again.
-const INTERVAL: Duration = Duration::from_mins(5);
+const VERSION_CHECK_INTERVAL: Duration = Duration::from_mins(5);
 
 /// Follows the version of the API server for as long as it is polled.
 pub(super) async fn follow(client: Client) {
@@ -28,21 +28,21 @@ pub(super) async fn follow(client: Client) {
             }
             Err(cause) => debug!(error = %Causes(&cause), "failed reading the version of kubernetes"),
         }
-        tokio::time::sleep(INTERVAL).await;
+        tokio::time::sleep(VERSION_CHECK_INTERVAL).await;
     }
 }
 
 fn tell(version: &str) {
     debug!(version, "discovered kubernetes version");
     if !is_supported(version) {
-        let supported = format!("1.{} to 1.{}", SUPPORTED.start(), SUPPORTED.end());
+        let supported = format!("1.{} to 1.{}", SUPPORTED_MINORS.start(), SUPPORTED_MINORS.end());
         error!(version, supported, "karpenter is not compatible with kubernetes version");
     }
 }
 
 fn is_supported(version: &str) -> bool {
     let minor = version.strip_prefix("1.").and_then(|minor| minor.parse().ok());
-    minor.is_some_and(|minor| SUPPORTED.contains(&minor))
+    minor.is_some_and(|minor| SUPPORTED_MINORS.contains(&minor))
 }
 
 #[cfg(test)]
@@ -58,7 +58,7 @@ mod tests {
 
     use super::*;
     use crate::logs::tests::listening;
-    use crate::logs::{Form, Level};
+    use crate::logs::{Level, LineFormat};
 
     /// An API server that is another version each time that it is asked, the last one for good.
     fn upgraded(minors: &'static [&'static str]) -> Client {
@@ -79,7 +79,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn spec_07_67_one_error_per_version_change() {
-        let (subscriber, lines) = listening(Level::Debug, Form::Json);
+        let (subscriber, lines) = listening(Level::Debug, LineFormat::Json);
         let _log = tracing::subscriber::set_default(subscriber);
         let following = follow(upgraded(&["36", "36+", "37", "", "37", "37", "38", "25", "26"]));
         let _ = tokio::time::timeout(Duration::from_hours(1), following).await;

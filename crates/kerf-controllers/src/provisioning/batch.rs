@@ -17,13 +17,13 @@ use tokio::time::Instant;
 pub(crate) struct Batcher {
     idle: Duration,
     max: Duration,
-    state: Mutex<State>,
+    state: Mutex<BatchState>,
     /// One slot: arming what is armed changes nothing.
     armed: Notify,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct BatchState {
     /// The reasons of the open window.
     seen: BTreeSet<Str>,
     /// How many batches there were.
@@ -41,7 +41,7 @@ impl Batcher {
         Self { idle, max, state: Mutex::default(), armed: Notify::new() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, BatchState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -16,14 +16,14 @@ use crate::events;
 use crate::logs::{reference, reference_of};
 
 /// What there is to say of the last decision.
-pub(super) struct Remarks {
+pub(super) struct DecisionNotes {
     not_ready: Vec<Str>,
     without_types: Vec<PoolWithoutTypes>,
     beyond_limits: Vec<TypesBeyondLimits>,
     relaxed: Vec<RelaxedPod>,
 }
 
-impl Remarks {
+impl DecisionNotes {
     /// Gathers them from the cluster that was asked.
     pub(super) fn gather(cluster: &mut Cluster, solution: &Solution) -> Self {
         let is_debug = enabled!(Level::DEBUG);

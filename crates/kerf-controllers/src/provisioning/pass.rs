@@ -19,8 +19,8 @@ use tokio::time::Instant;
 use tracing::{Level, debug, enabled, error, info};
 
 use super::batch::Batcher;
-use super::decision_notes::Remarks;
-use super::preference_warnings::{self, Warned};
+use super::decision_notes::DecisionNotes;
+use super::preference_warnings::{self, PreferenceWarnings};
 use super::report::is_ignored;
 use super::{claim, report};
 use crate::context::Context;
@@ -32,14 +32,14 @@ use crate::process::reconcile::observed;
 /// The controller's name.
 const NAME: &str = "provisioner";
 /// How often a picture that is not whole is looked at again.
-const UNSYNCED: Duration = Duration::from_millis(500);
+const UNSYNCED_RETRY_DELAY: Duration = Duration::from_millis(500);
 /// For how long an incomplete picture is nothing to talk about.
-const PATIENCE: Duration = Duration::from_secs(30);
+const UNSYNCED_WARN_AFTER: Duration = Duration::from_secs(30);
 /// How often it is talked about after that.
-const REMINDER: Duration = Duration::from_secs(10);
+const UNSYNCED_WARN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A decision, and the picture that it was taken on.
-struct Decided {
+struct ProvisioningDecision {
     solution: Solution,
     pools: BTreeMap<Str, Arc<NodePool>>,
     /// Pods that wait and have wishes that can be in the way of consolidation.
@@ -49,7 +49,7 @@ struct Decided {
     /// How many lose theirs with a node that is about to go.
     leaving: usize,
     /// What there is to say of it, unless nobody needed a place.
-    remarks: Option<Remarks>,
+    remarks: Option<DecisionNotes>,
 }
 
 /// The controller.
@@ -60,7 +60,7 @@ pub(crate) struct Provisioner {
     ids: Mutex<Rng>,
     /// Where those of simulations come from.
     simulations: Mutex<Rng>,
-    warned: Mutex<Warned>,
+    warned: Mutex<PreferenceWarnings>,
 }
 
 impl Provisioner {
@@ -103,7 +103,7 @@ impl Provisioner {
             let synced = self.ctx.cluster.lock().check_synced();
             let now = Instant::now();
             let SyncStatus::Unsynced(waiting) = synced else { return };
-            if now - start >= PATIENCE && now - said >= REMINDER {
+            if now - start >= UNSYNCED_WARN_AFTER && now - said >= UNSYNCED_WARN_INTERVAL {
                 said = now;
                 let on: Vec<String> = waiting.iter().map(ToString::to_string).collect();
                 error!(
@@ -113,7 +113,7 @@ impl Provisioner {
                     "cluster is waiting on sync for extended duration"
                 );
             }
-            tokio::time::sleep(UNSYNCED).await;
+            tokio::time::sleep(UNSYNCED_RETRY_DELAY).await;
         }
     }
 
@@ -142,11 +142,11 @@ impl Provisioner {
             let waits = |key: &Str| cluster.get::<Pod>(key).is_some_and(|pod| pod.spec.node_name.is_none());
             let ignored = solution.unplaced.iter().filter(|pod| is_ignored(pod) && waits(&pod.pod)).count();
             let (pending, leaving) = (waiting.saturating_sub(ignored), solution.stats.pods.saturating_sub(waiting));
-            let remarks = (pending + leaving > 0).then(|| Remarks::gather(&mut cluster, &solution));
-            Decided { solution, pools, in_the_way, pending, leaving, remarks }
+            let remarks = (pending + leaving > 0).then(|| DecisionNotes::gather(&mut cluster, &solution));
+            ProvisioningDecision { solution, pools, in_the_way, pending, leaving, remarks }
         };
         self.introduce(&decided);
-        let Decided { solution, pools, .. } = decided;
+        let ProvisioningDecision { solution, pools, .. } = decided;
         metrics.scheduler.scheduling_duration.observe(&[NAME], start.elapsed().as_secs_f64());
         let ignored = solution.unplaced.iter().filter(|pod| is_ignored(pod)).count();
         metrics.scheduler.ignored_pods.set(&[], ignored as f64);
@@ -173,7 +173,7 @@ impl Provisioner {
     }
 
     /// Says what was decided about, before it is said what was decided.
-    fn introduce(&self, decided: &Decided) {
+    fn introduce(&self, decided: &ProvisioningDecision) {
         let is_ignored = |pod: &Arc<Pod>| {
             let all = &decided.solution.unplaced;
             let at = all.binary_search_by(|unplaced| unplaced.pod.cmp(&pod.key()));
@@ -229,7 +229,7 @@ impl Provisioner {
     }
 
     async fn create_claim(&self, planned: &PlannedClaim, pools: &BTreeMap<Str, Arc<NodePool>>) -> Result<(), Error> {
-        let Some(pool) = pools.get(&planned.pool) else { return Err(Error::PoolGone(planned.pool.to_string())) };
+        let Some(pool) = pools.get(&planned.pool) else { return Err(Error::PoolNotFound(planned.pool.to_string())) };
         self.check_limits(&planned.pool)?;
         let created = claim::create(&self.ctx, planned, &claim::claim(planned, pool), "provisioned").await;
         let pods: Vec<Arc<Pod>> = {
@@ -253,7 +253,7 @@ impl Provisioner {
     /// A pool that is over a limit by now gets no more (spec 02 §4.6).
     fn check_limits(&self, name: &Str) -> Result<(), Error> {
         let cluster = self.ctx.cluster.lock();
-        let Some(pool) = cluster.get::<NodePool>(name) else { return Err(Error::PoolGone(name.to_string())) };
+        let Some(pool) = cluster.get::<NodePool>(name) else { return Err(Error::PoolNotFound(name.to_string())) };
         let Some(limits) = pool.spec.limits.as_ref().filter(|limits| !limits.is_empty()) else { return Ok(()) };
         let usage = cluster.pool_usage(name);
         for (resource, limit) in limits {

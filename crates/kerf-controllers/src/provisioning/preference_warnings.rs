@@ -11,13 +11,13 @@ use tracing::info;
 use super::report::listed_up_to;
 
 /// How long a pod is not named again.
-const SILENCE: Duration = Duration::from_hours(24);
+const WARNING_DEDUPE_TIMEOUT: Duration = Duration::from_hours(24);
 /// How many are named in a line.
-const NAMED: usize = 10;
+const NAMED_PODS_MAX: usize = 10;
 
 /// Who has been named, by uid, and when.
 #[derive(Debug, Default)]
-pub(super) struct Warned {
+pub(super) struct PreferenceWarnings {
     of_anti_affinity: BTreeMap<Str, Timestamp>,
     of_spread: BTreeMap<Str, Timestamp>,
 }
@@ -36,7 +36,7 @@ fn wishes_to_be_spread(pod: &Pod) -> bool {
     constraints.any(|constraint| constraint.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway)
 }
 
-impl Warned {
+impl PreferenceWarnings {
     /// Names those of the pods that have such a wish and have not been named of late.
     pub(super) fn tell(&mut self, pods: &[Arc<Pod>], now: Timestamp) {
         if let Some(pods) = news(&mut self.of_anti_affinity, pods.iter().filter(|pod| wishes_to_be_away(pod)), now) {
@@ -54,7 +54,7 @@ fn news<'p>(
     pods: impl Iterator<Item = &'p Arc<Pod>>,
     now: Timestamp,
 ) -> Option<String> {
-    known.retain(|_, named| now.duration_since(*named).unsigned_abs() < SILENCE);
+    known.retain(|_, named| now.duration_since(*named).unsigned_abs() < WARNING_DEDUPE_TIMEOUT);
     let mut names: Vec<Str> = Vec::new();
     for pod in pods {
         if !known.contains_key(&pod.metadata.uid) {
@@ -62,7 +62,7 @@ fn news<'p>(
             names.push(pod.namespaced_name());
         }
     }
-    (!names.is_empty()).then(|| listed_up_to(NAMED, names.iter(), names.len()))
+    (!names.is_empty()).then(|| listed_up_to(NAMED_PODS_MAX, names.iter(), names.len()))
 }
 
 #[cfg(test)]
@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
     use crate::logs::tests::listening;
-    use crate::logs::{Form, Level};
+    use crate::logs::{Level, LineFormat};
 
     fn pod(name: &str) -> Arc<Pod> {
         let mut pod = Pod::default();
@@ -88,10 +88,10 @@ mod tests {
     // spec 02 §2.6
     #[test]
     fn a_pod_is_named_once_a_day_and_ten_in_a_line() {
-        let (subscriber, lines) = listening(Level::Info, Form::Json);
+        let (subscriber, lines) = listening(Level::Info, LineFormat::Json);
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let pods: Vec<Arc<Pod>> = (0..12).map(|n| pod(&format!("p{n}"))).collect();
-        let mut warned = Warned::default();
+        let mut warned = PreferenceWarnings::default();
         tracing::subscriber::with_default(subscriber, || {
             warned.tell(&pods[..11], start);
             warned.tell(&pods, start + Duration::from_hours(1));

@@ -15,7 +15,7 @@ use crate::events;
 use crate::logs::reference_of;
 
 /// How many names a log line lists.
-const LISTED: usize = 5;
+const LISTED_NAMES_MAX: usize = 5;
 
 /// Whether a pod was left out before anything was computed.
 pub(super) fn is_ignored(unplaced: &UnplacedPod) -> bool {
@@ -93,16 +93,16 @@ fn nominate(
     now: Timestamp,
     window: std::time::Duration,
 ) -> Vec<events::Event> {
-    struct Target {
+    struct NominationTarget {
         provider_id: String,
         claim: Option<Str>,
         node: Option<Str>,
     }
-    let targets: BTreeMap<Str, Target> = cluster
+    let targets: BTreeMap<Str, NominationTarget> = cluster
         .state_nodes()
         .map(|state| {
             let id = state.provider_id();
-            let target = Target {
+            let target = NominationTarget {
                 provider_id: if id.is_empty() { state.name().to_string() } else { id.to_owned() },
                 claim: state.claim.map(|claim| claim.name().clone()),
                 node: state.node.map(|node| node.metadata.name.clone()),
@@ -127,7 +127,7 @@ fn nominate(
 
 /// `a, b, c, d, e and 7 other(s)`
 pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n Str>, count: usize) -> String {
-    listed_up_to(LISTED, names, count)
+    listed_up_to(LISTED_NAMES_MAX, names, count)
 }
 
 /// The same with so many names.

@@ -14,7 +14,7 @@ use crate::controllers::Reconcile;
 use crate::error::Error;
 
 /// How often a reason that persists is a reason again.
-const AGAIN: Duration = Duration::from_secs(10);
+const RETRIGGER_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Pods.
 pub(crate) struct PodTrigger {
@@ -36,7 +36,7 @@ impl Reconcile for PodTrigger {
         }
         self.ctx.metrics.pod_acknowledged(key, self.ctx.now());
         self.batcher.trigger(&pod.metadata.uid);
-        Ok(ReconcileAction::RequeueAfter(AGAIN))
+        Ok(ReconcileAction::RequeueAfter(RETRIGGER_INTERVAL))
     }
 }
 
@@ -59,7 +59,7 @@ impl Reconcile for NodeTrigger {
             return Ok(ReconcileAction::Done);
         }
         self.batcher.trigger(&node.metadata.uid);
-        Ok(ReconcileAction::RequeueAfter(AGAIN))
+        Ok(ReconcileAction::RequeueAfter(RETRIGGER_INTERVAL))
     }
 }
 

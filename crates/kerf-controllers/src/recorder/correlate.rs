@@ -12,7 +12,7 @@ const SIMILAR_MAX: usize = 10;
 /// In this time.
 const SIMILAR_WINDOW: SignedDuration = SignedDuration::from_mins(10);
 /// Events of one object at once.
-const BURST: f64 = 25.0;
+const EVENTS_PER_OBJECT_BURST: f64 = 25.0;
 /// And then one in so many seconds.
 const SECONDS_PER_EVENT: f64 = 300.0;
 /// What is kept at most before old entries are forgotten.
@@ -26,7 +26,7 @@ pub(super) enum Correlated {
     /// Write it, with this message.
     New { message: String },
     /// Raise the count of one that is there.
-    Again { name: String, message: String, count: i32 },
+    Repeat { name: String, message: String, count: i32 },
 }
 
 #[derive(Debug, Default)]
@@ -36,11 +36,11 @@ pub(super) struct Correlator {
     /// Messages of one sort since when, by object, severity and reason.
     similar: BTreeMap<String, (BTreeSet<String>, Timestamp)>,
     /// Events that were written, by object, severity, reason and message.
-    written: BTreeMap<String, Written>,
+    written: BTreeMap<String, WrittenEvent>,
 }
 
 #[derive(Debug)]
-struct Written {
+struct WrittenEvent {
     name: String,
     count: i32,
     last: Timestamp,
@@ -57,7 +57,7 @@ impl Correlator {
             Some(written) => {
                 written.count = written.count.saturating_add(1);
                 written.last = now;
-                Correlated::Again { name: written.name.clone(), message, count: written.count }
+                Correlated::Repeat { name: written.name.clone(), message, count: written.count }
             }
             None => Correlated::New { message },
         }
@@ -69,7 +69,7 @@ impl Correlator {
         match name {
             Some(name) => {
                 let count = self.written.get(&key).map_or(1, |written| written.count);
-                self.written.insert(key, Written { name, count, last: now });
+                self.written.insert(key, WrittenEvent { name, count, last: now });
             }
             None => {
                 self.written.remove(&key);
@@ -78,8 +78,9 @@ impl Correlator {
     }
 
     fn may_speak(&mut self, event: &Event, now: Timestamp) -> bool {
-        let (left, since) = self.budgets.entry(object(event)).or_insert((BURST, now));
-        let filled = (*left + now.duration_since(*since).as_secs_f64() / SECONDS_PER_EVENT).min(BURST);
+        let (left, since) = self.budgets.entry(object(event)).or_insert((EVENTS_PER_OBJECT_BURST, now));
+        let filled =
+            (*left + now.duration_since(*since).as_secs_f64() / SECONDS_PER_EVENT).min(EVENTS_PER_OBJECT_BURST);
         let may = filled >= 1.0;
         (*left, *since) = (if may { filled - 1.0 } else { filled }, now);
         may

@@ -18,7 +18,7 @@ fn event(object: &str, message: &str) -> Event {
             name: Some(object.into()),
             ..ObjectReference::default()
         },
-        severity: Severity::Warning,
+        severity: EventType::Warning,
         reason: "FailedDraining".into(),
         message: message.to_owned(),
         told_apart_by: vec![object.to_owned()],
@@ -27,24 +27,24 @@ fn event(object: &str, message: &str) -> Event {
     }
 }
 
-struct World {
+struct RecorderTest {
     server: ApiServer,
     recorder: std::sync::Arc<Recorder>,
     _running: tokio::task::JoinSet<()>,
 }
 
 /// A recorder at work on a server.
-fn world() -> World {
+fn world() -> RecorderTest {
     let clock = Clock::starting_at("2026-01-01T12:00:00Z".parse().unwrap());
     let server = ApiServer::new(Config::new(clock, 1));
     let recorder = std::sync::Arc::new(Recorder::new(server.client_as("karpenter"), clock, 1));
     let mut running = tokio::task::JoinSet::new();
     let working = recorder.clone();
     running.spawn(async move { working.run().await });
-    World { server, recorder, _running: running }
+    RecorderTest { server, recorder, _running: running }
 }
 
-impl World {
+impl RecorderTest {
     /// The events that there are: object, message, count; in the order in which they were made.
     async fn written(&self) -> Vec<(String, String, i32)> {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -135,17 +135,17 @@ async fn old_keys_are_forgotten_and_seldom_looked_for() {
         let said = world.recorder.said.lock().unwrap();
         (said.until.len(), said.keys_max)
     };
-    for i in 0..3 * KEYS_MIN {
+    for i in 0..3 * DEDUPE_KEYS_MIN {
         world.recorder.publish(event(&format!("n{i}"), "one"));
     }
-    assert_eq!(keys(), (3 * KEYS_MIN, 4 * KEYS_MIN), "looked for at once, twice and no more the number");
+    assert_eq!(keys(), (3 * DEDUPE_KEYS_MIN, 4 * DEDUPE_KEYS_MIN), "looked for at once, twice and no more the number");
     tokio::time::advance(Duration::from_mins(3)).await;
-    for i in 0..KEYS_MIN {
+    for i in 0..DEDUPE_KEYS_MIN {
         world.recorder.publish(event(&format!("m{i}"), "one"));
     }
-    assert_eq!(keys().0, 4 * KEYS_MIN, "it is not time yet");
+    assert_eq!(keys().0, 4 * DEDUPE_KEYS_MIN, "it is not time yet");
     world.recorder.publish(event("last", "one"));
-    assert_eq!(keys(), (KEYS_MIN + 1, 2 * KEYS_MIN), "what was said three minutes ago is forgotten");
+    assert_eq!(keys(), (DEDUPE_KEYS_MIN + 1, 2 * DEDUPE_KEYS_MIN), "what was said three minutes ago is forgotten");
 }
 
 // spec 07 #32
@@ -175,8 +175,8 @@ async fn some_events_are_held_back_for_longer() {
 // spec 07 #28
 #[tokio::test(start_paused = true)]
 async fn nothing_is_logged_for_an_event() {
-    let (lines, world) = (Lines::default(), world());
-    let settings = crate::logs::Settings { level: crate::logs::Level::Debug, form: crate::logs::Form::Json };
+    let (lines, world) = (LogBuffer::default(), world());
+    let settings = crate::logs::LogSettings { level: crate::logs::Level::Debug, form: crate::logs::LineFormat::Json };
     let clock = Clock::starting_at("2026-01-01T12:00:00Z".parse().unwrap());
     let layer = crate::logs::LogLayer::new(settings, clock, vec![Box::new(lines.clone())]);
     // Else the threads of other tests might decide that nobody listens to a line that they come by first.
@@ -193,9 +193,9 @@ async fn nothing_is_logged_for_an_event() {
 
 /// Keeps what is logged.
 #[derive(Clone, Default)]
-struct Lines(std::sync::Arc<Mutex<Vec<u8>>>);
+struct LogBuffer(std::sync::Arc<Mutex<Vec<u8>>>);
 
-impl std::io::Write for Lines {
+impl std::io::Write for LogBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())

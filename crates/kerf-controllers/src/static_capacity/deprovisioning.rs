@@ -12,7 +12,7 @@ use kerf_runtime::{ApiError, ReconcileAction};
 use kerf_state::{Cluster, StateNode, TrackedClaim};
 use tracing::{debug, info};
 
-use super::{PERIOD, static_pool};
+use super::{POOL_CHECK_INTERVAL, static_pool};
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
@@ -50,7 +50,7 @@ impl Reconcile for StaticDeprovisioning {
             let active = cluster.pool_claims(name).active;
             let count = active.saturating_sub(replicas);
             if count == 0 {
-                return Ok(ReconcileAction::RequeueAfter(PERIOD));
+                return Ok(ReconcileAction::RequeueAfter(POOL_CHECK_INTERVAL));
             }
             info!(
                 current = active,
@@ -63,13 +63,13 @@ impl Reconcile for StaticDeprovisioning {
         let deleted = join_all(victims.iter().map(|claim| self.delete(claim))).await;
         let errors: Vec<Error> = deleted.into_iter().filter_map(Result::err).collect();
         Error::all(errors).map_err(|cause| cause.while_doing("failed to deprovision nodeclaims"))?;
-        Ok(ReconcileAction::RequeueAfter(PERIOD))
+        Ok(ReconcileAction::RequeueAfter(POOL_CHECK_INTERVAL))
     }
 }
 
 /// How much the end of a node disturbs: the less, the sooner it is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-enum Rank {
+enum DeletionRank {
     /// It has no machine yet.
     Unlaunched,
     /// Nothing but daemons runs on it.
@@ -89,22 +89,22 @@ fn victims(cluster: &Cluster, pool: &str, count: usize, now: Timestamp) -> Vec<A
         let claim = node.claim.filter(|claim| claim.pool() == Some(pool) && !cluster.is_pending_disruption(claim))?;
         Some((rank(cluster, &node, claim, now), claim.name().clone()))
     });
-    let mut ranked: Vec<(Rank, Str)> =
-        unlaunched.map(|claim| (Rank::Unlaunched, claim.name().clone())).chain(launched).collect();
+    let mut ranked: Vec<(DeletionRank, Str)> =
+        unlaunched.map(|claim| (DeletionRank::Unlaunched, claim.name().clone())).chain(launched).collect();
     // Costs are sums of numbers that are clamped, so they can always be compared.
     ranked.sort_by(|(a, one), (b, other)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal).then(one.cmp(other)));
     ranked.into_iter().take(count).filter_map(|(_, name)| cluster.get::<TrackedClaim>(&name).cloned()).collect()
 }
 
-fn rank(cluster: &Cluster, node: &StateNode<'_>, claim: &TrackedClaim, now: Timestamp) -> Rank {
+fn rank(cluster: &Cluster, node: &StateNode<'_>, claim: &TrackedClaim, now: Timestamp) -> DeletionRank {
     let name = node.node.map(|node| node.metadata.name.as_str()).unwrap_or_default();
     let pods: Vec<&Pod> = cluster.pods_on(name).map(AsRef::as_ref).filter(|pod| !pod.is_terminal()).collect();
     let is_protected = pods.iter().any(|pod| !pod.is_terminating() && is_protected(pod, now));
     if !is_protected && pods.iter().all(|pod| pod.is_owned_by_daemonset()) {
-        return Rank::Empty;
+        return DeletionRank::Empty;
     }
     let cost = pods.iter().map(|pod| eviction_cost(pod)).sum::<f64>() * life_left(claim, now);
-    if is_protected { Rank::Protected(cost) } else { Rank::Busy(cost) }
+    if is_protected { DeletionRank::Protected(cost) } else { DeletionRank::Busy(cost) }
 }
 
 /// How much of its life a claim still has, from all of it to nothing.

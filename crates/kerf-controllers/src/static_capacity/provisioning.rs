@@ -19,7 +19,7 @@ use kerf_runtime::ReconcileAction;
 use kerf_state::{NodeClassState, to_engine_pool as as_seen};
 use tracing::info;
 
-use super::{PERIOD, static_pool};
+use super::{POOL_CHECK_INTERVAL, static_pool};
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
@@ -28,24 +28,24 @@ use crate::logs::reference;
 use crate::provisioning::claim::claim;
 
 /// When a pool that may have no more nodes is looked at again.
-const LIMITED: Duration = Duration::from_secs(30);
+const LIMIT_REACHED_RETRY_DELAY: Duration = Duration::from_secs(30);
 /// When a picture that is not whole is looked at again.
-const UNSYNCED: Duration = Duration::from_secs(1);
+const UNSYNCED_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// The shortest and the longest pause between two rounds of claims for one pool.
-const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_mins(1)];
+const ROUND_PAUSE_BOUNDS: [Duration; 2] = [Duration::from_secs(1), Duration::from_mins(1)];
 
 /// The controller.
 pub(crate) struct StaticProvisioning {
     ctx: Context,
     /// The last round of each pool.
-    rounds: Mutex<BTreeMap<String, Round>>,
+    rounds: Mutex<BTreeMap<String, CreationRound>>,
 }
 
 /// Claims that were created for a pool. Where machines cannot be had, claims are deleted as soon as they are created; without a pause that
 /// grows, one round would follow the other as fast as the API server can answer.
 #[derive(Debug, Clone, Copy)]
-struct Round {
+struct CreationRound {
     generation: Option<i64>,
     at: Timestamp,
     pause: Duration,
@@ -63,10 +63,10 @@ impl StaticProvisioning {
         let last = rounds.get(name).filter(|last| last.generation == generation);
         let pause = match last.map(|last| (last, Duration::try_from(now.duration_since(last.at)).unwrap_or_default())) {
             Some((last, since)) if since < last.pause => return Some(last.pause.saturating_sub(since)),
-            Some((last, since)) if since < last.pause * 2 => (last.pause * 2).min(PAUSES[1]),
-            Some(_) | None => PAUSES[0],
+            Some((last, since)) if since < last.pause * 2 => (last.pause * 2).min(ROUND_PAUSE_BOUNDS[1]),
+            Some(_) | None => ROUND_PAUSE_BOUNDS[0],
         };
-        rounds.insert(name.to_owned(), Round { generation, at: now, pause });
+        rounds.insert(name.to_owned(), CreationRound { generation, at: now, pause });
         None
     }
 
@@ -91,12 +91,12 @@ impl Reconcile for StaticProvisioning {
             let mut cluster = self.ctx.cluster.lock();
             // Once the picture has been whole, a claim that is not launched yet is counted like any other.
             if !cluster.has_been_synced() && !cluster.check_synced().is_synced() {
-                return Ok(ReconcileAction::RequeueAfter(UNSYNCED));
+                return Ok(ReconcileAction::RequeueAfter(UNSYNCED_RETRY_DELAY));
             }
             let claims = cluster.pool_claims(name);
             // The replacements of nodes that are about to go are somebody else's business.
             if claims.active + claims.pending_disruption >= replicas {
-                return Ok(ReconcileAction::RequeueAfter(PERIOD));
+                return Ok(ReconcileAction::RequeueAfter(POOL_CHECK_INTERVAL));
             }
             if let Some(wait) = self.too_early(&pool, name) {
                 return Ok(ReconcileAction::RequeueAfter(wait));
@@ -104,7 +104,7 @@ impl Reconcile for StaticProvisioning {
             // Replacements that are being created will be there in a moment.
             let missing = (replicas - claims.active).saturating_sub(cluster.reserved_nodes(name));
             if missing == 0 {
-                return Ok(ReconcileAction::RequeueAfter(PERIOD));
+                return Ok(ReconcileAction::RequeueAfter(POOL_CHECK_INTERVAL));
             }
             let granted = cluster.reserve_nodes(name, node_limit(&pool), missing);
             if granted > 0 {
@@ -119,14 +119,14 @@ impl Reconcile for StaticProvisioning {
         };
         if granted == 0 {
             info!("nodepool node limit reached");
-            return Ok(ReconcileAction::RequeueAfter(LIMITED));
+            return Ok(ReconcileAction::RequeueAfter(LIMIT_REACHED_RETRY_DELAY));
         }
         let planned =
             claim_from_template(&as_seen(&pool, &NodeClassState::Ready, None), &[], self.ctx.cloud.label_rules());
         let created = join_all((0..granted).map(|_| self.create(&planned, &pool, name))).await;
         let errors: Vec<Error> = created.into_iter().filter_map(Result::err).collect();
         Error::all(errors).map_err(|cause| cause.while_doing("creating nodeclaims"))?;
-        Ok(ReconcileAction::RequeueAfter(PERIOD))
+        Ok(ReconcileAction::RequeueAfter(POOL_CHECK_INTERVAL))
     }
 }
 

@@ -6,8 +6,8 @@ use kerf_api::nodepool::NodePool;
 use kerf_controllers::logs::Level;
 use serde_json::{Value, json};
 
-use crate::test_cluster::{Town, shrinking, sizes_at};
-use crate::test_env::{Lines, of_claim};
+use crate::test_cluster::{TestCluster, shrinking, sizes_at};
+use crate::test_env::{CapturedLog, of_claim};
 
 fn messages(lines: &[Value]) -> Vec<&str> {
     lines.iter().map(|line| line["message"].as_str().unwrap()).collect()
@@ -21,10 +21,10 @@ async fn up_to_the_limit_down_to_nothing_and_over_to_another_class() {
         "template": {"spec": {"expireAfter": "Never", "requirements": [
             {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["s", "l"]}]}},
     });
-    let mut town = Town::bare(spec).await;
+    let mut town = TestCluster::bare(spec).await;
     // A small machine is dear, so that the pods come together on a big one.
     town.catalogue = sizes_at([0.35, 0.39, 0.4]);
-    let (lines, _log) = Lines::listen(Level::Info, town.rig.clock);
+    let (lines, _log) = CapturedLog::listen(Level::Info, town.rig.clock);
     town.restart();
     town.rig.wait(2).await;
     lines.take();
@@ -124,8 +124,8 @@ async fn up_to_the_limit_down_to_nothing_and_over_to_another_class() {
 
 #[tokio::test(start_paused = true)]
 async fn three_become_one_and_what_expires_is_renewed() {
-    let mut town = Town::bare(shrinking(json!({"consolidateAfter": "Never"}))).await;
-    let (lines, _log) = Lines::listen(Level::Info, town.rig.clock);
+    let mut town = TestCluster::bare(shrinking(json!({"consolidateAfter": "Never"}))).await;
+    let (lines, _log) = CapturedLog::listen(Level::Info, town.rig.clock);
     town.restart();
     town.rig.wait(2).await;
 

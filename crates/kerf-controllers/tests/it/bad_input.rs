@@ -10,12 +10,12 @@ use kerf_cloud::Instance;
 use kerf_kwok::{Kwok, built_in_catalogue};
 use serde_json::json;
 
-use crate::cloud::Launch;
+use crate::cloud::ScriptedLaunch;
 use crate::launch::dictated;
-use crate::test_env::{Rig, of_claim, of_pool, pool};
+use crate::test_env::{TestEnv, of_claim, of_pool, pool};
 
 /// A pod still gets its node: what was done wrong stops nothing else.
-async fn others_go_on(rig: &Rig) {
+async fn others_go_on(rig: &TestEnv) {
     if rig.all::<NodePool>().get_opt("healthy").await.unwrap().is_none() {
         rig.create::<NodePool>(pool("healthy", json!({}))).await;
     }
@@ -33,7 +33,7 @@ async fn others_go_on(rig: &Rig) {
 
 #[tokio::test(start_paused = true)]
 async fn pools_that_cannot_be_used_are_passed_over() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     rig.patch::<NodePool>("general", json!({"spec": {"limits": {"nodes": "0"}}})).await;
     let lost = json!({"weight": 100, "template": {"spec": {"nodeClassRef": {"name": "nowhere"}}}});
     rig.create::<NodePool>(pool("lost", lost)).await;
@@ -53,7 +53,7 @@ async fn pools_that_cannot_be_used_are_passed_over() {
 async fn a_provider_that_returns_garbage_holds_up_one_claim() {
     let (rig, cloud) = dictated().await;
     for _ in 0..3 {
-        cloud.launch(Launch::Gives(Instance::default()));
+        cloud.launch(ScriptedLaunch::Returns(Instance::default()));
     }
     rig.hand_made_claim("nameless", json!({})).await;
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
@@ -62,7 +62,7 @@ async fn a_provider_that_returns_garbage_holds_up_one_claim() {
     assert_eq!(of_claim(&rig.claim().await, "Launched"), "True/Launched", "it is tried again");
 
     let nonsense = [("cpu".to_owned(), "lots".into()), ("memory".to_owned(), "-1Gi".into())];
-    cloud.launch(Launch::Gives(Instance {
+    cloud.launch(ScriptedLaunch::Returns(Instance {
         provider_id: "kwok://nonsense".into(),
         capacity: nonsense.clone().into(),
         allocatable: nonsense.into(),
@@ -75,7 +75,7 @@ async fn a_provider_that_returns_garbage_holds_up_one_claim() {
 
 #[tokio::test(start_paused = true)]
 async fn a_duplicate_provider_id_holds_up_one_claim() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(2).await;
     let id = rig.claim().await.status.unwrap().provider_id.unwrap();
@@ -87,7 +87,7 @@ async fn a_duplicate_provider_id_holds_up_one_claim() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_edited_by_hand_is_mended() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(2).await;
     let id = rig.claim().await.status.unwrap().provider_id;
@@ -103,7 +103,7 @@ async fn a_claim_that_was_edited_by_hand_is_mended() {
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_finalizer_was_removed_by_hand_leaves_no_machine_behind() {
-    let mut rig = Rig::start().await;
+    let mut rig = TestEnv::start().await;
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(2).await;
     // Nobody looks while it happens.
@@ -121,7 +121,7 @@ async fn a_claim_whose_finalizer_was_removed_by_hand_leaves_no_machine_behind() 
 
 #[tokio::test(start_paused = true)]
 async fn without_its_definitions_kerf_waits_for_them() {
-    let rig = Rig::empty();
+    let rig = TestEnv::empty();
     let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
     let rig = rig.with(Arc::new(cloud)).await;
     rig.pending_pod("web", "1", json!({})).await;

@@ -2,21 +2,21 @@
 
 use serde_json::json;
 
-use crate::test_cluster::{Town, shrinking, sizes_at};
+use crate::test_cluster::{TestCluster, shrinking, sizes_at};
 
 fn balanced() -> serde_json::Value {
     shrinking(json!({"consolidationPolicy": "Balanced"}))
 }
 
 /// Moves and scores of the pool by decision.
-fn counted(town: &Town, decision: &str, policy: &str) -> (f64, u64) {
+fn counted(town: &TestCluster, decision: &str, policy: &str) -> (f64, u64) {
     let (metrics, labels) = (&town.rig.metrics.disruption, [decision, "general", policy]);
     (metrics.consolidation_moves.get(&labels), metrics.consolidation_score.count(&labels))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_move_of_one_node_is_told_to_the_node_and_its_claim() {
-    let town = Town::start(balanced()).await;
+    let town = TestCluster::start(balanced()).await;
     town.oversized().await;
     let claim = town.rig.claim().await.metadata.name.unwrap();
     let node = town.rig.node().await.metadata.name.unwrap();
@@ -30,7 +30,7 @@ async fn a_move_of_one_node_is_told_to_the_node_and_its_claim() {
 
 #[tokio::test(start_paused = true)]
 async fn a_move_of_several_nodes_is_told_to_the_pool() {
-    let town = Town::start(balanced()).await;
+    let town = TestCluster::start(balanced()).await;
     town.deploy("wide", 2, "7", json!({})).await;
     town.deploy("web", 2, "500m", json!({})).await;
     town.until("all run", 60, async |town| town.settled(4, &["l", "l"]).await).await;
@@ -44,7 +44,7 @@ async fn a_move_of_several_nodes_is_told_to_the_pool() {
 
 #[tokio::test(start_paused = true)]
 async fn a_move_that_is_not_worth_it_is_counted_and_not_told() {
-    let mut town = Town::bare(balanced()).await;
+    let mut town = TestCluster::bare(balanced()).await;
     town.catalogue = sizes_at([0.3, 0.35, 0.4]);
     town.restart();
     town.rig.wait(2).await;
@@ -59,7 +59,7 @@ async fn a_move_that_is_not_worth_it_is_counted_and_not_told() {
 
 #[tokio::test(start_paused = true)]
 async fn other_policies_score_nothing_and_count_their_moves() {
-    let town = Town::start(shrinking(json!({}))).await;
+    let town = TestCluster::start(shrinking(json!({}))).await;
     town.oversized().await;
     town.until("a small node is left", 120, async |town| town.settled(1, &["s"]).await).await;
     assert_eq!(counted(&town, "approved", "WhenEmptyOrUnderutilized"), (1.0, 0));

@@ -17,30 +17,30 @@ use kerf_engine::catalogue::InstanceType;
 use kerf_kwok::Kwok;
 
 /// What a launch does.
-pub(crate) enum Launch {
+pub(crate) enum ScriptedLaunch {
     Fails(fn() -> CreateError),
-    Gives(Instance),
+    Returns(Instance),
 }
 
 /// What the cloud says of a machine's drift.
-pub(crate) type DriftAnswer = fn() -> Result<Option<String>, DriftError>;
+pub(crate) type ScriptedDrift = fn() -> Result<Option<String>, DriftError>;
 
 /// What a termination does.
 #[derive(Clone, Copy)]
-pub(crate) enum Termination {
-    UnderWay,
+pub(crate) enum ScriptedTermination {
+    InProgress,
     Gone,
     Fails,
 }
 
 /// Answers as told, and like the simulated cloud where nothing was told.
-pub(crate) struct Dictated {
+pub(crate) struct ScriptedCloud {
     inner: Kwok,
-    launches: Mutex<VecDeque<Launch>>,
+    launches: Mutex<VecDeque<ScriptedLaunch>>,
     pub(crate) always_fails: Mutex<Option<fn() -> CreateError>>,
-    terminations: Mutex<VecDeque<Termination>>,
+    terminations: Mutex<VecDeque<ScriptedTermination>>,
     pub(crate) machines: Mutex<Option<Vec<Instance>>>,
-    pub(crate) drift: Mutex<Option<DriftAnswer>>,
+    pub(crate) drift: Mutex<Option<ScriptedDrift>>,
     pub(crate) sells_nothing: AtomicBool,
     pub(crate) repair: Option<Vec<RepairPolicy>>,
     pub(crate) hooks: Vec<Arc<dyn RegistrationHook>>,
@@ -48,7 +48,7 @@ pub(crate) struct Dictated {
     pub(crate) deleted: AtomicUsize,
 }
 
-impl Dictated {
+impl ScriptedCloud {
     pub(crate) fn over(inner: Kwok) -> Self {
         Self {
             inner,
@@ -65,16 +65,16 @@ impl Dictated {
         }
     }
 
-    pub(crate) fn launch(&self, launch: Launch) {
+    pub(crate) fn launch(&self, launch: ScriptedLaunch) {
         self.launches.lock().unwrap().push_back(launch);
     }
 
-    pub(crate) fn terminate(&self, terminations: &[Termination]) {
+    pub(crate) fn terminate(&self, terminations: &[ScriptedTermination]) {
         self.terminations.lock().unwrap().extend(terminations);
     }
 }
 
-impl CloudProvider for Dictated {
+impl CloudProvider for ScriptedCloud {
     fn name(&self) -> &'static str {
         "dictated"
     }
@@ -94,8 +94,8 @@ impl CloudProvider for Dictated {
         }
         match self.launches.lock().unwrap().pop_front() {
             None => self.inner.create(claim),
-            Some(Launch::Fails(fail)) => futures::future::ready(Err(fail())).boxed(),
-            Some(Launch::Gives(machine)) => futures::future::ready(Ok(machine)).boxed(),
+            Some(ScriptedLaunch::Fails(fail)) => futures::future::ready(Err(fail())).boxed(),
+            Some(ScriptedLaunch::Returns(machine)) => futures::future::ready(Ok(machine)).boxed(),
         }
     }
 
@@ -103,9 +103,13 @@ impl CloudProvider for Dictated {
         self.deleted.fetch_add(1, Ordering::SeqCst);
         match self.terminations.lock().unwrap().pop_front() {
             None => self.inner.delete(provider_id),
-            Some(Termination::UnderWay) => futures::future::ready(Ok(())).boxed(),
-            Some(Termination::Gone) => futures::future::ready(Err(InstanceError::NotFound("gone".into()))).boxed(),
-            Some(Termination::Fails) => futures::future::ready(Err(InstanceError::Other("throttled".into()))).boxed(),
+            Some(ScriptedTermination::InProgress) => futures::future::ready(Ok(())).boxed(),
+            Some(ScriptedTermination::Gone) => {
+                futures::future::ready(Err(InstanceError::NotFound("gone".into()))).boxed()
+            }
+            Some(ScriptedTermination::Fails) => {
+                futures::future::ready(Err(InstanceError::Other("throttled".into()))).boxed()
+            }
         }
     }
 

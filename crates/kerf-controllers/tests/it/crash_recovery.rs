@@ -17,15 +17,15 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tower::Service as _;
 
-use crate::test_cluster::{Town, shrinking};
-use crate::test_env::{Rig, pool};
+use crate::test_cluster::{TestCluster, shrinking};
+use crate::test_env::{TestEnv, pool};
 
 /// How many pods there are at the top of a scenario.
 const PODS: usize = 60;
 
 /// A client whose n-th write never comes back, done or not.
 #[derive(Clone)]
-struct Doomed {
+struct CrashingClient {
     writes: Arc<AtomicUsize>,
     /// Which write is the last; none counts only.
     last: Option<usize>,
@@ -34,7 +34,7 @@ struct Doomed {
     fell: Arc<Notify>,
 }
 
-impl Doomed {
+impl CrashingClient {
     fn new(last: Option<usize>, is_done: bool) -> Self {
         Self { writes: Arc::default(), last, is_done, fell: Arc::default() }
     }
@@ -64,12 +64,12 @@ impl Doomed {
     }
 }
 
-fn cloud(client: Client, rig: &Rig) -> Arc<Kwok> {
+fn cloud(client: Client, rig: &TestEnv) -> Arc<Kwok> {
     Arc::new(Kwok::new(client, rig.clock, built_in_catalogue()))
 }
 
 /// What is true at the top and at the bottom of a round.
-async fn is_settled(rig: &Rig, pods: usize) -> bool {
+async fn is_settled(rig: &TestEnv, pods: usize) -> bool {
     if pods > 0 {
         return rig.all_run(pods).await && rig.strays().await.is_empty();
     }
@@ -84,7 +84,7 @@ async fn is_settled(rig: &Rig, pods: usize) -> bool {
 }
 
 /// The cluster right after a write of the controller, which is all that is left when the controller dies there.
-struct Moment {
+struct Checkpoint {
     server: ApiServer,
     at: Timestamp,
     /// How many pods were wanted.
@@ -92,7 +92,7 @@ struct Moment {
 }
 
 /// A client that keeps the moment after each of its writes.
-fn watched(server: &ApiServer, pods: &Arc<AtomicUsize>, moments: &Arc<Mutex<Vec<Moment>>>) -> Client {
+fn watched(server: &ApiServer, pods: &Arc<AtomicUsize>, moments: &Arc<Mutex<Vec<Checkpoint>>>) -> Client {
     let (server, pods, moments) = (server.clone(), pods.clone(), moments.clone());
     let service = tower::service_fn(move |mut request: Request<kube::client::Body>| {
         let (mut server, pods, moments) = (server.clone(), pods.clone(), moments.clone());
@@ -102,7 +102,7 @@ fn watched(server: &ApiServer, pods: &Arc<AtomicUsize>, moments: &Arc<Mutex<Vec<
             let answer = server.call(request).await;
             if is_write {
                 let (clock, pods) = (server.clock(), pods.load(Ordering::SeqCst));
-                moments.lock().unwrap().push(Moment { server: server.fork(clock), at: clock.now(), pods });
+                moments.lock().unwrap().push(Checkpoint { server: server.fork(clock), at: clock.now(), pods });
             }
             answer
         }
@@ -111,8 +111,8 @@ fn watched(server: &ApiServer, pods: &Arc<AtomicUsize>, moments: &Arc<Mutex<Vec<
 }
 
 /// From nothing to many pods and back, without a death: the moments after each write, and how many cpus there were at the top.
-async fn moments() -> (Vec<Moment>, i64) {
-    let mut rig = Rig::bare().await;
+async fn moments() -> (Vec<Checkpoint>, i64) {
+    let mut rig = TestEnv::bare().await;
     rig.settings.engine.effort = kerf_engine::Effort::FirstFit;
     // Machines that hold seventeen pods each.
     let small = json!([{"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["16"]}]);
@@ -123,7 +123,7 @@ async fn moments() -> (Vec<Moment>, i64) {
     let mut cpus = 0;
     for pods in [PODS, 0] {
         wanted.store(pods, Ordering::SeqCst);
-        assert!(rig.live(120, pods, async |rig: &Rig| is_settled(rig, pods).await).await, "{pods} pods");
+        assert!(rig.live(120, pods, async |rig: &TestEnv| is_settled(rig, pods).await).await, "{pods} pods");
         cpus = cpus.max(rig.cpus().await);
     }
     let moments = std::mem::take(&mut *moments.lock().unwrap());
@@ -135,12 +135,12 @@ async fn dies_at_each(first: usize, step: usize) {
     let (moments, cpus) = moments().await;
     assert!(moments.len() > 60, "{}", moments.len());
     for (n, moment) in moments.iter().enumerate().skip(first).step_by(step) {
-        let mut rig = Rig::on(moment.server.fork(Clock::starting_at(moment.at)));
+        let mut rig = TestEnv::on(moment.server.fork(Clock::starting_at(moment.at)));
         rig.settings.engine.effort = kerf_engine::Effort::FirstFit;
         let client = rig.server.client_as("kerf");
         rig.restart_with(client.clone(), cloud(client, &rig));
         // A machine that no claim knows of is found by the next two lists.
-        let is_reached = rig.live(400, moment.pods, async |rig: &Rig| is_settled(rig, moment.pods).await).await;
+        let is_reached = rig.live(400, moment.pods, async |rig: &TestEnv| is_settled(rig, moment.pods).await).await;
         assert!(is_reached, "after write {n}, {} pods: {:?}", moment.pods, rig.strays().await);
         if moment.pods > 0 {
             assert_eq!(rig.cpus().await, cpus, "after write {n}: as many machines as without a death");
@@ -184,28 +184,28 @@ fn weather() -> Vec<FaultRule> {
 
 /// Bad weather, dealt out by a seed.
 async fn lives_through_weather(seed: u64) {
-    let mut rig = Rig::bare().await;
+    let mut rig = TestEnv::bare().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
     rig.server.set_faults(weather(), seed);
     let client = rig.server.client_as("kerf");
     rig.restart_with(client.clone(), cloud(client, &rig));
     for pods in [PODS, 0] {
-        let is_reached = rig.live(900, pods, async |rig: &Rig| is_settled(rig, pods).await).await;
+        let is_reached = rig.live(900, pods, async |rig: &TestEnv| is_settled(rig, pods).await).await;
         assert!(is_reached, "seed {seed}, {pods} pods: {:?}", rig.strays().await);
     }
 }
 
 /// From a machine that is too big to one that is not, with a controller that dies at a write on the way, and one that takes over.
 async fn shrunk(last: Option<usize>, is_done: bool) -> usize {
-    let mut town = Town::start(shrinking(json!({}))).await;
+    let mut town = TestCluster::start(shrinking(json!({}))).await;
     town.deploy("wide", 1, "7", json!({})).await;
     town.deploy("web", 1, "500m", json!({})).await;
     town.until("both run", 60, async |town| town.settled(2, &["l"]).await).await;
-    let doomed = Doomed::new(last, is_done);
+    let doomed = CrashingClient::new(last, is_done);
     town.restart_with(doomed.client(&town.rig.server));
     town.scale("wide", 0).await;
     let fell = doomed.fell.clone();
-    let settled = async |town: &Town| town.settled(1, &["s"]).await && town.is_quiet().await;
+    let settled = async |town: &TestCluster| town.settled(1, &["s"]).await && town.is_quiet().await;
     let is_over = tokio::select! {
         biased;
         () = fell.notified() => false,
@@ -243,7 +243,7 @@ async fn a_successor_cleans_up_after_a_move_whose_last_write_was_not_noted() {
 #[tokio::test(start_paused = true)]
 async fn bad_weather_does_not_keep_nodes_from_going() {
     for seed in 0..2 {
-        let mut town = Town::bare(shrinking(json!({}))).await;
+        let mut town = TestCluster::bare(shrinking(json!({}))).await;
         town.rig.server.set_faults(weather(), seed);
         town.restart();
         town.deploy("web", 12, "900m", json!({})).await;

@@ -11,11 +11,11 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
-use crate::test_env::{Lines, Rig, merge, pool};
+use crate::test_env::{CapturedLog, TestEnv, merge, pool};
 
 const NOT_READY: &str = "ignoring nodepool, not ready";
 const FILTERED: &str = "skipping, nodepool requirements filtered out all instance types";
-const AWAY: &str = "pod(s) have a preferred Anti-Affinity which can prevent consolidation";
+const ANTI_AFFINITY_MESSAGE: &str = "pod(s) have a preferred Anti-Affinity which can prevent consolidation";
 const SPREAD: &str = "pod(s) have a preferred TopologySpreadConstraint which can prevent consolidation";
 const LIMITS: &str = "instance types were excluded because they would breach limits";
 const RELAXING: &str = "relaxing soft constraints for pod since it previously failed to schedule";
@@ -37,7 +37,7 @@ fn without_claims(client: Client) -> Client {
     Client::new(service, "default")
 }
 
-async fn with_kwok(rig: Rig) -> Rig {
+async fn with_kwok(rig: TestEnv) -> TestEnv {
     let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
     rig.with(Arc::new(cloud)).await
 }
@@ -54,8 +54,8 @@ fn named(lines: &[Value], key: &str) -> Vec<String> {
 // spec 02 #59
 #[tokio::test(start_paused = true)]
 async fn pools_that_sit_out_are_named() {
-    let rig = Rig::bare().await;
-    let (lines, _log) = Lines::listen(Level::Info, rig.clock);
+    let rig = TestEnv::bare().await;
+    let (lines, _log) = CapturedLog::listen(Level::Info, rig.clock);
     let lost = json!({"template": {"spec": {"nodeClassRef": {"name": "nowhere"}}}});
     rig.create::<NodePool>(pool("lost", lost)).await;
     let requirement = |key: &str, more: Value| {
@@ -90,8 +90,8 @@ async fn pools_that_sit_out_are_named() {
 // spec 02 §2.6
 #[tokio::test(start_paused = true)]
 async fn wishes_in_the_way_of_consolidation_are_told_once() {
-    let rig = Rig::start().await;
-    let (lines, _log) = Lines::listen(Level::Info, rig.clock);
+    let rig = TestEnv::start().await;
+    let (lines, _log) = CapturedLog::listen(Level::Info, rig.clock);
     let selector = json!({"matchLabels": {"a": "b"}});
     let term = json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": selector});
     let away = json!({"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution":
@@ -107,7 +107,7 @@ async fn wishes_in_the_way_of_consolidation_are_told_once() {
     rig.pending_pod("elsewhere", "1", elsewhere).await;
     rig.wait(60).await;
     let pods = |message: &str| -> Vec<Value> { lines.with(message).iter().map(|line| line["pods"].clone()).collect() };
-    assert_eq!(pods(AWAY), ["default/away, default/both"]);
+    assert_eq!(pods(ANTI_AFFINITY_MESSAGE), ["default/away, default/both"]);
     assert_eq!(pods(SPREAD), ["default/both"]);
 }
 
@@ -116,8 +116,8 @@ async fn wishes_in_the_way_of_consolidation_are_told_once() {
 #[tokio::test(start_paused = true)]
 async fn a_debug_log_tells_of_limits_and_of_wishes_given_up() {
     for (level, is_told) in [(Level::Debug, true), (Level::Info, false)] {
-        let rig = Rig::start().await;
-        let (lines, _log) = Lines::listen(level, rig.clock);
+        let rig = TestEnv::start().await;
+        let (lines, _log) = CapturedLog::listen(level, rig.clock);
         rig.patch::<NodePool>("general", json!({"spec": {"limits": {"cpu": "20"}}})).await;
         let preference = json!({"matchExpressions":
             [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["nowhere"]}]});
@@ -145,8 +145,8 @@ async fn a_debug_log_tells_of_limits_and_of_wishes_given_up() {
 // spec 07 #26
 #[tokio::test(start_paused = true)]
 async fn spec_07_26_all_provisionable_pods_are_counted_and_five_are_named() {
-    let rig = Rig::start().await;
-    let (lines, _log) = Lines::listen(Level::Debug, rig.clock);
+    let rig = TestEnv::start().await;
+    let (lines, _log) = CapturedLog::listen(Level::Debug, rig.clock);
     for n in 0..3 {
         rig.pending_pod(&format!("small-{n}"), "1", json!({})).await;
     }
@@ -164,8 +164,8 @@ async fn spec_07_26_all_provisionable_pods_are_counted_and_five_are_named() {
 /// A claim that the API server will not have is asked for again and again; the pods hear why, in the server's words.
 #[tokio::test(start_paused = true)]
 async fn pods_hear_why_their_claim_was_refused() {
-    let mut rig = Rig::start().await;
-    let (lines, _log) = Lines::listen(Level::Info, rig.clock);
+    let mut rig = TestEnv::start().await;
+    let (lines, _log) = CapturedLog::listen(Level::Info, rig.clock);
     let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
     rig.restart_with(without_claims(rig.server.client_as("kerf")), Arc::new(cloud));
     rig.pending_pod("web", "1", json!({})).await;

@@ -11,13 +11,13 @@ use kerf_state::{ReplicaSet, ReplicationController, StatefulSet};
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
-use crate::test_cluster::Town;
+use crate::test_cluster::TestCluster;
 
 const BY_ZONE: &str = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}";
 
 /// A cluster with machines in four zones whose scheduler is configured so.
-async fn town(config: &str) -> Town {
-    let mut town = Town::bare(json!({"disruption": {"consolidateAfter": "Never"}})).await;
+async fn town(config: &str) -> TestCluster {
+    let mut town = TestCluster::bare(json!({"disruption": {"consolidateAfter": "Never"}})).await;
     town.catalogue = built_in_catalogue();
     town.rig.settings.engine.default_spread = parse_default_spread(config).unwrap();
     town.restart();
@@ -25,14 +25,14 @@ async fn town(config: &str) -> Town {
     town
 }
 
-async fn serve(town: &Town, app: &str) {
+async fn serve(town: &TestCluster, app: &str) {
     let service = json!({"metadata": {"name": app}, "spec": {"selector": {"app": app}, "ports": [{"port": 80}]}});
     let services: Api<v1::Service> = Api::default_namespaced(town.rig.client.clone());
     services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
 }
 
 /// The zones of all machines, once so many pods run.
-async fn zones(town: &Town, pods: usize) -> Vec<String> {
+async fn zones(town: &TestCluster, pods: usize) -> Vec<String> {
     town.until("all run", 60, async |town| town.running().await == pods).await;
     let zone = |claim: kerf_api::nodeclaim::NodeClaim| claim.metadata.labels.unwrap()[labels::ZONE].clone();
     town.rig.claims().await.into_iter().map(zone).collect()
@@ -99,7 +99,7 @@ async fn without_default_constraints_nobody_asks_who_selects_whom() {
 }
 
 /// Three pods that nobody owns.
-async fn loose_pods(town: &Town, labels: Value) {
+async fn loose_pods(town: &TestCluster, labels: Value) {
     for name in ["a", "b", "c"] {
         let pod = json!({"metadata": {"name": name, "labels": labels}, "spec": {"containers": [{"name": "c", "image": "i",
             "resources": {"requests": {"cpu": "500m"}}}]}});

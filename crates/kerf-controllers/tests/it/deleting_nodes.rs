@@ -7,11 +7,11 @@ use kerf_controllers::logs::Level;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::test_env::{Lines, Rig};
+use crate::test_env::{CapturedLog, TestEnv};
 
 /// A cluster with one node and one pod on it that carries the label `app: web`.
-async fn running() -> (Rig, String) {
-    let rig = Rig::start().await;
+async fn running() -> (TestEnv, String) {
+    let rig = TestEnv::start().await;
     rig.pending_pod("web", "3", json!({})).await;
     let label = Patch::Merge(json!({"metadata": {"labels": {"app": "web"}}}));
     rig.pods().patch("web", &PatchParams::default(), &label).await.unwrap();
@@ -29,7 +29,7 @@ async fn running() -> (Rig, String) {
 }
 
 /// A budget that nobody has computed the status of: no eviction is allowed.
-async fn budget(rig: &Rig, name: &str, spec: Value) {
+async fn budget(rig: &TestEnv, name: &str, spec: Value) {
     let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(rig.client.clone());
     let mut budget = json!({"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": "web"}}}});
     crate::test_env::merge(&mut budget["spec"], spec);
@@ -110,7 +110,7 @@ async fn nothing_is_decided_until_the_last_decision_has_its_machine() {
 // spec 02 #120
 #[tokio::test(start_paused = true)]
 async fn a_claim_carries_the_hash_that_it_was_planned_by() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     let pools = || rig.all::<kerf_api::nodepool::NodePool>();
     let hash = |pool: &kerf_api::nodepool::NodePool| {
         pool.metadata.annotations.as_ref().unwrap()["karpenter.sh/nodepool-hash"].clone()
@@ -147,7 +147,7 @@ async fn pods_that_lose_their_node_are_counted_apart() {
     let (rig, claim) = running().await;
     budget(&rig, "web", json!({"minAvailable": 1})).await;
     rig.wait(2).await;
-    let (lines, _log) = Lines::listen(Level::Debug, rig.clock);
+    let (lines, _log) = CapturedLog::listen(Level::Debug, rig.clock);
     rig.delete_claim(&claim).await;
     rig.wait(3).await;
     let computing = lines.with("computing scheduling decision for provisionable pod(s)");

@@ -8,7 +8,7 @@ use kerf_cloud::Instance;
 use kerf_sandbox::{Fault, Verb};
 use serde_json::json;
 
-use crate::cloud::{Launch, Termination};
+use crate::cloud::{ScriptedLaunch, ScriptedTermination};
 use crate::launch::dictated;
 use crate::test_env::of_claim;
 
@@ -35,8 +35,8 @@ async fn a_registered_claims_nodes_go_before_its_machine() {
 #[tokio::test(start_paused = true)]
 async fn an_unregistered_claims_machine_goes_at_once() {
     let (rig, cloud) = dictated().await;
-    cloud.launch(Launch::Gives(Instance { provider_id: "kwok://n1".into(), ..Instance::default() }));
-    cloud.terminate(&[Termination::UnderWay, Termination::UnderWay, Termination::Gone]);
+    cloud.launch(ScriptedLaunch::Returns(Instance { provider_id: "kwok://n1".into(), ..Instance::default() }));
+    cloud.terminate(&[ScriptedTermination::InProgress, ScriptedTermination::InProgress, ScriptedTermination::Gone]);
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(3).await;
     // A node of another machine, and one that joins when the claim is on its way out.
@@ -105,14 +105,14 @@ async fn a_claim_without_a_machine_just_goes() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_stays_until_its_machine_is_gone() {
     let (rig, cloud) = dictated().await;
-    cloud.launch(Launch::Gives(Instance { provider_id: "kwok://m1".into(), ..Instance::default() }));
+    cloud.launch(ScriptedLaunch::Returns(Instance { provider_id: "kwok://m1".into(), ..Instance::default() }));
     // A status that is written is looked at once more, at once.
     cloud.terminate(&[
-        Termination::Fails,
-        Termination::UnderWay,
-        Termination::UnderWay,
-        Termination::UnderWay,
-        Termination::Gone,
+        ScriptedTermination::Fails,
+        ScriptedTermination::InProgress,
+        ScriptedTermination::InProgress,
+        ScriptedTermination::InProgress,
+        ScriptedTermination::Gone,
     ]);
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(3).await;
@@ -136,8 +136,8 @@ async fn the_end_of_a_drain_is_written_down_once() {
     let (rig, cloud) = dictated().await;
     let key = "karpenter.sh/nodeclaim-termination-timestamp";
     for (n, grace) in [("a", json!("300s")), ("b", json!("300s")), ("c", json!(null))] {
-        cloud.launch(Launch::Gives(Instance { provider_id: format!("kwok://{n}"), ..Instance::default() }));
-        cloud.terminate(&[Termination::UnderWay; 5]);
+        cloud.launch(ScriptedLaunch::Returns(Instance { provider_id: format!("kwok://{n}"), ..Instance::default() }));
+        cloud.terminate(&[ScriptedTermination::InProgress; 5]);
         rig.hand_made_claim(n, json!({"terminationGracePeriod": grace})).await;
     }
     rig.wait(3).await;
@@ -169,7 +169,7 @@ async fn termination_leaves_ready_as_it_was() {
     rig.make_ready(&node).await;
     rig.wait(3).await;
     assert_eq!(of_claim(&rig.claim().await, "Ready"), "True/Ready");
-    cloud.terminate(&[Termination::UnderWay; 5]);
+    cloud.terminate(&[ScriptedTermination::InProgress; 5]);
     rig.delete_claim("a").await;
     rig.wait(1).await;
     rig.patch::<Node>(&node, json!({"metadata": {"finalizers": null}})).await;

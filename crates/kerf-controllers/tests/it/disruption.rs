@@ -3,11 +3,11 @@
 use k8s_openapi::api::core::v1::Node;
 use serde_json::json;
 
-use crate::test_cluster::{Town, is_tainted, node_of, shrinking, type_of};
+use crate::test_cluster::{TestCluster, is_tainted, node_of, shrinking, type_of};
 
 #[tokio::test(start_paused = true)]
 async fn an_empty_node_goes_after_the_second_look() {
-    let town = Town::start(shrinking(json!({}))).await;
+    let town = TestCluster::start(shrinking(json!({}))).await;
     town.deploy("web", 1, "900m", json!({})).await;
     town.until("a pod runs", 60, async |town| town.settled(1, &["s"]).await).await;
     town.scale("web", 0).await;
@@ -28,7 +28,7 @@ async fn an_empty_node_goes_after_the_second_look() {
 // spec 04 #29 and #30
 #[tokio::test(start_paused = true)]
 async fn a_cluster_in_which_nothing_happens_is_left_alone() {
-    let town = Town::start(shrinking(json!({}))).await;
+    let town = TestCluster::start(shrinking(json!({}))).await;
     town.deploy("web", 1, "1500m", json!({})).await;
     town.until("it runs", 60, async |town| town.settled(1, &["s"]).await).await;
     town.rig.wait(60).await;
@@ -46,7 +46,7 @@ async fn a_cluster_in_which_nothing_happens_is_left_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn an_underused_node_goes_and_its_pods_move() {
-    let town = Town::start(shrinking(json!({}))).await;
+    let town = TestCluster::start(shrinking(json!({}))).await;
     // Two big ones, then both nearly empty.
     town.deploy("wide", 2, "7", json!({})).await;
     town.until("they run", 60, async |town| town.settled(2, &["l", "l"]).await).await;
@@ -67,7 +67,7 @@ async fn an_underused_node_goes_and_its_pods_move() {
 
 #[tokio::test(start_paused = true)]
 async fn a_node_is_replaced_by_a_cheaper_one_that_is_up_first() {
-    let town = Town::start(shrinking(json!({}))).await;
+    let town = TestCluster::start(shrinking(json!({}))).await;
     town.deploy("wide", 1, "7", json!({})).await;
     town.deploy("web", 1, "500m", json!({})).await;
     town.until("both run", 60, async |town| town.settled(2, &["l"]).await).await;
@@ -83,13 +83,13 @@ async fn a_node_is_replaced_by_a_cheaper_one_that_is_up_first() {
     );
 }
 
-fn old_node(town: &Town) -> String {
+fn old_node(town: &TestCluster) -> String {
     town.rig.decisions()["decisions"][0]["nodes"][0]["node"].as_str().unwrap().to_owned()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_drifted_node_is_replaced_without_a_second_look() {
-    let town = Town::start(shrinking(json!({"consolidateAfter": "Never"}))).await;
+    let town = TestCluster::start(shrinking(json!({"consolidateAfter": "Never"}))).await;
     town.deploy("web", 1, "1500m", json!({})).await;
     town.until("it runs", 60, async |town| town.settled(1, &["s"]).await).await;
     let old = town.rig.claim().await;
@@ -111,7 +111,7 @@ async fn a_drifted_node_is_replaced_without_a_second_look() {
 // spec 03 §8.5: what only goes is no candidate in events.
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_pods_fit_elsewhere_goes_without_being_announced() {
-    let town = Town::start(shrinking(json!({}))).await;
+    let town = TestCluster::start(shrinking(json!({}))).await;
     town.deploy("wide", 2, "3500m", json!({})).await;
     town.until("they run", 60, async |town| town.running().await == 2 && town.types().await.len() == 1).await;
     town.deploy("web", 1, "7", json!({})).await;
@@ -126,7 +126,7 @@ async fn a_node_whose_pods_fit_elsewhere_goes_without_being_announced() {
 // spec 03 #83, also where nothing is done for money
 #[tokio::test(start_paused = true)]
 async fn a_drifted_node_whose_pods_fit_nowhere_says_so() {
-    let mut town = Town::bare(shrinking(json!({"consolidateAfter": "Never"}))).await;
+    let mut town = TestCluster::bare(shrinking(json!({"consolidateAfter": "Never"}))).await;
     // Of one node only one such event is kept: nobody looks before it is ready.
     town.rig.settings.pause_disruption = true;
     town.restart();

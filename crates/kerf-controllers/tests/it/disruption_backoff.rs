@@ -4,28 +4,28 @@
 use kerf_api::nodeclaim::NodeClaim;
 use serde_json::{Value, json};
 
-use crate::test_cluster::{Town, shrinking, sizes_at};
+use crate::test_cluster::{TestCluster, shrinking, sizes_at};
 
 /// Prices at which a small machine is the best for a small pod, and prices at which a large one is.
-const USUAL: [f64; 3] = [0.1, 0.2, 0.4];
-const UPSIDE_DOWN: [f64; 3] = [0.5, 0.9, 0.4];
+const USUAL_PRICES: [f64; 3] = [0.1, 0.2, 0.4];
+const INVERTED_PRICES: [f64; 3] = [0.5, 0.9, 0.4];
 
 /// What the only claim says of what it replaced.
-async fn replaced(town: &Town) -> Value {
+async fn replaced(town: &TestCluster) -> Value {
     let claim: NodeClaim = town.rig.claim().await;
     let annotations = claim.metadata.annotations.unwrap_or_default();
     annotations.get("kerf.sh/replaced").map_or(Value::Null, |text| serde_json::from_str(text).unwrap())
 }
 
 /// Why commands that were found are not carried out.
-fn held(town: &Town) -> Vec<Value> {
+fn held(town: &TestCluster) -> Vec<Value> {
     let last = &town.rig.decisions()["lastPass"];
     last["held"].as_array().unwrap().iter().map(|held| held["code"].clone()).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_move_is_not_undone_within_the_hour_by_a_successor_and_the_next_one_waits_longer() {
-    let mut town = Town::start(shrinking(json!({}))).await;
+    let mut town = TestCluster::start(shrinking(json!({}))).await;
     town.oversized().await;
     let first = town.rig.claim().await.metadata.name.unwrap();
     town.until("it is small", 120, async |town| town.settled(1, &["s"]).await).await;
@@ -36,7 +36,7 @@ async fn a_move_is_not_undone_within_the_hour_by_a_successor_and_the_next_one_wa
     );
 
     // Prices change while nobody is at work, and whoever comes next knows nothing but what is written on the claim.
-    town.catalogue = sizes_at(UPSIDE_DOWN);
+    town.catalogue = sizes_at(INVERTED_PRICES);
     town.restart();
     town.pass(50 * 60).await;
     assert!(town.settled(1, &["s"]).await, "not within the hour");
@@ -46,7 +46,7 @@ async fn a_move_is_not_undone_within_the_hour_by_a_successor_and_the_next_one_wa
     assert_eq!((&told["instanceTypes"], &told["reversals"]), (&json!(["s"]), &json!(1)));
 
     // And back: twice as long.
-    town.catalogue = sizes_at(USUAL);
+    town.catalogue = sizes_at(USUAL_PRICES);
     town.restart();
     town.pass(110 * 60).await;
     assert!(town.settled(1, &["l"]).await, "not within two hours");
@@ -58,7 +58,7 @@ async fn a_move_is_not_undone_within_the_hour_by_a_successor_and_the_next_one_wa
 /// Only moves that are made for money wait for each other: what has drifted is renewed at once.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_has_drifted_does_not_wait() {
-    let town = Town::start(shrinking(json!({}))).await;
+    let town = TestCluster::start(shrinking(json!({}))).await;
     town.oversized().await;
     town.until("it is small", 120, async |town| town.settled(1, &["s"]).await).await;
     let moved = town.rig.claim().await.metadata.name.unwrap();
@@ -78,9 +78,9 @@ fn cheaper_by(thousandths: u32) -> [f64; 3] {
 }
 
 /// A large machine, the cheapest there was, whose only pod has run on it for so many minutes when small ones become a little cheaper.
-async fn at_rest_for(minutes: u64, thousandths: u32) -> Town {
-    let mut town = Town::start(shrinking(json!({}))).await;
-    town.catalogue = sizes_at(UPSIDE_DOWN);
+async fn at_rest_for(minutes: u64, thousandths: u32) -> TestCluster {
+    let mut town = TestCluster::start(shrinking(json!({}))).await;
+    town.catalogue = sizes_at(INVERTED_PRICES);
     town.restart();
     town.deploy("web", 1, "500m", json!({})).await;
     town.until("it runs", 60, async |town| town.settled(1, &["l"]).await).await;

@@ -7,11 +7,11 @@ use kerf_api::nodepool::NodePool;
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use crate::test_cluster::{Town, is_tainted, shrinking};
+use crate::test_cluster::{TestCluster, is_tainted, shrinking};
 
 /// An empty node in a pool that says this.
-async fn empty_node(disruption: Value) -> Town {
-    let town = Town::start(shrinking(json!({"consolidateAfter": "Never"}))).await;
+async fn empty_node(disruption: Value) -> TestCluster {
+    let town = TestCluster::start(shrinking(json!({"consolidateAfter": "Never"}))).await;
     town.deploy("web", 1, "1", json!({})).await;
     town.until("it runs", 60, async |town| town.settled(1, &["s"]).await).await;
     town.scale("web", 0).await;
@@ -21,7 +21,7 @@ async fn empty_node(disruption: Value) -> Town {
 }
 
 /// The codes of all that kept the only node in the last pass.
-fn codes(town: &Town) -> Vec<String> {
+fn codes(town: &TestCluster) -> Vec<String> {
     let last = &town.rig.decisions()["lastPass"];
     let reasons = last["blocked"][0]["reasons"].as_array().cloned().unwrap_or_default();
     reasons.iter().map(|reason| reason["code"].as_str().unwrap().to_owned()).collect()
@@ -68,7 +68,7 @@ async fn a_window_that_closes_lets_the_node_go_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_disruption_budget_that_can_never_be_met_is_named_with_its_pod() {
-    let town = Town::start(shrinking(json!({}))).await;
+    let town = TestCluster::start(shrinking(json!({}))).await;
     town.deploy("wide", 1, "7", json!({})).await;
     town.deploy("web", 1, "500m", json!({})).await;
     town.protect("web", json!({"minAvailable": 1})).await;
@@ -85,7 +85,7 @@ async fn a_disruption_budget_that_can_never_be_met_is_named_with_its_pod() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_is_deleted_in_mid_move_leaves_nothing_behind() {
-    let town = Town::start(shrinking(json!({}))).await;
+    let town = TestCluster::start(shrinking(json!({}))).await;
     town.deploy("wide", 1, "7", json!({})).await;
     town.deploy("web", 1, "500m", json!({})).await;
     town.until("both run", 60, async |town| town.settled(2, &["l"]).await).await;
@@ -107,7 +107,7 @@ async fn a_replacement_whose_pool_is_deleted_is_given_up_and_the_node_let_go() {
     let large = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["l"]}]);
     let mut spec = shrinking(json!({}));
     crate::test_env::merge(&mut spec, json!({"template": {"spec": {"requirements": large}}}));
-    let town = Town::start(spec).await;
+    let town = TestCluster::start(spec).await;
     town.deploy("web", 1, "500m", json!({})).await;
     town.until("it runs", 60, async |town| town.settled(1, &["l"]).await).await;
     let before = town.rig.claim().await.metadata.name;

@@ -10,16 +10,16 @@ use kerf_cloud::{DriftError, InstanceError};
 use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
-use crate::cloud::{Dictated, DriftAnswer};
+use crate::cloud::{ScriptedCloud, ScriptedDrift};
 use crate::launch::dictated;
-use crate::test_env::{Rig, of_claim, pool};
+use crate::test_env::{TestEnv, of_claim, pool};
 
 /// A pool with a waiting time, and a claim of it whose node is ready.
-async fn initialized(consolidate_after: &str) -> (Rig, Arc<Dictated>, String) {
+async fn initialized(consolidate_after: &str) -> (TestEnv, Arc<ScriptedCloud>, String) {
     with_pool(json!({"disruption": {"consolidateAfter": consolidate_after}})).await
 }
 
-async fn with_pool(spec: Value) -> (Rig, Arc<Dictated>, String) {
+async fn with_pool(spec: Value) -> (TestEnv, Arc<ScriptedCloud>, String) {
     let (rig, cloud) = dictated().await;
     rig.create::<NodePool>(pool("general", spec)).await;
     rig.wait(2).await;
@@ -32,12 +32,12 @@ async fn with_pool(spec: Value) -> (Rig, Arc<Dictated>, String) {
     (rig, cloud, node)
 }
 
-async fn said(rig: &Rig, kind: &str) -> String {
+async fn said(rig: &TestEnv, kind: &str) -> String {
     of_claim(&rig.claim().await, kind)
 }
 
 /// Says `Unknown` of a condition that the claim's controller keeps.
-async fn unknown(rig: &Rig, kind: &str) {
+async fn unknown(rig: &TestEnv, kind: &str) {
     let mut conditions = rig.claim().await.status.unwrap().conditions;
     let condition = conditions.iter_mut().find(|c| c.condition_type == kind).unwrap();
     condition.status = kerf_api::conditions::ConditionStatus::Unknown;
@@ -188,7 +188,7 @@ async fn a_provider_that_fails_changes_nothing_about_the_other_condition() {
     let (rig, cloud, _) = initialized("Never").await;
     *cloud.drift.lock().unwrap() = Some(|| Ok(Some("ImageDrift".into())));
     rig.wait(301).await;
-    for fails in [(|| Err(DriftError("throttled".into()))) as DriftAnswer, || {
+    for fails in [(|| Err(DriftError("throttled".into()))) as ScriptedDrift, || {
         Err(DriftError(Box::new(InstanceError::NotFound("i-1".into()))))
     }] {
         *cloud.drift.lock().unwrap() = Some(fails);

@@ -9,13 +9,13 @@ use kerf_api::nodepool::NodePool;
 use kerf_sandbox::{CloudFault, CloudRule, Fault, FaultRule};
 use serde_json::json;
 
-use crate::test_cluster::{Town, shrinking};
+use crate::test_cluster::{TestCluster, shrinking};
 use crate::test_env::of_claim;
 
 // spec 03 #56
 #[tokio::test(start_paused = true)]
 async fn marks_that_no_command_stands_behind_are_taken_away() {
-    let mut town = Town::start(shrinking(json!({"consolidateAfter": "Never"}))).await;
+    let mut town = TestCluster::start(shrinking(json!({"consolidateAfter": "Never"}))).await;
     town.deploy("web", 1, "1", json!({})).await;
     town.until("it runs", 60, async |town| town.settled(1, &["s"]).await).await;
     town.rig.stop();
@@ -41,7 +41,7 @@ async fn marks_that_no_command_stands_behind_are_taken_away() {
 // spec 03 #57 and spec 04 #28
 #[tokio::test(start_paused = true)]
 async fn nothing_is_decided_while_a_claim_has_no_machine() {
-    let town = Town::start(shrinking(json!({}))).await;
+    let town = TestCluster::start(shrinking(json!({}))).await;
     town.deploy("web", 1, "1", json!({})).await;
     town.until("it runs", 60, async |town| town.settled(1, &["s"]).await).await;
     let unknown = json!([{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["none"]}]);
@@ -62,7 +62,7 @@ async fn nothing_is_decided_while_a_claim_has_no_machine() {
 // spec 03 #75
 #[tokio::test(start_paused = true)]
 async fn nobody_launches_machines_for_pods_that_a_replacement_is_for() {
-    let town = Town::start(shrinking(json!({"consolidateAfter": "Never"}))).await;
+    let town = TestCluster::start(shrinking(json!({"consolidateAfter": "Never"}))).await;
     town.deploy("web", 3, "500m", json!({})).await;
     town.until("they run", 60, async |town| town.settled(3, &["s"]).await).await;
     town.rig.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "1m"}})).await;
@@ -80,7 +80,7 @@ async fn nobody_launches_machines_for_pods_that_a_replacement_is_for() {
 // spec 03 #114
 #[tokio::test(start_paused = true)]
 async fn when_several_nodes_cannot_go_together_any_more_each_is_tried_alone() {
-    let town = Town::start(shrinking(json!({"consolidateAfter": "Never"}))).await;
+    let town = TestCluster::start(shrinking(json!({"consolidateAfter": "Never"}))).await;
     town.deploy("wide", 2, "7", json!({})).await;
     town.until("they run", 60, async |town| town.settled(2, &["l", "l"]).await).await;
     town.deploy("web", 2, "200m", json!({})).await;
@@ -109,8 +109,8 @@ async fn when_several_nodes_cannot_go_together_any_more_each_is_tried_alone() {
 async fn each_command_waits_for_its_own_replacements() {
     let mut spec = shrinking(json!({"consolidateAfter": "Never"}));
     spec["template"] = json!({"spec": {"startupTaints": [{"key": "warming-up", "effect": "NoSchedule"}]}});
-    let town = Town::start(spec).await;
-    let warm = async |town: &Town, most: usize| {
+    let town = TestCluster::start(spec).await;
+    let warm = async |town: &TestCluster, most: usize| {
         for node in town
             .rig
             .list::<Node>()
@@ -150,7 +150,7 @@ async fn each_command_waits_for_its_own_replacements() {
 // spec 03 #116
 #[tokio::test(start_paused = true)]
 async fn a_command_whose_replacement_is_gone_is_taken_back() {
-    let town = Town::start(shrinking(json!({}))).await;
+    let town = TestCluster::start(shrinking(json!({}))).await;
     town.rig.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "5s"}})).await;
     town.oversized().await;
     town.rig.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "5m"}})).await;
@@ -170,7 +170,7 @@ async fn a_command_whose_replacement_is_gone_is_taken_back() {
 // spec 03 #116: as long as we know of the replacement, the command waits.
 #[tokio::test(start_paused = true)]
 async fn a_replacement_that_only_the_server_has_forgotten_is_waited_for() {
-    let mut town = Town::start(shrinking(json!({}))).await;
+    let mut town = TestCluster::start(shrinking(json!({}))).await;
     town.oversized().await;
     town.rig.patch::<KWOKNodeClass>("default", json!({"spec": {"nodeRegistrationDelay": "5m"}})).await;
     let late = FaultRule {
@@ -194,7 +194,7 @@ async fn a_replacement_that_only_the_server_has_forgotten_is_waited_for() {
 // spec 03 #117; "a replacement that never joins"
 #[tokio::test(start_paused = true)]
 async fn a_replacement_that_never_joins_is_given_up_and_the_node_let_go() {
-    let town = Town::start(shrinking(json!({}))).await;
+    let town = TestCluster::start(shrinking(json!({}))).await;
     town.oversized().await;
     let never = CloudRule::new(CloudFault::NeverJoins, 1_000_000);
     town.cluster.cloud().set_faults(vec![never], 1);
@@ -216,7 +216,7 @@ async fn a_replacement_that_never_joins_is_given_up_and_the_node_let_go() {
 // spec 03 §10.3: a replacement that registers and is never initialized, because nobody takes its startup taint away
 #[tokio::test(start_paused = true)]
 async fn a_replacement_that_is_never_initialized_is_given_up_and_the_node_let_go() {
-    let town = Town::start(shrinking(json!({"consolidateAfter": "Never"}))).await;
+    let town = TestCluster::start(shrinking(json!({"consolidateAfter": "Never"}))).await;
     town.deploy("web", 1, "1500m", json!({})).await;
     town.until("it runs", 60, async |town| town.settled(1, &["s"]).await).await;
     let taints = json!([{"key": "warming-up", "effect": "NoSchedule"}]);
@@ -247,7 +247,7 @@ async fn a_replacement_that_is_never_initialized_is_given_up_and_the_node_let_go
 // spec 03 #87
 #[tokio::test(start_paused = true)]
 async fn budgets_count_everything_that_is_under_way() {
-    let town = Town::start(shrinking(json!({"consolidateAfter": "Never", "budgets": [{"nodes": "3"}]}))).await;
+    let town = TestCluster::start(shrinking(json!({"consolidateAfter": "Never", "budgets": [{"nodes": "3"}]}))).await;
     let port = json!([{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}],
         "resources": {"requests": {"cpu": "1500m"}}}]);
     town.deploy("web", 5, "1500m", json!({"spec": {"containers": port}})).await;
@@ -270,7 +270,7 @@ async fn budgets_count_everything_that_is_under_way() {
 /// A pod that comes between the decision and the taint keeps its node.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_gains_a_pod_at_the_last_moment_stays() {
-    let town = Town::start(shrinking(json!({}))).await;
+    let town = TestCluster::start(shrinking(json!({}))).await;
     town.deploy("web", 1, "1", json!({})).await;
     town.until("it runs", 60, async |town| town.settled(1, &["s"]).await).await;
     town.scale("web", 0).await;

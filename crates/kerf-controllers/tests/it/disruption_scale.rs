@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use crate::test_cluster::{Town, shrinking};
+use crate::test_cluster::{TestCluster, shrinking};
 
 /// The cheapest type is refused for six hours.
 #[tokio::test(start_paused = true)]
 async fn a_type_that_is_sold_out_is_not_tried_over_and_over() {
-    let town = Town::start(shrinking(json!({}))).await;
+    let town = TestCluster::start(shrinking(json!({}))).await;
     town.sold_out.types.lock().unwrap().push("s");
     town.oversized().await;
     town.until("the next best is taken", 120, async |town| town.settled(1, &["m"]).await).await;
@@ -27,7 +27,7 @@ async fn a_type_that_is_sold_out_is_not_tried_over_and_over() {
 #[tokio::test(start_paused = true)]
 async fn hundreds_of_empty_nodes_go_in_as_few_rounds_as_the_budget_allows() {
     const NODES: u32 = 300;
-    let town = Town::start(shrinking(json!({"consolidateAfter": "Never", "budgets": [{"nodes": "10%"}]}))).await;
+    let town = TestCluster::start(shrinking(json!({"consolidateAfter": "Never", "budgets": [{"nodes": "10%"}]}))).await;
     let port = json!([{"name": "c", "image": "i", "ports": [{"containerPort": 80, "hostPort": 80}],
         "resources": {"requests": {"cpu": "1500m"}}}]);
     town.deploy("web", NODES, "1500m", json!({"spec": {"containers": port}})).await;
@@ -61,7 +61,7 @@ async fn hundreds_of_empty_nodes_go_in_as_few_rounds_as_the_budget_allows() {
 /// Karpenter must not taint what a search that ran out of time had in hand; here a search that ends without a command leaves no trace either.
 #[tokio::test(start_paused = true)]
 async fn spec_03_105_a_search_without_a_find_taints_no_node() {
-    let town = Town::start(shrinking(json!({}))).await;
+    let town = TestCluster::start(shrinking(json!({}))).await;
     town.deploy("web", 3, "1500m", json!({})).await;
     town.until("they run", 60, async |town| town.settled(3, &["m", "s"]).await).await;
     let searches = || town.rig.metrics.disruption.evaluation_duration.count(&["underutilized", "multi"]);

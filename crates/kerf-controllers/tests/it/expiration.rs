@@ -4,12 +4,12 @@ use kerf_api::nodepool::NodePool;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
-use crate::test_env::Rig;
+use crate::test_env::TestEnv;
 
-const DISRUPTED: [&str; 5] = ["expired", "general", "", "", "graceful"];
+const DISRUPTED_LABELS: [&str; 5] = ["expired", "general", "", "", "graceful"];
 
 /// The claims that nobody has told to go.
-async fn claims(rig: &Rig) -> Vec<String> {
+async fn claims(rig: &TestEnv) -> Vec<String> {
     let all = rig.claims().await.into_iter().filter(|claim| claim.metadata.deletion_timestamp.is_none());
     all.map(|claim| claim.metadata.name.unwrap()).collect()
 }
@@ -17,7 +17,7 @@ async fn claims(rig: &Rig) -> Vec<String> {
 // spec 03 #118
 #[tokio::test(start_paused = true)]
 async fn a_claim_ends_at_the_instant_at_which_it_expires() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     let none = json!({"spec": {"disruption": {"budgets": [{"nodes": "0"}]}}});
     rig.patch::<NodePool>("general", none).await;
     rig.hand_made_claim("short", json!({"expireAfter": "30s"})).await;
@@ -35,7 +35,7 @@ async fn a_claim_ends_at_the_instant_at_which_it_expires() {
     assert_eq!(claims(&rig).await, ["long", "never", "short"], "28 seconds old");
     rig.wait(3).await;
     assert_eq!(claims(&rig).await, ["long", "never"]);
-    let mut counted = DISRUPTED;
+    let mut counted = DISRUPTED_LABELS;
     counted[2] = "spot";
     assert_eq!(rig.metrics.nodeclaims_disrupted.get(&counted), 1.0);
     assert_eq!(rig.metrics.pods_disruption_initiated.get(&counted), 1.0);
@@ -51,7 +51,7 @@ async fn a_claim_ends_at_the_instant_at_which_it_expires() {
 /// Whoever is started later than the claim's end ends it then; and a claim does not need a pool for it.
 #[tokio::test(start_paused = true)]
 async fn what_expired_while_nobody_was_there_ends_at_the_next_start() {
-    let mut rig = Rig::start().await;
+    let mut rig = TestEnv::start().await;
     rig.stop();
     rig.hand_made_claim("a", json!({"expireAfter": "30s"})).await;
     rig.patch::<kerf_api::nodeclaim::NodeClaim>("a", json!({"metadata": {"labels": {"karpenter.sh/nodepool": null}}}))

@@ -10,13 +10,13 @@ use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_sandbox::{Fault, FaultRule, Verb};
 use serde_json::json;
 
-use crate::cloud::{Dictated, Launch};
-use crate::test_env::{Rig, of_claim, pool};
+use crate::cloud::{ScriptedCloud, ScriptedLaunch};
+use crate::test_env::{TestEnv, of_claim, pool};
 
 /// A rig with a cloud that a test dictates, and no pool.
-pub(crate) async fn dictated() -> (Rig, Arc<Dictated>) {
-    let rig = Rig::bare().await;
-    let cloud = Arc::new(Dictated::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue())));
+pub(crate) async fn dictated() -> (TestEnv, Arc<ScriptedCloud>) {
+    let rig = TestEnv::bare().await;
+    let cloud = Arc::new(ScriptedCloud::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue())));
     (rig.with(cloud.clone()).await, cloud)
 }
 
@@ -35,7 +35,7 @@ async fn a_claim_of_another_provider_is_left_alone() {
 // spec 01 §1: unmanaged claims are ignored completely
 #[tokio::test(start_paused = true)]
 async fn a_claim_of_another_provider_holds_nobody_up() {
-    let rig = Rig::bare().await;
+    let rig = TestEnv::bare().await;
     let theirs = json!({"nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass"}});
     rig.hand_made_claim("theirs", theirs.clone()).await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
@@ -68,7 +68,7 @@ async fn the_finalizer_is_stored_before_anything_is_launched() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_can_never_be_launched_disappears() {
     let (rig, cloud) = dictated().await;
-    cloud.launch(Launch::Fails(|| CreateError::InsufficientCapacity("no hosts in a".into())));
+    cloud.launch(ScriptedLaunch::Fails(|| CreateError::InsufficientCapacity("no hosts in a".into())));
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(5).await;
     assert_eq!(rig.claims().await, []);
@@ -76,7 +76,7 @@ async fn a_claim_that_can_never_be_launched_disappears() {
         rig.events("InsufficientCapacityError"),
         [("a".into(), "NodeClaim a event: insufficient capacity, no hosts in a".into())]
     );
-    cloud.launch(Launch::Fails(|| CreateError::NodeClassNotReady("no subnets".into())));
+    cloud.launch(ScriptedLaunch::Fails(|| CreateError::NodeClassNotReady("no subnets".into())));
     rig.hand_made_claim("b", json!({})).await;
     rig.wait(5).await;
     assert_eq!(rig.claims().await, []);
@@ -145,7 +145,7 @@ async fn a_write_that_fails_after_a_launch_does_not_launch_twice() {
 #[tokio::test(start_paused = true)]
 async fn a_claims_own_labels_win_and_the_machines_annotations_do() {
     let (rig, cloud) = dictated().await;
-    cloud.launch(Launch::Gives(Instance {
+    cloud.launch(ScriptedLaunch::Returns(Instance {
         provider_id: "kwok://elsewhere".into(),
         labels: [("zone".to_owned(), "a".to_owned()), ("rack".to_owned(), "7".to_owned())].into(),
         annotations: [("note".to_owned(), "machine".to_owned())].into(),
@@ -168,7 +168,7 @@ async fn a_claims_own_labels_win_and_the_machines_annotations_do() {
 #[tokio::test(start_paused = true)]
 async fn a_long_refusal_is_cut_in_its_event() {
     let (rig, cloud) = dictated().await;
-    cloud.launch(Launch::Fails(|| CreateError::InsufficientCapacity("x".repeat(1000).into())));
+    cloud.launch(ScriptedLaunch::Fails(|| CreateError::InsufficientCapacity("x".repeat(1000).into())));
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(5).await;
     let told = &rig.events("InsufficientCapacityError")[0].1;
@@ -181,7 +181,7 @@ async fn a_long_refusal_is_cut_in_its_event() {
 #[tokio::test(start_paused = true)]
 async fn a_stock_out_leads_to_another_claim() {
     let (rig, cloud) = dictated().await;
-    cloud.launch(Launch::Fails(|| CreateError::InsufficientCapacity("none left".into())));
+    cloud.launch(ScriptedLaunch::Fails(|| CreateError::InsufficientCapacity("none left".into())));
     rig.create::<NodePool>(pool("general", json!({}))).await;
     rig.wait(2).await;
     rig.pending_pod("web", "1", json!({})).await;

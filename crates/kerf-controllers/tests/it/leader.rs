@@ -15,23 +15,23 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::task::JoinHandle;
 
-use crate::test_env::{Rig, pool};
+use crate::test_env::{TestEnv, pool};
 
 /// A process that wants the lease.
-struct Process {
+struct LeaderProcess {
     agent: &'static str,
     metrics: Arc<Metrics>,
     shutdown: Shutdown,
     running: JoinHandle<Result<(), RunError>>,
 }
 
-fn start(rig: &Rig, agent: &'static str) -> Process {
+fn start(rig: &TestEnv, agent: &'static str) -> LeaderProcess {
     let client = rig.server.client_as(agent);
     start_with(rig, agent, client.clone(), client)
 }
 
 /// The same with a client for the controllers and another for the lease.
-fn start_with(rig: &Rig, agent: &'static str, client: kube::Client, lease_client: kube::Client) -> Process {
+fn start_with(rig: &TestEnv, agent: &'static str, client: kube::Client, lease_client: kube::Client) -> LeaderProcess {
     let recorder = Arc::new(Recorder::new(client.clone(), rig.clock, 1));
     let metrics = Arc::new(Metrics::new());
     let ctx = Context {
@@ -52,10 +52,10 @@ fn start_with(rig: &Rig, agent: &'static str, client: kube::Client, lease_client
     let (shutdown, stop) = Shutdown::new();
     let running =
         tokio::spawn(async move { kerf_controllers::run(ctx, &settings, lease_client, Some(recorder), stop).await });
-    Process { agent, metrics, shutdown, running }
+    LeaderProcess { agent, metrics, shutdown, running }
 }
 
-impl Process {
+impl LeaderProcess {
     fn leads(&self) -> bool {
         self.metrics.leader_election_master_status.get(&["karpenter-leader-election"]) == Some(1.0)
     }
@@ -68,8 +68,8 @@ impl Process {
 }
 
 /// Two processes under load: pods keep coming, each too big for any node that there is.
-async fn two() -> (Rig, Process, Process) {
-    let rig = Rig::bare().await;
+async fn two() -> (TestEnv, LeaderProcess, LeaderProcess) {
+    let rig = TestEnv::bare().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
     rig.server.start_audit();
     let one = start(&rig, "kerf-one");
@@ -83,7 +83,7 @@ async fn two() -> (Rig, Process, Process) {
     (rig, one, two)
 }
 
-async fn load(rig: &Rig, seconds: usize) {
+async fn load(rig: &TestEnv, seconds: usize) {
     for i in 0..seconds {
         rig.pending_pod(&format!("more-{i}"), "60", json!({})).await;
         rig.wait(1).await;
@@ -145,7 +145,7 @@ async fn after_sigterm_the_other_works_within_two_seconds() {
 // spec 07 #68
 #[tokio::test(start_paused = true)]
 async fn nobody_works_while_somebody_else_holds_the_lease() {
-    let rig = Rig::bare().await;
+    let rig = TestEnv::bare().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
     let leases: Api<coordination::Lease> = Api::namespaced(rig.client.clone(), "kube-system");
     let lease = json!({"metadata": {"name": "karpenter-leader-election"}, "spec": {"holderIdentity": "karpenter", "leaseDurationSeconds": 15, "leaseTransitions": 3}});
@@ -183,7 +183,7 @@ async fn a_leader_that_is_cut_off_stops_in_time() {
 }
 
 /// A client whose requests wait for an hour each.
-fn throttled(rig: &Rig) -> kube::Client {
+fn throttled(rig: &TestEnv) -> kube::Client {
     let server = rig.server.clone();
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
         let mut server = server.clone();
@@ -198,7 +198,7 @@ fn throttled(rig: &Rig) -> kube::Client {
 // spec 07 #18
 #[tokio::test(start_paused = true)]
 async fn controllers_that_have_to_wait_do_not_cost_the_lease() {
-    let rig = Rig::bare().await;
+    let rig = TestEnv::bare().await;
     let one = start_with(&rig, "kerf-one", throttled(&rig), rig.server.client_as("kerf-one"));
     rig.wait(120).await;
     assert!(one.leads() && !one.running.is_finished());
@@ -216,7 +216,7 @@ async fn controllers_that_have_to_wait_do_not_cost_the_lease() {
 // spec 07 §6.7
 #[tokio::test(start_paused = true)]
 async fn renewals_that_had_to_look_first_are_counted() {
-    let rig = Rig::bare().await;
+    let rig = TestEnv::bare().await;
     let one = start(&rig, "kerf-one");
     rig.wait(10).await;
     let slow = || one.metrics.leader_election_slowpath.get(&["karpenter-leader-election"]);

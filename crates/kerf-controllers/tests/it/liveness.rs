@@ -9,24 +9,24 @@ use kerf_cloud::{CreateError, Instance};
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::cloud::{Dictated, Launch};
+use crate::cloud::{ScriptedCloud, ScriptedLaunch};
 use crate::launch::dictated;
-use crate::test_env::{Rig, of_claim, of_pool, pool};
+use crate::test_env::{TestEnv, of_claim, of_pool, pool};
 
 const HEALTH: &str = "NodeRegistrationHealthy";
 
-fn never_joins(n: usize) -> Launch {
-    Launch::Gives(Instance { provider_id: format!("kwok://never-{n}"), ..Instance::default() })
+fn never_joins(n: usize) -> ScriptedLaunch {
+    ScriptedLaunch::Returns(Instance { provider_id: format!("kwok://never-{n}"), ..Instance::default() })
 }
 
-async fn with_pool() -> (Rig, Arc<Dictated>) {
+async fn with_pool() -> (TestEnv, Arc<ScriptedCloud>) {
     let (rig, cloud) = dictated().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
     rig.wait(2).await;
     (rig, cloud)
 }
 
-async fn general(rig: &Rig) -> NodePool {
+async fn general(rig: &TestEnv) -> NodePool {
     rig.all().get("general").await.unwrap()
 }
 
@@ -64,7 +64,7 @@ async fn a_machine_that_never_joins_is_given_up_15_minutes_after_its_launch() {
 // spec 04 #63
 #[tokio::test(start_paused = true)]
 async fn a_registered_claim_is_never_given_up() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     rig.hand_made_claim("a", json!({})).await;
     // Eight times as long as one that does not register has.
     rig.wait(2 * 3600).await;
@@ -159,7 +159,7 @@ async fn a_restart_keeps_the_verdict_and_a_change_starts_afresh() {
 // spec 04 #70
 #[tokio::test(start_paused = true)]
 async fn without_a_class_there_is_no_verdict() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     let elsewhere = json!({"template": {"spec": {"nodeClassRef": {"name": "nowhere"}}}});
     rig.create::<NodePool>(pool("lost", elsewhere)).await;
     rig.wait(5).await;

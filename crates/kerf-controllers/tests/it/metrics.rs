@@ -10,12 +10,12 @@ use kerf_sandbox::{Fault, FaultRule, Verb};
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::test_env::{Rig, pool};
+use crate::test_env::{TestEnv, pool};
 
 /// A pool's cost is that of its machines, and ends with the pool.
 #[tokio::test(start_paused = true)]
 async fn a_pool_shows_what_its_machines_cost() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     rig.wait(1).await;
     assert_eq!(rig.metrics.nodepools_cost.get(&["general"]), Some(0.0));
     rig.hand_made_claim("a", json!({})).await;
@@ -34,7 +34,7 @@ async fn a_pool_shows_what_its_machines_cost() {
 /// Queues are shown by the names of their controllers.
 #[tokio::test(start_paused = true)]
 async fn queues_show_what_they_have_to_do() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(5).await;
     let text = rig.metrics.text(rig.clock.now());
@@ -78,7 +78,7 @@ async fn the_time_without_a_whole_picture_is_shown() {
 // spec 07 #35, #36, #50
 #[tokio::test(start_paused = true)]
 async fn a_claims_life_is_told_from_its_first_change_to_its_end() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(3).await;
     assert_eq!(rig.events("Initialized"), [], "that it is not known yet is no change");
@@ -111,7 +111,7 @@ async fn a_claims_life_is_told_from_its_first_change_to_its_end() {
 /// One that comes by a name that another has just had is not what became of that one.
 #[tokio::test(start_paused = true)]
 async fn a_claims_namesake_has_a_life_of_its_own() {
-    let rig = Rig::bare().await;
+    let rig = TestEnv::bare().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
     // Nobody hears of claims for a while, and then only which there are.
     let to = |verb: Verb, fault: Fault, from: u64, until: u64| FaultRule {
@@ -152,7 +152,7 @@ async fn a_claims_namesake_has_a_life_of_its_own() {
 #[tokio::test(start_paused = true)]
 async fn controllers_are_as_wide_as_their_cores_allow() {
     for (cores, width) in [(1, 1000.0), (60, 5000.0), (100, 5000.0)] {
-        let mut rig = Rig::bare().await;
+        let mut rig = TestEnv::bare().await;
         rig.settings.cores = cores;
         let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
         let rig = rig.with(Arc::new(cloud)).await;
@@ -164,7 +164,7 @@ async fn controllers_are_as_wide_as_their_cores_allow() {
 // spec 07 §6.6
 #[tokio::test(start_paused = true)]
 async fn a_nodes_conditions_are_shown() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(3).await;
     let node = rig.node().await.metadata.name.unwrap();
@@ -205,7 +205,7 @@ async fn a_nodes_conditions_are_shown() {
 #[tokio::test(start_paused = true)]
 async fn single_objects_can_be_left_out() {
     for is_shown in [true, false] {
-        let mut rig = Rig::bare().await;
+        let mut rig = TestEnv::bare().await;
         rig.settings.cluster_state_observability = is_shown;
         rig.create::<NodePool>(pool("general", json!({"limits": {"cpu": "100"}}))).await;
         let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
@@ -240,7 +240,7 @@ async fn single_objects_can_be_left_out() {
 // spec 02 §17.3
 #[tokio::test(start_paused = true)]
 async fn the_last_simulation_is_shown() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     rig.pending_pod("web", "1", json!({})).await;
     rig.pending_pod("huge", "4000", json!({})).await;
     rig.wait(5).await;
@@ -270,7 +270,7 @@ async fn the_last_simulation_is_shown() {
 // spec 07 §1.3 and §6.7
 #[tokio::test(start_paused = true)]
 async fn every_controller_that_there_is_has_its_series() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     rig.pending_pod("web", "1", json!({})).await;
     rig.wait(5).await;
     let text = rig.metrics_text();

@@ -9,19 +9,19 @@ use kerf_controllers::logs::Level;
 use kerf_kwok::{Kwok, built_in_catalogue};
 use serde_json::json;
 
-use crate::test_env::{Lines, Rig, of_pool, pool};
+use crate::test_env::{CapturedLog, TestEnv, of_pool, pool};
 
 const HASH: &str = "karpenter.sh/nodepool-hash";
 const VERSION: &str = "karpenter.sh/nodepool-hash-version";
 
-async fn get(rig: &Rig, name: &str) -> NodePool {
+async fn get(rig: &TestEnv, name: &str) -> NodePool {
     rig.all().get(name).await.unwrap()
 }
 
 // spec 04 #106, #107, spec 01 #74
 #[tokio::test(start_paused = true)]
 async fn a_pool_counts_its_nodes() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     rig.wait(6).await;
     let status = get(&rig, "general").await.status.unwrap();
     assert_eq!(status.nodes, Some(0));
@@ -44,7 +44,7 @@ async fn a_pool_counts_its_nodes() {
 // spec 04 #109
 #[tokio::test(start_paused = true)]
 async fn only_the_template_changes_the_hash() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     let hash = |pool: NodePool| pool.metadata.annotations.unwrap()[HASH].clone();
     let first = hash(get(&rig, "general").await);
     let requirements = json!([{"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64"]}]);
@@ -66,7 +66,7 @@ async fn only_the_template_changes_the_hash() {
 // spec 04 #110
 #[tokio::test(start_paused = true)]
 async fn claims_of_an_older_hash_version_are_taken_along() {
-    let mut rig = Rig::start().await;
+    let mut rig = TestEnv::start().await;
     for name in ["old", "drifted", "new"] {
         rig.hand_made_claim(name, json!({})).await;
     }
@@ -95,7 +95,7 @@ async fn claims_of_an_older_hash_version_are_taken_along() {
 // spec 04 #111, spec 01 #75
 #[tokio::test(start_paused = true)]
 async fn a_pool_is_ready_when_its_class_is() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     assert_eq!(of_pool(&get(&rig, "general").await, "NodeClassReady"), "True/NodeClassReady");
     let lost = json!({"template": {"spec": {"nodeClassRef": {"name": "later"}}}});
     rig.create::<NodePool>(pool("lost", lost)).await;
@@ -132,8 +132,8 @@ async fn a_pool_is_ready_when_its_class_is() {
 // spec 04 #112
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_makes_no_sense_says_so() {
-    let rig = Rig::start().await;
-    let (lines, _log) = Lines::listen(Level::Info, rig.clock);
+    let rig = TestEnv::start().await;
+    let (lines, _log) = CapturedLog::listen(Level::Info, rig.clock);
     let capacity = |values: serde_json::Value| json!({"template": {"spec": {"requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": values}]}}});
     rig.create::<NodePool>(pool("wrong", capacity(json!(["xspot"])))).await;
     rig.create::<NodePool>(pool("half", capacity(json!(["on-demand", "xspot"])))).await;

@@ -13,15 +13,15 @@ use kube::api::DeleteParams;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::test_env::{Lines, Rig, pool};
+use crate::test_env::{CapturedLog, TestEnv, pool};
 
-struct Process {
+struct RunningProcess {
     metrics: Arc<Metrics>,
     _shutdown: Shutdown,
     _running: tokio::task::JoinSet<()>,
 }
 
-fn start(server: &ApiServer, settings: ProcessSettings) -> Process {
+fn start(server: &ApiServer, settings: ProcessSettings) -> RunningProcess {
     let metrics = Arc::new(Metrics::new());
     let client = kerf_controllers::measured(server.client_as("kerf"), metrics.clone(), server.clock());
     let recorder = Arc::new(Recorder::new(client.clone(), server.clock(), 1));
@@ -39,7 +39,7 @@ fn start(server: &ApiServer, settings: ProcessSettings) -> Process {
     running.spawn(async move {
         kerf_controllers::run(ctx, &settings, client, Some(recorder), stop).await.unwrap();
     });
-    Process { metrics, _shutdown: shutdown, _running: running }
+    RunningProcess { metrics, _shutdown: shutdown, _running: running }
 }
 
 /// A port that was free a moment ago.
@@ -99,7 +99,7 @@ async fn readiness_waits_for_the_definitions_and_not_for_the_lease() {
     }
     assert_eq!(get(health, "/healthz").await, (200, "ok".into()));
     assert!(becomes(health, "/readyz", 500).await.contains("[-]crd failed"));
-    Rig::on(server.clone()).install_definitions().await;
+    TestEnv::on(server.clone()).install_definitions().await;
     assert_eq!(becomes(health, "/readyz", 200).await, "ok");
     let (code, text) = get(metrics, "/metrics").await;
     assert_eq!(code, 200);
@@ -113,7 +113,7 @@ async fn readiness_waits_for_the_definitions_and_not_for_the_lease() {
 /// A kind that is not installed is waited for, with a word in the log; nothing is lost meanwhile.
 #[tokio::test(start_paused = true)]
 async fn work_begins_when_the_definitions_arrive() {
-    let rig = Rig::empty();
+    let rig = TestEnv::empty();
     let process = start(&rig.server, ProcessSettings::default());
     rig.wait(60).await;
     assert_eq!(process.metrics.reconcile_total.get(&["nodepool.hash", "success"]), 0.0);
@@ -128,9 +128,9 @@ async fn work_begins_when_the_definitions_arrive() {
 /// Acceptance scenario B of spec 07 §13, and the end of a node: the messages, in their order.
 #[tokio::test(start_paused = true)]
 async fn the_log_tells_the_story_in_order() {
-    let rig = Rig::bare().await;
+    let rig = TestEnv::bare().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
-    let (lines, _log) = Lines::listen(Level::Info, rig.clock);
+    let (lines, _log) = CapturedLog::listen(Level::Info, rig.clock);
     let _process = start(&rig.server, ProcessSettings::default());
     rig.wait(2).await;
     for i in 0..5 {
@@ -171,7 +171,7 @@ async fn the_log_tells_the_story_in_order() {
 // spec 07 §6.7
 #[tokio::test(start_paused = true)]
 async fn requests_of_every_part_are_counted() {
-    let rig = Rig::bare().await;
+    let rig = TestEnv::bare().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
     let election =
         kerf_controllers::LeaderElection { name: "l".into(), namespace: "default".into(), identity: "me".into() };
@@ -193,7 +193,7 @@ async fn requests_of_every_part_are_counted() {
 // spec 07 §1.1: without a lease there is none to be master of.
 #[tokio::test(start_paused = true)]
 async fn without_a_lease_nobody_is_master_of_one() {
-    let rig = Rig::bare().await;
+    let rig = TestEnv::bare().await;
     let process = start(&rig.server, ProcessSettings::default());
     rig.wait(2).await;
     let text = process.metrics.text(rig.clock.now());

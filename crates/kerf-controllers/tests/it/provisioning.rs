@@ -5,11 +5,11 @@ use kerf_api::nodepool::NodePool;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::test_env::{Rig, of_claim, of_pool, pool};
+use crate::test_env::{TestEnv, of_claim, of_pool, pool};
 
 #[tokio::test(start_paused = true)]
 async fn a_pending_pod_becomes_a_claim_a_machine_and_a_ready_node() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     let general: NodePool = rig.all().get("general").await.unwrap();
     assert_eq!(of_pool(&general, "Ready"), "True/Ready");
 
@@ -47,7 +47,7 @@ async fn a_pending_pod_becomes_a_claim_a_machine_and_a_ready_node() {
 
 #[tokio::test(start_paused = true)]
 async fn who_has_lost_its_place_gets_another_at_once() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     rig.pending_pod("web", "3", json!({})).await;
     rig.wait(2).await;
     let node = rig.node().await.metadata.name.unwrap();
@@ -64,7 +64,7 @@ async fn who_has_lost_its_place_gets_another_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn pods_that_come_together_share_machines() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     for n in 0..20 {
         rig.pending_pod(&format!("web-{n}"), "900m", json!({})).await;
     }
@@ -77,7 +77,7 @@ async fn pods_that_come_together_share_machines() {
 // spec 02 #10, #18, spec 07 #33
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_finds_no_place_is_told_why() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     rig.pending_pod("huge", "10k", json!({})).await;
     rig.pending_pod("choosy", "1", json!({"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution":
         {"nodeSelectorTerms": [{"matchExpressions": [{"key": "karpenter.sh/nodepool", "operator": "DoesNotExist"}]}]}}}}))
@@ -95,7 +95,7 @@ async fn a_pod_that_finds_no_place_is_told_why() {
 // spec 02 #54
 #[tokio::test(start_paused = true)]
 async fn limits_hold() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     rig.create::<NodePool>(pool("small", json!({"limits": {"cpu": "2"}, "weight": 10}))).await;
     rig.patch::<NodePool>("general", json!({"spec": {"limits": {"cpu": "0"}}})).await;
     rig.wait(1).await;
@@ -112,7 +112,7 @@ async fn limits_hold() {
 // spec 02 #14
 #[tokio::test(start_paused = true)]
 async fn what_runs_on_a_node_that_goes_gets_a_new_one() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     rig.pending_pod("web", "3", json!({})).await;
     rig.wait(3).await;
     let first = rig.claim().await;

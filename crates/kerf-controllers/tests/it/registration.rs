@@ -14,15 +14,15 @@ use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_sandbox::{Fault, Verb};
 use serde_json::{Value, json};
 
-use crate::cloud::{Dictated, Launch};
+use crate::cloud::{ScriptedCloud, ScriptedLaunch};
 use crate::launch::dictated;
-use crate::test_env::{Lines, Rig, of_claim};
+use crate::test_env::{CapturedLog, TestEnv, of_claim};
 
-const MACHINE: &str = "kwok://m1";
+const PROVIDER_ID: &str = "kwok://m1";
 
-fn machine() -> Launch {
-    Launch::Gives(Instance {
-        provider_id: MACHINE.into(),
+fn machine() -> ScriptedLaunch {
+    ScriptedLaunch::Returns(Instance {
+        provider_id: PROVIDER_ID.into(),
         capacity: [("cpu".to_owned(), "4".into()), ("memory".to_owned(), "8Gi".into())].into(),
         allocatable: [("cpu".to_owned(), "4".into())].into(),
         ..Instance::default()
@@ -30,10 +30,10 @@ fn machine() -> Launch {
 }
 
 /// A node that joins by itself.
-async fn join(rig: &Rig, name: &str, node: Value) {
+async fn join(rig: &TestEnv, name: &str, node: Value) {
     let mut object = json!({
         "metadata": {"name": name},
-        "spec": {"providerID": MACHINE, "taints": [{"key": "karpenter.sh/unregistered", "effect": "NoExecute"}]},
+        "spec": {"providerID": PROVIDER_ID, "taints": [{"key": "karpenter.sh/unregistered", "effect": "NoExecute"}]},
         "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}, "allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
     });
     crate::test_env::merge(&mut object, node);
@@ -46,7 +46,7 @@ fn taints(node: &Node) -> Vec<String> {
 }
 
 /// A claim that is launched and whose node has joined.
-async fn joined(claim: Value, node: Value) -> (Rig, Arc<Dictated>) {
+async fn joined(claim: Value, node: Value) -> (TestEnv, Arc<ScriptedCloud>) {
     let (rig, cloud) = dictated().await;
     cloud.launch(machine());
     rig.hand_made_claim("a", claim).await;
@@ -86,7 +86,7 @@ async fn a_node_without_the_taint_registers_with_a_warning() {
 #[tokio::test(start_paused = true)]
 async fn a_missing_taint_is_logged_once_however_often_the_node_is_written() {
     let (rig, cloud) = dictated().await;
-    let (lines, _log) = Lines::listen(Level::Info, rig.clock);
+    let (lines, _log) = CapturedLog::listen(Level::Info, rig.clock);
     cloud.launch(machine());
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(2).await;
@@ -221,19 +221,19 @@ async fn what_was_requested_must_be_there() {
     assert_eq!(of_claim(&rig.claim().await, "Initialized"), "True/Initialized");
 }
 
-struct Hook {
+struct ScriptedHook {
     name: &'static str,
     answer: Mutex<Result<HookResult, &'static str>>,
     asked: AtomicUsize,
 }
 
-impl Hook {
+impl ScriptedHook {
     fn new(name: &'static str, answer: Result<HookResult, &'static str>) -> Arc<Self> {
         Arc::new(Self { name, answer: Mutex::new(answer), asked: AtomicUsize::new(0) })
     }
 }
 
-impl RegistrationHook for Hook {
+impl RegistrationHook for ScriptedHook {
     fn name(&self) -> &str {
         self.name
     }
@@ -244,9 +244,9 @@ impl RegistrationHook for Hook {
     }
 }
 
-async fn hooked(hooks: Vec<Arc<Hook>>) -> Rig {
-    let rig = Rig::bare().await;
-    let mut cloud = Dictated::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue()));
+async fn hooked(hooks: Vec<Arc<ScriptedHook>>) -> TestEnv {
+    let rig = TestEnv::bare().await;
+    let mut cloud = ScriptedCloud::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue()));
     cloud.hooks = hooks.into_iter().map(|hook| hook as Arc<dyn RegistrationHook>).collect();
     cloud.launch(machine());
     let rig = rig.with(Arc::new(cloud)).await;
@@ -260,7 +260,7 @@ async fn hooked(hooks: Vec<Arc<Hook>>) -> Rig {
 #[tokio::test(start_paused = true)]
 async fn hooks_hold_registration_up_until_all_are_satisfied() {
     let pending = HookResult { requeue_after: Duration::from_secs(7), ..HookResult::default() };
-    let (dns, lb) = (Hook::new("dns", Ok(pending.clone())), Hook::new("lb", Ok(pending)));
+    let (dns, lb) = (ScriptedHook::new("dns", Ok(pending.clone())), ScriptedHook::new("lb", Ok(pending)));
     let rig = hooked(vec![dns.clone(), lb.clone()]).await;
     let claim = rig.claim().await;
     assert_eq!(of_claim(&claim, "Registered"), "Unknown/RegistrationHookPending");
@@ -284,7 +284,7 @@ async fn hooks_hold_registration_up_until_all_are_satisfied() {
 // spec 04 #54
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_fails_is_asked_again() {
-    let dns = Hook::new("dns", Err("no answer"));
+    let dns = ScriptedHook::new("dns", Err("no answer"));
     let rig = hooked(vec![dns.clone()]).await;
     assert_eq!(of_claim(&rig.claim().await, "Registered"), "Unknown/RegistrationHookPending");
     let asked = dns.asked.load(Ordering::SeqCst);

@@ -9,18 +9,18 @@ use kerf_cloud::RepairPolicy;
 use kerf_kwok::{Kwok, built_in_catalogue};
 use serde_json::json;
 
-use crate::cloud::Dictated;
-use crate::test_env::{Rig, pool};
+use crate::cloud::ScriptedCloud;
+use crate::test_env::{TestEnv, pool};
 
 const TERMINATION: &str = "karpenter.sh/nodeclaim-termination-timestamp";
 
 /// A cluster of so many ready nodes of one pool, with or without repair.
-async fn cluster(nodes: usize, is_on: bool, policies: Vec<RepairPolicy>) -> Rig {
-    let mut rig = Rig::bare().await;
+async fn cluster(nodes: usize, is_on: bool, policies: Vec<RepairPolicy>) -> TestEnv {
+    let mut rig = TestEnv::bare().await;
     rig.settings.node_repair = is_on;
     let none = json!({"disruption": {"consolidateAfter": "Never", "budgets": [{"nodes": "0"}]}});
     rig.create::<NodePool>(pool("general", none)).await;
-    let mut cloud = Dictated::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue()));
+    let mut cloud = ScriptedCloud::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue()));
     if !policies.is_empty() {
         cloud.repair = Some(policies);
     }
@@ -36,12 +36,12 @@ async fn cluster(nodes: usize, is_on: bool, policies: Vec<RepairPolicy>) -> Rig 
     rig
 }
 
-async fn node_of(rig: &Rig, claim: &str) -> String {
+async fn node_of(rig: &TestEnv, claim: &str) -> String {
     rig.all::<NodeClaim>().get(claim).await.unwrap().status.unwrap().node_name.unwrap()
 }
 
 /// The claims that nobody has told to go.
-async fn left(rig: &Rig) -> usize {
+async fn left(rig: &TestEnv) -> usize {
     rig.claims().await.iter().filter(|claim| claim.metadata.deletion_timestamp.is_none()).count()
 }
 

@@ -7,12 +7,12 @@ use kerf_api::nodeclaim::NodeClaim;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::cloud::Dictated;
+use crate::cloud::ScriptedCloud;
 use crate::launch::dictated;
-use crate::test_cluster::{Town, shrinking};
-use crate::test_env::{Rig, of_claim};
+use crate::test_cluster::{TestCluster, shrinking};
+use crate::test_env::{TestEnv, of_claim};
 
-async fn registered(name: &str) -> (Rig, Arc<Dictated>, String) {
+async fn registered(name: &str) -> (TestEnv, Arc<ScriptedCloud>, String) {
     let (rig, cloud) = dictated().await;
     rig.hand_made_claim(name, json!({"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}})).await;
     rig.wait(3).await;
@@ -34,7 +34,7 @@ async fn a_claim_whose_machine_is_gone_is_collected() {
 
     let (rig, cloud) = dictated().await;
     let never = kerf_cloud::Instance { provider_id: "kwok://never".into(), ..Default::default() };
-    cloud.launch(crate::cloud::Launch::Gives(never));
+    cloud.launch(crate::cloud::ScriptedLaunch::Returns(never));
     *cloud.machines.lock().unwrap() = Some(Vec::new());
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(250).await;
@@ -56,7 +56,7 @@ async fn a_claim_whose_node_was_deleted_stays_while_its_machine_exists() {
 /// The other way round: a machine that no claim stands for. A launch whose claim went before it could note its machine leaves one.
 #[tokio::test(start_paused = true)]
 async fn a_machine_without_a_claim_is_terminated() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     rig.hand_made_claim("a", json!({})).await;
     rig.wait(3).await;
     let mut stray = rig.node().await;
@@ -76,7 +76,7 @@ async fn a_machine_without_a_claim_is_terminated() {
 // spec 04 §1.6, #85
 #[tokio::test(start_paused = true)]
 async fn a_node_that_was_never_launched_here_is_left_alone() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     let node = json!({"metadata": {"name": "u1", "labels": {"kubernetes.io/hostname": "u1", "type": "kwok"},
         "annotations": {"kwok.x-k8s.io/node": "fake"}}, "spec": {"providerID": "kwok://u1"}});
     rig.create::<Node>(node).await;
@@ -168,7 +168,7 @@ async fn the_class_label_is_given_to_what_lacks_it() {
 // spec 07 #37
 #[tokio::test(start_paused = true)]
 async fn nothing_is_said_of_a_node_that_is_not_ours() {
-    let town = Town::start(shrinking(json!({}))).await;
+    let town = TestCluster::start(shrinking(json!({}))).await;
     let protected = json!({"karpenter.sh/do-not-disrupt": "true"});
     town.rig.create::<Node>(json!({"metadata": {"name": "foreign", "annotations": protected}})).await;
     town.deploy("web", 1, "500m", json!({"metadata": {"annotations": protected}})).await;

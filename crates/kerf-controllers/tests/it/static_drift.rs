@@ -8,16 +8,16 @@ use kerf_api::nodepool::NodePool;
 use kerf_sandbox::{Fault, Verb};
 use serde_json::json;
 
-use crate::test_cluster::{Town, shrinking};
+use crate::test_cluster::{TestCluster, shrinking};
 
 /// A pool of three nodes that are up, which may have so many.
-async fn three_of(most: u32) -> Town {
+async fn three_of(most: u32) -> TestCluster {
     let mut spec = shrinking(json!({}));
     crate::test_env::merge(&mut spec, json!({"replicas": 3, "limits": {"nodes": most.to_string()}}));
-    let mut town = Town::bare(spec).await;
+    let mut town = TestCluster::bare(spec).await;
     town.rig.settings.static_capacity = true;
     town.restart();
-    let are_up = async |town: &Town| town.types().await.len() == 3 && town.tainted().await.is_empty();
+    let are_up = async |town: &TestCluster| town.types().await.len() == 3 && town.tainted().await.is_empty();
     town.until("three nodes are up", 60, are_up).await;
     town.pass(10).await;
     town
@@ -28,12 +28,12 @@ fn is_new(claim: &NodeClaim) -> bool {
 }
 
 /// Lets claims take so long to be created.
-fn slow_creation(town: &Town, by: Duration) {
+fn slow_creation(town: &TestCluster, by: Duration) {
     town.rig.meets(Fault::Slow { by }, Verb::Create, "nodeclaims");
 }
 
 /// Watches until there are so many nodes and all are new; the most claims that there were at any time.
-async fn most_until_new(town: &Town, nodes: usize) -> usize {
+async fn most_until_new(town: &TestCluster, nodes: usize) -> usize {
     let (mut most, mut seen) = (0, None);
     for _ in 0..6000 {
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -13,36 +13,36 @@ use kerf_sandbox::{Fault, Verb};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::cloud::Dictated;
-use crate::test_env::{Rig, pool};
+use crate::cloud::ScriptedCloud;
+use crate::test_env::{TestEnv, pool};
 
 /// The controllers with the gate on, and a pool with this spec.
-async fn with_pool(spec: Value) -> (Rig, Arc<Dictated>) {
-    let mut rig = Rig::bare().await;
+async fn with_pool(spec: Value) -> (TestEnv, Arc<ScriptedCloud>) {
+    let mut rig = TestEnv::bare().await;
     rig.settings.static_capacity = true;
     rig.create::<NodePool>(pool("general", spec)).await;
-    let cloud = Arc::new(Dictated::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue())));
+    let cloud = Arc::new(ScriptedCloud::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue())));
     let rig = rig.with(cloud.clone()).await;
     rig.wait(3).await;
     (rig, cloud)
 }
 
-async fn scale(rig: &Rig, replicas: usize) {
+async fn scale(rig: &TestEnv, replicas: usize) {
     rig.patch::<NodePool>("general", json!({"spec": {"replicas": replicas}})).await;
 }
 
 /// The claims that nobody has told to go, by name.
-async fn staying(rig: &Rig) -> Vec<String> {
+async fn staying(rig: &TestEnv) -> Vec<String> {
     let claims = rig.claims().await.into_iter().filter(|claim| claim.metadata.deletion_timestamp.is_none());
     claims.map(|claim| claim.metadata.name.unwrap()).collect()
 }
 
-async fn node_of(rig: &Rig, claim: &str) -> String {
+async fn node_of(rig: &TestEnv, claim: &str) -> String {
     rig.all::<NodeClaim>().get(claim).await.unwrap().status.unwrap().node_name.unwrap()
 }
 
 /// A pod that runs on a node, with these annotations and owner.
-async fn running(rig: &Rig, name: &str, node: &str, metadata: Value) {
+async fn running(rig: &TestEnv, name: &str, node: &str, metadata: Value) {
     let mut pod =
         json!({"metadata": {"name": name}, "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}});
     crate::test_env::merge(&mut pod["metadata"], metadata);
@@ -135,7 +135,7 @@ async fn pools_that_are_not_meant_get_nothing() {
 /// The gate is off by default: then a pool with replicas is a pool without nodes.
 #[tokio::test(start_paused = true)]
 async fn without_the_gate_nothing_happens() {
-    let rig = Rig::start().await;
+    let rig = TestEnv::start().await;
     rig.create::<NodePool>(pool("static", json!({"replicas": 2}))).await;
     rig.wait(200).await;
     assert_eq!(rig.claims().await, []);

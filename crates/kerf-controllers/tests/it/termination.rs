@@ -21,10 +21,10 @@ use kerf_engine::catalogue::InstanceType;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::test_env::{Rig, merge, of_claim};
+use crate::test_env::{TestEnv, merge, of_claim};
 
 /// A cloud whose machines end after as many requests as a test says.
-struct Machines {
+struct CountdownCloud {
     /// Requests to end each machine that are still answered with "under way".
     left: Mutex<BTreeMap<String, u32>>,
     /// Requests to end a machine.
@@ -32,14 +32,14 @@ struct Machines {
     rules: LabelRules,
 }
 
-const KINDS: &[NodeClassKind] = &[NodeClassKind {
+const NODE_CLASS_KINDS: &[NodeClassKind] = &[NodeClassKind {
     group: "karpenter.kwok.sh",
     version: "v1alpha1",
     kind: "KWOKNodeClass",
     plural: "kwoknodeclasses",
 }];
 
-impl Machines {
+impl CountdownCloud {
     fn none() -> Self {
         Self { left: Mutex::default(), deletions: Mutex::default(), rules: LabelRules::kwok() }
     }
@@ -57,13 +57,13 @@ impl Machines {
     }
 }
 
-impl CloudProvider for Machines {
+impl CloudProvider for CountdownCloud {
     fn name(&self) -> &'static str {
         "test"
     }
 
     fn node_classes(&self) -> &[NodeClassKind] {
-        KINDS
+        NODE_CLASS_KINDS
     }
 
     fn label_rules(&self) -> &LabelRules {
@@ -120,12 +120,12 @@ impl CloudProvider for Machines {
 }
 
 /// A cluster with one node `n` whose machine is `m` and whose claim is `c`.
-struct Stage {
-    rig: Rig,
-    cloud: Arc<Machines>,
+struct TerminationEnv {
+    rig: TestEnv,
+    cloud: Arc<CountdownCloud>,
 }
 
-impl Stage {
+impl TerminationEnv {
     /// Nobody runs pods: one that is told to go stays until a test takes it away.
     async fn new(claim: Value) -> Self {
         let stage = Self::empty().await;
@@ -137,8 +137,8 @@ impl Stage {
     }
 
     async fn empty() -> Self {
-        let cloud = Arc::new(Machines::none());
-        let rig = Rig::bare().await.with(cloud.clone()).await;
+        let cloud = Arc::new(CountdownCloud::none());
+        let rig = TestEnv::bare().await.with(cloud.clone()).await;
         Self { rig, cloud }
     }
 
@@ -249,7 +249,7 @@ fn daemon(name: &str) -> Value {
 // spec 04 #84 and #104
 #[tokio::test(start_paused = true)]
 async fn a_node_takes_its_claim_and_machine_along_and_is_counted_once() {
-    let stage = Stage::new(json!({})).await;
+    let stage = TerminationEnv::new(json!({})).await;
     stage.cloud.add("m", 2);
     stage.delete_node().await;
     stage.rig.wait(1).await;
@@ -274,7 +274,7 @@ async fn a_node_takes_its_claim_and_machine_along_and_is_counted_once() {
 #[tokio::test(start_paused = true)]
 async fn without_a_claim_a_node_is_drained_at_once_and_the_cloud_is_not_asked() {
     for claims in [0, 2] {
-        let stage = Stage::empty().await;
+        let stage = TerminationEnv::empty().await;
         stage.cloud.add("m", 0);
         for i in 0..claims {
             stage.claim(&format!("c{i}"), "m", json!({})).await;
@@ -295,7 +295,7 @@ async fn without_a_claim_a_node_is_drained_at_once_and_the_cloud_is_not_asked() 
 // spec 04 #85
 #[tokio::test(start_paused = true)]
 async fn a_node_of_another_provider_is_left_alone() {
-    let stage = Stage::empty().await;
+    let stage = TerminationEnv::empty().await;
     stage.node("n", "m").await;
     stage.rig.patch::<Node>("n", json!({"metadata": {"labels": {"karpenter.kwok.sh/kwoknodeclass": null}}})).await;
     stage.pod("p", json!({})).await;
@@ -310,7 +310,7 @@ async fn a_node_of_another_provider_is_left_alone() {
 // spec 04 #86 and #91
 #[tokio::test(start_paused = true)]
 async fn a_budget_holds_up_a_drain_but_not_the_taint() {
-    let stage = Stage::new(json!({})).await;
+    let stage = TerminationEnv::new(json!({})).await;
     stage.pod("p", json!({})).await;
     stage.budget("b", "p", 0).await;
     stage.delete_node().await;
@@ -336,7 +336,7 @@ async fn a_budget_holds_up_a_drain_but_not_the_taint() {
 // spec 04 #87
 #[tokio::test(start_paused = true)]
 async fn an_empty_node_waits_five_seconds_for_late_pods() {
-    let stage = Stage::new(json!({})).await;
+    let stage = TerminationEnv::new(json!({})).await;
     stage.delete_node().await;
     stage.rig.wait(4).await;
     assert_eq!(of_claim(&stage.get_claim().await.unwrap(), "Drained"), "Unknown/Draining");
@@ -348,7 +348,7 @@ async fn an_empty_node_waits_five_seconds_for_late_pods() {
 // spec 04 #88
 #[tokio::test(start_paused = true)]
 async fn some_pods_are_nobodys_business() {
-    let stage = Stage::new(json!({})).await;
+    let stage = TerminationEnv::new(json!({})).await;
     let tolerating = |operator: &str| json!({"spec": {"tolerations": [{"key": "karpenter.sh/disrupted", "operator": operator, "effect": "NoSchedule"}]}});
     stage.pod("equal", tolerating("Equal")).await;
     stage.pod("exists", tolerating("Exists")).await;
@@ -366,7 +366,7 @@ async fn some_pods_are_nobodys_business() {
 // spec 04 #89
 #[tokio::test(start_paused = true)]
 async fn a_pod_without_owner_and_one_that_tolerates_a_cordon_are_evicted() {
-    let stage = Stage::new(json!({})).await;
+    let stage = TerminationEnv::new(json!({})).await;
     stage.pod("plain", json!({})).await;
     let cordon = json!({"spec": {"tolerations": [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]}});
     stage.pod("cordon", cordon).await;
@@ -378,7 +378,7 @@ async fn a_pod_without_owner_and_one_that_tolerates_a_cordon_are_evicted() {
 // spec 04 #90
 #[tokio::test(start_paused = true)]
 async fn pods_leave_tier_by_tier() {
-    let stage = Stage::new(json!({})).await;
+    let stage = TerminationEnv::new(json!({})).await;
     let critical = json!({"spec": {"priorityClassName": "system-cluster-critical"}});
     let mut critical_daemon = daemon("b");
     merge(&mut critical_daemon, json!({"spec": {"priorityClassName": "system-node-critical"}}));
@@ -398,7 +398,7 @@ async fn pods_leave_tier_by_tier() {
 // spec 04 #92
 #[tokio::test(start_paused = true)]
 async fn two_budgets_on_one_pod_hold_it_up() {
-    let stage = Stage::new(json!({})).await;
+    let stage = TerminationEnv::new(json!({})).await;
     stage.pod("p", json!({})).await;
     stage.budget("one", "p", 1).await;
     stage.budget("two", "p", 1).await;
@@ -411,7 +411,7 @@ async fn two_budgets_on_one_pod_hold_it_up() {
 // spec 04 #93
 #[tokio::test(start_paused = true)]
 async fn an_eviction_says_why() {
-    let stage = Stage::new(json!({})).await;
+    let stage = TerminationEnv::new(json!({})).await;
     let mut conditions = stage.get_claim().await.unwrap().status.unwrap().conditions;
     let mut reason = conditions[0].clone();
     "DisruptionReason".clone_into(&mut reason.condition_type);
@@ -425,7 +425,7 @@ async fn an_eviction_says_why() {
     assert_eq!(stage.rig.metrics.pods_drained.get(&["SpotInterruption"]), 1.0);
     assert_eq!(stage.rig.events("Evicted"), [("p".to_owned(), "Evicted pod: SpotInterruption".to_owned())]);
 
-    let plain = Stage::new(json!({})).await;
+    let plain = TerminationEnv::new(json!({})).await;
     plain.pod("p", json!({})).await;
     plain.delete_node().await;
     plain.rig.wait(2).await;
@@ -439,13 +439,13 @@ fn protected() -> Value {
 // spec 04 #94
 #[tokio::test(start_paused = true)]
 async fn a_protected_pod_holds_the_drain_until_the_deadline_calls() {
-    let forever = Stage::new(json!({})).await;
+    let forever = TerminationEnv::new(json!({})).await;
     forever.pod("p", protected()).await;
     forever.delete_node().await;
     forever.rig.wait(3600).await;
     assert!(!forever.is_going("p").await && forever.get_node().await.is_some());
 
-    let stage = Stage::new(json!({"terminationGracePeriod": "300s"})).await;
+    let stage = TerminationEnv::new(json!({"terminationGracePeriod": "300s"})).await;
     let mut patient = protected();
     merge(&mut patient, json!({"spec": {"terminationGracePeriodSeconds": 60}}));
     stage.pod("p", patient).await;
@@ -470,7 +470,7 @@ async fn a_protected_pod_holds_the_drain_until_the_deadline_calls() {
 // spec 04 #94: on time, however often it was asked in vain, and whether or not it was its tier's turn.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_may_not_leave_is_deleted_when_its_grace_period_must_begin() {
-    let stage = Stage::new(json!({"terminationGracePeriod": "40s"})).await;
+    let stage = TerminationEnv::new(json!({"terminationGracePeriod": "40s"})).await;
     let graceful = |seconds: u32, mut pod: Value| {
         merge(&mut pod, json!({"spec": {"terminationGracePeriodSeconds": seconds}}));
         pod
@@ -498,7 +498,7 @@ async fn a_pod_that_may_not_leave_is_deleted_when_its_grace_period_must_begin() 
 // spec 04 #95 and #96
 #[tokio::test(start_paused = true)]
 async fn a_pod_whose_grace_is_longer_than_the_nodes_goes_at_once() {
-    let stage = Stage::new(json!({"terminationGracePeriod": "300s"})).await;
+    let stage = TerminationEnv::new(json!({"terminationGracePeriod": "300s"})).await;
     let seconds = |seconds: u32| json!({"metadata": {"annotations": {"karpenter.sh/do-not-disrupt": "true"}}, "spec": {"terminationGracePeriodSeconds": seconds}});
     stage.pod("equal", seconds(300)).await;
     stage.pod("longer", seconds(600)).await;
@@ -514,7 +514,7 @@ async fn a_pod_whose_grace_is_longer_than_the_nodes_goes_at_once() {
 // spec 04 #97, #98 and #99
 #[tokio::test(start_paused = true)]
 async fn a_deadline_that_comes_later_or_has_passed_is_kept() {
-    let stage = Stage::new(json!({})).await;
+    let stage = TerminationEnv::new(json!({})).await;
     stage.pod("going", json!({"spec": {"terminationGracePeriodSeconds": 3600}})).await;
     stage.pod("stays", protected()).await;
     stage.delete_node().await;
@@ -533,7 +533,7 @@ async fn a_deadline_that_comes_later_or_has_passed_is_kept() {
 // spec 04 #100
 #[tokio::test(start_paused = true)]
 async fn another_pod_of_the_same_name_is_not_evicted() {
-    let stage = Stage::new(json!({})).await;
+    let stage = TerminationEnv::new(json!({})).await;
     stage.pod("p", json!({})).await;
     stage.budget("b", "p", 0).await;
     stage.delete_node().await;
@@ -549,7 +549,7 @@ async fn another_pod_of_the_same_name_is_not_evicted() {
 // spec 04 #101
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_does_not_go_is_waited_for_one_minute() {
-    let stage = Stage::new(json!({})).await;
+    let stage = TerminationEnv::new(json!({})).await;
     stage.pod("p", json!({"spec": {"terminationGracePeriodSeconds": 10}})).await;
     stage.delete_node().await;
     stage.rig.wait(68).await;
@@ -562,7 +562,7 @@ async fn a_pod_that_does_not_go_is_waited_for_one_minute() {
 #[tokio::test(start_paused = true)]
 async fn a_node_whose_machine_is_gone_is_let_go_unless_its_kubelet_answers() {
     for (ready, is_let_go) in [("False", true), ("Unknown", true), ("True", false)] {
-        let stage = Stage::new(json!({})).await;
+        let stage = TerminationEnv::new(json!({})).await;
         stage.pod("p", json!({})).await;
         stage.rig.node_condition("n", ready).await;
         stage.cloud.left.lock().unwrap().clear();
@@ -574,7 +574,7 @@ async fn a_node_whose_machine_is_gone_is_let_go_unless_its_kubelet_answers() {
 }
 
 /// A volume with its claim, attached to the node.
-async fn attach(stage: &Stage, name: &str) {
+async fn attach(stage: &TerminationEnv, name: &str) {
     let volume = json!({"metadata": {"name": name}, "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
         "csi": {"driver": "d", "volumeHandle": name}}});
     stage.rig.create::<PersistentVolume>(volume).await;
@@ -593,7 +593,7 @@ fn using(volume: &str) -> Value {
 // spec 04 #103
 #[tokio::test(start_paused = true)]
 async fn volumes_of_pods_that_leave_are_waited_for() {
-    let stage = Stage::new(json!({})).await;
+    let stage = TerminationEnv::new(json!({})).await;
     attach(&stage, "mine").await;
     attach(&stage, "stays").await;
     stage.pod("p", using("mine")).await;
@@ -615,7 +615,7 @@ async fn volumes_of_pods_that_leave_are_waited_for() {
 // spec 04 #103: after the deadline.
 #[tokio::test(start_paused = true)]
 async fn after_the_deadline_volumes_hold_nobody_up() {
-    let stage = Stage::new(json!({"terminationGracePeriod": "60s"})).await;
+    let stage = TerminationEnv::new(json!({"terminationGracePeriod": "60s"})).await;
     stage.cloud.add("m", 1);
     attach(&stage, "mine").await;
     stage.delete_node().await;
@@ -630,7 +630,7 @@ async fn after_the_deadline_volumes_hold_nobody_up() {
 // spec 04 #105
 #[tokio::test(start_paused = true)]
 async fn ten_nodes_of_one_claim_all_go() {
-    let stage = Stage::empty().await;
+    let stage = TerminationEnv::empty().await;
     stage.cloud.add("m", 3);
     stage.claim("c", "m", json!({})).await;
     for i in 0..10 {

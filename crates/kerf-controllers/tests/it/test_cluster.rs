@@ -17,7 +17,7 @@ use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::test_env::{Rig, furnished, merge, of_claim, pool};
+use crate::test_env::{TestEnv, furnished, merge, of_claim, pool};
 
 /// Machines take three seconds to boot, pods one to start and one to stop.
 const TIMING: Timing = Timing {
@@ -64,22 +64,22 @@ impl InstanceAvailability for SoldOut {
 }
 
 /// The cluster.
-pub(crate) struct Town {
-    pub(crate) rig: Rig,
+pub(crate) struct TestCluster {
+    pub(crate) rig: TestEnv,
     pub(crate) cluster: Cluster,
     pub(crate) witness: Witness,
     pub(crate) sold_out: Arc<SoldOut>,
     pub(crate) catalogue: Catalogue,
 }
 
-impl Town {
+impl TestCluster {
     /// A cluster with these changes to the spec of its pool `general`, and nobody at work.
     pub(crate) async fn bare(spec: Value) -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let config = ClusterConfig { clock, seed: 7, timing: TIMING };
         let cluster = Cluster::start_from(furnished().await, config);
         let witness = Witness::of(&cluster);
-        let mut rig = Rig::on(cluster.api().clone());
+        let mut rig = TestEnv::on(cluster.api().clone());
         rig.settings.pause_disruption = false;
         rig.create::<NodePool>(pool("general", spec)).await;
         Self { rig, cluster, witness, sold_out: Arc::default(), catalogue: sizes() }
@@ -222,7 +222,7 @@ impl Town {
     }
 }
 
-impl Drop for Town {
+impl Drop for TestCluster {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.check();

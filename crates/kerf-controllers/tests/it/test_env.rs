@@ -14,8 +14,8 @@ use kerf_api::kwoknodeclass::KWOKNodeClass;
 use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::NodePool;
 use kerf_cloud::CloudProvider;
-use kerf_controllers::logs::{self, Form, Level, LogLayer};
-use kerf_controllers::{Context, Controllers, Event, History, Metrics, Publish, Settings, SharedCluster};
+use kerf_controllers::logs::{self, Level, LineFormat, LogLayer};
+use kerf_controllers::{Context, Controllers, DecisionHistory, Event, Metrics, Publish, Settings, SharedCluster};
 use kerf_kwok::{Kwok, built_in_catalogue};
 use kerf_runtime::{Clock, Shutdown};
 use kerf_sandbox::{ApiServer, Config, Fault, FaultRule, Verb, install_crds};
@@ -28,12 +28,12 @@ use tracing_subscriber::layer::SubscriberExt as _;
 
 /// Keeps every event that is published, each once unless it is never held back: what tells them apart is the controllers' business, how long it holds the recorder's.
 #[derive(Debug, Default)]
-pub(crate) struct Noted(Mutex<(BTreeSet<EventKey>, Vec<Event>)>);
+pub(crate) struct RecordedEvents(Mutex<(BTreeSet<EventKey>, Vec<Event>)>);
 
 /// What tells events apart: the reason, and what the controllers say.
 type EventKey = (String, Vec<String>);
 
-impl Publish for Noted {
+impl Publish for RecordedEvents {
     fn publish(&self, event: Event) {
         let (known, events) = &mut *self.0.lock().unwrap();
         let is_new = known.insert((event.reason.to_string(), event.told_apart_by.clone()));
@@ -45,9 +45,9 @@ impl Publish for Noted {
 
 /// Keeps what is logged.
 #[derive(Clone, Default)]
-pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
+pub(crate) struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-impl io::Write for Lines {
+impl io::Write for CapturedLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.lock().unwrap().extend_from_slice(bytes);
         Ok(bytes.len())
@@ -58,11 +58,12 @@ impl io::Write for Lines {
     }
 }
 
-impl Lines {
+impl CapturedLog {
     /// Listens to this thread, to everything from a level on, for as long as the guard lives.
     pub(crate) fn listen(level: Level, clock: Clock) -> (Self, tracing::subscriber::DefaultGuard) {
         let lines = Self::default();
-        let layer = LogLayer::new(logs::Settings { level, form: Form::Json }, clock, vec![Box::new(lines.clone())]);
+        let layer =
+            LogLayer::new(logs::LogSettings { level, form: LineFormat::Json }, clock, vec![Box::new(lines.clone())]);
         // As long as one subscriber is all there is, tracing asks the thread that comes by a line first whether anybody listens; other tests'
         // threads would answer no, for good. One for everybody makes it ask all.
         let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
@@ -89,31 +90,31 @@ impl Lines {
 }
 
 /// The cluster of a test.
-pub(crate) struct Rig {
+pub(crate) struct TestEnv {
     pub(crate) server: ApiServer,
     pub(crate) client: Client,
     pub(crate) clock: Clock,
     pub(crate) cluster: SharedCluster,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) settings: Settings,
-    history: Arc<History>,
-    events: Arc<Noted>,
-    running: Option<Running>,
+    history: Arc<DecisionHistory>,
+    events: Arc<RecordedEvents>,
+    running: Option<RunningControllers>,
 }
 
-struct Running {
+struct RunningControllers {
     ctx: Context,
     _shutdown: Shutdown,
     tasks: Vec<JoinHandle<()>>,
 }
 
-impl Drop for Running {
+impl Drop for RunningControllers {
     fn drop(&mut self) {
         self.tasks.iter().for_each(JoinHandle::abort);
     }
 }
 
-impl Rig {
+impl TestEnv {
     /// An API server that knows nothing of Kerf.
     pub(crate) fn empty() -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
@@ -186,7 +187,8 @@ impl Rig {
         let (_, watching) = controllers.watches(7);
         let (shutdown, stop) = Shutdown::new();
         let working = tokio::spawn(async move { controllers.run(stop).await });
-        self.running = Some(Running { ctx, _shutdown: shutdown, tasks: vec![tokio::spawn(watching), working] });
+        self.running =
+            Some(RunningControllers { ctx, _shutdown: shutdown, tasks: vec![tokio::spawn(watching), working] });
     }
 
     /// From now on this happens to every request of the controllers of this kind.
@@ -379,14 +381,14 @@ impl Rig {
 /// An API server with the definitions and a node class `default`, of which each test has a copy: to judge the definitions takes longer than
 /// most tests do.
 pub(crate) async fn furnished() -> &'static ApiServer {
-    static FURNISHED: OnceCell<ApiServer> = OnceCell::const_new();
+    static INSTALLED_SERVER: OnceCell<ApiServer> = OnceCell::const_new();
     let furnish = async || {
-        let rig = Rig::empty();
+        let rig = TestEnv::empty();
         rig.install_definitions().await;
         rig.create::<KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
         rig.server
     };
-    FURNISHED.get_or_init(furnish).await
+    INSTALLED_SERVER.get_or_init(furnish).await
 }
 
 /// A pool with these changes to its spec.

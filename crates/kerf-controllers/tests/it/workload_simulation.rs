@@ -10,17 +10,17 @@ use kerf_api::slim;
 use kube::api::{DeleteParams, ListParams, PostParams};
 use serde_json::json;
 
-use crate::test_env::Rig;
+use crate::test_env::TestEnv;
 
 /// How often it looks around.
-const STEP: Duration = Duration::from_millis(500);
+const SIMULATION_STEP: Duration = Duration::from_millis(500);
 
 /// What each pod asks for.
 pub(crate) const POD_CPU: &str = "900m";
 
-impl Rig {
+impl TestEnv {
     /// Lives for a while, or until `done` says that it is enough; says whether it did.
-    pub(crate) async fn live(&self, seconds: u64, pods: usize, done: impl AsyncFn(&Rig) -> bool) -> bool {
+    pub(crate) async fn live(&self, seconds: u64, pods: usize, done: impl AsyncFn(&TestEnv) -> bool) -> bool {
         // Where nothing was written since the last look, there is nothing to do and nothing new to judge.
         let (mut lived, mut judged) = (None, None);
         for _ in 0..seconds * 2 {
@@ -30,7 +30,7 @@ impl Rig {
                 self.make_nodes_ready().await;
                 self.schedule().await;
             }
-            tokio::time::sleep(STEP).await;
+            tokio::time::sleep(SIMULATION_STEP).await;
             let revision = self.server.revision();
             if judged.replace(revision) != Some(revision) && done(self).await {
                 return true;

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use kerf_controllers::logs::{self, Form};
+use kerf_controllers::logs::{self, LineFormat};
 use kerf_controllers::{LeaderElection, Metrics, ProcessSettings};
 use kerf_kwok::Kwok;
 use kerf_runtime::{Clock, Rate, Shutdown, Throttle};
@@ -123,12 +123,12 @@ fn identity(seed: u64) -> String {
 }
 
 /// How the log looks, by the settings.
-fn log_settings(wish: &Controller) -> logs::Settings {
-    logs::Settings {
+fn log_settings(wish: &Controller) -> logs::LogSettings {
+    logs::LogSettings {
         level: controller_process::level(wish.log_level),
         form: match wish.log_format {
-            LogFormat::Json => Form::Json,
-            LogFormat::Console => Form::Console,
+            LogFormat::Json => LineFormat::Json,
+            LogFormat::Console => LineFormat::Console,
         },
     }
 }

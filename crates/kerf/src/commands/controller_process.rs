@@ -83,7 +83,7 @@ pub(super) async fn run(
 
 /// Sends the log of this process to some outputs.
 pub(super) fn start_log(
-    settings: kerf_controllers::logs::Settings,
+    settings: kerf_controllers::logs::LogSettings,
     clock: Clock,
     outputs: Vec<Box<dyn Write + Send>>,
 ) -> anyhow::Result<()> {

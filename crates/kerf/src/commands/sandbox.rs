@@ -110,7 +110,7 @@ async fn serve(wish: Sandbox, clock: Clock, catalogue: Catalogue) -> Result<Exit
 /// Lets Kerf's own log be seen, if it is to be seen.
 fn show_log(level: Option<LogLevel>, clock: Clock) -> Result<(), Failure> {
     let Some(level) = level else { return Ok(()) };
-    let settings = logs::Settings { level: controller_process::level(level), form: logs::Form::Console };
+    let settings = logs::LogSettings { level: controller_process::level(level), form: logs::LineFormat::Console };
     controller_process::start_log(settings, clock, vec![Box::new(std::io::stderr())]).map_err(Failure::Work)
 }
 

@@ -15,9 +15,9 @@ use kerf_runtime::Clock;
 
 use super::*;
 
-struct Failing(LabelRules);
+struct FailingProvider(LabelRules);
 
-impl CloudProvider for Failing {
+impl CloudProvider for FailingProvider {
     fn name(&self) -> &'static str {
         "test"
     }
@@ -72,7 +72,11 @@ impl CloudProvider for Failing {
 #[tokio::test(start_paused = true)]
 async fn an_error_that_somebody_reacts_to_has_a_name() {
     let metrics = Arc::new(Metrics::new());
-    let cloud = Measured::new(Arc::new(Failing(LabelRules::kwok())), metrics.clone(), Clock::starting_at(noon()));
+    let cloud = MeteredProvider::new(
+        Arc::new(FailingProvider(LabelRules::kwok())),
+        metrics.clone(),
+        Clock::starting_at(noon()),
+    );
     let claim = |name: &str| -> NodeClaim {
         serde_json::from_value(json!({"metadata": {"name": name}, "spec": {"requirements": [],
             "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}))

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use kerf_state::TrackedClaim;
 
-use super::super::registry::Described;
+use super::super::registry::FamilyDescription;
 use super::super::status::StatusFamilies;
 use super::*;
 
 const SPEC: &str = include_str!("../../../../../docs/spec/07-operations.md");
 
 /// Names that belong to parts that do not exist yet.
-const LATER: [&str; 14] = [
+const NOT_YET_SERVED: [&str; 14] = [
     // The EC2 provider.
     "karpenter_cloudprovider_instance_launch_failures_total",
     "karpenter_cloudprovider_instance_termination_failures_total",
@@ -32,12 +32,12 @@ const LATER: [&str; 14] = [
 ];
 
 /// Names that are ours alone.
-const OURS: [&str; 2] =
+const KERF_ONLY: [&str; 2] =
     ["karpenter_voluntary_disruption_drift_backoffs_total", "karpenter_nodepools_drift_backoff_seconds"];
 
 /// A metric as a table says it is.
 #[derive(Debug)]
-struct Row {
+struct SpecMetric {
     name: String,
     /// Counter, gauge, histogram or summary; nothing if the table does not say.
     kind: String,
@@ -97,8 +97,8 @@ fn cells(section: &str) -> Vec<Vec<&'static str>> {
 }
 
 /// Everything that the tables name.
-fn table() -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
+fn table() -> Vec<SpecMetric> {
+    let mut rows: Vec<SpecMetric> = Vec::new();
     for section in ["6.2", "6.4", "6.5"] {
         for cells in cells(section) {
             let labels = without_remarks(cells[2]);
@@ -113,7 +113,7 @@ fn table() -> Vec<Row> {
                 own.clone_from(&like.labels);
             }
             for name in names(cells[0]) {
-                rows.push(Row {
+                rows.push(SpecMetric {
                     name,
                     kind: cells[1].split_whitespace().next().unwrap().to_owned(),
                     labels: own.clone(),
@@ -129,14 +129,14 @@ fn table() -> Vec<Row> {
             let is_histogram = name.ends_with("_duration_seconds") || name.ends_with("_time_seconds");
             let labels = quoted(&without_remarks(cells[1])).into_iter().collect();
             let buckets = if is_histogram { cells[0].to_owned() } else { String::new() };
-            rows.push(Row { name, kind: String::new(), labels, has_node_labels: false, buckets });
+            rows.push(SpecMetric { name, kind: String::new(), labels, has_node_labels: false, buckets });
         }
     }
     rows
 }
 
 /// Those of §6.6, for each kind that there is, and under the names that all kinds share.
-fn conditions() -> Vec<Row> {
+fn conditions() -> Vec<SpecMetric> {
     let claim = ["karpenter_kwok_sh_kwoknodeclass", "karpenter_sh_nodepool"];
     let kinds: [(&str, Vec<&str>); 4] = [
         ("operator_nodeclaim_", claim.to_vec()),
@@ -148,7 +148,7 @@ fn conditions() -> Vec<Row> {
     for cells in cells("6.6") {
         let own: BTreeSet<String> = if cells[2] == "same" { before } else { quoted(cells[2]).into_iter().collect() };
         for (prefix, extra) in &kinds {
-            rows.push(Row {
+            rows.push(SpecMetric {
                 name: quoted(cells[0])[0].replace("operator_K_", prefix),
                 kind: cells[1].split_whitespace().next().unwrap().to_owned(),
                 labels: own.iter().cloned().chain(extra.iter().map(|label| (*label).to_owned())).collect(),
@@ -206,7 +206,7 @@ fn full_cluster(metrics: &Metrics) -> SharedCluster {
 }
 
 /// Everything that can be served: what is registered, and what is made from the cluster when somebody asks.
-fn served() -> BTreeMap<String, Described> {
+fn served() -> BTreeMap<String, FamilyDescription> {
     let metrics = Metrics::new();
     for row in ["nodeclaim", "nodepool", "node"] {
         let keys: Vec<String> = match row {
@@ -216,7 +216,7 @@ fn served() -> BTreeMap<String, Described> {
         };
         StatusFamilies::new(metrics.registry(), &format!("operator_{row}"), &keys);
     }
-    let mut all: BTreeMap<String, Described> =
+    let mut all: BTreeMap<String, FamilyDescription> =
         metrics.registry().described().into_iter().map(|described| (described.name.clone(), described)).collect();
     let text = shown_of(&full_cluster(&metrics), &metrics, noon());
     for (header, series) in text.lines().zip(text.lines().skip(1)).filter(|(header, _)| header.starts_with("# TYPE ")) {
@@ -224,7 +224,7 @@ fn served() -> BTreeMap<String, Described> {
         assert_eq!(kind, "gauge");
         let pairs = series.split_once('{').map_or("", |(_, rest)| rest.rsplit_once('}').unwrap().0);
         let labels = pairs.split("\",").filter_map(|pair| Some(pair.split_once('=')?.0.to_owned())).collect();
-        let described = Described { name: name.to_owned(), kind: "gauge", labels, bounds: Vec::new() };
+        let described = FamilyDescription { name: name.to_owned(), kind: "gauge", labels, bounds: Vec::new() };
         assert_eq!(all.insert(name.to_owned(), described), None, "{name} is served twice");
     }
     all
@@ -241,10 +241,10 @@ fn every_name_of_the_tables_is_served_with_its_type_and_labels() {
     assert!(table.len() > 100, "{}", table.len());
     for row in &table {
         let Some(found) = served.get(&row.name) else {
-            assert!(LATER.contains(&row.name.as_str()), "{} is not served", row.name);
+            assert!(NOT_YET_SERVED.contains(&row.name.as_str()), "{} is not served", row.name);
             continue;
         };
-        assert!(!LATER.contains(&row.name.as_str()), "{} is served already", row.name);
+        assert!(!NOT_YET_SERVED.contains(&row.name.as_str()), "{} is served already", row.name);
         assert!(row.kind.is_empty() || row.kind == found.kind, "{}: {} instead of {}", row.name, found.kind, row.kind);
         let labels: BTreeSet<String> = found.labels.iter().cloned().collect();
         if row.has_node_labels {
@@ -257,16 +257,16 @@ fn every_name_of_the_tables_is_served_with_its_type_and_labels() {
         assert_eq!(found.bounds, bounds(row), "{}", row.name);
     }
     let named: BTreeSet<&str> = table.iter().map(|row| row.name.as_str()).collect();
-    for name in served.keys().map(String::as_str).filter(|name| !OURS.contains(name)) {
+    for name in served.keys().map(String::as_str).filter(|name| !KERF_ONLY.contains(name)) {
         assert!(named.contains(name), "{name} is not in the tables");
     }
-    for name in LATER {
+    for name in NOT_YET_SERVED {
         assert!(named.contains(name), "{name} is not in the tables");
     }
 }
 
 /// The buckets that a table asks for.
-fn bounds(row: &Row) -> Vec<f64> {
+fn bounds(row: &SpecMetric) -> Vec<f64> {
     let text = row.buckets.as_str();
     let rest = text.trim_start_matches("histogram").trim();
     if row.name.starts_with("workqueue_") && !text.is_empty() {

@@ -8,14 +8,14 @@ use kerf_api::slim::Pod;
 use kerf_runtime::ReconcileAction;
 
 use super::pods::{is_waiting, needs_force_delete, tier, until_force_delete};
-use super::{DRAINED, Leaving, POLL, Step, Termination};
+use super::{DRAINED, NODE_POLL_INTERVAL, NodeTermination, TerminatingNode, TerminationStep};
 use crate::events;
 
 /// Pods that were bound just before the taint show up within this time.
-const SETTLE: Duration = Duration::from_secs(5);
+const LATE_POD_WAIT: Duration = Duration::from_secs(5);
 
-impl Termination {
-    pub(super) fn drain(&self, leaving: &mut Leaving) -> Step {
+impl NodeTermination {
+    pub(super) fn drain(&self, leaving: &mut TerminatingNode) -> TerminationStep {
         let now = leaving.now;
         if let Some(conditions) = &mut leaving.conditions
             && conditions.get(DRAINED).is_none()
@@ -34,22 +34,24 @@ impl Termination {
             self.ctx.publish(events::failed_draining(&leaving.node, &why));
             // Those whose tier has not come yet are in no queue that would wake for them.
             let forced = waiting.iter().filter_map(|pod| until_force_delete(pod, leaving.deadline, now)).min();
-            return Step::Again(ReconcileAction::RequeueAfter(forced.map_or(POLL, |until| until.min(POLL))));
+            return TerminationStep::Requeue(ReconcileAction::RequeueAfter(
+                forced.map_or(NODE_POLL_INTERVAL, |until| until.min(NODE_POLL_INTERVAL)),
+            ));
         }
-        let Some(conditions) = &mut leaving.conditions else { return Step::Over };
+        let Some(conditions) = &mut leaving.conditions else { return TerminationStep::Complete };
         if let Some(drained) = conditions.get(DRAINED)
             && drained.status == ConditionStatus::Unknown
-            && now.duration_since(drained.last_transition_time.0).unsigned_abs() < SETTLE
+            && now.duration_since(drained.last_transition_time.0).unsigned_abs() < LATE_POD_WAIT
         {
-            return Step::Again(ReconcileAction::RequeueAfter(POLL));
+            return TerminationStep::Requeue(ReconcileAction::RequeueAfter(NODE_POLL_INTERVAL));
         }
         conditions.set_true(DRAINED, now);
-        Step::Over
+        TerminationStep::Complete
     }
 }
 
 /// The pods to evict now: those that must go because of the deadline, and of the others the first tier that there is.
-fn next_to_go<'p>(waiting: &'p [Arc<Pod>], leaving: &Leaving) -> Vec<&'p Pod> {
+fn next_to_go<'p>(waiting: &'p [Arc<Pod>], leaving: &TerminatingNode) -> Vec<&'p Pod> {
     let (forced, others): (Vec<&Pod>, Vec<&Pod>) =
         waiting.iter().map(Arc::as_ref).partition(|pod| needs_force_delete(pod, leaving.deadline, leaving.now));
     let first = others.iter().map(|pod| tier(pod)).min();

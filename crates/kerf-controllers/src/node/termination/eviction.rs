@@ -11,38 +11,38 @@ use kerf_runtime::{ApiError, Queue, ReconcileAction};
 use kerf_state::Tracked as _;
 use tracing::debug;
 
-use super::eviction_order::{self, Size, Turns};
+use super::eviction_order::{self, EvictionOrder, PodSize};
 use super::pods::{is_evictable, needs_force_delete, protection, until_force_delete};
-use crate::actions::pod::{self, Eviction};
+use crate::actions::pod::{self, EvictionOutcome};
 use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::Error;
 use crate::events;
 
 /// Why nodes go that are emptied to save money.
-const UNDERUTILIZED: &str = "Underutilized";
+const UNDERUTILIZED_REASON: &str = "Underutilized";
 
 /// The controller, and the queue that drains fill.
-pub(crate) struct Evictions {
+pub(crate) struct EvictionQueue {
     ctx: Context,
     /// Pods by name and uid.
-    wanted: Mutex<BTreeMap<(Str, Str), Wanted>>,
-    turns: Mutex<Turns>,
+    wanted: Mutex<BTreeMap<(Str, Str), PendingEviction>>,
+    turns: Mutex<EvictionOrder>,
     queue: OnceLock<Queue<Str>>,
 }
 
 /// A pod that is wanted off its node.
 #[derive(Debug, Clone, Copy)]
-struct Wanted {
+struct PendingEviction {
     /// The end of its node.
     deadline: Option<Timestamp>,
     since: Timestamp,
-    size: Size,
+    size: PodSize,
     /// Whether it has been asked in vain: others do not wait for it.
     is_blocked: bool,
 }
 
-impl Evictions {
+impl EvictionQueue {
     pub(crate) fn new(ctx: Context) -> Self {
         Self { ctx, wanted: Mutex::default(), turns: Mutex::default(), queue: OnceLock::new() }
     }
@@ -65,8 +65,8 @@ impl Evictions {
                     std::mem::replace(&mut known.deadline, earlier) != earlier
                 }
                 None => {
-                    let (since, size) = (self.ctx.now(), Size::of(pod));
-                    wanted.insert(id, Wanted { deadline, since, size, is_blocked: false });
+                    let (since, size) = (self.ctx.now(), PodSize::of(pod));
+                    wanted.insert(id, PendingEviction { deadline, since, size, is_blocked: false });
                     true
                 }
             }
@@ -76,7 +76,7 @@ impl Evictions {
         }
     }
 
-    async fn ask_to_leave(&self, pod: &Pod, wanted: Wanted, now: Timestamp) -> Result<ReconcileAction, Error> {
+    async fn ask_to_leave(&self, pod: &Pod, wanted: PendingEviction, now: Timestamp) -> Result<ReconcileAction, Error> {
         if needs_force_delete(pod, wanted.deadline, now) {
             self.force_delete(pod, wanted.deadline.unwrap_or(now), now).await
         } else if pod.is_terminal() || pod.is_terminating() {
@@ -86,7 +86,7 @@ impl Evictions {
             self.say_why_protected(pod, now);
             Ok(ReconcileAction::RequeueWithBackoff)
         } else if self.waits(pod, wanted, now) {
-            Ok(ReconcileAction::RequeueAfter(eviction_order::POLL))
+            Ok(ReconcileAction::RequeueAfter(eviction_order::LARGER_PODS_POLL_INTERVAL))
         } else {
             self.evict(pod).await
         }
@@ -99,19 +99,19 @@ impl Evictions {
             metrics.pods_eviction_requests.inc(&[&code.to_string()]);
         }
         let blocked = match answer {
-            Eviction::Done => {
+            EvictionOutcome::Evicted => {
                 let reason = self.reason(pod);
                 self.ctx.publish(events::evicted(pod, &reason));
                 metrics.pods_drained.inc(&[&reason]);
-                if reason == UNDERUTILIZED {
+                if reason == UNDERUTILIZED_REASON {
                     self.turns().sent(pod, self.ctx.now());
                 }
                 return Ok(ReconcileAction::Done);
             }
-            Eviction::Gone => return Ok(ReconcileAction::Done),
-            Eviction::Blocked => "evicting pod violates a PDB",
-            Eviction::BlockedByMany => "eviction does not support multiple PDBs",
-            Eviction::Failed(cause) => return Err(Error::Api { doing: "evicting pod", cause }),
+            EvictionOutcome::Gone => return Ok(ReconcileAction::Done),
+            EvictionOutcome::Blocked => "evicting pod violates a PDB",
+            EvictionOutcome::BlockedByMultiplePdbs => "eviction does not support multiple PDBs",
+            EvictionOutcome::Failed(cause) => return Err(Error::Api { doing: "evicting pod", cause }),
         };
         self.pass_over(pod);
         if let Some(node) = self.node_of(pod) {
@@ -174,8 +174,8 @@ impl Evictions {
 
     /// Whether the pod waits for larger ones that leave with it. Only where nodes are emptied to save money does everything depend on
     /// whether all of them find room.
-    fn waits(&self, pod: &Pod, this: Wanted, now: Timestamp) -> bool {
-        if self.reason(pod) != UNDERUTILIZED {
+    fn waits(&self, pod: &Pod, this: PendingEviction, now: Timestamp) -> bool {
+        if self.reason(pod) != UNDERUTILIZED_REASON {
             return false;
         }
         let largest_to_go = self.wanted().values().filter(|other| !other.is_blocked).map(|other| other.size).max();
@@ -184,16 +184,16 @@ impl Evictions {
         self.turns().waits(this.size, this.since, now, largest_to_go, pods)
     }
 
-    fn wanted(&self) -> MutexGuard<'_, BTreeMap<(Str, Str), Wanted>> {
+    fn wanted(&self) -> MutexGuard<'_, BTreeMap<(Str, Str), PendingEviction>> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn turns(&self) -> MutexGuard<'_, Turns> {
+    fn turns(&self) -> MutexGuard<'_, EvictionOrder> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Reconcile for Evictions {
+impl Reconcile for EvictionQueue {
     /// Deals with one pod.
     async fn reconcile(&self, key: &Str) -> Result<ReconcileAction, Error> {
         let pod = self.ctx.cluster.lock().get::<Pod>(key).cloned();

@@ -14,19 +14,19 @@ use kerf_api::slim::{Pod, Str};
 use kerf_engine::pod_requests;
 
 /// How long a pod waits for larger ones at most.
-const PATIENCE: SignedDuration = SignedDuration::from_secs(10);
+const LARGER_PODS_WAIT_MAX: SignedDuration = SignedDuration::from_secs(10);
 /// How often it is looked whether they have come.
-pub(super) const POLL: Duration = Duration::from_millis(250);
+pub(super) const LARGER_PODS_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// How long what was seen of the cluster's pods is good for.
-const FRESH: SignedDuration = SignedDuration::from_millis(200);
+const LARGEST_UNPLACED_TTL: SignedDuration = SignedDuration::from_millis(200);
 /// As much memory as usually comes with a CPU.
 const MEBIBYTES_PER_CPU: i64 = 4096;
 
 /// How large a pod is: the power of two below its thousandths of a CPU, or of what comes with one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Size(u32);
+pub(super) struct PodSize(u32);
 
-impl Size {
+impl PodSize {
     pub(super) fn of(pod: &Pod) -> Self {
         let wanted = pod_requests(pod);
         let thousandths = |resource: &str| wanted.get(resource).map_or(0, Quantity::milli_value);
@@ -38,8 +38,8 @@ impl Size {
 
 /// Pods of one owner that were sent away, and are expected back elsewhere.
 #[derive(Debug)]
-struct Away {
-    size: Size,
+struct EvictedPods {
+    size: PodSize,
     first: Timestamp,
     last: Timestamp,
     pods: usize,
@@ -47,19 +47,19 @@ struct Away {
 
 /// Whose turn it is.
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct EvictionOrder {
     /// By the owner's uid.
-    away: BTreeMap<Str, Away>,
+    away: BTreeMap<Str, EvictedPods>,
     /// The largest that is still away, and when that was looked up.
-    seen: Option<(Timestamp, Option<Size>)>,
+    seen: Option<(Timestamp, Option<PodSize>)>,
 }
 
-impl Turns {
+impl EvictionOrder {
     /// A pod was sent away.
     pub(super) fn sent(&mut self, pod: &Pod, now: Timestamp) {
         let Some(owner) = pod.metadata.controller() else { return };
-        let size = Size::of(pod);
-        let away = self.away.entry(owner.uid.clone()).or_insert(Away { size, first: now, last: now, pods: 0 });
+        let size = PodSize::of(pod);
+        let away = self.away.entry(owner.uid.clone()).or_insert(EvictedPods { size, first: now, last: now, pods: 0 });
         away.pods += 1;
         away.last = now;
         away.size = away.size.max(size);
@@ -70,23 +70,23 @@ impl Turns {
     /// and those that have not come back. `pods` are all pods there are.
     pub(super) fn waits<'p>(
         &mut self,
-        size: Size,
+        size: PodSize,
         since: Timestamp,
         now: Timestamp,
-        largest_to_go: Option<Size>,
+        largest_to_go: Option<PodSize>,
         pods: impl FnOnce() -> Vec<&'p Pod>,
     ) -> bool {
-        if now.duration_since(since) >= PATIENCE {
+        if now.duration_since(since) >= LARGER_PODS_WAIT_MAX {
             return false;
         }
         largest_to_go > Some(size) || self.largest_away(now, pods) > Some(size)
     }
 
-    fn largest_away<'p>(&mut self, now: Timestamp, pods: impl FnOnce() -> Vec<&'p Pod>) -> Option<Size> {
-        if let Some((_, largest)) = self.seen.filter(|(at, _)| now.duration_since(*at) < FRESH) {
+    fn largest_away<'p>(&mut self, now: Timestamp, pods: impl FnOnce() -> Vec<&'p Pod>) -> Option<PodSize> {
+        if let Some((_, largest)) = self.seen.filter(|(at, _)| now.duration_since(*at) < LARGEST_UNPLACED_TTL) {
             return largest;
         }
-        self.away.retain(|_, away| now.duration_since(away.last) < PATIENCE);
+        self.away.retain(|_, away| now.duration_since(away.last) < LARGER_PODS_WAIT_MAX);
         if !self.away.is_empty() {
             let mut back: BTreeMap<&str, usize> = BTreeMap::new();
             for pod in pods() {
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_pod_is_as_large_as_what_it_asks_most_of() {
-        let size = |cpu: &str| Size::of(&pod("p", cpu, "o", 0, None));
+        let size = |cpu: &str| PodSize::of(&pod("p", cpu, "o", 0, None));
         assert!(size("3500m") > size("900m"));
         assert_eq!(size("600m"), size("900m"), "less than twice as much is about the same");
         assert_eq!(size("1m"), size("200m"), "a gibibyte comes with a quarter of a CPU");
@@ -134,9 +134,12 @@ mod tests {
 
     #[test]
     fn small_pods_wait_until_the_large_ones_are_back() {
-        let (small, large) = (Size::of(&pod("s", "900m", "s", 0, None)), pod("l", "3500m", "l", 900, Some("a")));
-        let mut turns = Turns::default();
-        assert!(turns.waits(small, at(0), at(0), Some(Size::of(&large)), Vec::new), "the large one has not gone yet");
+        let (small, large) = (PodSize::of(&pod("s", "900m", "s", 0, None)), pod("l", "3500m", "l", 900, Some("a")));
+        let mut turns = EvictionOrder::default();
+        assert!(
+            turns.waits(small, at(0), at(0), Some(PodSize::of(&large)), Vec::new),
+            "the large one has not gone yet"
+        );
         turns.sent(&large, at(0));
         let old = pod("other", "3500m", "l", 900, Some("b"));
         assert!(turns.waits(small, at(0), at(1), None, || vec![&large, &old]), "it has gone and is not back");
@@ -149,12 +152,12 @@ mod tests {
     #[test]
     fn nobody_waits_for_ever_or_for_its_like() {
         let large = pod("l", "3500m", "l", 900, Some("a"));
-        let small = Size::of(&pod("s", "900m", "s", 0, None));
-        let mut turns = Turns::default();
+        let small = PodSize::of(&pod("s", "900m", "s", 0, None));
+        let mut turns = EvictionOrder::default();
         turns.sent(&large, at(0));
-        assert!(!turns.waits(Size::of(&large), at(0), at(1), Some(Size::of(&large)), Vec::new));
+        assert!(!turns.waits(PodSize::of(&large), at(0), at(1), Some(PodSize::of(&large)), Vec::new));
         assert!(turns.waits(small, at(0), at(9), None, Vec::new));
-        assert!(!turns.waits(small, at(0), at(10), Some(Size::of(&large)), Vec::new));
+        assert!(!turns.waits(small, at(0), at(10), Some(PodSize::of(&large)), Vec::new));
         assert!(!turns.waits(small, at(11), at(11), None, Vec::new), "what has not come back by now may never");
     }
 }

@@ -11,7 +11,7 @@ use kerf_api::taints::DISRUPTED;
 /// A pod that is this late after its grace period will not go by itself.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(1);
 /// The least that timers tell apart.
-const TICK: Duration = Duration::from_millis(1);
+const TIMER_RESOLUTION: Duration = Duration::from_millis(1);
 
 /// Pods in the order in which they are evicted: a tier waits until the one before it is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,7 +83,7 @@ pub(super) fn needs_force_delete(pod: &Pod, deadline: Option<Timestamp>, now: Ti
 pub(super) fn until_force_delete(pod: &Pod, deadline: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
     let latest = latest_start(pod, deadline).filter(|latest| !pod.is_terminating() && now <= *latest)?;
     // At the very instant it need not be yet.
-    Some(Duration::try_from(latest.duration_since(now)).ok()? + TICK)
+    Some(Duration::try_from(latest.duration_since(now)).ok()? + TIMER_RESOLUTION)
 }
 
 /// The last instant from which the pod has its whole grace period before its node ends.

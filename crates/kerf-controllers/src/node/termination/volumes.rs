@@ -7,39 +7,39 @@ use kerf_runtime::ReconcileAction;
 use kerf_state::Cluster;
 
 use super::pods::is_drainable;
-use super::{Leaving, POLL, Step, Termination, VOLUMES_DETACHED};
+use super::{NODE_POLL_INTERVAL, NodeTermination, TerminatingNode, TerminationStep, VOLUMES_DETACHED};
 use crate::events;
 
-const AWAITING: &str = "AwaitingVolumeDetachment";
-const ELAPSED: &str = "TerminationGracePeriodElapsed";
+const AWAITING_DETACHMENT_REASON: &str = "AwaitingVolumeDetachment";
+const GRACE_PERIOD_ELAPSED_REASON: &str = "TerminationGracePeriodElapsed";
 
-impl Termination {
-    pub(super) fn detach(&self, leaving: &mut Leaving) -> Step {
+impl NodeTermination {
+    pub(super) fn detach(&self, leaving: &mut TerminatingNode) -> TerminationStep {
         let pending = pending(&self.ctx.cluster.lock(), leaving);
         let now = leaving.now;
         if pending.is_empty() {
             if let Some(conditions) = &mut leaving.conditions {
                 conditions.set_true(VOLUMES_DETACHED, now);
             }
-            return Step::Over;
+            return TerminationStep::Complete;
         }
         if leaving.deadline.is_some_and(|deadline| now > deadline) {
             if let Some(conditions) = &mut leaving.conditions {
-                conditions.set_false(VOLUMES_DETACHED, ELAPSED, ELAPSED, now);
+                conditions.set_false(VOLUMES_DETACHED, GRACE_PERIOD_ELAPSED_REASON, GRACE_PERIOD_ELAPSED_REASON, now);
             }
-            return Step::Over;
+            return TerminationStep::Complete;
         }
         if let Some(conditions) = &mut leaving.conditions {
-            conditions.set_unknown(VOLUMES_DETACHED, AWAITING, AWAITING, now);
+            conditions.set_unknown(VOLUMES_DETACHED, AWAITING_DETACHMENT_REASON, AWAITING_DETACHMENT_REASON, now);
         }
         let names: Vec<&str> = pending.iter().map(Str::as_str).collect();
         self.ctx.publish(events::awaiting_volume_detachment(&leaving.node, &names));
-        Step::Again(ReconcileAction::RequeueAfter(POLL))
+        TerminationStep::Requeue(ReconcileAction::RequeueAfter(NODE_POLL_INTERVAL))
     }
 }
 
 /// The attachments that keep the node: not those of pods that a drain leaves alone.
-fn pending(cluster: &Cluster, leaving: &Leaving) -> Vec<Str> {
+fn pending(cluster: &Cluster, leaving: &TerminatingNode) -> Vec<Str> {
     let node = &leaving.node.metadata.name;
     let staying = cluster.pods_on(node).filter(|pod| !is_drainable(pod, leaving.now));
     let kept: BTreeSet<Str> = staying.flat_map(|pod| volumes(cluster, pod)).collect();

@@ -11,17 +11,17 @@ use kerf_runtime::{ApiError, MergePatch, ReconcileAction};
 use kerf_state::TrackedClaim;
 use tracing::info;
 
-use super::{INSTANCE_TERMINATING, Lifecycle, REGISTERED, Work, launch};
+use super::{ClaimUpdate, INSTANCE_TERMINATING, Lifecycle, REGISTERED, launch};
 use crate::actions;
-use crate::error::{AFTER_CONFLICT, Error, Stopped, answered};
+use crate::error::{Error, Interrupted, REQUEUE_AFTER_CONFLICT, answered};
 use crate::events;
 use crate::logs::reference;
 
 /// How often a machine that is being terminated is looked at.
-const TERMINATION_POLL: Duration = Duration::from_secs(5);
+const INSTANCE_POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 impl Lifecycle {
-    pub(super) async fn finalize(&self, known: &TrackedClaim) -> Result<ReconcileAction, Stopped> {
+    pub(super) async fn finalize(&self, known: &TrackedClaim) -> Result<ReconcileAction, Interrupted> {
         let has_finalizer = known.object.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == TERMINATION);
         if !has_finalizer {
             return Ok(ReconcileAction::Done);
@@ -41,7 +41,7 @@ impl Lifecycle {
             };
             let claim = self.say_terminating(claim).await?;
             if !is_gone {
-                return Ok(ReconcileAction::RequeueAfter(TERMINATION_POLL));
+                return Ok(ReconcileAction::RequeueAfter(INSTANCE_POLL_INTERVAL));
             }
             let conditions = claim.status.as_ref().map_or(&[][..], |status| &status.conditions);
             if let Some(condition) = conditions.iter().find(|c| c.condition_type == INSTANCE_TERMINATING) {
@@ -59,12 +59,12 @@ impl Lifecycle {
     }
 
     /// The claim with the machine that was launched for it, if the write that should have said so lost against the deletion.
-    async fn with_machine(&self, known: &TrackedClaim) -> Result<TrackedClaim, Stopped> {
+    async fn with_machine(&self, known: &TrackedClaim) -> Result<TrackedClaim, Interrupted> {
         let machine = self.launches.remembered(known.uid(), self.ctx.now());
         let Some(machine) = machine.filter(|_| known.engine_claim.provider_id.is_empty()) else {
             return Ok(known.clone());
         };
-        let mut work = Work::open(known.object.clone());
+        let mut work = ClaimUpdate::open(known.object.clone());
         launch::take_over(&mut work, machine, self.ctx.now());
         let written = self.store(&known.object, work).await?;
         launch::tell_launched(&written);
@@ -81,7 +81,7 @@ impl Lifecycle {
     }
 
     /// Writes down when the drain ends, if it has an end and none is written yet.
-    async fn with_deadline(&self, claim: &NodeClaim) -> Result<NodeClaim, Stopped> {
+    async fn with_deadline(&self, claim: &NodeClaim) -> Result<NodeClaim, Interrupted> {
         let is_set =
             claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(NODECLAIM_TERMINATION_TIMESTAMP));
         let (Some(grace), Some(deleted), false) =
@@ -114,20 +114,20 @@ impl Lifecycle {
     }
 
     /// Has the machine's nodes deleted, which drains them; says whether any is still there.
-    async fn delete_nodes(&self, provider_id: &str) -> Result<bool, Stopped> {
+    async fn delete_nodes(&self, provider_id: &str) -> Result<bool, Interrupted> {
         let nodes: Vec<_> = self.ctx.cluster.lock().nodes_of(provider_id).cloned().collect();
         for node in nodes.iter().filter(|node| !node.metadata.is_terminating()) {
             match actions::node::delete(&self.ctx, &node.metadata.name, &node.metadata.uid).await {
                 Ok(()) | Err(ApiError::NotFound) => {}
-                Err(ApiError::Conflict) => return Err(Stopped::Until(AFTER_CONFLICT)),
+                Err(ApiError::Conflict) => return Err(Interrupted::Requeue(REQUEUE_AFTER_CONFLICT)),
                 Err(cause) => return Err(Error::Api { doing: "deleting node", cause }.into()),
             }
         }
         Ok(!nodes.is_empty())
     }
 
-    async fn say_terminating(&self, claim: NodeClaim) -> Result<NodeClaim, Stopped> {
-        let Work { claim: mut told, mut conditions } = Work::open(claim.clone());
+    async fn say_terminating(&self, claim: NodeClaim) -> Result<NodeClaim, Interrupted> {
+        let ClaimUpdate { claim: mut told, mut conditions } = ClaimUpdate::open(claim.clone());
         conditions.set_true(INSTANCE_TERMINATING, self.ctx.now());
         told.status.get_or_insert_default().conditions = conditions.into_conditions();
         answered(

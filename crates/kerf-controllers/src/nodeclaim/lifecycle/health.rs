@@ -11,10 +11,10 @@ use kerf_api::registration::{
 };
 use kerf_runtime::{ApiError, MergePatch};
 
-use super::{LAUNCHED, Work};
+use super::{ClaimUpdate, LAUNCHED};
 use crate::actions;
 use crate::context::Context;
-use crate::error::{AFTER_CONFLICT, Error, Stopped};
+use crate::error::{Error, Interrupted, REQUEUE_AFTER_CONFLICT};
 
 /// The histories of all pools, by uid.
 #[derive(Debug, Default)]
@@ -45,7 +45,12 @@ impl RegistrationHealth {
     }
 
     /// Tells a claim's pool how it fared. A claim of a pool that is gone, or that was made anew, tells nobody.
-    pub(super) async fn update(&self, ctx: &Context, work: &Work, outcome: RegistrationOutcome) -> Result<(), Stopped> {
+    pub(super) async fn update(
+        &self,
+        ctx: &Context,
+        work: &ClaimUpdate,
+        outcome: RegistrationOutcome,
+    ) -> Result<(), Interrupted> {
         let pool_name = work.claim.metadata.labels.as_ref().and_then(|labels| labels.get(labels::NODEPOOL));
         let Some(pool) = pool_name.and_then(|name| ctx.pool(name)) else { return Ok(()) };
         let uid = pool.metadata.uid.clone().unwrap_or_default();
@@ -56,7 +61,7 @@ impl RegistrationHealth {
         match actions::pool::update(ctx, MergePatch::STATUS, &pool, &told).await {
             Ok(_) => {}
             Err(ApiError::NotFound) => return Ok(()),
-            Err(ApiError::Conflict) => return Err(Stopped::Until(AFTER_CONFLICT)),
+            Err(ApiError::Conflict) => return Err(Interrupted::Requeue(REQUEUE_AFTER_CONFLICT)),
             Err(cause) => return Err(Error::Api { doing: "updating nodepool registration health", cause }.into()),
         }
         self.lock().entry(uid).or_default().record(outcome);
@@ -68,7 +73,7 @@ impl RegistrationHealth {
 fn verdict(
     pool: &NodePool,
     health: PoolRegistrationHealth,
-    work: &Work,
+    work: &ClaimUpdate,
     outcome: RegistrationOutcome,
     now: jiff::Timestamp,
 ) -> NodePool {

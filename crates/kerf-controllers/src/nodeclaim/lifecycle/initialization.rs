@@ -9,19 +9,19 @@ use kerf_api::taints::{Taint as WrittenTaint, is_ephemeral};
 use kerf_runtime::{ApiError, ReconcileAction};
 use tracing::info;
 
-use super::{INITIALIZED, Lifecycle, REGISTERED, Work};
+use super::{ClaimUpdate, INITIALIZED, Lifecycle, REGISTERED};
 use crate::actions;
 use crate::error::Error;
 use crate::logs::{json, reference};
 
 /// What a node still lacks.
-struct Lack {
+struct UninitializedReason {
     reason: &'static str,
     message: String,
 }
 
 impl Lifecycle {
-    pub(super) async fn initialize(&self, work: &mut Work) -> Result<ReconcileAction, Error> {
+    pub(super) async fn initialize(&self, work: &mut ClaimUpdate) -> Result<ReconcileAction, Error> {
         let now = self.ctx.now();
         if work.is_settled(INITIALIZED, now) || !work.conditions.is_true(REGISTERED) {
             return Ok(ReconcileAction::Done);
@@ -70,12 +70,12 @@ impl Lifecycle {
     }
 }
 
-fn lack(reason: &'static str, message: String) -> Lack {
-    Lack { reason, message }
+fn lack(reason: &'static str, message: String) -> UninitializedReason {
+    UninitializedReason { reason, message }
 }
 
 /// The first thing that the node lacks, in the order in which users are told.
-fn first_lack(work: &Work, node: &Node) -> Option<Lack> {
+fn first_lack(work: &ClaimUpdate, node: &Node) -> Option<UninitializedReason> {
     let is_ready = node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
     if !is_ready {
         return Some(lack("NodeNotReady", "Node status is NotReady".to_owned()));

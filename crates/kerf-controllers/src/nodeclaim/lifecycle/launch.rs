@@ -13,39 +13,40 @@ use kerf_cloud::{CreateError, Instance};
 use kerf_runtime::{ApiError, ReconcileAction};
 use tracing::{error, info};
 
-use super::{LAUNCHED, Lifecycle, Step, Work, truncated};
+use super::{ClaimUpdate, LAUNCHED, Lifecycle, LifecycleStep, truncated};
 use crate::actions;
 use crate::error::Error;
 use crate::events;
 use crate::logs::json;
 
 /// How long a machine is remembered whose claim does not say yet that it was launched.
-const REMEMBERED: Duration = Duration::from_hours(1);
+const LAUNCH_CACHE_TTL: Duration = Duration::from_hours(1);
 
 /// Machines that were launched and whose claims may not say so yet, by the claim's uid: a write that failed must not launch a second
 /// one.
 #[derive(Debug, Default)]
-pub(super) struct Launches(Mutex<BTreeMap<String, (Instance, Timestamp)>>);
+pub(super) struct LaunchCache(Mutex<BTreeMap<String, (Instance, Timestamp)>>);
 
-impl Launches {
+impl LaunchCache {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, (Instance, Timestamp)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn remembered(&self, uid: &str, now: Timestamp) -> Option<Instance> {
         let mut launches = self.lock();
-        launches.retain(|_, (_, at)| Duration::try_from(now.duration_since(*at)).unwrap_or_default() < REMEMBERED);
+        launches
+            .retain(|_, (_, at)| Duration::try_from(now.duration_since(*at)).unwrap_or_default() < LAUNCH_CACHE_TTL);
         launches.get(uid).map(|(machine, _)| machine.clone())
     }
 }
 
 impl Lifecycle {
-    pub(super) async fn launch(&self, work: &mut Work) -> Result<Step, Error> {
+    pub(super) async fn launch(&self, work: &mut ClaimUpdate) -> Result<LifecycleStep, Error> {
         let now = self.ctx.now();
         // A claim that lost its machine by somebody's hand finds it again: a launch that is repeated gives the same machine.
         if work.is_settled(LAUNCHED, now) && !work.provider_id().is_empty() {
             self.launches.lock().remove(work.uid());
-            return Ok(Step::On(ReconcileAction::Done));
+            return Ok(LifecycleStep::Continue(ReconcileAction::Done));
         }
         let machine = match self.launches.remembered(work.uid(), now) {
             Some(machine) => machine,
@@ -61,11 +62,11 @@ impl Lifecycle {
         let now = self.ctx.now();
         self.launches.lock().insert(work.uid().to_owned(), (machine.clone(), now));
         take_over(work, machine, now);
-        Ok(Step::On(ReconcileAction::Done))
+        Ok(LifecycleStep::Continue(ReconcileAction::Done))
     }
 
     /// What follows from a launch that failed (spec 04 §2.2).
-    async fn refused(&self, work: &mut Work, refusal: CreateError) -> Result<Step, Error> {
+    async fn refused(&self, work: &mut ClaimUpdate, refusal: CreateError) -> Result<LifecycleStep, Error> {
         let now = self.ctx.now();
         match refusal {
             CreateError::InsufficientCapacity(_) => {
@@ -90,13 +91,13 @@ impl Lifecycle {
     }
 
     /// The claim will never be launched: provisioning makes another for its pods.
-    async fn give_up(&self, work: &Work, reason: &str) -> Result<Step, Error> {
+    async fn give_up(&self, work: &ClaimUpdate, reason: &str) -> Result<LifecycleStep, Error> {
         match actions::claim::delete(&self.ctx, &work.claim).await {
             Ok(()) => {
                 self.ctx.metrics.claim_disrupted(&work.claim, reason, 0);
-                Ok(Step::Deleted)
+                Ok(LifecycleStep::Deleted)
             }
-            Err(ApiError::NotFound) => Ok(Step::Deleted),
+            Err(ApiError::NotFound) => Ok(LifecycleStep::Deleted),
             Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
         }
     }
@@ -118,7 +119,7 @@ pub(super) fn tell_launched(claim: &NodeClaim) {
 }
 
 /// Writes down what the claim has become. The claim's own labels win over the machine's, the machine's annotations over the claim's.
-pub(super) fn take_over(work: &mut Work, machine: Instance, now: Timestamp) {
+pub(super) fn take_over(work: &mut ClaimUpdate, machine: Instance, now: Timestamp) {
     let metadata = &mut work.claim.metadata;
     let mut labels = machine.labels;
     labels.extend(metadata.labels.take().unwrap_or_default());

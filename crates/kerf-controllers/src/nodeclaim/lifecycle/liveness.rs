@@ -6,43 +6,43 @@ use kerf_api::registration::RegistrationOutcome;
 use kerf_runtime::{ApiError, ReconcileAction};
 use tracing::debug;
 
-use super::{LAUNCHED, Lifecycle, REGISTERED, Step, Work};
+use super::{ClaimUpdate, LAUNCHED, Lifecycle, LifecycleStep, REGISTERED};
 use crate::actions;
-use crate::error::{Error, Stopped};
+use crate::error::{Error, Interrupted};
 
 /// How long a launch may take.
-const LAUNCH: Duration = Duration::from_mins(5);
+const LAUNCH_TIMEOUT: Duration = Duration::from_mins(5);
 /// How long a launched machine may take to join.
-const REGISTRATION: Duration = Duration::from_mins(15);
+const REGISTRATION_TIMEOUT: Duration = Duration::from_mins(15);
 
 impl Lifecycle {
-    pub(super) async fn check_liveness(&self, work: &mut Work) -> Result<Step, Error> {
+    pub(super) async fn check_liveness(&self, work: &mut ClaimUpdate) -> Result<LifecycleStep, Error> {
         if work.conditions.is_true(REGISTERED) {
-            return Ok(Step::On(ReconcileAction::Done));
+            return Ok(LifecycleStep::Continue(ReconcileAction::Done));
         }
         let now = self.ctx.now();
         let (condition, timeout, reason) = if work.conditions.is_true(LAUNCHED) {
-            (REGISTERED, REGISTRATION, "registration_timeout")
+            (REGISTERED, REGISTRATION_TIMEOUT, "registration_timeout")
         } else {
-            (LAUNCHED, LAUNCH, "launch_timeout")
+            (LAUNCHED, LAUNCH_TIMEOUT, "launch_timeout")
         };
         let age = work.age(condition, now);
         if age < timeout {
-            return Ok(Step::On(ReconcileAction::RequeueAfter(timeout.saturating_sub(age))));
+            return Ok(LifecycleStep::Continue(ReconcileAction::RequeueAfter(timeout.saturating_sub(age))));
         }
         match self.health.update(&self.ctx, work, RegistrationOutcome::Failed).await {
             Ok(()) => {}
             // Without the pool's say the claim stays, so that no failure is lost.
-            Err(Stopped::Until(next)) => return Ok(Step::On(next)),
-            Err(Stopped::By(error)) => return Err(error),
+            Err(Interrupted::Requeue(next)) => return Ok(LifecycleStep::Continue(next)),
+            Err(Interrupted::Failed(error)) => return Err(error),
         }
         debug!(timeout = ?timeout, reason, "terminating due to timeout");
         match actions::claim::delete(&self.ctx, &work.claim).await {
             Ok(()) => {
                 self.ctx.metrics.claim_disrupted(&work.claim, reason, 0);
-                Ok(Step::Deleted)
+                Ok(LifecycleStep::Deleted)
             }
-            Err(ApiError::NotFound) => Ok(Step::Deleted),
+            Err(ApiError::NotFound) => Ok(LifecycleStep::Deleted),
             Err(cause) => Err(Error::Api { doing: "deleting nodeclaim", cause }),
         }
     }

@@ -13,44 +13,44 @@ use kerf_cloud::HookResult;
 use kerf_runtime::{ApiError, ReconcileAction};
 use tracing::error;
 
-use super::{Lifecycle, REGISTERED, Work};
+use super::{ClaimUpdate, Lifecycle, REGISTERED};
 use crate::actions;
-use crate::error::{AFTER_CONFLICT, Error, Stopped};
+use crate::error::{Error, Interrupted, REQUEUE_AFTER_CONFLICT};
 use crate::events;
 
 /// Where a claim's node is.
-enum Found {
+enum MatchedNodes {
     None,
     One(Arc<slim::Node>),
     Several,
 }
 
 /// How far a node's registration has come.
-enum Registration {
+enum RegistrationProgress {
     Done,
     Pending(ReconcileAction),
 }
 
 /// What registration hooks say, all together.
-struct Hooks {
+struct HookResults {
     pending: Vec<String>,
     next: ReconcileAction,
     errors: Vec<Error>,
 }
 
 impl Lifecycle {
-    pub(super) async fn register(&self, work: &mut Work) -> Result<ReconcileAction, Error> {
+    pub(super) async fn register(&self, work: &mut ClaimUpdate) -> Result<ReconcileAction, Error> {
         let now = self.ctx.now();
         if work.is_settled(REGISTERED, now) {
             return Ok(ReconcileAction::Done);
         }
         let known = match self.find_node(work.provider_id()) {
-            Found::One(node) => node,
-            Found::None => {
+            MatchedNodes::One(node) => node,
+            MatchedNodes::None => {
                 work.conditions.set_unknown(REGISTERED, "NodeNotFound", "Node not registered with cluster", now);
                 return Ok(ReconcileAction::Done);
             }
-            Found::Several => {
+            MatchedNodes::Several => {
                 let message = "Invariant violated, matched multiple nodes";
                 work.conditions.set_false(REGISTERED, "MultipleNodesFound", message, now);
                 return Ok(ReconcileAction::Done);
@@ -60,14 +60,14 @@ impl Lifecycle {
         let is_registered = self.ctx.cloud.registration_hooks().is_empty() && is_registered(&work.claim, &known);
         if !is_registered {
             match self.register_node(work, &known.metadata.name).await? {
-                Registration::Done => {}
-                Registration::Pending(next) => return Ok(next),
+                RegistrationProgress::Done => {}
+                RegistrationProgress::Pending(next) => return Ok(next),
             }
         }
         match self.health.update(&self.ctx, work, RegistrationOutcome::Registered).await {
             Ok(()) => {}
-            Err(Stopped::Until(next)) => return Ok(next),
-            Err(Stopped::By(error)) => return Err(error),
+            Err(Interrupted::Requeue(next)) => return Ok(next),
+            Err(Interrupted::Failed(error)) => return Err(error),
         }
         work.claim.status.get_or_insert_default().node_name = Some(known.metadata.name.to_string());
         work.conditions.set_true(REGISTERED, self.ctx.now());
@@ -75,12 +75,12 @@ impl Lifecycle {
     }
 
     /// Puts on the node what its claim says and, if no hook wants to wait, lets pods come.
-    async fn register_node(&self, work: &mut Work, name: &str) -> Result<Registration, Error> {
+    async fn register_node(&self, work: &mut ClaimUpdate, name: &str) -> Result<RegistrationProgress, Error> {
         let now = self.ctx.now();
         let stored = match actions::node::read(&self.ctx, name).await {
             Ok(node) => node,
             // The watch is late: the node is gone again.
-            Err(ApiError::NotFound) => return Ok(Registration::Pending(ReconcileAction::RequeueWithBackoff)),
+            Err(ApiError::NotFound) => return Ok(RegistrationProgress::Pending(ReconcileAction::RequeueWithBackoff)),
             Err(cause) => return Err(Error::Api { doing: "getting node", cause }),
         };
         let is_unguarded = !has_label(&stored, labels::REGISTERED) && !node_taints(&stored).iter().any(is_unregistered);
@@ -99,8 +99,8 @@ impl Lifecycle {
         }
         match actions::node::update(&self.ctx, &stored, &node).await {
             Ok(()) => {}
-            Err(ApiError::Conflict) => return Ok(Registration::Pending(AFTER_CONFLICT)),
-            Err(ApiError::NotFound) => return Ok(Registration::Pending(ReconcileAction::RequeueWithBackoff)),
+            Err(ApiError::Conflict) => return Ok(RegistrationProgress::Pending(REQUEUE_AFTER_CONFLICT)),
+            Err(ApiError::NotFound) => return Ok(RegistrationProgress::Pending(ReconcileAction::RequeueWithBackoff)),
             Err(cause) => return Err(Error::Api { doing: "patching node", cause }),
         }
         // Not before: a write that lost against another is made again.
@@ -109,27 +109,27 @@ impl Lifecycle {
             self.ctx.publish(events::unregistered_taint_missing(&work.claim));
         }
         if hooks.pending.is_empty() {
-            return Ok(Registration::Done);
+            return Ok(RegistrationProgress::Done);
         }
         Error::all(hooks.errors)?;
-        Ok(Registration::Pending(hooks.next))
+        Ok(RegistrationProgress::Pending(hooks.next))
     }
 
-    fn find_node(&self, provider_id: &str) -> Found {
+    fn find_node(&self, provider_id: &str) -> MatchedNodes {
         let cluster = self.ctx.cluster.lock();
         let mut nodes = cluster.nodes_of(provider_id);
         match (nodes.next(), nodes.next()) {
-            (None, _) => Found::None,
-            (Some(node), None) => Found::One(node.clone()),
-            (Some(_), Some(_)) => Found::Several,
+            (None, _) => MatchedNodes::None,
+            (Some(node), None) => MatchedNodes::One(node.clone()),
+            (Some(_), Some(_)) => MatchedNodes::Several,
         }
     }
 
     /// Asks every hook, even if the first one is pending; what they give goes onto the claim.
-    async fn ask_hooks(&self, work: &mut Work) -> Hooks {
+    async fn ask_hooks(&self, work: &mut ClaimUpdate) -> HookResults {
         let hooks = self.ctx.cloud.registration_hooks();
         let answers = join_all(hooks.iter().map(|hook| hook.registered(&work.claim))).await;
-        let mut all = Hooks { pending: Vec::new(), next: ReconcileAction::Done, errors: Vec::new() };
+        let mut all = HookResults { pending: Vec::new(), next: ReconcileAction::Done, errors: Vec::new() };
         for (hook, answer) in hooks.iter().zip(answers) {
             match answer {
                 Ok(progress) => {
