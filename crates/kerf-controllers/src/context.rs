@@ -53,7 +53,7 @@ pub struct Settings {
 
 impl Settings {
     /// How long a node that got pods is left alone: two batches, and no less than ten seconds.
-    pub(crate) fn nomination(&self) -> Duration {
+    pub(crate) fn nomination_window(&self) -> Duration {
         (self.batch_max * 2).max(Duration::from_secs(10))
     }
 }
@@ -117,9 +117,9 @@ impl Context {
         let show = StateMetricsInput {
             metrics: &self.metrics,
             well_known: &well_known,
-            classes: &classes,
+            node_class_keys: &classes,
             has_reserved: self.settings.engine.reserved_capacity,
-            has_objects: self.settings.cluster_state_observability,
+            has_object_gauges: self.settings.cluster_state_observability,
             now,
         };
         counted + &state_text(&self.cluster, &show)
@@ -130,12 +130,12 @@ impl Context {
     }
 
     /// A claim of ours, as we know it.
-    pub(crate) fn claim(&self, name: &str) -> Option<Arc<TrackedClaim>> {
+    pub(crate) fn managed_claim(&self, name: &str) -> Option<Arc<TrackedClaim>> {
         self.cluster.lock().get::<TrackedClaim>(name).filter(|claim| self.manages_claim(claim)).cloned()
     }
 
     /// A pool of ours, as we know it.
-    pub(crate) fn pool(&self, name: &str) -> Option<Arc<NodePool>> {
+    pub(crate) fn managed_pool(&self, name: &str) -> Option<Arc<NodePool>> {
         self.cluster.lock().get::<NodePool>(name).filter(|pool| self.manages_pool(pool)).cloned()
     }
 

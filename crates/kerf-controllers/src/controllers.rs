@@ -43,7 +43,7 @@ use controller_set::{ControllerSet, RegisteredController, SINGLETON_KEY};
 /// All controllers.
 pub struct Controllers {
     ctx: Context,
-    rack: ControllerSet,
+    controller_set: ControllerSet,
     provisioner: Provisioner,
     history: Arc<DecisionHistory>,
     claim_disruption: RegisteredController<ClaimDisruption>,
@@ -84,87 +84,83 @@ impl Controllers {
     /// All controllers, with nothing to do yet.
     pub fn new(ctx: Context) -> Arc<Self> {
         let (width, each) = (Concurrency { cores: ctx.settings.cores }, || ctx.clone());
-        let (most, few, one) = (width.scaled(10, 1000), width.scaled(10, 10), width.alone());
+        let (most, few, one) = (width.scaled(10, 1000), width.scaled(10, 10), width.single_worker());
         let (is_shown, has_static) = (ctx.settings.cluster_state_observability, ctx.settings.static_capacity);
         let mut rack = ControllerSet::new(each());
         let health = Arc::new(RegistrationHealth::default());
         let batcher = Arc::new(Batcher::new(ctx.settings.batch_idle, ctx.settings.batch_max));
         let evictions: RegisteredController<EvictionQueue> =
-            rack.hang("eviction-queue", EvictionQueue::new(each()), width.drains(100));
-        evictions.controller.use_queue(&evictions.queue);
+            rack.add("eviction-queue", EvictionQueue::new(each()), width.drains(100));
+        evictions.controller.set_queue(&evictions.queue);
         let (history, memory) = (Arc::new(DecisionHistory::default()), Arc::new(DriftBackoffs::new(ctx.settings.seed)));
         let commands: RegisteredController<CommandQueue> =
-            rack.hang("disruption.queue", CommandQueue::new(each(), memory.clone(), history.clone()), width.commands());
-        commands.controller.use_queue(&commands.queue);
+            rack.add("disruption.queue", CommandQueue::new(each(), memory.clone(), history.clone()), width.commands());
+        commands.controller.set_queue(&commands.queue);
         let disruption = DisruptionController::new(each(), commands.controller.clone(), memory, history.clone());
         let node_health = NodeHealth::new(each());
         Arc::new(Self {
-            claim_disruption: rack.hang("nodeclaim.disruption", ClaimDisruption::new(each()), most),
-            claim_hydration: rack.hang("nodeclaim.hydration", ClaimHydration::new(each()), width.reasonable()),
-            claim_status: rack.hang_if(
+            claim_disruption: rack.add("nodeclaim.disruption", ClaimDisruption::new(each()), most),
+            claim_hydration: rack.add("nodeclaim.hydration", ClaimHydration::new(each()), width.hydration()),
+            claim_status: rack.add_if(
                 is_shown,
                 "operatorpkg.nodeclaim.status",
                 StatusController::new(each(), StatusKind::NodeClaim),
                 few,
             ),
             commands,
-            consistency: rack.hang("nodeclaim.consistency", Consistency::new(each()), most),
-            cost: rack.hang_if(is_shown, "metrics.nodepool", NodePoolCost::new(each()), one),
-            counter: rack.hang("nodepool.counter", NodePoolCounter::new(each()), most),
-            disruption: rack.hang("disruption", disruption, one),
-            expiration: rack.hang("nodeclaim.expiration", Expiration::new(each()), most),
-            garbage_collection: rack.hang("nodeclaim.garbagecollection", GarbageCollection::new(each()), one),
-            hash: rack.hang("nodepool.hash", NodePoolHash::new(each()), most),
-            lifecycle: rack.hang("nodeclaim.lifecycle", Lifecycle::new(each(), health.clone()), width.lifecycle()),
-            node_health: rack.hang_if(node_health.is_on(), "node.health", node_health, most),
-            node_hydration: rack.hang("node.hydration", NodeHydration::new(each()), width.reasonable()),
-            node_status: rack.hang_if(
+            consistency: rack.add("nodeclaim.consistency", Consistency::new(each()), most),
+            cost: rack.add_if(is_shown, "metrics.nodepool", NodePoolCost::new(each()), one),
+            counter: rack.add("nodepool.counter", NodePoolCounter::new(each()), most),
+            disruption: rack.add("disruption", disruption, one),
+            expiration: rack.add("nodeclaim.expiration", Expiration::new(each()), most),
+            garbage_collection: rack.add("nodeclaim.garbagecollection", GarbageCollection::new(each()), one),
+            hash: rack.add("nodepool.hash", NodePoolHash::new(each()), most),
+            lifecycle: rack.add("nodeclaim.lifecycle", Lifecycle::new(each(), health.clone()), width.lifecycle()),
+            node_health: rack.add_if(node_health.is_enabled(), "node.health", node_health, most),
+            node_hydration: rack.add("node.hydration", NodeHydration::new(each()), width.hydration()),
+            node_status: rack.add_if(
                 is_shown,
                 "operatorpkg.node.status",
                 StatusController::new(each(), StatusKind::Node),
                 few,
             ),
-            node_trigger: rack.hang("provisioner.trigger.node", NodeTrigger::new(each(), batcher.clone()), most),
-            pod_events: rack.hang("nodeclaim.podevents", PodEvents::new(each()), one),
-            pod_trigger: rack.hang("provisioner.trigger.pod", PodTrigger::new(each(), batcher.clone()), most),
-            pool_health: rack.hang(
-                "nodepool.registrationhealth",
-                NodePoolRegistrationHealth::new(each(), health),
-                most,
-            ),
-            pool_status: rack.hang_if(
+            node_trigger: rack.add("provisioner.trigger.node", NodeTrigger::new(each(), batcher.clone()), most),
+            pod_events: rack.add("nodeclaim.podevents", PodEvents::new(each()), one),
+            pod_trigger: rack.add("provisioner.trigger.pod", PodTrigger::new(each(), batcher.clone()), most),
+            pool_health: rack.add("nodepool.registrationhealth", NodePoolRegistrationHealth::new(each(), health), most),
+            pool_status: rack.add_if(
                 is_shown,
                 "operatorpkg.nodepool.status",
                 StatusController::new(each(), StatusKind::NodePool),
                 few,
             ),
-            readiness: rack.hang("nodepool.readiness", Readiness::new(each()), most),
-            stale_claims: rack.hang("state.nodeclaimgc", StaleClaims::new(each()), one),
-            static_deprovisioning: rack.hang_if(
+            readiness: rack.add("nodepool.readiness", Readiness::new(each()), most),
+            stale_claims: rack.add("state.nodeclaimgc", StaleClaims::new(each()), one),
+            static_deprovisioning: rack.add_if(
                 has_static,
                 "static.deprovisioning",
                 StaticDeprovisioning::new(each()),
                 few,
             ),
-            static_provisioning: rack.hang_if(has_static, "static.provisioning", StaticProvisioning::new(each()), few),
-            termination: rack.hang(
+            static_provisioning: rack.add_if(has_static, "static.provisioning", StaticProvisioning::new(each()), few),
+            termination: rack.add(
                 "node.termination",
                 NodeTermination::new(each(), evictions.controller),
                 width.drains(10),
             ),
-            validation: rack.hang("nodepool.validation", Validation::new(each()), few),
+            validation: rack.add("nodepool.validation", Validation::new(each()), few),
             provisioner: Provisioner::new(each(), batcher),
             history,
-            rack,
+            controller_set: rack,
             ctx,
         })
     }
 
     /// Does what there is to do until told to stop, then lets what is running finish.
     pub async fn run(&self, stop: ShutdownSignal) {
-        self.garbage_collection.add(&SINGLETON_KEY);
-        self.disruption.add(&SINGLETON_KEY);
-        let mut working = self.rack.run(&stop);
+        self.garbage_collection.enqueue(&SINGLETON_KEY);
+        self.disruption.enqueue(&SINGLETON_KEY);
+        let mut working = self.controller_set.run(&stop);
         working.push(self.provisioner.run(stop).boxed());
         // Only those are polled that have something to do, as join_all would not.
         working.into_iter().collect::<FuturesUnordered<_>>().collect::<()>().await;

@@ -24,5 +24,5 @@ pub(crate) use churn_backoff::DriftBackoffs;
 pub use history::DecisionHistory;
 pub(crate) use pass::{CHANGE_COALESCE_DELAY, DisruptionController};
 pub(crate) use queue::CommandQueue;
-pub(crate) use report::forget_pool;
+pub(crate) use report::remove_pool_metrics;
 pub(crate) use triggers::DisruptionTrigger;

@@ -67,18 +67,18 @@ pub enum Error {
 
 impl Error {
     /// The failure as a part of something.
-    pub(crate) fn while_doing(self, doing: &'static str) -> Self {
+    pub(crate) fn with_context(self, doing: &'static str) -> Self {
         Self::WithContext { doing, cause: Box::new(self) }
     }
 
     /// Whether the API server will not have what it was given, and would not the next time either.
-    pub(crate) fn is_refusal(&self) -> bool {
+    pub(crate) fn is_client_error(&self) -> bool {
         let Self::Api { cause: ApiError::Other(cause), .. } = self else { return false };
         matches!(cause.as_ref(), kube::Error::Api(status) if (400..500).contains(&status.code) && status.code != 429)
     }
 
     /// All of several failures as one; none if there are none.
-    pub(crate) fn all(mut errors: Vec<Self>) -> Result<(), Self> {
+    pub(crate) fn combine(mut errors: Vec<Self>) -> Result<(), Self> {
         match errors.len() {
             0 => Ok(()),
             1 => Err(errors.remove(0)),
@@ -104,7 +104,7 @@ impl From<Error> for Interrupted {
 
 impl Interrupted {
     /// The outcome of a reconcile that may have ended early.
-    pub(crate) fn settle(outcome: Result<ReconcileAction, Self>) -> Result<ReconcileAction, Error> {
+    pub(crate) fn into_result(outcome: Result<ReconcileAction, Self>) -> Result<ReconcileAction, Error> {
         match outcome {
             Ok(next) | Err(Self::Requeue(next)) => Ok(next),
             Err(Self::Failed(error)) => Err(error),
@@ -118,7 +118,7 @@ pub(crate) const REQUEUE_AFTER_CONFLICT: ReconcileAction = ReconcileAction::Requ
 
 /// How a reconcile goes on after a call to the API server about its own object: it ends if the object is gone, comes back if somebody
 /// else wrote first, and fails for any other reason (spec 04 §1.1).
-pub(crate) fn answered<T>(doing: &'static str, answer: Result<T, ApiError>) -> Result<T, Interrupted> {
+pub(crate) fn api_result<T>(doing: &'static str, answer: Result<T, ApiError>) -> Result<T, Interrupted> {
     answer.map_err(|cause| match cause {
         ApiError::NotFound => Interrupted::Requeue(ReconcileAction::Done),
         ApiError::Conflict => Interrupted::Requeue(REQUEUE_AFTER_CONFLICT),

@@ -37,17 +37,17 @@ pub enum EventType {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     /// The object.
-    pub about: ObjectReference,
+    pub involved_object: ObjectReference,
     /// Whether something is wrong.
-    pub severity: EventType,
+    pub event_type: EventType,
     /// One word for programs.
     pub reason: Cow<'static, str>,
     /// A sentence for people.
     pub message: String,
     /// What makes it another event than an earlier one with its reason; an event without any is never held back.
-    pub told_apart_by: Vec<String>,
+    pub dedupe_values: Vec<String>,
     /// How long it is not repeated.
-    pub window: Duration,
+    pub dedupe_timeout: Duration,
     /// Whether it shares the bucket of events that come in crowds (five a second, ten at once).
     pub is_rate_limited: bool,
 }
@@ -56,20 +56,28 @@ impl Event {
     fn new(about: ObjectReference, severity: EventType, reason: &'static str, message: String) -> Self {
         let told_apart_by = about.uid.iter().cloned().collect();
         let reason = Cow::Borrowed(reason);
-        Self { about, severity, reason, message, told_apart_by, window: DEFAULT_DEDUPE_TIMEOUT, is_rate_limited: false }
+        Self {
+            involved_object: about,
+            event_type: severity,
+            reason,
+            message,
+            dedupe_values: told_apart_by,
+            dedupe_timeout: DEFAULT_DEDUPE_TIMEOUT,
+            is_rate_limited: false,
+        }
     }
 
-    fn within(self, window: Duration) -> Self {
-        Self { window, ..self }
+    fn with_dedupe_timeout(self, window: Duration) -> Self {
+        Self { dedupe_timeout: window, ..self }
     }
 
-    fn told_apart_by(self, values: impl IntoIterator<Item = String>) -> Self {
-        Self { told_apart_by: values.into_iter().collect(), ..self }
+    fn with_dedupe_values(self, values: impl IntoIterator<Item = String>) -> Self {
+        Self { dedupe_values: values.into_iter().collect(), ..self }
     }
 }
 
 /// A pod as events refer to it.
-pub fn about_pod(pod: &Pod) -> ObjectReference {
+pub fn pod_reference(pod: &Pod) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".into()),
         kind: Some("Pod".into()),
@@ -81,7 +89,7 @@ pub fn about_pod(pod: &Pod) -> ObjectReference {
 }
 
 /// A claim as events refer to it.
-pub fn about_claim(claim: &NodeClaim) -> ObjectReference {
+pub fn claim_reference(claim: &NodeClaim) -> ObjectReference {
     ObjectReference {
         api_version: Some("karpenter.sh/v1".into()),
         kind: Some("NodeClaim".into()),
@@ -92,7 +100,7 @@ pub fn about_claim(claim: &NodeClaim) -> ObjectReference {
 }
 
 /// A pool as events refer to it.
-pub fn about_pool(pool: &NodePool) -> ObjectReference {
+pub fn pool_reference(pool: &NodePool) -> ObjectReference {
     ObjectReference {
         api_version: Some("karpenter.sh/v1".into()),
         kind: Some("NodePool".into()),
@@ -110,58 +118,59 @@ pub(crate) fn nominated(pod: &Pod, claim: Option<&str>, node: Option<&str>) -> E
         .chain(node.map(|name| format!("node/{name}")))
         .collect();
     let message = format!("Pod should schedule on: {}", places.join(", "));
-    Event { is_rate_limited: true, ..Event::new(about_pod(pod), EventType::Normal, "Nominated", message) }
+    Event { is_rate_limited: true, ..Event::new(pod_reference(pod), EventType::Normal, "Nominated", message) }
 }
 
 /// The pod finds no place.
 pub(crate) fn failed_scheduling(pod: &Pod, why: &str) -> Event {
     let message = format!("Failed to schedule pod, {why}");
-    Event::new(about_pod(pod), EventType::Warning, "FailedScheduling", message).within(Duration::from_mins(5))
+    Event::new(pod_reference(pod), EventType::Warning, "FailedScheduling", message)
+        .with_dedupe_timeout(Duration::from_mins(5))
 }
 
 /// The pool's own requirements leave it no machine; by their `minValues` alone, perhaps.
 pub(crate) fn no_compatible_instance_types(pool: &NodePool, is_by_min_values: bool) -> Event {
     let by = if is_by_min_values { " due to minValues incompatibility" } else { "" };
     let message = format!("NodePool requirements filtered out all compatible available instance types{by}");
-    Event::new(about_pool(pool), EventType::Warning, "NoCompatibleInstanceTypes", message)
-        .within(Duration::from_mins(1))
+    Event::new(pool_reference(pool), EventType::Warning, "NoCompatibleInstanceTypes", message)
+        .with_dedupe_timeout(Duration::from_mins(1))
 }
 
 /// There is no such machine to be had.
 pub(crate) fn insufficient_capacity(claim: &NodeClaim, why: &str) -> Event {
     let message = format!("NodeClaim {} event: {why}", claim.metadata.name.as_deref().unwrap_or_default());
-    Event::new(about_claim(claim), EventType::Warning, "InsufficientCapacityError", message)
+    Event::new(claim_reference(claim), EventType::Warning, "InsufficientCapacityError", message)
 }
 
 /// The node joined without the taint that keeps pods away until it is registered.
 pub(crate) fn unregistered_taint_missing(claim: &NodeClaim) -> Event {
     let message = "Missing karpenter.sh/unregistered taint which prevents registration related race conditions on \
                    Karpenter-managed nodes";
-    Event::new(about_claim(claim), EventType::Warning, "UnregisteredTaintMissing", message.to_owned())
+    Event::new(claim_reference(claim), EventType::Warning, "UnregisteredTaintMissing", message.to_owned())
 }
 
 /// The drain has an end.
 pub(crate) fn termination_grace_period_expiring(claim: &NodeClaim, at: &str) -> Event {
     let message = format!("All pods will be deleted by {at}");
-    Event::new(about_claim(claim), EventType::Warning, "TerminationGracePeriodExpiring", message)
-        .told_apart_by(claim.metadata.name.clone())
+    Event::new(claim_reference(claim), EventType::Warning, "TerminationGracePeriodExpiring", message)
+        .with_dedupe_values(claim.metadata.name.clone())
 }
 
 /// Nobody can tell when the drain ends.
 pub(crate) fn unreadable_grace_period(claim: &NodeClaim, why: &str) -> Event {
     let message = format!("Invalid terminationGracePeriod, pods are not deleted before they are evicted: {why}");
-    Event::new(about_claim(claim), EventType::Warning, "FailedValidation", message)
-        .told_apart_by(claim.metadata.name.clone())
+    Event::new(claim_reference(claim), EventType::Warning, "FailedValidation", message)
+        .with_dedupe_values(claim.metadata.name.clone())
 }
 
 /// The node is not what was promised.
 pub(crate) fn failed_consistency_check(claim: &TrackedClaim, issue: &str) -> Event {
-    Event::new(about_claim(&claim.object), EventType::Warning, "FailedConsistencyCheck", issue.to_owned())
-        .told_apart_by([claim.uid().to_owned(), issue.to_owned()])
+    Event::new(claim_reference(&claim.object), EventType::Warning, "FailedConsistencyCheck", issue.to_owned())
+        .with_dedupe_values([claim.uid().to_owned(), issue.to_owned()])
 }
 
 /// A node as events refer to it.
-pub fn about_node(node: &Node) -> ObjectReference {
+pub fn node_reference(node: &Node) -> ObjectReference {
     ObjectReference {
         api_version: Some("v1".into()),
         kind: Some("Node".into()),
@@ -171,32 +180,32 @@ pub fn about_node(node: &Node) -> ObjectReference {
     }
 }
 
-fn about_named_node(node: &Node, severity: EventType, reason: &'static str, message: String) -> Event {
-    Event::new(about_node(node), severity, reason, message).told_apart_by([node.metadata.name.to_string()])
+fn node_event(node: &Node, severity: EventType, reason: &'static str, message: String) -> Event {
+    Event::new(node_reference(node), severity, reason, message).with_dedupe_values([node.metadata.name.to_string()])
 }
 
 /// The node is not empty yet.
 pub(crate) fn failed_draining(node: &Node, why: &str) -> Event {
-    about_named_node(node, EventType::Warning, "FailedDraining", format!("Failed to drain node, {why}"))
+    node_event(node, EventType::Warning, "FailedDraining", format!("Failed to drain node, {why}"))
 }
 
 /// The node is empty and still has volumes.
 pub(crate) fn awaiting_volume_detachment(node: &Node, attachments: &[&str]) -> Event {
-    let names = crate::logs::some_names(attachments, 5);
+    let names = crate::logs::join_names_truncated(attachments, 5);
     let message = format!("Awaiting deletion of bound volumeattachments ({names})");
-    about_named_node(node, EventType::Normal, "AwaitingVolumeDetachment", message)
+    node_event(node, EventType::Normal, "AwaitingVolumeDetachment", message)
 }
 
 /// The node's drain has an end.
 pub(crate) fn node_termination_grace_period_expiring(node: &Node, at: &str) -> Event {
     let message = format!("All pods will be deleted by {at}");
-    about_named_node(node, EventType::Warning, "TerminationGracePeriodExpiring", message)
+    node_event(node, EventType::Warning, "TerminationGracePeriodExpiring", message)
 }
 
 /// The pod was asked to leave; why may be empty.
 pub(crate) fn evicted(pod: &Pod, why: &str) -> Event {
-    Event::new(about_pod(pod), EventType::Normal, "Evicted", format!("Evicted pod: {why}"))
-        .told_apart_by([pod.metadata.name.to_string()])
+    Event::new(pod_reference(pod), EventType::Normal, "Evicted", format!("Evicted pod: {why}"))
+        .with_dedupe_values([pod.metadata.name.to_string()])
 }
 
 /// The pod is deleted because its node ends at an instant, with so many seconds of its own grace period.
@@ -207,7 +216,8 @@ pub(crate) fn disrupted(pod: &Pod, end: Timestamp, granted_seconds: i64) -> Even
         "Deleting the pod to accommodate the terminationTime {end} of the node. The pod was granted {granted_seconds} seconds of \
          grace-period of its {own} terminationGracePeriodSeconds. This bypasses the PDB of the pod and the do-not-disrupt annotation."
     );
-    Event::new(about_pod(pod), EventType::Normal, "Disrupted", message).told_apart_by([pod.metadata.name.to_string()])
+    Event::new(pod_reference(pod), EventType::Normal, "Disrupted", message)
+        .with_dedupe_values([pod.metadata.name.to_string()])
 }
 
 /// What the pod's wish to be left alone comes to; nothing, if it is simply kept.
@@ -217,24 +227,25 @@ pub(crate) fn do_not_disrupt(pod: &Pod, protection: &DoNotDisrupt) -> Option<Eve
         DoNotDisrupt::Protected { until: None } => None,
         DoNotDisrupt::Protected { until: Some(until) } => {
             let message = format!("The karpenter.sh/do-not-disrupt grace period will elapse at {until}");
-            let event = Event::new(about_pod(pod), EventType::Normal, "DoNotDisruptUntil", message);
-            Some(event.told_apart_by([uid, until.to_string()]))
+            let event = Event::new(pod_reference(pod), EventType::Normal, "DoNotDisruptUntil", message);
+            Some(event.with_dedupe_values([uid, until.to_string()]))
         }
         DoNotDisrupt::Elapsed { .. } => {
             let message = "The karpenter.sh/do-not-disrupt grace period has elapsed, pod is now disruptable".to_owned();
-            Some(Event::new(about_pod(pod), EventType::Normal, "DoNotDisruptGracePeriodElapsed", message))
+            Some(Event::new(pod_reference(pod), EventType::Normal, "DoNotDisruptGracePeriodElapsed", message))
         }
         DoNotDisrupt::Invalid { why } => {
             let message = format!("Invalid karpenter.sh/do-not-disrupt annotation: {why}, ignoring annotation");
-            let event = Event::new(about_pod(pod), EventType::Warning, "InvalidDoNotDisruptAnnotation", message);
-            Some(event.told_apart_by([uid, why.clone()]))
+            let event = Event::new(pod_reference(pod), EventType::Warning, "InvalidDoNotDisruptAnnotation", message);
+            Some(event.with_dedupe_values([uid, why.clone()]))
         }
     }
 }
 
 /// So many nodes are broken that none is repaired.
 pub(crate) fn node_repair_blocked(about: ObjectReference, why: &str) -> Event {
-    Event::new(about, EventType::Warning, "NodeRepairBlocked", why.to_owned()).within(Duration::from_mins(15))
+    Event::new(about, EventType::Warning, "NodeRepairBlocked", why.to_owned())
+        .with_dedupe_timeout(Duration::from_mins(15))
 }
 
 /// A condition has another status than before. Every one is told.
@@ -244,11 +255,11 @@ pub(crate) fn transitioned(about: ObjectReference, before: &Condition, after: &C
         "Status condition transitioned, Type: {}, Status: {} -> {}, Reason: {}{tail}",
         after.condition_type, before.status, after.status, after.reason
     );
-    let event = Event::new(about, EventType::Normal, "", message).told_apart_by([]);
+    let event = Event::new(about, EventType::Normal, "", message).with_dedupe_values([]);
     Event { reason: Cow::Owned(after.condition_type.clone()), ..event }
 }
 
 /// A finalizer is gone. Every one is told.
 pub(crate) fn finalized(about: ObjectReference, finalizer: &str) -> Event {
-    Event::new(about, EventType::Normal, "Finalized", format!("Finalized {finalizer}")).told_apart_by([])
+    Event::new(about, EventType::Normal, "Finalized", format!("Finalized {finalizer}")).with_dedupe_values([])
 }

@@ -23,5 +23,5 @@ pub use disruption::DecisionHistory;
 pub use error::Error;
 pub use events::{Event, Publish};
 pub use metrics::Metrics;
-pub use process::{LeaderElection, ProcessSettings, RunError, measured, run};
+pub use process::{LeaderElection, ProcessSettings, RunError, metered_client, run};
 pub use recorder::Recorder;

@@ -51,12 +51,12 @@ pub fn reference(name: &str) -> impl fmt::Display {
 }
 
 /// A reference to an object in a namespace.
-pub fn reference_in(namespace: &str, name: &str) -> impl fmt::Display {
+pub fn namespaced_reference(namespace: &str, name: &str) -> impl fmt::Display {
     json(serde_json::json!({ "name": name, "namespace": namespace }))
 }
 
 /// A reference to an object by its key, `namespace/name` or a name alone.
-pub fn reference_of(key: &str) -> impl fmt::Display {
+pub fn key_reference(key: &str) -> impl fmt::Display {
     match key.split_once('/') {
         Some((namespace, name)) => json(serde_json::json!({ "name": name, "namespace": namespace })),
         None => json(serde_json::json!({ "name": key })),
@@ -64,7 +64,7 @@ pub fn reference_of(key: &str) -> impl fmt::Display {
 }
 
 /// `a, b, c, d, e and 2 other(s)`.
-pub fn some_names(names: &[&str], max: usize) -> String {
+pub fn join_names_truncated(names: &[&str], max: usize) -> String {
     let listed = names[..names.len().min(max)].join(", ");
     match names.len().saturating_sub(max) {
         0 => listed,

@@ -68,7 +68,7 @@ const LIFETIME_BUCKETS: [f64; 21] = [
 const RECONCILE_BUCKETS: [f64; 13] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
 /// `start`, then twice as much each time.
-fn doubling(start: f64, count: usize) -> Vec<f64> {
+fn exponential_buckets(start: f64, count: usize) -> Vec<f64> {
     std::iter::successors(Some(start), |bound| Some(bound * 2.0)).take(count).collect()
 }
 
@@ -232,13 +232,13 @@ impl Metrics {
                 "karpenter_nodeclaims_instance_termination_duration_seconds",
                 "Duration of instance termination.",
                 &["nodepool"],
-                &doubling(1.0, 11),
+                &exponential_buckets(1.0, 11),
             ),
             nodeclaims_termination_duration: r.histogram(
                 "karpenter_nodeclaims_termination_duration_seconds",
                 "Duration of nodeclaim termination.",
                 &["nodepool"],
-                &doubling(1.0, 12),
+                &exponential_buckets(1.0, 12),
             ),
             nodes_created: r.counter(
                 "karpenter_nodes_created_total",
@@ -391,7 +391,7 @@ impl Metrics {
     }
 
     /// A controller starts: its series are there from now on, most of them at zero.
-    pub(crate) fn controller_starts(&self, name: &'static str, workers: usize) {
+    pub(crate) fn init_controller_series(&self, name: &'static str, workers: usize) {
         self.max_concurrent_reconciles.set(&[name], workers as f64);
         self.active_workers.set(&[name], 0.0);
         for result in ["success", "error", "requeue", "requeue_after"] {
@@ -405,8 +405,8 @@ impl Metrics {
 
     /// All metrics as text, the process's own included.
     pub fn text(&self, now: Timestamp) -> String {
-        self.queues.look();
-        self.scheduler.look(now);
+        self.queues.refresh();
+        self.scheduler.refresh(now);
         self.registry.text(now) + &process::text()
     }
 }

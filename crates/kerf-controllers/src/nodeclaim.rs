@@ -19,7 +19,7 @@ use crate::node::termination::is_reschedulable;
 
 /// Deletes a claim whatever runs on it, and counts it for a reason, with the pods that must go elsewhere. Says whether it did: one that
 /// is gone already is not counted again.
-pub(crate) async fn disrupt(ctx: &Context, claim: &TrackedClaim, reason: &str) -> Result<bool, Error> {
+pub(crate) async fn delete_disrupted(ctx: &Context, claim: &TrackedClaim, reason: &str) -> Result<bool, Error> {
     match actions::claim::delete(ctx, &claim.object).await {
         Ok(()) => {
             let node = claim.object.status.as_ref().and_then(|status| status.node_name.as_deref()).unwrap_or_default();

@@ -14,10 +14,10 @@ use kerf_runtime::{MergePatch, ReconcileAction};
 
 use crate::actions;
 use crate::context::Context;
-use crate::error::{Interrupted, answered};
+use crate::error::{Interrupted, api_result};
 
 /// Changes conditions of a pool and writes them if that made a difference.
-async fn tell(
+async fn update_conditions(
     ctx: &Context,
     pool: &NodePool,
     say: impl FnOnce(&mut ConditionSet, Timestamp),
@@ -29,5 +29,5 @@ async fn tell(
     say(&mut conditions, ctx.now());
     status.conditions = conditions.into_conditions();
     let written = actions::pool::update(ctx, MergePatch::STATUS, pool, &told).await;
-    answered("patching nodepool status", written).map(|_| ReconcileAction::Done)
+    api_result("patching nodepool status", written).map(|_| ReconcileAction::Done)
 }

@@ -8,7 +8,7 @@ pub(crate) mod reconcile;
 mod requests;
 mod version;
 
-pub use requests::measured;
+pub use requests::metered_client;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -89,7 +89,7 @@ pub async fn run(
 ) -> Result<(), RunError> {
     let default_spread = &ctx.settings.engine.default_spread;
     if !default_spread.is_empty() {
-        let constraints: Value = default_spread.iter().map(described).collect();
+        let constraints: Value = default_spread.iter().map(spread_constraint_json).collect();
         info!(%constraints, "spreading pods without constraints of their own by default");
     }
     let cloud = Arc::new(MeteredProvider::new(ctx.cloud.clone(), ctx.metrics.clone(), ctx.clock));
@@ -100,7 +100,7 @@ pub async fn run(
     // Dropping the set ends what it holds.
     let mut background = JoinSet::new();
     background.spawn(feed);
-    background.spawn(version::follow(ctx.client.clone()));
+    background.spawn(version::poll_version(ctx.client.clone()));
     probes::start(&ctx, controllers.history(), settings, &watches, &mut background).await?;
     if let Some(recorder) = recorder {
         background.spawn(async move { recorder.run().await });
@@ -149,7 +149,7 @@ pub async fn run(
                 error!(error = %lost, "leader election lost");
                 Err(RunError::Lease(lost))
             }
-            () = lead(&controllers, watches, stop) => Ok(()),
+            () = run_as_leader(&controllers, watches, stop) => Ok(()),
         }
     };
     leads(0.0);
@@ -162,7 +162,7 @@ pub async fn run(
 }
 
 /// A default spread constraint as it was configured.
-fn described(constraint: &TopologySpreadConstraint) -> Value {
+fn spread_constraint_json(constraint: &TopologySpreadConstraint) -> Value {
     let policy = |policy: Option<NodeInclusionPolicy>| policy.map(|policy| format!("{policy:?}"));
     let fields = [
         ("maxSkew", Some(constraint.max_skew.into())),
@@ -176,7 +176,7 @@ fn described(constraint: &TopologySpreadConstraint) -> Value {
 }
 
 /// What a leader does: waits for the picture to be whole, then works until the end is asked for.
-async fn lead(controllers: &Arc<Controllers>, watches: Vec<WatchHandle>, mut stop: ShutdownSignal) {
+async fn run_as_leader(controllers: &Arc<Controllers>, watches: Vec<WatchHandle>, mut stop: ShutdownSignal) {
     for mut watch in watches {
         tokio::select! {
             biased;

@@ -32,8 +32,8 @@ const COMPONENT: &str = "karpenter";
 /// Publishes events, once somebody polls `Recorder::run`.
 pub struct Recorder {
     clock: Clock,
-    said: Mutex<DedupeState>,
-    waiting: mpsc::Sender<Event>,
+    dedupe: Mutex<DedupeState>,
+    queue: mpsc::Sender<Event>,
     writer: Mutex<Option<EventWriter>>,
 }
 
@@ -47,46 +47,49 @@ impl std::fmt::Debug for Recorder {
 #[derive(Debug)]
 struct DedupeState {
     /// Until when a key is not repeated.
-    until: BTreeMap<String, Timestamp>,
+    suppressed_until: BTreeMap<String, Timestamp>,
     /// How many keys there are when old ones are looked for: twice as many as were left the last time, so that a key costs its share of one
     /// look, however many there are.
-    keys_max: usize,
+    cleanup_at_len: usize,
     /// Events of crowds that may still be told, and as of when.
-    crowd: (f64, Timestamp),
+    rate_limit_tokens: (f64, Timestamp),
 }
 
 impl Recorder {
     /// A recorder that writes through `client`.
     pub fn new(client: kube::Client, clock: Clock, seed: u64) -> Self {
         let (waiting, received) = mpsc::channel(QUEUED_EVENTS_MAX);
-        let said =
-            DedupeState { until: BTreeMap::new(), keys_max: DEDUPE_KEYS_MIN, crowd: (RATE_LIMIT_BURST, clock.now()) };
+        let said = DedupeState {
+            suppressed_until: BTreeMap::new(),
+            cleanup_at_len: DEDUPE_KEYS_MIN,
+            rate_limit_tokens: (RATE_LIMIT_BURST, clock.now()),
+        };
         let chance = Rng::new(seed, "events");
-        let writer = EventWriter { client, clock, received, correlator: Correlator::default(), chance };
-        Self { clock, said: Mutex::new(said), waiting, writer: Mutex::new(Some(writer)) }
+        let writer = EventWriter { client, clock, received, correlator: Correlator::default(), rng: chance };
+        Self { clock, dedupe: Mutex::new(said), queue: waiting, writer: Mutex::new(Some(writer)) }
     }
 
-    fn is_news(&self, event: &Event) -> bool {
+    fn admit(&self, event: &Event) -> bool {
         let now = self.clock.now();
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        if !event.told_apart_by.is_empty() {
-            let key = format!("{}-{}", event.reason.to_lowercase(), event.told_apart_by.join("-"));
-            if said.until.get(&key).is_some_and(|until| now < *until) {
+        let mut said = self.dedupe.lock().unwrap_or_else(PoisonError::into_inner);
+        if !event.dedupe_values.is_empty() {
+            let key = format!("{}-{}", event.reason.to_lowercase(), event.dedupe_values.join("-"));
+            if said.suppressed_until.get(&key).is_some_and(|until| now < *until) {
                 return false;
             }
-            if said.until.len() >= said.keys_max {
-                said.until.retain(|_, until| now < *until);
-                said.keys_max = DEDUPE_KEYS_MIN.max(said.until.len() * 2);
+            if said.suppressed_until.len() >= said.cleanup_at_len {
+                said.suppressed_until.retain(|_, until| now < *until);
+                said.cleanup_at_len = DEDUPE_KEYS_MIN.max(said.suppressed_until.len() * 2);
             }
-            said.until.insert(key, now.saturating_add(event.window).unwrap_or(Timestamp::MAX));
+            said.suppressed_until.insert(key, now.saturating_add(event.dedupe_timeout).unwrap_or(Timestamp::MAX));
         }
         if !event.is_rate_limited {
             return true;
         }
-        let (left, since) = said.crowd;
+        let (left, since) = said.rate_limit_tokens;
         let filled = (left + now.duration_since(since).as_secs_f64() * RATE_LIMIT_PER_SECOND).min(RATE_LIMIT_BURST);
         let is_allowed = filled >= 1.0;
-        said.crowd = (if is_allowed { filled - 1.0 } else { filled }, now);
+        said.rate_limit_tokens = (if is_allowed { filled - 1.0 } else { filled }, now);
         is_allowed
     }
 
@@ -104,9 +107,9 @@ impl Recorder {
 
 impl Publish for Recorder {
     fn publish(&self, event: Event) {
-        if self.is_news(&event) {
+        if self.admit(&event) {
             // A full queue loses events; see WAITING_MAX.
-            let _ = self.waiting.try_send(event);
+            let _ = self.queue.try_send(event);
         }
     }
 }
@@ -116,7 +119,7 @@ struct EventWriter {
     clock: Clock,
     received: mpsc::Receiver<Event>,
     correlator: Correlator,
-    chance: Rng,
+    rng: Rng,
 }
 
 impl EventWriter {
@@ -126,7 +129,7 @@ impl EventWriter {
             Correlated::Dropped => {}
             Correlated::New { message } => {
                 let created = self.create(&event, &message, 1, now).await;
-                self.correlator.written(&event, &message, created, now);
+                self.correlator.record_written(&event, &message, created, now);
             }
             Correlated::Repeat { name, message, count } => {
                 let patch = json!({"count": count, "lastTimestamp": Time(now), "message": message});
@@ -134,7 +137,7 @@ impl EventWriter {
                 // Whatever else went wrong, the next one counts on.
                 if let Err(ApiError::NotFound) = with_retries(|| api.patch(&name, &params, &patch)).await {
                     let created = self.create(&event, &message, count, now).await;
-                    self.correlator.written(&event, &message, created, now);
+                    self.correlator.record_written(&event, &message, created, now);
                 }
             }
         }
@@ -146,18 +149,18 @@ impl EventWriter {
 
     /// Creates the object; its name, if that worked.
     async fn create(&mut self, event: &Event, message: &str, count: i32, now: Timestamp) -> Option<String> {
-        let about = event.about.name.as_deref().unwrap_or_default();
-        let name = format!("{about}.{:016x}", self.chance.next_u64());
+        let about = event.involved_object.name.as_deref().unwrap_or_default();
+        let name = format!("{about}.{:016x}", self.rng.next_u64());
         let object = core::Event {
             metadata: ObjectMeta {
                 name: Some(name.clone()),
                 namespace: Some(namespace(event).to_owned()),
                 ..ObjectMeta::default()
             },
-            involved_object: event.about.clone(),
+            involved_object: event.involved_object.clone(),
             reason: Some(event.reason.to_string()),
             message: Some(message.to_owned()),
-            type_: Some(severity(event.severity).to_owned()),
+            type_: Some(event_type_name(event.event_type).to_owned()),
             source: Some(core::EventSource { component: Some(COMPONENT.to_owned()), host: None }),
             reporting_component: Some(COMPONENT.to_owned()),
             first_timestamp: Some(Time(now)),
@@ -172,10 +175,10 @@ impl EventWriter {
 
 /// Where an event lives: with its object, or in `default`.
 fn namespace(event: &Event) -> &str {
-    event.about.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
+    event.involved_object.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
 }
 
-fn severity(severity: EventType) -> &'static str {
+fn event_type_name(severity: EventType) -> &'static str {
     match severity {
         EventType::Normal => "Normal",
         EventType::Warning => "Warning",

@@ -17,7 +17,7 @@ const POOL_CHECK_INTERVAL: Duration = Duration::from_mins(1);
 
 /// A pool of ours that keeps so many nodes, and is not on its way out.
 fn static_pool(ctx: &Context, name: &str) -> Option<(Arc<NodePool>, usize)> {
-    let pool = ctx.pool(name).filter(|pool| pool.metadata.deletion_timestamp.is_none())?;
+    let pool = ctx.managed_pool(name).filter(|pool| pool.metadata.deletion_timestamp.is_none())?;
     let replicas = usize::try_from(pool.spec.replicas?).unwrap_or(0);
     Some((pool, replicas))
 }

@@ -23,7 +23,7 @@ pub(crate) async fn update(ctx: &Context, before: &Node, after: &Node) -> Result
 }
 
 /// Sets one label.
-pub(crate) async fn label(ctx: &Context, name: &str, key: &str, value: &str) -> Result<(), ApiError> {
+pub(crate) async fn set_label(ctx: &Context, name: &str, key: &str, value: &str) -> Result<(), ApiError> {
     let patch = Patch::Merge(json!({"metadata": {"labels": {key: value}}}));
     with_retries(|| async { api(ctx).patch(name, &PatchParams::default(), &patch).await }).await.map(drop)
 }

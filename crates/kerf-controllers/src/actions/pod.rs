@@ -33,13 +33,13 @@ fn api(ctx: &Context, pod: &Pod) -> Api<k8s_openapi::api::core::v1::Pod> {
     Api::namespaced(ctx.client.clone(), &pod.metadata.namespace)
 }
 
-fn this_pod(pod: &Pod) -> Preconditions {
+fn uid_precondition(pod: &Pod) -> Preconditions {
     Preconditions { uid: Some(pod.metadata.uid.to_string()), resource_version: None }
 }
 
 /// Asks a pod to leave, as far as its budgets allow. Also gives the code that the API server answered with, if it did.
 pub(crate) async fn evict(ctx: &Context, pod: &Pod) -> (Option<u16>, EvictionOutcome) {
-    let options = DeleteParams { preconditions: Some(this_pod(pod)), ..DeleteParams::default() };
+    let options = DeleteParams { preconditions: Some(uid_precondition(pod)), ..DeleteParams::default() };
     let params = EvictParams { delete_options: Some(options), ..EvictParams::default() };
     let api = api(ctx, pod);
     match tokio::time::timeout(EVICTION_TIMEOUT, api.evict(&pod.metadata.name, &params)).await {
@@ -63,7 +63,8 @@ pub(crate) async fn evict(ctx: &Context, pod: &Pod) -> (Option<u16>, EvictionOut
 /// Deletes a pod, with so much time to end. One that is going already gets no more than that.
 pub(crate) async fn delete(ctx: &Context, pod: &Pod, grace_seconds: i64) -> Result<(), ApiError> {
     let grace_period_seconds = Some(u32::try_from(grace_seconds).unwrap_or(u32::MAX));
-    let params = DeleteParams { grace_period_seconds, preconditions: Some(this_pod(pod)), ..DeleteParams::default() };
+    let params =
+        DeleteParams { grace_period_seconds, preconditions: Some(uid_precondition(pod)), ..DeleteParams::default() };
     let api = api(ctx, pod);
     with_retries(|| async { api.delete(&pod.metadata.name, &params).await }).await.map(drop)
 }

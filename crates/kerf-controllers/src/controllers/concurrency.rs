@@ -18,7 +18,7 @@ impl Concurrency {
     }
 
     /// One key at a time.
-    pub(super) fn alone(self) -> QueueSettings {
+    pub(super) fn single_worker(self) -> QueueSettings {
         self.scaled(1, 1)
     }
 
@@ -28,7 +28,7 @@ impl Concurrency {
     }
 
     /// For small repairs of many objects.
-    pub(super) fn reasonable(self) -> QueueSettings {
+    pub(super) fn hydration(self) -> QueueSettings {
         QueueSettings {
             workers: self.workers(1000, 5000),
             backoff: Backoff { base: Duration::from_millis(100), max: Duration::from_mins(1) },

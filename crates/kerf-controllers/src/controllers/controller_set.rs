@@ -11,7 +11,7 @@ use kerf_runtime::{Queue, QueueSettings, ReconcileAction, Rng, ShutdownSignal};
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::process::reconcile::observed;
+use crate::process::reconcile::instrument_reconcile;
 
 /// The key of controllers that look at everything at once.
 pub(super) const SINGLETON_KEY: Str = Str::new_static("");
@@ -29,25 +29,25 @@ pub(super) struct RegisteredController<C> {
     name: &'static str,
     pub(super) controller: Arc<C>,
     pub(super) queue: Queue<Str>,
-    is_on: bool,
+    is_enabled: bool,
 }
 
 impl<C> Clone for RegisteredController<C> {
     fn clone(&self) -> Self {
-        let Self { name, controller, queue, is_on } = self;
-        Self { name, controller: controller.clone(), queue: queue.clone(), is_on: *is_on }
+        let Self { name, controller, queue, is_enabled: is_on } = self;
+        Self { name, controller: controller.clone(), queue: queue.clone(), is_enabled: *is_on }
     }
 }
 
 impl<C> RegisteredController<C> {
     /// Wants a key looked at.
-    pub(super) fn add(&self, key: &Str) {
-        self.add_after(key, Duration::ZERO);
+    pub(super) fn enqueue(&self, key: &Str) {
+        self.enqueue_after(key, Duration::ZERO);
     }
 
     /// Wants a key looked at after a while.
-    pub(super) fn add_after(&self, key: &Str, delay: Duration) {
-        if self.is_on {
+    pub(super) fn enqueue_after(&self, key: &Str, delay: Duration) {
+        if self.is_enabled {
             self.queue.add_after(key.clone(), delay);
         }
     }
@@ -56,64 +56,69 @@ impl<C> RegisteredController<C> {
 /// All controllers that hang on queues, to be run together.
 pub(super) struct ControllerSet {
     ctx: Context,
-    all: Vec<Box<dyn Runnable>>,
+    controllers: Vec<Box<dyn Runnable>>,
 }
 
 impl ControllerSet {
     pub(super) fn new(ctx: Context) -> Self {
-        Self { ctx, all: Vec::new() }
+        Self { ctx, controllers: Vec::new() }
     }
 
     /// Hangs up a controller.
-    pub(super) fn hang<C: Reconcile>(
+    pub(super) fn add<C: Reconcile>(
         &mut self,
         name: &'static str,
         controller: impl Into<Arc<C>>,
         settings: QueueSettings,
     ) -> RegisteredController<C> {
-        self.hang_if(true, name, controller, settings)
+        self.add_if(true, name, controller, settings)
     }
 
     /// Hangs up a controller that can be switched off: then whatever is added for it is forgotten, and nothing is seen of it.
-    pub(super) fn hang_if<C: Reconcile>(
+    pub(super) fn add_if<C: Reconcile>(
         &mut self,
         is_on: bool,
         name: &'static str,
         controller: impl Into<Arc<C>>,
         settings: QueueSettings,
     ) -> RegisteredController<C> {
-        let hung = RegisteredController { name, controller: controller.into(), queue: Queue::new(settings), is_on };
+        let hung = RegisteredController {
+            name,
+            controller: controller.into(),
+            queue: Queue::new(settings),
+            is_enabled: is_on,
+        };
         if is_on {
-            self.all.push(Box::new(hung.clone()));
+            self.controllers.push(Box::new(hung.clone()));
         }
         hung
     }
 
     /// The work of all of them, until told to stop. What is running then is finished.
     pub(super) fn run(&self, stop: &ShutdownSignal) -> Vec<BoxFuture<'_, ()>> {
-        self.all.iter().map(|hung| hung.work(&self.ctx, stop.clone())).collect()
+        self.controllers.iter().map(|hung| hung.run(&self.ctx, stop.clone())).collect()
     }
 }
 
 /// A controller of any kind.
 trait Runnable: Send + Sync {
-    fn work<'c>(&'c self, ctx: &'c Context, stop: ShutdownSignal) -> BoxFuture<'c, ()>;
+    fn run<'c>(&'c self, ctx: &'c Context, stop: ShutdownSignal) -> BoxFuture<'c, ()>;
 }
 
 impl<C: Reconcile> Runnable for RegisteredController<C> {
-    fn work<'c>(&'c self, ctx: &'c Context, stop: ShutdownSignal) -> BoxFuture<'c, ()> {
+    fn run<'c>(&'c self, ctx: &'c Context, stop: ShutdownSignal) -> BoxFuture<'c, ()> {
         let name = self.name;
         // Where the identifiers of reconciles come from: another process has others.
         let ids = Mutex::new(Rng::new(ctx.settings.seed, name));
         let reconcile = move |key: Str, waited: Duration| {
-            ctx.metrics.queues.taken(name, waited);
+            ctx.metrics.queues.observe_queue_duration(name, waited);
             let id = ids.lock().unwrap_or_else(PoisonError::into_inner).uuid();
-            async move { observed(ctx, name, &key, &id, self.controller.reconcile(&key)).await }
+            async move { instrument_reconcile(ctx, name, &key, &id, self.controller.reconcile(&key)).await }
         };
         async move {
-            ctx.metrics.controller_starts(name, self.queue.workers());
+            ctx.metrics.init_controller_series(name, self.queue.workers());
             let queue = self.queue.clone();
-            ctx.metrics.queues.follow(name, move || queue.stats());
+            ctx.metrics.queues.register_queue(name, move || queue.stats());
             self.queue.run(stop, reconcile).await;
         }
         .boxed()

@@ -20,13 +20,13 @@ use super::Controllers;
 use super::controller_set::SINGLETON_KEY;
 use crate::disruption::{self, DisruptionTrigger};
 use crate::nodeclaim::stale;
-use crate::process::reconcile::taken_in;
+use crate::process::reconcile::instrument_event;
 
 /// Who keeps the metrics of pods.
 const POD_METRICS_CONTROLLER: &str = "metrics.pod";
 
 /// By what name dashboards know whoever takes in the news of a kind (spec 07 §1.3). There is no queue: news is taken in as it comes.
-fn state_controller(kind: &str) -> Option<&'static str> {
+fn state_controller_name(kind: &str) -> Option<&'static str> {
     match kind {
         "DaemonSet" => Some("state.daemonset"),
         "Node" => Some("state.node"),
@@ -39,19 +39,19 @@ fn state_controller(kind: &str) -> Option<&'static str> {
 
 impl Controllers {
     /// Something happened. Disruption looks again if it can matter to it.
-    fn heard<T: DisruptionTrigger>(&self, change: &ObjectChange<T>) {
-        if T::matters(change) {
-            self.disruption.controller.changed();
-            self.disruption.add_after(&SINGLETON_KEY, disruption::CHANGE_COALESCE_DELAY);
+    fn notify_disruption<T: DisruptionTrigger>(&self, change: &ObjectChange<T>) {
+        if T::is_relevant(change) {
+            self.disruption.controller.mark_unconsolidated();
+            self.disruption.enqueue_after(&SINGLETON_KEY, disruption::CHANGE_COALESCE_DELAY);
         }
     }
 
     /// The watches that feed the index and wake the controllers: how far each is, and the work, which goes on for as long as it is
     /// polled. They may run before [`Controllers::run`] does, so that a standby's picture is whole when its turn comes.
     pub fn watches(self: &Arc<Self>, seed: u64) -> (Vec<WatchHandle>, BoxFuture<'static, ()>) {
-        let mut watches = WatchBuilder { of: self.clone(), seed, outside: Vec::new(), work: Vec::new() };
+        let mut watches = WatchBuilder { controllers: self.clone(), seed, handles: Vec::new(), tasks: Vec::new() };
         if self.ctx.settings.cluster_state_observability {
-            self.ctx.metrics.controller_starts(POD_METRICS_CONTROLLER, 1);
+            self.ctx.metrics.init_controller_series(POD_METRICS_CONTROLLER, 1);
         }
         watches.add(WatchedKind::of::<kerf_api::nodeclaim::NodeClaim>(), Self::on_claim);
         watches.add(WatchedKind::of::<NodePool>(), Self::on_pool);
@@ -77,11 +77,11 @@ impl Controllers {
             watches.add(WatchedKind::of::<apps::v1::StatefulSet>(), Self::on_other::<StatefulSet>);
             watches.add(WatchedKind::of::<core::v1::ReplicationController>(), Self::on_other::<ReplicationController>);
         }
-        (watches.outside, watches.work.into_iter().collect::<FuturesUnordered<_>>().collect::<()>().boxed())
+        (watches.handles, watches.tasks.into_iter().collect::<FuturesUnordered<_>>().collect::<()>().boxed())
     }
 
     /// Tells the index, and gives what that changed.
-    fn told<T: Tracked>(&self, news: WatchUpdate<T>) -> Vec<ObjectChange<T>> {
+    fn apply_event<T: Tracked>(&self, news: WatchUpdate<T>) -> Vec<ObjectChange<T>> {
         let mut cluster = self.ctx.cluster.lock();
         match news {
             WatchUpdate::Reset(objects) => cluster.reset(objects),
@@ -91,18 +91,18 @@ impl Controllers {
     }
 
     fn on_other<T: Tracked>(&self, news: WatchUpdate<T>) {
-        self.told(news);
+        self.apply_event(news);
     }
 
     fn on_budget(&self, news: WatchUpdate<PodDisruptionBudget>) {
-        for change in self.told(news) {
-            self.heard(&change);
+        for change in self.apply_event(news) {
+            self.notify_disruption(&change);
         }
     }
 
     /// What of the news is about claims of ours. Those of another provider must not even be in the index: whoever waits for their launch
     /// waits for ever.
-    fn about_ours(&self, news: WatchUpdate<TrackedClaim>) -> Option<WatchUpdate<TrackedClaim>> {
+    fn only_managed(&self, news: WatchUpdate<TrackedClaim>) -> Option<WatchUpdate<TrackedClaim>> {
         let is_ours = |claim: &TrackedClaim| self.ctx.manages_claim(claim);
         match news {
             WatchUpdate::Reset(mut claims) => {
@@ -115,7 +115,7 @@ impl Controllers {
     }
 
     fn on_claim(&self, news: WatchUpdate<TrackedClaim>) {
-        let Some(news) = self.about_ours(news) else { return };
+        let Some(news) = self.only_managed(news) else { return };
         {
             let mut cluster = self.ctx.cluster.lock();
             let heard_of = match &news {
@@ -126,65 +126,65 @@ impl Controllers {
                 cluster.mark_observed(claim.name());
             }
         }
-        for change in self.told(news) {
-            self.heard(&change);
+        for change in self.apply_event(news) {
+            self.notify_disruption(&change);
             let Some(claim) = change.latest() else { continue };
             let name = claim.name();
-            self.lifecycle.add(name);
-            self.claim_status.add(name);
+            self.lifecycle.enqueue(name);
+            self.claim_status.enqueue(name);
             if change.after.is_some() {
-                self.consistency.add(name);
-                self.claim_disruption.add(name);
-                self.expiration.add(name);
-                self.claim_hydration.add(name);
-            } else if let Some(command) = self.commands.controller.launched(name) {
+                self.consistency.enqueue(name);
+                self.claim_disruption.enqueue(name);
+                self.expiration.enqueue(name);
+                self.claim_hydration.enqueue(name);
+            } else if let Some(command) = self.commands.controller.command_of_replacement(name) {
                 // Nobody else may make up for it before the command is taken back.
-                self.commands.add(&command);
+                self.commands.enqueue(&command);
             }
             let comes_or_goes = change.before.is_none() || change.after.is_none() || claim.is_terminating();
             if let Some(pool) = claim.pool().filter(|_| comes_or_goes) {
-                self.look_at_replicas(&Str::from(pool));
+                self.enqueue_static_capacity(&Str::from(pool));
             }
             if change.before.is_none() {
-                self.stale_claims.add_after(name, stale::EXISTENCE_CHECK_DELAY);
+                self.stale_claims.enqueue_after(name, stale::EXISTENCE_CHECK_DELAY);
             }
             let cluster = self.ctx.cluster.lock();
             for node in cluster.nodes_of(&claim.engine_claim.provider_id) {
-                self.node_hydration.add(&node.metadata.name);
+                self.node_hydration.enqueue(&node.metadata.name);
                 if change.before.is_none() {
-                    self.node_health.add(&node.metadata.name);
+                    self.node_health.enqueue(&node.metadata.name);
                 }
             }
         }
     }
 
     fn on_pool(&self, news: WatchUpdate<NodePool>) {
-        for change in self.told(news) {
-            self.heard(&change);
+        for change in self.apply_event(news) {
+            self.notify_disruption(&change);
             if let Some(pool) = change.latest() {
-                self.pool_status.add(&pool.key());
-                self.cost.add(&pool.key());
+                self.pool_status.enqueue(&pool.key());
+                self.cost.enqueue(&pool.key());
                 if change.after.is_none() {
-                    self.claim_disruption.controller.forget(&pool.key());
+                    self.claim_disruption.controller.forget_pool(&pool.key());
                 }
             }
             if let (Some(pool), None) = (&change.before, &change.after) {
-                disruption::forget_pool(&self.ctx, pool);
+                disruption::remove_pool_metrics(&self.ctx, pool);
             }
             let Some(pool) = change.after.as_ref().filter(|pool| self.ctx.manages_pool(pool)) else { continue };
             let name = &pool.key();
-            if self.claim_disruption.controller.is_news(pool) {
-                self.look_at_disruption(|claim| claim.pool() == Some(name.as_str()));
+            if self.claim_disruption.controller.update_pool_version(pool) {
+                self.enqueue_claim_disruption(|claim| claim.pool() == Some(name.as_str()));
             }
             if pool.spec.replicas.is_some() {
-                self.look_at_replicas(name);
+                self.enqueue_static_capacity(name);
             }
-            self.hash.add(name);
-            self.readiness.add(name);
-            self.pool_health.add(name);
-            self.validation.add(name);
+            self.hash.enqueue(name);
+            self.readiness.enqueue(name);
+            self.pool_health.enqueue(name);
+            self.validation.enqueue(name);
             if change.before.is_none() {
-                self.counter.add(name);
+                self.counter.enqueue(name);
             }
         }
     }
@@ -192,55 +192,57 @@ impl Controllers {
     fn on_class(&self, news: WatchUpdate<NodeClass>) {
         let is_list = matches!(news, WatchUpdate::Reset(_));
         let changed: Vec<Str> =
-            self.told(news).iter().filter_map(ObjectChange::latest).map(|class| class.key()).collect();
-        self.look_at_disruption(|claim| changed.iter().any(|name| *name == claim.object.spec.node_class_ref.name));
+            self.apply_event(news).iter().filter_map(ObjectChange::latest).map(|class| class.key()).collect();
+        self.enqueue_claim_disruption(|claim| {
+            changed.iter().any(|name| *name == claim.object.spec.node_class_ref.name)
+        });
         let cluster = self.ctx.cluster.lock();
         for (name, pool) in cluster.all::<NodePool>().iter() {
             // A list also tells which classes there are not.
             let class = pool.spec.template.spec.node_class_ref.name.as_str();
             if is_list || changed.iter().any(|name| name == class) {
-                self.readiness.add(name);
-                self.pool_health.add(name);
+                self.readiness.enqueue(name);
+                self.pool_health.enqueue(name);
             }
         }
     }
 
     /// Has some claims looked at again: have they drifted, may they be consolidated?
-    fn look_at_disruption(&self, is_meant: impl Fn(&TrackedClaim) -> bool) {
+    fn enqueue_claim_disruption(&self, is_meant: impl Fn(&TrackedClaim) -> bool) {
         let cluster = self.ctx.cluster.lock();
         for claim in cluster.all::<TrackedClaim>().values().filter(|claim| is_meant(claim)) {
-            self.claim_disruption.add(claim.name());
+            self.claim_disruption.enqueue(claim.name());
         }
     }
 
     /// Has a pool looked at that may be a static one.
-    fn look_at_replicas(&self, pool: &Str) {
-        self.static_provisioning.add(pool);
-        self.static_deprovisioning.add(pool);
+    fn enqueue_static_capacity(&self, pool: &Str) {
+        self.static_provisioning.enqueue(pool);
+        self.static_deprovisioning.enqueue(pool);
     }
 
     fn on_node(&self, news: WatchUpdate<Node>) {
-        for change in self.told(news) {
-            self.heard(&change);
+        for change in self.apply_event(news) {
+            self.notify_disruption(&change);
             if let Some(node) = change.latest() {
-                self.node_status.add(&node.metadata.name);
+                self.node_status.enqueue(&node.metadata.name);
             }
             let cluster = self.ctx.cluster.lock();
             for node in [&change.before, &change.after].into_iter().flatten() {
                 for claim in cluster.claims_of(&node.spec.provider_id) {
-                    self.lifecycle.add(claim.name());
-                    self.consistency.add(claim.name());
+                    self.lifecycle.enqueue(claim.name());
+                    self.consistency.enqueue(claim.name());
                 }
             }
             if let Some(node) = &change.after {
-                self.node_hydration.add(&node.metadata.name);
-                self.node_trigger.add(&node.metadata.name);
+                self.node_hydration.enqueue(&node.metadata.name);
+                self.node_trigger.enqueue(&node.metadata.name);
                 let before = change.before.as_ref().map(|node| &node.status.conditions);
                 if before != Some(&node.status.conditions) {
-                    self.node_health.add(&node.metadata.name);
+                    self.node_health.enqueue(&node.metadata.name);
                 }
                 if node.metadata.is_terminating() {
-                    self.termination.add(&node.metadata.name);
+                    self.termination.enqueue(&node.metadata.name);
                 }
             } else if let Some(node) = &change.before {
                 self.termination.controller.forget(node);
@@ -249,25 +251,25 @@ impl Controllers {
     }
 
     fn on_pod(&self, news: WatchUpdate<Pod>) {
-        let changes = self.told(news);
+        let changes = self.apply_event(news);
         if self.ctx.settings.cluster_state_observability {
-            taken_in(&self.ctx, POD_METRICS_CONTROLLER, || {
+            instrument_event(&self.ctx, POD_METRICS_CONTROLLER, || {
                 for change in &changes {
                     self.ctx.metrics.pod_changed(change, self.ctx.now());
                 }
             });
         }
         for change in changes {
-            self.heard(&change);
+            self.notify_disruption(&change);
             if let Some(pod) = change.after.as_ref().filter(|pod| pod.spec.node_name.is_none()) {
-                self.pod_trigger.add(&pod.key());
+                self.pod_trigger.enqueue(&pod.key());
             }
             // Whoever has lost its place is decided about now, and not only when it is its turn again.
             if let Some(pod) = self.ctx.cluster.lock().displaced_by(&change) {
-                self.pod_trigger.add(&pod);
+                self.pod_trigger.enqueue(&pod);
             }
-            if let Some(node) = self.pod_events.controller.node_to_tell(&change) {
-                self.pod_events.add(&node);
+            if let Some(node) = self.pod_events.controller.node_to_update(&change) {
+                self.pod_events.enqueue(&node);
             }
         }
     }
@@ -275,10 +277,10 @@ impl Controllers {
 
 /// Watches in the making.
 struct WatchBuilder {
-    of: Arc<Controllers>,
+    controllers: Arc<Controllers>,
     seed: u64,
-    outside: Vec<WatchHandle>,
-    work: Vec<BoxFuture<'static, ()>>,
+    handles: Vec<WatchHandle>,
+    tasks: Vec<BoxFuture<'static, ()>>,
 }
 
 impl WatchBuilder {
@@ -286,18 +288,18 @@ impl WatchBuilder {
     where
         T: DeserializeOwned + Send + 'static,
     {
-        let controllers = self.of.clone();
+        let controllers = self.controllers.clone();
         let client = controllers.ctx.client.clone();
-        let name = state_controller(kind.name);
+        let name = state_controller_name(kind.name);
         if let Some(name) = name {
-            controllers.ctx.metrics.controller_starts(name, 1);
+            controllers.ctx.metrics.init_controller_series(name, 1);
         }
         let take_in = move |news| match name {
-            Some(name) => taken_in(&controllers.ctx, name, || tell(&controllers, news)),
+            Some(name) => instrument_event(&controllers.ctx, name, || tell(&controllers, news)),
             None => tell(&controllers, news),
         };
         let (outside, work) = watch(client, WatchSettings::new(kind, self.seed), take_in);
-        self.outside.push(outside);
-        self.work.push(work.boxed());
+        self.handles.push(outside);
+        self.tasks.push(work.boxed());
     }
 }

@@ -5,9 +5,9 @@ use kerf_api::slim::Str;
 use kerf_engine::{BalancedScore, DisruptionCommand, DisruptionPlan, Input, Method};
 use tracing::debug;
 
-use super::report::each_node;
+use super::report::publish_for_each_node;
 use crate::context::Context;
-use crate::events::{about_pool, disruption as events};
+use crate::events::{disruption as events, pool_reference};
 
 /// The most that a score counts for. One that is infinite would make the sum of all of them so, for good.
 const SCORE_MAX: f64 = 1000.0;
@@ -24,44 +24,44 @@ struct ScoredMove<'m> {
 }
 
 /// Tells of the moves of a look.
-pub(super) fn tell(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
+pub(super) fn report_moves(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
     for refused in &plan.rejected_commands {
         let (pools, scores) = (refused.pools.as_slice(), refused.scores.as_slice());
         let (nodes, decision) = (refused.nodes, refused.decision);
-        count(ctx, input, &ScoredMove { is_approved: false, decision, nodes, pools, scores });
+        count_move(ctx, input, &ScoredMove { is_approved: false, decision, nodes, pools, scores });
     }
     for command in plan.commands.iter().filter(|command| command.method.is_for_savings()) {
         let (pools, scores) = (command.pools(), command.scores.as_slice());
         let (nodes, decision) = (command.nodes.len(), command.decision());
-        count(ctx, input, &ScoredMove { is_approved: true, decision, nodes, pools: &pools, scores });
+        count_move(ctx, input, &ScoredMove { is_approved: true, decision, nodes, pools: &pools, scores });
         for score in scores {
-            publish(ctx, command, score);
+            publish_approved(ctx, command, score);
         }
     }
 }
 
-fn count(ctx: &Context, input: &Input, made: &ScoredMove<'_>) {
+fn count_move(ctx: &Context, input: &Input, made: &ScoredMove<'_>) {
     let metrics = &ctx.metrics.disruption;
     for name in made.pools {
         let pool = input.pools.iter().find(|pool| pool.name == *name);
         let policy = pool.map(|pool| pool.disruption.policy.to_string()).unwrap_or_default();
-        metrics.consolidation_moves.inc(&[verdict(made.is_approved), name, &policy]);
+        metrics.consolidation_moves.inc(&[decision_label(made.is_approved), name, &policy]);
         for score in made.scores.iter().filter(|score| score.pool == *name) {
-            let labels = [verdict(score.is_approved()), name, &policy];
+            let labels = [decision_label(score.is_approved()), name, &policy];
             metrics.consolidation_score.observe(&labels, score.score.min(SCORE_MAX));
-            log(made, score);
+            log_score(made, score);
         }
     }
 }
 
-fn verdict(is_approved: bool) -> &'static str {
+fn decision_label(is_approved: bool) -> &'static str {
     if is_approved { "approved" } else { "rejected" }
 }
 
-fn log(made: &ScoredMove<'_>, score: &BalancedScore) {
+fn log_score(made: &ScoredMove<'_>, score: &BalancedScore) {
     debug!(
         nodepool = score.pool.as_str(),
-        score = number(score.score),
+        score = format_score(score.score),
         savings_fraction = score.saved_share,
         disruption_fraction = score.disruption_share,
         savings = score.saved.dollars(),
@@ -77,27 +77,27 @@ fn log(made: &ScoredMove<'_>, score: &BalancedScore) {
     );
 }
 
-fn publish(ctx: &Context, command: &DisruptionCommand, score: &BalancedScore) {
+fn publish_approved(ctx: &Context, command: &DisruptionCommand, score: &BalancedScore) {
     let text = format!(
         "score {} >= threshold {:.2} (k: {BALANCED_POLICY_K}, savings {:.1}%, disruption {:.1}%)",
-        number(score.score),
+        format_score(score.score),
         BalancedScore::THRESHOLD,
         score.saved_share * 100.0,
         score.disruption_share * 100.0
     );
     match command.method {
         Method::SingleNode => {
-            each_node(ctx, command, |about, _, _| events::consolidation_approved(about, text.clone()));
+            publish_for_each_node(ctx, command, |about, _, _| events::consolidation_approved(about, text.clone()));
         }
         Method::MultiNode | Method::Move | Method::Emptiness | Method::StaticDrift | Method::Drift => {
-            if let Some(pool) = ctx.pool(&score.pool) {
-                ctx.publish(events::consolidation_approved(about_pool(&pool), text));
+            if let Some(pool) = ctx.managed_pool(&score.pool) {
+                ctx.publish(events::consolidation_approved(pool_reference(&pool), text));
             }
         }
     }
 }
 
 /// A score as people read it.
-fn number(score: f64) -> String {
+fn format_score(score: f64) -> String {
     if score.is_infinite() { "+Inf".to_owned() } else { format!("{score:.2}") }
 }

@@ -81,57 +81,57 @@ struct ReplacedAnnotation {
 /// What was tried and did not work.
 #[derive(Debug)]
 pub(crate) struct DriftBackoffs {
-    drift: Mutex<BTreeMap<Str, FailureRecord>>,
-    chance: Mutex<Rng>,
+    by_pool: Mutex<BTreeMap<Str, FailureRecord>>,
+    rng: Mutex<Rng>,
 }
 
 impl DriftBackoffs {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { drift: Mutex::default(), chance: Mutex::new(Rng::new(seed, "disruption.memory")) }
+        Self { by_pool: Mutex::default(), rng: Mutex::new(Rng::new(seed, "disruption.memory")) }
     }
 
-    fn drift(&self) -> MutexGuard<'_, BTreeMap<Str, FailureRecord>> {
-        self.drift.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Str, FailureRecord>> {
+        self.by_pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Until when drift leaves a pool alone.
-    pub(crate) fn drift_backoff(&self, pool: &str, now: Timestamp) -> Option<Timestamp> {
-        self.drift().get(pool).map(|failed| failed.until).filter(|until| now < *until)
+    pub(crate) fn backoff_until(&self, pool: &str, now: Timestamp) -> Option<Timestamp> {
+        self.lock().get(pool).map(|failed| failed.until).filter(|until| now < *until)
     }
 
     /// Replacing a drifted node of a pool has failed. Says whether that changes anything: failures while the pool is left alone do not.
-    pub(crate) fn drift_failed(&self, pool: &Str, now: Timestamp) -> bool {
-        let mut all = self.drift();
+    pub(crate) fn record_failure(&self, pool: &Str, now: Timestamp) -> bool {
+        let mut all = self.lock();
         let failed = all.entry(pool.clone()).or_insert(FailureRecord { failures: 0, until: Timestamp::MIN });
         if now < failed.until {
             return false;
         }
         failed.failures = failed.failures.saturating_add(1);
-        let most = growing(DRIFT_BACKOFF_BASE, DRIFT_BACKOFF_MAX, 2, failed.failures);
+        let most = exponential_delay(DRIFT_BACKOFF_BASE, DRIFT_BACKOFF_MAX, 2, failed.failures);
         let half = most / 2;
         let spread = u64::try_from((most - half).as_millis()).unwrap_or(0);
-        let drawn = self.chance.lock().unwrap_or_else(PoisonError::into_inner).below(spread);
-        failed.until = later(now, half + SignedDuration::from_millis(i64::try_from(drawn).unwrap_or(0)));
+        let drawn = self.rng.lock().unwrap_or_else(PoisonError::into_inner).below(spread);
+        failed.until = saturating_add(now, half + SignedDuration::from_millis(i64::try_from(drawn).unwrap_or(0)));
         true
     }
 
     /// A drifted node of a pool was replaced.
-    pub(crate) fn drift_succeeded(&self, pool: &str) {
-        self.drift().remove(pool);
+    pub(crate) fn clear(&self, pool: &str) {
+        self.lock().remove(pool);
     }
 }
 
 /// Twice, four times, ... as long each time, up to a bound.
-fn growing(first: SignedDuration, most: SignedDuration, factor: i32, times: u32) -> SignedDuration {
+fn exponential_delay(first: SignedDuration, most: SignedDuration, factor: i32, times: u32) -> SignedDuration {
     let grown = factor.checked_pow(times.saturating_sub(1)).and_then(|n| first.checked_mul(n));
     grown.unwrap_or(most).min(most)
 }
 
-fn later(now: Timestamp, by: SignedDuration) -> Timestamp {
+fn saturating_add(now: Timestamp, by: SignedDuration) -> Timestamp {
     now.saturating_add(by).unwrap_or(Timestamp::MAX)
 }
 
-fn failed_offerings(pool: &NodePool) -> BTreeMap<OfferingKey, FailureRecord> {
+fn read_failed_offerings(pool: &NodePool) -> BTreeMap<OfferingKey, FailureRecord> {
     let written = pool.metadata.annotations.as_ref().and_then(|all| all.get(LAUNCH_BACKOFFS));
     // Whoever spoils it has only made us forget.
     let lines: Vec<LaunchBackoffEntry> = written.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
@@ -146,7 +146,7 @@ fn failed_offerings(pool: &NodePool) -> BTreeMap<OfferingKey, FailureRecord> {
     all
 }
 
-fn written_down(all: &BTreeMap<OfferingKey, FailureRecord>) -> Option<String> {
+fn launch_backoffs_annotation(all: &BTreeMap<OfferingKey, FailureRecord>) -> Option<String> {
     let mut lines: Vec<LaunchBackoffEntry> = Vec::new();
     for (offered, failed) in all {
         let is_alike = |line: &&mut LaunchBackoffEntry| {
@@ -170,7 +170,7 @@ fn written_down(all: &BTreeMap<OfferingKey, FailureRecord>) -> Option<String> {
 
 /// Everything that replacements are not launched from now, whatever pool found out.
 pub(crate) fn launch_backoffs(cluster: &Cluster, now: Timestamp) -> Vec<LaunchBackoff> {
-    let failed = cluster.all::<NodePool>().values().flat_map(|pool| failed_offerings(pool));
+    let failed = cluster.all::<NodePool>().values().flat_map(|pool| read_failed_offerings(pool));
     failed
         .filter(|(_, failed)| now < failed.until)
         .map(|(offered, failed)| LaunchBackoff {
@@ -183,35 +183,36 @@ pub(crate) fn launch_backoffs(cluster: &Cluster, now: Timestamp) -> Vec<LaunchBa
 }
 
 /// Notes on a pool that replacements could not be had from these offerings, or could.
-pub(crate) async fn note_offerings(
+pub(crate) async fn write_launch_results(
     ctx: &Context,
     pool: &str,
     failed: &[OfferingKey],
     had: &[OfferingKey],
 ) -> Result<(), Error> {
-    let Some(known) = ctx.pool(pool) else { return Ok(()) };
-    if failed.is_empty() && failed_offerings(&known).is_empty() {
+    let Some(known) = ctx.managed_pool(pool) else { return Ok(()) };
+    if failed.is_empty() && read_failed_offerings(&known).is_empty() {
         return Ok(());
     }
     let now = ctx.now();
     let mut before = known.as_ref().clone();
     for _ in 0..2 {
-        let mut all = failed_offerings(&before);
-        all.retain(|_, failed| now < later(failed.until, OFFERING_FAILURE_RETENTION));
+        let mut all = read_failed_offerings(&before);
+        all.retain(|_, failed| now < saturating_add(failed.until, OFFERING_FAILURE_RETENTION));
         for offered in had {
             all.remove(offered);
         }
         for offered in failed {
             let known = all.get(offered).map_or(0, |failed| failed.failures);
             let failures = known.saturating_add(1);
-            let until = later(now, growing(OFFERING_BACKOFF_BASE, OFFERING_BACKOFF_MAX, 4, failures));
+            let until =
+                saturating_add(now, exponential_delay(OFFERING_BACKOFF_BASE, OFFERING_BACKOFF_MAX, 4, failures));
             if known > 0 || all.len() < FAILED_OFFERINGS_PER_POOL_MAX {
                 all.insert(offered.clone(), FailureRecord { failures, until });
             }
         }
         let mut after = before.clone();
         let annotations = after.metadata.annotations.get_or_insert_default();
-        match written_down(&all) {
+        match launch_backoffs_annotation(&all) {
             Some(text) => annotations.insert(LAUNCH_BACKOFFS.to_owned(), text),
             None => annotations.remove(LAUNCH_BACKOFFS),
         };
@@ -229,27 +230,31 @@ pub(crate) async fn note_offerings(
     Err(Error::Api { doing: "annotating nodepool", cause: ApiError::Conflict })
 }
 
-fn replaced_by(claim: &TrackedClaim) -> Option<ReplacedAnnotation> {
+fn read_replaced(claim: &TrackedClaim) -> Option<ReplacedAnnotation> {
     serde_json::from_str(claim.engine_claim.annotations.get(REPLACED)?).ok()
 }
 
-fn expected_type(planned: &PlannedClaim) -> Option<&Str> {
+fn expected_instance_type(planned: &PlannedClaim) -> Option<&Str> {
     planned.launch.estimate.as_ref().map(|estimate| &estimate.instance_type)
 }
 
 /// Until when a command must wait because it would undo a move that was made not long ago.
-pub(crate) fn undoes_until(cluster: &Cluster, command: &DisruptionCommand, now: Timestamp) -> Option<Timestamp> {
+pub(crate) fn reversed_move_wait_until(
+    cluster: &Cluster,
+    command: &DisruptionCommand,
+    now: Timestamp,
+) -> Option<Timestamp> {
     if command.reason() != DisruptionReason::Underutilized {
         return None;
     }
-    let wanted: Vec<&Str> = command.replacements.iter().filter_map(expected_type).collect();
-    let moves = command.nodes.iter().filter_map(|node| replaced_by(cluster.get::<TrackedClaim>(&node.claim)?));
+    let wanted: Vec<&Str> = command.replacements.iter().filter_map(expected_instance_type).collect();
+    let moves = command.nodes.iter().filter_map(|node| read_replaced(cluster.get::<TrackedClaim>(&node.claim)?));
     moves
         .filter(|made| made.instance_types.iter().any(|known| wanted.contains(&known)))
         .map(|made| {
-            later(
+            saturating_add(
                 made.at,
-                growing(REVERSED_MOVE_WAIT_BASE, REVERSED_MOVE_WAIT_MAX, 2, made.reversals.saturating_add(1)),
+                exponential_delay(REVERSED_MOVE_WAIT_BASE, REVERSED_MOVE_WAIT_MAX, 2, made.reversals.saturating_add(1)),
             )
         })
         .filter(|until| now < *until)
@@ -270,8 +275,8 @@ pub(crate) fn replaced_annotation(
         instance_types.sort_unstable();
         instance_types.dedup();
     }
-    let wanted = expected_type(planned);
-    let undone = command.nodes.iter().filter_map(|node| replaced_by(cluster.get::<TrackedClaim>(&node.claim)?));
+    let wanted = expected_instance_type(planned);
+    let undone = command.nodes.iter().filter_map(|node| read_replaced(cluster.get::<TrackedClaim>(&node.claim)?));
     let undone = undone.filter(|made| wanted.is_some_and(|wanted| made.instance_types.contains(wanted)));
     let reversals = undone.map(|made| made.reversals.saturating_add(1)).max().unwrap_or(0);
     let text = serde_json::to_string(&ReplacedAnnotation { node_claims, instance_types, at: now, reversals }).ok()?;
@@ -284,7 +289,7 @@ mod tests {
 
     #[test]
     fn each_failure_is_remembered_for_longer() {
-        let minutes = |times| growing(OFFERING_BACKOFF_BASE, OFFERING_BACKOFF_MAX, 4, times).as_mins();
+        let minutes = |times| exponential_delay(OFFERING_BACKOFF_BASE, OFFERING_BACKOFF_MAX, 4, times).as_mins();
         assert_eq!([1, 2, 3, 4, 40].map(minutes), [30, 120, 480, 480, 480]);
     }
 
@@ -297,7 +302,7 @@ mod tests {
         };
         let failed = FailureRecord { failures: 2, until: Timestamp::UNIX_EPOCH };
         let all: BTreeMap<OfferingKey, FailureRecord> = [(offered("a"), failed), (offered("b"), failed)].into();
-        let text = written_down(&all).unwrap_or_default();
+        let text = launch_backoffs_annotation(&all).unwrap_or_default();
         assert_eq!(
             text,
             r#"[{"instanceTypes":["a","b"],"zone":"z","capacityType":"spot","until":"1970-01-01T00:00:00Z","failures":2}]"#
@@ -307,9 +312,9 @@ mod tests {
             "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}, "requirements": []}}}}))
             .expect("a NodePool");
         pool.metadata.annotations = Some([(LAUNCH_BACKOFFS.to_owned(), text)].into());
-        assert_eq!(failed_offerings(&pool), all);
+        assert_eq!(read_failed_offerings(&pool), all);
         pool.metadata.annotations = Some([(LAUNCH_BACKOFFS.to_owned(), "{".to_owned())].into());
-        assert!(failed_offerings(&pool).is_empty());
+        assert!(read_failed_offerings(&pool).is_empty());
     }
 
     // spec 03 §16 item 13
@@ -319,14 +324,14 @@ mod tests {
         let pool = Str::new_static("p");
         let mut now = Timestamp::UNIX_EPOCH;
         for most in [1, 2, 4, 8, 10, 10] {
-            assert!(memory.drift_failed(&pool, now));
-            assert!(!memory.drift_failed(&pool, now), "failures while backed off change nothing");
-            let until = memory.drift_backoff(&pool, now).unwrap_or_default();
+            assert!(memory.record_failure(&pool, now));
+            assert!(!memory.record_failure(&pool, now), "failures while backed off change nothing");
+            let until = memory.backoff_until(&pool, now).unwrap_or_default();
             let wait = until.duration_since(now).as_secs();
             assert!((most * 30..=most * 60).contains(&wait), "{most}: {wait}");
             now = until;
         }
-        memory.drift_succeeded(&pool);
-        assert_eq!(memory.drift_backoff(&pool, now), None);
+        memory.clear(&pool);
+        assert_eq!(memory.backoff_until(&pool, now), None);
     }
 }

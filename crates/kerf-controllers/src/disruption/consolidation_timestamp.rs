@@ -18,12 +18,12 @@ impl ConsolidationTimestamp {
     }
 
     /// Something has changed that may open an opportunity.
-    pub(crate) fn touch(&self, now: Timestamp) {
+    pub(crate) fn mark_unconsolidated(&self, now: Timestamp) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = now;
     }
 
     /// When something last did. What is old is made new by looking at it.
-    pub(crate) fn read(&self, now: Timestamp) -> Timestamp {
+    pub(crate) fn get_or_refresh(&self, now: Timestamp) -> Timestamp {
         let mut at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if now.duration_since(*at) >= CONSOLIDATION_RECHECK_INTERVAL {
             *at = now;
@@ -42,10 +42,10 @@ mod tests {
         let start = Timestamp::UNIX_EPOCH;
         let after = |minutes| start + SignedDuration::from_mins(minutes);
         let memo = ConsolidationTimestamp::new(start);
-        assert_eq!(memo.read(after(3)), start);
-        assert_eq!(memo.read(after(5)), after(5));
-        assert_eq!(memo.read(after(6)), after(5));
-        memo.touch(after(7));
-        assert_eq!(memo.read(after(8)), after(7));
+        assert_eq!(memo.get_or_refresh(after(3)), start);
+        assert_eq!(memo.get_or_refresh(after(5)), after(5));
+        assert_eq!(memo.get_or_refresh(after(6)), after(5));
+        memo.mark_unconsolidated(after(7));
+        assert_eq!(memo.get_or_refresh(after(8)), after(7));
     }
 }

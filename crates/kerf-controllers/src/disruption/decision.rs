@@ -7,7 +7,7 @@ use kerf_engine::requirement::Requirement;
 use kerf_engine::{DisruptionCommand, PlannedClaim, Price};
 use serde_json::{Value, json};
 
-use crate::provisioning::report::listed;
+use crate::provisioning::report::join_names;
 
 /// Logs a line about a decision, with the fields that all such lines have and more behind them.
 macro_rules! log_decision {
@@ -41,7 +41,7 @@ pub(crate) struct Decision {
 impl Decision {
     /// The reason in lower case, as metrics and log lines have it.
     pub(crate) fn reason(&self) -> String {
-        reason(&self.command)
+        lowercase_reason(&self.command)
     }
 
     /// The whole command in one line.
@@ -60,7 +60,7 @@ impl Decision {
             command.decision(),
             pools.join(","),
             nodes_and_replacements(command),
-            money(command.saved())
+            format_dollars(command.saved())
         )
     }
 
@@ -84,7 +84,7 @@ impl Decision {
             let mut node = json!({"capacity-type": capacity_type(planned)});
             if replacements.len() == 1 {
                 let types = &planned.launch.instance_types;
-                node["instance-types"] = listed(types.iter(), types.len()).into();
+                node["instance-types"] = join_names(types.iter(), types.len()).into();
             }
             node
         };
@@ -93,7 +93,7 @@ impl Decision {
 }
 
 /// The reason in lower case, as metrics and log lines have it.
-pub(crate) fn reason(command: &DisruptionCommand) -> String {
+pub(crate) fn lowercase_reason(command: &DisruptionCommand) -> String {
     command.reason().to_string().to_lowercase()
 }
 
@@ -109,7 +109,7 @@ fn nodes_and_replacements(command: &DisruptionCommand) -> String {
 }
 
 /// The command as events on one of its nodes tell it.
-pub(crate) fn of_node(command: &DisruptionCommand, node: &str) -> String {
+pub(crate) fn describe_for_node(command: &DisruptionCommand, node: &str) -> String {
     match command.nodes.len() {
         0 | 1 => format!("{}: {}", command.decision(), nodes_and_replacements(command)),
         several => format!("{}: [{node}] (part of {several}-node consolidation)", command.decision()),
@@ -117,7 +117,7 @@ pub(crate) fn of_node(command: &DisruptionCommand, node: &str) -> String {
 }
 
 /// `$0.05`
-pub(crate) fn money(price: Price) -> String {
+pub(crate) fn format_dollars(price: Price) -> String {
     format!("${:.2}", price.dollars())
 }
 
@@ -167,8 +167,8 @@ mod tests {
             created: Timestamp::UNIX_EPOCH,
         };
         assert_eq!(decision.text(), "Underutilized/0b5a: delete: nodepools=[x,y]: [a, b, c] (savings: $0.31)");
-        assert_eq!(of_node(&decision.command, "b"), "delete: [b] (part of 3-node consolidation)");
-        assert_eq!(of_node(&command(&["a"], &["x"]), "a"), "delete: [a]");
+        assert_eq!(describe_for_node(&decision.command, "b"), "delete: [b] (part of 3-node consolidation)");
+        assert_eq!(describe_for_node(&command(&["a"], &["x"]), "a"), "delete: [a]");
         assert_eq!(decision.reason(), "underutilized");
     }
 }

@@ -65,13 +65,13 @@ pub(crate) struct HeldCommand {
 }
 
 impl DecisionHistory {
-    fn kept(&self) -> MutexGuard<'_, DecisionLog> {
+    fn lock(&self) -> MutexGuard<'_, DecisionLog> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A decision is being carried out, with claims created for it.
-    pub(crate) fn began(&self, decision: &Decision, replacements: Vec<Str>) {
-        let mut kept = self.kept();
+    pub(crate) fn record_started(&self, decision: &Decision, replacements: Vec<Str>) {
+        let mut kept = self.lock();
         if kept.decisions.len() == DECISIONS_MAX {
             kept.decisions.pop_front();
         }
@@ -85,21 +85,21 @@ impl DecisionHistory {
     }
 
     /// What came of a decision.
-    pub(crate) fn ended(&self, id: &str, outcome: CommandOutcome, at: Timestamp) {
-        if let Some(made) = self.kept().decisions.iter_mut().rev().find(|made| made.decision.id == id) {
+    pub(crate) fn record_outcome(&self, id: &str, outcome: CommandOutcome, at: Timestamp) {
+        if let Some(made) = self.lock().decisions.iter_mut().rev().find(|made| made.decision.id == id) {
             made.outcome = outcome;
             made.ended = Some(at);
         }
     }
 
     /// What the last look found.
-    pub(crate) fn looked(&self, plan: DisruptionPlan, held: Vec<HeldCommand>, at: Timestamp, took: Duration) {
-        self.kept().last_pass = Some(LastPass { at, took, plan, held });
+    pub(crate) fn record_pass(&self, plan: DisruptionPlan, held: Vec<HeldCommand>, at: Timestamp, took: Duration) {
+        self.lock().last_pass = Some(LastPass { at, took, plan, held });
     }
 
     /// Everything, the latest decision first.
     pub fn json(&self) -> Value {
-        let kept = self.kept();
+        let kept = self.lock();
         let decisions: Vec<Value> = kept.decisions.iter().rev().map(DecisionRecord::json).collect();
         json!({"decisions": decisions, "lastPass": kept.last_pass.as_ref().map(LastPass::json)})
     }
@@ -142,7 +142,7 @@ impl DecisionRecord {
 
 impl LastPass {
     fn json(&self) -> Value {
-        let blocked: Vec<Value> = self.plan.blocked.iter().map(blocked).collect();
+        let blocked: Vec<Value> = self.plan.blocked.iter().map(blocked_node_json).collect();
         let held: Vec<Value> = self
             .held
             .iter()
@@ -174,7 +174,7 @@ impl LastPass {
     }
 }
 
-fn blocked(node: &BlockedNode) -> Value {
+fn blocked_node_json(node: &BlockedNode) -> Value {
     let reasons: Vec<Value> = node
         .reasons
         .iter()

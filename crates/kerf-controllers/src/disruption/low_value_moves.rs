@@ -23,12 +23,12 @@ const HELD_SAVINGS_DIVISOR: i64 = 40;
 const SAVINGS_TO_MOVED_PRICE_RATIO_MIN: i64 = 2;
 
 /// Until when all pods are left in peace if so many of all nodes are emptied for money now; none if that is no wave.
-pub(crate) fn until(emptied: usize, nodes: usize, now: Timestamp) -> Option<Timestamp> {
+pub(crate) fn cooldown_until(emptied: usize, nodes: usize, now: Timestamp) -> Option<Timestamp> {
     is_large_wave(emptied, nodes).then(|| now.saturating_add(WAVE_COOLDOWN).unwrap_or(Timestamp::MAX))
 }
 
 /// Which commands of the plan wait, by their places in it; `until` says until when all pods are left in peace.
-pub(crate) fn small_change(input: &Input, plan: &DisruptionPlan, until: Option<Timestamp>) -> BTreeSet<usize> {
+pub(crate) fn low_value_moves(input: &Input, plan: &DisruptionPlan, until: Option<Timestamp>) -> BTreeSet<usize> {
     let commands: Vec<(usize, &DisruptionCommand)> =
         plan.commands.iter().enumerate().filter(|(_, command)| command.method.is_for_savings()).collect();
     if commands.is_empty() {
@@ -37,7 +37,7 @@ pub(crate) fn small_change(input: &Input, plan: &DisruptionPlan, until: Option<T
     let room =
         SettledPods::new(input, until, commands.iter().flat_map(|(_, command)| &command.nodes).map(|node| &node.name));
     let is_small = |command: &DisruptionCommand| {
-        let given_up = room.at_rest(command);
+        let given_up = room.moved_price(command);
         given_up > Price::ZERO
             && command.saved().nanos()
                 < SAVINGS_TO_MOVED_PRICE_RATIO_MIN.saturating_mul(given_up.max(command.price_after).nanos())
@@ -63,7 +63,7 @@ impl<'a> SettledPods<'a> {
         let nodes = input.nodes.iter().filter(|node| names.contains(node.metadata.name.as_str()));
         let mut pods: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
         for pod in &input.pods {
-            let is_at_rest = is_at_rest(pod, input.at, until);
+            let is_at_rest = is_settled_pod(pod, input.at, until);
             let node = pod.spec.node_name.as_deref().filter(|node| is_at_rest && names.contains(node));
             if let Some(node) = node {
                 pods.entry(node).or_default().push(pod);
@@ -73,13 +73,13 @@ impl<'a> SettledPods<'a> {
     }
 
     /// What the room of the pods at rest costs that a command moves, each by its greatest part of its node.
-    fn at_rest(&self, command: &DisruptionCommand) -> Price {
+    fn moved_price(&self, command: &DisruptionCommand) -> Price {
         let mut total = 0_i128;
         for node in &command.nodes {
             let Some(known) = self.nodes.get(node.name.as_str()) else { continue };
             for pod in self.pods.get(node.name.as_str()).into_iter().flatten() {
                 if command.pods.binary_search(&pod.namespaced_name()).is_ok() {
-                    total += part_of(known, pod, node.price);
+                    total += price_share(known, pod, node.price);
                 }
             }
         }
@@ -88,13 +88,13 @@ impl<'a> SettledPods<'a> {
 }
 
 /// Whether a pod is not to be stirred for small change.
-fn is_at_rest(pod: &Pod, now: Timestamp, until: Option<Timestamp>) -> bool {
+fn is_settled_pod(pod: &Pod, now: Timestamp, until: Option<Timestamp>) -> bool {
     let has_run_for_long = pod.status.start_time.is_some_and(|start| now.duration_since(start) >= SETTLED_POD_AGE_MIN);
     has_run_for_long || until.is_some_and(|until| now < until)
 }
 
 /// A node's price times the greatest part of the node that a pod asks for; never nothing, since every pod takes some room.
-fn part_of(node: &Node, pod: &Pod, price: Price) -> i128 {
+fn price_share(node: &Node, pod: &Pod, price: Price) -> i128 {
     let wanted = pod_requests(pod);
     let part = |resource: &str| {
         let (wanted, all) = (wanted.get(resource)?.milli_value(), node.status.allocatable.get(resource)?.milli_value());
@@ -113,18 +113,18 @@ mod tests {
 
     #[test]
     fn a_wave_empties_a_good_part_of_the_cluster() {
-        assert_eq!(until(10, 100, at(0)), Some(at(10)));
-        assert_eq!(until(9, 20, at(0)), None, "a few nodes");
-        assert_eq!(until(10, 101, at(0)), None, "a small part");
+        assert_eq!(cooldown_until(10, 100, at(0)), Some(at(10)));
+        assert_eq!(cooldown_until(9, 20, at(0)), None, "a few nodes");
+        assert_eq!(cooldown_until(10, 101, at(0)), None, "a small part");
     }
 
     #[test]
     fn pods_are_at_rest_when_they_have_run_for_an_hour_or_a_wave_has_just_gone_by() {
         let mut pod = Pod::default();
         pod.status.start_time = Some(at(0));
-        assert!(!is_at_rest(&pod, at(59), None));
-        assert!(is_at_rest(&pod, at(60), None));
-        assert!(is_at_rest(&pod, at(5), Some(at(6))));
-        assert!(!is_at_rest(&pod, at(6), Some(at(6))));
+        assert!(!is_settled_pod(&pod, at(59), None));
+        assert!(is_settled_pod(&pod, at(60), None));
+        assert!(is_settled_pod(&pod, at(5), Some(at(6))));
+        assert!(!is_settled_pod(&pod, at(6), Some(at(6))));
     }
 }

@@ -8,7 +8,7 @@ use kerf_api::schedule::Schedule;
 use kerf_engine::{BlockReason, DisruptionPlan, Input};
 
 /// The next instant after `input.at` at which time alone may change the answer, and none later than `latest`.
-pub(crate) fn next(input: &Input, plan: &DisruptionPlan, latest: Timestamp) -> Timestamp {
+pub(crate) fn next_change_at(input: &Input, plan: &DisruptionPlan, latest: Timestamp) -> Timestamp {
     let waits = plan.blocked.iter().flat_map(|node| &node.reasons).filter_map(|block| match block {
         BlockReason::InConsolidateAfter { until }
         | BlockReason::DriftBackoff { until }

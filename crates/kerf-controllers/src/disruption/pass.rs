@@ -53,12 +53,12 @@ const OFFERINGS_PER_REPLACEMENT_MAX: usize = 128;
 /// The controller.
 pub(crate) struct DisruptionController {
     ctx: Context,
-    orchestration: Arc<CommandQueue>,
-    memory: Arc<DriftBackoffs>,
+    command_queue: Arc<CommandQueue>,
+    drift_backoffs: Arc<DriftBackoffs>,
     history: Arc<DecisionHistory>,
-    memo: ConsolidationTimestamp,
+    consolidation_timestamp: ConsolidationTimestamp,
     state: Mutex<PassState>,
-    ids: Mutex<Rng>,
+    command_id_rng: Mutex<Rng>,
 }
 
 /// What is known from one look to the next. Losing it costs a look.
@@ -66,16 +66,16 @@ pub(crate) struct DisruptionController {
 struct PassState {
     waiting: Option<WaitingCommands>,
     /// The cluster, by its memo, on which nothing was left to do, and when time may have changed that.
-    concluded: Option<(Timestamp, Timestamp)>,
+    idle_until: Option<(Timestamp, Timestamp)>,
     /// Since when the picture is not whole.
     unsynced_since: Option<Timestamp>,
     /// Since when it waits for more nodes before it acts for money.
-    gathering_since: Option<Timestamp>,
+    pending_nodes_since: Option<Timestamp>,
     /// Until when all pods are left in peace after a wave.
-    peace_until: Option<Timestamp>,
+    cooldown_until: Option<Timestamp>,
     /// What was said of malformed pools.
-    said: String,
-    runs: StepTimes,
+    reported_malformed: String,
+    step_times: StepTimes,
 }
 
 /// Commands that are looked at again before they are carried out.
@@ -106,18 +106,18 @@ impl DisruptionController {
         let ids = Mutex::new(Rng::new(seed, "disruption.command"));
         Self {
             ctx,
-            orchestration,
-            memory,
+            command_queue: orchestration,
+            drift_backoffs: memory,
             history,
-            memo: ConsolidationTimestamp::new(now),
+            consolidation_timestamp: ConsolidationTimestamp::new(now),
             state: Mutex::default(),
-            ids,
+            command_id_rng: ids,
         }
     }
 
     /// Something happened that may have opened an opportunity.
-    pub(crate) fn changed(&self) {
-        self.memo.touch(self.ctx.now());
+    pub(crate) fn mark_unconsolidated(&self) {
+        self.consolidation_timestamp.mark_unconsolidated(self.ctx.now());
     }
 
     fn state(&self) -> MutexGuard<'_, PassState> {
@@ -125,40 +125,40 @@ impl DisruptionController {
     }
 
     pub(crate) async fn reconcile(&self) -> Result<ReconcileAction, Error> {
-        self.state().runs.tell(self.ctx.now());
-        let outcome = self.pass().await;
-        self.state().runs.tell(self.ctx.now());
+        self.state().step_times.log_overdue(self.ctx.now());
+        let outcome = self.run_pass().await;
+        self.state().step_times.log_overdue(self.ctx.now());
         outcome
     }
 
-    async fn pass(&self) -> Result<ReconcileAction, Error> {
+    async fn run_pass(&self) -> Result<ReconcileAction, Error> {
         if !self.is_synced() {
             return Ok(ReconcileAction::RequeueAfter(UNSYNCED_RETRY_DELAY));
         }
-        taint::clean_up(&self.ctx, |claim| self.orchestration.is_about(claim)).await?;
+        taint::remove_orphaned_marks(&self.ctx, |claim| self.command_queue.is_disrupting(claim)).await?;
         let now = self.ctx.now();
-        self.state().runs.started(step_times::LOOP_STEP, now);
-        let seen = self.memo.read(now);
+        self.state().step_times.record_start(step_times::LOOP_STEP, now);
+        let seen = self.consolidation_timestamp.get_or_refresh(now);
         let waiting = {
             let mut state = self.state();
             if let Some(waiting) = state.waiting.as_ref().filter(|waiting| now < waiting.due) {
-                return Ok(after(now, waiting.due));
+                return Ok(requeue_at(now, waiting.due));
             }
             state.waiting.take()
         };
         let mut passed_over = None;
         if let Some(waiting) = waiting {
             passed_over = Some(waiting.method);
-            if self.second_look(waiting).await? {
+            if self.validate_waiting_commands(waiting).await? {
                 return Ok(ReconcileAction::RequeueAfter(Duration::ZERO));
             }
-        } else if let Some((_, until)) = self.state().concluded.filter(|(memo, until)| *memo == seen && now < *until) {
-            return Ok(after(now, until));
+        } else if let Some((_, until)) = self.state().idle_until.filter(|(memo, until)| *memo == seen && now < *until) {
+            return Ok(requeue_at(now, until));
         }
         if self.ctx.settings.pause_disruption {
             return Ok(ReconcileAction::Done);
         }
-        self.first_look(seen, passed_over).await
+        self.find_commands(seen, passed_over).await
     }
 
     /// Whether the picture is whole. Nobody else looks as often, so this is where it is measured for how long it is not.
@@ -177,26 +177,26 @@ impl DisruptionController {
     }
 
     /// Looks for something to do, among the methods behind `passed_over`, whose commands did not hold.
-    async fn first_look(&self, seen: Timestamp, passed_over: Option<Method>) -> Result<ReconcileAction, Error> {
+    async fn find_commands(&self, seen: Timestamp, passed_over: Option<Method>) -> Result<ReconcileAction, Error> {
         let mut asked = passed_over.map_or(MethodFilter::ALL, |method| MethodFilter::ALL.after_method(method));
         let mut all_held = Vec::new();
         loop {
-            let picture = self.picture().await;
+            let picture = self.take_snapshot().await;
             let started = self.ctx.clock.elapsed();
-            let more_until = self.more_until(&picture.input);
+            let more_until = self.pending_nodes_wait_until(&picture.input);
             if more_until.is_some() {
                 asked = asked.excluding_savings();
             }
-            let (plan, heard) = self.ask(&picture, asked).await?;
-            self.note_methods(&heard);
-            report::tell(&self.ctx, &picture.input, &plan);
-            report::tell_malformed(&self.ctx, &plan, &mut self.state().said);
+            let (plan, heard) = self.compute_plan(&picture, asked).await?;
+            self.record_method_metrics(&heard);
+            report::report_plan(&self.ctx, &picture.input, &plan);
+            report::report_malformed_pools(&self.ctx, &plan, &mut self.state().reported_malformed);
             let now = self.ctx.now();
-            let (commands, held) = self.without_held(&picture.input, &plan);
+            let (commands, held) = self.split_held_commands(&picture.input, &plan);
             let latest = now.saturating_add(CONSOLIDATION_RECHECK_INTERVAL).unwrap_or(Timestamp::MAX);
             let latest =
-                self.state().peace_until.filter(|until| now < *until).map_or(latest, |until| latest.min(until));
-            let next = next_change::next(&picture.input, &plan, latest);
+                self.state().cooldown_until.filter(|until| now < *until).map_or(latest, |until| latest.min(until));
+            let next = next_change::next_change_at(&picture.input, &plan, latest);
             let method = plan.commands.first().map(|command| command.method);
             // Several methods may have found the same.
             for one in held {
@@ -204,17 +204,17 @@ impl DisruptionController {
                     all_held.push(one);
                 }
             }
-            self.history.looked(plan, all_held.clone(), now, self.ctx.clock.elapsed().saturating_sub(started));
+            self.history.record_pass(plan, all_held.clone(), now, self.ctx.clock.elapsed().saturating_sub(started));
             let Some(method) = method else {
                 if let Some(until) = more_until {
-                    return Ok(after(now, until));
+                    return Ok(requeue_at(now, until));
                 }
                 // Commands that did not hold may hold soon: the cluster is not done with.
                 if passed_over.is_some() {
                     return Ok(ReconcileAction::RequeueAfter(REJECTED_RETRY_DELAY));
                 }
-                self.state().concluded = Some((seen, next));
-                return Ok(after(now, next));
+                self.state().idle_until = Some((seen, next));
+                return Ok(requeue_at(now, next));
             };
             if commands.is_empty() {
                 asked = asked.after_method(method);
@@ -222,13 +222,13 @@ impl DisruptionController {
             }
             return match method {
                 Method::StaticDrift | Method::Drift => {
-                    self.start_all(&picture, commands).await?;
+                    self.start_commands(&picture, commands).await?;
                     Ok(ReconcileAction::RequeueAfter(Duration::ZERO))
                 }
                 Method::Emptiness | Method::MultiNode | Method::SingleNode | Method::Move => {
                     if method != Method::Emptiness {
                         for command in &commands {
-                            report::tell_candidates(&self.ctx, command);
+                            report::publish_candidates(&self.ctx, command);
                         }
                     }
                     let due = now.saturating_add(VALIDATION_DELAY).unwrap_or(Timestamp::MAX);
@@ -240,23 +240,23 @@ impl DisruptionController {
     }
 
     /// Until when it is waited for more nodes before anything is done for money, if it is.
-    fn more_until(&self, input: &Input) -> Option<Timestamp> {
+    fn pending_nodes_wait_until(&self, input: &Input) -> Option<Timestamp> {
         let mut state = self.state();
-        let Some(until) = consolidation_deferred_until(input, state.gathering_since.is_some()) else {
-            state.gathering_since = None;
+        let Some(until) = consolidation_deferred_until(input, state.pending_nodes_since.is_some()) else {
+            state.pending_nodes_since = None;
             return None;
         };
-        let since = *state.gathering_since.get_or_insert(input.at);
+        let since = *state.pending_nodes_since.get_or_insert(input.at);
         let latest = since.saturating_add(PENDING_NODES_WAIT_MAX).unwrap_or(Timestamp::MAX);
         (input.at < latest).then_some(until.min(latest))
     }
 
     /// Looks again at commands that were found a while ago, and carries out those that hold. Says whether there were any.
-    async fn second_look(&self, waiting: WaitingCommands) -> Result<bool, Error> {
-        let picture = self.picture().await;
-        let (input, settings) = (picture.input.clone(), self.settings());
+    async fn validate_waiting_commands(&self, waiting: WaitingCommands) -> Result<bool, Error> {
+        let picture = self.take_snapshot().await;
+        let (input, settings) = (picture.input.clone(), self.disruption_settings());
         let commands = waiting.commands.clone();
-        let verdicts = computed(move || validate_all(&input, &settings, &commands)).await?;
+        let verdicts = run_blocking(move || validate_all(&input, &settings, &commands)).await?;
         let metrics = &self.ctx.metrics.disruption;
         let mut holding = Vec::new();
         for (command, verdict) in waiting.commands.iter().zip(verdicts) {
@@ -274,7 +274,7 @@ impl DisruptionController {
                 metrics.failed_validations.add(&[kind], lost as f64);
             }
             if let Some(why) = why {
-                let abandoned = self.decision(command.clone());
+                let abandoned = self.new_decision(command.clone());
                 if command.method == Method::Emptiness {
                     let said =
                         "abandoning empty node consolidation attempt due to pod churn, command is no longer valid";
@@ -283,7 +283,7 @@ impl DisruptionController {
                     log_decision!(debug, abandoned, error = %why, "abandoning consolidation attempt, command is no longer valid");
                 }
                 if command.method != Method::Emptiness {
-                    report::tell_rejected(&self.ctx, command, why.category());
+                    report::publish_rejected(&self.ctx, command, why.category());
                 }
             }
         }
@@ -294,36 +294,36 @@ impl DisruptionController {
             return Ok(false);
         }
         // What comes of this is worth waiting for anew.
-        self.state().gathering_since = None;
+        self.state().pending_nodes_since = None;
         let for_money = holding.iter().filter(|command| command.method.is_for_savings());
         let emptied = for_money.map(|command| command.nodes.len()).sum();
-        if let Some(until) = low_value_moves::until(emptied, picture.input.node_claims.len(), self.ctx.now()) {
-            self.state().peace_until = Some(until);
+        if let Some(until) = low_value_moves::cooldown_until(emptied, picture.input.node_claims.len(), self.ctx.now()) {
+            self.state().cooldown_until = Some(until);
         }
-        self.start_all(&picture, holding).await?;
+        self.start_commands(&picture, holding).await?;
         Ok(true)
     }
 
     /// A command with a name of its own.
-    fn decision(&self, command: DisruptionCommand) -> Decision {
-        let id = Str::from(self.ids.lock().unwrap_or_else(PoisonError::into_inner).uuid());
+    fn new_decision(&self, command: DisruptionCommand) -> Decision {
+        let id = Str::from(self.command_id_rng.lock().unwrap_or_else(PoisonError::into_inner).uuid());
         Decision { id, command, created: self.ctx.now() }
     }
 
     /// Starts commands that have nothing to do with each other. One that fails does not keep the others from starting.
-    async fn start_all(&self, picture: &ClusterSnapshot, commands: Vec<DisruptionCommand>) -> Result<(), Error> {
+    async fn start_commands(&self, picture: &ClusterSnapshot, commands: Vec<DisruptionCommand>) -> Result<(), Error> {
         let starts = commands.into_iter().map(|command| {
-            let offered = command.replacements.iter().map(|planned| offerings(picture, planned)).collect();
-            self.orchestration.start(self.decision(command), offered)
+            let offered = command.replacements.iter().map(|planned| launchable_offerings(picture, planned)).collect();
+            self.command_queue.start(self.new_decision(command), offered)
         });
         let starts: Vec<_> = starts.collect();
-        Error::all(join_all(starts).await.into_iter().filter_map(Result::err).collect())
+        Error::combine(join_all(starts).await.into_iter().filter_map(Result::err).collect())
     }
 
     /// The commands that may be carried out, and those that must wait: for the claim to say that it has drifted, because they would
     /// undo a move, or because they would stir pods for small change.
-    fn without_held(&self, input: &Input, plan: &DisruptionPlan) -> (Vec<DisruptionCommand>, Vec<HeldCommand>) {
-        let small_change = low_value_moves::small_change(input, plan, self.state().peace_until);
+    fn split_held_commands(&self, input: &Input, plan: &DisruptionPlan) -> (Vec<DisruptionCommand>, Vec<HeldCommand>) {
+        let small_change = low_value_moves::low_value_moves(input, plan, self.state().cooldown_until);
         let cluster = self.ctx.cluster.lock();
         let (mut commands, mut held) = (Vec::new(), Vec::new());
         for (place, command) in plan.commands.iter().enumerate() {
@@ -337,7 +337,7 @@ impl DisruptionController {
             } else if drifts && !command.nodes.iter().all(|node| says_so(&node.claim)) {
                 let message = "NodeClaim does not have the condition Drifted yet".to_owned();
                 held.push(HeldCommand { nodes: nodes(), code: "AwaitingDrifted", message });
-            } else if let Some(until) = churn_backoff::undoes_until(&cluster, command, input.at) {
+            } else if let Some(until) = churn_backoff::reversed_move_wait_until(&cluster, command, input.at) {
                 let message = format!("It would undo a move, which waits until {until}");
                 held.push(HeldCommand { nodes: nodes(), code: "ReversedMove", message });
             } else if small_change.contains(&place) {
@@ -352,7 +352,7 @@ impl DisruptionController {
     }
 
     /// The cluster and what only we know of it.
-    async fn picture(&self) -> ClusterSnapshot {
+    async fn take_snapshot(&self) -> ClusterSnapshot {
         let instance_types = self.instance_types().await;
         let now = self.ctx.now();
         let ask = InputContext {
@@ -367,12 +367,12 @@ impl DisruptionController {
             input.launch_backoffs = churn_backoff::launch_backoffs(&cluster, now);
             input
         };
-        let underway: BTreeSet<Str> = self.orchestration.claims().into_iter().collect();
+        let underway: BTreeSet<Str> = self.command_queue.disrupting_claims().into_iter().collect();
         for claim in &mut input.node_claims {
             claim.lifecycle.is_disrupting = underway.contains(&claim.name);
         }
         for pool in &mut input.pools {
-            let until = self.memory.drift_backoff(&pool.name, now);
+            let until = self.drift_backoffs.backoff_until(&pool.name, now);
             let left = until.map_or(0.0, |until| until.duration_since(now).as_secs_f64());
             self.ctx.metrics.disruption.drift_backoff_seconds.set(&[&pool.name], left);
             pool.disruption.drift_backoff_until = until;
@@ -405,7 +405,7 @@ impl DisruptionController {
         all
     }
 
-    fn settings(&self) -> DisruptionSettings {
+    fn disruption_settings(&self) -> DisruptionSettings {
         DisruptionSettings {
             scheduling: kerf_engine::Settings {
                 reserved_mode: ReservedMode::Fallback,
@@ -418,13 +418,13 @@ impl DisruptionController {
     }
 
     /// Asks the engine, and takes the time of each method.
-    async fn ask(
+    async fn compute_plan(
         &self,
         picture: &ClusterSnapshot,
         asked: MethodFilter,
     ) -> Result<(DisruptionPlan, Vec<(MethodReport, Duration)>), Error> {
-        let (input, settings, clock) = (picture.input.clone(), self.settings(), self.ctx.clock);
-        computed(move || {
+        let (input, settings, clock) = (picture.input.clone(), self.disruption_settings(), self.ctx.clock);
+        run_blocking(move || {
             let mut heard = Vec::new();
             let mut last = clock.elapsed();
             let plan = next_commands(&input, &settings, asked, |method| {
@@ -437,11 +437,11 @@ impl DisruptionController {
         .await
     }
 
-    fn note_methods(&self, heard: &[(MethodReport, Duration)]) {
+    fn record_method_metrics(&self, heard: &[(MethodReport, Duration)]) {
         let (metrics, now) = (&self.ctx.metrics.disruption, self.ctx.now());
         let mut state = self.state();
         for (heard, took) in heard {
-            state.runs.started(step_times::name(heard.method), now);
+            state.step_times.record_start(step_times::step_name(heard.method), now);
             let reason = heard.method.reason().to_string().to_lowercase();
             metrics.eligible_nodes.set(&[&reason], heard.eligible as f64);
             let is_looked_at_again = !matches!(heard.method, Method::StaticDrift | Method::Drift) && heard.commands > 0;
@@ -455,7 +455,7 @@ impl DisruptionController {
 
 /// Computes on a thread of its own, so that the other controllers go on meanwhile. Where there is one thread for everything, nobody does, and
 /// everything happens in the same order each time.
-async fn computed<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     let task = match Handle::current().runtime_flavor() {
         RuntimeFlavor::CurrentThread => tokio::spawn(async move { work() }),
         _ => tokio::task::spawn_blocking(work),
@@ -463,12 +463,12 @@ async fn computed<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
     task.await.map_err(|failure| Error::Invalid(format!("computing disruption failed, {failure}")))
 }
 
-fn after(now: Timestamp, until: Timestamp) -> ReconcileAction {
+fn requeue_at(now: Timestamp, until: Timestamp) -> ReconcileAction {
     ReconcileAction::RequeueAfter(Duration::try_from(until.duration_since(now)).unwrap_or_default())
 }
 
 /// What a replacement may be launched from: the offerings that its types and requirements admit.
-fn offerings(picture: &ClusterSnapshot, planned: &PlannedClaim) -> Vec<OfferingKey> {
+fn launchable_offerings(picture: &ClusterSnapshot, planned: &PlannedClaim) -> Vec<OfferingKey> {
     let Some(types) = picture.instance_types.get(&planned.pool) else { return Vec::new() };
     let launch = &planned.launch;
     let wanted = launch.instance_types.iter().filter_map(|name| types.iter().find(|described| described.name == *name));

@@ -38,7 +38,7 @@ const COMMAND_TIMEOUT_MIN: Duration = Duration::from_mins(10);
 const COMMAND_TIMEOUT_MAX: Duration = Duration::from_hours(1);
 
 /// How long a command may take while so many nodes are in the queue.
-fn patience(nodes: usize) -> Duration {
+fn command_timeout(nodes: usize) -> Duration {
     COMMAND_TIMEOUT_PER_NODE
         .saturating_mul(u32::try_from(nodes).unwrap_or(u32::MAX))
         .clamp(COMMAND_TIMEOUT_MIN, COMMAND_TIMEOUT_MAX)
@@ -47,9 +47,9 @@ fn patience(nodes: usize) -> Duration {
 /// The commands under way.
 pub(crate) struct CommandQueue {
     pub(super) ctx: Context,
-    memory: Arc<DriftBackoffs>,
+    drift_backoffs: Arc<DriftBackoffs>,
     pub(super) history: Arc<DecisionHistory>,
-    underway: Mutex<BTreeMap<Str, Arc<ActiveCommand>>>,
+    active_commands: Mutex<BTreeMap<Str, Arc<ActiveCommand>>>,
     queue: OnceLock<Queue<Str>>,
 }
 
@@ -63,7 +63,7 @@ struct ActiveCommand {
 /// A node that goes.
 #[derive(Debug, Clone)]
 pub(super) struct CommandCandidate {
-    pub(super) marked: CandidateNames,
+    pub(super) names: CandidateNames,
     pub(super) provider_id: Str,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct CommandCandidate {
 struct CommandProgress {
     replacements: Vec<CommandReplacement>,
     /// Candidates that have been dealt with, by claim: deleted, or dropped because pods came.
-    done: Vec<Str>,
+    finished_claims: Vec<Str>,
 }
 
 /// A claim that was created for a command.
@@ -81,7 +81,7 @@ pub(super) struct CommandReplacement {
     pub(super) name: Str,
     pub(super) pool: Str,
     /// What it may be launched from.
-    pub(super) offered: Vec<OfferingKey>,
+    pub(super) offerings: Vec<OfferingKey>,
     pub(super) is_initialized: bool,
 }
 
@@ -105,47 +105,47 @@ enum CommandStatus {
 
 impl CommandQueue {
     pub(crate) fn new(ctx: Context, memory: Arc<DriftBackoffs>, history: Arc<DecisionHistory>) -> Self {
-        Self { ctx, memory, history, underway: Mutex::default(), queue: OnceLock::new() }
+        Self { ctx, drift_backoffs: memory, history, active_commands: Mutex::default(), queue: OnceLock::new() }
     }
 
     /// The queue in which commands wait for their next look.
-    pub(crate) fn use_queue(&self, queue: &Queue<Str>) {
+    pub(crate) fn set_queue(&self, queue: &Queue<Str>) {
         // It is given once, right after it was made.
         let _ = self.queue.set(queue.clone());
     }
 
-    fn underway(&self) -> MutexGuard<'_, BTreeMap<Str, Arc<ActiveCommand>>> {
-        self.underway.lock().unwrap_or_else(PoisonError::into_inner)
+    fn active_commands(&self) -> MutexGuard<'_, BTreeMap<Str, Arc<ActiveCommand>>> {
+        self.active_commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether a command is about a claim.
-    pub(crate) fn is_about(&self, claim: &str) -> bool {
-        self.underway().values().flat_map(|one| &one.nodes).any(|node| node.marked.claim == claim)
+    pub(crate) fn is_disrupting(&self, claim: &str) -> bool {
+        self.active_commands().values().flat_map(|one| &one.nodes).any(|node| node.names.claim == claim)
     }
 
     /// The claims that commands are about.
-    pub(crate) fn claims(&self) -> Vec<Str> {
-        self.underway().values().flat_map(|one| &one.nodes).map(|node| node.marked.claim.clone()).collect()
+    pub(crate) fn disrupting_claims(&self) -> Vec<Str> {
+        self.active_commands().values().flat_map(|one| &one.nodes).map(|node| node.names.claim.clone()).collect()
     }
 
     /// The command under way that a claim was created for.
-    pub(crate) fn launched(&self, claim: &str) -> Option<Str> {
-        let underway = self.underway();
+    pub(crate) fn command_of_replacement(&self, claim: &str) -> Option<Str> {
+        let underway = self.active_commands();
         let launches =
-            |one: &ActiveCommand| one.lock().replacements.iter().any(|replacement| replacement.name == claim);
+            |one: &ActiveCommand| one.progress().replacements.iter().any(|replacement| replacement.name == claim);
         underway.iter().find(|(_, one)| launches(one)).map(|(id, _)| id.clone())
     }
 
     /// A command has started; it is looked at until it is over.
-    pub(super) fn insert(
+    pub(super) fn track(
         &self,
         decision: Decision,
         nodes: Vec<CommandCandidate>,
         replacements: Vec<CommandReplacement>,
     ) {
         let id = decision.id.clone();
-        let progress = Mutex::new(CommandProgress { replacements, done: Vec::new() });
-        self.underway().insert(id.clone(), Arc::new(ActiveCommand { decision, nodes, progress }));
+        let progress = Mutex::new(CommandProgress { replacements, finished_claims: Vec::new() });
+        self.active_commands().insert(id.clone(), Arc::new(ActiveCommand { decision, nodes, progress }));
         if let Some(queue) = self.queue.get() {
             queue.add_after(id, COMMAND_POLL_INTERVAL);
         }
@@ -153,15 +153,15 @@ impl CommandQueue {
 
     /// One look at a command under way.
     pub(crate) async fn reconcile(&self, id: &str) -> Result<ReconcileAction, Error> {
-        let Some(underway) = self.underway().get(id).cloned() else { return Ok(ReconcileAction::Done) };
-        let look = match self.await_replacements(&underway).await {
-            CommandStatus::Complete => self.delete(&underway).await,
+        let Some(underway) = self.active_commands().get(id).cloned() else { return Ok(ReconcileAction::Done) };
+        let look = match self.check_replacements(&underway).await {
+            CommandStatus::Complete => self.delete_candidates(&underway).await,
             other => other,
         };
         let now = self.ctx.now();
         let waiting = match look {
             CommandStatus::Complete => {
-                self.succeed(&underway).await;
+                self.complete(&underway).await;
                 return Ok(ReconcileAction::Done);
             }
             CommandStatus::Failed(why) => {
@@ -170,9 +170,9 @@ impl CommandQueue {
             }
             CommandStatus::Waiting(what) => what,
         };
-        let nodes = self.underway().values().map(|one| one.nodes.len()).sum();
+        let nodes = self.active_commands().values().map(|one| one.nodes.len()).sum();
         let age = Duration::try_from(now.duration_since(underway.decision.created)).unwrap_or_default();
-        if age > patience(nodes) {
+        if age > command_timeout(nodes) {
             self.roll_back(&underway, &RollbackReason::Timeout(waiting)).await;
             return Ok(ReconcileAction::Done);
         }
@@ -180,15 +180,15 @@ impl CommandQueue {
     }
 
     /// Whether all replacements are up. Each is only seen to be once; it may not be ready later without effect.
-    async fn await_replacements(&self, underway: &ActiveCommand) -> CommandStatus {
+    async fn check_replacements(&self, underway: &ActiveCommand) -> CommandStatus {
         let reason = underway.decision.command.reason().to_string();
         let waited: Vec<Str> = {
-            let progress = underway.lock();
+            let progress = underway.progress();
             progress.replacements.iter().filter(|one| !one.is_initialized).map(|one| one.name.clone()).collect()
         };
         let mut look = CommandStatus::Complete;
         for name in waited {
-            let Some(claim) = self.ctx.claim(&name) else {
+            let Some(claim) = self.ctx.managed_claim(&name) else {
                 match actions::claim::exists(&self.ctx, &name).await {
                     Ok(false) => return CommandStatus::Failed(RollbackReason::ReplacementDeleted),
                     Ok(true) | Err(_) => look = CommandStatus::Waiting("replacement is not known"),
@@ -201,33 +201,33 @@ impl CommandQueue {
                 look = CommandStatus::Waiting("replacement is not initialized");
                 continue;
             }
-            let until = self.ctx.now().saturating_add(self.ctx.settings.nomination()).unwrap_or(Timestamp::MAX);
+            let until = self.ctx.now().saturating_add(self.ctx.settings.nomination_window()).unwrap_or(Timestamp::MAX);
             self.ctx.cluster.lock().nominate(&claim.engine_claim.provider_id, until);
-            if let Some(one) = underway.lock().replacements.iter_mut().find(|one| one.name == name) {
+            if let Some(one) = underway.progress().replacements.iter_mut().find(|one| one.name == name) {
                 one.is_initialized = true;
-                one.offered = offered(&claim).into_iter().collect();
+                one.offerings = launched_offering(&claim).into_iter().collect();
             }
         }
         look
     }
 
     /// Deletes the nodes' claims; those on which pods came that nobody has found a place for are let go.
-    async fn delete(&self, underway: &ActiveCommand) -> CommandStatus {
+    async fn delete_candidates(&self, underway: &ActiveCommand) -> CommandStatus {
         let command = &underway.decision.command;
-        let done = underway.lock().done.clone();
+        let done = underway.progress().finished_claims.clone();
         let mut going = Vec::new();
-        for node in underway.nodes.iter().filter(|node| !done.contains(&node.marked.claim)) {
+        for node in underway.nodes.iter().filter(|node| !done.contains(&node.names.claim)) {
             match self.unplanned_pod(command, node) {
                 None => going.push(node),
                 // The others go without it.
                 Some(_) if command.method == Method::Emptiness => {
-                    self.let_go(node).await;
-                    underway.lock().done.push(node.marked.claim.clone());
+                    self.unmark_candidate(node).await;
+                    underway.progress().finished_claims.push(node.names.claim.clone());
                 }
                 Some(pod) => return CommandStatus::Failed(RollbackReason::UnplannedPod(pod)),
             }
         }
-        let outcomes = join_all(going.into_iter().map(|node| self.delete_one(underway, node))).await;
+        let outcomes = join_all(going.into_iter().map(|node| self.delete_candidate(underway, node))).await;
         if outcomes.into_iter().all(|is_done| is_done) {
             CommandStatus::Complete
         } else {
@@ -242,31 +242,31 @@ impl CommandQueue {
             Method::Emptiness | Method::MultiNode | Method::SingleNode | Method::Move => {}
         }
         let cluster = self.ctx.cluster.lock();
-        let pods = cluster.pods_on(&node.marked.node).filter(|pod| is_reschedulable(pod));
+        let pods = cluster.pods_on(&node.names.node).filter(|pod| is_reschedulable(pod));
         pods.map(|pod| pod.namespaced_name()).find(|pod| command.pods.binary_search(pod).is_err())
     }
 
-    async fn delete_one(&self, underway: &ActiveCommand, node: &CommandCandidate) -> bool {
+    async fn delete_candidate(&self, underway: &ActiveCommand, node: &CommandCandidate) -> bool {
         let command = &underway.decision.command;
         let known = {
             let cluster = self.ctx.cluster.lock();
-            let claim = cluster.get::<TrackedClaim>(&node.marked.claim).cloned();
-            let pods = cluster.pods_on(&node.marked.node).filter(|pod| is_reschedulable(pod)).count();
-            claim.map(|claim| (claim, cluster.get::<Node>(&node.marked.node).cloned(), pods))
+            let claim = cluster.get::<TrackedClaim>(&node.names.claim).cloned();
+            let pods = cluster.pods_on(&node.names.node).filter(|pod| is_reschedulable(pod)).count();
+            claim.map(|claim| (claim, cluster.get::<Node>(&node.names.node).cloned(), pods))
         };
         let Some((claim, object, pods)) = known.filter(|(claim, ..)| !claim.is_terminating()) else {
-            underway.lock().done.push(node.marked.claim.clone());
+            underway.progress().finished_claims.push(node.names.claim.clone());
             return true;
         };
         match actions::claim::delete(&self.ctx, &claim.object).await {
             Ok(()) => {}
             Err(ApiError::NotFound) => {
-                underway.lock().done.push(node.marked.claim.clone());
+                underway.progress().finished_claims.push(node.names.claim.clone());
                 return true;
             }
             Err(ApiError::Conflict | ApiError::TimedOut | ApiError::Other(_)) => return false,
         }
-        underway.lock().done.push(node.marked.claim.clone());
+        underway.progress().finished_claims.push(node.names.claim.clone());
         let reason = command.reason().to_string();
         if let Some(object) = object {
             self.ctx.publish(events::disruption::node_terminating(&object, &reason));
@@ -274,14 +274,14 @@ impl CommandQueue {
         self.ctx.publish(events::disruption::claim_terminating(&claim.object, &reason));
         let policy = match command.method {
             Method::StaticDrift | Method::Drift => "",
-            Method::Emptiness | Method::MultiNode | Method::SingleNode | Method::Move => self.policy(&claim),
+            Method::Emptiness | Method::MultiNode | Method::SingleNode | Method::Move => self.policy_label(&claim),
         };
         self.ctx.metrics.claim_disrupted_by_command(&claim.object, &underway.decision.reason(), policy, pods);
         true
     }
 
-    fn policy(&self, claim: &TrackedClaim) -> &'static str {
-        let pool = claim.pool().and_then(|name| self.ctx.pool(name));
+    fn policy_label(&self, claim: &TrackedClaim) -> &'static str {
+        let pool = claim.pool().and_then(|name| self.ctx.managed_pool(name));
         let written =
             pool.as_deref().and_then(|pool: &NodePool| pool.spec.disruption.as_ref()?.consolidation_policy.clone());
         match written.unwrap_or(ConsolidationPolicy::WhenEmptyOrUnderutilized) {
@@ -293,7 +293,7 @@ impl CommandQueue {
         }
     }
 
-    async fn succeed(&self, underway: &ActiveCommand) {
+    async fn complete(&self, underway: &ActiveCommand) {
         let decision = &underway.decision;
         let now = self.ctx.now();
         let took = now.duration_since(decision.created);
@@ -303,75 +303,75 @@ impl CommandQueue {
             duration = %kerf_api::duration::Duration::from_nanos(i64::try_from(took.as_nanos()).unwrap_or(i64::MAX)),
             "command succeeded"
         );
-        self.history.ended(&decision.id, CommandOutcome::Succeeded, now);
-        self.underway().remove(&decision.id);
+        self.history.record_outcome(&decision.id, CommandOutcome::Succeeded, now);
+        self.active_commands().remove(&decision.id);
         if decision.command.reason() == DisruptionReason::Drifted {
             for node in &decision.command.nodes {
-                self.memory.drift_succeeded(&node.pool);
+                self.drift_backoffs.clear(&node.pool);
             }
         }
-        self.remember(underway).await;
+        self.record_launch_results(underway).await;
     }
 
     /// Takes a command back. Replacements stay: if they come up, they are ordinary nodes.
     async fn roll_back(&self, underway: &ActiveCommand, why: &RollbackReason) {
         let decision = &underway.decision;
-        let failed = underway.lock().replacements.iter().filter(|one| !one.is_initialized).count();
+        let failed = underway.progress().replacements.iter().filter(|one| !one.is_initialized).count();
         let labels = [decision.command.decision(), &decision.reason(), decision.command.method.consolidation_type()];
         self.ctx.metrics.disruption.queue_failures.add(&labels, failed as f64);
-        let done = underway.lock().done.clone();
-        let left = underway.nodes.iter().filter(|node| !done.contains(&node.marked.claim));
-        join_all(left.map(|node| self.let_go(node))).await;
+        let done = underway.progress().finished_claims.clone();
+        let left = underway.nodes.iter().filter(|node| !done.contains(&node.names.claim));
+        join_all(left.map(|node| self.unmark_candidate(node))).await;
         log_decision!(
             error,
             decision,
             error = %why,
             "failed terminating nodes while executing a disruption command"
         );
-        self.history.ended(&decision.id, CommandOutcome::RolledBack(why.to_string()), self.ctx.now());
-        self.underway().remove(&decision.id);
-        self.drift_failed(&decision.command);
-        self.remember(underway).await;
+        self.history.record_outcome(&decision.id, CommandOutcome::RolledBack(why.to_string()), self.ctx.now());
+        self.active_commands().remove(&decision.id);
+        self.record_drift_failure(&decision.command);
+        self.record_launch_results(underway).await;
     }
 
     /// Lets a node go on as before. Marks that cannot be taken away now are found by the next clean-up.
-    async fn let_go(&self, node: &CommandCandidate) {
-        if let Err(error) = taint::unmark(&self.ctx, &node.marked).await {
+    async fn unmark_candidate(&self, node: &CommandCandidate) {
+        if let Err(error) = taint::unmark(&self.ctx, &node.names).await {
             error!(error = %error, "failed removing disruption marks");
         }
         self.ctx.cluster.lock().unmark_for_deletion(&node.provider_id);
     }
 
-    pub(super) fn drift_failed(&self, command: &DisruptionCommand) {
+    pub(super) fn record_drift_failure(&self, command: &DisruptionCommand) {
         if command.reason() != DisruptionReason::Drifted {
             return;
         }
         let now = self.ctx.now();
         for node in &command.nodes {
-            if self.memory.drift_failed(&node.pool, now) {
+            if self.drift_backoffs.record_failure(&node.pool, now) {
                 self.ctx.metrics.disruption.drift_backoffs.inc(&[&node.pool]);
             }
         }
     }
 
     /// Notes which offerings could be had and which could not.
-    async fn remember(&self, underway: &ActiveCommand) {
+    async fn record_launch_results(&self, underway: &ActiveCommand) {
         let mut pools: BTreeMap<Str, (Vec<OfferingKey>, Vec<OfferingKey>)> = BTreeMap::new();
-        for one in underway.lock().replacements.clone() {
+        for one in underway.progress().replacements.clone() {
             let (failed, had) = pools.entry(one.pool.clone()).or_default();
             if one.is_initialized {
-                had.extend(one.offered);
+                had.extend(one.offerings);
                 continue;
             }
             // One that was launched and did not come up speaks for its own offering alone.
-            let launched = self.ctx.claim(&one.name).and_then(|claim| offered(&claim));
+            let launched = self.ctx.managed_claim(&one.name).and_then(|claim| launched_offering(&claim));
             match launched {
                 Some(offered) => failed.push(offered),
-                None => failed.extend(one.offered),
+                None => failed.extend(one.offerings),
             }
         }
         for (pool, (failed, had)) in pools {
-            if let Err(error) = churn_backoff::note_offerings(&self.ctx, &pool, &failed, &had).await {
+            if let Err(error) = churn_backoff::write_launch_results(&self.ctx, &pool, &failed, &had).await {
                 error!(error = %error, "failed remembering offerings");
             }
         }
@@ -379,13 +379,13 @@ impl CommandQueue {
 }
 
 impl ActiveCommand {
-    fn lock(&self) -> MutexGuard<'_, CommandProgress> {
+    fn progress(&self) -> MutexGuard<'_, CommandProgress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// What a claim was launched from; none if it was not.
-fn offered(claim: &TrackedClaim) -> Option<OfferingKey> {
+fn launched_offering(claim: &TrackedClaim) -> Option<OfferingKey> {
     let label = |key: &str| claim.engine_claim.labels.get(key).map(Str::new);
     let is_launched = !claim.engine_claim.provider_id.is_empty();
     is_launched.then_some(())?;
@@ -403,7 +403,7 @@ mod tests {
     // spec 03 #117
     #[test]
     fn commands_may_take_longer_when_many_nodes_go() {
-        let minutes = |nodes| patience(nodes).as_secs_f64() / 60.0;
+        let minutes = |nodes| command_timeout(nodes).as_secs_f64() / 60.0;
         let expected = [10.0, 10.0, 13.0 + 20.0 / 60.0, 53.0 + 20.0 / 60.0, 60.0, 60.0];
         for (nodes, expected) in [100, 4000, 10_000, 40_000, 80_000, 100_000].into_iter().zip(expected) {
             assert!((minutes(nodes) - expected).abs() < 1e-9, "{nodes} nodes: {}", minutes(nodes));

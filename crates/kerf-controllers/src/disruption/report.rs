@@ -15,7 +15,7 @@ use kerf_state::{TrackedClaim, disruption_pause};
 use tracing::error;
 
 use super::balanced_policy;
-use super::decision::{money, of_node};
+use super::decision::{describe_for_node, format_dollars};
 use crate::context::Context;
 use crate::events::{self, Event};
 
@@ -27,7 +27,7 @@ enum BlockEvent {
     NoEvent,
 }
 
-fn told(block: &BlockReason) -> BlockEvent {
+fn block_event(block: &BlockReason) -> BlockEvent {
     match block {
         BlockReason::NoNode
         | BlockReason::NotInitialized
@@ -71,15 +71,15 @@ fn told(block: &BlockReason) -> BlockEvent {
 type NodeAndClaim = (Option<Arc<Node>>, Option<Arc<TrackedClaim>>);
 
 /// Tells of everything that a look found; of the commands only what policies make of them.
-pub(crate) fn tell(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
-    tell_blocked(ctx, plan);
-    tell_budgets(ctx, plan);
-    tell_pods(ctx, input);
-    balanced_policy::tell(ctx, input, plan);
+pub(crate) fn report_plan(ctx: &Context, input: &Input, plan: &DisruptionPlan) {
+    publish_blocked(ctx, plan);
+    report_budgets(ctx, plan);
+    publish_do_not_disrupt(ctx, input);
+    balanced_policy::report_moves(ctx, input, plan);
 }
 
 /// Nodes and claims by the names that decisions know them by; claims of others are left out.
-fn pairs(ctx: &Context) -> BTreeMap<Str, NodeAndClaim> {
+fn nodes_and_claims(ctx: &Context) -> BTreeMap<Str, NodeAndClaim> {
     let cluster = ctx.cluster.lock();
     let known = cluster.state_nodes().filter(|state| state.claim.is_some_and(|claim| ctx.manages_claim(claim)));
     known
@@ -91,38 +91,39 @@ fn pairs(ctx: &Context) -> BTreeMap<Str, NodeAndClaim> {
         .collect()
 }
 
-fn publish(
+fn publish_for_both(
     ctx: &Context,
     (node, claim): &NodeAndClaim,
     event: impl Fn(k8s_openapi::api::core::v1::ObjectReference) -> Event,
 ) {
     if let Some(node) = node {
-        ctx.publish(event(events::about_node(node)));
+        ctx.publish(event(events::node_reference(node)));
     }
     if let Some(claim) = claim {
-        ctx.publish(event(events::about_claim(&claim.object)));
+        ctx.publish(event(events::claim_reference(&claim.object)));
     }
 }
 
-fn tell_blocked(ctx: &Context, plan: &DisruptionPlan) {
-    let pairs = pairs(ctx);
+fn publish_blocked(ctx: &Context, plan: &DisruptionPlan) {
+    let pairs = nodes_and_claims(ctx);
     for (pair, blocked) in plan.blocked.iter().filter_map(|blocked| Some((pairs.get(&blocked.node)?, blocked))) {
         // A node that is in a command stays silent: what is under way is told by its own events.
         if blocked.reasons.contains(&BlockReason::AlreadyDisrupting) {
             continue;
         }
         let mut blocks = blocked.reasons.iter();
-        if let Some(block) = blocks.find(|block| matches!(told(block), BlockEvent::Blocked)) {
-            publish(ctx, pair, |about| events::disruption::disruption_blocked(about, block.to_string()));
+        if let Some(block) = blocks.find(|block| matches!(block_event(block), BlockEvent::Blocked)) {
+            publish_for_both(ctx, pair, |about| events::disruption::disruption_blocked(about, block.to_string()));
             continue;
         }
         let unschedulable = blocked.reasons.iter().find(|block| matches!(block, BlockReason::PodsUnschedulable(_)));
         if let Some(block) = unschedulable.filter(|_| is_drifted(pair)) {
-            publish(ctx, pair, |about| events::disruption::disruption_blocked(about, block.to_string()));
+            publish_for_both(ctx, pair, |about| events::disruption::disruption_blocked(about, block.to_string()));
         }
-        let unconsolidatable = blocked.reasons.iter().find(|block| matches!(told(block), BlockEvent::Unconsolidatable));
+        let unconsolidatable =
+            blocked.reasons.iter().find(|block| matches!(block_event(block), BlockEvent::Unconsolidatable));
         if let Some(block) = unconsolidatable {
-            publish(ctx, pair, |about| events::disruption::unconsolidatable(about, block.to_string()));
+            publish_for_both(ctx, pair, |about| events::disruption::unconsolidatable(about, block.to_string()));
         }
     }
 }
@@ -138,7 +139,7 @@ pub(crate) fn claim_is_drifted(claim: &TrackedClaim) -> bool {
 }
 
 /// What budgets allow, and who is told that they allow nothing.
-fn tell_budgets(ctx: &Context, plan: &DisruptionPlan) {
+fn report_budgets(ctx: &Context, plan: &DisruptionPlan) {
     let metrics = &ctx.metrics.disruption;
     let populated: BTreeSet<Str> = {
         let cluster = ctx.cluster.lock();
@@ -146,7 +147,7 @@ fn tell_budgets(ctx: &Context, plan: &DisruptionPlan) {
         counted.filter_map(|state| state.labels().get(kerf_api::labels::NODEPOOL).map(Str::new)).collect()
     };
     for budget in &plan.stats.budgets {
-        let Some(pool) = ctx.pool(&budget.pool) else { continue };
+        let Some(pool) = ctx.managed_pool(&budget.pool) else { continue };
         let reason = budget.reason.to_string();
         metrics.allowed_disruptions.set(&[&budget.pool, &reason], f64::from(budget.allowed));
         metrics.nodes_consuming_budgets.set(&[&budget.pool, &reason], f64::from(budget.disrupting));
@@ -157,7 +158,7 @@ fn tell_budgets(ctx: &Context, plan: &DisruptionPlan) {
 }
 
 /// What annotations of pods come to.
-fn tell_pods(ctx: &Context, input: &Input) {
+fn publish_do_not_disrupt(ctx: &Context, input: &Input) {
     for pod in
         input.pods.iter().filter(|pod| pod.spec.node_name.is_some() && !pod.is_terminal() && !pod.is_terminating())
     {
@@ -170,7 +171,7 @@ fn tell_pods(ctx: &Context, input: &Input) {
 }
 
 /// A pool that is gone has no budgets.
-pub(crate) fn forget_pool(ctx: &Context, pool: &NodePool) {
+pub(crate) fn remove_pool_metrics(ctx: &Context, pool: &NodePool) {
     let name = pool.metadata.name.as_deref().unwrap_or_default();
     let metrics = &ctx.metrics.disruption;
     for reason in ["Empty", "Drifted", "Underutilized"] {
@@ -181,7 +182,7 @@ pub(crate) fn forget_pool(ctx: &Context, pool: &NodePool) {
 }
 
 /// Pools whose brake or budgets cannot be read; the text changes when they do.
-pub(crate) fn tell_malformed(ctx: &Context, plan: &DisruptionPlan, said: &mut String) {
+pub(crate) fn report_malformed_pools(ctx: &Context, plan: &DisruptionPlan, said: &mut String) {
     let pools: Vec<Arc<NodePool>> = ctx.cluster.lock().all::<NodePool>().values().cloned().collect();
     let mut brakes = Vec::new();
     for pool in pools.iter().filter(|pool| ctx.manages_pool(pool)) {
@@ -209,33 +210,33 @@ pub(crate) fn tell_malformed(ctx: &Context, plan: &DisruptionPlan, said: &mut St
 }
 
 /// Consolidation has found a command; it is looked at again before it is carried out.
-pub(crate) fn tell_candidates(ctx: &Context, command: &DisruptionCommand) {
+pub(crate) fn publish_candidates(ctx: &Context, command: &DisruptionCommand) {
     // What only goes is told when it goes (spec 03 §8.5).
     if !command.replacements.is_empty() {
-        each_node(ctx, command, events::disruption::consolidation_candidate);
+        publish_for_each_node(ctx, command, events::disruption::consolidation_candidate);
     }
 }
 
 /// The second look found otherwise.
-pub(crate) fn tell_rejected(ctx: &Context, command: &DisruptionCommand, why: &str) {
-    each_node(ctx, command, |about, text, savings| {
+pub(crate) fn publish_rejected(ctx: &Context, command: &DisruptionCommand, why: &str) {
+    publish_for_each_node(ctx, command, |about, text, savings| {
         events::disruption::consolidation_rejected(about, text, why, savings)
     });
 }
 
 /// Tells the nodes and claims of a command something; the event gets the command in words, and what it saves.
-pub(super) fn each_node(
+pub(super) fn publish_for_each_node(
     ctx: &Context,
     command: &DisruptionCommand,
     event: impl Fn(k8s_openapi::api::core::v1::ObjectReference, &str, &str) -> Event,
 ) {
-    let savings = money(command.saved());
+    let savings = format_dollars(command.saved());
     for node in &command.nodes {
         let pair: NodeAndClaim = {
             let cluster = ctx.cluster.lock();
             (cluster.get::<Node>(&node.name).cloned(), cluster.get::<TrackedClaim>(&node.claim).cloned())
         };
-        let text = of_node(command, &node.name);
-        publish(ctx, &pair, |about| event(about, &text, &savings));
+        let text = describe_for_node(command, &node.name);
+        publish_for_both(ctx, &pair, |about| event(about, &text, &savings));
     }
 }

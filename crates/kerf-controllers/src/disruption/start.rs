@@ -21,10 +21,10 @@ use crate::static_capacity::provisioning::node_limit;
 impl CommandQueue {
     /// Starts a command: from here on it is visible to everybody. `offered` says for each replacement what it may be launched from.
     pub(crate) async fn start(&self, decision: Decision, offered: Vec<Vec<OfferingKey>>) -> Result<(), Error> {
-        if decision.command.nodes.iter().any(|node| self.is_about(&node.claim)) {
+        if decision.command.nodes.iter().any(|node| self.is_disrupting(&node.claim)) {
             return Err(Error::Invalid("candidate is being disrupted".to_owned()));
         }
-        let room = self.room(&decision.command)?;
+        let room = self.reserve_node_limit(&decision.command)?;
         // The line that operators look for, before anything is changed.
         log_decision!(info, decision, "disrupting node(s)");
         let reason = decision.command.reason().to_string();
@@ -35,27 +35,27 @@ impl CommandQueue {
         let (marked, errors): (Vec<_>, Vec<_>) = marks.await.into_iter().partition(Result::is_ok);
         let marked: Vec<CandidateNames> = marked.into_iter().filter_map(Result::ok).collect();
         if !errors.is_empty() && (marked.is_empty() || !decision.command.replacements.is_empty()) {
-            return self.give_up(&decision, errors.into_iter().filter_map(Result::err).collect());
+            return self.abandon_command(&decision, errors.into_iter().filter_map(Result::err).collect());
         }
-        let replacements = match self.launch(&decision, offered).await {
+        let replacements = match self.create_replacements(&decision, offered).await {
             Ok(replacements) => replacements,
-            Err(error) => return self.give_up(&decision, vec![error]),
+            Err(error) => return self.abandon_command(&decision, vec![error]),
         };
-        self.count(&decision);
+        self.count_decision(&decision);
         let names = replacements.iter().map(|one| one.name.clone()).collect();
-        self.history.began(&decision, names);
-        let nodes = self.commit(&decision.command, marked);
+        self.history.record_started(&decision, names);
+        let nodes = self.mark_and_nominate(&decision.command, marked);
         drop(room);
-        self.insert(decision, nodes, replacements);
+        self.track(decision, nodes, replacements);
         Ok(())
     }
 
     /// Room under the node limit of a static pool, for whom others create claims at the same time (spec 03 §8.2). Other pools have none to reserve.
-    fn room(&self, command: &DisruptionCommand) -> Result<Option<NodeLimitReservation<'_>>, Error> {
+    fn reserve_node_limit(&self, command: &DisruptionCommand) -> Result<Option<NodeLimitReservation<'_>>, Error> {
         let (Method::StaticDrift, [planned]) = (command.method, command.replacements.as_slice()) else {
             return Ok(None);
         };
-        let pool = self.ctx.pool(&planned.pool).ok_or_else(|| Error::PoolNotFound(planned.pool.to_string()))?;
+        let pool = self.ctx.managed_pool(&planned.pool).ok_or_else(|| Error::PoolNotFound(planned.pool.to_string()))?;
         let mut cluster = self.ctx.cluster.lock();
         if cluster.reserve_nodes(&planned.pool, node_limit(&pool), 1) == 0 {
             return Err(Error::Invalid("nodepool node limit reached".to_owned()));
@@ -68,12 +68,12 @@ impl CommandQueue {
     }
 
     /// A command could not be started. What was marked is found by the next clean-up.
-    fn give_up(&self, decision: &Decision, errors: Vec<Error>) -> Result<(), Error> {
-        self.drift_failed(&decision.command);
-        Error::all(errors)
+    fn abandon_command(&self, decision: &Decision, errors: Vec<Error>) -> Result<(), Error> {
+        self.record_drift_failure(&decision.command);
+        Error::combine(errors)
     }
 
-    async fn launch(
+    async fn create_replacements(
         &self,
         decision: &Decision,
         offered: Vec<Vec<OfferingKey>>,
@@ -83,10 +83,10 @@ impl CommandQueue {
         let creations = command.replacements.iter().zip(offered).map(|(planned, offered)| {
             let reason = &reason;
             async move {
-                let Some(pool) = self.ctx.pool(&planned.pool) else {
+                let Some(pool) = self.ctx.managed_pool(&planned.pool) else {
                     return Err(Error::PoolNotFound(planned.pool.to_string()));
                 };
-                let mut wanted = claim::claim(planned, &pool);
+                let mut wanted = claim::build_claim(planned, &pool);
                 let note = {
                     let cluster = self.ctx.cluster.lock();
                     churn_backoff::replaced_annotation(&cluster, command, planned, decision.created)
@@ -96,19 +96,19 @@ impl CommandQueue {
                 Ok(CommandReplacement {
                     name: Str::from(name),
                     pool: planned.pool.clone(),
-                    offered,
+                    offerings: offered,
                     is_initialized: false,
                 })
             }
         });
         let (created, errors): (Vec<_>, Vec<_>) = join_all(creations).await.into_iter().partition(Result::is_ok);
-        Error::all(errors.into_iter().filter_map(Result::err).collect())?;
+        Error::combine(errors.into_iter().filter_map(Result::err).collect())?;
         Ok(created.into_iter().filter_map(Result::ok).collect())
     }
 
     /// From here on the nodes do not count any more, and others are expected to take their pods. Not earlier: as long as the
     /// replacements were not known, provisioning would have launched machines for the same pods.
-    fn commit(&self, command: &DisruptionCommand, marked: Vec<CandidateNames>) -> Vec<CommandCandidate> {
+    fn mark_and_nominate(&self, command: &DisruptionCommand, marked: Vec<CandidateNames>) -> Vec<CommandCandidate> {
         let mut told = Vec::new();
         let mut cluster = self.ctx.cluster.lock();
         let mut nodes = Vec::new();
@@ -116,9 +116,9 @@ impl CommandQueue {
             let known = cluster.get::<TrackedClaim>(&marked.claim).map(|claim| claim.engine_claim.provider_id.clone());
             let provider_id = known.unwrap_or_default();
             cluster.mark_for_deletion(&provider_id);
-            nodes.push(CommandCandidate { marked, provider_id });
+            nodes.push(CommandCandidate { names: marked, provider_id });
         }
-        let until = self.ctx.now().saturating_add(self.ctx.settings.nomination()).unwrap_or(Timestamp::MAX);
+        let until = self.ctx.now().saturating_add(self.ctx.settings.nomination_window()).unwrap_or(Timestamp::MAX);
         for placement in &command.placements {
             let Some(node) = cluster.get::<Node>(&placement.node).cloned() else { continue };
             let id = &node.spec.provider_id;
@@ -135,7 +135,7 @@ impl CommandQueue {
         nodes
     }
 
-    fn count(&self, decision: &Decision) {
+    fn count_decision(&self, decision: &Decision) {
         let command = &decision.command;
         let (reason, kind) = (decision.reason(), command.method.consolidation_type());
         let metrics = &self.ctx.metrics.disruption;

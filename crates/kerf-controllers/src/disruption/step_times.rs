@@ -21,11 +21,11 @@ pub(crate) struct StepTimes(BTreeMap<&'static str, StepStart>);
 struct StepStart {
     started: Timestamp,
     /// Whether it was told that this is long ago.
-    is_told: bool,
+    is_logged: bool,
 }
 
 /// What operators know a method by.
-pub(crate) fn name(method: Method) -> &'static str {
+pub(crate) fn step_name(method: Method) -> &'static str {
     match method {
         Method::Emptiness => "emptiness",
         Method::StaticDrift => "static-drift",
@@ -38,25 +38,25 @@ pub(crate) fn name(method: Method) -> &'static str {
 
 impl StepTimes {
     /// A step begins.
-    pub(crate) fn started(&mut self, name: &'static str, now: Timestamp) {
-        self.0.insert(name, StepStart { started: now, is_told: false });
+    pub(crate) fn record_start(&mut self, name: &'static str, now: Timestamp) {
+        self.0.insert(name, StepStart { started: now, is_logged: false });
     }
 
     /// Logs the steps that have not been started for long, each once until it is.
-    pub(crate) fn tell(&mut self, now: Timestamp) {
-        for (name, since) in self.abnormal(now) {
+    pub(crate) fn log_overdue(&mut self, now: Timestamp) {
+        for (name, since) in self.take_overdue(now) {
             let time_since =
                 kerf_api::duration::Duration::from_nanos(i64::try_from(since.as_nanos()).unwrap_or(i64::MAX));
             debug!(name, time_since = %time_since, "abnormal time between runs");
         }
     }
 
-    fn abnormal(&mut self, now: Timestamp) -> Vec<(&'static str, SignedDuration)> {
+    fn take_overdue(&mut self, now: Timestamp) -> Vec<(&'static str, SignedDuration)> {
         let mut found = Vec::new();
         for (name, run) in &mut self.0 {
             let since = now.duration_since(run.started);
-            if since > STEP_OVERDUE_AFTER && !run.is_told {
-                run.is_told = true;
+            if since > STEP_OVERDUE_AFTER && !run.is_logged {
+                run.is_logged = true;
                 found.push((*name, since));
             }
         }
@@ -73,13 +73,13 @@ mod tests {
     fn a_step_that_did_not_run_for_a_quarter_of_an_hour_is_told_once() {
         let at = |minutes| Timestamp::UNIX_EPOCH + SignedDuration::from_mins(minutes);
         let mut runs = StepTimes::default();
-        runs.started(LOOP_STEP, at(0));
-        runs.started(name(Method::Drift), at(10));
-        assert_eq!(runs.abnormal(at(15)), []);
-        assert_eq!(runs.abnormal(at(16)), [(LOOP_STEP, SignedDuration::from_mins(16))]);
-        assert_eq!(runs.abnormal(at(17)), []);
-        runs.started(LOOP_STEP, at(17));
-        assert_eq!(runs.abnormal(at(26)), [("drift", SignedDuration::from_mins(16))]);
-        assert_eq!(runs.abnormal(at(33)), [(LOOP_STEP, SignedDuration::from_mins(16))]);
+        runs.record_start(LOOP_STEP, at(0));
+        runs.record_start(step_name(Method::Drift), at(10));
+        assert_eq!(runs.take_overdue(at(15)), []);
+        assert_eq!(runs.take_overdue(at(16)), [(LOOP_STEP, SignedDuration::from_mins(16))]);
+        assert_eq!(runs.take_overdue(at(17)), []);
+        runs.record_start(LOOP_STEP, at(17));
+        assert_eq!(runs.take_overdue(at(26)), [("drift", SignedDuration::from_mins(16))]);
+        assert_eq!(runs.take_overdue(at(33)), [(LOOP_STEP, SignedDuration::from_mins(16))]);
     }
 }

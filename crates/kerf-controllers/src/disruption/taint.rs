@@ -34,19 +34,19 @@ pub(crate) struct CandidateNames {
 
 /// Marks a node and its claim. One that is gone counts as marked.
 pub(crate) async fn mark(ctx: &Context, at: &CandidateNames, reason: &str) -> Result<(), Error> {
-    tried("tainting node", || taint(ctx, &at.node, true)).await?;
-    tried("setting disruption reason", || condition(ctx, &at.claim, Some(reason))).await
+    with_retries("tainting node", || set_taint(ctx, &at.node, true)).await?;
+    with_retries("setting disruption reason", || set_disruption_reason(ctx, &at.claim, Some(reason))).await
 }
 
 /// Takes the marks away. A node that is on its way out keeps its taint.
 pub(crate) async fn unmark(ctx: &Context, at: &CandidateNames) -> Result<(), Error> {
-    let untainted = tried("removing taint", || taint(ctx, &at.node, false)).await;
-    let cleared = tried("clearing disruption reason", || condition(ctx, &at.claim, None)).await;
-    Error::all([untainted, cleared].into_iter().filter_map(Result::err).collect())
+    let untainted = with_retries("removing taint", || set_taint(ctx, &at.node, false)).await;
+    let cleared = with_retries("clearing disruption reason", || set_disruption_reason(ctx, &at.claim, None)).await;
+    Error::combine([untainted, cleared].into_iter().filter_map(Result::err).collect())
 }
 
 /// Takes away the marks of nodes that no command is about: what a process that died has left, or a command that could not start.
-pub(crate) async fn clean_up(ctx: &Context, is_underway: impl Fn(&str) -> bool) -> Result<(), Error> {
+pub(crate) async fn remove_orphaned_marks(ctx: &Context, is_underway: impl Fn(&str) -> bool) -> Result<(), Error> {
     let left: Vec<CandidateNames> = {
         let cluster = ctx.cluster.lock();
         let idle = cluster.state_nodes().filter(|state| !state.is_marked_for_deletion());
@@ -61,7 +61,7 @@ pub(crate) async fn clean_up(ctx: &Context, is_underway: impl Fn(&str) -> bool) 
         .collect()
     };
     let errors = join_all(left.iter().map(|at| unmark(ctx, at))).await.into_iter().filter_map(Result::err).collect();
-    Error::all(errors)
+    Error::combine(errors)
 }
 
 fn is_disruption_reason(condition: &kerf_api::conditions::Condition) -> bool {
@@ -69,7 +69,7 @@ fn is_disruption_reason(condition: &kerf_api::conditions::Condition) -> bool {
 }
 
 /// Tries a few times; what is gone needs nothing done to it.
-async fn tried<R>(doing: &'static str, mut attempt: impl FnMut() -> R) -> Result<(), Error>
+async fn with_retries<R>(doing: &'static str, mut attempt: impl FnMut() -> R) -> Result<(), Error>
 where
     R: Future<Output = Result<(), ApiError>>,
 {
@@ -86,26 +86,28 @@ where
     Ok(())
 }
 
-fn is_ours(taint: &Taint) -> bool {
+fn is_disrupted_taint(taint: &Taint) -> bool {
     taint.key == DISRUPTED && taint.effect == "NoSchedule"
 }
 
-async fn taint(ctx: &Context, name: &str, is_wanted: bool) -> Result<(), ApiError> {
+async fn set_taint(ctx: &Context, name: &str, is_wanted: bool) -> Result<(), ApiError> {
     let before: Node = actions::node::read(ctx, name).await?;
     let mut after = before.clone();
     let taints = after.spec.get_or_insert_default().taints.get_or_insert_default();
-    if is_wanted == taints.iter().any(is_ours) || (!is_wanted && before.metadata.deletion_timestamp.is_some()) {
+    if is_wanted == taints.iter().any(is_disrupted_taint)
+        || (!is_wanted && before.metadata.deletion_timestamp.is_some())
+    {
         return Ok(());
     }
     if is_wanted {
         taints.push(Taint { key: DISRUPTED.to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() });
     } else {
-        taints.retain(|taint| !is_ours(taint));
+        taints.retain(|taint| !is_disrupted_taint(taint));
     }
     actions::node::update(ctx, &before, &after).await
 }
 
-async fn condition(ctx: &Context, name: &str, reason: Option<&str>) -> Result<(), ApiError> {
+async fn set_disruption_reason(ctx: &Context, name: &str, reason: Option<&str>) -> Result<(), ApiError> {
     let before: NodeClaim = actions::claim::read(ctx, name).await?;
     let stored = before.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
     let mut conditions = ConditionSet::open(dependents::NODECLAIM, ObjectFacts::of(&before.metadata), stored);

@@ -7,19 +7,19 @@ use kerf_state::{ObjectChange, TrackedClaim};
 /// A kind whose news disruption listens to.
 pub(crate) trait DisruptionTrigger: Sized {
     /// Whether the two states of an object differ in what matters.
-    fn differs(before: &Self, after: &Self) -> bool;
+    fn is_relevant_update(before: &Self, after: &Self) -> bool;
 
     /// Whether a change can change what may be disrupted. Of what we wrote ourselves only the news is heard, and not what was before.
-    fn matters(change: &ObjectChange<Self>) -> bool {
+    fn is_relevant(change: &ObjectChange<Self>) -> bool {
         match (change.before.as_deref(), change.after.as_deref()) {
-            (Some(before), Some(after)) => std::ptr::eq(before, after) || Self::differs(before, after),
+            (Some(before), Some(after)) => std::ptr::eq(before, after) || Self::is_relevant_update(before, after),
             (None, _) | (_, None) => true,
         }
     }
 }
 
 impl DisruptionTrigger for Pod {
-    fn differs(before: &Self, after: &Self) -> bool {
+    fn is_relevant_update(before: &Self, after: &Self) -> bool {
         let unschedulable = |pod: &Self| pod.condition("PodScheduled").map(|condition| condition.status.clone());
         before.spec.node_name != after.spec.node_name
             || before.status.phase != after.status.phase
@@ -32,7 +32,7 @@ impl DisruptionTrigger for Pod {
 }
 
 impl DisruptionTrigger for Node {
-    fn differs(before: &Self, after: &Self) -> bool {
+    fn is_relevant_update(before: &Self, after: &Self) -> bool {
         let ready =
             |node: &Self| node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
         before.metadata.labels != after.metadata.labels
@@ -45,13 +45,13 @@ impl DisruptionTrigger for Node {
 }
 
 impl DisruptionTrigger for TrackedClaim {
-    fn differs(before: &Self, after: &Self) -> bool {
+    fn is_relevant_update(before: &Self, after: &Self) -> bool {
         before.engine_claim != after.engine_claim
     }
 }
 
 impl DisruptionTrigger for NodePool {
-    fn differs(before: &Self, after: &Self) -> bool {
+    fn is_relevant_update(before: &Self, after: &Self) -> bool {
         let conditions = |pool: &Self| pool.status.as_ref().map(|status| status.conditions.clone());
         before.metadata.generation != after.metadata.generation
             || before.metadata.annotations != after.metadata.annotations
@@ -61,7 +61,7 @@ impl DisruptionTrigger for NodePool {
 }
 
 impl DisruptionTrigger for PodDisruptionBudget {
-    fn differs(before: &Self, after: &Self) -> bool {
+    fn is_relevant_update(before: &Self, after: &Self) -> bool {
         before != after
     }
 }

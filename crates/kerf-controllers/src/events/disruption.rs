@@ -7,7 +7,7 @@ use kerf_api::nodeclaim::NodeClaim;
 use kerf_api::nodepool::{DisruptionReason, NodePool};
 use kerf_api::slim::Node;
 
-use super::{Event, EventType, about_claim, about_node, about_pool};
+use super::{Event, EventType, claim_reference, node_reference, pool_reference};
 
 /// Why a node is not consolidated is told this often.
 const LONG_DEDUPE_TIMEOUT: Duration = Duration::from_mins(15);
@@ -23,44 +23,44 @@ pub(crate) fn disruption_blocked(about: ObjectReference, why: String) -> Event {
 
 /// The pool's budgets allow nothing for a reason.
 pub(crate) fn budget_blocked(pool: &NodePool, reason: &DisruptionReason) -> Event {
-    let about = about_pool(pool);
+    let about = pool_reference(pool);
     let message = format!("No allowed disruptions for disruption reason {reason} due to blocking budget");
     let told_apart_by = [uid(&about), reason.to_string()];
     Event::new(about, EventType::Normal, "DisruptionBlocked", message)
-        .told_apart_by(told_apart_by)
-        .within(Duration::from_mins(1))
+        .with_dedupe_values(told_apart_by)
+        .with_dedupe_timeout(Duration::from_mins(1))
 }
 
 /// The pool's brake cannot be read.
 pub(crate) fn pause_malformed(pool: &NodePool, value: &str) -> Event {
-    let about = about_pool(pool);
+    let about = pool_reference(pool);
     let message = format!(
         "Annotation kerf.sh/pause-disruption is neither \"true\" nor a time in RFC 3339: {value:?}. Disruption is paused until it is \
          corrected or removed"
     );
     let told_apart_by = [uid(&about), value.to_owned()];
     Event::new(about, EventType::Warning, "InvalidPauseDisruption", message)
-        .told_apart_by(told_apart_by)
-        .within(LONG_DEDUPE_TIMEOUT)
+        .with_dedupe_values(told_apart_by)
+        .with_dedupe_timeout(LONG_DEDUPE_TIMEOUT)
 }
 
 /// Consolidation leaves the node or claim alone, for this reason.
 pub(crate) fn unconsolidatable(about: ObjectReference, why: String) -> Event {
-    Event::new(about, EventType::Normal, "Unconsolidatable", why).within(LONG_DEDUPE_TIMEOUT)
+    Event::new(about, EventType::Normal, "Unconsolidatable", why).with_dedupe_timeout(LONG_DEDUPE_TIMEOUT)
 }
 
 /// Consolidation has an eye on the node or claim.
 pub(crate) fn consolidation_candidate(about: ObjectReference, command: &str, savings: &str) -> Event {
     let told_apart_by = [uid(&about), command.to_owned()];
     let message = format!("Consolidation candidate: {command} (savings: {savings})");
-    Event::new(about, EventType::Normal, "ConsolidationCandidate", message).told_apart_by(told_apart_by)
+    Event::new(about, EventType::Normal, "ConsolidationCandidate", message).with_dedupe_values(told_apart_by)
 }
 
 /// Consolidation has changed its mind.
 pub(crate) fn consolidation_rejected(about: ObjectReference, command: &str, why: &str, savings: &str) -> Event {
     let told_apart_by = [uid(&about), command.to_owned(), why.to_owned()];
     let message = format!("Consolidation rejected: {command}, reason: {why} (savings: {savings})");
-    Event::new(about, EventType::Normal, "ConsolidationRejected", message).told_apart_by(told_apart_by)
+    Event::new(about, EventType::Normal, "ConsolidationRejected", message).with_dedupe_values(told_apart_by)
 }
 
 /// The `Balanced` policy approves of a move.
@@ -70,30 +70,30 @@ pub(crate) fn consolidation_approved(about: ObjectReference, why: String) -> Eve
 
 /// A replacement is on its way.
 pub(crate) fn disruption_launching(claim: &NodeClaim, reason: &str) -> Event {
-    let about = about_claim(claim);
+    let about = claim_reference(claim);
     let told_apart_by = [uid(&about), reason.to_owned()];
     let message = format!("Launching NodeClaim: {reason}");
-    Event::new(about, EventType::Normal, "DisruptionLaunching", message).told_apart_by(told_apart_by)
+    Event::new(about, EventType::Normal, "DisruptionLaunching", message).with_dedupe_values(told_apart_by)
 }
 
 /// A replacement is waited for.
 pub(crate) fn disruption_waiting(claim: &NodeClaim) -> Event {
     let message = "Waiting on readiness to continue disruption".to_owned();
-    Event::new(about_claim(claim), EventType::Normal, "DisruptionWaitingReadiness", message)
+    Event::new(claim_reference(claim), EventType::Normal, "DisruptionWaitingReadiness", message)
 }
 
 /// A node goes.
 pub(crate) fn node_terminating(node: &Node, reason: &str) -> Event {
-    let about = about_node(node);
+    let about = node_reference(node);
     let told_apart_by = [uid(&about), reason.to_owned()];
     let message = format!("Disrupting Node: {reason}");
-    Event::new(about, EventType::Normal, "DisruptionTerminating", message).told_apart_by(told_apart_by)
+    Event::new(about, EventType::Normal, "DisruptionTerminating", message).with_dedupe_values(told_apart_by)
 }
 
 /// A claim goes.
 pub(crate) fn claim_terminating(claim: &NodeClaim, reason: &str) -> Event {
-    let about = about_claim(claim);
+    let about = claim_reference(claim);
     let told_apart_by = [uid(&about), reason.to_owned()];
     let message = format!("Disrupting NodeClaim: {reason}");
-    Event::new(about, EventType::Normal, "DisruptionTerminating", message).told_apart_by(told_apart_by)
+    Event::new(about, EventType::Normal, "DisruptionTerminating", message).with_dedupe_values(told_apart_by)
 }

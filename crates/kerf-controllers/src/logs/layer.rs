@@ -60,7 +60,7 @@ pub struct LogSettings {
     /// Which lines.
     pub level: Level,
     /// How they look.
-    pub form: LineFormat,
+    pub format: LineFormat,
 }
 
 /// Writes lines to one or several places.
@@ -69,7 +69,7 @@ pub struct LogLayer {
     clock: Clock,
     outputs: Mutex<Vec<Box<dyn io::Write + Send>>>,
     /// Lines of this second, by level and message.
-    repeated: Mutex<(i64, MessageCounts)>,
+    counts_this_second: Mutex<(i64, MessageCounts)>,
 }
 
 /// How often each message was logged at each level.
@@ -78,12 +78,12 @@ type MessageCounts = BTreeMap<(Level, String), u64>;
 impl LogLayer {
     /// A log that goes to `outputs`.
     pub fn new(settings: LogSettings, clock: Clock, outputs: Vec<Box<dyn io::Write + Send>>) -> Self {
-        Self { settings, clock, outputs: Mutex::new(outputs), repeated: Mutex::default() }
+        Self { settings, clock, outputs: Mutex::new(outputs), counts_this_second: Mutex::default() }
     }
 
     fn is_sampled_out(&self, level: Level, message: &str) -> bool {
         let second = self.clock.now().as_second();
-        let mut repeated = self.repeated.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut repeated = self.counts_this_second.lock().unwrap_or_else(PoisonError::into_inner);
         if repeated.0 != second {
             *repeated = (second, BTreeMap::new());
         }
@@ -96,7 +96,7 @@ impl LogLayer {
         let time = self.clock.now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ");
         let mut line = String::with_capacity(256);
         // Writing to a String cannot fail.
-        match self.settings.form {
+        match self.settings.format {
             LineFormat::Json => {
                 let _ = write!(line, "{{\"level\":\"{}\",\"time\":\"{time}\",\"logger\":\"controller\"", level.name());
                 if self.settings.level == Level::Debug {
@@ -166,11 +166,11 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
         let mut fields: Vec<(String, String)> = Vec::new();
         for span in context.event_scope(event).into_iter().flat_map(Scope::from_root) {
             if let Some(of_span) = span.extensions().get::<Fields>() {
-                fields.extend(of_span.named());
+                fields.extend(of_span.entries());
             }
         }
         // What the span says already is not said twice; an error stands last, where the eye ends up.
-        let new = own.named().into_iter().filter(|(key, _)| fields.iter().all(|(known, _)| known != key));
+        let new = own.entries().into_iter().filter(|(key, _)| fields.iter().all(|(known, _)| known != key));
         let (error, rest): (Vec<_>, Vec<_>) = new.partition(|(key, _)| key == "error");
         fields.extend(rest);
         fields.extend(error);
@@ -191,7 +191,7 @@ struct Fields {
 
 impl Fields {
     /// The fields, with the object that a reconcile is about under the name of its kind.
-    fn named(&self) -> Vec<(String, String)> {
+    fn entries(&self) -> Vec<(String, String)> {
         let text = |name: &str| {
             let value = self.fields.iter().find(|(key, _)| *key == name).map(|(_, value)| value.as_str());
             value.and_then(|value| serde_json::from_str::<String>(value).ok()).unwrap_or_default()

@@ -35,31 +35,31 @@ impl io::Write for CapturedLog {
 }
 
 /// A subscriber, and the lines that it is told.
-pub(crate) fn listening(level: Level, form: LineFormat) -> (impl tracing::Subscriber, CapturedLog) {
+pub(crate) fn capturing_subscriber(level: Level, form: LineFormat) -> (impl tracing::Subscriber, CapturedLog) {
     let lines = CapturedLog::default();
     let clock = Clock::starting_at("2026-08-01T10:00:24.530Z".parse().unwrap());
-    let layer = LogLayer::new(LogSettings { level, form }, clock, vec![Box::new(lines.clone())]);
+    let layer = LogLayer::new(LogSettings { level, format: form }, clock, vec![Box::new(lines.clone())]);
     // Else the threads of other tests might decide that nobody listens to a line that they come by first.
     let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
     (tracing_subscriber::registry().with(layer), lines)
 }
 
 /// The lines that `work` logs.
-fn logged(level: Level, form: LineFormat, work: impl FnOnce()) -> Vec<String> {
-    let (subscriber, lines) = listening(level, form);
+fn captured_lines(level: Level, form: LineFormat, work: impl FnOnce()) -> Vec<String> {
+    let (subscriber, lines) = capturing_subscriber(level, form);
     tracing::subscriber::with_default(subscriber, work);
     lines.text().lines().map(ToOwned::to_owned).collect()
 }
 
-fn in_claim() -> tracing::span::EnteredSpan {
+fn enter_claim_span() -> tracing::span::EnteredSpan {
     span("nodeclaim.lifecycle", Some(ObjectKind::of::<NodeClaim>()), &"default-5dt5n".into(), "6f0d").entered()
 }
 
 // spec 07 #21 and #23: the example of spec 07 §7.1, key by key.
 #[tokio::test(start_paused = true)]
 async fn a_line_of_an_object_controller() {
-    let lines = logged(Level::Info, LineFormat::Json, || {
-        let _span = in_claim();
+    let lines = captured_lines(Level::Info, LineFormat::Json, || {
+        let _span = enter_claim_span();
         info!("provider-id" = "aws:///i-1", allocatable = %json(serde_json::json!({"cpu": "7910m"})), "launched nodeclaim");
     });
     let expected = r#"{"level":"INFO","time":"2026-08-01T10:00:24.530Z","logger":"controller","message":"launched nodeclaim","commit":"COMMIT","controller":"nodeclaim.lifecycle","controllerGroup":"karpenter.sh","controllerKind":"NodeClaim","NodeClaim":{"name":"default-5dt5n"},"namespace":"","name":"default-5dt5n","reconcileID":"6f0d","provider-id":"aws:///i-1","allocatable":{"cpu":"7910m"}}"#;
@@ -69,10 +69,10 @@ async fn a_line_of_an_object_controller() {
 // spec 07 #22 and #23
 #[tokio::test(start_paused = true)]
 async fn singletons_and_core_kinds_say_what_they_are() {
-    let lines = logged(Level::Info, LineFormat::Json, || {
+    let lines = captured_lines(Level::Info, LineFormat::Json, || {
         span("provisioner", None, &"".into(), "1").in_scope(|| info!("found provisionable pod(s)"));
         let node = span("node.termination", Some(ObjectKind::of::<Node>()), &"n1".into(), "2");
-        node.in_scope(|| error!(error = "no \"quotes\"", Pod = %reference_in("ns", "p"), "Reconciler error"));
+        node.in_scope(|| error!(error = "no \"quotes\"", Pod = %namespaced_reference("ns", "p"), "Reconciler error"));
     });
     let parsed: Vec<serde_json::Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((&parsed[0]["namespace"], &parsed[0]["name"]), (&"".into(), &"".into()));
@@ -93,7 +93,7 @@ async fn levels_and_callers() {
         info!(target: "hyper", "not ours");
     };
     let messages = |level| {
-        let lines = logged(level, LineFormat::Json, work);
+        let lines = captured_lines(level, LineFormat::Json, work);
         assert_eq!(lines.iter().all(|line| line.contains("\"caller\":\"")), level == Level::Debug);
         lines
             .iter()
@@ -108,7 +108,7 @@ async fn levels_and_callers() {
 // spec 07 #27
 #[tokio::test(start_paused = true)]
 async fn what_repeats_is_sampled() {
-    let lines = logged(Level::Info, LineFormat::Json, || {
+    let lines = captured_lines(Level::Info, LineFormat::Json, || {
         for i in 0..1000 {
             info!(i, "again");
             if i == 500 {
@@ -121,8 +121,8 @@ async fn what_repeats_is_sampled() {
 
 #[tokio::test(start_paused = true)]
 async fn the_console_form_fits_a_terminal() {
-    let lines = logged(Level::Info, LineFormat::Console, || {
-        let _span = in_claim();
+    let lines = captured_lines(Level::Info, LineFormat::Console, || {
+        let _span = enter_claim_span();
         info!(zone = "a", count = 3, "launched nodeclaim");
     });
     assert_eq!(
@@ -136,6 +136,6 @@ async fn the_console_form_fits_a_terminal() {
 // spec 07 #26
 #[test]
 fn long_lists_are_cut() {
-    assert_eq!(some_names(&["a", "b"], 5), "a, b");
-    assert_eq!(some_names(&["a", "b", "c", "d", "e", "f", "g"], 5), "a, b, c, d, e and 2 other(s)");
+    assert_eq!(join_names_truncated(&["a", "b"], 5), "a, b");
+    assert_eq!(join_names_truncated(&["a", "b", "c", "d", "e", "f", "g"], 5), "a, b, c, d, e and 2 other(s)");
 }

@@ -62,7 +62,7 @@ impl Metrics {
     }
 
     /// A claim's machine is gone, which has been on its way out since an instant.
-    pub(crate) fn machine_gone(&self, claim: &NodeClaim, since: Timestamp, now: Timestamp) {
+    pub(crate) fn instance_terminated(&self, claim: &NodeClaim, since: Timestamp, now: Timestamp) {
         let took = now.duration_since(since).as_secs_f64();
         self.nodeclaims_instance_termination_duration.observe(&[label(claim, labels::NODEPOOL)], took);
     }

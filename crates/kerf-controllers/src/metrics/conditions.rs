@@ -24,7 +24,7 @@ struct ConditionedObject {
     deleted: Option<Timestamp>,
     conditions: Vec<Condition>,
     /// Labels of the metrics that the object's own labels give.
-    extra: Vec<(String, String)>,
+    extra_labels: Vec<(String, String)>,
 }
 
 /// The label keys of claims that are labels of their metrics; those of nodes come with one more.
@@ -43,19 +43,19 @@ pub(super) fn label_name(key: &str) -> String {
 }
 
 /// A claim's conditions, with those that nobody has set yet.
-pub(super) fn of_claim(claim: &NodeClaim) -> Vec<Condition> {
+pub(super) fn claim_conditions(claim: &NodeClaim) -> Vec<Condition> {
     let stored = claim.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
     ConditionSet::open(dependents::NODECLAIM, ObjectFacts::of(&claim.metadata), stored).into_conditions()
 }
 
 /// A pool's conditions, with those that nobody has set yet.
-pub(super) fn of_pool(pool: &NodePool) -> Vec<Condition> {
+pub(super) fn pool_conditions(pool: &NodePool) -> Vec<Condition> {
     let stored = pool.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default();
     ConditionSet::open(dependents::NODEPOOL, ObjectFacts::of(&pool.metadata), stored).into_conditions()
 }
 
 /// A node's conditions in the form of all others. One that does not say since when it holds, has held for as long as the node is there.
-pub(super) fn of_node(node: &Node) -> Vec<Condition> {
+pub(super) fn node_conditions(node: &Node) -> Vec<Condition> {
     let conditions = node.status.conditions.iter();
     let since = |at: Option<Timestamp>| Time(at.or(node.metadata.creation_timestamp).unwrap_or_default());
     conditions
@@ -71,7 +71,7 @@ pub(super) fn of_node(node: &Node) -> Vec<Condition> {
 }
 
 /// Writes the gauges of all kinds. `classes` are the keys of the provider's node class labels.
-pub(super) fn write(
+pub(super) fn write_condition_gauges(
     out: &mut Exposition,
     pools: &[Arc<NodePool>],
     claims: &[Arc<TrackedClaim>],
@@ -85,14 +85,14 @@ pub(super) fn write(
         name: pool.key(),
         deleted: pool.metadata.deletion_timestamp.as_ref().map(|time| time.0),
         conditions: pool.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default(),
-        extra: Vec::new(),
+        extra_labels: Vec::new(),
     });
     let claims = claims.iter().map(|claim| ConditionedObject {
         kind: "NodeClaim",
         name: claim.name().clone(),
         deleted: claim.object.metadata.deletion_timestamp.as_ref().map(|time| time.0),
         conditions: claim.object.status.as_ref().map(|status| status.conditions.clone()).unwrap_or_default(),
-        extra: claim_keys(classes).map(|key| value(key, claim.engine_claim.labels.get(key))).collect(),
+        extra_labels: claim_keys(classes).map(|key| value(key, claim.engine_claim.labels.get(key))).collect(),
     });
     let ours: Vec<ConditionedObject> = pools.chain(claims).collect();
     let nodes: Vec<ConditionedObject> = nodes
@@ -101,24 +101,24 @@ pub(super) fn write(
             kind: "Node",
             name: node.metadata.name.clone(),
             deleted: node.metadata.deletion_timestamp,
-            conditions: of_node(node),
-            extra: node_keys(classes).map(|key| value(key, node.metadata.labels.get(key))).collect(),
+            conditions: node_conditions(node),
+            extra_labels: node_keys(classes).map(|key| value(key, node.metadata.labels.get(key))).collect(),
         })
         .collect();
-    let own = |object: &'_ ConditionedObject| -> Vec<(String, String)> { object.extra.clone() };
+    let own = |object: &'_ ConditionedObject| -> Vec<(String, String)> { object.extra_labels.clone() };
     let deprecated = |object: &'_ ConditionedObject| -> Vec<(String, String)> {
         vec![("group".to_owned(), GROUP.to_owned()), ("kind".to_owned(), object.kind.to_owned())]
     };
     for kind in ["NodePool", "NodeClaim"] {
         let of_kind: Vec<&ConditionedObject> = ours.iter().filter(|object| object.kind == kind).collect();
-        family(out, &format!("operator_{}", kind.to_lowercase()), &of_kind, own, now);
+        write_condition_families(out, &format!("operator_{}", kind.to_lowercase()), &of_kind, own, now);
     }
-    family(out, "operator_node", &nodes.iter().collect::<Vec<_>>(), own, now);
-    family(out, "operator", &ours.iter().collect::<Vec<_>>(), deprecated, now);
+    write_condition_families(out, "operator_node", &nodes.iter().collect::<Vec<_>>(), own, now);
+    write_condition_families(out, "operator", &ours.iter().collect::<Vec<_>>(), deprecated, now);
 }
 
 /// The three gauges under a prefix.
-fn family(
+fn write_condition_families(
     out: &mut Exposition,
     prefix: &str,
     objects: &[&ConditionedObject],
@@ -145,17 +145,17 @@ fn family(
             })
         })
     };
-    out.family(
+    out.write_family(
         &format!("{prefix}_status_condition_count"),
         "The number of a condition for a kind, type and status.",
         series(|_, _| 1.0),
     );
-    out.family(
+    out.write_family(
         &format!("{prefix}_status_condition_current_status_seconds"),
         "The current amount of time in seconds that a status condition has been in a specific state.",
         series(|condition, now| now.duration_since(condition.last_transition_time.0).as_secs_f64()),
     );
-    out.family(
+    out.write_family(
         &format!("{prefix}_termination_current_time_seconds"),
         "The current amount of time in seconds that an object has been in terminating state.",
         objects.iter().filter_map(|(object, extra)| {

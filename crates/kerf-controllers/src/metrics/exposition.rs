@@ -15,7 +15,12 @@ pub(super) type LabelPairs<'a> = Vec<(&'a str, String)>;
 
 impl Exposition {
     /// A family of gauges, if it has any.
-    pub(super) fn family<'a>(&mut self, name: &str, help: &str, series: impl Iterator<Item = (LabelPairs<'a>, f64)>) {
+    pub(super) fn write_family<'a>(
+        &mut self,
+        name: &str,
+        help: &str,
+        series: impl Iterator<Item = (LabelPairs<'a>, f64)>,
+    ) {
         let mut is_first = true;
         for (pairs, value) in series {
             // Writing to a String cannot fail.

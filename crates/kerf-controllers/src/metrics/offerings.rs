@@ -33,7 +33,7 @@ impl OfferingMetrics {
     }
 
     /// The types of a pool are these now.
-    pub(super) fn note(&self, pool: &str, types: &Arc<Vec<InstanceType>>) {
+    pub(super) fn set_pool_types(&self, pool: &str, types: &Arc<Vec<InstanceType>>) {
         self.lock().insert(Str::from(pool), types.clone());
     }
 
@@ -50,7 +50,7 @@ impl OfferingMetrics {
         for described in by_pool.iter().flat_map(|types| types.iter()) {
             types.entry(&described.name).or_insert(described);
             for offering in &described.offerings {
-                for (capacity_type, zone) in places(offering) {
+                for (capacity_type, zone) in capacity_types_and_zones(offering) {
                     let known = sold.entry((&described.name, capacity_type, zone)).or_default();
                     known.is_available |= offering.available;
                     known.price.get_or_insert(offering.price);
@@ -70,12 +70,12 @@ impl OfferingMetrics {
                 ("zone", (*zone).to_owned()),
             ]
         }
-        out.family(
+        out.write_family(
             "karpenter_cloudprovider_instance_type_offering_available",
             "Instance type offering availability, based on instance type, capacity type, and zone.",
             sold.iter().map(|(place, sold)| (pairs(place), f64::from(u8::from(sold.is_available)))),
         );
-        out.family(
+        out.write_family(
             "karpenter_cloudprovider_instance_type_offering_price_estimate",
             "Instance type offering estimated hourly price, based on instance type, capacity type, and zone.",
             sold.iter().map(|(place, sold)| (pairs(place), sold.price.map_or(0.0, Price::dollars))),
@@ -83,9 +83,9 @@ impl OfferingMetrics {
         let mut of_type = |name: &str, help: &str, resource: &str| {
             let amounts = types.iter().filter_map(|(name, described)| {
                 let amount = described.capacity.get(resource)?;
-                Some((vec![("instance_type", name.to_string())], super::state::measured(resource, amount)))
+                Some((vec![("instance_type", name.to_string())], super::state::metric_value(resource, amount)))
             });
-            out.family(name, help, amounts);
+            out.write_family(name, help, amounts);
         };
         of_type("karpenter_cloudprovider_instance_type_cpu_cores", "VCPUs cores for a given instance type.", "cpu");
         of_type(
@@ -97,7 +97,7 @@ impl OfferingMetrics {
 }
 
 /// How an offering is paid for, and where it is.
-fn places(offering: &Offering) -> impl Iterator<Item = (&str, &str)> {
+fn capacity_types_and_zones(offering: &Offering) -> impl Iterator<Item = (&str, &str)> {
     let values = |key| offering.requirements.get(key).and_then(|r| r.allowed_values()).unwrap_or_default();
     let zones = values(labels::ZONE);
     values(labels::CAPACITY_TYPE)

@@ -29,7 +29,7 @@ impl MeteredProvider {
         Self { inner, metrics, clock }
     }
 
-    fn timed<'a, T, E>(
+    fn metered<'a, T, E>(
         &'a self,
         method: &'static str,
         call: BoxFuture<'a, Result<T, E>>,
@@ -69,30 +69,30 @@ impl CloudProvider for MeteredProvider {
     }
 
     fn create<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Instance, CreateError>> {
-        self.timed("Create", self.inner.create(claim), CreateError::metric_label)
+        self.metered("Create", self.inner.create(claim), CreateError::metric_label)
     }
 
     fn delete<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<(), InstanceError>> {
-        self.timed("Delete", self.inner.delete(provider_id), InstanceError::metric_label)
+        self.metered("Delete", self.inner.delete(provider_id), InstanceError::metric_label)
     }
 
     fn get<'a>(&'a self, provider_id: &'a str) -> BoxFuture<'a, Result<Instance, InstanceError>> {
-        self.timed("Get", self.inner.get(provider_id), InstanceError::metric_label)
+        self.metered("Get", self.inner.get(provider_id), InstanceError::metric_label)
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ListError>> {
-        self.timed("List", self.inner.list(), |_| "")
+        self.metered("List", self.inner.list(), |_| "")
     }
 
     fn instance_types<'a>(
         &'a self,
         pool: &'a NodePool,
     ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
-        let call = self.timed("GetInstanceTypes", self.inner.instance_types(pool), |_| "");
+        let call = self.metered("GetInstanceTypes", self.inner.instance_types(pool), |_| "");
         async move {
             let answer = call.await;
             if let Ok(types) = &answer {
-                self.metrics.offerings.note(pool.metadata.name.as_deref().unwrap_or_default(), types);
+                self.metrics.offerings.set_pool_types(pool.metadata.name.as_deref().unwrap_or_default(), types);
             }
             answer
         }
@@ -100,7 +100,7 @@ impl CloudProvider for MeteredProvider {
     }
 
     fn drift<'a>(&'a self, claim: &'a NodeClaim) -> BoxFuture<'a, Result<Option<String>, DriftError>> {
-        self.timed("IsDrifted", self.inner.drift(claim), |_| "")
+        self.metered("IsDrifted", self.inner.drift(claim), |_| "")
     }
 
     fn repair_policies(&self) -> &[RepairPolicy] {

@@ -73,19 +73,19 @@ impl QueueMetrics {
     }
 
     /// A controller works on a queue from now on, which is looked at in this way.
-    pub(crate) fn follow(&self, name: &'static str, look: impl Fn() -> QueueStats + Send + 'static) {
+    pub(crate) fn register_queue(&self, name: &'static str, look: impl Fn() -> QueueStats + Send + 'static) {
         let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
         queues.retain(|(known, _)| *known != name);
         queues.push((name, QueueStatsSource(Box::new(look))));
     }
 
     /// A key was taken that was due for so long.
-    pub(crate) fn taken(&self, name: &'static str, waited: Duration) {
+    pub(crate) fn observe_queue_duration(&self, name: &'static str, waited: Duration) {
         self.queue_duration.observe(&[name, name], waited.as_secs_f64());
     }
 
     /// Looks at all queues.
-    pub(super) fn look(&self) {
+    pub(super) fn refresh(&self) {
         for (name, followed) in self.queues.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             let (seen, labels) = ((followed.0)(), [*name, *name]);
             self.depth.set(&[name, name, ""], seen.depth as f64);

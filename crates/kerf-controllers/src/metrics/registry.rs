@@ -16,7 +16,7 @@ trait Expose: Send + Sync {
     fn write(&self, out: &mut String, now: Timestamp);
 
     #[cfg(test)]
-    fn described(&self) -> FamilyDescription;
+    fn describe(&self) -> FamilyDescription;
 }
 
 /// What a family is, whether it has series or not.
@@ -72,8 +72,8 @@ impl Registry {
 
     /// Every family that could have series.
     #[cfg(test)]
-    pub(super) fn described(&self) -> Vec<FamilyDescription> {
-        lock(&self.0).values().map(|family| family.described()).collect()
+    pub(super) fn describe(&self) -> Vec<FamilyDescription> {
+        lock(&self.0).values().map(|family| family.describe()).collect()
     }
 
     fn family<V: MetricValue + 'static>(
@@ -133,7 +133,7 @@ impl<V> Default for Series<V> {
 }
 
 impl<V> Series<V> {
-    fn seek(&mut self, values: &[&str]) {
+    fn build_key(&mut self, values: &[&str]) {
         self.key.clear();
         for (place, value) in values.iter().enumerate() {
             if place > 0 {
@@ -144,12 +144,12 @@ impl<V> Series<V> {
     }
 
     fn find(&mut self, values: &[&str]) -> Option<&V> {
-        self.seek(values);
+        self.build_key(values);
         self.all.get(self.key.as_str())
     }
 
     fn remove(&mut self, values: &[&str]) {
-        self.seek(values);
+        self.build_key(values);
         self.all.remove(self.key.as_str());
     }
 }
@@ -159,7 +159,7 @@ impl<V> Family<V> {
     fn change(&self, values: &[&str], new: impl FnOnce() -> V, change: impl FnOnce(&mut V)) {
         debug_assert_eq!(values.len(), self.labels.len(), "a value for each label of {}", self.name);
         let mut series = lock(&self.series);
-        series.seek(values);
+        series.build_key(values);
         let Series { all, key } = &mut *series;
         if let Some(value) = all.get_mut(key.as_str()) {
             change(value);
@@ -201,7 +201,7 @@ impl<V: MetricValue> Expose for Family<V> {
     }
 
     #[cfg(test)]
-    fn described(&self) -> FamilyDescription {
+    fn describe(&self) -> FamilyDescription {
         let (name, labels, bounds) = (self.name.clone(), self.labels.clone(), self.bounds.to_vec());
         FamilyDescription { name, kind: self.kind, labels, bounds }
     }
@@ -215,7 +215,7 @@ fn braced(labels: &str) -> String {
     if labels.is_empty() { String::new() } else { format!("{{{labels}}}") }
 }
 
-fn with(labels: &str, name: &str, value: f64) -> String {
+fn with_label(labels: &str, name: &str, value: f64) -> String {
     let comma = if labels.is_empty() { "" } else { "," };
     if value.is_infinite() {
         format!("{labels}{comma}{name}=\"+Inf\"")
@@ -312,9 +312,9 @@ impl MetricValue for Buckets {
         let mut below = 0;
         for (bound, count) in bounds.iter().zip(&self.counts) {
             below += count;
-            let _ = writeln!(out, "{name}_bucket{} {below}", braced(&with(labels, "le", *bound)));
+            let _ = writeln!(out, "{name}_bucket{} {below}", braced(&with_label(labels, "le", *bound)));
         }
-        let _ = writeln!(out, "{name}_bucket{} {}", braced(&with(labels, "le", f64::INFINITY)), self.count);
+        let _ = writeln!(out, "{name}_bucket{} {}", braced(&with_label(labels, "le", f64::INFINITY)), self.count);
         let _ =
             writeln!(out, "{name}_sum{} {}\n{name}_count{} {}", braced(labels), self.sum, braced(labels), self.count);
     }
@@ -351,7 +351,7 @@ impl MetricValue for SummaryValue {
     fn write(&self, out: &mut String, SeriesInfo { name, labels, .. }: SeriesInfo<'_>, now: Timestamp) {
         for (quantile, value) in self.window.quantiles(now) {
             let value = value.map_or_else(|| "NaN".to_owned(), |value| value.to_string());
-            let _ = writeln!(out, "{name}{} {value}", braced(&with(labels, "quantile", quantile)));
+            let _ = writeln!(out, "{name}{} {value}", braced(&with_label(labels, "quantile", quantile)));
         }
         let _ =
             writeln!(out, "{name}_sum{} {}\n{name}_count{} {}", braced(labels), self.sum, braced(labels), self.count);

@@ -27,7 +27,7 @@ pub struct SchedulerMetrics {
     /// The zones that are shown, by controller.
     zones: Mutex<BTreeMap<&'static str, BTreeSet<String>>>,
     /// Which simulation was the last of a controller, and since when it runs if it does.
-    last: Mutex<BTreeMap<&'static str, (String, Option<Timestamp>)>>,
+    last_simulations: Mutex<BTreeMap<&'static str, (String, Option<Timestamp>)>>,
 }
 
 impl SchedulerMetrics {
@@ -62,12 +62,12 @@ impl SchedulerMetrics {
                 &["controller", "zone"],
             ),
             zones: Mutex::default(),
-            last: Mutex::default(),
+            last_simulations: Mutex::default(),
         }
     }
 
     /// The pods that wait can use these zones; what was shown before is not shown any more.
-    pub(crate) fn pending(&self, controller: &'static str, counts: &BTreeMap<EffectiveZone, usize>) {
+    pub(crate) fn set_pending_by_zone(&self, controller: &'static str, counts: &BTreeMap<EffectiveZone, usize>) {
         let shown = counts.iter().map(|(zone, count)| {
             let name = match zone {
                 EffectiveZone::One(name) => name.to_string(),
@@ -84,12 +84,12 @@ impl SchedulerMetrics {
         }
     }
 
-    fn last(&self) -> MutexGuard<'_, BTreeMap<&'static str, (String, Option<Timestamp>)>> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_simulations(&self) -> MutexGuard<'_, BTreeMap<&'static str, (String, Option<Timestamp>)>> {
+        self.last_simulations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A simulation begins, with so many pods. It is over when what this gives is dropped.
-    pub(crate) fn begin(
+    pub(crate) fn begin_simulation(
         &self,
         controller: &'static str,
         id: String,
@@ -97,15 +97,15 @@ impl SchedulerMetrics {
         now: Timestamp,
     ) -> RunningSimulation<'_> {
         self.queue_depth.set(&[controller, &id], pods as f64);
-        if let Some((before, _)) = self.last().insert(controller, (id, Some(now))) {
+        if let Some((before, _)) = self.last_simulations().insert(controller, (id, Some(now))) {
             self.queue_depth.remove(&[controller, &before]);
         }
         RunningSimulation { metrics: self, controller }
     }
 
     /// Looks at what is running.
-    pub(super) fn look(&self, now: Timestamp) {
-        for (controller, (id, since)) in self.last().iter() {
+    pub(super) fn refresh(&self, now: Timestamp) {
+        for (controller, (id, since)) in self.last_simulations().iter() {
             if let Some(since) = since {
                 self.unfinished_work.set(&[controller, id], now.duration_since(*since).as_secs_f64());
             }
@@ -121,8 +121,8 @@ pub(crate) struct RunningSimulation<'m> {
 
 impl RunningSimulation<'_> {
     /// So many pods still wait.
-    pub(crate) fn left(&self, pods: usize) {
-        if let Some((id, _)) = self.metrics.last().get(self.controller) {
+    pub(crate) fn set_remaining(&self, pods: usize) {
+        if let Some((id, _)) = self.metrics.last_simulations().get(self.controller) {
             self.metrics.queue_depth.set(&[self.controller, id], pods as f64);
         }
     }
@@ -130,7 +130,7 @@ impl RunningSimulation<'_> {
 
 impl Drop for RunningSimulation<'_> {
     fn drop(&mut self) {
-        if let Some((id, since)) = self.metrics.last().get_mut(self.controller) {
+        if let Some((id, since)) = self.metrics.last_simulations().get_mut(self.controller) {
             *since = None;
             self.metrics.unfinished_work.remove(&[self.controller, id]);
         }

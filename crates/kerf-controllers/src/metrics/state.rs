@@ -33,11 +33,11 @@ pub(crate) struct StateMetricsInput<'a> {
     /// The provider's label keys.
     pub(crate) well_known: &'a [&'a str],
     /// The keys of its node class labels.
-    pub(crate) classes: &'a [String],
+    pub(crate) node_class_keys: &'a [String],
     /// Whether reserved capacity is used at all.
     pub(crate) has_reserved: bool,
     /// Whether objects of the cluster are shown. What the provider sells, and how many nodes there are, always is.
-    pub(crate) has_objects: bool,
+    pub(crate) has_object_gauges: bool,
     /// The time.
     pub(crate) now: Timestamp,
 }
@@ -50,11 +50,11 @@ pub(crate) fn text(cluster: &SharedCluster, show: &StateMetricsInput<'_>) -> Str
         (
             cluster.state_nodes().count(),
             pools,
-            show.has_objects.then(|| MetricsSnapshot::of(&cluster, &show.metrics.pod_times)),
+            show.has_object_gauges.then(|| MetricsSnapshot::of(&cluster, &show.metrics.pod_times)),
         )
     };
     let mut out = Exposition::default();
-    out.family(
+    out.write_family(
         "karpenter_cluster_state_node_count",
         "Current count of nodes in cluster state.",
         std::iter::once((Vec::new(), count as f64)),
@@ -62,11 +62,18 @@ pub(crate) fn text(cluster: &SharedCluster, show: &StateMetricsInput<'_>) -> Str
     let is_pool = |name: &str| pools.iter().any(|pool| pool.metadata.name.as_deref() == Some(name));
     show.metrics.offerings.write(&mut out, is_pool, show.has_reserved);
     if let Some(snapshot) = snapshot {
-        out.nodes(&snapshot, show.well_known, show.now);
-        out.pods(&snapshot);
-        out.pods_on_their_way(&snapshot.pod_times, show.now);
-        out.pools(&pools);
-        conditions::write(&mut out, &pools, &snapshot.claims, &snapshot.nodes, show.classes, show.now);
+        out.write_nodes(&snapshot, show.well_known, show.now);
+        out.write_pods(&snapshot);
+        out.write_pod_timelines(&snapshot.pod_times, show.now);
+        out.write_pools(&pools);
+        conditions::write_condition_gauges(
+            &mut out,
+            &pools,
+            &snapshot.claims,
+            &snapshot.nodes,
+            show.node_class_keys,
+            show.now,
+        );
     }
     out.text
 }
@@ -88,7 +95,7 @@ impl MetricsSnapshot {
 }
 
 impl Exposition {
-    fn nodes(&mut self, snapshot: &MetricsSnapshot, well_known: &[&str], now: Timestamp) {
+    fn write_nodes(&mut self, snapshot: &MetricsSnapshot, well_known: &[&str], now: Timestamp) {
         let (nodes, in_use) = (&snapshot.nodes, usage::by_node(&snapshot.pods));
         let names: Vec<(String, &str)> = well_known
             .iter()
@@ -115,18 +122,18 @@ impl Exposition {
                     amounts(node).into_iter().map(|(resource, amount)| {
                         let mut pairs = labelled(node);
                         pairs.push(("resource_type", resource_type(&resource)));
-                        (pairs, measured(&resource, amount))
+                        (pairs, metric_value(&resource, amount))
                     })
                 })
                 .collect();
             all.into_iter()
         };
-        self.family(
+        self.write_family(
             "karpenter_nodes_allocatable",
             "Node allocatable are the resources allocatable by nodes.",
             by_resource(&|node| node.status.allocatable.iter().map(|(name, amount)| (name.clone(), amount)).collect()),
         );
-        self.family(
+        self.write_family(
             "karpenter_nodes_system_overhead",
             "Node system daemon overhead are the resources reserved for system overhead.",
             by_resource(&overhead),
@@ -137,24 +144,24 @@ impl Exposition {
                 let sums = sums(in_use.get(&node.metadata.name).unwrap_or(&none));
                 sums.iter().map(|(resource, amount)| (resource.clone(), *amount)).collect()
             };
-            self.family(name, help, by_resource(&on));
+            self.write_family(name, help, by_resource(&on));
         }
         let mut requested = Sums::new();
         for node in nodes.iter().filter_map(|node| in_use.get(&node.metadata.name)) {
             usage::merge(&mut requested, &node.requests);
         }
-        self.family(
+        self.write_family(
             "karpenter_cluster_utilization_percent",
             "Utilization of allocatable resources by pod requests.",
             snapshot.allocatable.iter().filter(|(_, all)| !all.is_zero()).map(|(resource, all)| {
                 let asked = requested.get(resource).copied().unwrap_or_default();
                 (
                     vec![("resource_type", resource_type(resource))],
-                    100.0 * measured(resource, asked) / measured(resource, *all),
+                    100.0 * metric_value(resource, asked) / metric_value(resource, *all),
                 )
             }),
         );
-        self.family(
+        self.write_family(
             "karpenter_nodes_current_lifetime_seconds",
             "Node age in seconds.",
             nodes.iter().filter_map(|node| {
@@ -164,14 +171,14 @@ impl Exposition {
         );
     }
 
-    fn pods(&mut self, snapshot: &MetricsSnapshot) {
+    fn write_pods(&mut self, snapshot: &MetricsSnapshot) {
         let none = Labels::default();
         let node_labels = |pod: &Pod| {
             let name = pod.spec.node_name.as_ref()?;
             let place = snapshot.nodes.binary_search_by(|node| node.metadata.name.cmp(name)).ok()?;
             Some(&snapshot.nodes[place].metadata.labels)
         };
-        self.family(
+        self.write_family(
             "karpenter_pods_state",
             "Pod state is the current state of pods.",
             snapshot.pods.iter().map(|pod| {
@@ -198,17 +205,17 @@ impl Exposition {
         );
     }
 
-    fn pods_on_their_way(&mut self, pods: &[(Str, PodTimeline)], now: Timestamp) {
+    fn write_pod_timelines(&mut self, pods: &[(Str, PodTimeline)], now: Timestamp) {
         for (name, help, value) in POD_GAUGES {
             let series = pods.iter().filter_map(|(key, times)| {
                 let (namespace, pod) = key.split_once('/').unwrap_or(("", key));
                 Some((vec![("name", pod.to_owned()), ("namespace", namespace.to_owned())], value(times, now)?))
             });
-            self.family(name, help, series);
+            self.write_family(name, help, series);
         }
     }
 
-    fn pools(&mut self, pools: &[Arc<NodePool>]) {
+    fn write_pools(&mut self, pools: &[Arc<NodePool>]) {
         let by_resource = |amounts: fn(&NodePool) -> Vec<(&String, String)>| {
             let all: Vec<(LabelPairs<'_>, f64)> = pools
                 .iter()
@@ -217,20 +224,20 @@ impl Exposition {
                         let amount = text.parse::<Quantity>().ok()?;
                         let pairs =
                             vec![("resource_type", resource_type(resource)), ("nodepool", pool.key().to_string())];
-                        Some((pairs, measured(resource, amount)))
+                        Some((pairs, metric_value(resource, amount)))
                     })
                 })
                 .collect();
             all.into_iter()
         };
-        self.family(
+        self.write_family(
             "karpenter_nodepools_limit",
             "The limits specified on the nodepool.",
             by_resource(|pool| {
                 pool.spec.limits.iter().flatten().map(|(name, amount)| (name, amount.to_string())).collect()
             }),
         );
-        self.family(
+        self.write_family(
             "karpenter_nodepools_usage",
             "The amount of resources that have been provisioned for a nodepool.",
             by_resource(|pool| {
@@ -258,7 +265,7 @@ fn resource_type(name: &str) -> String {
 }
 
 /// CPU in cores, everything else in its own unit.
-pub(super) fn measured(resource: &str, amount: Quantity) -> f64 {
+pub(super) fn metric_value(resource: &str, amount: Quantity) -> f64 {
     if resource == "cpu" { amount.milli_value() as f64 / 1000.0 } else { amount.value() as f64 }
 }
 

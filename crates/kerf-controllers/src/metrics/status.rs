@@ -14,11 +14,11 @@ use kerf_runtime::ReconcileAction;
 use kerf_state::TrackedClaim;
 
 use super::registry::{Counter, Histogram, Registry};
-use super::{conditions, doubling};
+use super::{conditions, exponential_buckets};
 use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::Error;
-use crate::events::{self, about_claim, about_node, about_pool};
+use crate::events::{self, claim_reference, node_reference, pool_reference};
 
 /// Which kind's conditions are watched over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(crate) enum StatusKind {
 }
 
 impl StatusKind {
-    fn kind(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::NodeClaim => "NodeClaim",
             Self::NodePool => "NodePool",
@@ -41,22 +41,22 @@ impl StatusKind {
 /// The controller of one kind.
 pub(crate) struct StatusController {
     ctx: Context,
-    of: StatusKind,
+    kind: StatusKind,
     /// Label keys whose values are labels of the metrics.
-    extra: Vec<String>,
+    extra_label_keys: Vec<String>,
     families: StatusFamilies,
-    seen: Mutex<BTreeMap<Str, Arc<ObservedObject>>>,
+    last_observed: Mutex<BTreeMap<Str, Arc<ObservedObject>>>,
 }
 
 /// An object as it was last seen.
 #[derive(Clone, Debug)]
 struct ObservedObject {
-    about: ObjectReference,
+    reference: ObjectReference,
     /// Those that every object of its kind has are there, stored or not: their first change is one, too.
     conditions: Vec<Condition>,
     finalizers: BTreeSet<String>,
     deleted: Option<Timestamp>,
-    extra: Vec<String>,
+    extra_labels: Vec<String>,
 }
 
 /// What is counted of conditions under a prefix.
@@ -76,7 +76,7 @@ impl StatusFamilies {
         fn texts(labels: &[String]) -> Vec<&str> {
             labels.iter().map(String::as_str).collect()
         }
-        let buckets = doubling(0.5, 15);
+        let buckets = exponential_buckets(0.5, 15);
         Self {
             transitions: r.counter(
                 &format!("{prefix}_status_condition_transitions_total"),
@@ -112,53 +112,53 @@ impl StatusController {
             StatusKind::NodePool => Vec::new(),
             StatusKind::Node => conditions::node_keys(&classes).map(str::to_owned).collect(),
         };
-        let prefix = format!("operator_{}", of.kind().to_lowercase());
+        let prefix = format!("operator_{}", of.name().to_lowercase());
         let names: Vec<String> = extra.iter().map(|key| conditions::label_name(key)).collect();
         let families = StatusFamilies::new(ctx.metrics.registry(), &prefix, &names);
-        Self { ctx, of, extra, families, seen: Mutex::default() }
+        Self { ctx, kind: of, extra_label_keys: extra, families, last_observed: Mutex::default() }
     }
 
     /// The families to count by, each with what the extra labels are.
     fn families<'s>(&'s self, object: &'s ObservedObject) -> impl Iterator<Item = (&'s StatusFamilies, Vec<&'s str>)> {
-        let own = (&self.families, object.extra.iter().map(String::as_str).collect());
-        let deprecated = || (&self.ctx.metrics.deprecated_status, vec![conditions::GROUP, self.of.kind()]);
-        [own].into_iter().chain((self.of != StatusKind::Node).then(deprecated))
+        let own = (&self.families, object.extra_labels.iter().map(String::as_str).collect());
+        let deprecated = || (&self.ctx.metrics.deprecated_status, vec![conditions::GROUP, self.kind.name()]);
+        [own].into_iter().chain((self.kind != StatusKind::Node).then(deprecated))
     }
 
-    fn look(&self, key: &str) -> Option<ObservedObject> {
+    fn observe(&self, key: &str) -> Option<ObservedObject> {
         let cluster = self.ctx.cluster.lock();
-        let (metadata, conditions, about) = match self.of {
+        let (metadata, conditions, about) = match self.kind {
             StatusKind::NodeClaim => {
                 let object = &cluster.get::<TrackedClaim>(key)?.object;
-                (&object.metadata, conditions::of_claim(object), about_claim(object))
+                (&object.metadata, conditions::claim_conditions(object), claim_reference(object))
             }
             StatusKind::NodePool => {
                 let object = cluster.get::<NodePool>(key)?;
-                (&object.metadata, conditions::of_pool(object), about_pool(object))
+                (&object.metadata, conditions::pool_conditions(object), pool_reference(object))
             }
             StatusKind::Node => {
                 let node = cluster.get::<Node>(key)?;
                 let value = |key: &String| node.metadata.labels.get(key).unwrap_or_default().to_owned();
                 return Some(ObservedObject {
-                    about: about_node(node),
-                    conditions: conditions::of_node(node),
+                    reference: node_reference(node),
+                    conditions: conditions::node_conditions(node),
                     finalizers: node.metadata.finalizers.iter().map(Str::to_string).collect(),
                     deleted: node.metadata.deletion_timestamp,
-                    extra: self.extra.iter().map(value).collect(),
+                    extra_labels: self.extra_label_keys.iter().map(value).collect(),
                 });
             }
         };
         let value = |key: &String| metadata.labels.as_ref().and_then(|all| all.get(key)).cloned().unwrap_or_default();
         Some(ObservedObject {
-            about,
+            reference: about,
             conditions,
             finalizers: metadata.finalizers.iter().flatten().cloned().collect(),
             deleted: metadata.deletion_timestamp.as_ref().map(|time| time.0),
-            extra: self.extra.iter().map(value).collect(),
+            extra_labels: self.extra_label_keys.iter().map(value).collect(),
         })
     }
 
-    fn compare(&self, before: Option<&ObservedObject>, now: &ObservedObject) {
+    fn record_changes(&self, before: Option<&ObservedObject>, now: &ObservedObject) {
         for condition in &now.conditions {
             let known = before.and_then(|before| {
                 before.conditions.iter().find(|known| known.condition_type == condition.condition_type)
@@ -166,39 +166,39 @@ impl StatusController {
             match known {
                 Some(known) if known.status == condition.status => {}
                 Some(known) => {
-                    self.count(now, condition);
+                    self.count_transition(now, condition);
                     let took = condition.last_transition_time.0.duration_since(known.last_transition_time.0);
                     let left = [known.condition_type.as_str(), known.status.as_str()];
                     for (families, extra) in self.families(now) {
                         let labels: Vec<&str> = left.into_iter().chain(extra).collect();
                         families.transition_seconds.observe(&labels, took.as_secs_f64());
                     }
-                    self.ctx.publish(events::transitioned(now.about.clone(), known, condition));
+                    self.ctx.publish(events::transitioned(now.reference.clone(), known, condition));
                 }
                 None if condition.status == ConditionStatus::Unknown => {}
-                None => self.count(now, condition),
+                None => self.count_transition(now, condition),
             }
         }
-        self.tell_finalized(before, now);
+        self.publish_finalized(before, now);
     }
 
-    fn count(&self, object: &ObservedObject, condition: &Condition) {
+    fn count_transition(&self, object: &ObservedObject, condition: &Condition) {
         let own = [condition.condition_type.as_str(), condition.status.as_str(), condition.reason.as_str()];
         for (families, extra) in self.families(object) {
             families.transitions.inc(&own.into_iter().chain(extra).collect::<Vec<&str>>());
         }
     }
 
-    fn tell_finalized(&self, before: Option<&ObservedObject>, now: &ObservedObject) {
+    fn publish_finalized(&self, before: Option<&ObservedObject>, now: &ObservedObject) {
         for finalizer in before.iter().flat_map(|before| before.finalizers.difference(&now.finalizers)) {
-            self.ctx.publish(events::finalized(now.about.clone(), finalizer));
+            self.ctx.publish(events::finalized(now.reference.clone(), finalizer));
         }
     }
 
     /// An object that is gone had all its finalizers removed.
-    fn gone(&self, before: &ObservedObject) {
+    fn record_deleted(&self, before: &ObservedObject) {
         let nothing = ObservedObject { finalizers: BTreeSet::new(), ..before.clone() };
-        self.tell_finalized(Some(before), &nothing);
+        self.publish_finalized(Some(before), &nothing);
         if let Some(deleted) = before.deleted {
             let took = self.ctx.now().duration_since(deleted).as_secs_f64();
             for (families, extra) in self.families(before) {
@@ -211,21 +211,22 @@ impl StatusController {
 impl Reconcile for StatusController {
     /// Compares the object with what it was; there is nothing that could fail.
     async fn reconcile(&self, key: &Str) -> Result<ReconcileAction, Error> {
-        let now = self.look(key).map(Arc::new);
+        let now = self.observe(key).map(Arc::new);
         let before = {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seen = self.last_observed.lock().unwrap_or_else(PoisonError::into_inner);
             match &now {
                 Some(now) => seen.insert(key.clone(), now.clone()),
                 None => seen.remove(key),
             }
         };
-        let is_same = |before: &ObservedObject| now.as_ref().is_some_and(|now| now.about.uid == before.about.uid);
+        let is_same =
+            |before: &ObservedObject| now.as_ref().is_some_and(|now| now.reference.uid == before.reference.uid);
         if let Some(before) = before.as_deref().filter(|before| !is_same(before)) {
-            self.gone(before);
+            self.record_deleted(before);
         }
         if let Some(now) = &now {
             // One of the same name that has gone has no part in what became of this one.
-            self.compare(before.as_deref().filter(|before| is_same(before)), now);
+            self.record_changes(before.as_deref().filter(|before| is_same(before)), now);
         }
         Ok(ReconcileAction::Done)
     }

@@ -69,28 +69,31 @@ fn a_summary_has_five_quantiles_a_sum_and_a_count() {
 
 #[test]
 fn buckets_are_the_published_ones() {
-    assert_eq!(doubling(1.0, 11).last(), Some(&1024.0));
+    assert_eq!(exponential_buckets(1.0, 11).last(), Some(&1024.0));
     assert_eq!(LIFETIME_BUCKETS.map(|seconds| seconds / 3600.0)[3..6], [1.0, 2.0, 4.0]);
     assert!(DURATION_BUCKETS.is_sorted() && LIFETIME_BUCKETS.is_sorted());
     let metrics = Metrics::new();
     assert!(metrics.text(noon()).contains("karpenter_build_info{version="));
 }
 
-fn told<T: serde::de::DeserializeOwned + kerf_state::Tracked>(cluster: &SharedCluster, object: serde_json::Value) {
+fn apply_object<T: serde::de::DeserializeOwned + kerf_state::Tracked>(
+    cluster: &SharedCluster,
+    object: serde_json::Value,
+) {
     cluster.lock().apply::<T>(serde_json::from_value(object).unwrap());
 }
 
-fn shown(cluster: &SharedCluster) -> String {
-    shown_of(cluster, &Metrics::new(), noon())
+fn state_metrics(cluster: &SharedCluster) -> String {
+    state_metrics_at(cluster, &Metrics::new(), noon())
 }
 
-fn shown_of(cluster: &SharedCluster, metrics: &Metrics, now: Timestamp) -> String {
+fn state_metrics_at(cluster: &SharedCluster, metrics: &Metrics, now: Timestamp) -> String {
     let show = StateMetricsInput {
         metrics,
         well_known: &["karpenter.sh/nodepool", "topology.kubernetes.io/zone"],
-        classes: &["karpenter.kwok.sh/kwoknodeclass".to_owned()],
+        node_class_keys: &["karpenter.kwok.sh/kwoknodeclass".to_owned()],
         has_reserved: true,
-        has_objects: true,
+        has_object_gauges: true,
         now,
     };
     state_text(cluster, &show)
@@ -104,15 +107,18 @@ fn nodes_and_pods_are_shown_as_long_as_they_are_there() {
         json!({"metadata": {"name": name, "labels": labels, "creationTimestamp": "2026-01-01T11:59:00Z"},
             "status": {"capacity": {"cpu": "2", "memory": "1Gi"}, "allocatable": {"cpu": "1500m", "memory": "1Gi"}}})
     };
-    told::<Node>(&cluster, node("ours", json!({"karpenter.sh/nodepool": "a", "topology.kubernetes.io/zone": "z"})));
-    told::<Node>(&cluster, node("other", json!({})));
-    told::<Pod>(
+    apply_object::<Node>(
+        &cluster,
+        node("ours", json!({"karpenter.sh/nodepool": "a", "topology.kubernetes.io/zone": "z"})),
+    );
+    apply_object::<Node>(&cluster, node("other", json!({})));
+    apply_object::<Pod>(
         &cluster,
         json!({"metadata": {"name": "p", "namespace": "ns", "ownerReferences": [
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u"}]}, "spec": {"nodeName": "ours", "containers": []},
         "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}}),
     );
-    let text = shown(&cluster);
+    let text = state_metrics(&cluster);
     for line in [
         "karpenter_nodes_allocatable{node_name=\"ours\",phase=\"\",managed=\"true\",nodepool=\"a\",zone=\"z\",resource_type=\"cpu\"} 1.5",
         "karpenter_nodes_allocatable{node_name=\"ours\",phase=\"\",managed=\"true\",nodepool=\"a\",zone=\"z\",resource_type=\"memory\"} 1073741824",
@@ -127,7 +133,7 @@ fn nodes_and_pods_are_shown_as_long_as_they_are_there() {
     cluster.lock().delete(pod.as_ref());
     let ours = cluster.lock().get::<Node>("ours").cloned().unwrap();
     cluster.lock().delete(ours.as_ref());
-    let text = shown(&cluster);
+    let text = state_metrics(&cluster);
     assert!(!text.contains("ours") && !text.contains("karpenter_pods_state") && text.contains("other"), "{text}");
 }
 
@@ -141,14 +147,14 @@ fn pools_show_their_limits_and_conditions() {
             "status": {"resources": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": "False", "reason": reason,
                 "message": "", "lastTransitionTime": "2026-01-01T11:59:30Z"}]}})
     };
-    told::<NodePool>(&cluster, pool(json!({"cpu": "10", "memory": "1Ki"}), "One"));
-    let text = shown(&cluster);
+    apply_object::<NodePool>(&cluster, pool(json!({"cpu": "10", "memory": "1Ki"}), "One"));
+    let text = state_metrics(&cluster);
     assert!(text.contains("karpenter_nodepools_limit{resource_type=\"cpu\",nodepool=\"a\"} 10\n"), "{text}");
     assert!(text.contains("karpenter_nodepools_limit{resource_type=\"memory\",nodepool=\"a\"} 1024\n"));
     assert!(text.contains("karpenter_nodepools_usage{resource_type=\"cpu\",nodepool=\"a\"} 4\n"));
     assert!(text.contains("operator_nodepool_status_condition_current_status_seconds{namespace=\"\",name=\"a\",type=\"Ready\",status=\"False\",reason=\"One\"} 30\n"));
-    told::<NodePool>(&cluster, pool(json!({"cpu": "10"}), "Two"));
-    let text = shown(&cluster);
+    apply_object::<NodePool>(&cluster, pool(json!({"cpu": "10"}), "Two"));
+    let text = state_metrics(&cluster);
     assert!(!text.contains("memory") && !text.contains("One") && text.contains("reason=\"Two\""), "{text}");
 }
 
@@ -157,17 +163,20 @@ fn pools_show_their_limits_and_conditions() {
 #[test]
 fn nodes_show_what_their_pods_ask_for() {
     let cluster = SharedCluster::default();
-    told::<Node>(&cluster, json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4"}}}));
-    told::<Node>(&cluster, json!({"metadata": {"name": "idle"}, "status": {"allocatable": {"cpu": "4", "gpu": "0"}}}));
+    apply_object::<Node>(&cluster, json!({"metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4"}}}));
+    apply_object::<Node>(
+        &cluster,
+        json!({"metadata": {"name": "idle"}, "status": {"allocatable": {"cpu": "4", "gpu": "0"}}}),
+    );
     let pod = |name: &str, phase: &str, owner: &str| {
         json!({"metadata": {"name": name, "namespace": "ns", "ownerReferences": [{"apiVersion": "apps/v1", "kind": owner, "name": "o", "uid": "u"}]},
             "spec": {"nodeName": "n", "containers": [{"name": "c", "resources": {"requests": {"cpu": "500m"}, "limits": {"cpu": "1"}}}]},
             "status": {"phase": phase}})
     };
-    told::<Pod>(&cluster, pod("web", "Running", "ReplicaSet"));
-    told::<Pod>(&cluster, pod("daemon", "Running", "DaemonSet"));
-    told::<Pod>(&cluster, pod("done", "Succeeded", "Job"));
-    let text = shown(&cluster);
+    apply_object::<Pod>(&cluster, pod("web", "Running", "ReplicaSet"));
+    apply_object::<Pod>(&cluster, pod("daemon", "Running", "DaemonSet"));
+    apply_object::<Pod>(&cluster, pod("done", "Succeeded", "Job"));
+    let text = state_metrics(&cluster);
     let labels = "node_name=\"n\",phase=\"\",managed=\"false\",nodepool=\"\",zone=\"\",resource_type=\"cpu\"";
     for (name, value) in [
         ("total_pod_requests", 1.0),
@@ -198,7 +207,7 @@ impl TrackedPod {
     }
 
     /// The pod is this now; it was created at noon.
-    fn is(&self, second: i64, phase: &str, conditions: &[&str]) {
+    fn update(&self, second: i64, phase: &str, conditions: &[&str]) {
         let conditions: Vec<serde_json::Value> = conditions
             .iter()
             .map(|kind| json!({"type": kind, "status": "True", "lastTransitionTime": Self::at(second).to_string()}))
@@ -209,21 +218,21 @@ impl TrackedPod {
         self.metrics.pod_changed(&change, Self::at(second));
     }
 
-    fn is_gone(&self, second: i64) {
+    fn delete(&self, second: i64) {
         let pod = self.cluster.lock().get::<Pod>("ns/p").cloned().unwrap();
         let change = self.cluster.lock().delete(pod.as_ref()).unwrap();
         self.metrics.pod_changed(&change, Self::at(second));
     }
 
-    fn decided(&self, second: i64, is_placed: bool) {
+    fn decide(&self, second: i64, is_placed: bool) {
         let pod = [kerf_api::slim::Str::new_static("ns/p")];
         let (placed, refused) = if is_placed { (&pod[..], &[][..]) } else { (&[][..], &pod[..]) };
         self.metrics.pods_decided(placed.iter(), refused.iter(), Self::at(second));
     }
 
     /// A gauge of the pod now.
-    fn shows(&self, second: i64, name: &str) -> Option<f64> {
-        let text = shown_of(&self.cluster, &self.metrics, Self::at(second));
+    fn gauge(&self, second: i64, name: &str) -> Option<f64> {
+        let text = state_metrics_at(&self.cluster, &self.metrics, Self::at(second));
         let head = format!("karpenter_pods_{name}_time_seconds{{name=\"p\",namespace=\"ns\"}} ");
         text.lines().find_map(|line| line.strip_prefix(&head)).map(|value| value.parse().unwrap())
     }
@@ -233,24 +242,24 @@ impl TrackedPod {
 #[test]
 fn a_pod_is_followed_until_it_runs() {
     let pod = TrackedPod::new();
-    pod.is(0, "Pending", &[]);
-    assert_eq!(pod.shows(5, "unstarted"), Some(5.0));
-    assert_eq!(pod.shows(5, "unbound"), Some(5.0));
-    assert_eq!(pod.shows(5, "provisioning_scheduling_undecided"), None, "nobody has looked at it");
+    pod.update(0, "Pending", &[]);
+    assert_eq!(pod.gauge(5, "unstarted"), Some(5.0));
+    assert_eq!(pod.gauge(5, "unbound"), Some(5.0));
+    assert_eq!(pod.gauge(5, "provisioning_scheduling_undecided"), None, "nobody has looked at it");
     pod.metrics.pod_acknowledged("ns/p", TrackedPod::at(2));
     pod.metrics.pod_acknowledged("ns/p", TrackedPod::at(4));
-    assert_eq!(pod.shows(5, "provisioning_scheduling_undecided"), Some(3.0));
-    assert_eq!(pod.shows(5, "provisioning_unstarted"), None, "and nobody has found it a place");
-    pod.decided(6, true);
-    assert_eq!(pod.shows(7, "provisioning_scheduling_undecided"), None);
+    assert_eq!(pod.gauge(5, "provisioning_scheduling_undecided"), Some(3.0));
+    assert_eq!(pod.gauge(5, "provisioning_unstarted"), None, "and nobody has found it a place");
+    pod.decide(6, true);
+    assert_eq!(pod.gauge(7, "provisioning_scheduling_undecided"), None);
     assert_eq!(pod.metrics.pods_scheduling_decision_duration.count(&[]), 1);
-    assert_eq!((pod.shows(8, "provisioning_unbound"), pod.shows(8, "provisioning_unstarted")), (Some(2.0), Some(2.0)));
-    pod.is(10, "Pending", &["PodScheduled"]);
-    pod.is(20, "Running", &["PodScheduled", "Ready"]);
+    assert_eq!((pod.gauge(8, "provisioning_unbound"), pod.gauge(8, "provisioning_unstarted")), (Some(2.0), Some(2.0)));
+    pod.update(10, "Pending", &["PodScheduled"]);
+    pod.update(20, "Running", &["PodScheduled", "Ready"]);
     for name in
         ["unstarted", "unbound", "provisioning_unstarted", "provisioning_unbound", "provisioning_scheduling_undecided"]
     {
-        assert_eq!(pod.shows(21, name), None, "{name}");
+        assert_eq!(pod.gauge(21, name), None, "{name}");
     }
     let durations = &pod.metrics.pod_durations;
     let counts = || {
@@ -262,7 +271,7 @@ fn a_pod_is_followed_until_it_runs() {
         )
     };
     assert_eq!(counts(), (1, 1, 1, 1));
-    pod.is(30, "Running", &["PodScheduled", "Ready"]);
+    pod.update(30, "Running", &["PodScheduled", "Ready"]);
     assert_eq!(counts(), (1, 1, 1, 1), "once");
     assert!(pod.metrics.text(TrackedPod::at(30)).contains("karpenter_pods_startup_duration_seconds_sum 20\n"));
 }
@@ -272,18 +281,18 @@ fn a_pod_is_followed_until_it_runs() {
 fn a_pod_that_ends_before_it_runs_says_nothing_of_its_start() {
     for phase in ["Succeeded", "Failed"] {
         let pod = TrackedPod::new();
-        pod.is(0, "Pending", &[]);
-        assert!(pod.shows(1, "unstarted").is_some());
-        pod.is(5, phase, &["PodScheduled"]);
-        assert_eq!((pod.shows(6, "unstarted"), pod.shows(6, "unbound")), (None, None));
+        pod.update(0, "Pending", &[]);
+        assert!(pod.gauge(1, "unstarted").is_some());
+        pod.update(5, phase, &["PodScheduled"]);
+        assert_eq!((pod.gauge(6, "unstarted"), pod.gauge(6, "unbound")), (None, None));
         assert_eq!(pod.metrics.pod_durations.startup.count(&[]), 0);
     }
     let pod = TrackedPod::new();
-    pod.is(0, "Pending", &[]);
-    pod.is_gone(3);
-    assert_eq!(pod.shows(4, "unstarted"), None);
+    pod.update(0, "Pending", &[]);
+    pod.delete(3);
+    assert_eq!(pod.gauge(4, "unstarted"), None);
     // One that ran before anybody looked.
-    pod.is(0, "Running", &["PodScheduled", "Ready"]);
+    pod.update(0, "Running", &["PodScheduled", "Ready"]);
     assert_eq!(pod.metrics.pod_durations.startup.count(&[]), 0);
 }
 
@@ -291,26 +300,26 @@ fn a_pod_that_ends_before_it_runs_says_nothing_of_its_start() {
 #[test]
 fn the_time_without_a_node_stands_still_while_a_bound_pod_is_pending() {
     let pod = TrackedPod::new();
-    pod.is(0, "Pending", &[]);
-    pod.is(10, "Pending", &["PodScheduled"]);
-    assert_eq!((pod.shows(50, "unbound"), pod.shows(50, "unstarted")), (Some(10.0), Some(50.0)));
-    pod.is(60, "Running", &["PodScheduled"]);
-    assert_eq!((pod.shows(61, "unbound"), pod.shows(61, "unstarted")), (None, Some(61.0)));
+    pod.update(0, "Pending", &[]);
+    pod.update(10, "Pending", &["PodScheduled"]);
+    assert_eq!((pod.gauge(50, "unbound"), pod.gauge(50, "unstarted")), (Some(10.0), Some(50.0)));
+    pod.update(60, "Running", &["PodScheduled"]);
+    assert_eq!((pod.gauge(61, "unbound"), pod.gauge(61, "unstarted")), (None, Some(61.0)));
 }
 
 // spec 04 #34
 #[test]
 fn the_first_time_that_a_pod_was_found_a_place_counts() {
     let pod = TrackedPod::new();
-    pod.is(0, "Pending", &[]);
-    pod.decided(10, true);
-    pod.decided(20, true);
-    assert_eq!(pod.shows(30, "provisioning_unbound"), Some(20.0));
-    pod.decided(30, false);
-    assert_eq!(pod.shows(31, "provisioning_unbound"), None);
-    pod.is(40, "Pending", &["PodScheduled"]);
-    pod.decided(50, true);
-    assert_eq!(pod.shows(51, "provisioning_unbound"), None, "it has a node already");
+    pod.update(0, "Pending", &[]);
+    pod.decide(10, true);
+    pod.decide(20, true);
+    assert_eq!(pod.gauge(30, "provisioning_unbound"), Some(20.0));
+    pod.decide(30, false);
+    assert_eq!(pod.gauge(31, "provisioning_unbound"), None);
+    pod.update(40, "Pending", &["PodScheduled"]);
+    pod.decide(50, true);
+    assert_eq!(pod.gauge(51, "provisioning_unbound"), None, "it has a node already");
 }
 
 // spec 07 #47

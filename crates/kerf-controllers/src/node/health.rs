@@ -19,10 +19,10 @@ use tracing::info;
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Interrupted, answered};
+use crate::error::{Error, Interrupted, api_result};
 use crate::events;
 use crate::logs::reference;
-use crate::nodeclaim::disrupt;
+use crate::nodeclaim::delete_disrupted;
 
 /// How many of a hundred nodes may be broken for one to be repaired; a part of a node counts as one.
 const UNHEALTHY_PERCENT_MAX: usize = 20;
@@ -47,7 +47,7 @@ impl NodeHealth {
     }
 
     /// Whether there is anything to do at all.
-    pub(crate) fn is_on(&self) -> bool {
+    pub(crate) fn is_enabled(&self) -> bool {
         self.ctx.settings.node_repair && !self.ctx.cloud.repair_policies().is_empty()
     }
 
@@ -62,25 +62,25 @@ impl NodeHealth {
             annotations.insert(NODECLAIM_TERMINATION_TIMESTAMP.to_owned(), end.clone());
             let write = MergePatch { target: PatchTarget::Object, lock: OptimisticLock::None };
             let stored = actions::claim::update(&self.ctx, write, &claim.object, &ending).await;
-            answered("annotating nodeclaim", stored)?;
+            api_result("annotating nodeclaim", stored)?;
             info!("karpenter.sh/nodeclaim-termination-timestamp" = end, "annotated nodeclaim");
         }
-        if !claim.is_terminating() && disrupt(&self.ctx, claim, "unhealthy").await? {
+        if !claim.is_terminating() && delete_disrupted(&self.ctx, claim, "unhealthy").await? {
             info!(NodeClaim = %reference(claim.name()), "deleting unhealthy node");
             self.ctx.metrics.claim_unhealthy(&claim.object, policy.condition);
         }
         Ok(ReconcileAction::Done)
     }
 
-    fn tell_blocked(&self, node: &Node, claim: &TrackedClaim) {
-        let pool = claim.pool().and_then(|name| self.ctx.pool(name));
+    fn publish_repair_blocked(&self, node: &Node, claim: &TrackedClaim) {
+        let pool = claim.pool().and_then(|name| self.ctx.managed_pool(name));
         let message = if claim.pool().is_some() {
             "more than 20% nodes are unhealthy in the nodepool"
         } else {
             "more then 20% nodes are unhealthy in the cluster"
         };
-        let about = [events::about_node(node), events::about_claim(&claim.object)];
-        for about in about.into_iter().chain(pool.as_deref().map(events::about_pool)) {
+        let about = [events::node_reference(node), events::claim_reference(&claim.object)];
+        for about in about.into_iter().chain(pool.as_deref().map(events::pool_reference)) {
             self.ctx.publish(events::node_repair_blocked(about, message));
         }
     }
@@ -99,41 +99,41 @@ impl Reconcile for NodeHealth {
             return Ok(ReconcileAction::Done);
         }
         let policies = self.ctx.cloud.repair_policies();
-        let Some(broken) = soonest(policies, &node) else { return Ok(ReconcileAction::Done) };
+        let Some(broken) = first_due_repair(policies, &node) else { return Ok(ReconcileAction::Done) };
         let now = self.ctx.now();
         if now < broken.due {
             return Ok(ReconcileAction::RequeueAfter(
                 Duration::try_from(broken.due.duration_since(now)).unwrap_or_default(),
             ));
         }
-        if are_too_many_broken(&self.ctx.cluster.lock(), policies, claim.pool()) {
-            self.tell_blocked(&node, &claim);
+        if has_too_many_unhealthy_nodes(&self.ctx.cluster.lock(), policies, claim.pool()) {
+            self.publish_repair_blocked(&node, &claim);
             return Ok(ReconcileAction::RequeueAfter(REPAIR_BLOCKED_RETRY_DELAY));
         }
-        Interrupted::settle(self.repair(&claim, broken.policy).await)
+        Interrupted::into_result(self.repair(&claim, broken.policy).await)
     }
 }
 
 /// The policy that has to be acted upon first; of several at the same instant the first in the provider's order.
-fn soonest(policies: &[RepairPolicy], node: &Node) -> Option<DueRepair> {
+fn first_due_repair(policies: &[RepairPolicy], node: &Node) -> Option<DueRepair> {
     let broken = policies.iter().filter_map(|policy| {
-        let since = bad_since(*policy, node)?;
+        let since = unhealthy_since(*policy, node)?;
         Some(DueRepair { policy: *policy, due: since.checked_add(policy.toleration).unwrap_or(Timestamp::MAX) })
     });
     broken.min_by_key(|broken| broken.due)
 }
 
 /// Since when a node is what a policy calls broken. A condition that does not say since when has always been so.
-fn bad_since(policy: RepairPolicy, node: &Node) -> Option<Timestamp> {
+fn unhealthy_since(policy: RepairPolicy, node: &Node) -> Option<Timestamp> {
     let mut conditions = node.status.conditions.iter();
     let bad = conditions.find(|c| c.condition_type == policy.condition && c.status == policy.status)?;
     Some(bad.last_transition_time.unwrap_or(Timestamp::UNIX_EPOCH))
 }
 
 /// Whether so many nodes are broken that the cause must lie elsewhere: of those of the pool, or of all without one.
-fn are_too_many_broken(cluster: &Cluster, policies: &[RepairPolicy], pool: Option<&str>) -> bool {
+fn has_too_many_unhealthy_nodes(cluster: &Cluster, policies: &[RepairPolicy], pool: Option<&str>) -> bool {
     let is_counted = |node: &&Arc<Node>| pool.is_none_or(|pool| node.metadata.labels.has_value(labels::NODEPOOL, pool));
-    let is_broken = |node: &Arc<Node>| policies.iter().any(|policy| bad_since(*policy, node).is_some());
+    let is_broken = |node: &Arc<Node>| policies.iter().any(|policy| unhealthy_since(*policy, node).is_some());
     let (mut all, mut broken) = (0_usize, 0);
     for node in cluster.all::<Node>().values().filter(is_counted) {
         all += 1;

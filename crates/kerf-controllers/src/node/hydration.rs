@@ -35,7 +35,7 @@ impl NodeHydration {
 impl Reconcile for NodeHydration {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let Some((key, value)) = self.missing_label(name) else { return Ok(ReconcileAction::Done) };
-        match actions::node::label(&self.ctx, name, &key, &value).await {
+        match actions::node::set_label(&self.ctx, name, &key, &value).await {
             Ok(()) | Err(ApiError::NotFound) => Ok(ReconcileAction::Done),
             Err(ApiError::Conflict) => Ok(REQUEUE_AFTER_CONFLICT),
             Err(cause) => Err(Error::Api { doing: "labelling node", cause }),

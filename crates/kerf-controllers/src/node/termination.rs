@@ -28,7 +28,7 @@ pub(crate) use pods::{is_protected, is_reschedulable};
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Interrupted, REQUEUE_AFTER_CONFLICT, answered};
+use crate::error::{Error, Interrupted, REQUEUE_AFTER_CONFLICT, api_result};
 use crate::events;
 use crate::logs::reference;
 
@@ -49,7 +49,7 @@ pub(crate) struct NodeTermination {
     ctx: Context,
     evictions: Arc<EvictionQueue>,
     /// Nodes whose finalizer we have removed and that the watch still shows, by uid: they are counted once.
-    released: Mutex<BTreeSet<Str>>,
+    finalized_nodes: Mutex<BTreeSet<Str>>,
 }
 
 /// A node on its way out, with all that one look at it needs.
@@ -72,11 +72,11 @@ enum TerminationStep {
 
 impl NodeTermination {
     pub(crate) fn new(ctx: Context, evictions: Arc<EvictionQueue>) -> Self {
-        Self { ctx, evictions, released: Mutex::default() }
+        Self { ctx, evictions, finalized_nodes: Mutex::default() }
     }
 
     async fn terminate(&self, name: &str) -> Result<ReconcileAction, Interrupted> {
-        let Some((node, claim)) = self.look(name) else { return Ok(ReconcileAction::Done) };
+        let Some((node, claim)) = self.find_terminating(name) else { return Ok(ReconcileAction::Done) };
         if let Some(claim) = claim.as_ref().filter(|claim| !claim.is_terminating()) {
             match actions::claim::delete(&self.ctx, &claim.object).await {
                 Ok(()) | Err(ApiError::NotFound) => {}
@@ -84,30 +84,30 @@ impl NodeTermination {
                 Err(cause) => return Err(Error::Api { doing: "deleting nodeclaim", cause }.into()),
             }
         }
-        if self.is_machine_gone(&node).await? {
-            return self.release(&node, claim.as_deref()).await;
+        if self.is_instance_gone(&node).await? {
+            return self.remove_finalizer(&node, claim.as_deref()).await;
         }
         // The deletion above is in the index now, and with it what else has come in meanwhile.
-        let Some((node, claim)) = self.look(name) else { return Ok(ReconcileAction::Done) };
-        let mut leaving = self.leaving(node, claim)?;
+        let Some((node, claim)) = self.find_terminating(name) else { return Ok(ReconcileAction::Done) };
+        let mut leaving = self.terminating_node(node, claim)?;
         self.taint(&leaving).await?;
-        let outcome = self.steps(&mut leaving).await;
-        self.tell(&leaving).await?;
+        let outcome = self.run_steps(&mut leaving).await;
+        self.write_conditions(&leaving).await?;
         match outcome? {
             TerminationStep::Requeue(next) => Ok(next),
-            TerminationStep::Complete => self.release(&leaving.node, leaving.claim.as_deref()).await,
+            TerminationStep::Complete => self.remove_finalizer(&leaving.node, leaving.claim.as_deref()).await,
         }
     }
 
     /// The node, if it is ours to terminate, and its claim.
-    fn look(&self, name: &str) -> Option<(Arc<Node>, Option<Arc<TrackedClaim>>)> {
+    fn find_terminating(&self, name: &str) -> Option<(Arc<Node>, Option<Arc<TrackedClaim>>)> {
         let cluster = self.ctx.cluster.lock();
         let node = cluster.get::<Node>(name).filter(|node| node.metadata.is_terminating())?;
         let metadata = &node.metadata;
         let is_managed =
             self.ctx.cloud.node_classes().iter().any(|kind| metadata.labels.get(&kind.label_key()).is_some());
         let is_ours = is_managed && metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
-        if !is_ours || self.released().contains(&metadata.uid) {
+        if !is_ours || self.finalized_nodes().contains(&metadata.uid) {
             return None;
         }
         let mut claims = cluster.claims_of(&node.spec.provider_id);
@@ -115,7 +115,7 @@ impl NodeTermination {
         Some((node.clone(), claim))
     }
 
-    fn leaving(&self, node: Arc<Node>, claim: Option<Arc<TrackedClaim>>) -> Result<TerminatingNode, Error> {
+    fn terminating_node(&self, node: Arc<Node>, claim: Option<Arc<TrackedClaim>>) -> Result<TerminatingNode, Error> {
         let deadline =
             claim.as_deref().and_then(|claim| claim.engine_claim.annotations.get(NODECLAIM_TERMINATION_TIMESTAMP));
         if let Some(text) = deadline {
@@ -136,7 +136,7 @@ impl NodeTermination {
     }
 
     /// A kubelet that answers proves its machine; of others the provider is asked (spec 04 §7.3).
-    async fn is_machine_gone(&self, node: &Node) -> Result<bool, Error> {
+    async fn is_instance_gone(&self, node: &Node) -> Result<bool, Error> {
         let is_ready = node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
         if is_ready {
             return Ok(false);
@@ -156,7 +156,7 @@ impl NodeTermination {
         if is_tainted && node.metadata.labels.has_value(EXCLUDE_BALANCERS, EXCLUDED_BY) {
             return Ok(());
         }
-        let before = answered("getting node", actions::node::read(&self.ctx, &node.metadata.name).await)?;
+        let before = api_result("getting node", actions::node::read(&self.ctx, &node.metadata.name).await)?;
         let mut after = before.clone();
         let all = after.spec.get_or_insert_default().taints.get_or_insert_default();
         if !all.iter().any(|taint| taint.key == taints::DISRUPTED && taint.effect == "NoSchedule") {
@@ -172,7 +172,7 @@ impl NodeTermination {
         if before == after {
             return Ok(());
         }
-        answered("tainting node", actions::node::update(&self.ctx, &before, &after).await)?;
+        api_result("tainting node", actions::node::update(&self.ctx, &before, &after).await)?;
         info!(
             NodeClaim = %reference(leaving.claim.as_deref().map_or("", |claim| claim.name())),
             "taint.Key" = taints::DISRUPTED,
@@ -184,17 +184,17 @@ impl NodeTermination {
     }
 
     /// Pods, then volumes, then the machine; the first that is not done yet is where it stops.
-    async fn steps(&self, leaving: &mut TerminatingNode) -> Result<TerminationStep, Error> {
+    async fn run_steps(&self, leaving: &mut TerminatingNode) -> Result<TerminationStep, Error> {
         if let TerminationStep::Requeue(next) = self.drain(leaving) {
             return Ok(TerminationStep::Requeue(next));
         }
-        if let TerminationStep::Requeue(next) = self.detach(leaving) {
+        if let TerminationStep::Requeue(next) = self.await_volume_detachment(leaving) {
             return Ok(TerminationStep::Requeue(next));
         }
-        self.end_machine(leaving).await
+        self.terminate_instance(leaving).await
     }
 
-    async fn end_machine(&self, leaving: &mut TerminatingNode) -> Result<TerminationStep, Error> {
+    async fn terminate_instance(&self, leaving: &mut TerminatingNode) -> Result<TerminationStep, Error> {
         let Some(claim) = &leaving.claim else { return Ok(TerminationStep::Complete) };
         let is_gone = match self.ctx.cloud.delete(&claim.engine_claim.provider_id).await {
             Ok(()) => false,
@@ -214,7 +214,7 @@ impl NodeTermination {
     }
 
     /// Stores what this look made of the claim's conditions.
-    async fn tell(&self, leaving: &TerminatingNode) -> Result<(), Interrupted> {
+    async fn write_conditions(&self, leaving: &TerminatingNode) -> Result<(), Interrupted> {
         let (Some(claim), Some(conditions)) = (&leaving.claim, &leaving.conditions) else { return Ok(()) };
         let was_drained = claim.is_condition_true(DRAINED);
         let mut after = claim.object.clone();
@@ -231,10 +231,14 @@ impl NodeTermination {
     }
 
     /// Lets the node go (spec 04 §7.9).
-    async fn release(&self, node: &Node, claim: Option<&TrackedClaim>) -> Result<ReconcileAction, Interrupted> {
+    async fn remove_finalizer(
+        &self,
+        node: &Node,
+        claim: Option<&TrackedClaim>,
+    ) -> Result<ReconcileAction, Interrupted> {
         let metadata = &node.metadata;
-        answered("removing finalizer", actions::node::remove_finalizer(&self.ctx, &metadata.name).await)?;
-        self.released().insert(metadata.uid.clone());
+        api_result("removing finalizer", actions::node::remove_finalizer(&self.ctx, &metadata.name).await)?;
+        self.finalized_nodes().insert(metadata.uid.clone());
         let (pool, zone) = (pool_of(node), metadata.labels.get(labels::ZONE).unwrap_or_default());
         let now = self.ctx.now();
         let metrics = &self.ctx.metrics;
@@ -252,17 +256,17 @@ impl NodeTermination {
 
     /// The node is out of the index: nothing about it needs to be remembered.
     pub(crate) fn forget(&self, node: &Node) {
-        self.released().remove(&node.metadata.uid);
+        self.finalized_nodes().remove(&node.metadata.uid);
     }
 
-    fn released(&self) -> std::sync::MutexGuard<'_, BTreeSet<Str>> {
-        self.released.lock().unwrap_or_else(PoisonError::into_inner)
+    fn finalized_nodes(&self) -> std::sync::MutexGuard<'_, BTreeSet<Str>> {
+        self.finalized_nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Reconcile for NodeTermination {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
-        Interrupted::settle(self.terminate(name).await)
+        Interrupted::into_result(self.terminate(name).await)
     }
 }
 

@@ -15,7 +15,7 @@ use tracing::info;
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Interrupted, answered};
+use crate::error::{Error, Interrupted, api_result};
 use crate::events;
 
 /// How often a claim is looked at, whatever happens to it.
@@ -27,7 +27,7 @@ const CONSISTENT_STATE_FOUND: &str = "ConsistentStateFound";
 /// The controller.
 pub(crate) struct Consistency {
     ctx: Context,
-    looked: Mutex<CheckTimes>,
+    checks: Mutex<CheckTimes>,
 }
 
 /// When each claim was last looked at.
@@ -36,18 +36,18 @@ struct CheckTimes {
     by_uid: BTreeMap<String, Timestamp>,
     /// How many there were when those of claims that are gone were last forgotten. It is done again when there are twice as many, so that a look
     /// costs its share of that, however many claims there are.
-    kept: usize,
+    len_after_cleanup: usize,
 }
 
 impl Consistency {
     pub(crate) fn new(ctx: Context) -> Self {
-        Self { ctx, looked: Mutex::default() }
+        Self { ctx, checks: Mutex::default() }
     }
 
     /// How long a claim still has to wait for its turn; if not at all, this is its turn.
-    fn too_early(&self, uid: &str) -> Option<Duration> {
+    fn wait_or_begin_check(&self, uid: &str) -> Option<Duration> {
         let now = self.ctx.now();
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut looked = self.checks.lock().unwrap_or_else(PoisonError::into_inner);
         let age = |at: &Timestamp| Duration::try_from(now.duration_since(*at)).unwrap_or_default();
         let wait = looked
             .by_uid
@@ -55,16 +55,16 @@ impl Consistency {
             .map(|at| CONSISTENCY_CHECK_INTERVAL.saturating_sub(age(at)))
             .filter(|wait| !wait.is_zero());
         if wait.is_none() {
-            if looked.by_uid.len() > 2 * looked.kept {
+            if looked.by_uid.len() > 2 * looked.len_after_cleanup {
                 looked.by_uid.retain(|_, at| age(at) < CONSISTENCY_CHECK_INTERVAL);
-                looked.kept = looked.by_uid.len();
+                looked.len_after_cleanup = looked.by_uid.len();
             }
             looked.by_uid.insert(uid.to_owned(), now);
         }
         wait
     }
 
-    async fn tell(&self, claim: &TrackedClaim, is_consistent: bool) -> Result<ReconcileAction, Interrupted> {
+    async fn write_condition(&self, claim: &TrackedClaim, is_consistent: bool) -> Result<ReconcileAction, Interrupted> {
         let mut told = claim.object.clone();
         let status = told.status.get_or_insert_default();
         let stored = std::mem::take(&mut status.conditions);
@@ -77,18 +77,18 @@ impl Consistency {
         }
         status.conditions = conditions.into_conditions();
         let written = actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &told).await;
-        answered("patching nodeclaim status", written)?;
+        api_result("patching nodeclaim status", written)?;
         Ok(ReconcileAction::RequeueAfter(CONSISTENCY_CHECK_INTERVAL))
     }
 }
 
 impl Reconcile for Consistency {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
-        let Some(claim) = self.ctx.claim(name) else { return Ok(ReconcileAction::Done) };
+        let Some(claim) = self.ctx.managed_claim(name) else { return Ok(ReconcileAction::Done) };
         if claim.engine_claim.provider_id.is_empty() {
             return Ok(ReconcileAction::Done);
         }
-        if let Some(wait) = self.too_early(claim.uid()) {
+        if let Some(wait) = self.wait_or_begin_check(claim.uid()) {
             return Ok(ReconcileAction::RequeueAfter(wait));
         }
         let node = {
@@ -104,7 +104,7 @@ impl Reconcile for Consistency {
             info!(NodeClaim = name.as_str(), issue, "failed consistency check");
             self.ctx.publish(events::failed_consistency_check(&claim, issue));
         }
-        Interrupted::settle(self.tell(&claim, issues.is_empty()).await)
+        Interrupted::into_result(self.write_condition(&claim, issues.is_empty()).await)
     }
 }
 

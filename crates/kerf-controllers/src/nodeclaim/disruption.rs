@@ -23,7 +23,7 @@ use tracing::debug;
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Interrupted, answered};
+use crate::error::{Error, Interrupted, api_result};
 
 const LAUNCHED: &str = "Launched";
 const INITIALIZED: &str = "Initialized";
@@ -39,9 +39,9 @@ const TYPE_VERIFIED_TTL: Duration = Duration::from_mins(30);
 pub(crate) struct ClaimDisruption {
     ctx: Context,
     /// Until when the type of a claim counts as found, by uid.
-    verified: Mutex<BTreeMap<String, Timestamp>>,
+    types_verified_until: Mutex<BTreeMap<String, Timestamp>>,
     /// What claims were last told of each pool.
-    told: Mutex<BTreeMap<Str, PoolVersion>>,
+    pool_versions: Mutex<BTreeMap<Str, PoolVersion>>,
 }
 
 /// All of a pool that claims are compared with: its status changes with every node, and is none of their business.
@@ -54,29 +54,29 @@ struct PoolVersion {
 
 impl ClaimDisruption {
     pub(crate) fn new(ctx: Context) -> Self {
-        Self { ctx, verified: Mutex::default(), told: Mutex::default() }
+        Self { ctx, types_verified_until: Mutex::default(), pool_versions: Mutex::default() }
     }
 
     /// Whether a pool is another one for its claims than when they were last told of it.
-    pub(crate) fn is_news(&self, pool: &NodePool) -> bool {
+    pub(crate) fn update_pool_version(&self, pool: &NodePool) -> bool {
         let version = PoolVersion {
             uid: pool.metadata.uid.clone(),
             generation: pool.metadata.generation,
             hash: template_hash(pool),
         };
         let name = Str::from(pool.metadata.name.as_deref().unwrap_or_default());
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.pool_versions.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = told.get(&name) == Some(&version);
         told.insert(name, version);
         !is_known
     }
 
     /// The pool is gone.
-    pub(crate) fn forget(&self, pool: &str) {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).remove(pool);
+    pub(crate) fn forget_pool(&self, pool: &str) {
+        self.pool_versions.lock().unwrap_or_else(PoisonError::into_inner).remove(pool);
     }
 
-    async fn say_drift(
+    async fn set_drifted(
         &self,
         conditions: &mut ConditionSet,
         claim: &TrackedClaim,
@@ -84,15 +84,15 @@ impl ClaimDisruption {
         object: &NodePool,
     ) -> Result<ReconcileAction, Error> {
         if !conditions.is_true(LAUNCHED) {
-            if clear(conditions, DRIFTED) {
+            if clear_condition(conditions, DRIFTED) {
                 debug!("removing drift status condition, isn't launched");
             }
             return Ok(ReconcileAction::Done);
         }
-        match self.drift(claim, pool, object).await? {
+        match self.check_drift(claim, pool, object).await? {
             DriftCheck::Unknown => {}
             DriftCheck::NotDrifted => {
-                if clear(conditions, DRIFTED) {
+                if clear_condition(conditions, DRIFTED) {
                     debug!("removing drifted status condition, not drifted");
                 }
             }
@@ -107,7 +107,12 @@ impl ClaimDisruption {
     }
 
     /// Asks in the order of spec 03 §2.1, the dearest question last.
-    async fn drift(&self, claim: &TrackedClaim, pool: &PoolInput, object: &NodePool) -> Result<DriftCheck, Error> {
+    async fn check_drift(
+        &self,
+        claim: &TrackedClaim,
+        pool: &PoolInput,
+        object: &NodePool,
+    ) -> Result<DriftCheck, Error> {
         let (now, rules) = (self.ctx.now(), self.ctx.cloud.label_rules());
         let mut seen = claim.engine_claim.clone();
         seen.lifecycle.provider_drift = None;
@@ -115,14 +120,14 @@ impl ClaimDisruption {
         if let Some(reason) = drift_reason(&seen, pool, &[], rules, now) {
             return Ok(DriftCheck::Drifted(reason));
         }
-        seen.lifecycle.type_verified_until = self.verified().get(claim.uid()).copied();
+        seen.lifecycle.type_verified_until = self.types_verified_until().get(claim.uid()).copied();
         if must_verify_type(&seen, now) {
             let types = self.ctx.cloud.instance_types(object).await;
             let types = types.map_err(|cause| Error::Cloud { doing: "getting instance types", cause: cause.into() })?;
             if let Some(reason) = drift_reason(&seen, pool, &types, rules, now) {
                 return Ok(DriftCheck::Drifted(reason));
             }
-            let mut verified = self.verified();
+            let mut verified = self.types_verified_until();
             verified.retain(|_, until| now < *until);
             verified.insert(claim.uid().to_owned(), now.checked_add(TYPE_VERIFIED_TTL).unwrap_or(Timestamp::MAX));
         }
@@ -137,7 +142,7 @@ impl ClaimDisruption {
         }
     }
 
-    fn say_consolidatable(
+    fn set_consolidatable(
         &self,
         conditions: &mut ConditionSet,
         claim: &TrackedClaim,
@@ -155,19 +160,19 @@ impl ClaimDisruption {
                 ReconcileAction::Done
             }
             Consolidatable::Disabled => {
-                if clear(conditions, CONSOLIDATABLE) {
+                if clear_condition(conditions, CONSOLIDATABLE) {
                     debug!(reason = "consolidation is disabled", "removing consolidatable status condition");
                 }
                 ReconcileAction::Done
             }
             Consolidatable::NotInitialized => {
-                if clear(conditions, CONSOLIDATABLE) {
+                if clear_condition(conditions, CONSOLIDATABLE) {
                     debug!(reason = "nodeclaim isn't initialized", "removing consolidatable status condition");
                 }
                 ReconcileAction::Done
             }
             Consolidatable::Waiting { until } => {
-                if clear(conditions, CONSOLIDATABLE) {
+                if clear_condition(conditions, CONSOLIDATABLE) {
                     let since = seen.lifecycle.last_pod_event.or(seen.lifecycle.initialized_at).unwrap_or(now);
                     debug!(
                         reason = "consolidateAfter window not yet elapsed",
@@ -182,17 +187,19 @@ impl ClaimDisruption {
         }
     }
 
-    fn verified(&self) -> MutexGuard<'_, BTreeMap<String, Timestamp>> {
-        self.verified.lock().unwrap_or_else(PoisonError::into_inner)
+    fn types_verified_until(&self) -> MutexGuard<'_, BTreeMap<String, Timestamp>> {
+        self.types_verified_until.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Reconcile for ClaimDisruption {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
-        let Some(claim) = self.ctx.claim(name).filter(|claim| !claim.is_terminating()) else {
+        let Some(claim) = self.ctx.managed_claim(name).filter(|claim| !claim.is_terminating()) else {
             return Ok(ReconcileAction::Done);
         };
-        let Some(object) = claim.pool().and_then(|pool| self.ctx.pool(pool)) else { return Ok(ReconcileAction::Done) };
+        let Some(object) = claim.pool().and_then(|pool| self.ctx.managed_pool(pool)) else {
+            return Ok(ReconcileAction::Done);
+        };
         // What is written on the pool counts, not what will be: claims of an older hash version are taken along before it is.
         let mut pool = as_seen(&object, &NodeClassState::Ready, None);
         pool.disruption.hash = template_hash(&object);
@@ -202,9 +209,9 @@ impl Reconcile for ClaimDisruption {
         let stored = std::mem::take(&mut status.conditions);
         let facts = ObjectFacts::of(&claim.object.metadata);
         let mut conditions = ConditionSet::open(dependents::NODECLAIM, facts, stored.clone());
-        let drift = self.say_drift(&mut conditions, &claim, &pool, &object).await;
+        let drift = self.set_drifted(&mut conditions, &claim, &pool, &object).await;
         let wait = match pool.disruption.replicas {
-            None => self.say_consolidatable(&mut conditions, &claim, &pool),
+            None => self.set_consolidatable(&mut conditions, &claim, &pool),
             // The nodes of a static pool are all wanted.
             Some(_) => ReconcileAction::Done,
         };
@@ -215,9 +222,9 @@ impl Reconcile for ClaimDisruption {
         }
         status.conditions = conditions.into_conditions();
         let written = actions::claim::update(&self.ctx, MergePatch::STATUS, &claim.object, &told).await;
-        match answered("patching nodeclaim status", written) {
+        match api_result("patching nodeclaim status", written) {
             Ok(_) => Ok(drift?.soonest(wait)),
-            stopped => Interrupted::settle(stopped.map(|_| ReconcileAction::Done)),
+            stopped => Interrupted::into_result(stopped.map(|_| ReconcileAction::Done)),
         }
     }
 }
@@ -233,7 +240,7 @@ enum DriftCheck {
 }
 
 /// Removes a condition; says whether it was there.
-fn clear(conditions: &mut ConditionSet, kind: &str) -> bool {
+fn clear_condition(conditions: &mut ConditionSet, kind: &str) -> bool {
     // Only dependents cannot be cleared, and these two are none.
     conditions.clear(kind).unwrap_or(false)
 }

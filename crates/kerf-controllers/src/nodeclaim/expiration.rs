@@ -8,7 +8,7 @@ use kerf_engine::expires_at;
 use kerf_runtime::ReconcileAction;
 use tracing::debug;
 
-use super::disrupt;
+use super::delete_disrupted;
 use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::Error;
@@ -26,7 +26,7 @@ impl Expiration {
 
 impl Reconcile for Expiration {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
-        let Some(claim) = self.ctx.claim(name).filter(|claim| !claim.is_terminating()) else {
+        let Some(claim) = self.ctx.managed_claim(name).filter(|claim| !claim.is_terminating()) else {
             return Ok(ReconcileAction::Done);
         };
         let Some(end) = expires_at(&claim.engine_claim) else { return Ok(ReconcileAction::Done) };
@@ -34,7 +34,7 @@ impl Reconcile for Expiration {
         if now < end {
             return Ok(ReconcileAction::RequeueAfter(Duration::try_from(end.duration_since(now)).unwrap_or_default()));
         }
-        if disrupt(&self.ctx, &claim, "expired").await? {
+        if delete_disrupted(&self.ctx, &claim, "expired").await? {
             debug!("deleting expired nodeclaim");
         }
         Ok(ReconcileAction::Done)

@@ -12,7 +12,7 @@ use kerf_runtime::ReconcileAction;
 use kerf_state::TrackedClaim;
 use tracing::debug;
 
-use super::disrupt;
+use super::delete_disrupted;
 use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::Error;
@@ -49,7 +49,7 @@ impl GarbageCollection {
                     && claim.is_condition_true("Registered")
                     && !claim.is_terminating()
                     && !there.contains(claim.engine_claim.provider_id.as_str())
-                    && !has_living_node(&cluster, claim)
+                    && !has_ready_node(&cluster, claim)
             })
             .cloned()
             .collect()
@@ -63,10 +63,10 @@ impl GarbageCollection {
 
     async fn collect_claim(&self, claim: &TrackedClaim) -> Option<Error> {
         debug!(NodeClaim = %reference(&claim.engine_claim.name), "garbage collecting nodeclaim with no cloudprovider representation");
-        disrupt(&self.ctx, claim, "garbage_collected").await.err()
+        delete_disrupted(&self.ctx, claim, "garbage_collected").await.err()
     }
 
-    async fn collect_machines(&self, machines: &[Instance]) -> Vec<Error> {
+    async fn collect_instances(&self, machines: &[Instance]) -> Vec<Error> {
         let now = self.ctx.now();
         let orphans: Vec<&Instance> = {
             let cluster = self.ctx.cluster.lock();
@@ -85,13 +85,13 @@ impl GarbageCollection {
         };
         let mut errors = Vec::new();
         for some in orphans.chunks(CONCURRENT_DELETIONS_MAX) {
-            let deletions = some.iter().map(|machine| self.collect_machine(machine));
+            let deletions = some.iter().map(|machine| self.collect_instance(machine));
             errors.extend(join_all(deletions).await.into_iter().flatten());
         }
         errors
     }
 
-    async fn collect_machine(&self, machine: &Instance) -> Option<Error> {
+    async fn collect_instance(&self, machine: &Instance) -> Option<Error> {
         debug!("provider-id" = machine.provider_id, "garbage collecting instance with no nodeclaim");
         match self.ctx.cloud.delete(&machine.provider_id).await {
             Ok(()) | Err(InstanceError::NotFound(_)) => None,
@@ -117,14 +117,14 @@ impl Reconcile for GarbageCollection {
             .await
             .map_err(|cause| Error::Cloud { doing: "listing instances", cause: Box::new(cause) })?;
         let mut errors = self.collect_claims(&machines).await;
-        errors.extend(self.collect_machines(&machines).await);
-        Error::all(errors)?;
+        errors.extend(self.collect_instances(&machines).await);
+        Error::combine(errors)?;
         Ok(ReconcileAction::RequeueAfter(COLLECTION_INTERVAL))
     }
 }
 
 /// Whether a kubelet still answers for the claim: then it is the cloud's list that is behind.
-fn has_living_node(cluster: &kerf_state::Cluster, claim: &TrackedClaim) -> bool {
+fn has_ready_node(cluster: &kerf_state::Cluster, claim: &TrackedClaim) -> bool {
     let mut nodes = cluster.nodes_of(&claim.engine_claim.provider_id);
     let (first, second) = (nodes.next(), nodes.next());
     second.is_none()

@@ -7,7 +7,7 @@ use kerf_runtime::{MergePatch, OptimisticLock, PatchTarget, ReconcileAction};
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Interrupted, answered};
+use crate::error::{Error, Interrupted, api_result};
 
 /// The controller.
 pub(crate) struct ClaimHydration {
@@ -22,13 +22,13 @@ impl ClaimHydration {
 
 impl Reconcile for ClaimHydration {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
-        let Some(claim) = self.ctx.claim(name) else { return Ok(ReconcileAction::Done) };
+        let Some(claim) = self.ctx.managed_claim(name) else { return Ok(ReconcileAction::Done) };
         let class = &claim.object.spec.node_class_ref;
         let mut labelled = claim.object.clone();
         let labels = labelled.metadata.labels.get_or_insert_default();
         labels.insert(node_class_key(&class.group, &class.kind), class.name.clone());
         let write = MergePatch { target: PatchTarget::Object, lock: OptimisticLock::None };
         let written = actions::claim::update(&self.ctx, write, &claim.object, &labelled).await;
-        Interrupted::settle(answered("labelling nodeclaim", written).map(|_| ReconcileAction::Done))
+        Interrupted::into_result(api_result("labelling nodeclaim", written).map(|_| ReconcileAction::Done))
     }
 }

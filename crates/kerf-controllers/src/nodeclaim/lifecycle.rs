@@ -26,7 +26,7 @@ use tracing::info;
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Interrupted, answered};
+use crate::error::{Error, Interrupted, api_result};
 use crate::logs::reference;
 
 pub(crate) use health::RegistrationHealth;
@@ -46,7 +46,7 @@ const INSTANCE_TERMINATING: &str = "InstanceTerminating";
 /// The controller.
 pub(crate) struct Lifecycle {
     ctx: Context,
-    launches: LaunchCache,
+    launch_cache: LaunchCache,
     health: Arc<RegistrationHealth>,
 }
 
@@ -66,11 +66,11 @@ enum LifecycleStep {
 
 impl Lifecycle {
     pub(crate) fn new(ctx: Context, health: Arc<RegistrationHealth>) -> Self {
-        Self { ctx, launches: LaunchCache::default(), health }
+        Self { ctx, launch_cache: LaunchCache::default(), health }
     }
 
     async fn advance(&self, known: &TrackedClaim) -> Result<ReconcileAction, Interrupted> {
-        let stored = self.with_finalizer(&known.object).await?;
+        let stored = self.ensure_finalizer(&known.object).await?;
         let mut work = ClaimUpdate::open(stored.clone());
         let (mut next, mut errors) = (ReconcileAction::Done, Vec::new());
 
@@ -91,8 +91,8 @@ impl Lifecycle {
             Err(error) => errors.push(error),
         }
 
-        if let Some(later) = self.mere_reasons(&stored, &work) {
-            Error::all(errors)?;
+        if let Some(later) = self.startup_reasons_delay(&stored, &work) {
+            Error::combine(errors)?;
             return Ok(next.soonest(ReconcileAction::RequeueAfter(later)));
         }
         let is_news = |kind: &str| work.conditions.is_true(kind) && !known.is_condition_true(kind);
@@ -103,23 +103,23 @@ impl Lifecycle {
         let machine = status.and_then(|status| status.provider_id.as_deref()).unwrap_or_default();
         let node = status.and_then(|status| status.node_name.as_deref()).unwrap_or_default();
         if is_launched {
-            launch::tell_launched(&claim);
+            launch::log_launched(&claim);
         }
         if is_registered {
             info!("provider-id" = machine, Node = %reference(node), "registered nodeclaim");
             self.ctx.metrics.node_registered(&claim);
         }
         if is_initialized {
-            self.tell_initialized(machine, node);
+            self.log_initialized(machine, node);
         }
-        Error::all(errors)?;
+        Error::combine(errors)?;
         Ok(next)
     }
 
     /// For how long what was found need not be written: it is only why something has not happened yet, and it could not have. A node that
     /// comes up passes through several such reasons in a moment, which nobody gets to read.
-    fn mere_reasons(&self, stored: &NodeClaim, work: &ClaimUpdate) -> Option<Duration> {
-        let age = work.age(REGISTERED, self.ctx.now());
+    fn startup_reasons_delay(&self, stored: &NodeClaim, work: &ClaimUpdate) -> Option<Duration> {
+        let age = work.condition_age(REGISTERED, self.ctx.now());
         if !work.conditions.is_true(REGISTERED) || age >= STARTUP_REASONS_DELAY {
             return None;
         }
@@ -136,14 +136,14 @@ impl Lifecycle {
         is_mere.then(|| STARTUP_REASONS_DELAY.saturating_sub(age))
     }
 
-    async fn with_finalizer(&self, claim: &NodeClaim) -> Result<NodeClaim, Interrupted> {
+    async fn ensure_finalizer(&self, claim: &NodeClaim) -> Result<NodeClaim, Interrupted> {
         let mut with = claim.clone();
         let finalizers = with.metadata.finalizers.get_or_insert_default();
         if finalizers.iter().any(|finalizer| finalizer == TERMINATION) {
             return Ok(claim.clone());
         }
         finalizers.push(TERMINATION.to_owned());
-        answered("adding finalizer", actions::claim::update(&self.ctx, MergePatch::OBJECT, claim, &with).await)
+        api_result("adding finalizer", actions::claim::update(&self.ctx, MergePatch::OBJECT, claim, &with).await)
     }
 
     /// Writes what the steps found: metadata first, then status, both only if nobody else wrote meanwhile. Another controller's condition
@@ -152,9 +152,9 @@ impl Lifecycle {
         let ClaimUpdate { mut claim, conditions } = work;
         claim.status.get_or_insert_default().conditions = conditions.into_conditions();
         let written = actions::claim::update(&self.ctx, MergePatch::OBJECT, stored, &claim).await;
-        let written = answered("patching nodeclaim", written)?;
+        let written = api_result("patching nodeclaim", written)?;
         let with_status = NodeClaim { status: claim.status, ..written.clone() };
-        answered(
+        api_result(
             "patching nodeclaim status",
             actions::claim::update(&self.ctx, MergePatch::STATUS, &written, &with_status).await,
         )
@@ -163,9 +163,9 @@ impl Lifecycle {
 
 impl Reconcile for Lifecycle {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
-        let Some(claim) = self.ctx.claim(name) else { return Ok(ReconcileAction::Done) };
+        let Some(claim) = self.ctx.managed_claim(name) else { return Ok(ReconcileAction::Done) };
         let outcome = if claim.is_terminating() { self.finalize(&claim).await } else { self.advance(&claim).await };
-        Interrupted::settle(outcome)
+        Interrupted::into_result(outcome)
     }
 }
 
@@ -190,7 +190,7 @@ impl ClaimUpdate {
 
     /// Whether a condition is settled. If so, it is said again for the object's present generation, so that `Ready` does not become
     /// Unknown because somebody touched the spec.
-    fn is_settled(&mut self, kind: &str, now: jiff::Timestamp) -> bool {
+    fn renew_if_settled(&mut self, kind: &str, now: jiff::Timestamp) -> bool {
         let Some(condition) = self.conditions.get(kind).cloned() else { return false };
         match condition.status {
             ConditionStatus::True => {
@@ -206,7 +206,7 @@ impl ClaimUpdate {
     }
 
     /// How long ago a condition became what it is.
-    fn age(&self, kind: &str, now: jiff::Timestamp) -> Duration {
+    fn condition_age(&self, kind: &str, now: jiff::Timestamp) -> Duration {
         let since = self.conditions.get(kind).map_or(now, |condition| condition.last_transition_time.0);
         Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO)
     }

@@ -10,7 +10,7 @@ use kerf_state::{ObjectChange, TrackedClaim};
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Interrupted, answered};
+use crate::error::{Error, Interrupted, api_result};
 
 /// How long nothing is noted after something was.
 const POD_EVENT_DEDUPE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,14 +26,14 @@ impl PodEvents {
     }
 
     /// The node whose claim is to be told of a change of a pod; none if nobody is.
-    pub(crate) fn node_to_tell(&self, change: &ObjectChange<Pod>) -> Option<Str> {
+    pub(crate) fn node_to_update(&self, change: &ObjectChange<Pod>) -> Option<Str> {
         let pod = change.latest()?;
         let node = pod.spec.node_name.clone()?;
         if pod.is_owned_by_daemonset() {
             return None;
         }
         let is_news = match (change.before.as_deref(), change.after.as_deref()) {
-            (None, Some(pod)) => self.is_later_than_noted(pod, &node),
+            (None, Some(pod)) => self.is_bound_after_last_event(pod, &node),
             // One that was told to go before, or has ended, has left its node already.
             (Some(before), None) => !before.is_terminating() && !before.is_terminal(),
             (Some(before), Some(after)) => {
@@ -48,7 +48,7 @@ impl PodEvents {
 
     /// Whether a pod that is heard of for the first time was bound after what is noted already. After a restart every pod is heard of
     /// for the first time; that is no event.
-    fn is_later_than_noted(&self, pod: &Pod, node: &str) -> bool {
+    fn is_bound_after_last_event(&self, pod: &Pod, node: &str) -> bool {
         let cluster = self.ctx.cluster.lock();
         let Some(node) = cluster.get::<Node>(node) else { return true };
         let Some(claim) = cluster.claims_of(&node.spec.provider_id).next() else { return true };
@@ -91,6 +91,6 @@ impl Reconcile for PodEvents {
         told.status.get_or_insert_default().last_pod_event_time = Some(Time(now));
         let write = MergePatch { target: PatchTarget::Status, lock: OptimisticLock::None };
         let written = actions::claim::update(&self.ctx, write, &claim.object, &told).await;
-        Interrupted::settle(answered("patching nodeclaim status", written).map(|_| ReconcileAction::Done))
+        Interrupted::into_result(api_result("patching nodeclaim status", written).map(|_| ReconcileAction::Done))
     }
 }

@@ -34,7 +34,7 @@ impl NodePoolCost {
 impl Reconcile for NodePoolCost {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
         let metrics = &self.ctx.metrics;
-        let Some(pool) = self.ctx.pool(name) else {
+        let Some(pool) = self.ctx.managed_pool(name) else {
             metrics.nodepools_cost.remove(&[name]);
             return Ok(ReconcileAction::Done);
         };

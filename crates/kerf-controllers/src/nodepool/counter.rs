@@ -11,7 +11,7 @@ use kerf_runtime::{MergePatch, OptimisticLock, PatchTarget, ReconcileAction};
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Interrupted, answered};
+use crate::error::{Error, Interrupted, api_result};
 
 /// How often it is counted.
 const COUNT_INTERVAL: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ impl NodePoolCounter {
 
 impl Reconcile for NodePoolCounter {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
-        let Some(pool) = self.ctx.pool(name) else { return Ok(ReconcileAction::Done) };
+        let Some(pool) = self.ctx.managed_pool(name) else { return Ok(ReconcileAction::Done) };
         let usage = {
             let mut cluster = self.ctx.cluster.lock();
             if !cluster.check_synced().is_synced() {
@@ -44,15 +44,16 @@ impl Reconcile for NodePoolCounter {
         let mut told = pool.as_ref().clone();
         let status = told.status.get_or_insert_default();
         status.nodes = Some(usage.get("nodes").map_or(0, |nodes| nodes.value()));
-        status.resources = Some(written(&usage, status.resources.as_ref()));
+        status.resources = Some(status_resources(&usage, status.resources.as_ref()));
         let write = MergePatch { target: PatchTarget::Status, lock: OptimisticLock::None };
-        let outcome = answered("patching nodepool status", actions::pool::update(&self.ctx, write, &pool, &told).await);
-        Interrupted::settle(outcome.map(|_| ReconcileAction::RequeueAfter(COUNT_INTERVAL)))
+        let outcome =
+            api_result("patching nodepool status", actions::pool::update(&self.ctx, write, &pool, &told).await);
+        Interrupted::into_result(outcome.map(|_| ReconcileAction::RequeueAfter(COUNT_INTERVAL)))
     }
 }
 
 /// The usage as the status carries it. A quantity that says the same in other words is left as it is.
-fn written(usage: &BTreeMap<Str, Quantity>, stored: Option<&Resources>) -> Resources {
+fn status_resources(usage: &BTreeMap<Str, Quantity>, stored: Option<&Resources>) -> Resources {
     let zeros = BASE_RESOURCES.iter().map(|name| ((*name).to_owned(), Quantity::ZERO));
     let all: BTreeMap<String, Quantity> =
         zeros.chain(usage.iter().map(|(name, amount)| (name.to_string(), *amount))).collect();

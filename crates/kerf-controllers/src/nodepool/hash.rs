@@ -14,7 +14,7 @@ use kerf_state::TrackedClaim;
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Interrupted, answered};
+use crate::error::{Error, Interrupted, api_result};
 
 /// Annotations are merged key by key, so nobody else's are lost.
 const UNLOCKED: MergePatch = MergePatch { target: PatchTarget::Object, lock: OptimisticLock::None };
@@ -35,8 +35,8 @@ impl NodePoolHash {
             self.migrate_claims(pool, hash).await?;
         }
         let mut hashed = pool.clone();
-        set(hashed.metadata.annotations.get_or_insert_default(), Some(hash));
-        answered("patching nodepool", actions::pool::update(&self.ctx, UNLOCKED, pool, &hashed).await)?;
+        set_hash_annotations(hashed.metadata.annotations.get_or_insert_default(), Some(hash));
+        api_result("patching nodepool", actions::pool::update(&self.ctx, UNLOCKED, pool, &hashed).await)?;
         Ok(ReconcileAction::Done)
     }
 
@@ -60,10 +60,10 @@ impl NodePoolHash {
 
 impl Reconcile for NodePoolHash {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
-        let Some(pool) = self.ctx.pool(name) else { return Ok(ReconcileAction::Done) };
+        let Some(pool) = self.ctx.managed_pool(name) else { return Ok(ReconcileAction::Done) };
         // A template with a duration that means nothing has no hash; validation tells which field it is.
         let Ok(hash) = nodepool_hash(&pool.spec.template) else { return Ok(ReconcileAction::Done) };
-        Interrupted::settle(self.write(&pool, &hash.to_string()).await)
+        Interrupted::into_result(self.write(&pool, &hash.to_string()).await)
     }
 }
 
@@ -75,13 +75,13 @@ fn migrated(claim: &NodeClaim, hash: &str) -> NodeClaim {
     let annotations = migrated.metadata.annotations.get_or_insert_default();
     match migration(version.map(String::as_str), has_drifted, hash::NODEPOOL_HASH_VERSION) {
         Migration::Keep => {}
-        Migration::SetVersion => set(annotations, None),
-        Migration::SetVersionAndHash => set(annotations, Some(hash)),
+        Migration::SetVersion => set_hash_annotations(annotations, None),
+        Migration::SetVersionAndHash => set_hash_annotations(annotations, Some(hash)),
     }
     migrated
 }
 
-fn set(annotations: &mut BTreeMap<String, String>, hash: Option<&str>) {
+fn set_hash_annotations(annotations: &mut BTreeMap<String, String>, hash: Option<&str>) {
     annotations.insert(NODEPOOL_HASH_VERSION.to_owned(), hash::NODEPOOL_HASH_VERSION.to_owned());
     if let Some(hash) = hash {
         annotations.insert(NODEPOOL_HASH.to_owned(), hash.to_owned());

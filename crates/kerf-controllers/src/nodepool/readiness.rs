@@ -25,7 +25,7 @@ impl Readiness {
 
 impl Reconcile for Readiness {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
-        let Some(pool) = self.ctx.pool(name) else { return Ok(ReconcileAction::Done) };
+        let Some(pool) = self.ctx.managed_pool(name) else { return Ok(ReconcileAction::Done) };
         let class = {
             let cluster = self.ctx.cluster.lock();
             // Before the classes are listed, one that is not known need not be missing.
@@ -34,20 +34,21 @@ impl Reconcile for Readiness {
             }
             cluster.class_of(&pool).cloned()
         };
-        let outcome = super::tell(&self.ctx, &pool, |conditions, now| match judged(class.as_deref()) {
-            Ok(()) => {
-                conditions.set_true(NODE_CLASS_READY, now);
-            }
-            Err((reason, message)) => {
-                conditions.set_false(NODE_CLASS_READY, &reason, &message, now);
-            }
-        });
-        Interrupted::settle(outcome.await)
+        let outcome =
+            super::update_conditions(&self.ctx, &pool, |conditions, now| match check_node_class(class.as_deref()) {
+                Ok(()) => {
+                    conditions.set_true(NODE_CLASS_READY, now);
+                }
+                Err((reason, message)) => {
+                    conditions.set_false(NODE_CLASS_READY, &reason, &message, now);
+                }
+            });
+        Interrupted::into_result(outcome.await)
     }
 }
 
 /// Why a class cannot be used, as reason and message.
-fn judged(class: Option<&NodeClass>) -> Result<(), (String, String)> {
+fn check_node_class(class: Option<&NodeClass>) -> Result<(), (String, String)> {
     let no = |reason: &str, message: &str| Err((reason.to_owned(), message.to_owned()));
     let Some(class) = class else { return no("NodeClassNotFound", "NodeClass not found on cluster") };
     if class.metadata.deletion_timestamp.is_some() {

@@ -13,7 +13,7 @@ use kerf_runtime::{MergePatch, ReconcileAction};
 use crate::actions;
 use crate::context::Context;
 use crate::controllers::Reconcile;
-use crate::error::{Error, Interrupted, answered};
+use crate::error::{Error, Interrupted, api_result};
 use crate::nodeclaim::lifecycle::RegistrationHealth;
 
 /// The controller.
@@ -28,7 +28,7 @@ impl NodePoolRegistrationHealth {
     }
 
     async fn update(&self, name: &str) -> Result<ReconcileAction, Interrupted> {
-        let Some(pool) = self.ctx.pool(name) else { return Ok(ReconcileAction::Done) };
+        let Some(pool) = self.ctx.managed_pool(name) else { return Ok(ReconcileAction::Done) };
         let Some(class) = self.ctx.cluster.lock().class_of(&pool).cloned() else { return Ok(ReconcileAction::Done) };
         let uid = pool.metadata.uid.clone().unwrap_or_default();
         let mut told = pool.as_ref().clone();
@@ -36,8 +36,8 @@ impl NodePoolRegistrationHealth {
         let stored = std::mem::take(&mut status.conditions);
         let mut conditions = ConditionSet::open(dependents::NODEPOOL, ObjectFacts::of(&pool.metadata), stored);
         let condition = conditions.get(NODE_REGISTRATION_HEALTHY).cloned();
-        if self.health.of(&uid) == PoolRegistrationHealth::Unknown {
-            self.health.seed(&uid, condition.as_ref());
+        if self.health.get(&uid) == PoolRegistrationHealth::Unknown {
+            self.health.restore(&uid, condition.as_ref());
         }
         let class_generation = class.metadata.generation.unwrap_or_default();
         let pool_generation = pool.metadata.generation.unwrap_or_default();
@@ -53,7 +53,10 @@ impl NodePoolRegistrationHealth {
         }
         status.node_class_observed_generation = Some(class_generation);
         status.conditions = conditions.into_conditions();
-        answered("patching nodepool status", actions::pool::update(&self.ctx, MergePatch::STATUS, &pool, &told).await)?;
+        api_result(
+            "patching nodepool status",
+            actions::pool::update(&self.ctx, MergePatch::STATUS, &pool, &told).await,
+        )?;
         if is_outdated {
             self.health.clear(&uid);
         }
@@ -63,6 +66,6 @@ impl NodePoolRegistrationHealth {
 
 impl Reconcile for NodePoolRegistrationHealth {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
-        Interrupted::settle(self.update(name).await)
+        Interrupted::into_result(self.update(name).await)
     }
 }

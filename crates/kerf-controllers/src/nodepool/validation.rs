@@ -22,7 +22,7 @@ const VALIDATION_SUCCEEDED: &str = "ValidationSucceeded";
 pub(crate) struct Validation {
     ctx: Context,
     /// What was said last of each pool, by its name: it is not said again at every look.
-    told: Mutex<BTreeMap<Str, Vec<IgnoredValues>>>,
+    logged: Mutex<BTreeMap<Str, Vec<IgnoredValues>>>,
 }
 
 /// Values of a requirement that mean nothing beside others that do.
@@ -35,14 +35,15 @@ struct IgnoredValues {
 
 impl Validation {
     pub(crate) fn new(ctx: Context) -> Self {
-        Self { ctx, told: Mutex::default() }
+        Self { ctx, logged: Mutex::default() }
     }
 
     /// Says which values of a pool are ignored, if that is news.
-    fn tell_ignored(&self, name: &Str, pool: Option<&NodePool>) {
+    fn log_ignored(&self, name: &Str, pool: Option<&NodePool>) {
         let requirements = pool.into_iter().flat_map(|pool| &pool.spec.template.spec.requirements);
-        let ignored: Vec<IgnoredValues> = requirements.filter_map(|requirement| self.ignored(requirement)).collect();
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let ignored: Vec<IgnoredValues> =
+            requirements.filter_map(|requirement| self.ignored_values(requirement)).collect();
+        let mut told = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         if told.get(name).map(Vec::as_slice).unwrap_or_default() == ignored {
             return;
         }
@@ -59,7 +60,7 @@ impl Validation {
         told.retain(|_, ignored| !ignored.is_empty());
     }
 
-    fn ignored(&self, requirement: &RequirementWithMinValues) -> Option<IgnoredValues> {
+    fn ignored_values(&self, requirement: &RequirementWithMinValues) -> Option<IgnoredValues> {
         let invalid = ignored_values(requirement.into(), self.ctx.cloud.label_rules());
         let is_valid = |value: &&String| !invalid.contains(&value.as_str());
         let valid = requirement.values.iter().flatten().filter(is_valid).cloned().collect();
@@ -70,11 +71,11 @@ impl Validation {
 
 impl Reconcile for Validation {
     async fn reconcile(&self, name: &Str) -> Result<ReconcileAction, Error> {
-        let pool = self.ctx.pool(name);
-        self.tell_ignored(name, pool.as_deref());
+        let pool = self.ctx.managed_pool(name);
+        self.log_ignored(name, pool.as_deref());
         let Some(pool) = pool else { return Ok(ReconcileAction::Done) };
         let failures = validation::nodepool::failures(&pool.spec, self.ctx.cloud.label_rules());
-        let outcome = super::tell(&self.ctx, &pool, |conditions, now| {
+        let outcome = super::update_conditions(&self.ctx, &pool, |conditions, now| {
             if failures.is_empty() {
                 conditions.set_true(VALIDATION_SUCCEEDED, now);
             } else {
@@ -82,6 +83,6 @@ impl Reconcile for Validation {
                 conditions.set_false(VALIDATION_SUCCEEDED, "NodePoolValidationFailed", &message, now);
             }
         });
-        Interrupted::settle(outcome.await)
+        Interrupted::into_result(outcome.await)
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn kind_of(controller: &str) -> Option<ObjectKind> {
 }
 
 /// Takes in a piece of news, counted and timed as a reconcile of the controller that does so in Karpenter. It comes in turn and cannot fail.
-pub(crate) fn taken_in(ctx: &Context, name: &'static str, work: impl FnOnce()) {
+pub(crate) fn instrument_event(ctx: &Context, name: &'static str, work: impl FnOnce()) {
     let started = ctx.clock.elapsed();
     work();
     let took = ctx.clock.elapsed().saturating_sub(started).as_secs_f64();
@@ -53,7 +53,7 @@ pub(crate) fn taken_in(ctx: &Context, name: &'static str, work: impl FnOnce()) {
 }
 
 /// Does the work and says when to come back. What fails, or panics, is logged and comes back with back-off.
-pub(crate) async fn observed(
+pub(crate) async fn instrument_reconcile(
     ctx: &Context,
     name: &'static str,
     key: &Str,

@@ -11,7 +11,7 @@ use kube::client::Body;
 use crate::metrics::Metrics;
 
 /// The client, measured.
-pub fn measured(client: Client, metrics: Arc<Metrics>, clock: Clock) -> Client {
+pub fn metered_client(client: Client, metrics: Arc<Metrics>, clock: Clock) -> Client {
     let namespace = client.default_namespace().to_owned();
     let service = tower::service_fn(move |request: Request<Body>| {
         let (client, metrics) = (client.clone(), metrics.clone());

@@ -14,7 +14,7 @@ const SUPPORTED_MINORS: RangeInclusive<u32> = 26..=36;
 const VERSION_CHECK_INTERVAL: Duration = Duration::from_mins(5);
 
 /// Follows the version of the API server for as long as it is polled.
-pub(super) async fn follow(client: Client) {
+pub(super) async fn poll_version(client: Client) {
     let mut known = String::new();
     loop {
         match client.apiserver_version().await {
@@ -22,7 +22,7 @@ pub(super) async fn follow(client: Client) {
                 // Some providers mark their own builds.
                 let version = format!("{}.{}", info.major, info.minor.trim_end_matches('+'));
                 if version != known {
-                    tell(&version);
+                    log_version(&version);
                     known = version;
                 }
             }
@@ -32,7 +32,7 @@ pub(super) async fn follow(client: Client) {
     }
 }
 
-fn tell(version: &str) {
+fn log_version(version: &str) {
     debug!(version, "discovered kubernetes version");
     if !is_supported(version) {
         let supported = format!("1.{} to 1.{}", SUPPORTED_MINORS.start(), SUPPORTED_MINORS.end());
@@ -57,11 +57,11 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::logs::tests::listening;
+    use crate::logs::tests::capturing_subscriber;
     use crate::logs::{Level, LineFormat};
 
     /// An API server that is another version each time that it is asked, the last one for good.
-    fn upgraded(minors: &'static [&'static str]) -> Client {
+    fn upgrading_server(minors: &'static [&'static str]) -> Client {
         let asked = Arc::new(Mutex::new(0));
         let service = tower::service_fn(move |request: Request<Body>| {
             assert_eq!(request.uri().path(), "/version");
@@ -79,9 +79,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn spec_07_67_one_error_per_version_change() {
-        let (subscriber, lines) = listening(Level::Debug, LineFormat::Json);
+        let (subscriber, lines) = capturing_subscriber(Level::Debug, LineFormat::Json);
         let _log = tracing::subscriber::set_default(subscriber);
-        let following = follow(upgraded(&["36", "36+", "37", "", "37", "37", "38", "25", "26"]));
+        let following = poll_version(upgrading_server(&["36", "36+", "37", "", "37", "37", "38", "25", "26"]));
         let _ = tokio::time::timeout(Duration::from_hours(1), following).await;
         let text = lines.text();
         let parsed: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

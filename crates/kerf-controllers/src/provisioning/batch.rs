@@ -19,7 +19,7 @@ pub(crate) struct Batcher {
     max: Duration,
     state: Mutex<BatchState>,
     /// One slot: arming what is armed changes nothing.
-    armed: Notify,
+    trigger_signal: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -29,16 +29,16 @@ struct BatchState {
     /// How many batches there were.
     batches: u64,
     /// When the first reason came of the window that is open.
-    open: Option<Instant>,
+    opened_at: Option<Instant>,
     /// When the first reason came of the batch that waits to be begun.
-    closed: Option<Instant>,
+    waiting_since: Option<Instant>,
     /// When the batch was begun that is being worked on.
-    begun: Option<Instant>,
+    begun_at: Option<Instant>,
 }
 
 impl Batcher {
     pub(crate) fn new(idle: Duration, max: Duration) -> Self {
-        Self { idle, max, state: Mutex::default(), armed: Notify::new() }
+        Self { idle, max, state: Mutex::default(), trigger_signal: Notify::new() }
     }
 
     fn state(&self) -> MutexGuard<'_, BatchState> {
@@ -51,17 +51,17 @@ impl Batcher {
         if !state.seen.insert(uid.clone()) {
             return;
         }
-        if state.open.is_none() {
-            state.open = Some(Instant::now());
+        if state.opened_at.is_none() {
+            state.opened_at = Some(Instant::now());
             state.batches += 1;
         }
         drop(state);
-        self.armed.notify_one();
+        self.trigger_signal.notify_one();
     }
 
     /// Waits for a reason, and then for the window to close.
     pub(crate) async fn wait(&self) {
-        self.armed.notified().await;
+        self.trigger_signal.notified().await;
         let start = Instant::now();
         let end = start + self.max;
         let mut idle_end = start + self.idle;
@@ -69,32 +69,32 @@ impl Batcher {
             tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(idle_end.min(end)) => break,
-                () = self.armed.notified() => idle_end = Instant::now() + self.idle,
+                () = self.trigger_signal.notified() => idle_end = Instant::now() + self.idle,
             }
         }
         let mut state = self.state();
         state.seen.clear();
-        state.closed = state.open.take();
+        state.waiting_since = state.opened_at.take();
     }
 
     /// The batch is worked on from now on. Says for how long it has waited.
     pub(crate) fn begin(&self) -> Duration {
         let (now, mut state) = (Instant::now(), self.state());
-        state.begun = Some(now);
-        state.closed.take().map(|since| now - since).unwrap_or_default()
+        state.begun_at = Some(now);
+        state.waiting_since.take().map(|since| now - since).unwrap_or_default()
     }
 
     /// The batch is done with.
     pub(crate) fn end(&self) {
-        self.state().begun = None;
+        self.state().begun_at = None;
     }
 
     /// What waits, and what is worked on. A batch that fails does not come back: the reasons that are left make another.
     pub(crate) fn stats(&self) -> QueueStats {
         let state = self.state();
-        let running = state.begun.map(|begun| begun.elapsed()).unwrap_or_default();
+        let running = state.begun_at.map(|begun| begun.elapsed()).unwrap_or_default();
         QueueStats {
-            depth: usize::from(state.open.is_some()) + usize::from(state.closed.is_some()),
+            depth: usize::from(state.opened_at.is_some()) + usize::from(state.waiting_since.is_some()),
             adds: state.batches,
             retries: 0,
             unfinished_work: running,

@@ -22,7 +22,7 @@ use crate::error::Error;
 use crate::logs::{json, reference};
 
 /// The claim as it is created. It carries the hash of the pool that it was planned from, whatever the pool says by then.
-pub(crate) fn claim(planned: &PlannedClaim, pool: &NodePool) -> NodeClaim {
+pub(crate) fn build_claim(planned: &PlannedClaim, pool: &NodePool) -> NodeClaim {
     let template = &pool.spec.template;
     let requests = planned.requests.iter().map(|(name, q)| (name.to_string(), QuantityText::from(q.to_string())));
     let requirements = planned.launch.requirements.to_entries();
@@ -68,7 +68,7 @@ pub(crate) async fn create(
         NodePool = %reference(&planned.pool),
         NodeClaim = %reference(&name),
         requests = %json(&requests),
-        "instance-types" = report::listed(types.iter(), types.len()),
+        "instance-types" = report::join_names(types.iter(), types.len()),
         "created nodeclaim"
     );
     ctx.metrics.claim_created(&created, reason);

@@ -13,7 +13,7 @@ use tracing::{Level, debug, enabled, error, info};
 use super::relaxation;
 use crate::context::Context;
 use crate::events;
-use crate::logs::{reference, reference_of};
+use crate::logs::{key_reference, reference};
 
 /// What there is to say of the last decision.
 pub(super) struct DecisionNotes {
@@ -25,7 +25,7 @@ pub(super) struct DecisionNotes {
 
 impl DecisionNotes {
     /// Gathers them from the cluster that was asked.
-    pub(super) fn gather(cluster: &mut Cluster, solution: &Solution) -> Self {
+    pub(super) fn collect(cluster: &mut Cluster, solution: &Solution) -> Self {
         let is_debug = enabled!(Level::DEBUG);
         // Limits are asked about when there is a machine to launch, and not when all pods fit on what is there.
         let asks_limits = is_debug && !(solution.claims.is_empty() && solution.unplaced.is_empty());
@@ -38,7 +38,7 @@ impl DecisionNotes {
     }
 
     /// Tells them, of pools that are ours.
-    pub(super) fn tell(&self, ctx: &Context, pools: &BTreeMap<Str, Arc<NodePool>>) {
+    pub(super) fn report(&self, ctx: &Context, pools: &BTreeMap<Str, Arc<NodePool>>) {
         let ours = |name: &Str| pools.get(name).filter(|pool| ctx.manages_pool(pool));
         for name in self.not_ready.iter().filter(|name| ours(name).is_some()) {
             error!(NodePool = %reference(name), "ignoring nodepool, not ready");
@@ -67,7 +67,7 @@ impl DecisionNotes {
         for RelaxedPod { pod, relaxations: given_up } in &self.relaxed {
             for reason in given_up.iter().map(relaxation::text) {
                 debug!(
-                    Pod = %reference_of(pod),
+                    Pod = %key_reference(pod),
                     reason,
                     "relaxing soft constraints for pod since it previously failed to schedule"
                 );

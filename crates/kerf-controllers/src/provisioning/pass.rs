@@ -27,7 +27,7 @@ use crate::context::Context;
 use crate::error::Error;
 use crate::events;
 use crate::logs::reference;
-use crate::process::reconcile::observed;
+use crate::process::reconcile::instrument_reconcile;
 
 /// The controller's name.
 const NAME: &str = "provisioner";
@@ -43,13 +43,13 @@ struct ProvisioningDecision {
     solution: Solution,
     pools: BTreeMap<Str, Arc<NodePool>>,
     /// Pods that wait and have wishes that can be in the way of consolidation.
-    in_the_way: Vec<Arc<Pod>>,
+    with_blocking_preferences: Vec<Arc<Pod>>,
     /// How many pods wait for a place.
     pending: usize,
     /// How many lose theirs with a node that is about to go.
-    leaving: usize,
+    deleting: usize,
     /// What there is to say of it, unless nobody needed a place.
-    remarks: Option<DecisionNotes>,
+    notes: Option<DecisionNotes>,
 }
 
 /// The controller.
@@ -57,24 +57,24 @@ pub(crate) struct Provisioner {
     ctx: Context,
     batcher: Arc<Batcher>,
     /// Where the identifiers of passes come from.
-    ids: Mutex<Rng>,
+    pass_id_rng: Mutex<Rng>,
     /// Where those of simulations come from.
-    simulations: Mutex<Rng>,
-    warned: Mutex<PreferenceWarnings>,
+    simulation_id_rng: Mutex<Rng>,
+    preference_warnings: Mutex<PreferenceWarnings>,
 }
 
 impl Provisioner {
     pub(crate) fn new(ctx: Context, batcher: Arc<Batcher>) -> Self {
         let ids = Mutex::new(Rng::new(ctx.settings.seed, NAME));
         let simulations = Mutex::new(Rng::new(ctx.settings.seed, "provisioner.simulation"));
-        Self { ctx, batcher, ids, simulations, warned: Mutex::default() }
+        Self { ctx, batcher, pass_id_rng: ids, simulation_id_rng: simulations, preference_warnings: Mutex::default() }
     }
 
     /// Works until told to stop.
     pub(crate) async fn run(&self, mut stop: ShutdownSignal) {
         let (metrics, batcher) = (&self.ctx.metrics, self.batcher.clone());
-        metrics.controller_starts(NAME, 1);
-        metrics.queues.follow(NAME, move || batcher.stats());
+        metrics.init_controller_series(NAME, 1);
+        metrics.queues.register_queue(NAME, move || batcher.stats());
         loop {
             tokio::select! {
                 biased;
@@ -84,19 +84,19 @@ impl Provisioner {
             tokio::select! {
                 biased;
                 () = stop.requested() => return,
-                () = self.until_synced() => {}
+                () = self.wait_until_synced() => {}
             }
-            let id = self.ids.lock().unwrap_or_else(PoisonError::into_inner).uuid();
+            let id = self.pass_id_rng.lock().unwrap_or_else(PoisonError::into_inner).uuid();
             let pass = async { self.pass().await.map(|()| ReconcileAction::Done) };
             // After a failure the pods that are still pending come back by themselves; what they did not get is tried again then.
-            metrics.queues.taken(NAME, self.batcher.begin());
-            observed(&self.ctx, NAME, &Str::default(), &id, pass).await;
+            metrics.queues.observe_queue_duration(NAME, self.batcher.begin());
+            instrument_reconcile(&self.ctx, NAME, &Str::default(), &id, pass).await;
             self.batcher.end();
         }
     }
 
     /// Waits until the picture is whole, and says what it is waiting for if that takes long.
-    async fn until_synced(&self) {
+    async fn wait_until_synced(&self) {
         let start = Instant::now();
         let mut said = start;
         loop {
@@ -131,21 +131,28 @@ impl Provisioner {
         let metrics = &self.ctx.metrics;
         let decided = {
             let mut cluster = self.ctx.cluster.lock();
-            let (waiting, in_the_way) = self.waiting(&cluster);
-            let id = self.simulations.lock().unwrap_or_else(PoisonError::into_inner).uuid();
-            let simulation = metrics.scheduler.begin(NAME, id, waiting, self.ctx.now());
+            let (waiting, in_the_way) = self.pending_pods(&cluster);
+            let id = self.simulation_id_rng.lock().unwrap_or_else(PoisonError::into_inner).uuid();
+            let simulation = metrics.scheduler.begin_simulation(NAME, id, waiting, self.ctx.now());
             let pools: BTreeMap<Str, Arc<NodePool>> =
                 cluster.all::<NodePool>().iter().map(|(name, pool)| (name.clone(), pool.clone())).collect();
             let solution = cluster.solve(&ask, &self.ctx.settings.engine);
-            simulation.left(solution.unplaced.len());
-            metrics.scheduler.pending(NAME, &cluster.pending_by_zone());
+            simulation.set_remaining(solution.unplaced.len());
+            metrics.scheduler.set_pending_by_zone(NAME, &cluster.pending_by_zone());
             let waits = |key: &Str| cluster.get::<Pod>(key).is_some_and(|pod| pod.spec.node_name.is_none());
             let ignored = solution.unplaced.iter().filter(|pod| is_ignored(pod) && waits(&pod.pod)).count();
             let (pending, leaving) = (waiting.saturating_sub(ignored), solution.stats.pods.saturating_sub(waiting));
-            let remarks = (pending + leaving > 0).then(|| DecisionNotes::gather(&mut cluster, &solution));
-            ProvisioningDecision { solution, pools, in_the_way, pending, leaving, remarks }
+            let remarks = (pending + leaving > 0).then(|| DecisionNotes::collect(&mut cluster, &solution));
+            ProvisioningDecision {
+                solution,
+                pools,
+                with_blocking_preferences: in_the_way,
+                pending,
+                deleting: leaving,
+                notes: remarks,
+            }
         };
-        self.introduce(&decided);
+        self.log_inputs(&decided);
         let ProvisioningDecision { solution, pools, .. } = decided;
         metrics.scheduler.scheduling_duration.observe(&[NAME], start.elapsed().as_secs_f64());
         let ignored = solution.unplaced.iter().filter(|pod| is_ignored(pod)).count();
@@ -154,18 +161,18 @@ impl Provisioner {
         let placed =
             solution.claims.iter().map(|claim| &claim.pods).chain(solution.nodes.iter().map(|node| &node.pods));
         metrics.pods_decided(placed.flatten(), solution.unplaced.iter().map(|pod| &pod.pod), self.ctx.now());
-        report::tell(&self.ctx, &solution, start.elapsed());
+        report::report_and_nominate(&self.ctx, &solution, start.elapsed());
         self.create_claims(&solution, &pools).await
     }
 
     /// How many pods wait, and which of them have wishes that can be in the way of consolidation.
-    fn waiting(&self, cluster: &Cluster) -> (usize, Vec<Arc<Pod>>) {
+    fn pending_pods(&self, cluster: &Cluster) -> (usize, Vec<Arc<Pod>>) {
         let settings = &self.ctx.settings.engine;
         let counts_wishes = settings.preference_policy == PreferencePolicy::Respect && enabled!(Level::INFO);
         let (mut count, mut in_the_way) = (0, Vec::new());
         for pod in cluster.all::<Pod>().values().filter(|pod| is_provisionable(pod, settings)) {
             count += 1;
-            if counts_wishes && preference_warnings::is_in_the_way(pod) {
+            if counts_wishes && preference_warnings::has_blocking_preference(pod) {
                 in_the_way.push(pod.clone());
             }
         }
@@ -173,21 +180,22 @@ impl Provisioner {
     }
 
     /// Says what was decided about, before it is said what was decided.
-    fn introduce(&self, decided: &ProvisioningDecision) {
+    fn log_inputs(&self, decided: &ProvisioningDecision) {
         let is_ignored = |pod: &Arc<Pod>| {
             let all = &decided.solution.unplaced;
             let at = all.binary_search_by(|unplaced| unplaced.pod.cmp(&pod.key()));
             at.is_ok_and(|at| is_ignored(&all[at]))
         };
-        let in_the_way: Vec<Arc<Pod>> = decided.in_the_way.iter().filter(|pod| !is_ignored(pod)).cloned().collect();
-        self.warned.lock().unwrap_or_else(PoisonError::into_inner).tell(&in_the_way, self.ctx.now());
-        if let Some(remarks) = &decided.remarks {
+        let in_the_way: Vec<Arc<Pod>> =
+            decided.with_blocking_preferences.iter().filter(|pod| !is_ignored(pod)).cloned().collect();
+        self.preference_warnings.lock().unwrap_or_else(PoisonError::into_inner).log_new(&in_the_way, self.ctx.now());
+        if let Some(remarks) = &decided.notes {
             debug!(
                 "pending-pods" = decided.pending,
-                "deleting-pods" = decided.leaving,
+                "deleting-pods" = decided.deleting,
                 "computing scheduling decision for provisionable pod(s)"
             );
-            remarks.tell(&self.ctx, &decided.pools);
+            remarks.report(&self.ctx, &decided.pools);
         }
     }
 
@@ -225,13 +233,13 @@ impl Provisioner {
     async fn create_claims(&self, solution: &Solution, pools: &BTreeMap<Str, Arc<NodePool>>) -> Result<(), Error> {
         let creations = solution.claims.iter().map(|planned| self.create_claim(planned, pools));
         let errors: Vec<Error> = join_all(creations).await.into_iter().filter_map(Result::err).collect();
-        Error::all(errors)
+        Error::combine(errors)
     }
 
     async fn create_claim(&self, planned: &PlannedClaim, pools: &BTreeMap<Str, Arc<NodePool>>) -> Result<(), Error> {
         let Some(pool) = pools.get(&planned.pool) else { return Err(Error::PoolNotFound(planned.pool.to_string())) };
         self.check_limits(&planned.pool)?;
-        let created = claim::create(&self.ctx, planned, &claim::claim(planned, pool), "provisioned").await;
+        let created = claim::create(&self.ctx, planned, &claim::build_claim(planned, pool), "provisioned").await;
         let pods: Vec<Arc<Pod>> = {
             let mut cluster = self.ctx.cluster.lock();
             if let Ok(name) = &created {
@@ -243,7 +251,9 @@ impl Provisioner {
             match &created {
                 Ok(name) => self.ctx.publish(events::nominated(&pod, Some(name), None)),
                 // What was refused is asked for again, and will be refused again until somebody who reads this does something.
-                Err(why) if why.is_refusal() => self.ctx.publish(events::failed_scheduling(&pod, &why.to_string())),
+                Err(why) if why.is_client_error() => {
+                    self.ctx.publish(events::failed_scheduling(&pod, &why.to_string()))
+                }
                 Err(_) => {}
             }
         }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kerf_api::slim::{Pod, Str, WhenUnsatisfiable};
 use tracing::info;
 
-use super::report::listed_up_to;
+use super::report::join_names_up_to;
 
 /// How long a pod is not named again.
 const WARNING_DEDUPE_TIMEOUT: Duration = Duration::from_hours(24);
@@ -18,38 +18,44 @@ const NAMED_PODS_MAX: usize = 10;
 /// Who has been named, by uid, and when.
 #[derive(Debug, Default)]
 pub(super) struct PreferenceWarnings {
-    of_anti_affinity: BTreeMap<Str, Timestamp>,
-    of_spread: BTreeMap<Str, Timestamp>,
+    anti_affinity: BTreeMap<Str, Timestamp>,
+    spread: BTreeMap<Str, Timestamp>,
 }
 
 /// Whether a pod has a wish that can be in the way.
-pub(super) fn is_in_the_way(pod: &Pod) -> bool {
-    wishes_to_be_away(pod) || wishes_to_be_spread(pod)
+pub(super) fn has_blocking_preference(pod: &Pod) -> bool {
+    has_preferred_anti_affinity(pod) || has_preferred_spread(pod)
 }
 
-fn wishes_to_be_away(pod: &Pod) -> bool {
+fn has_preferred_anti_affinity(pod: &Pod) -> bool {
     pod.spec.affinity.as_ref().is_some_and(|affinity| !affinity.pod_anti_affinity.preferred.is_empty())
 }
 
-fn wishes_to_be_spread(pod: &Pod) -> bool {
+fn has_preferred_spread(pod: &Pod) -> bool {
     let mut constraints = pod.spec.topology_spread_constraints.iter();
     constraints.any(|constraint| constraint.when_unsatisfiable == WhenUnsatisfiable::ScheduleAnyway)
 }
 
 impl PreferenceWarnings {
     /// Names those of the pods that have such a wish and have not been named of late.
-    pub(super) fn tell(&mut self, pods: &[Arc<Pod>], now: Timestamp) {
-        if let Some(pods) = news(&mut self.of_anti_affinity, pods.iter().filter(|pod| wishes_to_be_away(pod)), now) {
+    pub(super) fn log_new(&mut self, pods: &[Arc<Pod>], now: Timestamp) {
+        if let Some(pods) = take_unwarned_names(
+            &mut self.anti_affinity,
+            pods.iter().filter(|pod| has_preferred_anti_affinity(pod)),
+            now,
+        ) {
             info!(pods, "pod(s) have a preferred Anti-Affinity which can prevent consolidation");
         }
-        if let Some(pods) = news(&mut self.of_spread, pods.iter().filter(|pod| wishes_to_be_spread(pod)), now) {
+        if let Some(pods) =
+            take_unwarned_names(&mut self.spread, pods.iter().filter(|pod| has_preferred_spread(pod)), now)
+        {
             info!(pods, "pod(s) have a preferred TopologySpreadConstraint which can prevent consolidation");
         }
     }
 }
 
 /// The names of pods that are not known yet; none if there are none.
-fn news<'p>(
+fn take_unwarned_names<'p>(
     known: &mut BTreeMap<Str, Timestamp>,
     pods: impl Iterator<Item = &'p Arc<Pod>>,
     now: Timestamp,
@@ -62,7 +68,7 @@ fn news<'p>(
             names.push(pod.namespaced_name());
         }
     }
-    (!names.is_empty()).then(|| listed_up_to(NAMED_PODS_MAX, names.iter(), names.len()))
+    (!names.is_empty()).then(|| join_names_up_to(NAMED_PODS_MAX, names.iter(), names.len()))
 }
 
 #[cfg(test)]
@@ -71,7 +77,7 @@ mod tests {
     use kerf_api::slim::TopologySpreadConstraint;
 
     use super::*;
-    use crate::logs::tests::listening;
+    use crate::logs::tests::capturing_subscriber;
     use crate::logs::{Level, LineFormat};
 
     fn pod(name: &str) -> Arc<Pod> {
@@ -88,15 +94,15 @@ mod tests {
     // spec 02 §2.6
     #[test]
     fn a_pod_is_named_once_a_day_and_ten_in_a_line() {
-        let (subscriber, lines) = listening(Level::Info, LineFormat::Json);
+        let (subscriber, lines) = capturing_subscriber(Level::Info, LineFormat::Json);
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let pods: Vec<Arc<Pod>> = (0..12).map(|n| pod(&format!("p{n}"))).collect();
         let mut warned = PreferenceWarnings::default();
         tracing::subscriber::with_default(subscriber, || {
-            warned.tell(&pods[..11], start);
-            warned.tell(&pods, start + Duration::from_hours(1));
-            warned.tell(&pods[..1], start + Duration::from_hours(23));
-            warned.tell(&pods, start + Duration::from_hours(24));
+            warned.log_new(&pods[..11], start);
+            warned.log_new(&pods, start + Duration::from_hours(1));
+            warned.log_new(&pods[..1], start + Duration::from_hours(23));
+            warned.log_new(&pods, start + Duration::from_hours(24));
         });
         let text = lines.text();
         let told: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

@@ -12,7 +12,7 @@ use tracing::{debug, error, info};
 
 use crate::context::Context;
 use crate::events;
-use crate::logs::reference_of;
+use crate::logs::key_reference;
 
 /// How many names a log line lists.
 const LISTED_NAMES_MAX: usize = 5;
@@ -31,7 +31,7 @@ pub(super) fn is_ignored(unplaced: &UnplacedPod) -> bool {
 }
 
 /// Tells of what was decided.
-pub(super) fn tell(ctx: &Context, solution: &Solution, took: std::time::Duration) {
+pub(super) fn report_and_nominate(ctx: &Context, solution: &Solution, took: std::time::Duration) {
     let on_claims: usize = solution.claims.iter().map(|claim| claim.pods.len()).sum();
     let on_nodes: usize = solution.nodes.iter().map(|node| node.pods.len()).sum();
     if !solution.claims.is_empty() {
@@ -40,7 +40,7 @@ pub(super) fn tell(ctx: &Context, solution: &Solution, took: std::time::Duration
         let left = solution.unplaced.iter().filter(|unplaced| !is_ignored(unplaced)).map(|unplaced| &unplaced.pod);
         let found = on_claims + on_nodes + left.clone().count();
         info!(
-            Pods = listed(placed.chain(left), found),
+            Pods = join_names(placed.chain(left), found),
             duration = %kerf_api::duration::Duration::from_std(took),
             "found provisionable pod(s)"
         );
@@ -54,7 +54,7 @@ pub(super) fn tell(ctx: &Context, solution: &Solution, took: std::time::Duration
         let find = |cluster: &Cluster, name: &Str| cluster.get::<Pod>(name).cloned();
         let unplaced: Vec<(Arc<Pod>, &Reason)> =
             solution.unplaced.iter().filter_map(|u| Some((find(&cluster, &u.pod)?, &u.reason))).collect();
-        (unplaced, nominate(&mut cluster, solution, ctx.now(), ctx.settings.nomination()))
+        (unplaced, nominate(&mut cluster, solution, ctx.now(), ctx.settings.nomination_window()))
     };
     for event in nominated {
         ctx.publish(event);
@@ -63,24 +63,24 @@ pub(super) fn tell(ctx: &Context, solution: &Solution, took: std::time::Duration
         info!("no dynamic nodepools found");
     }
     for (pod, reason) in unplaced {
-        refuse(ctx, &pod, reason);
+        report_unplaced(ctx, &pod, reason);
     }
 }
 
 /// Says why a pod finds no place, where that is for users to know.
-fn refuse(ctx: &Context, pod: &Pod, reason: &Reason) {
+fn report_unplaced(ctx: &Context, pod: &Pod, reason: &Reason) {
     let name = pod.namespaced_name();
     match reason {
-        Reason::OptedOut { .. } => debug!(Pod = %reference_of(&name), error = %reason, "ignoring pod"),
+        Reason::OptedOut { .. } => debug!(Pod = %key_reference(&name), error = %reason, "ignoring pod"),
         Reason::Invalid(_) | Reason::Volume(_) => {
-            debug!(Pod = %reference_of(&name), error = %reason, "ignoring pod");
+            debug!(Pod = %key_reference(&name), error = %reason, "ignoring pod");
             ctx.publish(events::failed_scheduling(pod, &reason.to_string()));
         }
         // The line above says it once for all; and what a reservation holds is tried again at once.
         Reason::NoPools | Reason::ReservedCapacityDeferred => {}
         Reason::DynamicResources => ctx.publish(events::failed_scheduling(pod, &reason.to_string())),
         Reason::NoTypes | Reason::MinValuesAfterTruncation { .. } | Reason::RejectedByAllPools(_) => {
-            error!(Pod = %reference_of(&name), error = %reason, "could not schedule pod");
+            error!(Pod = %key_reference(&name), error = %reason, "could not schedule pod");
             ctx.publish(events::failed_scheduling(pod, &reason.to_string()));
         }
     }
@@ -126,12 +126,12 @@ fn nominate(
 }
 
 /// `a, b, c, d, e and 7 other(s)`
-pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n Str>, count: usize) -> String {
-    listed_up_to(LISTED_NAMES_MAX, names, count)
+pub(crate) fn join_names<'n>(names: impl Iterator<Item = &'n Str>, count: usize) -> String {
+    join_names_up_to(LISTED_NAMES_MAX, names, count)
 }
 
 /// The same with so many names.
-pub(super) fn listed_up_to<'n>(most: usize, names: impl Iterator<Item = &'n Str>, count: usize) -> String {
+pub(super) fn join_names_up_to<'n>(most: usize, names: impl Iterator<Item = &'n Str>, count: usize) -> String {
     let first: Vec<&str> = names.take(most).map(Str::as_str).collect();
     let others = count.saturating_sub(first.len());
     let text = first.join(", ");
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn long_lists_are_cut() {
         let names: Vec<Str> = (0..7).map(|n| Str::from(n.to_string())).collect();
-        assert_eq!(listed(names.iter(), 7), "0, 1, 2, 3, 4 and 2 other(s)");
-        assert_eq!(listed(names[..5].iter(), 5), "0, 1, 2, 3, 4");
+        assert_eq!(join_names(names.iter(), 7), "0, 1, 2, 3, 4 and 2 other(s)");
+        assert_eq!(join_names(names[..5].iter(), 5), "0, 1, 2, 3, 4");
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Event, severity};
+use super::{Event, event_type_name};
 
 /// More than so many different messages of one sort are combined.
 const SIMILAR_MAX: usize = 10;
@@ -49,7 +49,7 @@ struct WrittenEvent {
 impl Correlator {
     pub(super) fn correlate(&mut self, event: &Event, now: Timestamp) -> Correlated {
         self.forget(now);
-        if !self.may_speak(event, now) {
+        if !self.take_token(event, now) {
             return Correlated::Dropped;
         }
         let (message, key) = self.combined(event, now);
@@ -64,7 +64,7 @@ impl Correlator {
     }
 
     /// Remembers an event that was created; none is one that could not be.
-    pub(super) fn written(&mut self, event: &Event, message: &str, name: Option<String>, now: Timestamp) {
+    pub(super) fn record_written(&mut self, event: &Event, message: &str, name: Option<String>, now: Timestamp) {
         let key = key(event, message);
         match name {
             Some(name) => {
@@ -77,7 +77,7 @@ impl Correlator {
         }
     }
 
-    fn may_speak(&mut self, event: &Event, now: Timestamp) -> bool {
+    fn take_token(&mut self, event: &Event, now: Timestamp) -> bool {
         let (left, since) = self.budgets.entry(object(event)).or_insert((EVENTS_PER_OBJECT_BURST, now));
         let filled =
             (*left + now.duration_since(*since).as_secs_f64() / SECONDS_PER_EVENT).min(EVENTS_PER_OBJECT_BURST);
@@ -120,12 +120,12 @@ impl Correlator {
 
 fn key(event: &Event, message: &str) -> String {
     let message = if message.starts_with("(combined from") { "(combined)" } else { message };
-    format!("{}\u{0}{}\u{0}{}\u{0}{message}", object(event), severity(event.severity), event.reason)
+    format!("{}\u{0}{}\u{0}{}\u{0}{message}", object(event), event_type_name(event.event_type), event.reason)
 }
 
 /// What tells objects apart.
 fn object(event: &Event) -> String {
-    let about = &event.about;
+    let about = &event.involved_object;
     let parts = [&about.kind, &about.namespace, &about.name, &about.uid];
     parts.map(|part| part.as_deref().unwrap_or_default()).join("/")
 }

@@ -12,17 +12,17 @@ use super::*;
 
 fn event(object: &str, message: &str) -> Event {
     Event {
-        about: ObjectReference {
+        involved_object: ObjectReference {
             api_version: Some("v1".into()),
             kind: Some("Node".into()),
             name: Some(object.into()),
             ..ObjectReference::default()
         },
-        severity: EventType::Warning,
+        event_type: EventType::Warning,
         reason: "FailedDraining".into(),
         message: message.to_owned(),
-        told_apart_by: vec![object.to_owned()],
-        window: Duration::from_mins(2),
+        dedupe_values: vec![object.to_owned()],
+        dedupe_timeout: Duration::from_mins(2),
         is_rate_limited: false,
     }
 }
@@ -34,7 +34,7 @@ struct RecorderTest {
 }
 
 /// A recorder at work on a server.
-fn world() -> RecorderTest {
+fn start_recorder() -> RecorderTest {
     let clock = Clock::starting_at("2026-01-01T12:00:00Z".parse().unwrap());
     let server = ApiServer::new(Config::new(clock, 1));
     let recorder = std::sync::Arc::new(Recorder::new(server.client_as("karpenter"), clock, 1));
@@ -61,7 +61,7 @@ impl RecorderTest {
 // spec 07 #29 and #30
 #[tokio::test(start_paused = true)]
 async fn what_was_said_is_not_said_again_for_a_while() {
-    let world = world();
+    let world = start_recorder();
     for _ in 0..100 {
         world.recorder.publish(event("a", "one"));
     }
@@ -70,7 +70,7 @@ async fn what_was_said_is_not_said_again_for_a_while() {
         world.recorder.publish(event(&format!("n{i}"), "one"));
     }
     assert_eq!(world.written().await.len(), 21, "another object is another event");
-    let short = || Event { window: Duration::from_secs(2), ..event("b", "one") };
+    let short = || Event { dedupe_timeout: Duration::from_secs(2), ..event("b", "one") };
     world.recorder.publish(short());
     tokio::time::advance(Duration::from_secs(3)).await;
     world.recorder.publish(short());
@@ -81,7 +81,7 @@ async fn what_was_said_is_not_said_again_for_a_while() {
 // spec 07 #31
 #[tokio::test(start_paused = true)]
 async fn crowds_are_thinned() {
-    let world = world();
+    let world = start_recorder();
     let crowd = |i: usize| Event { is_rate_limited: true, ..event(&format!("p{i}"), "nominated") };
     for i in 0..100 {
         world.recorder.publish(crowd(i));
@@ -99,8 +99,8 @@ async fn crowds_are_thinned() {
 
 #[tokio::test(start_paused = true)]
 async fn similar_events_are_combined_and_a_loud_object_is_cut_short() {
-    let world = world();
-    let loud = |i: usize| Event { told_apart_by: Vec::new(), ..event("a", &format!("message {i}")) };
+    let world = start_recorder();
+    let loud = |i: usize| Event { dedupe_values: Vec::new(), ..event("a", &format!("message {i}")) };
     for i in 0..60 {
         world.recorder.publish(loud(i));
     }
@@ -117,7 +117,7 @@ async fn similar_events_are_combined_and_a_loud_object_is_cut_short() {
 // spec 07 §5: where events of objects without a namespace live, and who says them.
 #[tokio::test(start_paused = true)]
 async fn events_of_cluster_scoped_objects_live_in_default() {
-    let world = world();
+    let world = start_recorder();
     world.recorder.publish(event("a", "one"));
     world.written().await;
     let api: Api<core::Event> = Api::namespaced(world.server.client(), "default");
@@ -130,10 +130,10 @@ async fn events_of_cluster_scoped_objects_live_in_default() {
 /// Keys that nobody needs any more go, and however many there are, old ones are looked for only when there are twice as many.
 #[tokio::test(start_paused = true)]
 async fn old_keys_are_forgotten_and_seldom_looked_for() {
-    let world = world();
+    let world = start_recorder();
     let keys = || {
-        let said = world.recorder.said.lock().unwrap();
-        (said.until.len(), said.keys_max)
+        let said = world.recorder.dedupe.lock().unwrap();
+        (said.suppressed_until.len(), said.cleanup_at_len)
     };
     for i in 0..3 * DEDUPE_KEYS_MIN {
         world.recorder.publish(event(&format!("n{i}"), "one"));
@@ -154,10 +154,10 @@ async fn some_events_are_held_back_for_longer() {
     let pod: kerf_api::slim::Pod =
         serde_json::from_value(json!({"metadata": {"name": "p", "namespace": "default", "uid": "u"}})).unwrap();
     let node: kerf_api::slim::Node = serde_json::from_value(json!({"metadata": {"name": "n", "uid": "v"}})).unwrap();
-    let about = || crate::events::about_node(&node);
+    let about = || crate::events::node_reference(&node);
     let five = || crate::events::failed_scheduling(&pod, "no room");
     let fifteen = || crate::events::node_repair_blocked(about(), "more than 20% nodes are unhealthy in the nodepool");
-    let world = world();
+    let world = start_recorder();
     for minutes in 0..30 {
         // The messages differ, as they may; the events are the same all the same.
         let said = |event: Event| Event { message: format!("{} {minutes}", event.message), ..event };
@@ -175,8 +175,8 @@ async fn some_events_are_held_back_for_longer() {
 // spec 07 #28
 #[tokio::test(start_paused = true)]
 async fn nothing_is_logged_for_an_event() {
-    let (lines, world) = (LogBuffer::default(), world());
-    let settings = crate::logs::LogSettings { level: crate::logs::Level::Debug, form: crate::logs::LineFormat::Json };
+    let (lines, world) = (LogBuffer::default(), start_recorder());
+    let settings = crate::logs::LogSettings { level: crate::logs::Level::Debug, format: crate::logs::LineFormat::Json };
     let clock = Clock::starting_at("2026-01-01T12:00:00Z".parse().unwrap());
     let layer = crate::logs::LogLayer::new(settings, clock, vec![Box::new(lines.clone())]);
     // Else the threads of other tests might decide that nobody listens to a line that they come by first.

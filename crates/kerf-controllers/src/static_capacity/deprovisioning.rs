@@ -58,11 +58,11 @@ impl Reconcile for StaticDeprovisioning {
                 "deprovision-count" = count,
                 "deprovisioning nodeclaims to satisfy replica count"
             );
-            victims(&cluster, name, count, self.ctx.now())
+            claims_to_delete(&cluster, name, count, self.ctx.now())
         };
         let deleted = join_all(victims.iter().map(|claim| self.delete(claim))).await;
         let errors: Vec<Error> = deleted.into_iter().filter_map(Result::err).collect();
-        Error::all(errors).map_err(|cause| cause.while_doing("failed to deprovision nodeclaims"))?;
+        Error::combine(errors).map_err(|cause| cause.with_context("failed to deprovision nodeclaims"))?;
         Ok(ReconcileAction::RequeueAfter(POOL_CHECK_INTERVAL))
     }
 }
@@ -81,13 +81,13 @@ enum DeletionRank {
 }
 
 /// The claims of a pool to delete, as many as are asked for and there are.
-fn victims(cluster: &Cluster, pool: &str, count: usize, now: Timestamp) -> Vec<Arc<TrackedClaim>> {
+fn claims_to_delete(cluster: &Cluster, pool: &str, count: usize, now: Timestamp) -> Vec<Arc<TrackedClaim>> {
     let unlaunched =
         cluster.claims_of_pool(pool).filter(|c| c.engine_claim.provider_id.is_empty() && !c.engine_claim.is_deleting);
     let nodes = cluster.state_nodes().filter(|node| !node.is_marked_for_deletion());
     let launched = nodes.filter_map(|node| {
         let claim = node.claim.filter(|claim| claim.pool() == Some(pool) && !cluster.is_pending_disruption(claim))?;
-        Some((rank(cluster, &node, claim, now), claim.name().clone()))
+        Some((deletion_rank(cluster, &node, claim, now), claim.name().clone()))
     });
     let mut ranked: Vec<(DeletionRank, Str)> =
         unlaunched.map(|claim| (DeletionRank::Unlaunched, claim.name().clone())).chain(launched).collect();
@@ -96,19 +96,19 @@ fn victims(cluster: &Cluster, pool: &str, count: usize, now: Timestamp) -> Vec<A
     ranked.into_iter().take(count).filter_map(|(_, name)| cluster.get::<TrackedClaim>(&name).cloned()).collect()
 }
 
-fn rank(cluster: &Cluster, node: &StateNode<'_>, claim: &TrackedClaim, now: Timestamp) -> DeletionRank {
+fn deletion_rank(cluster: &Cluster, node: &StateNode<'_>, claim: &TrackedClaim, now: Timestamp) -> DeletionRank {
     let name = node.node.map(|node| node.metadata.name.as_str()).unwrap_or_default();
     let pods: Vec<&Pod> = cluster.pods_on(name).map(AsRef::as_ref).filter(|pod| !pod.is_terminal()).collect();
     let is_protected = pods.iter().any(|pod| !pod.is_terminating() && is_protected(pod, now));
     if !is_protected && pods.iter().all(|pod| pod.is_owned_by_daemonset()) {
         return DeletionRank::Empty;
     }
-    let cost = pods.iter().map(|pod| eviction_cost(pod)).sum::<f64>() * life_left(claim, now);
+    let cost = pods.iter().map(|pod| eviction_cost(pod)).sum::<f64>() * remaining_life_fraction(claim, now);
     if is_protected { DeletionRank::Protected(cost) } else { DeletionRank::Busy(cost) }
 }
 
 /// How much of its life a claim still has, from all of it to nothing.
-fn life_left(claim: &TrackedClaim, now: Timestamp) -> f64 {
+fn remaining_life_fraction(claim: &TrackedClaim, now: Timestamp) -> f64 {
     let (Some(life), Some(created)) = (claim.engine_claim.lifecycle.expire_after, claim.engine_claim.lifecycle.created)
     else {
         return 1.0;

@@ -25,7 +25,7 @@ use crate::context::Context;
 use crate::controllers::Reconcile;
 use crate::error::Error;
 use crate::logs::reference;
-use crate::provisioning::claim::claim;
+use crate::provisioning::claim::build_claim;
 
 /// When a pool that may have no more nodes is looked at again.
 const LIMIT_REACHED_RETRY_DELAY: Duration = Duration::from_secs(30);
@@ -57,7 +57,7 @@ impl StaticProvisioning {
     }
 
     /// How long a pool still has to wait for its next round; if not at all, this is it. Whoever changes the pool need not wait.
-    fn too_early(&self, pool: &NodePool, name: &str) -> Option<Duration> {
+    fn wait_or_begin_round(&self, pool: &NodePool, name: &str) -> Option<Duration> {
         let (now, generation) = (self.ctx.now(), pool.metadata.generation);
         let mut rounds = self.rounds.lock().unwrap_or_else(PoisonError::into_inner);
         let last = rounds.get(name).filter(|last| last.generation == generation);
@@ -71,7 +71,7 @@ impl StaticProvisioning {
     }
 
     async fn create(&self, planned: &PlannedClaim, pool: &NodePool, name: &str) -> Result<(), Error> {
-        let outcome = actions::claim::create(&self.ctx, &claim(planned, pool)).await;
+        let outcome = actions::claim::create(&self.ctx, &build_claim(planned, pool)).await;
         // The claim is known by now, or there is none: either way its room is no longer only spoken for.
         self.ctx.cluster.lock().release_nodes(name, 1);
         let created = outcome.map_err(|cause| Error::Api { doing: "creating node claim", cause })?;
@@ -98,7 +98,7 @@ impl Reconcile for StaticProvisioning {
             if claims.active + claims.pending_disruption >= replicas {
                 return Ok(ReconcileAction::RequeueAfter(POOL_CHECK_INTERVAL));
             }
-            if let Some(wait) = self.too_early(&pool, name) {
+            if let Some(wait) = self.wait_or_begin_round(&pool, name) {
                 return Ok(ReconcileAction::RequeueAfter(wait));
             }
             // Replacements that are being created will be there in a moment.
@@ -125,7 +125,7 @@ impl Reconcile for StaticProvisioning {
             claim_from_template(&as_seen(&pool, &NodeClassState::Ready, None), &[], self.ctx.cloud.label_rules());
         let created = join_all((0..granted).map(|_| self.create(&planned, &pool, name))).await;
         let errors: Vec<Error> = created.into_iter().filter_map(Result::err).collect();
-        Error::all(errors).map_err(|cause| cause.while_doing("creating nodeclaims"))?;
+        Error::combine(errors).map_err(|cause| cause.with_context("creating nodeclaims"))?;
         Ok(ReconcileAction::RequeueAfter(POOL_CHECK_INTERVAL))
     }
 }

@@ -11,12 +11,12 @@ use kerf_kwok::{Kwok, built_in_catalogue};
 use serde_json::json;
 
 use crate::cloud::ScriptedLaunch;
-use crate::launch::dictated;
-use crate::test_env::{TestEnv, of_claim, of_pool, pool};
+use crate::launch::env_with_scripted_cloud;
+use crate::test_env::{TestEnv, claim_condition, pool, pool_condition};
 
 /// A pod still gets its node: what was done wrong stops nothing else.
-async fn others_go_on(rig: &TestEnv) {
-    if rig.all::<NodePool>().get_opt("healthy").await.unwrap().is_none() {
+async fn assert_other_pods_launch(rig: &TestEnv) {
+    if rig.api::<NodePool>().get_opt("healthy").await.unwrap().is_none() {
         rig.create::<NodePool>(pool("healthy", json!({}))).await;
     }
     rig.wait(2).await;
@@ -26,7 +26,7 @@ async fn others_go_on(rig: &TestEnv) {
     let claims = rig.claims().await;
     let launched = |claim: &&NodeClaim| {
         let pool = claim.metadata.labels.as_ref().and_then(|labels| labels.get("karpenter.sh/nodepool"));
-        pool.is_some_and(|pool| pool == "healthy") && of_claim(claim, "Registered") == "True/Registered"
+        pool.is_some_and(|pool| pool == "healthy") && claim_condition(claim, "Registered") == "True/Registered"
     };
     assert!(claims.iter().filter(launched).count() == 1 && claims.len() <= before + 1, "{claims:#?}");
 }
@@ -43,72 +43,72 @@ async fn pools_that_cannot_be_used_are_passed_over() {
     rig.create::<NodePool>(pool("restricted", restricted)).await;
     rig.wait(2).await;
     for (name, reason) in [("lost", "UnhealthyDependents"), ("restricted", "UnhealthyDependents")] {
-        let unready: NodePool = rig.all().get(name).await.unwrap();
-        assert_eq!(of_pool(&unready, "Ready"), format!("False/{reason}"), "{name}");
+        let unready: NodePool = rig.api().get(name).await.unwrap();
+        assert_eq!(pool_condition(&unready, "Ready"), format!("False/{reason}"), "{name}");
     }
-    others_go_on(&rig).await;
+    assert_other_pods_launch(&rig).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_returns_garbage_holds_up_one_claim() {
-    let (rig, cloud) = dictated().await;
+    let (rig, cloud) = env_with_scripted_cloud().await;
     for _ in 0..3 {
-        cloud.launch(ScriptedLaunch::Returns(Instance::default()));
+        cloud.script_launch(ScriptedLaunch::Returns(Instance::default()));
     }
-    rig.hand_made_claim("nameless", json!({})).await;
+    rig.create_claim("nameless", json!({})).await;
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    assert_eq!(of_claim(&rig.claim().await, "Launched"), "Unknown/LaunchFailed");
+    assert_eq!(claim_condition(&rig.only_claim().await, "Launched"), "Unknown/LaunchFailed");
     rig.wait(10).await;
-    assert_eq!(of_claim(&rig.claim().await, "Launched"), "True/Launched", "it is tried again");
+    assert_eq!(claim_condition(&rig.only_claim().await, "Launched"), "True/Launched", "it is tried again");
 
     let nonsense = [("cpu".to_owned(), "lots".into()), ("memory".to_owned(), "-1Gi".into())];
-    cloud.launch(ScriptedLaunch::Returns(Instance {
+    cloud.script_launch(ScriptedLaunch::Returns(Instance {
         provider_id: "kwok://nonsense".into(),
         capacity: nonsense.clone().into(),
         allocatable: nonsense.into(),
         ..Instance::default()
     }));
-    rig.hand_made_claim("nonsense", json!({})).await;
+    rig.create_claim("nonsense", json!({})).await;
     rig.wait(2).await;
-    others_go_on(&rig).await;
+    assert_other_pods_launch(&rig).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_duplicate_provider_id_holds_up_one_claim() {
     let rig = TestEnv::start().await;
-    rig.hand_made_claim("a", json!({})).await;
+    rig.create_claim("a", json!({})).await;
     rig.wait(2).await;
-    let id = rig.claim().await.status.unwrap().provider_id.unwrap();
+    let id = rig.only_claim().await.status.unwrap().provider_id.unwrap();
     rig.create::<Node>(json!({"metadata": {"name": "twin"}, "spec": {"providerID": id}})).await;
     rig.wait(2).await;
-    assert_eq!(of_claim(&rig.claim().await, "Initialized"), "Unknown/NodeNotFound");
-    others_go_on(&rig).await;
+    assert_eq!(claim_condition(&rig.only_claim().await, "Initialized"), "Unknown/NodeNotFound");
+    assert_other_pods_launch(&rig).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_was_edited_by_hand_is_mended() {
     let rig = TestEnv::start().await;
-    rig.hand_made_claim("a", json!({})).await;
+    rig.create_claim("a", json!({})).await;
     rig.wait(2).await;
-    let id = rig.claim().await.status.unwrap().provider_id;
+    let id = rig.only_claim().await.status.unwrap().provider_id;
     rig.patch::<NodeClaim>("a", json!({"metadata": {"finalizers": null, "labels": null}})).await;
-    rig.status::<NodeClaim>("a", json!({"providerID": null, "capacity": null})).await;
+    rig.patch_status::<NodeClaim>("a", json!({"providerID": null, "capacity": null})).await;
     rig.wait(5).await;
-    let claim = rig.claim().await;
+    let claim = rig.only_claim().await;
     assert_eq!(claim.status.as_ref().unwrap().provider_id, id, "its machine is found again");
     assert_eq!(claim.metadata.finalizers.unwrap(), ["karpenter.sh/termination"]);
     assert_eq!(rig.list::<Node>().await.len(), 1, "and no second one is launched");
-    others_go_on(&rig).await;
+    assert_other_pods_launch(&rig).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_finalizer_was_removed_by_hand_leaves_no_machine_behind() {
     let mut rig = TestEnv::start().await;
-    rig.hand_made_claim("a", json!({})).await;
+    rig.create_claim("a", json!({})).await;
     rig.wait(2).await;
     // Nobody looks while it happens.
     rig.stop();
-    let node = rig.node().await.metadata.name.unwrap();
+    let node = rig.only_node().await.metadata.name.unwrap();
     rig.patch::<Node>(&node, json!({"metadata": {"finalizers": null}})).await;
     rig.patch::<NodeClaim>("a", json!({"metadata": {"finalizers": null}})).await;
     rig.delete_claim("a").await;
@@ -121,14 +121,14 @@ async fn a_claim_whose_finalizer_was_removed_by_hand_leaves_no_machine_behind() 
 
 #[tokio::test(start_paused = true)]
 async fn without_its_definitions_kerf_waits_for_them() {
-    let rig = TestEnv::empty();
+    let rig = TestEnv::without_crds();
     let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
-    let rig = rig.with(Arc::new(cloud)).await;
+    let rig = rig.start_controllers(Arc::new(cloud)).await;
     rig.pending_pod("web", "1", json!({})).await;
     rig.wait(60).await;
-    rig.install_definitions().await;
+    rig.install_crds().await;
     rig.create::<KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
     rig.wait(30).await;
-    assert_eq!(of_claim(&rig.claim().await, "Registered"), "True/Registered");
+    assert_eq!(claim_condition(&rig.only_claim().await, "Registered"), "True/Registered");
 }

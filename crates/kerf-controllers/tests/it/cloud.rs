@@ -39,9 +39,9 @@ pub(crate) struct ScriptedCloud {
     launches: Mutex<VecDeque<ScriptedLaunch>>,
     pub(crate) always_fails: Mutex<Option<fn() -> CreateError>>,
     terminations: Mutex<VecDeque<ScriptedTermination>>,
-    pub(crate) machines: Mutex<Option<Vec<Instance>>>,
+    pub(crate) instances: Mutex<Option<Vec<Instance>>>,
     pub(crate) drift: Mutex<Option<ScriptedDrift>>,
-    pub(crate) sells_nothing: AtomicBool,
+    pub(crate) has_no_instance_types: AtomicBool,
     pub(crate) repair: Option<Vec<RepairPolicy>>,
     pub(crate) hooks: Vec<Arc<dyn RegistrationHook>>,
     pub(crate) created: AtomicUsize,
@@ -49,15 +49,15 @@ pub(crate) struct ScriptedCloud {
 }
 
 impl ScriptedCloud {
-    pub(crate) fn over(inner: Kwok) -> Self {
+    pub(crate) fn wrapping(inner: Kwok) -> Self {
         Self {
             inner,
             launches: Mutex::default(),
             always_fails: Mutex::default(),
             terminations: Mutex::default(),
-            machines: Mutex::default(),
+            instances: Mutex::default(),
             drift: Mutex::default(),
-            sells_nothing: AtomicBool::new(false),
+            has_no_instance_types: AtomicBool::new(false),
             repair: None,
             hooks: Vec::new(),
             created: AtomicUsize::new(0),
@@ -65,11 +65,11 @@ impl ScriptedCloud {
         }
     }
 
-    pub(crate) fn launch(&self, launch: ScriptedLaunch) {
+    pub(crate) fn script_launch(&self, launch: ScriptedLaunch) {
         self.launches.lock().unwrap().push_back(launch);
     }
 
-    pub(crate) fn terminate(&self, terminations: &[ScriptedTermination]) {
+    pub(crate) fn script_terminations(&self, terminations: &[ScriptedTermination]) {
         self.terminations.lock().unwrap().extend(terminations);
     }
 }
@@ -118,7 +118,7 @@ impl CloudProvider for ScriptedCloud {
     }
 
     fn list(&self) -> BoxFuture<'_, Result<Vec<Instance>, ListError>> {
-        match self.machines.lock().unwrap().clone() {
+        match self.instances.lock().unwrap().clone() {
             Some(machines) => futures::future::ready(Ok(machines)).boxed(),
             None => self.inner.list(),
         }
@@ -128,7 +128,7 @@ impl CloudProvider for ScriptedCloud {
         &'a self,
         pool: &'a NodePool,
     ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
-        if self.sells_nothing.load(Ordering::SeqCst) {
+        if self.has_no_instance_types.load(Ordering::SeqCst) {
             return futures::future::ready(Ok(Arc::default())).boxed();
         }
         self.inner.instance_types(pool)

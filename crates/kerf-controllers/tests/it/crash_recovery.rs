@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tower::Service as _;
 
-use crate::test_cluster::{TestCluster, shrinking};
+use crate::test_cluster::{TestCluster, consolidating_pool};
 use crate::test_env::{TestEnv, pool};
 
 /// How many pods there are at the top of a scenario.
@@ -28,15 +28,15 @@ const PODS: usize = 60;
 struct CrashingClient {
     writes: Arc<AtomicUsize>,
     /// Which write is the last; none counts only.
-    last: Option<usize>,
+    crash_at_write: Option<usize>,
     /// Whether the last write is done.
-    is_done: bool,
-    fell: Arc<Notify>,
+    is_last_write_applied: bool,
+    crashed: Arc<Notify>,
 }
 
 impl CrashingClient {
     fn new(last: Option<usize>, is_done: bool) -> Self {
-        Self { writes: Arc::default(), last, is_done, fell: Arc::default() }
+        Self { writes: Arc::default(), crash_at_write: last, is_last_write_applied: is_done, crashed: Arc::default() }
     }
 
     fn client(&self, server: &ApiServer) -> Client {
@@ -50,13 +50,13 @@ impl CrashingClient {
                     return server.call(request).await;
                 }
                 let n = doomed.writes.fetch_add(1, Ordering::SeqCst);
-                if doomed.last.is_none_or(|last| n < last) {
+                if doomed.crash_at_write.is_none_or(|last| n < last) {
                     return server.call(request).await;
                 }
-                if doomed.is_done && doomed.last == Some(n) {
+                if doomed.is_last_write_applied && doomed.crash_at_write == Some(n) {
                     let _ = server.call(request).await;
                 }
-                doomed.fell.notify_one();
+                doomed.crashed.notify_one();
                 std::future::pending().await
             }
         });
@@ -64,18 +64,18 @@ impl CrashingClient {
     }
 }
 
-fn cloud(client: Client, rig: &TestEnv) -> Arc<Kwok> {
+fn kwok_cloud(client: Client, rig: &TestEnv) -> Arc<Kwok> {
     Arc::new(Kwok::new(client, rig.clock, built_in_catalogue()))
 }
 
 /// What is true at the top and at the bottom of a round.
-async fn is_settled(rig: &TestEnv, pods: usize) -> bool {
+async fn has_converged(rig: &TestEnv, pods: usize) -> bool {
     if pods > 0 {
-        return rig.all_run(pods).await && rig.strays().await.is_empty();
+        return rig.all_pods_bound(pods).await && rig.orphans().await.is_empty();
     }
     // Once the pods are gone, their machines are not needed.
     let claims = rig.claims().await;
-    if rig.all_run(0).await {
+    if rig.all_pods_bound(0).await {
         for claim in claims.iter().filter(|claim| claim.metadata.deletion_timestamp.is_none()) {
             rig.delete_claim(claim.metadata.name.as_deref().unwrap()).await;
         }
@@ -92,7 +92,7 @@ struct Checkpoint {
 }
 
 /// A client that keeps the moment after each of its writes.
-fn watched(server: &ApiServer, pods: &Arc<AtomicUsize>, moments: &Arc<Mutex<Vec<Checkpoint>>>) -> Client {
+fn checkpointing_client(server: &ApiServer, pods: &Arc<AtomicUsize>, moments: &Arc<Mutex<Vec<Checkpoint>>>) -> Client {
     let (server, pods, moments) = (server.clone(), pods.clone(), moments.clone());
     let service = tower::service_fn(move |mut request: Request<kube::client::Body>| {
         let (mut server, pods, moments) = (server.clone(), pods.clone(), moments.clone());
@@ -111,19 +111,22 @@ fn watched(server: &ApiServer, pods: &Arc<AtomicUsize>, moments: &Arc<Mutex<Vec<
 }
 
 /// From nothing to many pods and back, without a death: the moments after each write, and how many cpus there were at the top.
-async fn moments() -> (Vec<Checkpoint>, i64) {
-    let mut rig = TestEnv::bare().await;
+async fn record_checkpoints() -> (Vec<Checkpoint>, i64) {
+    let mut rig = TestEnv::without_controllers().await;
     rig.settings.engine.effort = kerf_engine::Effort::FirstFit;
     // Machines that hold seventeen pods each.
     let small = json!([{"key": "karpenter.kwok.sh/instance-cpu", "operator": "In", "values": ["16"]}]);
     rig.create::<NodePool>(pool("general", json!({"template": {"spec": {"requirements": small}}}))).await;
     let (wanted, moments) = (Arc::new(AtomicUsize::new(PODS)), Arc::new(Mutex::new(Vec::new())));
-    let client = watched(&rig.server, &wanted, &moments);
-    rig.restart_with(client.clone(), cloud(client, &rig));
+    let client = checkpointing_client(&rig.server, &wanted, &moments);
+    rig.restart_with(client.clone(), kwok_cloud(client, &rig));
     let mut cpus = 0;
     for pods in [PODS, 0] {
         wanted.store(pods, Ordering::SeqCst);
-        assert!(rig.live(120, pods, async |rig: &TestEnv| is_settled(rig, pods).await).await, "{pods} pods");
+        assert!(
+            rig.simulate_workload(120, pods, async |rig: &TestEnv| has_converged(rig, pods).await).await,
+            "{pods} pods"
+        );
         cpus = cpus.max(rig.cpus().await);
     }
     let moments = std::mem::take(&mut *moments.lock().unwrap());
@@ -131,17 +134,18 @@ async fn moments() -> (Vec<Checkpoint>, i64) {
 }
 
 /// At every `step`-th write from `first` on the controller dies, and another takes over.
-async fn dies_at_each(first: usize, step: usize) {
-    let (moments, cpus) = moments().await;
+async fn crash_after_each_write(first: usize, step: usize) {
+    let (moments, cpus) = record_checkpoints().await;
     assert!(moments.len() > 60, "{}", moments.len());
     for (n, moment) in moments.iter().enumerate().skip(first).step_by(step) {
-        let mut rig = TestEnv::on(moment.server.fork(Clock::starting_at(moment.at)));
+        let mut rig = TestEnv::from_server(moment.server.fork(Clock::starting_at(moment.at)));
         rig.settings.engine.effort = kerf_engine::Effort::FirstFit;
         let client = rig.server.client_as("kerf");
-        rig.restart_with(client.clone(), cloud(client, &rig));
+        rig.restart_with(client.clone(), kwok_cloud(client, &rig));
         // A machine that no claim knows of is found by the next two lists.
-        let is_reached = rig.live(400, moment.pods, async |rig: &TestEnv| is_settled(rig, moment.pods).await).await;
-        assert!(is_reached, "after write {n}, {} pods: {:?}", moment.pods, rig.strays().await);
+        let is_reached =
+            rig.simulate_workload(400, moment.pods, async |rig: &TestEnv| has_converged(rig, moment.pods).await).await;
+        assert!(is_reached, "after write {n}, {} pods: {:?}", moment.pods, rig.orphans().await);
         if moment.pods > 0 {
             assert_eq!(rig.cpus().await, cpus, "after write {n}: as many machines as without a death");
         }
@@ -152,26 +156,26 @@ async fn dies_at_each(first: usize, step: usize) {
 // one before. The writes are dealt out to two tests that run side by side.
 #[tokio::test(start_paused = true)]
 async fn a_successor_finishes_what_was_half_done_1() {
-    dies_at_each(0, 2).await;
+    crash_after_each_write(0, 2).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_successor_finishes_what_was_half_done_2() {
-    dies_at_each(1, 2).await;
+    crash_after_each_write(1, 2).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn bad_weather_changes_nothing_but_the_time_it_takes_1() {
-    lives_through_weather(0).await;
+    assert_converges_under_faults(0).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn bad_weather_changes_nothing_but_the_time_it_takes_2() {
-    lives_through_weather(1).await;
+    assert_converges_under_faults(1).await;
 }
 
 /// Conflicts, errors, lost answers and broken watches for whatever Kerf asks.
-fn weather() -> Vec<FaultRule> {
+fn fault_rules() -> Vec<FaultRule> {
     let weather = [
         (Fault::Conflict, 200_000),
         (Fault::InternalError, 100_000),
@@ -183,73 +187,75 @@ fn weather() -> Vec<FaultRule> {
 }
 
 /// Bad weather, dealt out by a seed.
-async fn lives_through_weather(seed: u64) {
-    let mut rig = TestEnv::bare().await;
+async fn assert_converges_under_faults(seed: u64) {
+    let mut rig = TestEnv::without_controllers().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
-    rig.server.set_faults(weather(), seed);
+    rig.server.set_faults(fault_rules(), seed);
     let client = rig.server.client_as("kerf");
-    rig.restart_with(client.clone(), cloud(client, &rig));
+    rig.restart_with(client.clone(), kwok_cloud(client, &rig));
     for pods in [PODS, 0] {
-        let is_reached = rig.live(900, pods, async |rig: &TestEnv| is_settled(rig, pods).await).await;
-        assert!(is_reached, "seed {seed}, {pods} pods: {:?}", rig.strays().await);
+        let is_reached = rig.simulate_workload(900, pods, async |rig: &TestEnv| has_converged(rig, pods).await).await;
+        assert!(is_reached, "seed {seed}, {pods} pods: {:?}", rig.orphans().await);
     }
 }
 
 /// From a machine that is too big to one that is not, with a controller that dies at a write on the way, and one that takes over.
-async fn shrunk(last: Option<usize>, is_done: bool) -> usize {
-    let mut town = TestCluster::start(shrinking(json!({}))).await;
+async fn consolidate_with_crash(last: Option<usize>, is_done: bool) -> usize {
+    let mut town = TestCluster::start(consolidating_pool(json!({}))).await;
     town.deploy("wide", 1, "7", json!({})).await;
     town.deploy("web", 1, "500m", json!({})).await;
-    town.until("both run", 60, async |town| town.settled(2, &["l"]).await).await;
+    town.wait_until("both run", 60, async |town| town.is_settled(2, &["l"]).await).await;
     let doomed = CrashingClient::new(last, is_done);
-    town.restart_with(doomed.client(&town.rig.server));
+    town.restart_with(doomed.client(&town.env.server));
     town.scale("wide", 0).await;
-    let fell = doomed.fell.clone();
-    let settled = async |town: &TestCluster| town.settled(1, &["s"]).await && town.is_quiet().await;
+    let fell = doomed.crashed.clone();
+    let settled = async |town: &TestCluster| town.is_settled(1, &["s"]).await && town.is_idle().await;
     let is_over = tokio::select! {
         biased;
         () = fell.notified() => false,
-        _ = town.until("it is small", 120, settled) => true,
+        _ = town.wait_until("it is small", 120, settled) => true,
     };
     if !is_over {
         town.restart();
         // The successor may find a replacement that nobody waits for any more, and a machine that no claim knows of.
-        town.until(&format!("it is small after all, write {last:?}, done {is_done}"), 600, settled).await;
+        town.wait_until(&format!("it is small after all, write {last:?}, done {is_done}"), 600, settled).await;
     }
     doomed.writes.load(Ordering::SeqCst)
 }
 
 /// Every write on the way is the last one of a controller.
-async fn dies_at_each_write_of_a_move(is_done: bool) {
-    let writes = shrunk(None, false).await;
+async fn crash_at_each_disruption_write(is_done: bool) {
+    let writes = consolidate_with_crash(None, false).await;
     assert!(writes > 15, "{writes}");
     for last in 0..writes {
-        shrunk(Some(last), is_done).await;
+        consolidate_with_crash(Some(last), is_done).await;
     }
 }
 
 // spec 03 §10.3; "the controller is killed between any two of its writes", with disruption on
 #[tokio::test(start_paused = true)]
 async fn a_successor_cleans_up_after_a_move_that_was_half_done() {
-    dies_at_each_write_of_a_move(false).await;
+    crash_at_each_disruption_write(false).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_successor_cleans_up_after_a_move_whose_last_write_was_not_noted() {
-    dies_at_each_write_of_a_move(true).await;
+    crash_at_each_disruption_write(true).await;
 }
 
 // The same weather, with disruption on.
 #[tokio::test(start_paused = true)]
 async fn bad_weather_does_not_keep_nodes_from_going() {
     for seed in 0..2 {
-        let mut town = TestCluster::bare(shrinking(json!({}))).await;
-        town.rig.server.set_faults(weather(), seed);
+        let mut town = TestCluster::without_controllers(consolidating_pool(json!({}))).await;
+        town.env.server.set_faults(fault_rules(), seed);
         town.restart();
         town.deploy("web", 12, "900m", json!({})).await;
-        town.until("all run", 600, async |town| town.running().await == 12).await;
+        town.wait_until("all run", 600, async |town| town.running().await == 12).await;
         town.scale("web", 2).await;
-        town.until("one small node is left", 900, async |town| town.settled(2, &["s"]).await && town.is_quiet().await)
-            .await;
+        town.wait_until("one small node is left", 900, async |town| {
+            town.is_settled(2, &["s"]).await && town.is_idle().await
+        })
+        .await;
     }
 }

@@ -21,7 +21,7 @@ const LIMITS: &str = "instance types were excluded because they would breach lim
 const RELAXING: &str = "relaxing soft constraints for pod since it previously failed to schedule";
 
 /// A client of an API server that takes no claims.
-fn without_claims(client: Client) -> Client {
+fn client_rejecting_claims(client: Client) -> Client {
     let service = tower::service_fn(move |request: Request<Body>| {
         let client = client.clone();
         async move {
@@ -37,12 +37,12 @@ fn without_claims(client: Client) -> Client {
     Client::new(service, "default")
 }
 
-async fn with_kwok(rig: TestEnv) -> TestEnv {
+async fn start_with_kwok(rig: TestEnv) -> TestEnv {
     let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
-    rig.with(Arc::new(cloud)).await
+    rig.start_controllers(Arc::new(cloud)).await
 }
 
-fn named(lines: &[Value], key: &str) -> Vec<String> {
+fn object_names(lines: &[Value], key: &str) -> Vec<String> {
     let name = |line: &Value| line[key]["name"].as_str().unwrap().to_owned();
     let mut names: Vec<String> = lines.iter().map(name).collect();
     names.sort();
@@ -54,8 +54,8 @@ fn named(lines: &[Value], key: &str) -> Vec<String> {
 // spec 02 #59
 #[tokio::test(start_paused = true)]
 async fn pools_that_sit_out_are_named() {
-    let rig = TestEnv::bare().await;
-    let (lines, _log) = CapturedLog::listen(Level::Info, rig.clock);
+    let rig = TestEnv::without_controllers().await;
+    let (lines, _log) = CapturedLog::capture(Level::Info, rig.clock);
     let lost = json!({"template": {"spec": {"nodeClassRef": {"name": "nowhere"}}}});
     rig.create::<NodePool>(pool("lost", lost)).await;
     let requirement = |key: &str, more: Value| {
@@ -67,18 +67,18 @@ async fn pools_that_sit_out_are_named() {
     rig.create::<NodePool>(pool("strange", strange)).await;
     let flexible = requirement("karpenter.kwok.sh/instance-family", json!({"minValues": 50}));
     rig.create::<NodePool>(pool("flexible", flexible)).await;
-    let rig = with_kwok(rig).await;
-    assert_eq!(lines.with(NOT_READY).len() + lines.with(FILTERED).len(), 0, "nobody needs a place");
+    let rig = start_with_kwok(rig).await;
+    assert_eq!(lines.with_message(NOT_READY).len() + lines.with_message(FILTERED).len(), 0, "nobody needs a place");
     rig.pending_pod("web", "1", json!({})).await;
     rig.wait(2).await;
-    let (not_ready, filtered) = (lines.with(NOT_READY), lines.with(FILTERED));
-    assert_eq!(named(&not_ready, "NodePool"), ["lost"]);
+    let (not_ready, filtered) = (lines.with_message(NOT_READY), lines.with_message(FILTERED));
+    assert_eq!(object_names(&not_ready, "NodePool"), ["lost"]);
     assert_eq!((&not_ready[0]["level"], &not_ready[0]["controller"]), (&json!("ERROR"), &json!("provisioner")));
-    assert_eq!(named(&filtered, "NodePool"), ["flexible", "strange"]);
+    assert_eq!(object_names(&filtered, "NodePool"), ["flexible", "strange"]);
     assert!(filtered.iter().all(|line| line["level"] == "INFO"));
     let by_min_values = |line: &&Value| line.get("minValuesIncompatibleErr").is_some();
     let by_min_values: Vec<Value> = filtered.iter().filter(by_min_values).cloned().collect();
-    assert_eq!(named(&by_min_values, "NodePool"), ["flexible"]);
+    assert_eq!(object_names(&by_min_values, "NodePool"), ["flexible"]);
     let message = "NodePool requirements filtered out all compatible available instance types";
     let mut events = rig.events("NoCompatibleInstanceTypes");
     events.sort();
@@ -91,7 +91,7 @@ async fn pools_that_sit_out_are_named() {
 #[tokio::test(start_paused = true)]
 async fn wishes_in_the_way_of_consolidation_are_told_once() {
     let rig = TestEnv::start().await;
-    let (lines, _log) = CapturedLog::listen(Level::Info, rig.clock);
+    let (lines, _log) = CapturedLog::capture(Level::Info, rig.clock);
     let selector = json!({"matchLabels": {"a": "b"}});
     let term = json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": selector});
     let away = json!({"affinity": {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution":
@@ -106,7 +106,8 @@ async fn wishes_in_the_way_of_consolidation_are_told_once() {
     elsewhere["nodeSelector"] = json!({"karpenter.sh/nodepool-of-mine": "x"});
     rig.pending_pod("elsewhere", "1", elsewhere).await;
     rig.wait(60).await;
-    let pods = |message: &str| -> Vec<Value> { lines.with(message).iter().map(|line| line["pods"].clone()).collect() };
+    let pods =
+        |message: &str| -> Vec<Value> { lines.with_message(message).iter().map(|line| line["pods"].clone()).collect() };
     assert_eq!(pods(ANTI_AFFINITY_MESSAGE), ["default/away, default/both"]);
     assert_eq!(pods(SPREAD), ["default/both"]);
 }
@@ -117,7 +118,7 @@ async fn wishes_in_the_way_of_consolidation_are_told_once() {
 async fn a_debug_log_tells_of_limits_and_of_wishes_given_up() {
     for (level, is_told) in [(Level::Debug, true), (Level::Info, false)] {
         let rig = TestEnv::start().await;
-        let (lines, _log) = CapturedLog::listen(level, rig.clock);
+        let (lines, _log) = CapturedLog::capture(level, rig.clock);
         rig.patch::<NodePool>("general", json!({"spec": {"limits": {"cpu": "20"}}})).await;
         let preference = json!({"matchExpressions":
             [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["nowhere"]}]});
@@ -125,8 +126,8 @@ async fn a_debug_log_tells_of_limits_and_of_wishes_given_up() {
             [{"weight": 1, "preference": preference}]}}});
         rig.pending_pod("web", "1", wish).await;
         rig.wait(3).await;
-        rig.claim().await;
-        let (limits, relaxing) = (lines.with(LIMITS), lines.with(RELAXING));
+        rig.only_claim().await;
+        let (limits, relaxing) = (lines.with_message(LIMITS), lines.with_message(RELAXING));
         assert_eq!((limits.is_empty(), relaxing.is_empty()), (!is_told, !is_told));
         if !is_told {
             continue;
@@ -146,7 +147,7 @@ async fn a_debug_log_tells_of_limits_and_of_wishes_given_up() {
 #[tokio::test(start_paused = true)]
 async fn spec_07_26_all_provisionable_pods_are_counted_and_five_are_named() {
     let rig = TestEnv::start().await;
-    let (lines, _log) = CapturedLog::listen(Level::Debug, rig.clock);
+    let (lines, _log) = CapturedLog::capture(Level::Debug, rig.clock);
     for n in 0..3 {
         rig.pending_pod(&format!("small-{n}"), "1", json!({})).await;
     }
@@ -154,10 +155,10 @@ async fn spec_07_26_all_provisionable_pods_are_counted_and_five_are_named() {
         rig.pending_pod(&format!("big-{n}"), "4000", json!({})).await;
     }
     rig.wait(3).await;
-    let found = lines.with("found provisionable pod(s)");
+    let found = lines.with_message("found provisionable pod(s)");
     let pods = found[0]["Pods"].as_str().unwrap();
     assert!(pods.ends_with(" and 2 other(s)") && pods.matches("default/").count() == 5, "{pods}");
-    let computing = lines.with("computing scheduling decision for provisionable pod(s)");
+    let computing = lines.with_message("computing scheduling decision for provisionable pod(s)");
     assert_eq!((&computing[0]["pending-pods"], &computing[0]["deleting-pods"]), (&json!(7), &json!(0)));
 }
 
@@ -165,9 +166,9 @@ async fn spec_07_26_all_provisionable_pods_are_counted_and_five_are_named() {
 #[tokio::test(start_paused = true)]
 async fn pods_hear_why_their_claim_was_refused() {
     let mut rig = TestEnv::start().await;
-    let (lines, _log) = CapturedLog::listen(Level::Info, rig.clock);
+    let (lines, _log) = CapturedLog::capture(Level::Info, rig.clock);
     let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
-    rig.restart_with(without_claims(rig.server.client_as("kerf")), Arc::new(cloud));
+    rig.restart_with(client_rejecting_claims(rig.server.client_as("kerf")), Arc::new(cloud));
     rig.pending_pod("web", "1", json!({})).await;
     rig.wait(30).await;
     let claims: Vec<NodeClaim> = rig.claims().await;
@@ -176,7 +177,7 @@ async fn pods_hear_why_their_claim_was_refused() {
     let told = rig.events("FailedScheduling");
     assert!(told.len() == 1 && told[0].0 == "web" && told[0].1.starts_with(wanted), "{told:?}");
     assert!(told[0].1.ends_with("spec: Invalid value: too many requirements (422)"), "{told:?}");
-    let errors = lines.with("Reconciler error");
+    let errors = lines.with_message("Reconciler error");
     assert!(!errors.is_empty());
     for line in errors {
         let error = line["error"].as_str().unwrap();

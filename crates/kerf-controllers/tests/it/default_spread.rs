@@ -16,33 +16,33 @@ use crate::test_cluster::TestCluster;
 const BY_ZONE: &str = "podTopologySpread: {defaultConstraints: [{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: DoNotSchedule}]}";
 
 /// A cluster with machines in four zones whose scheduler is configured so.
-async fn town(config: &str) -> TestCluster {
-    let mut town = TestCluster::bare(json!({"disruption": {"consolidateAfter": "Never"}})).await;
+async fn cluster_with_default_spread(config: &str) -> TestCluster {
+    let mut town = TestCluster::without_controllers(json!({"disruption": {"consolidateAfter": "Never"}})).await;
     town.catalogue = built_in_catalogue();
-    town.rig.settings.engine.default_spread = parse_default_spread(config).unwrap();
+    town.env.settings.engine.default_spread = parse_default_spread(config).unwrap();
     town.restart();
-    town.rig.wait(2).await;
+    town.env.wait(2).await;
     town
 }
 
-async fn serve(town: &TestCluster, app: &str) {
+async fn create_service(town: &TestCluster, app: &str) {
     let service = json!({"metadata": {"name": app}, "spec": {"selector": {"app": app}, "ports": [{"port": 80}]}});
-    let services: Api<v1::Service> = Api::default_namespaced(town.rig.client.clone());
+    let services: Api<v1::Service> = Api::default_namespaced(town.env.client.clone());
     services.create(&PostParams::default(), &serde_json::from_value(service).unwrap()).await.unwrap();
 }
 
 /// The zones of all machines, once so many pods run.
 async fn zones(town: &TestCluster, pods: usize) -> Vec<String> {
-    town.until("all run", 60, async |town| town.running().await == pods).await;
+    town.wait_until("all run", 60, async |town| town.running().await == pods).await;
     let zone = |claim: kerf_api::nodeclaim::NodeClaim| claim.metadata.labels.unwrap()[labels::ZONE].clone();
-    town.rig.claims().await.into_iter().map(zone).collect()
+    town.env.claims().await.into_iter().map(zone).collect()
 }
 
 // spec 02 #105
 #[tokio::test(start_paused = true)]
 async fn a_deployment_behind_a_service_is_spread_over_zones() {
-    let town = town(BY_ZONE).await;
-    serve(&town, "web").await;
+    let town = cluster_with_default_spread(BY_ZONE).await;
+    create_service(&town, "web").await;
     town.deploy("web", 3, "500m", json!({})).await;
     let zones = zones(&town, 3).await;
     assert_eq!(zones.len(), 3, "{zones:?}");
@@ -52,41 +52,41 @@ async fn a_deployment_behind_a_service_is_spread_over_zones() {
 // spec 02 #105: the service alone is enough, and so is the owner alone
 #[tokio::test(start_paused = true)]
 async fn either_of_the_two_tells_whom_to_spread_against() {
-    let by_owner = town(BY_ZONE).await;
+    let by_owner = cluster_with_default_spread(BY_ZONE).await;
     by_owner.deploy("web", 3, "500m", json!({})).await;
     assert_eq!(zones(&by_owner, 3).await.len(), 3);
-    let by_service = town(BY_ZONE).await;
-    serve(&by_service, "web").await;
-    by_service.rig.wait(1).await;
-    loose_pods(&by_service, json!({"app": "web"})).await;
+    let by_service = cluster_with_default_spread(BY_ZONE).await;
+    create_service(&by_service, "web").await;
+    by_service.env.wait(1).await;
+    create_ownerless_pods(&by_service, json!({"app": "web"})).await;
     assert_eq!(zones(&by_service, 3).await.len(), 3);
 }
 
 // spec 02 #106
 #[tokio::test(start_paused = true)]
 async fn pods_that_say_something_themselves_or_that_nobody_selects_are_left_alone() {
-    let of_their_own = town(BY_ZONE).await;
-    serve(&of_their_own, "web").await;
+    let of_their_own = cluster_with_default_spread(BY_ZONE).await;
+    create_service(&of_their_own, "web").await;
     let own = json!([{"maxSkew": 9, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": {"app": "web"}}}]);
     of_their_own.deploy("web", 3, "500m", json!({"spec": {"topologySpreadConstraints": own}})).await;
     assert_eq!(zones(&of_their_own, 3).await.len(), 1);
 
-    let unselected = town(BY_ZONE).await;
-    serve(&unselected, "other").await;
-    unselected.rig.wait(1).await;
-    loose_pods(&unselected, json!({"app": "web"})).await;
+    let unselected = cluster_with_default_spread(BY_ZONE).await;
+    create_service(&unselected, "other").await;
+    unselected.env.wait(1).await;
+    create_ownerless_pods(&unselected, json!({"app": "web"})).await;
     assert_eq!(zones(&unselected, 3).await.len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_default_constraints_nobody_asks_who_selects_whom() {
     for (config, is_asked) in [("", false), (BY_ZONE, true)] {
-        let town = town(config).await;
-        serve(&town, "web").await;
+        let town = cluster_with_default_spread(config).await;
+        create_service(&town, "web").await;
         town.deploy("web", 3, "500m", json!({})).await;
         assert_eq!(zones(&town, 3).await.len(), if is_asked { 3 } else { 1 });
-        let cluster = town.rig.cluster.lock();
+        let cluster = town.env.cluster.lock();
         let listed = [
             cluster.all::<Service>().is_listed(),
             cluster.all::<ReplicaSet>().is_listed(),
@@ -99,10 +99,10 @@ async fn without_default_constraints_nobody_asks_who_selects_whom() {
 }
 
 /// Three pods that nobody owns.
-async fn loose_pods(town: &TestCluster, labels: Value) {
+async fn create_ownerless_pods(town: &TestCluster, labels: Value) {
     for name in ["a", "b", "c"] {
         let pod = json!({"metadata": {"name": name, "labels": labels}, "spec": {"containers": [{"name": "c", "image": "i",
             "resources": {"requests": {"cpu": "500m"}}}]}});
-        town.rig.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+        town.env.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
     }
 }

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use crate::test_env::{CapturedLog, TestEnv};
 
 /// A cluster with one node and one pod on it that carries the label `app: web`.
-async fn running() -> (TestEnv, String) {
+async fn env_with_running_pod() -> (TestEnv, String) {
     let rig = TestEnv::start().await;
     rig.pending_pod("web", "3", json!({})).await;
     let label = Patch::Merge(json!({"metadata": {"labels": {"app": "web"}}}));
     rig.pods().patch("web", &PatchParams::default(), &label).await.unwrap();
     rig.wait(3).await;
-    let node = rig.node().await.metadata.name.unwrap();
+    let node = rig.only_node().await.metadata.name.unwrap();
     rig.make_ready(&node).await;
     rig.bind("web", &node).await;
     // Budgets are about pods that run.
@@ -24,43 +24,43 @@ async fn running() -> (TestEnv, String) {
     let runs = Patch::Merge(json!({"status": {"phase": "Running", "conditions": [ready]}}));
     rig.pods().patch_status("web", &PatchParams::default(), &runs).await.unwrap();
     rig.wait(3).await;
-    let claim = rig.claim().await.metadata.name.unwrap();
+    let claim = rig.only_claim().await.metadata.name.unwrap();
     (rig, claim)
 }
 
 /// A budget that nobody has computed the status of: no eviction is allowed.
-async fn budget(rig: &TestEnv, name: &str, spec: Value) {
+async fn create_pdb(rig: &TestEnv, name: &str, spec: Value) {
     let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(rig.client.clone());
     let mut budget = json!({"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": "web"}}}});
     crate::test_env::merge(&mut budget["spec"], spec);
     budgets.create(&PostParams::default(), &serde_json::from_value(budget).unwrap()).await.unwrap();
 }
 
-fn new(claims: &[NodeClaim]) -> usize {
+fn count_remaining(claims: &[NodeClaim]) -> usize {
     claims.iter().filter(|claim| claim.metadata.deletion_timestamp.is_none()).count()
 }
 
 /// A budget that allows no eviction now may allow it later: the pod gets its machine, once, and leaves when it may.
 #[tokio::test(start_paused = true)]
 async fn a_pod_whose_budget_is_not_known_yet_gets_its_machine() {
-    let (rig, claim) = running().await;
-    budget(&rig, "web", json!({"minAvailable": 1})).await;
+    let (rig, claim) = env_with_running_pod().await;
+    create_pdb(&rig, "web", json!({"minAvailable": 1})).await;
     rig.wait(2).await;
     rig.delete_claim(&claim).await;
     rig.wait(3).await;
     let claims = rig.claims().await;
-    assert_eq!((claims.len(), new(&claims)), (2, 1), "in the first decision after the node starts to go");
+    assert_eq!((claims.len(), count_remaining(&claims)), (2, 1), "in the first decision after the node starts to go");
     rig.wait(120).await;
     let claims = rig.claims().await;
-    assert_eq!((claims.len(), new(&claims)), (2, 1), "one is enough");
+    assert_eq!((claims.len(), count_remaining(&claims)), (2, 1), "one is enough");
     assert!(rig.pods().get("web").await.unwrap().metadata.deletion_timestamp.is_none(), "its budget holds");
 }
 
 /// The same with the new machine's node there and ready before the pod may leave.
 #[tokio::test(start_paused = true)]
 async fn the_new_machine_is_kept_for_the_pod_that_may_not_leave_yet() {
-    let (rig, claim) = running().await;
-    budget(&rig, "web", json!({"minAvailable": 1})).await;
+    let (rig, claim) = env_with_running_pod().await;
+    create_pdb(&rig, "web", json!({"minAvailable": 1})).await;
     rig.wait(2).await;
     rig.delete_claim(&claim).await;
     rig.wait(3).await;
@@ -69,39 +69,39 @@ async fn the_new_machine_is_kept_for_the_pod_that_may_not_leave_yet() {
     }
     rig.wait(300).await;
     let claims = rig.claims().await;
-    assert_eq!((claims.len(), new(&claims)), (2, 1));
+    assert_eq!((claims.len(), count_remaining(&claims)), (2, 1));
 }
 
 /// A budget that never allows an eviction: nothing is launched for a pod that will not leave (spec 03 §12.4).
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_may_never_leave_gets_no_machine() {
-    let (rig, claim) = running().await;
-    budget(&rig, "web", json!({"maxUnavailable": 0})).await;
+    let (rig, claim) = env_with_running_pod().await;
+    create_pdb(&rig, "web", json!({"maxUnavailable": 0})).await;
     rig.wait(2).await;
     rig.delete_claim(&claim).await;
     rig.wait(120).await;
-    assert_eq!(new(&rig.claims().await), 0);
+    assert_eq!(count_remaining(&rig.claims().await), 0);
     // Then the budget's owner thinks better of it.
     let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(rig.client.clone());
     let softer = Patch::Merge(json!({"spec": {"maxUnavailable": 1}}));
     budgets.patch("web", &PatchParams::default(), &softer).await.unwrap();
     rig.wait(15).await;
-    assert_eq!(new(&rig.claims().await), 1);
+    assert_eq!(count_remaining(&rig.claims().await), 1);
 }
 
 // spec 02 #5
 #[tokio::test(start_paused = true)]
 async fn nothing_is_decided_until_the_last_decision_has_its_machine() {
-    let (rig, cloud) = crate::launch::dictated().await;
+    let (rig, cloud) = crate::launch::env_with_scripted_cloud().await;
     rig.create::<kerf_api::nodepool::NodePool>(crate::test_env::pool("general", json!({}))).await;
     rig.wait(2).await;
     *cloud.always_fails.lock().unwrap() = Some(|| kerf_cloud::CreateError::Other("throttled".into()));
     rig.pending_pod("one", "1", json!({})).await;
     rig.wait(3).await;
-    let first = rig.claim().await.metadata.name.unwrap();
+    let first = rig.only_claim().await.metadata.name.unwrap();
     rig.pending_pod("two", "100", json!({})).await;
     rig.wait(120).await;
-    assert_eq!(rig.claim().await.metadata.name.unwrap(), first, "nothing for the second pod");
+    assert_eq!(rig.only_claim().await.metadata.name.unwrap(), first, "nothing for the second pod");
     *cloud.always_fails.lock().unwrap() = None;
     rig.wait(60).await;
     assert_eq!(rig.claims().await.len(), 2);
@@ -111,13 +111,13 @@ async fn nothing_is_decided_until_the_last_decision_has_its_machine() {
 #[tokio::test(start_paused = true)]
 async fn a_claim_carries_the_hash_that_it_was_planned_by() {
     let rig = TestEnv::start().await;
-    let pools = || rig.all::<kerf_api::nodepool::NodePool>();
+    let pools = || rig.api::<kerf_api::nodepool::NodePool>();
     let hash = |pool: &kerf_api::nodepool::NodePool| {
         pool.metadata.annotations.as_ref().unwrap()["karpenter.sh/nodepool-hash"].clone()
     };
     let before = pools().get("general").await.unwrap();
     // Creations are answered late, so that the pool is edited between the decision and its deed.
-    rig.meets(
+    rig.inject_fault(
         kerf_sandbox::Fault::Slow { by: std::time::Duration::from_secs(5) },
         kerf_sandbox::Verb::Create,
         "nodeclaims",
@@ -132,7 +132,7 @@ async fn a_claim_carries_the_hash_that_it_was_planned_by() {
     rig.server.set_faults(Vec::new(), 1);
     rig.wait(15).await;
     let after = pools().get("general").await.unwrap();
-    let claim = rig.claim().await;
+    let claim = rig.only_claim().await;
     assert_ne!(hash(&after), hash(&before));
     assert_eq!(claim.metadata.annotations.unwrap()["karpenter.sh/nodepool-hash"], hash(&before));
     assert!(!claim.metadata.labels.unwrap().contains_key("team"));
@@ -144,12 +144,12 @@ async fn a_claim_carries_the_hash_that_it_was_planned_by() {
 // spec 07 §7.2
 #[tokio::test(start_paused = true)]
 async fn pods_that_lose_their_node_are_counted_apart() {
-    let (rig, claim) = running().await;
-    budget(&rig, "web", json!({"minAvailable": 1})).await;
+    let (rig, claim) = env_with_running_pod().await;
+    create_pdb(&rig, "web", json!({"minAvailable": 1})).await;
     rig.wait(2).await;
-    let (lines, _log) = CapturedLog::listen(Level::Debug, rig.clock);
+    let (lines, _log) = CapturedLog::capture(Level::Debug, rig.clock);
     rig.delete_claim(&claim).await;
     rig.wait(3).await;
-    let computing = lines.with("computing scheduling decision for provisionable pod(s)");
+    let computing = lines.with_message("computing scheduling decision for provisionable pod(s)");
     assert_eq!((&computing[0]["pending-pods"], &computing[0]["deleting-pods"]), (&json!(0), &json!(1)));
 }

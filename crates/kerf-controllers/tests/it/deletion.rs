@@ -9,22 +9,26 @@ use kerf_sandbox::{Fault, Verb};
 use serde_json::json;
 
 use crate::cloud::{ScriptedLaunch, ScriptedTermination};
-use crate::launch::dictated;
-use crate::test_env::of_claim;
+use crate::launch::env_with_scripted_cloud;
+use crate::test_env::claim_condition;
 
 // spec 04 #71: nodes first, then the machine.
 #[tokio::test(start_paused = true)]
 async fn a_registered_claims_nodes_go_before_its_machine() {
-    let (rig, cloud) = dictated().await;
-    rig.hand_made_claim("a", json!({})).await;
+    let (rig, cloud) = env_with_scripted_cloud().await;
+    rig.create_claim("a", json!({})).await;
     rig.wait(3).await;
-    let node = rig.node().await.metadata.name.unwrap();
+    let node = rig.only_node().await.metadata.name.unwrap();
     // Something else also holds the node, so that it is seen to go.
     rig.patch::<Node>(&node, json!({"metadata": {"finalizers": ["karpenter.sh/termination", "test/hold"]}})).await;
     rig.delete_claim("a").await;
     rig.wait(30).await;
-    assert!(rig.node().await.metadata.deletion_timestamp.is_some());
-    assert_eq!(of_claim(&rig.claim().await, "InstanceTerminating"), "absent", "the machine is not touched yet");
+    assert!(rig.only_node().await.metadata.deletion_timestamp.is_some());
+    assert_eq!(
+        claim_condition(&rig.only_claim().await, "InstanceTerminating"),
+        "absent",
+        "the machine is not touched yet"
+    );
     rig.patch::<Node>(&node, json!({"metadata": {"finalizers": null}})).await;
     rig.wait(5).await;
     assert_eq!(rig.claims().await, []);
@@ -34,16 +38,20 @@ async fn a_registered_claims_nodes_go_before_its_machine() {
 // spec 04 #72
 #[tokio::test(start_paused = true)]
 async fn an_unregistered_claims_machine_goes_at_once() {
-    let (rig, cloud) = dictated().await;
-    cloud.launch(ScriptedLaunch::Returns(Instance { provider_id: "kwok://n1".into(), ..Instance::default() }));
-    cloud.terminate(&[ScriptedTermination::InProgress, ScriptedTermination::InProgress, ScriptedTermination::Gone]);
-    rig.hand_made_claim("a", json!({})).await;
+    let (rig, cloud) = env_with_scripted_cloud().await;
+    cloud.script_launch(ScriptedLaunch::Returns(Instance { provider_id: "kwok://n1".into(), ..Instance::default() }));
+    cloud.script_terminations(&[
+        ScriptedTermination::InProgress,
+        ScriptedTermination::InProgress,
+        ScriptedTermination::Gone,
+    ]);
+    rig.create_claim("a", json!({})).await;
     rig.wait(3).await;
     // A node of another machine, and one that joins when the claim is on its way out.
     rig.delete_claim("a").await;
     rig.create::<Node>(json!({"metadata": {"name": "n1"}, "spec": {"providerID": "kwok://n1"}})).await;
     rig.wait(1).await;
-    assert!(rig.node().await.metadata.deletion_timestamp.is_none(), "its node is not drained");
+    assert!(rig.only_node().await.metadata.deletion_timestamp.is_none(), "its node is not drained");
     assert!(cloud.deleted.load(Ordering::SeqCst) > 0);
     rig.wait(6).await;
     assert_eq!(rig.claims().await, []);
@@ -52,8 +60,8 @@ async fn an_unregistered_claims_machine_goes_at_once() {
 // spec 04 §5.8: the machine goes before the finalizer, also if the claim does not say yet that it has one.
 #[tokio::test(start_paused = true)]
 async fn a_claim_deleted_while_it_is_launched_takes_its_machine_along() {
-    let (rig, cloud) = dictated().await;
-    rig.meets(Fault::InternalError, Verb::Patch, "nodeclaims");
+    let (rig, cloud) = env_with_scripted_cloud().await;
+    rig.inject_fault(Fault::InternalError, Verb::Patch, "nodeclaims");
     let claim = json!({
         "metadata": {"name": "a", "finalizers": ["karpenter.sh/termination"]},
         "spec": {
@@ -64,8 +72,12 @@ async fn a_claim_deleted_while_it_is_launched_takes_its_machine_along() {
     rig.create::<NodeClaim>(claim).await;
     rig.wait(5).await;
     assert_eq!(cloud.created.load(Ordering::SeqCst), 1);
-    assert!(rig.node().await.metadata.finalizers.is_some(), "the node has been registered");
-    assert_eq!(rig.claim().await.status.and_then(|status| status.provider_id), None, "and the claim knows of nothing");
+    assert!(rig.only_node().await.metadata.finalizers.is_some(), "the node has been registered");
+    assert_eq!(
+        rig.only_claim().await.status.and_then(|status| status.provider_id),
+        None,
+        "and the claim knows of nothing"
+    );
     rig.delete_claim("a").await;
     rig.server.set_faults(Vec::new(), 1);
     rig.wait(30).await;
@@ -77,8 +89,8 @@ async fn a_claim_deleted_while_it_is_launched_takes_its_machine_along() {
 // spec 01 §2.2: the pattern admits more than fits.
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_grace_period_nobody_can_count_can_be_deleted() {
-    let (rig, _) = dictated().await;
-    rig.hand_made_claim("a", json!({"terminationGracePeriod": "9999999999h"})).await;
+    let (rig, _) = env_with_scripted_cloud().await;
+    rig.create_claim("a", json!({"terminationGracePeriod": "9999999999h"})).await;
     rig.wait(3).await;
     rig.delete_claim("a").await;
     rig.wait(30).await;
@@ -89,39 +101,39 @@ async fn a_claim_whose_grace_period_nobody_can_count_can_be_deleted() {
 // spec 04 #73
 #[tokio::test(start_paused = true)]
 async fn a_claim_without_a_machine_just_goes() {
-    let (rig, cloud) = dictated().await;
+    let (rig, cloud) = env_with_scripted_cloud().await;
     *cloud.always_fails.lock().unwrap() = Some(|| kerf_cloud::CreateError::Other("boom".into()));
     rig.create::<Node>(json!({"metadata": {"name": "bare"}})).await;
-    rig.hand_made_claim("a", json!({})).await;
+    rig.create_claim("a", json!({})).await;
     rig.wait(3).await;
     rig.delete_claim("a").await;
     rig.wait(3).await;
     assert_eq!(rig.claims().await, []);
     assert_eq!(cloud.deleted.load(Ordering::SeqCst), 0);
-    assert!(rig.node().await.metadata.deletion_timestamp.is_none());
+    assert!(rig.only_node().await.metadata.deletion_timestamp.is_none());
 }
 
 // spec 04 #74, #75
 #[tokio::test(start_paused = true)]
 async fn a_claim_stays_until_its_machine_is_gone() {
-    let (rig, cloud) = dictated().await;
-    cloud.launch(ScriptedLaunch::Returns(Instance { provider_id: "kwok://m1".into(), ..Instance::default() }));
+    let (rig, cloud) = env_with_scripted_cloud().await;
+    cloud.script_launch(ScriptedLaunch::Returns(Instance { provider_id: "kwok://m1".into(), ..Instance::default() }));
     // A status that is written is looked at once more, at once.
-    cloud.terminate(&[
+    cloud.script_terminations(&[
         ScriptedTermination::Fails,
         ScriptedTermination::InProgress,
         ScriptedTermination::InProgress,
         ScriptedTermination::InProgress,
         ScriptedTermination::Gone,
     ]);
-    rig.hand_made_claim("a", json!({})).await;
+    rig.create_claim("a", json!({})).await;
     rig.wait(3).await;
     rig.delete_claim("a").await;
     tokio::time::sleep(std::time::Duration::from_millis(500)).await;
-    assert_eq!(of_claim(&rig.claim().await, "InstanceTerminating"), "absent", "a failure says nothing");
+    assert_eq!(claim_condition(&rig.only_claim().await, "InstanceTerminating"), "absent", "a failure says nothing");
     rig.wait(4).await;
-    let claim = rig.claim().await;
-    assert_eq!(of_claim(&claim, "InstanceTerminating"), "True/InstanceTerminating");
+    let claim = rig.only_claim().await;
+    assert_eq!(claim_condition(&claim, "InstanceTerminating"), "True/InstanceTerminating");
     assert_eq!(claim.metadata.finalizers.unwrap(), ["karpenter.sh/termination"]);
     assert_eq!(cloud.deleted.load(Ordering::SeqCst), 3);
     rig.wait(5).await;
@@ -133,12 +145,15 @@ async fn a_claim_stays_until_its_machine_is_gone() {
 // spec 04 #76, spec 01 #72, #73
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_drain_is_written_down_once() {
-    let (rig, cloud) = dictated().await;
+    let (rig, cloud) = env_with_scripted_cloud().await;
     let key = "karpenter.sh/nodeclaim-termination-timestamp";
     for (n, grace) in [("a", json!("300s")), ("b", json!("300s")), ("c", json!(null))] {
-        cloud.launch(ScriptedLaunch::Returns(Instance { provider_id: format!("kwok://{n}"), ..Instance::default() }));
-        cloud.terminate(&[ScriptedTermination::InProgress; 5]);
-        rig.hand_made_claim(n, json!({"terminationGracePeriod": grace})).await;
+        cloud.script_launch(ScriptedLaunch::Returns(Instance {
+            provider_id: format!("kwok://{n}"),
+            ..Instance::default()
+        }));
+        cloud.script_terminations(&[ScriptedTermination::InProgress; 5]);
+        rig.create_claim(n, json!({"terminationGracePeriod": grace})).await;
     }
     rig.wait(3).await;
     let earlier = "2026-01-01T00:00:09Z";
@@ -162,29 +177,28 @@ async fn the_end_of_a_drain_is_written_down_once() {
 // spec 04 #77
 #[tokio::test(start_paused = true)]
 async fn termination_leaves_ready_as_it_was() {
-    let (rig, cloud) = dictated().await;
-    rig.hand_made_claim("a", json!({})).await;
+    let (rig, cloud) = env_with_scripted_cloud().await;
+    rig.create_claim("a", json!({})).await;
     rig.wait(3).await;
-    let node = rig.node().await.metadata.name.unwrap();
+    let node = rig.only_node().await.metadata.name.unwrap();
     rig.make_ready(&node).await;
     rig.wait(3).await;
-    assert_eq!(of_claim(&rig.claim().await, "Ready"), "True/Ready");
-    cloud.terminate(&[ScriptedTermination::InProgress; 5]);
+    assert_eq!(claim_condition(&rig.only_claim().await, "Ready"), "True/Ready");
+    cloud.script_terminations(&[ScriptedTermination::InProgress; 5]);
     rig.delete_claim("a").await;
     rig.wait(1).await;
     rig.patch::<Node>(&node, json!({"metadata": {"finalizers": null}})).await;
     rig.wait(1).await;
-    let claim = rig.claim().await;
-    assert_eq!(of_claim(&claim, "InstanceTerminating"), "True/InstanceTerminating");
-    assert_eq!(of_claim(&claim, "Ready"), "True/Ready");
+    let claim = rig.only_claim().await;
+    assert_eq!(claim_condition(&claim, "InstanceTerminating"), "True/InstanceTerminating");
+    assert_eq!(claim_condition(&claim, "Ready"), "True/Ready");
 }
 
 // spec 04 #78
 #[tokio::test(start_paused = true)]
 async fn quantities_in_other_words_do_not_hold_a_claim_up() {
-    let (rig, _cloud) = dictated().await;
-    rig.hand_made_claim("a", json!({"resources": {"requests": {"cpu": "1000m", "memory": "50000", "pods": "1e1"}}}))
-        .await;
+    let (rig, _cloud) = env_with_scripted_cloud().await;
+    rig.create_claim("a", json!({"resources": {"requests": {"cpu": "1000m", "memory": "50000", "pods": "1e1"}}})).await;
     rig.wait(3).await;
     rig.delete_claim("a").await;
     rig.wait(10).await;

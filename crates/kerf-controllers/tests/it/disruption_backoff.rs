@@ -4,106 +4,106 @@
 use kerf_api::nodeclaim::NodeClaim;
 use serde_json::{Value, json};
 
-use crate::test_cluster::{TestCluster, shrinking, sizes_at};
+use crate::test_cluster::{TestCluster, catalogue_with_prices, consolidating_pool};
 
 /// Prices at which a small machine is the best for a small pod, and prices at which a large one is.
 const USUAL_PRICES: [f64; 3] = [0.1, 0.2, 0.4];
 const INVERTED_PRICES: [f64; 3] = [0.5, 0.9, 0.4];
 
 /// What the only claim says of what it replaced.
-async fn replaced(town: &TestCluster) -> Value {
-    let claim: NodeClaim = town.rig.claim().await;
+async fn replaced_annotation(town: &TestCluster) -> Value {
+    let claim: NodeClaim = town.env.only_claim().await;
     let annotations = claim.metadata.annotations.unwrap_or_default();
     annotations.get("kerf.sh/replaced").map_or(Value::Null, |text| serde_json::from_str(text).unwrap())
 }
 
 /// Why commands that were found are not carried out.
-fn held(town: &TestCluster) -> Vec<Value> {
-    let last = &town.rig.decisions()["lastPass"];
+fn held_codes(town: &TestCluster) -> Vec<Value> {
+    let last = &town.env.decisions()["lastPass"];
     last["held"].as_array().unwrap().iter().map(|held| held["code"].clone()).collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_move_is_not_undone_within_the_hour_by_a_successor_and_the_next_one_waits_longer() {
-    let mut town = TestCluster::start(shrinking(json!({}))).await;
-    town.oversized().await;
-    let first = town.rig.claim().await.metadata.name.unwrap();
-    town.until("it is small", 120, async |town| town.settled(1, &["s"]).await).await;
-    let told = replaced(&town).await;
+    let mut town = TestCluster::start(consolidating_pool(json!({}))).await;
+    town.deploy_oversized().await;
+    let first = town.env.only_claim().await.metadata.name.unwrap();
+    town.wait_until("it is small", 120, async |town| town.is_settled(1, &["s"]).await).await;
+    let told = replaced_annotation(&town).await;
     assert_eq!(
         (&told["nodeClaims"], &told["instanceTypes"], &told["reversals"]),
         (&json!([first]), &json!(["l"]), &json!(0))
     );
 
     // Prices change while nobody is at work, and whoever comes next knows nothing but what is written on the claim.
-    town.catalogue = sizes_at(INVERTED_PRICES);
+    town.catalogue = catalogue_with_prices(INVERTED_PRICES);
     town.restart();
-    town.pass(50 * 60).await;
-    assert!(town.settled(1, &["s"]).await, "not within the hour");
-    assert_eq!(held(&town), [json!("ReversedMove")]);
-    town.until("it is large", 15 * 60, async |town| town.settled(1, &["l"]).await).await;
-    let told = replaced(&town).await;
+    town.advance(50 * 60).await;
+    assert!(town.is_settled(1, &["s"]).await, "not within the hour");
+    assert_eq!(held_codes(&town), [json!("ReversedMove")]);
+    town.wait_until("it is large", 15 * 60, async |town| town.is_settled(1, &["l"]).await).await;
+    let told = replaced_annotation(&town).await;
     assert_eq!((&told["instanceTypes"], &told["reversals"]), (&json!(["s"]), &json!(1)));
 
     // And back: twice as long.
-    town.catalogue = sizes_at(USUAL_PRICES);
+    town.catalogue = catalogue_with_prices(USUAL_PRICES);
     town.restart();
-    town.pass(110 * 60).await;
-    assert!(town.settled(1, &["l"]).await, "not within two hours");
-    assert_eq!(held(&town), [json!("ReversedMove")]);
-    town.until("it is small", 15 * 60, async |town| town.settled(1, &["s"]).await).await;
-    assert_eq!(replaced(&town).await["reversals"], 2);
+    town.advance(110 * 60).await;
+    assert!(town.is_settled(1, &["l"]).await, "not within two hours");
+    assert_eq!(held_codes(&town), [json!("ReversedMove")]);
+    town.wait_until("it is small", 15 * 60, async |town| town.is_settled(1, &["s"]).await).await;
+    assert_eq!(replaced_annotation(&town).await["reversals"], 2);
 }
 
 /// Only moves that are made for money wait for each other: what has drifted is renewed at once.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_has_drifted_does_not_wait() {
-    let town = TestCluster::start(shrinking(json!({}))).await;
-    town.oversized().await;
-    town.until("it is small", 120, async |town| town.settled(1, &["s"]).await).await;
-    let moved = town.rig.claim().await.metadata.name.unwrap();
-    town.drift().await;
-    town.until("it is renewed", 120, async |town| {
-        let claims = town.rig.claims().await;
-        claims.len() == 1 && claims[0].metadata.name.as_ref() != Some(&moved) && town.settled(1, &["s"]).await
+    let town = TestCluster::start(consolidating_pool(json!({}))).await;
+    town.deploy_oversized().await;
+    town.wait_until("it is small", 120, async |town| town.is_settled(1, &["s"]).await).await;
+    let moved = town.env.only_claim().await.metadata.name.unwrap();
+    town.change_template().await;
+    town.wait_until("it is renewed", 120, async |town| {
+        let claims = town.env.claims().await;
+        claims.len() == 1 && claims[0].metadata.name.as_ref() != Some(&moved) && town.is_settled(1, &["s"]).await
     })
     .await;
-    let told = replaced(&town).await;
+    let told = replaced_annotation(&town).await;
     assert_eq!((&told["nodeClaims"], &told["instanceTypes"]), (&json!([moved]), &Value::Null));
 }
 
 /// Prices at which a small machine is cheaper by so many thousandths of a dollar.
-fn cheaper_by(thousandths: u32) -> [f64; 3] {
+fn prices_lower_by(thousandths: u32) -> [f64; 3] {
     [0.4 - f64::from(thousandths) / 1000.0, 0.4, 0.4]
 }
 
 /// A large machine, the cheapest there was, whose only pod has run on it for so many minutes when small ones become a little cheaper.
-async fn at_rest_for(minutes: u64, thousandths: u32) -> TestCluster {
-    let mut town = TestCluster::start(shrinking(json!({}))).await;
-    town.catalogue = sizes_at(INVERTED_PRICES);
+async fn cluster_with_pod_age(minutes: u64, thousandths: u32) -> TestCluster {
+    let mut town = TestCluster::start(consolidating_pool(json!({}))).await;
+    town.catalogue = catalogue_with_prices(INVERTED_PRICES);
     town.restart();
     town.deploy("web", 1, "500m", json!({})).await;
-    town.until("it runs", 60, async |town| town.settled(1, &["l"]).await).await;
-    town.pass(minutes * 60).await;
-    town.catalogue = sizes_at(cheaper_by(thousandths));
+    town.wait_until("it runs", 60, async |town| town.is_settled(1, &["l"]).await).await;
+    town.advance(minutes * 60).await;
+    town.catalogue = catalogue_with_prices(prices_lower_by(thousandths));
     town.restart();
     town
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_at_rest_are_not_stirred_for_small_change() {
-    let mut town = at_rest_for(61, 9).await;
-    town.pass(20 * 60).await;
-    assert!(town.settled(1, &["l"]).await, "nine thousandths of 400 are less than a fortieth");
-    assert_eq!(held(&town), [json!("SmallChange")]);
+    let mut town = cluster_with_pod_age(61, 9).await;
+    town.advance(20 * 60).await;
+    assert!(town.is_settled(1, &["l"]).await, "nine thousandths of 400 are less than a fortieth");
+    assert_eq!(held_codes(&town), [json!("SmallChange")]);
 
-    town.catalogue = sizes_at(cheaper_by(10));
+    town.catalogue = catalogue_with_prices(prices_lower_by(10));
     town.restart();
-    town.until("it is small, for a fortieth", 120, async |town| town.settled(1, &["s"]).await).await;
+    town.wait_until("it is small, for a fortieth", 120, async |town| town.is_settled(1, &["s"]).await).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn pods_that_are_young_are_moved_for_small_change() {
-    let town = at_rest_for(10, 9).await;
-    town.until("it is small", 120, async |town| town.settled(1, &["s"]).await).await;
+    let town = cluster_with_pod_age(10, 9).await;
+    town.wait_until("it is small", 120, async |town| town.is_settled(1, &["s"]).await).await;
 }

@@ -9,7 +9,7 @@ use crate::test_env::TestEnv;
 const DISRUPTED_LABELS: [&str; 5] = ["expired", "general", "", "", "graceful"];
 
 /// The claims that nobody has told to go.
-async fn claims(rig: &TestEnv) -> Vec<String> {
+async fn remaining_claims(rig: &TestEnv) -> Vec<String> {
     let all = rig.claims().await.into_iter().filter(|claim| claim.metadata.deletion_timestamp.is_none());
     all.map(|claim| claim.metadata.name.unwrap()).collect()
 }
@@ -20,11 +20,11 @@ async fn a_claim_ends_at_the_instant_at_which_it_expires() {
     let rig = TestEnv::start().await;
     let none = json!({"spec": {"disruption": {"budgets": [{"nodes": "0"}]}}});
     rig.patch::<NodePool>("general", none).await;
-    rig.hand_made_claim("short", json!({"expireAfter": "30s"})).await;
-    rig.hand_made_claim("long", json!({"expireAfter": "200s"})).await;
-    rig.hand_made_claim("never", json!({"expireAfter": "Never"})).await;
+    rig.create_claim("short", json!({"expireAfter": "30s"})).await;
+    rig.create_claim("long", json!({"expireAfter": "200s"})).await;
+    rig.create_claim("never", json!({"expireAfter": "Never"})).await;
     rig.wait(2).await;
-    let node = rig.all::<kerf_api::nodeclaim::NodeClaim>().get("short").await.unwrap().status.unwrap();
+    let node = rig.api::<kerf_api::nodeclaim::NodeClaim>().get("short").await.unwrap().status.unwrap();
     let node = node.node_name.unwrap();
     rig.make_ready(&node).await;
     rig.pending_pod("web", "100m", json!({})).await;
@@ -32,20 +32,20 @@ async fn a_claim_ends_at_the_instant_at_which_it_expires() {
     rig.pods().patch("web", &PatchParams::default(), &kept).await.unwrap();
     rig.bind("web", &node).await;
     rig.wait(26).await;
-    assert_eq!(claims(&rig).await, ["long", "never", "short"], "28 seconds old");
+    assert_eq!(remaining_claims(&rig).await, ["long", "never", "short"], "28 seconds old");
     rig.wait(3).await;
-    assert_eq!(claims(&rig).await, ["long", "never"]);
+    assert_eq!(remaining_claims(&rig).await, ["long", "never"]);
     let mut counted = DISRUPTED_LABELS;
     counted[2] = "spot";
     assert_eq!(rig.metrics.nodeclaims_disrupted.get(&counted), 1.0);
     assert_eq!(rig.metrics.pods_disruption_initiated.get(&counted), 1.0);
     rig.wait(160).await;
-    assert_eq!(claims(&rig).await, ["long", "never"]);
+    assert_eq!(remaining_claims(&rig).await, ["long", "never"]);
     assert_eq!(rig.metrics.nodeclaims_disrupted.get(&counted), 1.0, "it is still draining, and counted once");
     rig.wait(15).await;
-    assert_eq!(claims(&rig).await, ["never"]);
+    assert_eq!(remaining_claims(&rig).await, ["never"]);
     rig.wait(1000).await;
-    assert_eq!(claims(&rig).await, ["never"]);
+    assert_eq!(remaining_claims(&rig).await, ["never"]);
 }
 
 /// Whoever is started later than the claim's end ends it then; and a claim does not need a pool for it.
@@ -53,11 +53,11 @@ async fn a_claim_ends_at_the_instant_at_which_it_expires() {
 async fn what_expired_while_nobody_was_there_ends_at_the_next_start() {
     let mut rig = TestEnv::start().await;
     rig.stop();
-    rig.hand_made_claim("a", json!({"expireAfter": "30s"})).await;
+    rig.create_claim("a", json!({"expireAfter": "30s"})).await;
     rig.patch::<kerf_api::nodeclaim::NodeClaim>("a", json!({"metadata": {"labels": {"karpenter.sh/nodepool": null}}}))
         .await;
     rig.wait(60).await;
     let cloud = kerf_kwok::Kwok::new(rig.server.client_as("kwok"), rig.clock, kerf_kwok::built_in_catalogue());
-    let rig = rig.with(std::sync::Arc::new(cloud)).await;
-    assert_eq!(claims(&rig).await, Vec::<String>::new());
+    let rig = rig.start_controllers(std::sync::Arc::new(cloud)).await;
+    assert_eq!(remaining_claims(&rig).await, Vec::<String>::new());
 }

@@ -56,7 +56,7 @@ fn start_with(rig: &TestEnv, agent: &'static str, client: kube::Client, lease_cl
 }
 
 impl LeaderProcess {
-    fn leads(&self) -> bool {
+    fn is_leader(&self) -> bool {
         self.metrics.leader_election_master_status.get(&["karpenter-leader-election"]) == Some(1.0)
     }
 
@@ -68,8 +68,8 @@ impl LeaderProcess {
 }
 
 /// Two processes under load: pods keep coming, each too big for any node that there is.
-async fn two() -> (TestEnv, LeaderProcess, LeaderProcess) {
-    let rig = TestEnv::bare().await;
+async fn start_two_under_load() -> (TestEnv, LeaderProcess, LeaderProcess) {
+    let rig = TestEnv::without_controllers().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
     rig.server.start_audit();
     let one = start(&rig, "kerf-one");
@@ -79,11 +79,11 @@ async fn two() -> (TestEnv, LeaderProcess, LeaderProcess) {
         rig.pending_pod(&format!("first-{i}"), "60", json!({})).await;
         rig.wait(1).await;
     }
-    assert!(one.leads() && !two.leads());
+    assert!(one.is_leader() && !two.is_leader());
     (rig, one, two)
 }
 
-async fn load(rig: &TestEnv, seconds: usize) {
+async fn create_pods_for_seconds(rig: &TestEnv, seconds: usize) {
     for i in 0..seconds {
         rig.pending_pod(&format!("more-{i}"), "60", json!({})).await;
         rig.wait(1).await;
@@ -107,11 +107,11 @@ fn assert_one_after_the_other(writes: &[Write], one: &str, two: &str) -> Timesta
 
 #[tokio::test(start_paused = true)]
 async fn after_a_kill_the_other_works_within_twenty_seconds() {
-    let (rig, one, two) = two().await;
+    let (rig, one, two) = start_two_under_load().await;
     let killed = rig.clock.now();
     one.kill().await;
-    load(&rig, 25).await;
-    assert!(two.leads());
+    create_pods_for_seconds(&rig, 25).await;
+    assert!(two.is_leader());
     let first = assert_one_after_the_other(&rig.server.take_audit(), "kerf-one", "kerf-two");
     let took = first.duration_since(killed).as_secs_f64();
     assert!((10.0..20.0).contains(&took), "{took} s: not before the lease runs out, and soon after");
@@ -120,8 +120,8 @@ async fn after_a_kill_the_other_works_within_twenty_seconds() {
 // spec 07 #19
 #[tokio::test(start_paused = true)]
 async fn after_sigterm_the_other_works_within_two_seconds() {
-    let (rig, one, two) = two().await;
-    load(&rig, 3).await;
+    let (rig, one, two) = start_two_under_load().await;
+    create_pods_for_seconds(&rig, 3).await;
     let asked = rig.clock.now();
     one.shutdown.request();
     assert!(one.running.await.unwrap().is_ok());
@@ -131,7 +131,7 @@ async fn after_sigterm_the_other_works_within_two_seconds() {
     assert!(released.duration_since(asked).as_secs_f64() < 1.0, "the holder is cleared before the process ends");
     rig.pending_pod("next", "60", json!({})).await;
     rig.wait(4).await;
-    assert!(two.leads());
+    assert!(two.is_leader());
     let spec = leases.get("karpenter-leader-election").await.unwrap().spec.unwrap();
     assert_eq!(spec.holder_identity.as_deref(), Some("kerf-two"));
     assert_eq!(spec.lease_transitions, Some(1));
@@ -145,7 +145,7 @@ async fn after_sigterm_the_other_works_within_two_seconds() {
 // spec 07 #68
 #[tokio::test(start_paused = true)]
 async fn nobody_works_while_somebody_else_holds_the_lease() {
-    let rig = TestEnv::bare().await;
+    let rig = TestEnv::without_controllers().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
     let leases: Api<coordination::Lease> = Api::namespaced(rig.client.clone(), "kube-system");
     let lease = json!({"metadata": {"name": "karpenter-leader-election"}, "spec": {"holderIdentity": "karpenter", "leaseDurationSeconds": 15, "leaseTransitions": 3}});
@@ -157,10 +157,10 @@ async fn nobody_works_while_somebody_else_holds_the_lease() {
         let renew = json!({"spec": {"renewTime": rig.clock.now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()}});
         leases.patch("karpenter-leader-election", &PatchParams::default(), &Patch::Merge(renew)).await.unwrap();
     }
-    assert!(!one.leads());
+    assert!(!one.is_leader());
     assert!(rig.server.take_audit().iter().all(|write| write.agent != one.agent));
     rig.wait(20).await;
-    assert!(one.leads(), "a lease that nobody renews runs out");
+    assert!(one.is_leader(), "a lease that nobody renews runs out");
     let spec = leases.get("karpenter-leader-election").await.unwrap().spec.unwrap();
     assert_eq!((spec.holder_identity.as_deref(), spec.lease_transitions), (Some("kerf-one"), Some(4)));
 }
@@ -168,14 +168,14 @@ async fn nobody_works_while_somebody_else_holds_the_lease() {
 /// A leader that cannot renew stops before anybody else may start.
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_is_cut_off_stops_in_time() {
-    let (rig, one, two) = two().await;
+    let (rig, one, two) = start_two_under_load().await;
     let cut = rig.clock.now();
     let rule = FaultRule { agent: "kerf-one".into(), ..FaultRule::new(Fault::InternalError, 1_000_000) };
     let only_writes = FaultRule { resources: vec!["leases".into()], ..rule };
     rig.server.set_faults(vec![only_writes], 1);
-    load(&rig, 25).await;
+    create_pods_for_seconds(&rig, 25).await;
     assert!(matches!(one.running.await.unwrap(), Err(RunError::Lease(_))), "losing the lease is fatal");
-    assert!(two.leads());
+    assert!(two.is_leader());
     let writes = rig.server.take_audit();
     assert_one_after_the_other(&writes, "kerf-one", "kerf-two");
     let (_, last) = span(&writes, "kerf-one").unwrap();
@@ -198,10 +198,10 @@ fn throttled(rig: &TestEnv) -> kube::Client {
 // spec 07 #18
 #[tokio::test(start_paused = true)]
 async fn controllers_that_have_to_wait_do_not_cost_the_lease() {
-    let rig = TestEnv::bare().await;
+    let rig = TestEnv::without_controllers().await;
     let one = start_with(&rig, "kerf-one", throttled(&rig), rig.server.client_as("kerf-one"));
     rig.wait(120).await;
-    assert!(one.leads() && !one.running.is_finished());
+    assert!(one.is_leader() && !one.running.is_finished());
     let leases: Api<coordination::Lease> = Api::namespaced(rig.client.clone(), "kube-system");
     let spec = leases.get("karpenter-leader-election").await.unwrap().spec.unwrap();
     let age = rig.clock.now().duration_since(spec.renew_time.unwrap().0).as_secs_f64();
@@ -210,13 +210,13 @@ async fn controllers_that_have_to_wait_do_not_cost_the_lease() {
     one.kill().await;
     let two = start_with(&rig, "kerf-two", rig.server.client_as("kerf-two"), throttled(&rig));
     rig.wait(120).await;
-    assert!(!two.leads());
+    assert!(!two.is_leader());
 }
 
 // spec 07 §6.7
 #[tokio::test(start_paused = true)]
 async fn renewals_that_had_to_look_first_are_counted() {
-    let rig = TestEnv::bare().await;
+    let rig = TestEnv::without_controllers().await;
     let one = start(&rig, "kerf-one");
     rig.wait(10).await;
     let slow = || one.metrics.leader_election_slowpath.get(&["karpenter-leader-election"]);
@@ -226,5 +226,5 @@ async fn renewals_that_had_to_look_first_are_counted() {
     leases.patch("karpenter-leader-election", &PatchParams::default(), &Patch::Merge(touched)).await.unwrap();
     rig.wait(10).await;
     assert_eq!(slow(), 1.0, "its own last version was no longer the last");
-    assert!(one.leads());
+    assert!(one.is_leader());
 }

@@ -18,15 +18,15 @@ async fn a_pool_shows_what_its_machines_cost() {
     let rig = TestEnv::start().await;
     rig.wait(1).await;
     assert_eq!(rig.metrics.nodepools_cost.get(&["general"]), Some(0.0));
-    rig.hand_made_claim("a", json!({})).await;
+    rig.create_claim("a", json!({})).await;
     rig.wait(12).await;
     let one = rig.metrics.nodepools_cost.get(&["general"]).unwrap();
     assert!(one > 0.0);
-    rig.hand_made_claim("b", json!({})).await;
+    rig.create_claim("b", json!({})).await;
     rig.wait(12).await;
     let two = rig.metrics.nodepools_cost.get(&["general"]).unwrap();
     assert!((two - 2.0 * one).abs() < 1e-9, "{one} {two}");
-    rig.all::<NodePool>().delete("general", &DeleteParams::default()).await.unwrap();
+    rig.api::<NodePool>().delete("general", &DeleteParams::default()).await.unwrap();
     rig.wait(30).await;
     assert_eq!(rig.metrics.nodepools_cost.get(&["general"]), None);
 }
@@ -35,7 +35,7 @@ async fn a_pool_shows_what_its_machines_cost() {
 #[tokio::test(start_paused = true)]
 async fn queues_show_what_they_have_to_do() {
     let rig = TestEnv::start().await;
-    rig.hand_made_claim("a", json!({})).await;
+    rig.create_claim("a", json!({})).await;
     rig.wait(5).await;
     let text = rig.metrics.text(rig.clock.now());
     let labels = "{name=\"nodeclaim.lifecycle\",controller=\"nodeclaim.lifecycle\"}";
@@ -59,10 +59,10 @@ async fn queues_show_what_they_have_to_do() {
 // spec 04 #28
 #[tokio::test(start_paused = true)]
 async fn the_time_without_a_whole_picture_is_shown() {
-    let (rig, cloud) = crate::launch::dictated().await;
+    let (rig, cloud) = crate::launch::env_with_scripted_cloud().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
     *cloud.always_fails.lock().unwrap() = Some(|| kerf_cloud::CreateError::Other("throttled".into()));
-    rig.hand_made_claim("a", json!({})).await;
+    rig.create_claim("a", json!({})).await;
     rig.wait(125).await;
     let metrics = &rig.metrics;
     assert_eq!(metrics.cluster_state_synced.get(&[]), Some(0.0));
@@ -79,7 +79,7 @@ async fn the_time_without_a_whole_picture_is_shown() {
 #[tokio::test(start_paused = true)]
 async fn a_claims_life_is_told_from_its_first_change_to_its_end() {
     let rig = TestEnv::start().await;
-    rig.hand_made_claim("a", json!({})).await;
+    rig.create_claim("a", json!({})).await;
     rig.wait(3).await;
     assert_eq!(rig.events("Initialized"), [], "that it is not known yet is no change");
     for kind in ["Launched", "Registered"] {
@@ -89,7 +89,7 @@ async fn a_claims_life_is_told_from_its_first_change_to_its_end() {
     let ready = "Status condition transitioned, Type: NodeClassReady, Status: Unknown -> True, Reason: NodeClassReady";
     assert_eq!(rig.events("NodeClassReady"), [("general".into(), ready.into())]);
     assert_eq!(rig.events("ConsistentStateFound"), [], "what it could be without is not known before");
-    rig.make_ready(&rig.node().await.metadata.name.unwrap()).await;
+    rig.make_ready(&rig.only_node().await.metadata.name.unwrap()).await;
     rig.wait(3).await;
     let expected = "Status condition transitioned, Type: Initialized, Status: Unknown -> True, Reason: Initialized";
     assert_eq!(rig.events("Initialized"), [("a".into(), expected.into())]);
@@ -111,7 +111,7 @@ async fn a_claims_life_is_told_from_its_first_change_to_its_end() {
 /// One that comes by a name that another has just had is not what became of that one.
 #[tokio::test(start_paused = true)]
 async fn a_claims_namesake_has_a_life_of_its_own() {
-    let rig = TestEnv::bare().await;
+    let rig = TestEnv::without_controllers().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
     // Nobody hears of claims for a while, and then only which there are.
     let to = |verb: Verb, fault: Fault, from: u64, until: u64| FaultRule {
@@ -133,14 +133,14 @@ async fn a_claims_namesake_has_a_life_of_its_own() {
         1,
     );
     let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
-    let rig = rig.with(Arc::new(cloud)).await;
-    rig.hand_made_claim("a", json!({})).await;
+    let rig = rig.start_controllers(Arc::new(cloud)).await;
+    rig.create_claim("a", json!({})).await;
     rig.wait(12).await;
     rig.patch::<NodeClaim>("a", json!({"metadata": {"finalizers": null}})).await;
     rig.delete_claim("a").await;
-    rig.hand_made_claim("a", json!({})).await;
+    rig.create_claim("a", json!({})).await;
     rig.wait(100).await;
-    assert_eq!(rig.claim().await.metadata.deletion_timestamp, None);
+    assert_eq!(rig.only_claim().await.metadata.deletion_timestamp, None);
     let launched = rig.events("Launched");
     assert_eq!(launched.len(), 2, "{launched:?}");
     assert!(launched.iter().all(|(_, message)| message.contains("Unknown -> True")), "{launched:?}");
@@ -152,10 +152,10 @@ async fn a_claims_namesake_has_a_life_of_its_own() {
 #[tokio::test(start_paused = true)]
 async fn controllers_are_as_wide_as_their_cores_allow() {
     for (cores, width) in [(1, 1000.0), (60, 5000.0), (100, 5000.0)] {
-        let mut rig = TestEnv::bare().await;
+        let mut rig = TestEnv::without_controllers().await;
         rig.settings.cores = cores;
         let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
-        let rig = rig.with(Arc::new(cloud)).await;
+        let rig = rig.start_controllers(Arc::new(cloud)).await;
         assert_eq!(rig.metrics.max_concurrent_reconciles.get(&["nodeclaim.lifecycle"]), Some(width));
     }
 }
@@ -165,10 +165,10 @@ async fn controllers_are_as_wide_as_their_cores_allow() {
 #[tokio::test(start_paused = true)]
 async fn a_nodes_conditions_are_shown() {
     let rig = TestEnv::start().await;
-    rig.hand_made_claim("a", json!({})).await;
+    rig.create_claim("a", json!({})).await;
     rig.wait(3).await;
-    let node = rig.node().await.metadata.name.unwrap();
-    rig.node_condition(&node, "False").await;
+    let node = rig.only_node().await.metadata.name.unwrap();
+    rig.set_ready_condition(&node, "False").await;
     rig.wait(3).await;
     rig.make_ready(&node).await;
     rig.wait(5).await;
@@ -205,11 +205,11 @@ async fn a_nodes_conditions_are_shown() {
 #[tokio::test(start_paused = true)]
 async fn single_objects_can_be_left_out() {
     for is_shown in [true, false] {
-        let mut rig = TestEnv::bare().await;
+        let mut rig = TestEnv::without_controllers().await;
         rig.settings.cluster_state_observability = is_shown;
         rig.create::<NodePool>(pool("general", json!({"limits": {"cpu": "100"}}))).await;
         let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
-        let rig = rig.with(Arc::new(cloud)).await;
+        let rig = rig.start_controllers(Arc::new(cloud)).await;
         rig.pending_pod("web", "1", json!({})).await;
         rig.wait(15).await;
         let text = rig.metrics_text();

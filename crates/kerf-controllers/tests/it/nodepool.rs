@@ -9,13 +9,13 @@ use kerf_controllers::logs::Level;
 use kerf_kwok::{Kwok, built_in_catalogue};
 use serde_json::json;
 
-use crate::test_env::{CapturedLog, TestEnv, of_pool, pool};
+use crate::test_env::{CapturedLog, TestEnv, pool, pool_condition};
 
 const HASH: &str = "karpenter.sh/nodepool-hash";
 const VERSION: &str = "karpenter.sh/nodepool-hash-version";
 
 async fn get(rig: &TestEnv, name: &str) -> NodePool {
-    rig.all().get(name).await.unwrap()
+    rig.api().get(name).await.unwrap()
 }
 
 // spec 04 #106, #107, spec 01 #74
@@ -33,8 +33,8 @@ async fn a_pool_counts_its_nodes() {
     rig.wait(8).await;
     let counted = get(&rig, "general").await.status.unwrap().resources.unwrap();
     assert_eq!((counted["cpu"].to_string(), counted["nodes"].to_string()), ("4".into(), "1".into()));
-    let node = rig.node().await.metadata.name.unwrap();
-    rig.status::<k8s_openapi::api::core::v1::Node>(&node, json!({"capacity": {"cpu": "3"}})).await;
+    let node = rig.only_node().await.metadata.name.unwrap();
+    rig.patch_status::<k8s_openapi::api::core::v1::Node>(&node, json!({"capacity": {"cpu": "3"}})).await;
     rig.make_ready(&node).await;
     rig.wait(8).await;
     let counted = get(&rig, "general").await.status.unwrap().resources.unwrap();
@@ -68,7 +68,7 @@ async fn only_the_template_changes_the_hash() {
 async fn claims_of_an_older_hash_version_are_taken_along() {
     let mut rig = TestEnv::start().await;
     for name in ["old", "drifted", "new"] {
-        rig.hand_made_claim(name, json!({})).await;
+        rig.create_claim(name, json!({})).await;
     }
     rig.wait(3).await;
     // What an older release leaves behind.
@@ -76,18 +76,18 @@ async fn claims_of_an_older_hash_version_are_taken_along() {
     for (name, hash, version) in [("old", "0", "v2"), ("drifted", "1", "v2"), ("new", "1", "v3")] {
         rig.patch::<NodeClaim>(name, json!({"metadata": {"annotations": {HASH: hash, VERSION: version}}})).await;
     }
-    let mut conditions = rig.all::<NodeClaim>().get("drifted").await.unwrap().status.unwrap().conditions;
+    let mut conditions = rig.api::<NodeClaim>().get("drifted").await.unwrap().status.unwrap().conditions;
     let mut drifted = conditions[0].clone();
     drifted.condition_type = "Drifted".into();
     conditions.push(drifted);
-    rig.status::<NodeClaim>("drifted", json!({"conditions": conditions})).await;
+    rig.patch_status::<NodeClaim>("drifted", json!({"conditions": conditions})).await;
     rig.patch::<NodePool>("general", json!({"metadata": {"annotations": {HASH: "0", VERSION: "v2"}}})).await;
     let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
-    let rig = rig.with(Arc::new(cloud)).await;
+    let rig = rig.start_controllers(Arc::new(cloud)).await;
     let pool = get(&rig, "general").await;
     let hash = pool.metadata.annotations.unwrap()[HASH].clone();
     for (name, expected) in [("old", hash.as_str()), ("drifted", "1"), ("new", "1")] {
-        let annotations = rig.all::<NodeClaim>().get(name).await.unwrap().metadata.annotations.unwrap();
+        let annotations = rig.api::<NodeClaim>().get(name).await.unwrap().metadata.annotations.unwrap();
         assert_eq!((annotations[HASH].as_str(), annotations[VERSION].as_str()), (expected, "v3"), "{name}");
     }
 }
@@ -96,51 +96,51 @@ async fn claims_of_an_older_hash_version_are_taken_along() {
 #[tokio::test(start_paused = true)]
 async fn a_pool_is_ready_when_its_class_is() {
     let rig = TestEnv::start().await;
-    assert_eq!(of_pool(&get(&rig, "general").await, "NodeClassReady"), "True/NodeClassReady");
+    assert_eq!(pool_condition(&get(&rig, "general").await, "NodeClassReady"), "True/NodeClassReady");
     let lost = json!({"template": {"spec": {"nodeClassRef": {"name": "later"}}}});
     rig.create::<NodePool>(pool("lost", lost)).await;
     rig.wait(3).await;
     let missing = get(&rig, "lost").await;
-    assert_eq!(of_pool(&missing, "NodeClassReady"), "False/NodeClassNotFound");
-    assert_eq!(of_pool(&missing, "Ready"), "False/UnhealthyDependents");
+    assert_eq!(pool_condition(&missing, "NodeClassReady"), "False/NodeClassNotFound");
+    assert_eq!(pool_condition(&missing, "Ready"), "False/UnhealthyDependents");
 
     rig.create::<KWOKNodeClass>(json!({"metadata": {"name": "later"}, "spec": {}})).await;
     rig.wait(3).await;
-    assert_eq!(of_pool(&get(&rig, "lost").await, "Ready"), "True/Ready");
+    assert_eq!(pool_condition(&get(&rig, "lost").await, "Ready"), "True/Ready");
     let ready = |status: &str| {
         json!({"conditions": [{"type": "Ready", "status": status, "reason": "NoQuota", "message": "ask for more",
             "lastTransitionTime": "2026-01-01T00:00:00Z"}]})
     };
-    rig.status::<KWOKNodeClass>("later", ready("False")).await;
+    rig.patch_status::<KWOKNodeClass>("later", ready("False")).await;
     rig.wait(3).await;
-    assert_eq!(of_pool(&get(&rig, "lost").await, "NodeClassReady"), "False/NoQuota");
-    rig.status::<KWOKNodeClass>("later", ready("Unknown")).await;
+    assert_eq!(pool_condition(&get(&rig, "lost").await, "NodeClassReady"), "False/NoQuota");
+    rig.patch_status::<KWOKNodeClass>("later", ready("Unknown")).await;
     rig.wait(3).await;
-    assert_eq!(of_pool(&get(&rig, "lost").await, "NodeClassReady"), "False/NodeClassReadinessUnknown");
-    rig.status::<KWOKNodeClass>("later", ready("True")).await;
+    assert_eq!(pool_condition(&get(&rig, "lost").await, "NodeClassReady"), "False/NodeClassReadinessUnknown");
+    rig.patch_status::<KWOKNodeClass>("later", ready("True")).await;
     rig.wait(3).await;
-    assert_eq!(of_pool(&get(&rig, "lost").await, "NodeClassReady"), "True/NodeClassReady");
-    rig.status::<KWOKNodeClass>("later", json!({"conditions": []})).await;
+    assert_eq!(pool_condition(&get(&rig, "lost").await, "NodeClassReady"), "True/NodeClassReady");
+    rig.patch_status::<KWOKNodeClass>("later", json!({"conditions": []})).await;
     rig.wait(3).await;
-    assert_eq!(of_pool(&get(&rig, "lost").await, "NodeClassReady"), "False/NodeClassReadinessUnknown");
+    assert_eq!(pool_condition(&get(&rig, "lost").await, "NodeClassReady"), "False/NodeClassReadinessUnknown");
     rig.patch::<KWOKNodeClass>("later", json!({"metadata": {"finalizers": ["test/hold"]}})).await;
-    rig.all::<KWOKNodeClass>().delete("later", &kube::api::DeleteParams::default()).await.unwrap();
+    rig.api::<KWOKNodeClass>().delete("later", &kube::api::DeleteParams::default()).await.unwrap();
     rig.wait(3).await;
-    assert_eq!(of_pool(&get(&rig, "lost").await, "NodeClassReady"), "False/NodeClassTerminating");
+    assert_eq!(pool_condition(&get(&rig, "lost").await, "NodeClassReady"), "False/NodeClassTerminating");
 }
 
 // spec 04 #112
 #[tokio::test(start_paused = true)]
 async fn a_pool_that_makes_no_sense_says_so() {
     let rig = TestEnv::start().await;
-    let (lines, _log) = CapturedLog::listen(Level::Info, rig.clock);
+    let (lines, _log) = CapturedLog::capture(Level::Info, rig.clock);
     let capacity = |values: serde_json::Value| json!({"template": {"spec": {"requirements": [{"key": "karpenter.sh/capacity-type", "operator": "In", "values": values}]}}});
     rig.create::<NodePool>(pool("wrong", capacity(json!(["xspot"])))).await;
     rig.create::<NodePool>(pool("half", capacity(json!(["on-demand", "xspot"])))).await;
     rig.wait(3).await;
-    assert_eq!(of_pool(&get(&rig, "wrong").await, "ValidationSucceeded"), "False/NodePoolValidationFailed");
-    assert_eq!(of_pool(&get(&rig, "wrong").await, "Ready"), "False/UnhealthyDependents");
-    assert_eq!(of_pool(&get(&rig, "half").await, "ValidationSucceeded"), "True/ValidationSucceeded");
+    assert_eq!(pool_condition(&get(&rig, "wrong").await, "ValidationSucceeded"), "False/NodePoolValidationFailed");
+    assert_eq!(pool_condition(&get(&rig, "wrong").await, "Ready"), "False/UnhealthyDependents");
+    assert_eq!(pool_condition(&get(&rig, "half").await, "ValidationSucceeded"), "True/ValidationSucceeded");
 
     // What is ignored is logged, once for what it is, however often the pool is looked at.
     let ignored = || {

@@ -23,7 +23,7 @@ struct RunningProcess {
 
 fn start(server: &ApiServer, settings: ProcessSettings) -> RunningProcess {
     let metrics = Arc::new(Metrics::new());
-    let client = kerf_controllers::measured(server.client_as("kerf"), metrics.clone(), server.clock());
+    let client = kerf_controllers::metered_client(server.client_as("kerf"), metrics.clone(), server.clock());
     let recorder = Arc::new(Recorder::new(client.clone(), server.clock(), 1));
     let ctx = Context {
         cloud: Arc::new(Kwok::new(client.clone(), server.clock(), built_in_catalogue())),
@@ -59,7 +59,7 @@ async fn get(port: u16, path: &str) -> (u16, String) {
 }
 
 /// Asks until the answer is the expected one; a real server on real sockets needs a moment.
-async fn becomes(port: u16, path: &str, code: u16) -> String {
+async fn wait_for_code(port: u16, path: &str, code: u16) -> String {
     for _ in 0..1000 {
         let (found, body) = get(port, path).await;
         if found == code {
@@ -98,9 +98,9 @@ async fn readiness_waits_for_the_definitions_and_not_for_the_lease() {
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
     assert_eq!(get(health, "/healthz").await, (200, "ok".into()));
-    assert!(becomes(health, "/readyz", 500).await.contains("[-]crd failed"));
-    TestEnv::on(server.clone()).install_definitions().await;
-    assert_eq!(becomes(health, "/readyz", 200).await, "ok");
+    assert!(wait_for_code(health, "/readyz", 500).await.contains("[-]crd failed"));
+    TestEnv::from_server(server.clone()).install_crds().await;
+    assert_eq!(wait_for_code(health, "/readyz", 200).await, "ok");
     let (code, text) = get(metrics, "/metrics").await;
     assert_eq!(code, 200);
     assert!(text.contains("leader_election_master_status{name=\"l\"} 0"), "{text}");
@@ -113,37 +113,37 @@ async fn readiness_waits_for_the_definitions_and_not_for_the_lease() {
 /// A kind that is not installed is waited for, with a word in the log; nothing is lost meanwhile.
 #[tokio::test(start_paused = true)]
 async fn work_begins_when_the_definitions_arrive() {
-    let rig = TestEnv::empty();
+    let rig = TestEnv::without_crds();
     let process = start(&rig.server, ProcessSettings::default());
     rig.wait(60).await;
     assert_eq!(process.metrics.reconcile_total.get(&["nodepool.hash", "success"]), 0.0);
-    rig.install_definitions().await;
+    rig.install_crds().await;
     rig.create::<kerf_api::kwoknodeclass::KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
     rig.pending_pod("web", "1", json!({})).await;
     rig.wait(10).await;
-    rig.claim().await;
+    rig.only_claim().await;
 }
 
 /// Acceptance scenario B of spec 07 §13, and the end of a node: the messages, in their order.
 #[tokio::test(start_paused = true)]
 async fn the_log_tells_the_story_in_order() {
-    let rig = TestEnv::bare().await;
+    let rig = TestEnv::without_controllers().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
-    let (lines, _log) = CapturedLog::listen(Level::Info, rig.clock);
+    let (lines, _log) = CapturedLog::capture(Level::Info, rig.clock);
     let _process = start(&rig.server, ProcessSettings::default());
     rig.wait(2).await;
     for i in 0..5 {
         rig.pending_pod(&format!("inflate-{i}"), "1", json!({})).await;
     }
     rig.wait(3).await;
-    let node = rig.node().await.metadata.name.unwrap();
+    let node = rig.only_node().await.metadata.name.unwrap();
     rig.make_ready(&node).await;
     rig.wait(3).await;
     for i in 0..5 {
         rig.pods().delete(&format!("inflate-{i}"), &DeleteParams::default()).await.unwrap();
     }
-    rig.all::<Node>().delete(&node, &DeleteParams::default()).await.unwrap();
+    rig.api::<Node>().delete(&node, &DeleteParams::default()).await.unwrap();
     rig.wait(30).await;
     let parsed = lines.all();
     let messages: Vec<&str> = parsed.iter().map(|line| line["message"].as_str().unwrap()).collect();
@@ -171,7 +171,7 @@ async fn the_log_tells_the_story_in_order() {
 // spec 07 §6.7
 #[tokio::test(start_paused = true)]
 async fn requests_of_every_part_are_counted() {
-    let rig = TestEnv::bare().await;
+    let rig = TestEnv::without_controllers().await;
     rig.create::<NodePool>(pool("general", json!({}))).await;
     let election =
         kerf_controllers::LeaderElection { name: "l".into(), namespace: "default".into(), identity: "me".into() };
@@ -193,7 +193,7 @@ async fn requests_of_every_part_are_counted() {
 // spec 07 §1.1: without a lease there is none to be master of.
 #[tokio::test(start_paused = true)]
 async fn without_a_lease_nobody_is_master_of_one() {
-    let rig = TestEnv::bare().await;
+    let rig = TestEnv::without_controllers().await;
     let process = start(&rig.server, ProcessSettings::default());
     rig.wait(2).await;
     let text = process.metrics.text(rig.clock.now());

@@ -5,42 +5,42 @@ use kerf_api::nodepool::NodePool;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::test_env::{TestEnv, of_claim, of_pool, pool};
+use crate::test_env::{TestEnv, claim_condition, pool, pool_condition};
 
 #[tokio::test(start_paused = true)]
 async fn a_pending_pod_becomes_a_claim_a_machine_and_a_ready_node() {
     let rig = TestEnv::start().await;
-    let general: NodePool = rig.all().get("general").await.unwrap();
-    assert_eq!(of_pool(&general, "Ready"), "True/Ready");
+    let general: NodePool = rig.api().get("general").await.unwrap();
+    assert_eq!(pool_condition(&general, "Ready"), "True/Ready");
 
     rig.pending_pod("web", "3", json!({})).await;
     rig.wait(2).await;
-    let claim = rig.claim().await;
+    let claim = rig.only_claim().await;
     let name = claim.metadata.name.clone().unwrap();
     assert!(name.starts_with("general-"), "{name}");
-    assert_eq!(of_claim(&claim, "Launched"), "True/Launched");
-    assert_eq!(of_claim(&claim, "Registered"), "True/Registered");
-    assert_eq!(of_claim(&claim, "Initialized"), "Unknown/NodeNotReady");
-    assert_eq!(of_claim(&claim, "Ready"), "Unknown/ReconcilingDependents");
+    assert_eq!(claim_condition(&claim, "Launched"), "True/Launched");
+    assert_eq!(claim_condition(&claim, "Registered"), "True/Registered");
+    assert_eq!(claim_condition(&claim, "Initialized"), "Unknown/NodeNotReady");
+    assert_eq!(claim_condition(&claim, "Ready"), "Unknown/ReconcilingDependents");
     assert_eq!(claim.metadata.labels.as_ref().unwrap()["node.kubernetes.io/instance-type"], "c-4x-amd64-linux");
     assert_eq!(rig.events("Nominated"), [("web".into(), format!("Pod should schedule on: nodeclaim/{name}"))]);
 
-    let node = rig.node().await;
+    let node = rig.only_node().await;
     rig.make_ready(node.metadata.name.as_deref().unwrap()).await;
     rig.wait(2).await;
-    let claim = rig.claim().await;
-    assert_eq!(of_claim(&claim, "Initialized"), "True/Initialized");
-    assert_eq!(of_claim(&claim, "Ready"), "True/Ready");
+    let claim = rig.only_claim().await;
+    assert_eq!(claim_condition(&claim, "Initialized"), "True/Initialized");
+    assert_eq!(claim_condition(&claim, "Ready"), "True/Ready");
     assert_eq!(claim.status.unwrap().node_name, node.metadata.name);
-    let labels = rig.node().await.metadata.labels.unwrap();
+    let labels = rig.only_node().await.metadata.labels.unwrap();
     assert_eq!(labels["karpenter.sh/initialized"], "true");
 
     // The pod still waits for its scheduler: it counts on the node that was launched for it, and nothing else is launched.
     rig.wait(60).await;
-    rig.claim().await;
+    rig.only_claim().await;
     rig.bind("web", node.metadata.name.as_deref().unwrap()).await;
     rig.wait(60).await;
-    let general: NodePool = rig.all().get("general").await.unwrap();
+    let general: NodePool = rig.api().get("general").await.unwrap();
     assert_eq!(general.status.as_ref().unwrap().nodes, Some(1));
     assert_eq!(general.status.unwrap().resources.unwrap()["cpu"].to_string(), "4");
 }
@@ -50,7 +50,7 @@ async fn who_has_lost_its_place_gets_another_at_once() {
     let rig = TestEnv::start().await;
     rig.pending_pod("web", "3", json!({})).await;
     rig.wait(2).await;
-    let node = rig.node().await.metadata.name.unwrap();
+    let node = rig.only_node().await.metadata.name.unwrap();
     rig.make_ready(&node).await;
     rig.wait(2).await;
     // Somebody comes whom nobody planned for, and the scheduler takes the place of the other for it.
@@ -101,11 +101,11 @@ async fn limits_hold() {
     rig.wait(1).await;
     rig.pending_pod("a", "1500m", json!({})).await;
     rig.wait(3).await;
-    let claim = rig.claim().await;
+    let claim = rig.only_claim().await;
     assert_eq!(claim.metadata.labels.unwrap()["karpenter.sh/nodepool"], "small");
     rig.pending_pod("b", "1500m", json!({})).await;
     rig.wait(30).await;
-    rig.claim().await;
+    rig.only_claim().await;
     assert!(rig.events("FailedScheduling").iter().any(|(pod, why)| pod == "b" && why.contains("limits")));
 }
 
@@ -115,8 +115,8 @@ async fn what_runs_on_a_node_that_goes_gets_a_new_one() {
     let rig = TestEnv::start().await;
     rig.pending_pod("web", "3", json!({})).await;
     rig.wait(3).await;
-    let first = rig.claim().await;
-    let node = rig.node().await.metadata.name.unwrap();
+    let first = rig.only_claim().await;
+    let node = rig.only_node().await.metadata.name.unwrap();
     rig.make_ready(&node).await;
     rig.bind("web", &node).await;
     rig.wait(3).await;

@@ -15,12 +15,12 @@ use kerf_sandbox::{Fault, Verb};
 use serde_json::{Value, json};
 
 use crate::cloud::{ScriptedCloud, ScriptedLaunch};
-use crate::launch::dictated;
-use crate::test_env::{CapturedLog, TestEnv, of_claim};
+use crate::launch::env_with_scripted_cloud;
+use crate::test_env::{CapturedLog, TestEnv, claim_condition};
 
 const PROVIDER_ID: &str = "kwok://m1";
 
-fn machine() -> ScriptedLaunch {
+fn scripted_launch() -> ScriptedLaunch {
     ScriptedLaunch::Returns(Instance {
         provider_id: PROVIDER_ID.into(),
         capacity: [("cpu".to_owned(), "4".into()), ("memory".to_owned(), "8Gi".into())].into(),
@@ -30,7 +30,7 @@ fn machine() -> ScriptedLaunch {
 }
 
 /// A node that joins by itself.
-async fn join(rig: &TestEnv, name: &str, node: Value) {
+async fn create_node(rig: &TestEnv, name: &str, node: Value) {
     let mut object = json!({
         "metadata": {"name": name},
         "spec": {"providerID": PROVIDER_ID, "taints": [{"key": "karpenter.sh/unregistered", "effect": "NoExecute"}]},
@@ -46,12 +46,12 @@ fn taints(node: &Node) -> Vec<String> {
 }
 
 /// A claim that is launched and whose node has joined.
-async fn joined(claim: Value, node: Value) -> (TestEnv, Arc<ScriptedCloud>) {
-    let (rig, cloud) = dictated().await;
-    cloud.launch(machine());
-    rig.hand_made_claim("a", claim).await;
+async fn env_with_joined_node(claim: Value, node: Value) -> (TestEnv, Arc<ScriptedCloud>) {
+    let (rig, cloud) = env_with_scripted_cloud().await;
+    cloud.script_launch(scripted_launch());
+    rig.create_claim("a", claim).await;
     rig.wait(2).await;
-    join(&rig, "n1", node).await;
+    create_node(&rig, "n1", node).await;
     rig.wait(2).await;
     (rig, cloud)
 }
@@ -60,9 +60,9 @@ async fn joined(claim: Value, node: Value) -> (TestEnv, Arc<ScriptedCloud>) {
 #[tokio::test(start_paused = true)]
 async fn a_node_becomes_what_its_claim_says() {
     let spec = json!({"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]});
-    let (rig, _cloud) = joined(spec, json!({})).await;
-    let (claim, node) = (rig.claim().await, rig.node().await);
-    assert_eq!(of_claim(&claim, "Registered"), "True/Registered");
+    let (rig, _cloud) = env_with_joined_node(spec, json!({})).await;
+    let (claim, node) = (rig.only_claim().await, rig.only_node().await);
+    assert_eq!(claim_condition(&claim, "Registered"), "True/Registered");
     assert_eq!(claim.status.unwrap().node_name.unwrap(), "n1");
     assert_eq!(taints(&node), ["team"]);
     assert_eq!(node.metadata.finalizers.unwrap(), ["karpenter.sh/termination"]);
@@ -77,26 +77,26 @@ async fn a_node_becomes_what_its_claim_says() {
 // spec 04 #47, spec 01 #62
 #[tokio::test(start_paused = true)]
 async fn a_node_without_the_taint_registers_with_a_warning() {
-    let (rig, _cloud) = joined(json!({}), json!({"spec": {"taints": []}})).await;
-    assert_eq!(of_claim(&rig.claim().await, "Registered"), "True/Registered");
+    let (rig, _cloud) = env_with_joined_node(json!({}), json!({"spec": {"taints": []}})).await;
+    assert_eq!(claim_condition(&rig.only_claim().await, "Registered"), "True/Registered");
     assert_eq!(rig.events("UnregisteredTaintMissing").len(), 1);
 }
 
 /// A write that loses against another is made again, and what was odd about the node is said of the one that counts.
 #[tokio::test(start_paused = true)]
 async fn a_missing_taint_is_logged_once_however_often_the_node_is_written() {
-    let (rig, cloud) = dictated().await;
-    let (lines, _log) = CapturedLog::listen(Level::Info, rig.clock);
-    cloud.launch(machine());
-    rig.hand_made_claim("a", json!({})).await;
+    let (rig, cloud) = env_with_scripted_cloud().await;
+    let (lines, _log) = CapturedLog::capture(Level::Info, rig.clock);
+    cloud.script_launch(scripted_launch());
+    rig.create_claim("a", json!({})).await;
     rig.wait(2).await;
-    rig.meets(Fault::Conflict, Verb::Patch, "nodes");
-    join(&rig, "n1", json!({"spec": {"taints": []}})).await;
+    rig.inject_fault(Fault::Conflict, Verb::Patch, "nodes");
+    create_node(&rig, "n1", json!({"spec": {"taints": []}})).await;
     rig.wait(5).await;
-    assert_ne!(of_claim(&rig.claim().await, "Registered"), "True/Registered");
+    assert_ne!(claim_condition(&rig.only_claim().await, "Registered"), "True/Registered");
     rig.server.set_faults(Vec::new(), 1);
     rig.wait(5).await;
-    assert_eq!(of_claim(&rig.claim().await, "Registered"), "True/Registered");
+    assert_eq!(claim_condition(&rig.only_claim().await, "Registered"), "True/Registered");
     let told = lines.take();
     assert_eq!(told.iter().filter(|line| line["message"] == "node claim registration error").count(), 1, "{told:?}");
 }
@@ -108,9 +108,9 @@ async fn a_node_that_calls_itself_registered_becomes_what_its_claim_says() {
     let spec = json!({"taints": [{"key": "team", "value": "a", "effect": "NoSchedule"}]});
     let boasting = json!({"metadata": {"finalizers": ["karpenter.sh/termination"], "labels": {"karpenter.sh/registered": "true"}},
         "spec": {"taints": []}});
-    let (rig, _cloud) = joined(spec, boasting).await;
-    assert_eq!(of_claim(&rig.claim().await, "Registered"), "True/Registered");
-    let node = rig.node().await;
+    let (rig, _cloud) = env_with_joined_node(spec, boasting).await;
+    assert_eq!(claim_condition(&rig.only_claim().await, "Registered"), "True/Registered");
+    let node = rig.only_node().await;
     assert_eq!(taints(&node), ["team"]);
     assert_eq!(node.metadata.labels.unwrap()["karpenter.sh/nodepool"], "general");
     assert_eq!(node.metadata.owner_references.unwrap()[0].name, "a");
@@ -119,14 +119,14 @@ async fn a_node_that_calls_itself_registered_becomes_what_its_claim_says() {
 // spec 04 #48, spec 01 #65
 #[tokio::test(start_paused = true)]
 async fn an_owner_is_named_once() {
-    let (rig, cloud) = dictated().await;
-    cloud.launch(machine());
-    let claim = rig.hand_made_claim("a", json!({})).await;
+    let (rig, cloud) = env_with_scripted_cloud().await;
+    cloud.script_launch(scripted_launch());
+    let claim = rig.create_claim("a", json!({})).await;
     let owner = json!([{"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "name": "a", "uid": claim.metadata.uid}]);
-    join(&rig, "n1", json!({"metadata": {"ownerReferences": owner}})).await;
+    create_node(&rig, "n1", json!({"metadata": {"ownerReferences": owner}})).await;
     rig.wait(3).await;
-    assert_eq!(of_claim(&rig.claim().await, "Registered"), "True/Registered");
-    assert_eq!(rig.node().await.metadata.owner_references.unwrap().len(), 1);
+    assert_eq!(claim_condition(&rig.only_claim().await, "Registered"), "True/Registered");
+    assert_eq!(rig.only_node().await.metadata.owner_references.unwrap().len(), 1);
 }
 
 // spec 04 #49, spec 01 #63
@@ -134,22 +134,22 @@ async fn an_owner_is_named_once() {
 async fn taints_are_left_to_whoever_says_so() {
     let spec = || json!({"taints": [{"key": "team", "effect": "NoSchedule"}], "startupTaints": [{"key": "cni", "effect": "NoSchedule"}]});
     let label = |value: &str| json!({"metadata": {"labels": {"karpenter.sh/do-not-sync-taints": value}}});
-    let (rig, _cloud) = joined(spec(), label("true")).await;
-    assert_eq!(taints(&rig.node().await), [""; 0]);
-    let (rig, _cloud) = joined(spec(), label("false")).await;
-    assert_eq!(taints(&rig.node().await), ["team", "cni"]);
+    let (rig, _cloud) = env_with_joined_node(spec(), label("true")).await;
+    assert_eq!(taints(&rig.only_node().await), [""; 0]);
+    let (rig, _cloud) = env_with_joined_node(spec(), label("false")).await;
+    assert_eq!(taints(&rig.only_node().await), ["team", "cni"]);
 }
 
 // spec 04 #50, #56, #58, spec 01 #64
 #[tokio::test(start_paused = true)]
 async fn a_node_is_initialized_once_startup_is_over() {
     let spec = json!({"startupTaints": [{"key": "cni", "value": "x", "effect": "NoSchedule"}]});
-    let (rig, _cloud) = joined(spec, json!({})).await;
-    assert_eq!(of_claim(&rig.claim().await, "Initialized"), "Unknown/NodeNotReady");
+    let (rig, _cloud) = env_with_joined_node(spec, json!({})).await;
+    assert_eq!(claim_condition(&rig.only_claim().await, "Initialized"), "Unknown/NodeNotReady");
     rig.make_ready("n1").await;
     rig.wait(2).await;
-    let claim = rig.claim().await;
-    assert_eq!(of_claim(&claim, "Initialized"), "Unknown/StartupTaintsExist");
+    let claim = rig.only_claim().await;
+    assert_eq!(claim_condition(&claim, "Initialized"), "Unknown/StartupTaintsExist");
     let message = |claim: &NodeClaim| {
         let conditions = &claim.status.as_ref().unwrap().conditions;
         conditions.iter().find(|c| c.condition_type == "Initialized").unwrap().message.clone()
@@ -158,48 +158,48 @@ async fn a_node_is_initialized_once_startup_is_over() {
     let gate = json!([{"key": "readiness.k8s.io/x", "effect": "NoSchedule"}]);
     rig.patch::<Node>("n1", json!({"spec": {"taints": gate}})).await;
     rig.wait(2).await;
-    let claim = rig.claim().await;
-    assert_eq!(of_claim(&claim, "Initialized"), "Unknown/KnownEphemeralTaintsExist");
+    let claim = rig.only_claim().await;
+    assert_eq!(claim_condition(&claim, "Initialized"), "Unknown/KnownEphemeralTaintsExist");
     assert_eq!(message(&claim), "KnownEphemeralTaint \"readiness.k8s.io/x:NoSchedule\" still exists");
-    assert_eq!(taints(&rig.node().await), ["readiness.k8s.io/x"], "startup taints do not come back");
+    assert_eq!(taints(&rig.only_node().await), ["readiness.k8s.io/x"], "startup taints do not come back");
     rig.patch::<Node>("n1", json!({"spec": {"taints": null}})).await;
     rig.wait(2).await;
-    assert_eq!(of_claim(&rig.claim().await, "Ready"), "True/Ready");
-    assert_eq!(rig.node().await.metadata.labels.unwrap()["karpenter.sh/initialized"], "true");
+    assert_eq!(claim_condition(&rig.only_claim().await, "Ready"), "True/Ready");
+    assert_eq!(rig.only_node().await.metadata.labels.unwrap()["karpenter.sh/initialized"], "true");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_reason_that_lasts_for_a_moment_is_not_written() {
-    let (rig, cloud) = dictated().await;
-    cloud.launch(machine());
-    rig.hand_made_claim("a", json!({})).await;
-    join(&rig, "n1", json!({})).await;
+    let (rig, cloud) = env_with_scripted_cloud().await;
+    cloud.script_launch(scripted_launch());
+    rig.create_claim("a", json!({})).await;
+    create_node(&rig, "n1", json!({})).await;
     rig.wait(1).await;
-    let claim = rig.claim().await;
-    assert_eq!(of_claim(&claim, "Registered"), "True/Registered");
-    assert_eq!(of_claim(&claim, "Initialized"), "Unknown/NodeNotReady");
+    let claim = rig.only_claim().await;
+    assert_eq!(claim_condition(&claim, "Registered"), "True/Registered");
+    assert_eq!(claim_condition(&claim, "Initialized"), "Unknown/NodeNotReady");
     let gate = json!([{"key": "readiness.k8s.io/x", "effect": "NoSchedule"}]);
     rig.patch::<Node>("n1", json!({"spec": {"taints": gate}})).await;
     rig.make_ready("n1").await;
     rig.wait(1).await;
-    assert_eq!(of_claim(&rig.claim().await, "Initialized"), "Unknown/NodeNotReady");
+    assert_eq!(claim_condition(&rig.only_claim().await, "Initialized"), "Unknown/NodeNotReady");
     // What goes on is said.
     rig.wait(2).await;
-    assert_eq!(of_claim(&rig.claim().await, "Initialized"), "Unknown/KnownEphemeralTaintsExist");
+    assert_eq!(claim_condition(&rig.only_claim().await, "Initialized"), "Unknown/KnownEphemeralTaintsExist");
 }
 
 // spec 04 #51, spec 01 #61
 #[tokio::test(start_paused = true)]
 async fn two_nodes_for_one_machine_are_one_too_many() {
-    let (rig, cloud) = dictated().await;
-    cloud.launch(machine());
-    join(&rig, "n1", json!({})).await;
-    join(&rig, "n2", json!({})).await;
-    rig.hand_made_claim("a", json!({})).await;
+    let (rig, cloud) = env_with_scripted_cloud().await;
+    cloud.script_launch(scripted_launch());
+    create_node(&rig, "n1", json!({})).await;
+    create_node(&rig, "n2", json!({})).await;
+    rig.create_claim("a", json!({})).await;
     rig.wait(3).await;
-    let claim = rig.claim().await;
-    assert_eq!(of_claim(&claim, "Registered"), "False/MultipleNodesFound");
-    assert_eq!(of_claim(&claim, "Initialized"), "Unknown/AwaitingReconciliation");
+    let claim = rig.only_claim().await;
+    assert_eq!(claim_condition(&claim, "Registered"), "False/MultipleNodesFound");
+    assert_eq!(claim_condition(&claim, "Initialized"), "Unknown/AwaitingReconciliation");
     rig.wait(16 * 60).await;
     assert_eq!(rig.claims().await, [], "liveness ends it");
 }
@@ -208,28 +208,31 @@ async fn two_nodes_for_one_machine_are_one_too_many() {
 #[tokio::test(start_paused = true)]
 async fn what_was_requested_must_be_there() {
     let gpu = json!({"resources": {"requests": {"nvidia.com/gpu": "1"}}});
-    let (rig, _cloud) = joined(gpu, json!({})).await;
+    let (rig, _cloud) = env_with_joined_node(gpu, json!({})).await;
     rig.make_ready("n1").await;
     rig.wait(2).await;
-    assert_eq!(of_claim(&rig.claim().await, "Initialized"), "Unknown/ResourceNotRegistered");
-    rig.status::<Node>("n1", json!({"allocatable": {"nvidia.com/gpu": "0"}})).await;
+    assert_eq!(claim_condition(&rig.only_claim().await, "Initialized"), "Unknown/ResourceNotRegistered");
+    rig.patch_status::<Node>("n1", json!({"allocatable": {"nvidia.com/gpu": "0"}})).await;
     rig.wait(2).await;
-    assert_eq!(of_claim(&rig.claim().await, "Initialized"), "Unknown/ResourceNotRegistered");
-    rig.status::<Node>("n1", json!({"capacity": {"nvidia.com/gpu": "1"}, "allocatable": {"nvidia.com/gpu": "1"}}))
-        .await;
+    assert_eq!(claim_condition(&rig.only_claim().await, "Initialized"), "Unknown/ResourceNotRegistered");
+    rig.patch_status::<Node>(
+        "n1",
+        json!({"capacity": {"nvidia.com/gpu": "1"}, "allocatable": {"nvidia.com/gpu": "1"}}),
+    )
+    .await;
     rig.wait(2).await;
-    assert_eq!(of_claim(&rig.claim().await, "Initialized"), "True/Initialized");
+    assert_eq!(claim_condition(&rig.only_claim().await, "Initialized"), "True/Initialized");
 }
 
 struct ScriptedHook {
     name: &'static str,
-    answer: Mutex<Result<HookResult, &'static str>>,
-    asked: AtomicUsize,
+    result: Mutex<Result<HookResult, &'static str>>,
+    calls: AtomicUsize,
 }
 
 impl ScriptedHook {
     fn new(name: &'static str, answer: Result<HookResult, &'static str>) -> Arc<Self> {
-        Arc::new(Self { name, answer: Mutex::new(answer), asked: AtomicUsize::new(0) })
+        Arc::new(Self { name, result: Mutex::new(answer), calls: AtomicUsize::new(0) })
     }
 }
 
@@ -239,19 +242,19 @@ impl RegistrationHook for ScriptedHook {
     }
 
     fn registered<'a>(&'a self, _: &'a NodeClaim) -> BoxFuture<'a, Result<HookResult, BoxError>> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
-        futures::future::ready(self.answer.lock().unwrap().clone().map_err(Into::into)).boxed()
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        futures::future::ready(self.result.lock().unwrap().clone().map_err(Into::into)).boxed()
     }
 }
 
-async fn hooked(hooks: Vec<Arc<ScriptedHook>>) -> TestEnv {
-    let rig = TestEnv::bare().await;
-    let mut cloud = ScriptedCloud::over(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue()));
+async fn env_with_hooks(hooks: Vec<Arc<ScriptedHook>>) -> TestEnv {
+    let rig = TestEnv::without_controllers().await;
+    let mut cloud = ScriptedCloud::wrapping(Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue()));
     cloud.hooks = hooks.into_iter().map(|hook| hook as Arc<dyn RegistrationHook>).collect();
-    cloud.launch(machine());
-    let rig = rig.with(Arc::new(cloud)).await;
-    rig.hand_made_claim("a", json!({})).await;
-    join(&rig, "n1", json!({})).await;
+    cloud.script_launch(scripted_launch());
+    let rig = rig.start_controllers(Arc::new(cloud)).await;
+    rig.create_claim("a", json!({})).await;
+    create_node(&rig, "n1", json!({})).await;
     rig.wait(3).await;
     rig
 }
@@ -261,21 +264,21 @@ async fn hooked(hooks: Vec<Arc<ScriptedHook>>) -> TestEnv {
 async fn hooks_hold_registration_up_until_all_are_satisfied() {
     let pending = HookResult { requeue_after: Duration::from_secs(7), ..HookResult::default() };
     let (dns, lb) = (ScriptedHook::new("dns", Ok(pending.clone())), ScriptedHook::new("lb", Ok(pending)));
-    let rig = hooked(vec![dns.clone(), lb.clone()]).await;
-    let claim = rig.claim().await;
-    assert_eq!(of_claim(&claim, "Registered"), "Unknown/RegistrationHookPending");
+    let rig = env_with_hooks(vec![dns.clone(), lb.clone()]).await;
+    let claim = rig.only_claim().await;
+    assert_eq!(claim_condition(&claim, "Registered"), "Unknown/RegistrationHookPending");
     let status = claim.status.unwrap();
     assert_eq!(status.conditions.iter().find(|c| c.condition_type == "Registered").unwrap().message, "dns, lb");
     assert_eq!(status.node_name, None);
-    assert_eq!(taints(&rig.node().await), ["karpenter.sh/unregistered"]);
-    assert!(rig.node().await.metadata.finalizers.is_some(), "what can be stored already is");
-    assert_eq!(dns.asked.load(Ordering::SeqCst), lb.asked.load(Ordering::SeqCst), "all are asked each time");
+    assert_eq!(taints(&rig.only_node().await), ["karpenter.sh/unregistered"]);
+    assert!(rig.only_node().await.metadata.finalizers.is_some(), "what can be stored already is");
+    assert_eq!(dns.calls.load(Ordering::SeqCst), lb.calls.load(Ordering::SeqCst), "all are asked each time");
     let given = HookResult { labels: [("lb".to_owned(), "7".to_owned())].into(), ..HookResult::default() };
-    *dns.answer.lock().unwrap() = Ok(HookResult::satisfied());
-    *lb.answer.lock().unwrap() = Ok(given);
+    *dns.result.lock().unwrap() = Ok(HookResult::satisfied());
+    *lb.result.lock().unwrap() = Ok(given);
     rig.wait(10).await;
-    let (claim, node) = (rig.claim().await, rig.node().await);
-    assert_eq!(of_claim(&claim, "Registered"), "True/Registered");
+    let (claim, node) = (rig.only_claim().await, rig.only_node().await);
+    assert_eq!(claim_condition(&claim, "Registered"), "True/Registered");
     assert_eq!(taints(&node), [""; 0]);
     assert_eq!(claim.metadata.labels.unwrap()["lb"], "7");
     assert_eq!(node.metadata.labels.unwrap()["lb"], "7");
@@ -285,32 +288,32 @@ async fn hooks_hold_registration_up_until_all_are_satisfied() {
 #[tokio::test(start_paused = true)]
 async fn a_hook_that_fails_is_asked_again() {
     let dns = ScriptedHook::new("dns", Err("no answer"));
-    let rig = hooked(vec![dns.clone()]).await;
-    assert_eq!(of_claim(&rig.claim().await, "Registered"), "Unknown/RegistrationHookPending");
-    let asked = dns.asked.load(Ordering::SeqCst);
+    let rig = env_with_hooks(vec![dns.clone()]).await;
+    assert_eq!(claim_condition(&rig.only_claim().await, "Registered"), "Unknown/RegistrationHookPending");
+    let asked = dns.calls.load(Ordering::SeqCst);
     rig.wait(10).await;
-    assert!(dns.asked.load(Ordering::SeqCst) > asked);
-    *dns.answer.lock().unwrap() = Ok(HookResult::satisfied());
+    assert!(dns.calls.load(Ordering::SeqCst) > asked);
+    *dns.result.lock().unwrap() = Ok(HookResult::satisfied());
     rig.wait(60).await;
-    assert_eq!(of_claim(&rig.claim().await, "Registered"), "True/Registered");
+    assert_eq!(claim_condition(&rig.only_claim().await, "Registered"), "True/Registered");
 }
 
 // spec 04 #60
 #[tokio::test(start_paused = true)]
 async fn a_new_generation_does_not_make_a_ready_claim_unknown() {
-    let (rig, _cloud) = joined(json!({}), json!({})).await;
+    let (rig, _cloud) = env_with_joined_node(json!({}), json!({})).await;
     rig.make_ready("n1").await;
     rig.wait(2).await;
-    assert_eq!(of_claim(&rig.claim().await, "Ready"), "True/Ready");
+    assert_eq!(claim_condition(&rig.only_claim().await, "Ready"), "True/Ready");
     // Nobody may change a claim's spec; an older schema is the only way to a new generation. Its conditions then look old.
-    let mut conditions = rig.claim().await.status.unwrap().conditions;
+    let mut conditions = rig.only_claim().await.status.unwrap().conditions;
     for condition in &mut conditions {
         condition.observed_generation = Some(0);
     }
-    rig.status::<NodeClaim>("a", json!({"conditions": conditions})).await;
+    rig.patch_status::<NodeClaim>("a", json!({"conditions": conditions})).await;
     rig.wait(2).await;
-    let claim = rig.claim().await;
-    assert_eq!(of_claim(&claim, "Ready"), "True/Ready");
+    let claim = rig.only_claim().await;
+    assert_eq!(claim_condition(&claim, "Ready"), "True/Ready");
     let generation = claim.metadata.generation;
     assert!(claim.status.unwrap().conditions.iter().all(|condition| condition.observed_generation == generation));
 }

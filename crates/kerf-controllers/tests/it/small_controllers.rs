@@ -8,58 +8,61 @@ use kube::api::DeleteParams;
 use serde_json::json;
 
 use crate::cloud::ScriptedCloud;
-use crate::launch::dictated;
-use crate::test_cluster::{TestCluster, shrinking};
-use crate::test_env::{TestEnv, of_claim};
+use crate::launch::env_with_scripted_cloud;
+use crate::test_cluster::{TestCluster, consolidating_pool};
+use crate::test_env::{TestEnv, claim_condition};
 
-async fn registered(name: &str) -> (TestEnv, Arc<ScriptedCloud>, String) {
-    let (rig, cloud) = dictated().await;
-    rig.hand_made_claim(name, json!({"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}})).await;
+async fn env_with_registered_claim(name: &str) -> (TestEnv, Arc<ScriptedCloud>, String) {
+    let (rig, cloud) = env_with_scripted_cloud().await;
+    rig.create_claim(name, json!({"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}})).await;
     rig.wait(3).await;
-    let node = rig.node().await.metadata.name.unwrap();
+    let node = rig.only_node().await.metadata.name.unwrap();
     (rig, cloud, node)
 }
 
 // spec 04 #79
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_machine_is_gone_is_collected() {
-    let (rig, cloud, node) = registered("a").await;
+    let (rig, cloud, node) = env_with_registered_claim("a").await;
     rig.make_ready(&node).await;
-    *cloud.machines.lock().unwrap() = Some(Vec::new());
+    *cloud.instances.lock().unwrap() = Some(Vec::new());
     rig.wait(250).await;
-    rig.claim().await; // its kubelet still answers: the cloud's list is behind
-    rig.node_condition(&node, "Unknown").await;
+    rig.only_claim().await; // its kubelet still answers: the cloud's list is behind
+    rig.set_ready_condition(&node, "Unknown").await;
     rig.wait(130).await;
     assert!(rig.claims().await.iter().all(|claim| claim.metadata.deletion_timestamp.is_some()));
 
-    let (rig, cloud) = dictated().await;
+    let (rig, cloud) = env_with_scripted_cloud().await;
     let never = kerf_cloud::Instance { provider_id: "kwok://never".into(), ..Default::default() };
-    cloud.launch(crate::cloud::ScriptedLaunch::Returns(never));
-    *cloud.machines.lock().unwrap() = Some(Vec::new());
-    rig.hand_made_claim("a", json!({})).await;
+    cloud.script_launch(crate::cloud::ScriptedLaunch::Returns(never));
+    *cloud.instances.lock().unwrap() = Some(Vec::new());
+    rig.create_claim("a", json!({})).await;
     rig.wait(250).await;
-    assert!(rig.claim().await.metadata.deletion_timestamp.is_none(), "one that never registered is left to liveness");
+    assert!(
+        rig.only_claim().await.metadata.deletion_timestamp.is_none(),
+        "one that never registered is left to liveness"
+    );
 }
 
 // spec 04 #80
 #[tokio::test(start_paused = true)]
 async fn a_claim_whose_node_was_deleted_stays_while_its_machine_exists() {
-    let (rig, cloud, node) = registered("a").await;
-    let id = rig.claim().await.status.unwrap().provider_id.unwrap();
-    *cloud.machines.lock().unwrap() = Some(vec![kerf_cloud::Instance { provider_id: id, ..Default::default() }]);
+    let (rig, cloud, node) = env_with_registered_claim("a").await;
+    let id = rig.only_claim().await.status.unwrap().provider_id.unwrap();
+    *cloud.instances.lock().unwrap() = Some(vec![kerf_cloud::Instance { provider_id: id, ..Default::default() }]);
     rig.patch::<Node>(&node, json!({"metadata": {"finalizers": null}})).await;
-    rig.all::<Node>().delete(&node, &DeleteParams::default()).await.unwrap();
+    rig.api::<Node>().delete(&node, &DeleteParams::default()).await.unwrap();
     rig.wait(600).await;
-    assert!(rig.claim().await.metadata.deletion_timestamp.is_none());
+    assert!(rig.only_claim().await.metadata.deletion_timestamp.is_none());
 }
 
 /// The other way round: a machine that no claim stands for. A launch whose claim went before it could note its machine leaves one.
 #[tokio::test(start_paused = true)]
 async fn a_machine_without_a_claim_is_terminated() {
     let rig = TestEnv::start().await;
-    rig.hand_made_claim("a", json!({})).await;
+    rig.create_claim("a", json!({})).await;
     rig.wait(3).await;
-    let mut stray = rig.node().await;
+    let mut stray = rig.only_node().await;
     stray.metadata.name = Some("kwok-stray".into());
     stray.metadata.resource_version = None;
     stray.metadata.uid = None;
@@ -69,7 +72,7 @@ async fn a_machine_without_a_claim_is_terminated() {
     stray.metadata.labels.as_mut().unwrap().insert("kubernetes.io/hostname".into(), "gone".into());
     rig.create::<Node>(serde_json::to_value(stray).unwrap()).await;
     rig.wait(250).await;
-    assert_ne!(rig.node().await.metadata.name.unwrap(), "kwok-stray", "the one with a claim is still there");
+    assert_ne!(rig.only_node().await.metadata.name.unwrap(), "kwok-stray", "the one with a claim is still there");
 }
 
 /// Nodes that others simulate are not ours to collect, whatever scheme their ids have.
@@ -81,38 +84,38 @@ async fn a_node_that_was_never_launched_here_is_left_alone() {
         "annotations": {"kwok.x-k8s.io/node": "fake"}}, "spec": {"providerID": "kwok://u1"}});
     rig.create::<Node>(node).await;
     rig.wait(250).await;
-    let node = rig.node().await.metadata;
+    let node = rig.only_node().await.metadata;
     assert_eq!((node.name.as_deref(), node.deletion_timestamp), (Some("u1"), None));
 }
 
 // spec 04 #81
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_less_than_was_promised_is_told_of() {
-    let (rig, _cloud, node) = registered("a").await;
+    let (rig, _cloud, node) = env_with_registered_claim("a").await;
     rig.make_ready(&node).await;
     rig.wait(3).await;
-    let promised = rig.claim().await.status.unwrap().capacity.unwrap()["memory"].to_string();
+    let promised = rig.only_claim().await.status.unwrap().capacity.unwrap()["memory"].to_string();
     assert_eq!(promised, "4Gi");
-    rig.status::<Node>(&node, json!({"capacity": {"memory": "2Gi"}})).await;
+    rig.patch_status::<Node>(&node, json!({"capacity": {"memory": "2Gi"}})).await;
     rig.wait(601).await;
     let expected = "expected 4Gi of resource memory, but found 2Gi (50.0% of expected)";
     assert_eq!(rig.events("FailedConsistencyCheck"), [("a".into(), expected.into())]);
-    assert_eq!(of_claim(&rig.claim().await, "ConsistentStateFound"), "False/ConsistencyCheckFailed");
+    assert_eq!(claim_condition(&rig.only_claim().await, "ConsistentStateFound"), "False/ConsistencyCheckFailed");
     // A third more than was there: 2.666 of 4 GiB, which is nearer to 66.7% than to 66.6%.
-    rig.status::<Node>(&node, json!({"capacity": {"memory": "2863311530"}})).await;
+    rig.patch_status::<Node>(&node, json!({"capacity": {"memory": "2863311530"}})).await;
     rig.wait(601).await;
     let expected = "expected 4Gi of resource memory, but found 2863311530 (66.7% of expected)";
     assert_eq!(rig.events("FailedConsistencyCheck")[1], ("a".into(), expected.into()));
-    rig.status::<Node>(&node, json!({"capacity": {"memory": "4Gi"}})).await;
+    rig.patch_status::<Node>(&node, json!({"capacity": {"memory": "4Gi"}})).await;
     rig.wait(601).await;
-    assert_eq!(of_claim(&rig.claim().await, "ConsistentStateFound"), "True/ConsistentStateFound");
+    assert_eq!(claim_condition(&rig.only_claim().await, "ConsistentStateFound"), "True/ConsistentStateFound");
 }
 
 // spec 04 #82
 #[tokio::test(start_paused = true)]
 async fn pods_that_come_and_go_are_noted_on_the_claim() {
-    let (rig, _cloud, node) = registered("a").await;
-    let noted = async || rig.claim().await.status.unwrap().last_pod_event_time.map(|time| time.0);
+    let (rig, _cloud, node) = env_with_registered_claim("a").await;
+    let noted = async || rig.only_claim().await.status.unwrap().last_pod_event_time.map(|time| time.0);
     rig.pending_pod("p1", "100m", json!({})).await;
     rig.pending_pod("p2", "100m", json!({})).await;
     rig.pending_pod("p3", "100m", json!({})).await;
@@ -141,40 +144,40 @@ async fn pods_that_come_and_go_are_noted_on_the_claim() {
 // spec 04 §15 departure 14
 #[tokio::test(start_paused = true)]
 async fn a_restart_is_no_pod_event() {
-    let (mut rig, cloud, node) = registered("a").await;
+    let (mut rig, cloud, node) = env_with_registered_claim("a").await;
     rig.pending_pod("p1", "100m", json!({})).await;
     rig.bind("p1", &node).await;
     rig.wait(2).await;
-    let noted = rig.claim().await.status.unwrap().last_pod_event_time.unwrap();
+    let noted = rig.only_claim().await.status.unwrap().last_pod_event_time.unwrap();
     rig.wait(600).await;
     rig.restart(cloud);
     rig.wait(60).await;
-    assert_eq!(rig.claim().await.status.unwrap().last_pod_event_time.unwrap(), noted);
+    assert_eq!(rig.only_claim().await.status.unwrap().last_pod_event_time.unwrap(), noted);
 }
 
 // spec 04 #83
 #[tokio::test(start_paused = true)]
 async fn the_class_label_is_given_to_what_lacks_it() {
-    let (rig, _cloud, node) = registered("a").await;
+    let (rig, _cloud, node) = env_with_registered_claim("a").await;
     let key = "karpenter.kwok.sh/kwoknodeclass";
-    assert_eq!(rig.claim().await.metadata.labels.unwrap()[key], "default");
+    assert_eq!(rig.only_claim().await.metadata.labels.unwrap()[key], "default");
     rig.patch::<Node>(&node, json!({"metadata": {"labels": {key: null}}})).await;
     rig.patch::<NodeClaim>("a", json!({"metadata": {"labels": {key: null}}})).await;
     rig.wait(3).await;
-    assert_eq!(rig.claim().await.metadata.labels.unwrap()[key], "default");
-    assert_eq!(rig.node().await.metadata.labels.unwrap()[key], "default");
+    assert_eq!(rig.only_claim().await.metadata.labels.unwrap()[key], "default");
+    assert_eq!(rig.only_node().await.metadata.labels.unwrap()[key], "default");
 }
 
 // spec 07 #37
 #[tokio::test(start_paused = true)]
 async fn nothing_is_said_of_a_node_that_is_not_ours() {
-    let town = TestCluster::start(shrinking(json!({}))).await;
+    let town = TestCluster::start(consolidating_pool(json!({}))).await;
     let protected = json!({"karpenter.sh/do-not-disrupt": "true"});
-    town.rig.create::<Node>(json!({"metadata": {"name": "foreign", "annotations": protected}})).await;
+    town.env.create::<Node>(json!({"metadata": {"name": "foreign", "annotations": protected}})).await;
     town.deploy("web", 1, "500m", json!({"metadata": {"annotations": protected}})).await;
-    town.until("it runs", 60, async |town| town.running().await == 1).await;
-    town.pass(120).await;
-    let told = town.rig.events("DisruptionBlocked");
+    town.wait_until("it runs", 60, async |town| town.running().await == 1).await;
+    town.advance(120).await;
+    let told = town.env.events("DisruptionBlocked");
     assert!(!told.is_empty(), "ours stays, and that is told");
     assert!(told.iter().all(|(about, _)| about != "foreign"), "{told:?}");
 }

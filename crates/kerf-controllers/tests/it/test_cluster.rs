@@ -17,7 +17,7 @@ use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::test_env::{TestEnv, furnished, merge, of_claim, pool};
+use crate::test_env::{TestEnv, claim_condition, installed_server, merge, pool};
 
 /// Machines take three seconds to boot, pods one to start and one to stop.
 const TIMING: Timing = Timing {
@@ -28,12 +28,12 @@ const TIMING: Timing = Timing {
 };
 
 /// What is sold: `s`, `m` and `l` with 2, 4 and 8 cpus, at 10, 20 and 40 cents.
-pub(crate) fn sizes() -> Catalogue {
-    sizes_at([0.1, 0.2, 0.4])
+pub(crate) fn default_catalogue() -> Catalogue {
+    catalogue_with_prices([0.1, 0.2, 0.4])
 }
 
 /// The same at other prices.
-pub(crate) fn sizes_at([s, m, l]: [f64; 3]) -> Catalogue {
+pub(crate) fn catalogue_with_prices([s, m, l]: [f64; 3]) -> Catalogue {
     let of = |name: &str, cpu: u32, price: f64| {
         let is = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
         json!({"name": name, "architecture": "amd64", "operatingSystems": ["linux"],
@@ -65,47 +65,47 @@ impl InstanceAvailability for SoldOut {
 
 /// The cluster.
 pub(crate) struct TestCluster {
-    pub(crate) rig: TestEnv,
+    pub(crate) env: TestEnv,
     pub(crate) cluster: Cluster,
-    pub(crate) witness: Witness,
+    pub(crate) invariant_watcher: Witness,
     pub(crate) sold_out: Arc<SoldOut>,
     pub(crate) catalogue: Catalogue,
 }
 
 impl TestCluster {
     /// A cluster with these changes to the spec of its pool `general`, and nobody at work.
-    pub(crate) async fn bare(spec: Value) -> Self {
+    pub(crate) async fn without_controllers(spec: Value) -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let config = ClusterConfig { clock, seed: 7, timing: TIMING };
-        let cluster = Cluster::start_from(furnished().await, config);
+        let cluster = Cluster::start_from(installed_server().await, config);
         let witness = Witness::of(&cluster);
-        let mut rig = TestEnv::on(cluster.api().clone());
+        let mut rig = TestEnv::from_server(cluster.api().clone());
         rig.settings.pause_disruption = false;
         rig.create::<NodePool>(pool("general", spec)).await;
-        Self { rig, cluster, witness, sold_out: Arc::default(), catalogue: sizes() }
+        Self { env: rig, cluster, invariant_watcher: witness, sold_out: Arc::default(), catalogue: default_catalogue() }
     }
 
     /// The same with the controllers at work.
     pub(crate) async fn start(spec: Value) -> Self {
-        let mut town = Self::bare(spec).await;
+        let mut town = Self::without_controllers(spec).await;
         town.restart();
-        town.rig.wait(2).await;
+        town.env.wait(2).await;
         town
     }
 
     /// Ends the controllers that are at work, wherever they are, and starts new ones that know nothing.
     pub(crate) fn restart(&mut self) {
-        self.restart_with(self.rig.server.client_as("kerf"));
+        self.restart_with(self.env.server.client_as("kerf"));
     }
 
     pub(crate) fn restart_with(&mut self, client: Client) {
         let cloud =
-            Kwok::new(client.clone(), self.rig.clock, self.catalogue.clone()).with_availability(self.sold_out.clone());
-        self.rig.restart_with(client, Arc::new(cloud));
+            Kwok::new(client.clone(), self.env.clock, self.catalogue.clone()).with_availability(self.sold_out.clone());
+        self.env.restart_with(client, Arc::new(cloud));
     }
 
     fn deployments(&self) -> Api<Deployment> {
-        Api::default_namespaced(self.rig.client.clone())
+        Api::default_namespaced(self.env.client.clone())
     }
 
     /// A deployment of pods that each ask for so much, with these changes to the pods.
@@ -128,21 +128,21 @@ impl TestCluster {
     }
 
     /// A budget for the pods of a deployment.
-    pub(crate) async fn protect(&self, name: &str, spec: Value) {
+    pub(crate) async fn create_pdb(&self, name: &str, spec: Value) {
         let mut budget = json!({"metadata": {"name": name}, "spec": {"selector": {"matchLabels": {"app": name}}}});
         merge(&mut budget["spec"], spec);
-        let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(self.rig.client.clone());
+        let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(self.env.client.clone());
         budgets.create(&PostParams::default(), &serde_json::from_value(budget).unwrap()).await.unwrap();
     }
 
     /// Changes the pool.
-    pub(crate) async fn change_pool(&self, change: Value) {
-        self.rig.patch::<NodePool>("general", change).await;
+    pub(crate) async fn patch_pool(&self, change: Value) {
+        self.env.patch::<NodePool>("general", change).await;
     }
 
     /// Running pods by node.
     pub(crate) async fn pods(&self) -> Vec<Pod> {
-        self.rig.pods().list(&ListParams::default()).await.unwrap().items
+        self.env.pods().list(&ListParams::default()).await.unwrap().items
     }
 
     /// How many pods run, with nobody telling them to go.
@@ -156,81 +156,81 @@ impl TestCluster {
 
     /// The instance types of all nodes, sorted.
     pub(crate) async fn types(&self) -> Vec<String> {
-        let mut types: Vec<String> = self.rig.list::<Node>().await.iter().map(type_of).collect();
+        let mut types: Vec<String> = self.env.list::<Node>().await.iter().map(instance_type_of).collect();
         types.sort();
         types
     }
 
     /// Waits until something holds; how many seconds that took.
-    pub(crate) async fn until(&self, what: &str, most: u64, holds: impl AsyncFn(&Self) -> bool) -> u64 {
+    pub(crate) async fn wait_until(&self, what: &str, most: u64, holds: impl AsyncFn(&Self) -> bool) -> u64 {
         for second in 0..most {
             if holds(self).await {
                 return second;
             }
-            self.rig.wait(1).await;
-            self.check();
+            self.env.wait(1).await;
+            self.check_invariants();
         }
-        panic!("not within {most} s: {what}\n{:#}\n{:#?}", self.rig.decisions(), self.types().await);
+        panic!("not within {most} s: {what}\n{:#}\n{:#?}", self.env.decisions(), self.types().await);
     }
 
     /// The nodes that are marked as about to go.
     pub(crate) async fn tainted(&self) -> Vec<String> {
-        let nodes = self.rig.list::<Node>().await;
+        let nodes = self.env.list::<Node>().await;
         nodes.into_iter().filter(is_tainted).filter_map(|node| node.metadata.name).collect()
     }
 
     /// How many claims say why they are disrupted.
     pub(crate) async fn disrupted(&self) -> usize {
-        let claims = self.rig.claims().await;
-        claims.iter().filter(|claim| of_claim(claim, "DisruptionReason") != "absent").count()
+        let claims = self.env.claims().await;
+        claims.iter().filter(|claim| claim_condition(claim, "DisruptionReason") != "absent").count()
     }
 
     /// Changes the pool's template, so that its nodes drift.
-    pub(crate) async fn drift(&self) {
-        self.change_pool(json!({"spec": {"template": {"metadata": {"labels": {"colour": "blue"}}}}})).await;
+    pub(crate) async fn change_template(&self) {
+        self.patch_pool(json!({"spec": {"template": {"metadata": {"labels": {"colour": "blue"}}}}})).await;
     }
 
     /// A big node with a small pod, which could be a small node.
-    pub(crate) async fn oversized(&self) {
+    pub(crate) async fn deploy_oversized(&self) {
         self.deploy("wide", 1, "7", json!({})).await;
         self.deploy("web", 1, "500m", json!({})).await;
-        self.until("both run", 60, async |town| town.settled(2, &["l"]).await).await;
+        self.wait_until("both run", 60, async |town| town.is_settled(2, &["l"]).await).await;
         self.scale("wide", 0).await;
     }
 
     /// Nothing is under way, nothing is left behind.
-    pub(crate) async fn is_quiet(&self) -> bool {
-        self.tainted().await.is_empty() && self.disrupted().await == 0 && self.rig.strays().await.is_empty()
+    pub(crate) async fn is_idle(&self) -> bool {
+        self.tainted().await.is_empty() && self.disrupted().await == 0 && self.env.orphans().await.is_empty()
     }
 
     /// Lets time go by.
-    pub(crate) async fn pass(&self, seconds: u64) {
-        self.rig.wait(seconds).await;
-        self.check();
+    pub(crate) async fn advance(&self, seconds: u64) {
+        self.env.wait(seconds).await;
+        self.check_invariants();
     }
 
     /// So many pods run on machines of these types.
-    pub(crate) async fn settled(&self, pods: usize, types: &[&str]) -> bool {
+    pub(crate) async fn is_settled(&self, pods: usize, types: &[&str]) -> bool {
         self.running().await == pods && self.pods().await.len() == pods && self.types().await == types
     }
 
     /// Nothing has happened that must not: budgets, protected pods, replacements that are up first (the sandbox's own invariants, which
     /// are checked at every change).
-    pub(crate) fn check(&self) {
-        let violations = self.witness.violations();
-        assert!(violations.is_empty(), "{violations:#?}\n{:#}", self.rig.decisions());
+    pub(crate) fn check_invariants(&self) {
+        let violations = self.invariant_watcher.violations();
+        assert!(violations.is_empty(), "{violations:#?}\n{:#}", self.env.decisions());
     }
 }
 
 impl Drop for TestCluster {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            self.check();
+            self.check_invariants();
         }
     }
 }
 
-pub(crate) fn type_of(node: &Node) -> String {
+pub(crate) fn instance_type_of(node: &Node) -> String {
     node.metadata.labels.as_ref().unwrap()["node.kubernetes.io/instance-type"].clone()
 }
 
@@ -244,7 +244,7 @@ pub(crate) fn node_of(pod: &Pod) -> Option<&str> {
 }
 
 /// A pool whose nodes may go, with these changes to what it says of that.
-pub(crate) fn shrinking(disruption: Value) -> Value {
+pub(crate) fn consolidating_pool(disruption: Value) -> Value {
     let mut spec = json!({"disruption": {"consolidateAfter": "0s", "budgets": [{"nodes": "100%"}]}});
     merge(&mut spec["disruption"], disruption);
     spec

@@ -36,8 +36,8 @@ type EventKey = (String, Vec<String>);
 impl Publish for RecordedEvents {
     fn publish(&self, event: Event) {
         let (known, events) = &mut *self.0.lock().unwrap();
-        let is_new = known.insert((event.reason.to_string(), event.told_apart_by.clone()));
-        if is_new || event.told_apart_by.is_empty() {
+        let is_new = known.insert((event.reason.to_string(), event.dedupe_values.clone()));
+        if is_new || event.dedupe_values.is_empty() {
             events.push(event);
         }
     }
@@ -60,10 +60,10 @@ impl io::Write for CapturedLog {
 
 impl CapturedLog {
     /// Listens to this thread, to everything from a level on, for as long as the guard lives.
-    pub(crate) fn listen(level: Level, clock: Clock) -> (Self, tracing::subscriber::DefaultGuard) {
+    pub(crate) fn capture(level: Level, clock: Clock) -> (Self, tracing::subscriber::DefaultGuard) {
         let lines = Self::default();
         let layer =
-            LogLayer::new(logs::LogSettings { level, form: LineFormat::Json }, clock, vec![Box::new(lines.clone())]);
+            LogLayer::new(logs::LogSettings { level, format: LineFormat::Json }, clock, vec![Box::new(lines.clone())]);
         // As long as one subscriber is all there is, tracing asks the thread that comes by a line first whether anybody listens; other tests'
         // threads would answer no, for good. One for everybody makes it ask all.
         let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
@@ -84,7 +84,7 @@ impl CapturedLog {
     }
 
     /// The lines so far with a message.
-    pub(crate) fn with(&self, message: &str) -> Vec<Value> {
+    pub(crate) fn with_message(&self, message: &str) -> Vec<Value> {
         self.all().into_iter().filter(|line| line["message"] == message).collect()
     }
 }
@@ -116,13 +116,13 @@ impl Drop for RunningControllers {
 
 impl TestEnv {
     /// An API server that knows nothing of Kerf.
-    pub(crate) fn empty() -> Self {
+    pub(crate) fn without_crds() -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
-        Self::on(ApiServer::new(Config::new(clock, 7)))
+        Self::from_server(ApiServer::new(Config::new(clock, 7)))
     }
 
     /// The rig of a server that runs already.
-    pub(crate) fn on(server: ApiServer) -> Self {
+    pub(crate) fn from_server(server: ApiServer) -> Self {
         let (client, clock) = (server.client_as("test"), server.clock());
         Self {
             server,
@@ -139,21 +139,21 @@ impl TestEnv {
     }
 
     /// An API server with the definitions and a node class `default`, and nobody at work.
-    pub(crate) async fn bare() -> Self {
+    pub(crate) async fn without_controllers() -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
-        Self::on(furnished().await.fork(clock))
+        Self::from_server(installed_server().await.fork(clock))
     }
 
     /// The same with a pool `general` and the simulated cloud, and the controllers at work.
     pub(crate) async fn start() -> Self {
-        let rig = Self::bare().await;
+        let rig = Self::without_controllers().await;
         rig.create::<NodePool>(pool("general", json!({}))).await;
         let cloud = Kwok::new(rig.server.client_as("kwok"), rig.clock, built_in_catalogue());
-        rig.with(Arc::new(cloud)).await
+        rig.start_controllers(Arc::new(cloud)).await
     }
 
     /// Puts the controllers to work with a cloud, and gives them time to look around.
-    pub(crate) async fn with(mut self, cloud: Arc<dyn CloudProvider>) -> Self {
+    pub(crate) async fn start_controllers(mut self, cloud: Arc<dyn CloudProvider>) -> Self {
         self.restart(cloud);
         self.wait(2).await;
         self
@@ -192,13 +192,13 @@ impl TestEnv {
     }
 
     /// From now on this happens to every request of the controllers of this kind.
-    pub(crate) fn meets(&self, fault: Fault, verb: Verb, resource: &str) {
+    pub(crate) fn inject_fault(&self, fault: Fault, verb: Verb, resource: &str) {
         let always = FaultRule::new(fault, 1_000_000);
         let rule = FaultRule { agent: "kerf".into(), resources: vec![resource.into()], verbs: vec![verb], ..always };
         self.server.set_faults(vec![rule], 1);
     }
 
-    pub(crate) async fn install_definitions(&self) {
+    pub(crate) async fn install_crds(&self) {
         install_crds(&self.client, CrdVariant::Kwok).await.unwrap();
     }
 
@@ -207,7 +207,7 @@ impl TestEnv {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
 
-    pub(crate) fn all<K>(&self) -> Api<K>
+    pub(crate) fn api<K>(&self) -> Api<K>
     where
         K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope>,
         K::DynamicType: Default,
@@ -225,18 +225,18 @@ impl TestEnv {
         K: Clone + std::fmt::Debug,
         K::DynamicType: Default,
     {
-        self.all::<K>().create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
+        self.api::<K>().create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap()
     }
 
     /// Changes the status of an object.
-    pub(crate) async fn status<K>(&self, name: &str, status: Value)
+    pub(crate) async fn patch_status<K>(&self, name: &str, status: Value)
     where
         K: kube::Resource<Scope = k8s_openapi::ClusterResourceScope> + serde::de::DeserializeOwned,
         K: Clone + std::fmt::Debug,
         K::DynamicType: Default,
     {
         let patch = Patch::Merge(json!({"status": status}));
-        self.all::<K>().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
+        self.api::<K>().patch_status(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
     /// Changes an object.
@@ -246,7 +246,7 @@ impl TestEnv {
         K: Clone + std::fmt::Debug,
         K::DynamicType: Default,
     {
-        self.all::<K>().patch(name, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
+        self.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(change)).await.unwrap();
     }
 
     pub(crate) async fn list<K>(&self) -> Vec<K>
@@ -255,7 +255,7 @@ impl TestEnv {
         K: Clone + std::fmt::Debug,
         K::DynamicType: Default,
     {
-        self.all::<K>().list(&ListParams::default()).await.unwrap().items
+        self.api::<K>().list(&ListParams::default()).await.unwrap().items
     }
 
     pub(crate) async fn claims(&self) -> Vec<NodeClaim> {
@@ -263,21 +263,21 @@ impl TestEnv {
     }
 
     /// The only claim that there is.
-    pub(crate) async fn claim(&self) -> NodeClaim {
+    pub(crate) async fn only_claim(&self) -> NodeClaim {
         let mut claims = self.claims().await;
         assert_eq!(claims.len(), 1, "{claims:#?}");
         claims.remove(0)
     }
 
     /// The only node that there is.
-    pub(crate) async fn node(&self) -> Node {
+    pub(crate) async fn only_node(&self) -> Node {
         let mut nodes: Vec<Node> = self.list().await;
         assert_eq!(nodes.len(), 1, "{nodes:#?}");
         nodes.remove(0)
     }
 
     pub(crate) async fn delete_claim(&self, name: &str) {
-        self.all::<NodeClaim>().delete(name, &DeleteParams::default()).await.unwrap();
+        self.api::<NodeClaim>().delete(name, &DeleteParams::default()).await.unwrap();
     }
 
     /// A pod that the scheduler has given up on, with these changes to its spec.
@@ -288,11 +288,11 @@ impl TestEnv {
         });
         merge(&mut pod["spec"], spec);
         self.pods().create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
-        self.say_unschedulable(name).await;
+        self.mark_unschedulable(name).await;
     }
 
     /// What a scheduler says of a pod that it cannot place.
-    pub(crate) async fn say_unschedulable(&self, name: &str) {
+    pub(crate) async fn mark_unschedulable(&self, name: &str) {
         let unschedulable =
             json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"});
         let status = Patch::Merge(json!({"status": {"conditions": [unschedulable]}}));
@@ -310,7 +310,7 @@ impl TestEnv {
     /// What kubelet and scheduler would do: the node is ready.
     pub(crate) async fn make_ready(&self, node: &str) {
         let taints: Vec<Value> = self
-            .all::<Node>()
+            .api::<Node>()
             .get(node)
             .await
             .unwrap()
@@ -322,13 +322,13 @@ impl TestEnv {
             .map(|taint| serde_json::to_value(taint).unwrap())
             .collect();
         self.patch::<Node>(node, json!({"spec": {"taints": taints}})).await;
-        self.node_condition(node, "True").await;
+        self.set_ready_condition(node, "True").await;
     }
 
-    pub(crate) async fn node_condition(&self, node: &str, status: &str) {
+    pub(crate) async fn set_ready_condition(&self, node: &str, status: &str) {
         let at = self.clock.now();
         let ready = json!({"type": "Ready", "status": status, "lastTransitionTime": at, "lastHeartbeatTime": at});
-        self.status::<Node>(node, json!({"conditions": [ready]})).await;
+        self.patch_status::<Node>(node, json!({"conditions": [ready]})).await;
     }
 
     /// What the scheduler would do.
@@ -343,7 +343,7 @@ impl TestEnv {
     }
 
     /// A claim written by hand, as static capacity or a test would.
-    pub(crate) async fn hand_made_claim(&self, name: &str, spec: Value) -> NodeClaim {
+    pub(crate) async fn create_claim(&self, name: &str, spec: Value) -> NodeClaim {
         let mut claim = json!({
             "metadata": {"name": name, "labels": {"karpenter.sh/nodepool": "general"}},
             "spec": {
@@ -353,7 +353,7 @@ impl TestEnv {
             },
         });
         merge(&mut claim["spec"], spec);
-        if let Some(pool) = self.all::<NodePool>().get_opt("general").await.unwrap() {
+        if let Some(pool) = self.api::<NodePool>().get_opt("general").await.unwrap() {
             claim["metadata"]["ownerReferences"] = json!([{"apiVersion": "karpenter.sh/v1", "kind": "NodePool",
                 "name": "general", "uid": pool.metadata.uid.unwrap(), "blockOwnerDeletion": true}]);
         }
@@ -374,17 +374,17 @@ impl TestEnv {
     pub(crate) fn events(&self, reason: &str) -> Vec<(String, String)> {
         let events = self.events.0.lock().unwrap();
         let told = events.1.iter().filter(|event| event.reason == reason);
-        told.map(|event| (event.about.name.clone().unwrap_or_default(), event.message.clone())).collect()
+        told.map(|event| (event.involved_object.name.clone().unwrap_or_default(), event.message.clone())).collect()
     }
 }
 
 /// An API server with the definitions and a node class `default`, of which each test has a copy: to judge the definitions takes longer than
 /// most tests do.
-pub(crate) async fn furnished() -> &'static ApiServer {
+pub(crate) async fn installed_server() -> &'static ApiServer {
     static INSTALLED_SERVER: OnceCell<ApiServer> = OnceCell::const_new();
     let furnish = async || {
-        let rig = TestEnv::empty();
-        rig.install_definitions().await;
+        let rig = TestEnv::without_crds();
+        rig.install_crds().await;
         rig.create::<KWOKNodeClass>(json!({"metadata": {"name": "default"}, "spec": {}})).await;
         rig.server
     };
@@ -422,11 +422,11 @@ pub(crate) fn condition(conditions: &[Condition], kind: &str) -> String {
 }
 
 /// A claim's condition as `status/reason`.
-pub(crate) fn of_claim(claim: &NodeClaim, kind: &str) -> String {
+pub(crate) fn claim_condition(claim: &NodeClaim, kind: &str) -> String {
     condition(claim.status.as_ref().map_or(&[][..], |status| &status.conditions), kind)
 }
 
 /// A pool's condition as `status/reason`.
-pub(crate) fn of_pool(pool: &NodePool, kind: &str) -> String {
+pub(crate) fn pool_condition(pool: &NodePool, kind: &str) -> String {
     condition(pool.status.as_ref().map_or(&[][..], |status| &status.conditions), kind)
 }

@@ -20,7 +20,12 @@ pub(crate) const POD_CPU: &str = "900m";
 
 impl TestEnv {
     /// Lives for a while, or until `done` says that it is enough; says whether it did.
-    pub(crate) async fn live(&self, seconds: u64, pods: usize, done: impl AsyncFn(&TestEnv) -> bool) -> bool {
+    pub(crate) async fn simulate_workload(
+        &self,
+        seconds: u64,
+        pods: usize,
+        done: impl AsyncFn(&TestEnv) -> bool,
+    ) -> bool {
         // Where nothing was written since the last look, there is nothing to do and nothing new to judge.
         let (mut lived, mut judged) = (None, None);
         for _ in 0..seconds * 2 {
@@ -92,13 +97,13 @@ impl TestEnv {
                     *left -= asks;
                     self.bind(name, node).await;
                 }
-                None => self.say_unschedulable(name).await,
+                None => self.mark_unschedulable(name).await,
             }
         }
     }
 
     /// Whether every pod that is wanted runs somewhere.
-    pub(crate) async fn all_run(&self, wanted: usize) -> bool {
+    pub(crate) async fn all_pods_bound(&self, wanted: usize) -> bool {
         let pods = self.pods().list(&ListParams::default()).await.unwrap().items;
         let nodes: Vec<String> = self.list::<Node>().await.into_iter().filter_map(|node| node.metadata.name).collect();
         let runs = |pod: &Pod| pod.spec.as_ref().unwrap().node_name.as_ref().is_some_and(|node| nodes.contains(node));
@@ -106,7 +111,7 @@ impl TestEnv {
     }
 
     /// Machines and claims that do not belong together: what must never be left behind.
-    pub(crate) async fn strays(&self) -> Vec<String> {
+    pub(crate) async fn orphans(&self) -> Vec<String> {
         let claims = self.claims().await;
         let nodes: Vec<slim::Node> = {
             let nodes = self.list::<Node>().await;

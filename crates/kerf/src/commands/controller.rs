@@ -55,7 +55,7 @@ async fn control(
 ) -> anyhow::Result<Exit> {
     let rate = Rate { per_second: wish.kube_client_qps, burst: wish.kube_client_burst };
     let metrics = Arc::new(Metrics::new());
-    let measured = |client| kerf_controllers::measured(client, metrics.clone(), clock);
+    let measured = |client| kerf_controllers::metered_client(client, metrics.clone(), clock);
     let client = measured(client(config.clone(), Some(rate))?);
     // The lease has a way of its own, so that no throttling of the controllers can cost it.
     let lease_client = measured(self::client(config, None)?);
@@ -126,7 +126,7 @@ fn identity(seed: u64) -> String {
 fn log_settings(wish: &Controller) -> logs::LogSettings {
     logs::LogSettings {
         level: controller_process::level(wish.log_level),
-        form: match wish.log_format {
+        format: match wish.log_format {
             LogFormat::Json => LineFormat::Json,
             LogFormat::Console => LineFormat::Console,
         },

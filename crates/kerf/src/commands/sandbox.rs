@@ -110,7 +110,7 @@ async fn serve(wish: Sandbox, clock: Clock, catalogue: Catalogue) -> Result<Exit
 /// Lets Kerf's own log be seen, if it is to be seen.
 fn show_log(level: Option<LogLevel>, clock: Clock) -> Result<(), Failure> {
     let Some(level) = level else { return Ok(()) };
-    let settings = logs::LogSettings { level: controller_process::level(level), form: logs::LineFormat::Console };
+    let settings = logs::LogSettings { level: controller_process::level(level), format: logs::LineFormat::Console };
     controller_process::start_log(settings, clock, vec![Box::new(std::io::stderr())]).map_err(Failure::Work)
 }
 
@@ -131,7 +131,7 @@ impl Kerf {
         stop: ShutdownSignal,
     ) -> impl Future<Output = anyhow::Result<()>> + Send + use<> {
         let (metrics, clock) = (Arc::new(Metrics::new()), cluster.api().clock());
-        let client = kerf_controllers::measured(cluster.api().client_as("kerf"), metrics.clone(), clock);
+        let client = kerf_controllers::metered_client(cluster.api().client_as("kerf"), metrics.clone(), clock);
         let stock = Arc::new(CloudStock(cluster.cloud().clone()));
         let cloud = Kwok::new(client.clone(), clock, catalogue).with_availability(stock);
         let defaults = kerf_controllers::Settings::default();

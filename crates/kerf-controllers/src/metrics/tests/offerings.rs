@@ -11,7 +11,7 @@ use kerf_engine::requirement::{Requirement, Requirements};
 use super::super::exposition::Exposition;
 use super::*;
 
-pub(super) fn sold(name: &str, offerings: &[(&str, &str, i64, bool)]) -> InstanceType {
+pub(super) fn instance_type(name: &str, offerings: &[(&str, &str, i64, bool)]) -> InstanceType {
     let offering = |(capacity_type, zone, cents, available): &(&str, &str, i64, bool)| {
         let mut requirements = Requirements::default();
         requirements.add(Requirement::one_of(labels::CAPACITY_TYPE, [Str::from(*capacity_type)]));
@@ -35,7 +35,7 @@ pub(super) fn sold(name: &str, offerings: &[(&str, &str, i64, bool)]) -> Instanc
     }
 }
 
-fn written(metrics: &Metrics, pools: &[&str], has_reserved: bool) -> String {
+fn offering_metrics(metrics: &Metrics, pools: &[&str], has_reserved: bool) -> String {
     let mut out = Exposition::default();
     metrics.offerings.write(&mut out, |pool| pools.contains(&pool), has_reserved);
     out.text
@@ -46,11 +46,11 @@ fn written(metrics: &Metrics, pools: &[&str], has_reserved: bool) -> String {
 fn every_type_has_a_reserved_series_if_reservations_are_used_at_all() {
     let metrics = Metrics::new();
     let types = vec![
-        sold("a", &[("on-demand", "z1", 10, true), ("spot", "z1", 3, false), ("on-demand", "z2", 10, true)]),
-        sold("b", &[("on-demand", "z1", 20, true), ("reserved", "z1", 0, true)]),
+        instance_type("a", &[("on-demand", "z1", 10, true), ("spot", "z1", 3, false), ("on-demand", "z2", 10, true)]),
+        instance_type("b", &[("on-demand", "z1", 20, true), ("reserved", "z1", 0, true)]),
     ];
-    metrics.offerings.note("p", &Arc::new(types));
-    let text = written(&metrics, &["p"], true);
+    metrics.offerings.set_pool_types("p", &Arc::new(types));
+    let text = offering_metrics(&metrics, &["p"], true);
     let head = "karpenter_cloudprovider_instance_type_offering";
     for line in [
         "available{instance_type=\"a\",capacity_type=\"on-demand\",zone=\"z1\"} 1",
@@ -65,17 +65,17 @@ fn every_type_has_a_reserved_series_if_reservations_are_used_at_all() {
     }
     assert!(text.contains("karpenter_cloudprovider_instance_type_cpu_cores{instance_type=\"a\"} 2\n"), "{text}");
     assert!(text.contains("karpenter_cloudprovider_instance_type_memory_bytes{instance_type=\"b\"} 4294967296\n"));
-    assert!(!written(&metrics, &["p"], false).contains("reserved"));
+    assert!(!offering_metrics(&metrics, &["p"], false).contains("reserved"));
 }
 
 /// What one pool cannot have, another may; what no pool has any more is not shown.
 #[test]
 fn what_any_pool_can_have_is_available() {
     let metrics = Metrics::new();
-    metrics.offerings.note("p", &Arc::new(vec![sold("a", &[("on-demand", "z", 10, false)])]));
-    metrics.offerings.note("q", &Arc::new(vec![sold("a", &[("on-demand", "z", 10, true)])]));
+    metrics.offerings.set_pool_types("p", &Arc::new(vec![instance_type("a", &[("on-demand", "z", 10, false)])]));
+    metrics.offerings.set_pool_types("q", &Arc::new(vec![instance_type("a", &[("on-demand", "z", 10, true)])]));
     let available = "offering_available{instance_type=\"a\",capacity_type=\"on-demand\",zone=\"z\"} ";
-    assert!(written(&metrics, &["p", "q"], false).contains(&format!("{available}1\n")));
-    assert!(written(&metrics, &["p"], false).contains(&format!("{available}0\n")), "the other pool is gone");
-    assert_eq!(written(&metrics, &[], false), "");
+    assert!(offering_metrics(&metrics, &["p", "q"], false).contains(&format!("{available}1\n")));
+    assert!(offering_metrics(&metrics, &["p"], false).contains(&format!("{available}0\n")), "the other pool is gone");
+    assert_eq!(offering_metrics(&metrics, &[], false), "");
 }

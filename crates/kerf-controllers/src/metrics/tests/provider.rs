@@ -56,7 +56,7 @@ impl CloudProvider for FailingProvider {
         &'a self,
         _: &'a NodePool,
     ) -> BoxFuture<'a, Result<Arc<Vec<InstanceType>>, InstanceTypesError>> {
-        async { Ok(Arc::new(vec![offerings::sold("t", &[("spot", "z", 1, true)])])) }.boxed()
+        async { Ok(Arc::new(vec![offerings::instance_type("t", &[("spot", "z", 1, true)])])) }.boxed()
     }
 
     fn drift<'a>(&'a self, _: &'a NodeClaim) -> BoxFuture<'a, Result<Option<String>, DriftError>> {
@@ -101,9 +101,9 @@ async fn an_error_that_somebody_reacts_to_has_a_name() {
     let pool = json!({"metadata": {"name": "a"}, "spec": {"template": {"spec": {"requirements": [],
         "nodeClassRef": {"group": "g", "kind": "k", "name": "n"}}}}});
     let cluster = SharedCluster::default();
-    told::<NodePool>(&cluster, pool.clone());
+    apply_object::<NodePool>(&cluster, pool.clone());
     assert!(cloud.instance_types(&serde_json::from_value(pool).unwrap()).await.is_ok());
-    let text = shown_of(&cluster, &metrics, noon());
+    let text = state_metrics_at(&cluster, &metrics, noon());
     assert!(
         text.contains("offering_price_estimate{instance_type=\"t\",capacity_type=\"spot\",zone=\"z\"} 0.01\n"),
         "{text}"

@@ -54,7 +54,7 @@ fn quoted(text: &str) -> Vec<String> {
 }
 
 /// Without what stands in parentheses, unless it adds something.
-fn without_remarks(text: &str) -> String {
+fn without_parentheses(text: &str) -> String {
     let mut out = String::new();
     for part in text.split('(') {
         match part.split_once(')') {
@@ -71,7 +71,7 @@ fn without_remarks(text: &str) -> String {
 /// All names of a cell: a name that begins with an underscore is the one before it with another end.
 fn names(cell: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
-    for name in quoted(&without_remarks(cell)) {
+    for name in quoted(&without_parentheses(cell)) {
         let full = match (all.first(), name.strip_prefix('_')) {
             (Some(first), Some(end)) if first.starts_with("controller_runtime_") => format!("controller_runtime_{end}"),
             (Some(first), Some(end)) if first.starts_with("aws_") => format!("aws_sdk_go_request_{end}"),
@@ -101,7 +101,7 @@ fn table() -> Vec<SpecMetric> {
     let mut rows: Vec<SpecMetric> = Vec::new();
     for section in ["6.2", "6.4", "6.5"] {
         for cells in cells(section) {
-            let labels = without_remarks(cells[2]);
+            let labels = without_parentheses(cells[2]);
             let mut own: BTreeSet<String> = quoted(&labels).into_iter().collect();
             let before = rows.last().map(|row| (row.labels.clone(), row.has_node_labels)).unwrap_or_default();
             let is_more = labels.starts_with("same") || labels.starts_with('+') || labels.contains("+ above");
@@ -127,7 +127,7 @@ fn table() -> Vec<SpecMetric> {
     for cells in cells("6.7").into_iter().filter(|cells| !cells[0].starts_with("`process_")) {
         for name in names(cells[0]) {
             let is_histogram = name.ends_with("_duration_seconds") || name.ends_with("_time_seconds");
-            let labels = quoted(&without_remarks(cells[1])).into_iter().collect();
+            let labels = quoted(&without_parentheses(cells[1])).into_iter().collect();
             let buckets = if is_histogram { cells[0].to_owned() } else { String::new() };
             rows.push(SpecMetric { name, kind: String::new(), labels, has_node_labels: false, buckets });
         }
@@ -168,24 +168,24 @@ fn full_cluster(metrics: &Metrics) -> SharedCluster {
         "lastTransitionTime": "2026-01-01T11:00:00Z"}]);
     let class = json!({"group": "g", "kind": "k", "name": "n"});
     let gone = "2026-01-01T11:30:00Z";
-    told::<NodePool>(
+    apply_object::<NodePool>(
         &cluster,
         json!({"metadata": {"name": "a", "deletionTimestamp": gone}, "spec": {"limits": {"cpu": "1"}, "template": {"spec":
             {"requirements": [], "nodeClassRef": class}}}, "status": {"resources": {"cpu": "1"}, "conditions": conditions}}),
     );
-    told::<TrackedClaim>(
+    apply_object::<TrackedClaim>(
         &cluster,
         json!({"metadata": {"name": "c", "deletionTimestamp": gone}, "spec": {"requirements": [], "nodeClassRef": class},
             "status": {"conditions": conditions}}),
     );
-    told::<Node>(
+    apply_object::<Node>(
         &cluster,
         json!({"metadata": {"name": "n", "creationTimestamp": gone, "deletionTimestamp": gone},
             "status": {"capacity": {"cpu": "2"}, "allocatable": {"cpu": "1"}, "conditions": conditions}}),
     );
     let owner = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d", "controller": true}]);
     let resources = json!({"requests": {"cpu": "1"}, "limits": {"cpu": "1"}});
-    told::<Pod>(
+    apply_object::<Pod>(
         &cluster,
         json!({"metadata": {"name": "d", "namespace": "ns", "ownerReferences": owner}, "spec": {"nodeName": "n",
             "containers": [{"name": "c", "resources": resources}]}, "status": {"phase": "Running"}}),
@@ -201,7 +201,7 @@ fn full_cluster(metrics: &Metrics) -> SharedCluster {
     change("decided");
     let decided = [kerf_api::slim::Str::new_static("ns/decided")];
     metrics.pods_decided(decided.iter(), std::iter::empty(), noon());
-    metrics.offerings.note("a", &Arc::new(vec![offerings::sold("t", &[("spot", "z", 1, true)])]));
+    metrics.offerings.set_pool_types("a", &Arc::new(vec![offerings::instance_type("t", &[("spot", "z", 1, true)])]));
     cluster
 }
 
@@ -217,8 +217,8 @@ fn served() -> BTreeMap<String, FamilyDescription> {
         StatusFamilies::new(metrics.registry(), &format!("operator_{row}"), &keys);
     }
     let mut all: BTreeMap<String, FamilyDescription> =
-        metrics.registry().described().into_iter().map(|described| (described.name.clone(), described)).collect();
-    let text = shown_of(&full_cluster(&metrics), &metrics, noon());
+        metrics.registry().describe().into_iter().map(|described| (described.name.clone(), described)).collect();
+    let text = state_metrics_at(&full_cluster(&metrics), &metrics, noon());
     for (header, series) in text.lines().zip(text.lines().skip(1)).filter(|(header, _)| header.starts_with("# TYPE ")) {
         let (name, kind) = header.trim_start_matches("# TYPE ").split_once(' ').unwrap();
         assert_eq!(kind, "gauge");
@@ -280,8 +280,8 @@ fn bounds(row: &SpecMetric) -> Vec<f64> {
         _ if text.contains("0.001·1.5^k") => {
             std::iter::successors(Some(0.001), |bound| Some(bound * 1.5)).take(20).collect()
         }
-        "DUR" => listed("`DUR` buckets:"),
-        "DEF" => listed("`DEF` buckets:"),
+        "DUR" => listed_buckets("`DUR` buckets:"),
+        "DEF" => listed_buckets("`DEF` buckets:"),
         "EXP15" => (0..15).map(|k| 0.5 * 2_f64.powi(k)).collect(),
         _ if rest.starts_with("1·2^k") => {
             let last: i32 = rest.rsplit_once("..").unwrap().1.parse().unwrap();
@@ -308,7 +308,7 @@ fn bounds(row: &SpecMetric) -> Vec<f64> {
 }
 
 /// The numbers behind some words of §6.1.
-fn listed(words: &str) -> Vec<f64> {
+fn listed_buckets(words: &str) -> Vec<f64> {
     let (_, rest) = SPEC.split_once(words).unwrap();
     let text = rest.split_once("\n*").unwrap().0;
     text.split_whitespace().map(|word| word.trim_end_matches('.').parse().unwrap()).collect()

@@ -27,7 +27,7 @@ impl NodeTermination {
             cluster.pods_on(&leaving.node.metadata.name).filter(|pod| is_waiting(pod, now)).cloned().collect()
         };
         if !waiting.is_empty() {
-            for pod in next_to_go(&waiting, leaving) {
+            for pod in pods_to_evict(&waiting, leaving) {
                 self.evictions.add(pod, leaving.deadline);
             }
             let why = format!("{} pods are waiting to be evicted", waiting.len());
@@ -51,7 +51,7 @@ impl NodeTermination {
 }
 
 /// The pods to evict now: those that must go because of the deadline, and of the others the first tier that there is.
-fn next_to_go<'p>(waiting: &'p [Arc<Pod>], leaving: &TerminatingNode) -> Vec<&'p Pod> {
+fn pods_to_evict<'p>(waiting: &'p [Arc<Pod>], leaving: &TerminatingNode) -> Vec<&'p Pod> {
     let (forced, others): (Vec<&Pod>, Vec<&Pod>) =
         waiting.iter().map(Arc::as_ref).partition(|pod| needs_force_delete(pod, leaving.deadline, leaving.now));
     let first = others.iter().map(|pod| tier(pod)).min();

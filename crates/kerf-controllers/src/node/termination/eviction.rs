@@ -26,8 +26,8 @@ const UNDERUTILIZED_REASON: &str = "Underutilized";
 pub(crate) struct EvictionQueue {
     ctx: Context,
     /// Pods by name and uid.
-    wanted: Mutex<BTreeMap<(Str, Str), PendingEviction>>,
-    turns: Mutex<EvictionOrder>,
+    pending: Mutex<BTreeMap<(Str, Str), PendingEviction>>,
+    order: Mutex<EvictionOrder>,
     queue: OnceLock<Queue<Str>>,
 }
 
@@ -44,11 +44,11 @@ struct PendingEviction {
 
 impl EvictionQueue {
     pub(crate) fn new(ctx: Context) -> Self {
-        Self { ctx, wanted: Mutex::default(), turns: Mutex::default(), queue: OnceLock::new() }
+        Self { ctx, pending: Mutex::default(), order: Mutex::default(), queue: OnceLock::new() }
     }
 
     /// Where its keys go.
-    pub(crate) fn use_queue(&self, queue: &Queue<Str>) {
+    pub(crate) fn set_queue(&self, queue: &Queue<Str>) {
         // Set once, when the controller is started.
         let _ = self.queue.set(queue.clone());
     }
@@ -57,7 +57,7 @@ impl EvictionQueue {
     pub(super) fn add(&self, pod: &Pod, deadline: Option<Timestamp>) {
         let key = pod.key();
         let is_news = {
-            let mut wanted = self.wanted();
+            let mut wanted = self.pending();
             let id = (key.clone(), pod.metadata.uid.clone());
             match wanted.get_mut(&id) {
                 Some(known) => {
@@ -76,16 +76,21 @@ impl EvictionQueue {
         }
     }
 
-    async fn ask_to_leave(&self, pod: &Pod, wanted: PendingEviction, now: Timestamp) -> Result<ReconcileAction, Error> {
+    async fn evict_or_delete(
+        &self,
+        pod: &Pod,
+        wanted: PendingEviction,
+        now: Timestamp,
+    ) -> Result<ReconcileAction, Error> {
         if needs_force_delete(pod, wanted.deadline, now) {
             self.force_delete(pod, wanted.deadline.unwrap_or(now), now).await
         } else if pod.is_terminal() || pod.is_terminating() {
             Ok(ReconcileAction::Done)
         } else if !is_evictable(pod, now) {
-            self.pass_over(pod);
-            self.say_why_protected(pod, now);
+            self.mark_blocked(pod);
+            self.publish_protection(pod, now);
             Ok(ReconcileAction::RequeueWithBackoff)
-        } else if self.waits(pod, wanted, now) {
+        } else if self.must_wait_for_larger(pod, wanted, now) {
             Ok(ReconcileAction::RequeueAfter(eviction_order::LARGER_PODS_POLL_INTERVAL))
         } else {
             self.evict(pod).await
@@ -104,7 +109,7 @@ impl EvictionQueue {
                 self.ctx.publish(events::evicted(pod, &reason));
                 metrics.pods_drained.inc(&[&reason]);
                 if reason == UNDERUTILIZED_REASON {
-                    self.turns().sent(pod, self.ctx.now());
+                    self.order().record_evicted(pod, self.ctx.now());
                 }
                 return Ok(ReconcileAction::Done);
             }
@@ -113,7 +118,7 @@ impl EvictionQueue {
             EvictionOutcome::BlockedByMultiplePdbs => "eviction does not support multiple PDBs",
             EvictionOutcome::Failed(cause) => return Err(Error::Api { doing: "evicting pod", cause }),
         };
-        self.pass_over(pod);
+        self.mark_blocked(pod);
         if let Some(node) = self.node_of(pod) {
             let why = format!("{blocked} (Pod={})", pod.namespaced_name());
             self.ctx.publish(events::failed_draining(&node, &why));
@@ -122,8 +127,8 @@ impl EvictionQueue {
     }
 
     /// Others need not wait for the pod.
-    fn pass_over(&self, pod: &Pod) {
-        if let Some(wanted) = self.wanted().get_mut(&(pod.key(), pod.metadata.uid.clone())) {
+    fn mark_blocked(&self, pod: &Pod) {
+        if let Some(wanted) = self.pending().get_mut(&(pod.key(), pod.metadata.uid.clone())) {
             wanted.is_blocked = true;
         }
     }
@@ -166,7 +171,7 @@ impl EvictionQueue {
         self.ctx.cluster.lock().get::<Node>(pod.spec.node_name.as_deref()?).cloned()
     }
 
-    fn say_why_protected(&self, pod: &Pod, now: Timestamp) {
+    fn publish_protection(&self, pod: &Pod, now: Timestamp) {
         if let Some(event) = protection(pod, now).and_then(|protection| events::do_not_disrupt(pod, &protection)) {
             self.ctx.publish(event);
         }
@@ -174,22 +179,22 @@ impl EvictionQueue {
 
     /// Whether the pod waits for larger ones that leave with it. Only where nodes are emptied to save money does everything depend on
     /// whether all of them find room.
-    fn waits(&self, pod: &Pod, this: PendingEviction, now: Timestamp) -> bool {
+    fn must_wait_for_larger(&self, pod: &Pod, this: PendingEviction, now: Timestamp) -> bool {
         if self.reason(pod) != UNDERUTILIZED_REASON {
             return false;
         }
-        let largest_to_go = self.wanted().values().filter(|other| !other.is_blocked).map(|other| other.size).max();
+        let largest_to_go = self.pending().values().filter(|other| !other.is_blocked).map(|other| other.size).max();
         let cluster = self.ctx.cluster.lock();
         let pods = || cluster.all::<Pod>().values().map(AsRef::as_ref).collect();
-        self.turns().waits(this.size, this.since, now, largest_to_go, pods)
+        self.order().must_wait(this.size, this.since, now, largest_to_go, pods)
     }
 
-    fn wanted(&self) -> MutexGuard<'_, BTreeMap<(Str, Str), PendingEviction>> {
-        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending(&self) -> MutexGuard<'_, BTreeMap<(Str, Str), PendingEviction>> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn turns(&self) -> MutexGuard<'_, EvictionOrder> {
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    fn order(&self) -> MutexGuard<'_, EvictionOrder> {
+        self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -199,14 +204,14 @@ impl Reconcile for EvictionQueue {
         let pod = self.ctx.cluster.lock().get::<Pod>(key).cloned();
         let uid = pod.as_ref().map(|pod| pod.metadata.uid.clone());
         // A pod that is gone, or another of its name, is nobody's business here.
-        self.wanted().retain(|(name, id), _| name != key || Some(id) == uid.as_ref());
+        self.pending().retain(|(name, id), _| name != key || Some(id) == uid.as_ref());
         let Some(pod) = pod else { return Ok(ReconcileAction::Done) };
-        let Some(wanted) = self.wanted().get(&(key.clone(), pod.metadata.uid.clone())).copied() else {
+        let Some(wanted) = self.pending().get(&(key.clone(), pod.metadata.uid.clone())).copied() else {
             return Ok(ReconcileAction::Done);
         };
-        let outcome = self.ask_to_leave(&pod, wanted, self.ctx.now()).await;
+        let outcome = self.evict_or_delete(&pod, wanted, self.ctx.now()).await;
         if matches!(outcome, Ok(ReconcileAction::Done)) {
-            self.wanted().remove(&(key.clone(), pod.metadata.uid.clone()));
+            self.pending().remove(&(key.clone(), pod.metadata.uid.clone()));
         } else if let Some(queue) = self.queue.get()
             && let Some(until) = until_force_delete(&pod, wanted.deadline, self.ctx.now())
         {

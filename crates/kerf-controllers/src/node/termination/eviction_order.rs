@@ -49,26 +49,27 @@ struct EvictedPods {
 #[derive(Debug, Default)]
 pub(super) struct EvictionOrder {
     /// By the owner's uid.
-    away: BTreeMap<Str, EvictedPods>,
+    unplaced: BTreeMap<Str, EvictedPods>,
     /// The largest that is still away, and when that was looked up.
-    seen: Option<(Timestamp, Option<PodSize>)>,
+    largest_cache: Option<(Timestamp, Option<PodSize>)>,
 }
 
 impl EvictionOrder {
     /// A pod was sent away.
-    pub(super) fn sent(&mut self, pod: &Pod, now: Timestamp) {
+    pub(super) fn record_evicted(&mut self, pod: &Pod, now: Timestamp) {
         let Some(owner) = pod.metadata.controller() else { return };
         let size = PodSize::of(pod);
-        let away = self.away.entry(owner.uid.clone()).or_insert(EvictedPods { size, first: now, last: now, pods: 0 });
+        let away =
+            self.unplaced.entry(owner.uid.clone()).or_insert(EvictedPods { size, first: now, last: now, pods: 0 });
         away.pods += 1;
         away.last = now;
         away.size = away.size.max(size);
-        self.seen = None;
+        self.largest_cache = None;
     }
 
     /// Whether a pod of this size, which is to leave since an instant, waits for larger ones: those that are yet to be sent away,
     /// and those that have not come back. `pods` are all pods there are.
-    pub(super) fn waits<'p>(
+    pub(super) fn must_wait<'p>(
         &mut self,
         size: PodSize,
         since: Timestamp,
@@ -79,29 +80,30 @@ impl EvictionOrder {
         if now.duration_since(since) >= LARGER_PODS_WAIT_MAX {
             return false;
         }
-        largest_to_go > Some(size) || self.largest_away(now, pods) > Some(size)
+        largest_to_go > Some(size) || self.largest_unplaced(now, pods) > Some(size)
     }
 
-    fn largest_away<'p>(&mut self, now: Timestamp, pods: impl FnOnce() -> Vec<&'p Pod>) -> Option<PodSize> {
-        if let Some((_, largest)) = self.seen.filter(|(at, _)| now.duration_since(*at) < LARGEST_UNPLACED_TTL) {
+    fn largest_unplaced<'p>(&mut self, now: Timestamp, pods: impl FnOnce() -> Vec<&'p Pod>) -> Option<PodSize> {
+        if let Some((_, largest)) = self.largest_cache.filter(|(at, _)| now.duration_since(*at) < LARGEST_UNPLACED_TTL)
+        {
             return largest;
         }
-        self.away.retain(|_, away| now.duration_since(away.last) < LARGER_PODS_WAIT_MAX);
-        if !self.away.is_empty() {
+        self.unplaced.retain(|_, away| now.duration_since(away.last) < LARGER_PODS_WAIT_MAX);
+        if !self.unplaced.is_empty() {
             let mut back: BTreeMap<&str, usize> = BTreeMap::new();
             for pod in pods() {
                 let Some(owner) = pod.metadata.controller() else { continue };
-                let Some(away) = self.away.get(&owner.uid) else { continue };
+                let Some(away) = self.unplaced.get(&owner.uid) else { continue };
                 // Times of objects are whole seconds.
                 let made = pod.metadata.creation_timestamp.map(Timestamp::as_second);
                 if pod.spec.node_name.is_some() && made >= Some(away.first.as_second()) {
                     *back.entry(owner.uid.as_str()).or_default() += 1;
                 }
             }
-            self.away.retain(|uid, away| back.get(uid.as_str()).is_none_or(|back| *back < away.pods));
+            self.unplaced.retain(|uid, away| back.get(uid.as_str()).is_none_or(|back| *back < away.pods));
         }
-        let largest = self.away.values().map(|away| away.size).max();
-        self.seen = Some((now, largest));
+        let largest = self.unplaced.values().map(|away| away.size).max();
+        self.largest_cache = Some((now, largest));
         largest
     }
 }
@@ -137,16 +139,16 @@ mod tests {
         let (small, large) = (PodSize::of(&pod("s", "900m", "s", 0, None)), pod("l", "3500m", "l", 900, Some("a")));
         let mut turns = EvictionOrder::default();
         assert!(
-            turns.waits(small, at(0), at(0), Some(PodSize::of(&large)), Vec::new),
+            turns.must_wait(small, at(0), at(0), Some(PodSize::of(&large)), Vec::new),
             "the large one has not gone yet"
         );
-        turns.sent(&large, at(0));
+        turns.record_evicted(&large, at(0));
         let old = pod("other", "3500m", "l", 900, Some("b"));
-        assert!(turns.waits(small, at(0), at(1), None, || vec![&large, &old]), "it has gone and is not back");
+        assert!(turns.must_wait(small, at(0), at(1), None, || vec![&large, &old]), "it has gone and is not back");
         let waiting = pod("new", "3500m", "l", 1001, None);
-        assert!(turns.waits(small, at(0), at(2), None, || vec![&old, &waiting]), "it waits for a node");
+        assert!(turns.must_wait(small, at(0), at(2), None, || vec![&old, &waiting]), "it waits for a node");
         let back = pod("new", "3500m", "l", 1001, Some("b"));
-        assert!(!turns.waits(small, at(0), at(3), None, || vec![&old, &back]));
+        assert!(!turns.must_wait(small, at(0), at(3), None, || vec![&old, &back]));
     }
 
     #[test]
@@ -154,10 +156,10 @@ mod tests {
         let large = pod("l", "3500m", "l", 900, Some("a"));
         let small = PodSize::of(&pod("s", "900m", "s", 0, None));
         let mut turns = EvictionOrder::default();
-        turns.sent(&large, at(0));
-        assert!(!turns.waits(PodSize::of(&large), at(0), at(1), Some(PodSize::of(&large)), Vec::new));
-        assert!(turns.waits(small, at(0), at(9), None, Vec::new));
-        assert!(!turns.waits(small, at(0), at(10), Some(PodSize::of(&large)), Vec::new));
-        assert!(!turns.waits(small, at(11), at(11), None, Vec::new), "what has not come back by now may never");
+        turns.record_evicted(&large, at(0));
+        assert!(!turns.must_wait(PodSize::of(&large), at(0), at(1), Some(PodSize::of(&large)), Vec::new));
+        assert!(turns.must_wait(small, at(0), at(9), None, Vec::new));
+        assert!(!turns.must_wait(small, at(0), at(10), Some(PodSize::of(&large)), Vec::new));
+        assert!(!turns.must_wait(small, at(11), at(11), None, Vec::new), "what has not come back by now may never");
     }
 }

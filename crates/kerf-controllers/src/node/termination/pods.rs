@@ -74,20 +74,20 @@ pub(super) fn is_evictable(pod: &Pod, now: Timestamp) -> bool {
 pub(super) fn needs_force_delete(pod: &Pod, deadline: Option<Timestamp>, now: Timestamp) -> bool {
     match (deadline, pod.metadata.deletion_timestamp) {
         (Some(deadline), Some(end)) => end > deadline,
-        (Some(_), None) => latest_start(pod, deadline).is_some_and(|latest| now > latest),
+        (Some(_), None) => latest_deletion_start(pod, deadline).is_some_and(|latest| now > latest),
         (None, _) => false,
     }
 }
 
 /// How long it is until the pod must be deleted; none if nothing says that it must, or if it is time.
 pub(super) fn until_force_delete(pod: &Pod, deadline: Option<Timestamp>, now: Timestamp) -> Option<Duration> {
-    let latest = latest_start(pod, deadline).filter(|latest| !pod.is_terminating() && now <= *latest)?;
+    let latest = latest_deletion_start(pod, deadline).filter(|latest| !pod.is_terminating() && now <= *latest)?;
     // At the very instant it need not be yet.
     Some(Duration::try_from(latest.duration_since(now)).ok()? + TIMER_RESOLUTION)
 }
 
 /// The last instant from which the pod has its whole grace period before its node ends.
-fn latest_start(pod: &Pod, deadline: Option<Timestamp>) -> Option<Timestamp> {
+fn latest_deletion_start(pod: &Pod, deadline: Option<Timestamp>) -> Option<Timestamp> {
     let grace = SignedDuration::from_secs(pod.spec.termination_grace_period_seconds?);
     Some(deadline?.saturating_sub(grace).unwrap_or(Timestamp::MIN))
 }

@@ -14,8 +14,8 @@ const AWAITING_DETACHMENT_REASON: &str = "AwaitingVolumeDetachment";
 const GRACE_PERIOD_ELAPSED_REASON: &str = "TerminationGracePeriodElapsed";
 
 impl NodeTermination {
-    pub(super) fn detach(&self, leaving: &mut TerminatingNode) -> TerminationStep {
-        let pending = pending(&self.ctx.cluster.lock(), leaving);
+    pub(super) fn await_volume_detachment(&self, leaving: &mut TerminatingNode) -> TerminationStep {
+        let pending = blocking_attachments(&self.ctx.cluster.lock(), leaving);
         let now = leaving.now;
         if pending.is_empty() {
             if let Some(conditions) = &mut leaving.conditions {
@@ -39,10 +39,10 @@ impl NodeTermination {
 }
 
 /// The attachments that keep the node: not those of pods that a drain leaves alone.
-fn pending(cluster: &Cluster, leaving: &TerminatingNode) -> Vec<Str> {
+fn blocking_attachments(cluster: &Cluster, leaving: &TerminatingNode) -> Vec<Str> {
     let node = &leaving.node.metadata.name;
     let staying = cluster.pods_on(node).filter(|pod| !is_drainable(pod, leaving.now));
-    let kept: BTreeSet<Str> = staying.flat_map(|pod| volumes(cluster, pod)).collect();
+    let kept: BTreeSet<Str> = staying.flat_map(|pod| persistent_volumes(cluster, pod)).collect();
     let attachments = cluster.all::<VolumeAttachment>().values().filter(|attachment| attachment.node_name == *node);
     attachments
         .filter(|attachment| attachment.persistent_volume_name.as_ref().is_some_and(|volume| !kept.contains(volume)))
@@ -51,7 +51,7 @@ fn pending(cluster: &Cluster, leaving: &TerminatingNode) -> Vec<Str> {
 }
 
 /// The persistent volumes of a pod, as far as their claims exist.
-fn volumes<'c>(cluster: &'c Cluster, pod: &'c Pod) -> impl Iterator<Item = Str> + 'c {
+fn persistent_volumes<'c>(cluster: &'c Cluster, pod: &'c Pod) -> impl Iterator<Item = Str> + 'c {
     pod.spec.volumes.iter().filter_map(|volume| {
         let claim = match &volume.source {
             VolumeClaimSource::Claim(name) => name.to_string(),

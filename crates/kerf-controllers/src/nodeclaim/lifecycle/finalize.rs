@@ -13,7 +13,7 @@ use tracing::info;
 
 use super::{ClaimUpdate, INSTANCE_TERMINATING, Lifecycle, REGISTERED, launch};
 use crate::actions;
-use crate::error::{Error, Interrupted, REQUEUE_AFTER_CONFLICT, answered};
+use crate::error::{Error, Interrupted, REQUEUE_AFTER_CONFLICT, api_result};
 use crate::events;
 use crate::logs::reference;
 
@@ -26,9 +26,9 @@ impl Lifecycle {
         if !has_finalizer {
             return Ok(ReconcileAction::Done);
         }
-        let known = &self.with_machine(known).await?;
-        let claim = self.with_deadline(&known.object).await?;
-        if self.has_joined(known) && self.delete_nodes(&known.engine_claim.provider_id).await? {
+        let known = &self.ensure_instance_recorded(known).await?;
+        let claim = self.ensure_termination_timestamp(&known.object).await?;
+        if self.has_registered_node(known) && self.delete_nodes(&known.engine_claim.provider_id).await? {
             return Ok(ReconcileAction::Done);
         }
         let claim = if known.engine_claim.provider_id.is_empty() {
@@ -39,19 +39,22 @@ impl Lifecycle {
                 Err(InstanceError::NotFound(_)) => true,
                 Err(cause) => return Err(Error::Cloud { doing: "terminating instance", cause: Box::new(cause) }.into()),
             };
-            let claim = self.say_terminating(claim).await?;
+            let claim = self.mark_instance_terminating(claim).await?;
             if !is_gone {
                 return Ok(ReconcileAction::RequeueAfter(INSTANCE_POLL_INTERVAL));
             }
             let conditions = claim.status.as_ref().map_or(&[][..], |status| &status.conditions);
             if let Some(condition) = conditions.iter().find(|c| c.condition_type == INSTANCE_TERMINATING) {
-                self.ctx.metrics.machine_gone(&claim, condition.last_transition_time.0, self.ctx.now());
+                self.ctx.metrics.instance_terminated(&claim, condition.last_transition_time.0, self.ctx.now());
             }
             claim
         };
         let mut without = claim.clone();
         without.metadata.finalizers.get_or_insert_default().retain(|finalizer| finalizer != TERMINATION);
-        answered("removing finalizer", actions::claim::update(&self.ctx, MergePatch::OBJECT, &claim, &without).await)?;
+        api_result(
+            "removing finalizer",
+            actions::claim::update(&self.ctx, MergePatch::OBJECT, &claim, &without).await,
+        )?;
         let node = claim.status.as_ref().and_then(|status| status.node_name.as_deref()).unwrap_or_default();
         info!("provider-id" = %known.engine_claim.provider_id, Node = %reference(node), "deleted nodeclaim");
         self.ctx.metrics.claim_terminated(&claim, self.ctx.now());
@@ -59,21 +62,21 @@ impl Lifecycle {
     }
 
     /// The claim with the machine that was launched for it, if the write that should have said so lost against the deletion.
-    async fn with_machine(&self, known: &TrackedClaim) -> Result<TrackedClaim, Interrupted> {
-        let machine = self.launches.remembered(known.uid(), self.ctx.now());
+    async fn ensure_instance_recorded(&self, known: &TrackedClaim) -> Result<TrackedClaim, Interrupted> {
+        let machine = self.launch_cache.get(known.uid(), self.ctx.now());
         let Some(machine) = machine.filter(|_| known.engine_claim.provider_id.is_empty()) else {
             return Ok(known.clone());
         };
         let mut work = ClaimUpdate::open(known.object.clone());
-        launch::take_over(&mut work, machine, self.ctx.now());
+        launch::record_instance(&mut work, machine, self.ctx.now());
         let written = self.store(&known.object, work).await?;
-        launch::tell_launched(&written);
+        launch::log_launched(&written);
         Ok(TrackedClaim::from(written))
     }
 
     /// Whether a node of the machine has been registered: the claim says so, or the node carries our finalizer and the claim has not come to
     /// say it.
-    fn has_joined(&self, known: &TrackedClaim) -> bool {
+    fn has_registered_node(&self, known: &TrackedClaim) -> bool {
         let cluster = self.ctx.cluster.lock();
         let is_held = |node: &Node| node.metadata.finalizers.iter().any(|finalizer| finalizer == TERMINATION);
         known.is_condition_true(REGISTERED)
@@ -81,7 +84,7 @@ impl Lifecycle {
     }
 
     /// Writes down when the drain ends, if it has an end and none is written yet.
-    async fn with_deadline(&self, claim: &NodeClaim) -> Result<NodeClaim, Interrupted> {
+    async fn ensure_termination_timestamp(&self, claim: &NodeClaim) -> Result<NodeClaim, Interrupted> {
         let is_set =
             claim.metadata.annotations.as_ref().is_some_and(|all| all.contains_key(NODECLAIM_TERMINATION_TIMESTAMP));
         let (Some(grace), Some(deleted), false) =
@@ -103,7 +106,7 @@ impl Lifecycle {
         let annotations = annotated.metadata.annotations.get_or_insert_default();
         annotations.insert(NODECLAIM_TERMINATION_TIMESTAMP.to_owned(), at.clone());
         let written = actions::claim::update(&self.ctx, MergePatch::OBJECT, claim, &annotated).await;
-        let written = answered("annotating nodeclaim", written)?;
+        let written = api_result("annotating nodeclaim", written)?;
         info!(
             NodeClaim = claim.metadata.name.as_deref().unwrap_or_default(),
             "karpenter.sh/nodeclaim-termination-timestamp" = at,
@@ -126,11 +129,11 @@ impl Lifecycle {
         Ok(!nodes.is_empty())
     }
 
-    async fn say_terminating(&self, claim: NodeClaim) -> Result<NodeClaim, Interrupted> {
+    async fn mark_instance_terminating(&self, claim: NodeClaim) -> Result<NodeClaim, Interrupted> {
         let ClaimUpdate { claim: mut told, mut conditions } = ClaimUpdate::open(claim.clone());
         conditions.set_true(INSTANCE_TERMINATING, self.ctx.now());
         told.status.get_or_insert_default().conditions = conditions.into_conditions();
-        answered(
+        api_result(
             "patching nodeclaim status",
             actions::claim::update(&self.ctx, MergePatch::STATUS, &claim, &told).await,
         )

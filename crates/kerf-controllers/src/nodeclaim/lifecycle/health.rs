@@ -26,12 +26,12 @@ impl RegistrationHealth {
     }
 
     /// What a pool's history says.
-    pub(crate) fn of(&self, uid: &str) -> PoolRegistrationHealth {
+    pub(crate) fn get(&self, uid: &str) -> PoolRegistrationHealth {
         self.lock().get(uid).map_or(PoolRegistrationHealth::Unknown, RegistrationHistory::health)
     }
 
     /// Starts a pool's history with what its condition says.
-    pub(crate) fn seed(&self, uid: &str, condition: Option<&Condition>) {
+    pub(crate) fn restore(&self, uid: &str, condition: Option<&Condition>) {
         self.lock().insert(uid.to_owned(), RegistrationHistory::from_condition(condition));
     }
 
@@ -40,7 +40,7 @@ impl RegistrationHealth {
         self.lock().remove(uid);
     }
 
-    fn after(&self, uid: &str, outcome: RegistrationOutcome) -> PoolRegistrationHealth {
+    fn health_after(&self, uid: &str, outcome: RegistrationOutcome) -> PoolRegistrationHealth {
         self.lock().entry(uid.to_owned()).or_default().health_after(outcome)
     }
 
@@ -52,12 +52,12 @@ impl RegistrationHealth {
         outcome: RegistrationOutcome,
     ) -> Result<(), Interrupted> {
         let pool_name = work.claim.metadata.labels.as_ref().and_then(|labels| labels.get(labels::NODEPOOL));
-        let Some(pool) = pool_name.and_then(|name| ctx.pool(name)) else { return Ok(()) };
+        let Some(pool) = pool_name.and_then(|name| ctx.managed_pool(name)) else { return Ok(()) };
         let uid = pool.metadata.uid.clone().unwrap_or_default();
         if !is_owned_by_pool(&work.claim.metadata, &uid) {
             return Ok(());
         }
-        let told = verdict(&pool, self.after(&uid, outcome), work, outcome, ctx.now());
+        let told = with_outcome(&pool, self.health_after(&uid, outcome), work, outcome, ctx.now());
         match actions::pool::update(ctx, MergePatch::STATUS, &pool, &told).await {
             Ok(_) => {}
             Err(ApiError::NotFound) => return Ok(()),
@@ -70,7 +70,7 @@ impl RegistrationHealth {
 }
 
 /// The pool with what an outcome makes of its condition.
-fn verdict(
+fn with_outcome(
     pool: &NodePool,
     health: PoolRegistrationHealth,
     work: &ClaimUpdate,

@@ -23,7 +23,7 @@ struct UninitializedReason {
 impl Lifecycle {
     pub(super) async fn initialize(&self, work: &mut ClaimUpdate) -> Result<ReconcileAction, Error> {
         let now = self.ctx.now();
-        if work.is_settled(INITIALIZED, now) || !work.conditions.is_true(REGISTERED) {
+        if work.renew_if_settled(INITIALIZED, now) || !work.conditions.is_true(REGISTERED) {
             return Ok(ReconcileAction::Done);
         }
         let node = {
@@ -33,8 +33,8 @@ impl Lifecycle {
             first.filter(|_| nodes.next().is_none())
         };
         let lack = match &node {
-            None => Some(lack("NodeNotFound", "Node not registered with cluster".to_owned())),
-            Some(node) => first_lack(work, node),
+            None => Some(uninitialized("NodeNotFound", "Node not registered with cluster".to_owned())),
+            Some(node) => first_uninitialized_reason(work, node),
         };
         let (Some(node), None) = (&node, &lack) else {
             if let Some(lack) = lack {
@@ -44,7 +44,7 @@ impl Lifecycle {
         };
         // It may be the claim's own write that came too late the last time.
         if !node.metadata.labels.has_value(labels::INITIALIZED, "true") {
-            match actions::node::label(&self.ctx, &node.metadata.name, labels::INITIALIZED, "true").await {
+            match actions::node::set_label(&self.ctx, &node.metadata.name, labels::INITIALIZED, "true").await {
                 Ok(()) => {}
                 Err(ApiError::NotFound | ApiError::Conflict) => return Ok(ReconcileAction::RequeueWithBackoff),
                 Err(cause) => return Err(Error::Api { doing: "patching node", cause }),
@@ -55,7 +55,7 @@ impl Lifecycle {
     }
 
     /// Says that a claim is initialized.
-    pub(super) fn tell_initialized(&self, machine: &str, node: &str) {
+    pub(super) fn log_initialized(&self, machine: &str, node: &str) {
         let known = self.ctx.cluster.lock().get::<Node>(node).cloned();
         let allocatable =
             known.as_deref().map(|node| &node.status.allocatable).into_iter().flat_map(ResourceList::iter);
@@ -70,36 +70,40 @@ impl Lifecycle {
     }
 }
 
-fn lack(reason: &'static str, message: String) -> UninitializedReason {
+fn uninitialized(reason: &'static str, message: String) -> UninitializedReason {
     UninitializedReason { reason, message }
 }
 
 /// The first thing that the node lacks, in the order in which users are told.
-fn first_lack(work: &ClaimUpdate, node: &Node) -> Option<UninitializedReason> {
+fn first_uninitialized_reason(work: &ClaimUpdate, node: &Node) -> Option<UninitializedReason> {
     let is_ready = node.status.conditions.iter().any(|c| c.condition_type == "Ready" && c.status == "True");
     if !is_ready {
-        return Some(lack("NodeNotReady", "Node status is NotReady".to_owned()));
+        return Some(uninitialized("NodeNotReady", "Node status is NotReady".to_owned()));
     }
     let startup = work.claim.spec.startup_taints.as_deref().unwrap_or_default();
     let matches = |taint: &Taint, other: &WrittenTaint| taint.key == other.key && taint.effect == other.effect;
     if let Some(taint) = node.spec.taints.iter().find(|taint| startup.iter().any(|other| matches(taint, other))) {
-        return Some(lack("StartupTaintsExist", format!("StartupTaint \"{}\" still exists", text(taint))));
+        return Some(uninitialized(
+            "StartupTaintsExist",
+            format!("StartupTaint \"{}\" still exists", format_taint(taint)),
+        ));
     }
     if let Some(taint) = node.spec.taints.iter().find(|taint| is_ephemeral(&taint.key, &taint.effect)) {
-        return Some(lack(
+        return Some(uninitialized(
             "KnownEphemeralTaintsExist",
-            format!("KnownEphemeralTaint \"{}\" still exists", text(taint)),
+            format!("KnownEphemeralTaint \"{}\" still exists", format_taint(taint)),
         ));
     }
     let requests = work.claim.spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
     let is_asked = |text: &str| text.parse::<Quantity>().is_ok_and(|amount| !amount.is_zero());
     let is_there = |name: &str| node.status.allocatable.get(name).is_some_and(|amount| !amount.is_zero());
     let missing = requests.into_iter().flatten().find(|(name, asked)| is_asked(&asked.text()) && !is_there(name));
-    missing
-        .map(|(name, _)| lack("ResourceNotRegistered", format!("Resource \"{name}\" was requested but not registered")))
+    missing.map(|(name, _)| {
+        uninitialized("ResourceNotRegistered", format!("Resource \"{name}\" was requested but not registered"))
+    })
 }
 
-fn text(taint: &Taint) -> String {
+fn format_taint(taint: &Taint) -> String {
     if taint.value.is_empty() {
         format!("{}:{}", taint.key, taint.effect)
     } else {

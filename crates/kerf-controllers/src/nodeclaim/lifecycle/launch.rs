@@ -32,7 +32,7 @@ impl LaunchCache {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn remembered(&self, uid: &str, now: Timestamp) -> Option<Instance> {
+    pub(super) fn get(&self, uid: &str, now: Timestamp) -> Option<Instance> {
         let mut launches = self.lock();
         launches
             .retain(|_, (_, at)| Duration::try_from(now.duration_since(*at)).unwrap_or_default() < LAUNCH_CACHE_TTL);
@@ -44,40 +44,40 @@ impl Lifecycle {
     pub(super) async fn launch(&self, work: &mut ClaimUpdate) -> Result<LifecycleStep, Error> {
         let now = self.ctx.now();
         // A claim that lost its machine by somebody's hand finds it again: a launch that is repeated gives the same machine.
-        if work.is_settled(LAUNCHED, now) && !work.provider_id().is_empty() {
-            self.launches.lock().remove(work.uid());
+        if work.renew_if_settled(LAUNCHED, now) && !work.provider_id().is_empty() {
+            self.launch_cache.lock().remove(work.uid());
             return Ok(LifecycleStep::Continue(ReconcileAction::Done));
         }
-        let machine = match self.launches.remembered(work.uid(), now) {
+        let machine = match self.launch_cache.get(work.uid(), now) {
             Some(machine) => machine,
             None => match self.ctx.cloud.create(&work.claim).await {
                 Ok(machine) if machine.provider_id.is_empty() => {
                     let nameless = CreateError::Other("the provider gave a machine without a provider ID".into());
-                    return self.refused(work, nameless).await;
+                    return self.handle_create_error(work, nameless).await;
                 }
                 Ok(machine) => machine,
-                Err(refusal) => return self.refused(work, refusal).await,
+                Err(refusal) => return self.handle_create_error(work, refusal).await,
             },
         };
         let now = self.ctx.now();
-        self.launches.lock().insert(work.uid().to_owned(), (machine.clone(), now));
-        take_over(work, machine, now);
+        self.launch_cache.lock().insert(work.uid().to_owned(), (machine.clone(), now));
+        record_instance(work, machine, now);
         Ok(LifecycleStep::Continue(ReconcileAction::Done))
     }
 
     /// What follows from a launch that failed (spec 04 §2.2).
-    async fn refused(&self, work: &mut ClaimUpdate, refusal: CreateError) -> Result<LifecycleStep, Error> {
+    async fn handle_create_error(&self, work: &mut ClaimUpdate, refusal: CreateError) -> Result<LifecycleStep, Error> {
         let now = self.ctx.now();
         match refusal {
             CreateError::InsufficientCapacity(_) => {
                 let why = truncated(&refusal.to_string());
                 self.ctx.publish(events::insufficient_capacity(&work.claim, &why));
                 error!(error = %refusal, "failed launching nodeclaim");
-                self.give_up(work, "insufficient_capacity").await
+                self.abandon_claim(work, "insufficient_capacity").await
             }
             CreateError::NodeClassNotReady(_) => {
                 error!(error = %refusal, "failed launching nodeclaim");
-                self.give_up(work, "nodeclass_not_ready").await
+                self.abandon_claim(work, "nodeclass_not_ready").await
             }
             CreateError::Refused { ref reason, ref message, .. } => {
                 work.conditions.set_unknown(LAUNCHED, reason, message, now);
@@ -91,7 +91,7 @@ impl Lifecycle {
     }
 
     /// The claim will never be launched: provisioning makes another for its pods.
-    async fn give_up(&self, work: &ClaimUpdate, reason: &str) -> Result<LifecycleStep, Error> {
+    async fn abandon_claim(&self, work: &ClaimUpdate, reason: &str) -> Result<LifecycleStep, Error> {
         match actions::claim::delete(&self.ctx, &work.claim).await {
             Ok(()) => {
                 self.ctx.metrics.claim_disrupted(&work.claim, reason, 0);
@@ -104,7 +104,7 @@ impl Lifecycle {
 }
 
 /// Says what a claim was launched as.
-pub(super) fn tell_launched(claim: &NodeClaim) {
+pub(super) fn log_launched(claim: &NodeClaim) {
     let label =
         |key: &str| claim.metadata.labels.as_ref().and_then(|labels| labels.get(key)).map_or("", String::as_str);
     let status = claim.status.as_ref();
@@ -119,7 +119,7 @@ pub(super) fn tell_launched(claim: &NodeClaim) {
 }
 
 /// Writes down what the claim has become. The claim's own labels win over the machine's, the machine's annotations over the claim's.
-pub(super) fn take_over(work: &mut ClaimUpdate, machine: Instance, now: Timestamp) {
+pub(super) fn record_instance(work: &mut ClaimUpdate, machine: Instance, now: Timestamp) {
     let metadata = &mut work.claim.metadata;
     let mut labels = machine.labels;
     labels.extend(metadata.labels.take().unwrap_or_default());
@@ -128,14 +128,14 @@ pub(super) fn take_over(work: &mut ClaimUpdate, machine: Instance, now: Timestam
     let status = work.claim.status.get_or_insert_default();
     status.provider_id = Some(machine.provider_id);
     status.image_id = machine.image_id;
-    status.capacity = Some(sound(machine.capacity));
-    status.allocatable = Some(sound(machine.allocatable));
+    status.capacity = Some(valid_quantities(machine.capacity));
+    status.allocatable = Some(valid_quantities(machine.allocatable));
     work.conditions.set_true(LAUNCHED, now);
 }
 
 /// What of a machine's resources are quantities. The API server would refuse the others, and with them everything that is written of the
 /// claim; the node will say itself what it has.
-fn sound(mut resources: Resources) -> Resources {
+fn valid_quantities(mut resources: Resources) -> Resources {
     resources.retain(|name, amount| {
         let is_sound = amount.text().parse::<Quantity>().is_ok();
         if !is_sound {

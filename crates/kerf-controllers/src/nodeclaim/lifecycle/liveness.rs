@@ -26,7 +26,7 @@ impl Lifecycle {
         } else {
             (LAUNCHED, LAUNCH_TIMEOUT, "launch_timeout")
         };
-        let age = work.age(condition, now);
+        let age = work.condition_age(condition, now);
         if age < timeout {
             return Ok(LifecycleStep::Continue(ReconcileAction::RequeueAfter(timeout.saturating_sub(age))));
         }

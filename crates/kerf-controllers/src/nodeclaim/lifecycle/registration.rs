@@ -41,7 +41,7 @@ struct HookResults {
 impl Lifecycle {
     pub(super) async fn register(&self, work: &mut ClaimUpdate) -> Result<ReconcileAction, Error> {
         let now = self.ctx.now();
-        if work.is_settled(REGISTERED, now) {
+        if work.renew_if_settled(REGISTERED, now) {
             return Ok(ReconcileAction::Done);
         }
         let known = match self.find_node(work.provider_id()) {
@@ -86,11 +86,11 @@ impl Lifecycle {
         let is_unguarded = !has_label(&stored, labels::REGISTERED) && !node_taints(&stored).iter().any(is_unregistered);
 
         let mut node = stored.clone();
-        sync(&work.claim, &mut node);
-        let hooks = self.ask_hooks(work).await;
+        sync_node(&work.claim, &mut node);
+        let hooks = self.run_hooks(work).await;
         if hooks.pending.is_empty() {
             // A hook may have given the claim labels and annotations.
-            sync(&work.claim, &mut node);
+            sync_node(&work.claim, &mut node);
             node.spec.get_or_insert_default().taints.get_or_insert_default().retain(|taint| !is_unregistered(taint));
             let labels = node.metadata.labels.get_or_insert_default();
             labels.insert(labels::REGISTERED.to_owned(), "true".to_owned());
@@ -111,7 +111,7 @@ impl Lifecycle {
         if hooks.pending.is_empty() {
             return Ok(RegistrationProgress::Done);
         }
-        Error::all(hooks.errors)?;
+        Error::combine(hooks.errors)?;
         Ok(RegistrationProgress::Pending(hooks.next))
     }
 
@@ -126,7 +126,7 @@ impl Lifecycle {
     }
 
     /// Asks every hook, even if the first one is pending; what they give goes onto the claim.
-    async fn ask_hooks(&self, work: &mut ClaimUpdate) -> HookResults {
+    async fn run_hooks(&self, work: &mut ClaimUpdate) -> HookResults {
         let hooks = self.ctx.cloud.registration_hooks();
         let answers = join_all(hooks.iter().map(|hook| hook.registered(&work.claim))).await;
         let mut all = HookResults { pending: Vec::new(), next: ReconcileAction::Done, errors: Vec::new() };
@@ -135,7 +135,7 @@ impl Lifecycle {
                 Ok(progress) => {
                     if progress.is_pending() {
                         all.pending.push(hook.name().to_owned());
-                        all.next = all.next.soonest(when(&progress));
+                        all.next = all.next.soonest(hook_requeue(&progress));
                     }
                     let metadata = &mut work.claim.metadata;
                     metadata.labels.get_or_insert_default().extend(progress.labels);
@@ -151,7 +151,7 @@ impl Lifecycle {
     }
 }
 
-fn when(progress: &HookResult) -> ReconcileAction {
+fn hook_requeue(progress: &HookResult) -> ReconcileAction {
     if progress.requeue {
         ReconcileAction::RequeueWithBackoff
     } else {
@@ -161,12 +161,12 @@ fn when(progress: &HookResult) -> ReconcileAction {
 
 /// Puts on the node what its claim says: finalizer, owner, taints, annotations and labels. Whoever manages taints by another way says so
 /// by a label.
-fn sync(claim: &NodeClaim, node: &mut Node) {
+fn sync_node(claim: &NodeClaim, node: &mut Node) {
     let finalizers = node.metadata.finalizers.get_or_insert_default();
     if !finalizers.iter().any(|finalizer| finalizer == TERMINATION) {
         finalizers.push(TERMINATION.to_owned());
     }
-    own(claim, node);
+    add_owner_reference(claim, node);
     let syncs_taints = node
         .metadata
         .labels
@@ -192,7 +192,7 @@ fn sync(claim: &NodeClaim, node: &mut Node) {
     node.metadata.labels.get_or_insert_default().extend(of_claim(&claim.metadata.labels));
 }
 
-fn own(claim: &NodeClaim, node: &mut Node) {
+fn add_owner_reference(claim: &NodeClaim, node: &mut Node) {
     let owner = OwnerReference {
         api_version: "karpenter.sh/v1".to_owned(),
         kind: "NodeClaim".to_owned(),
